@@ -1,0 +1,139 @@
+package snowflake
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Parts is an ID taken apart. Fields that the layout does not have are 0.
+type Parts struct {
+	Time                                   time.Time // UTC, start of the tick
+	ClockSeq, Datacenter, Worker, Sequence int
+}
+
+// The fields' names in errors.
+const (
+	fieldClockSeq   = "clock sequence"
+	fieldDatacenter = "datacenter"
+	fieldWorker     = "worker"
+	fieldSequence   = "sequence"
+)
+
+// String returns the parts for people to read, as one line of key=value pairs:
+//
+//	time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42
+func (p Parts) String() string {
+	return fmt.Sprintf("time=%s clockseq=%d datacenter=%d worker=%d sequence=%d",
+		formatTime(p.Time), p.ClockSeq, p.Datacenter, p.Worker, p.Sequence)
+}
+
+// LogValue makes a group of p in a structured log:
+//
+//	slog.Info("order created", "id", snowflake.Decode(id))
+func (p Parts) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Time("time", p.Time),
+		slog.Int("clockseq", p.ClockSeq),
+		slog.Int("datacenter", p.Datacenter),
+		slog.Int("worker", p.Worker),
+		slog.Int("sequence", p.Sequence),
+	)
+}
+
+// Decode takes apart an ID of [DefaultLayout]. See [Layout.Decode].
+func Decode(id ID) Parts {
+	return DefaultLayout().Decode(id)
+}
+
+// Decode takes id apart. It is total: no ID makes it panic, and a time is never
+// cut to fit. So an ID that is not one of this layout ([Layout.Check] says so)
+// shows itself: a negative one decodes to a time before the epoch, one with
+// more bits to a time at or past [Layout.Expires]. Encode undoes Decode for
+// every ID that passes Check, and refuses the parts of every other.
+func (l Layout) Decode(id ID) Parts {
+	v := int64(id)
+	return Parts{
+		Time:       l.time(instant{tick: v >> l.timeShift()}),
+		ClockSeq:   int(v >> l.clockSeqShift() & lowBits(l.ClockSeqBits)),
+		Datacenter: int(v >> l.datacenterShift() & lowBits(l.DatacenterBits)),
+		Worker:     int(v >> l.workerShift() & lowBits(l.WorkerBits)),
+		Sequence:   int(v >> l.sequenceShift() & lowBits(l.SequenceBits)),
+	}
+}
+
+// Encode puts p together, its time rounded down to a whole tick. It refuses a
+// value that does not fit: a time outside of [Epoch, Expires) with an error
+// that matches [ErrBeforeEpoch] or [ErrTimeExhausted], another field with a
+// [*FieldRangeError], and a layout that Validate refuses with Validate's error.
+func (l Layout) Encode(p Parts) (ID, error) {
+	if err := l.Validate(); err != nil {
+		return 0, err
+	}
+	if err := checkField(fieldClockSeq, p.ClockSeq, l.ClockSeqBits); err != nil {
+		return 0, err
+	}
+	if err := checkField(fieldDatacenter, p.Datacenter, l.DatacenterBits); err != nil {
+		return 0, err
+	}
+	if err := checkField(fieldWorker, p.Worker, l.WorkerBits); err != nil {
+		return 0, err
+	}
+	if err := checkField(fieldSequence, p.Sequence, l.SequenceBits); err != nil {
+		return 0, err
+	}
+	at, err := l.instant(p.Time)
+	if err != nil {
+		return 0, err
+	}
+	return ID(at.tick<<l.timeShift() |
+		int64(p.ClockSeq)<<l.clockSeqShift() |
+		int64(p.Datacenter)<<l.datacenterShift() |
+		int64(p.Worker)<<l.workerShift() |
+		int64(p.Sequence)<<l.sequenceShift()), nil
+}
+
+func checkField(name string, v int, bits uint8) error {
+	if v < 0 || int64(v) > lowBits(bits) {
+		return &FieldRangeError{Field: name, Value: v, Max: int(lowBits(bits))}
+	}
+	return nil
+}
+
+// Range returns the bounds of the IDs that were stamped in [from, to), for a
+// query on the primary key in place of an index on a timestamp:
+//
+//	SELECT ... WHERE id >= lo AND id < hi
+//
+// For every valid id of the layout, from <= Decode(id).Time < to exactly when
+// lo <= id < hi. Both times must lie between Epoch and Expires, or the error
+// matches [ErrBeforeEpoch] or [ErrTimeExhausted]; a from later than to gives
+// one that matches [ErrInvalidRange]. A layout of all 63 bits has no ID to name
+// its end, so that there to must be no later than the start of its last tick.
+func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
+	if err := l.Validate(); err != nil {
+		return 0, 0, err
+	}
+	if from.After(to) {
+		return 0, 0, fmt.Errorf("%w: from %s is after to %s", ErrInvalidRange, formatTime(from), formatTime(to))
+	}
+	if lo, err = l.firstID(from); err != nil {
+		return 0, 0, err
+	}
+	if hi, err = l.firstID(to); err != nil {
+		return 0, 0, err
+	}
+	return lo, hi, nil
+}
+
+// firstID returns the smallest ID whose time is not before t.
+func (l Layout) firstID(t time.Time) (ID, error) {
+	if _, err := l.instant(t); err != nil && !t.Equal(l.Expires()) {
+		return 0, err
+	}
+	tick := l.ceil(t)
+	if tick > l.maxTick() && l.bits() == maxBits {
+		return 0, l.exhausted(t)
+	}
+	return ID(tick << l.timeShift()), nil
+}

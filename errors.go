@@ -1,0 +1,114 @@
+package snowflake
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Every error of this package matches one of these with [errors.Is], or is the
+// error of the caller's context. The text of a returned error also names the
+// value that was refused and the limit that it broke.
+var (
+	// ErrClockBackward is returned by NextID, NextIDContext and Fill when the
+	// clock reads earlier than the last ID, or stands still, and the backward
+	// policy found no safe way on. The error is a [*ClockBackwardError].
+	ErrClockBackward = errors.New("snowflake: clock went backward")
+
+	// ErrTimeExhausted is returned when a time lies past the end of a layout's
+	// time bits: by New, NewLeased, NextID, NextIDContext and Fill for the
+	// clock, by Encode and Range for the time that they were given.
+	ErrTimeExhausted = errors.New("snowflake: layout has run out of time")
+
+	// ErrBeforeEpoch is returned when a time lies before a layout's epoch: by
+	// New, NewLeased, NextID, NextIDContext and Fill for the clock, by Encode
+	// and Range for the time that they were given.
+	ErrBeforeEpoch = errors.New("snowflake: time before the epoch")
+
+	// ErrLeaseExpired is returned by NextID, NextIDContext and Fill of a
+	// generator made by NewLeased, when the next ID would lie at or past the
+	// end of the lease's window. The error is a [*LeaseExpiredError].
+	ErrLeaseExpired = errors.New("snowflake: lease expired")
+
+	// ErrInvalidID is returned by the Parse functions and the Unmarshal methods
+	// for text that is not the canonical form of an ID, by Layout.Check, by New
+	// for Options.After, and by Layout.Encode for a clock sequence or a
+	// sequence that does not fit.
+	ErrInvalidID = errors.New("snowflake: invalid ID")
+
+	// ErrInvalidLayout is returned by Layout.Validate, and by everything that
+	// takes a Layout and has an error to return.
+	ErrInvalidLayout = errors.New("snowflake: invalid layout")
+
+	// ErrWorkerRange is returned by New, NewLeased and Layout.Encode for a
+	// worker or datacenter that does not fit the layout. The error is a
+	// [*FieldRangeError].
+	ErrWorkerRange = errors.New("snowflake: worker out of range")
+
+	// ErrInvalidOptions is returned by New and NewLeased for an option that is
+	// out of its range.
+	ErrInvalidOptions = errors.New("snowflake: invalid options")
+
+	// ErrInvalidRange is returned by Layout.Range when from is later than to.
+	ErrInvalidRange = errors.New("snowflake: invalid range")
+)
+
+// ClockBackwardError says how far the clock was behind when a call was refused.
+// It matches [ErrClockBackward].
+type ClockBackwardError struct {
+	Backward
+}
+
+func (e *ClockBackwardError) Error() string {
+	return fmt.Sprintf("%v: it reads %s, %v behind %s",
+		ErrClockBackward, formatTime(e.Now), e.By(), formatTime(e.Last))
+}
+
+// Is reports whether target is [ErrClockBackward].
+func (e *ClockBackwardError) Is(target error) bool { return target == ErrClockBackward }
+
+// FieldRangeError says which field of an ID was given a value that its bits
+// cannot hold. It matches [ErrWorkerRange] for a worker or a datacenter, and
+// [ErrInvalidID] for a clock sequence or a sequence.
+type FieldRangeError struct {
+	Field string // "clock sequence", "datacenter", "worker" or "sequence"
+	Value int    // what was given
+	Max   int    // the largest that fits; the smallest is 0
+}
+
+func (e *FieldRangeError) Error() string {
+	return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has room for 0 to %d", e.Field, e.Value, e.Max)
+}
+
+// Is reports whether target is the sentinel error of e's field.
+func (e *FieldRangeError) Is(target error) bool {
+	if e.Field == fieldWorker || e.Field == fieldDatacenter {
+		return target == ErrWorkerRange
+	}
+	return target == ErrInvalidID
+}
+
+// LeaseExpiredError says which worker ID may no longer be stamped, and since
+// when. It matches [ErrLeaseExpired].
+type LeaseExpiredError struct {
+	Worker   int
+	NotAfter time.Time // the end of the lease's window: no ID at or past it
+	Time     time.Time // the timestamp that the next ID would have had
+}
+
+func (e *LeaseExpiredError) Error() string {
+	return fmt.Sprintf("%v: worker %d may stamp IDs before %s, the next would be at %s",
+		ErrLeaseExpired, e.Worker, formatTime(e.NotAfter), formatTime(e.Time))
+}
+
+// Is reports whether target is [ErrLeaseExpired].
+func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }
+
+// formatTime writes t with milliseconds, and with more digits only when it has
+// them, so that times of the common layouts line up.
+func formatTime(t time.Time) string {
+	if t.Nanosecond()%int(time.Millisecond) == 0 {
+		return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,217 @@
+package snowflake
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// ID is a snowflake identifier. IDs of one Layout order by time.
+//
+// An ID is never negative. As JSON it is a string, because JavaScript rounds
+// integers above 2^53; as a column of database/sql it is an int64, and
+// sql.Null[ID] takes a NULL.
+type ID int64
+
+// ParseID reads what String wrote: decimal digits and nothing else, without
+// sign, spaces or leading zeros, and at most 9223372036854775807. Any other
+// text gives an error that matches [ErrInvalidID].
+func ParseID(s string) (ID, error) {
+	return parseDecimal(s)
+}
+
+// parseDecimal serves strings and bytes, so that neither is copied.
+func parseDecimal[T string | []byte](s T) (ID, error) {
+	if len(s) == 0 {
+		return 0, parseError("decimal", s, "it is empty")
+	}
+	if s[0] == '0' && len(s) > 1 {
+		return 0, parseError("decimal", s, "it has a leading zero")
+	}
+	var v uint64
+	for i := range len(s) {
+		d := uint64(s[i] - '0')
+		if d > 9 {
+			return 0, parseError("decimal", s, "it has a character that is not a digit")
+		}
+		if v > math.MaxInt64/10 || v*10 > math.MaxInt64-d {
+			return 0, parseError("decimal", s, "it is over 9223372036854775807")
+		}
+		v = v*10 + d
+	}
+	return ID(v), nil
+}
+
+// parseError quotes the start of the text only: it may be long and hostile.
+func parseError[T string | []byte](form string, s T, why string) error {
+	const most = 32
+	more := ""
+	if len(s) > most {
+		s, more = s[:most], "..."
+	}
+	return fmt.Errorf("%w: %s %q%s: %s", ErrInvalidID, form, string(s), more, why)
+}
+
+// String returns id in decimal.
+func (id ID) String() string {
+	return strconv.FormatInt(int64(id), 10)
+}
+
+// AppendText appends id in decimal to b. It refuses a negative ID, which no
+// Unmarshal method would take back, with an error that matches [ErrInvalidID].
+func (id ID) AppendText(b []byte) ([]byte, error) {
+	if id < 0 {
+		return b, fmt.Errorf("%w: %d is negative", ErrInvalidID, int64(id))
+	}
+	return strconv.AppendInt(b, int64(id), 10), nil
+}
+
+// MarshalText returns id in decimal, or AppendText's error. It makes id a
+// string in JSON, and lets it be the key of a JSON object.
+func (id ID) MarshalText() ([]byte, error) {
+	return id.AppendText(nil)
+}
+
+// UnmarshalText reads what MarshalText wrote, as strictly as [ParseID]. On error
+// id is unchanged.
+func (id *ID) UnmarshalText(b []byte) error {
+	v, err := parseDecimal(b)
+	if err != nil {
+		return err
+	}
+	*id = v
+	return nil
+}
+
+// UnmarshalJSON reads a string that [ParseID] takes, or an integer number
+// without sign, fraction or exponent. A null leaves id as it was, and so does
+// any error.
+func (id *ID) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		return nil
+	}
+	if n := len(b); n >= 2 && b[0] == '"' && b[n-1] == '"' {
+		b = b[1 : n-1]
+	}
+	return id.UnmarshalText(b)
+}
+
+// The alphabets. Those of base 32 and 62 are in ASCII order, so that texts of
+// one length sort as their numbers do.
+const (
+	base32Digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	base58Digits = "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
+	base62Digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+	base32Len = 13 // 32^13 > 2^64
+	base58Max = 11 // 58^11 > 2^64
+	base62Len = 11 // 62^11 > 2^64
+)
+
+var (
+	base32Values = digitValues(base32Digits)
+	base58Values = digitValues(base58Digits)
+	base62Values = digitValues(base62Digits)
+)
+
+const noDigit = 0xff
+
+func digitValues(digits string) (values [256]byte) {
+	for i := range values {
+		values[i] = noDigit
+	}
+	for i := range len(digits) {
+		values[digits[i]] = byte(i)
+	}
+	return values
+}
+
+// Base32 returns id in Crockford's base 32, always 13 characters in capitals,
+// which sort as the numbers do.
+func (id ID) Base32() string {
+	var b [base32Len]byte
+	v := uint64(id)
+	for i := base32Len - 1; i >= 0; i-- {
+		b[i] = base32Digits[v%32]
+		v /= 32
+	}
+	return string(b[:])
+}
+
+// Base58 returns id in base 58 with the alphabet of bwmarrin/snowflake (which
+// is not Bitcoin's: the small letters come first), 1 to 11 characters. It does
+// not sort as the numbers do.
+func (id ID) Base58() string {
+	var b [base58Max]byte
+	v, i := uint64(id), base58Max
+	for {
+		i--
+		b[i] = base58Digits[v%58]
+		if v /= 58; v == 0 {
+			return string(b[i:])
+		}
+	}
+}
+
+// Base62 returns id in base 62 with the digits 0-9A-Za-z, always 11 characters,
+// which sort as the numbers do.
+func (id ID) Base62() string {
+	var b [base62Len]byte
+	v := uint64(id)
+	for i := base62Len - 1; i >= 0; i-- {
+		b[i] = base62Digits[v%62]
+		v /= 62
+	}
+	return string(b[:])
+}
+
+// ParseBase32 reads what Base32 wrote, and nothing else: not small letters, nor
+// the I, L and O that Crockford lets people write for 1 and 0, so that an ID
+// has one text. Any other text gives an error that matches [ErrInvalidID].
+func ParseBase32(s string) (ID, error) {
+	if len(s) != base32Len {
+		return 0, parseError("base 32", s, "it is not 13 characters")
+	}
+	return parseBase("base 32", s, 32, &base32Values)
+}
+
+// ParseBase58 reads what Base58 wrote, and nothing else: no leading 1, which is
+// this alphabet's zero. Any other text gives an error that matches
+// [ErrInvalidID].
+func ParseBase58(s string) (ID, error) {
+	if len(s) == 0 || len(s) > base58Max {
+		return 0, parseError("base 58", s, "it is not 1 to 11 characters")
+	}
+	if len(s) > 1 && s[0] == base58Digits[0] {
+		return 0, parseError("base 58", s, "it has a leading 1, which is a zero here")
+	}
+	return parseBase("base 58", s, 58, &base58Values)
+}
+
+// ParseBase62 reads what Base62 wrote, and nothing else. Any other text gives
+// an error that matches [ErrInvalidID].
+func ParseBase62(s string) (ID, error) {
+	if len(s) != base62Len {
+		return 0, parseError("base 62", s, "it is not 11 characters")
+	}
+	return parseBase("base 62", s, 62, &base62Values)
+}
+
+func parseBase(form, s string, base uint64, values *[256]byte) (ID, error) {
+	var v uint64
+	for i := range len(s) {
+		d := values[s[i]]
+		if d == noDigit {
+			return 0, parseError(form, s, "it has a character outside of the alphabet")
+		}
+		hi, lo := bits.Mul64(v, base)
+		sum, carry := bits.Add64(lo, uint64(d), 0)
+		if hi != 0 || carry != 0 || sum > math.MaxInt64 {
+			return 0, parseError(form, s, "it is over 9223372036854775807")
+		}
+		v = sum
+	}
+	return ID(v), nil
+}

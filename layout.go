@@ -1,0 +1,282 @@
+package snowflake
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Layout says how the bits of an ID are divided among its fields. From high to
+// low they are time, clock sequence, datacenter, worker and sequence; with
+// WorkerLast the worker lies in the lowest bits, under the sequence. A field
+// may have no bits, except time.
+//
+// Layouts are comparable, and a literal is as good as a preset:
+//
+//	snowflake.Layout{
+//		Epoch: snowflake.EpochAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+//		Unit:  time.Millisecond,
+//		TimeBits: 41, WorkerBits: 8, SequenceBits: 14,
+//	}
+//
+// Never change the layout of IDs that are stored: old and new ones could meet.
+type Layout struct {
+	Epoch          Epoch         // where the time field is 0
+	Unit           time.Duration // the tick: what the time field counts
+	TimeBits       uint8         // 1 to 63
+	ClockSeqBits   uint8         // for ClockSeqPolicy; see [ClockSeqPolicy]
+	DatacenterBits uint8         // for Options.Datacenter
+	WorkerBits     uint8         // for the worker ID
+	SequenceBits   uint8         // IDs in one tick, as a power of two
+	WorkerLast     bool          // worker in the lowest bits, under the sequence, as Sonyflake has it
+}
+
+// maxBits is what an int64 has beside its sign.
+const maxBits = 63
+
+// maxSeconds bounds the times of a layout, in seconds on either side of its
+// epoch: 36 billion years, well inside of what a time.Time can hold.
+const maxSeconds = 1 << 60
+
+// DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker
+// and 12 of sequence: 1,024 workers with 4,096 IDs a millisecond each, until
+// 2095-09-06.
+func DefaultLayout() Layout {
+	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+}
+
+// TwitterLayout is that of Twitter's snowflake: 41 bits of milliseconds since
+// [TwitterEpoch], 5 of datacenter, 5 of worker and 12 of sequence.
+func TwitterLayout() Layout {
+	return Layout{Epoch: TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
+}
+
+// ClockSeqLayout is the default layout with three bits of the worker given to a
+// clock sequence: 128 workers, each of which goes on at once when its clock is
+// set back, for up to seven overlapping steps. Use it with [ClockSeqPolicy].
+func ClockSeqLayout() Layout {
+	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
+}
+
+// JSSafeLayout keeps IDs at or under 2^53-1, so that JavaScript's numbers hold
+// them exactly: 33 bits of seconds since [DefaultEpoch], 4 of worker and 15 of
+// sequence: 16 workers with 32,768 IDs a second each.
+func JSSafeLayout() Layout {
+	return Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4, SequenceBits: 15}
+}
+
+// BaiduLayout is the default of Baidu's uid-generator: 28 bits of seconds since
+// 2016-05-20 (in Beijing, where it is 16:00 UTC of the day before), 22 of
+// worker and 13 of sequence. It ran out of time on 2024-11-20: New refuses it,
+// Decode still reads old IDs.
+func BaiduLayout() Layout {
+	return Layout{Epoch: 1463673600000, Unit: time.Second, TimeBits: 28, WorkerBits: 22, SequenceBits: 13}
+}
+
+// RedisLayout is that of the Redis-based ID services: 41 bits of milliseconds
+// since [UnixEpoch], which last until 2039, 12 of worker and 10 of sequence.
+func RedisLayout() Layout {
+	return Layout{Epoch: UnixEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 12, SequenceBits: 10}
+}
+
+// SonyflakeLayout is that of sony/sonyflake: 39 bits of 10 ms since 2014-09-01,
+// 8 of sequence and, lowest, 16 of machine.
+func SonyflakeLayout() Layout {
+	return Layout{Epoch: 1409529600000, Unit: 10 * time.Millisecond, TimeBits: 39, SequenceBits: 8, WorkerBits: 16, WorkerLast: true}
+}
+
+// DiscordLayout is that of Discord's IDs: milliseconds since [DiscordEpoch], 5
+// bits of worker (the datacenter here), 5 of process (the worker here) and 12
+// of increment. Discord has 42 bits of time; the highest is the sign bit here,
+// so that this layout ends in 2084 where Discord's goes on.
+func DiscordLayout() Layout {
+	return Layout{Epoch: DiscordEpoch, Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
+}
+
+// InstagramLayout is that of Instagram's IDs, as its engineering blog gives it:
+// milliseconds since 2011-08-24T21:07:01.721Z, 13 bits of logical shard (the
+// worker here) and 10 of sequence. Instagram has 41 bits of time; the highest
+// is the sign bit here.
+func InstagramLayout() Layout {
+	return Layout{Epoch: 1314220021721, Unit: time.Millisecond, TimeBits: 40, WorkerBits: 13, SequenceBits: 10}
+}
+
+// Validate returns nil when IDs of this layout can be issued and read back, and
+// otherwise an error that matches [ErrInvalidLayout]: Unit is not positive,
+// there are no time bits, there are more than 63 bits in all, a field is wider
+// than an int, or its last tick is more than 36 billion years from its epoch.
+func (l Layout) Validate() error {
+	if l.Unit <= 0 {
+		return fmt.Errorf("%w: unit %v is not positive", ErrInvalidLayout, l.Unit)
+	}
+	if l.TimeBits == 0 {
+		return fmt.Errorf("%w: no time bits", ErrInvalidLayout)
+	}
+	if n := l.bits(); n > maxBits {
+		return fmt.Errorf("%w: %d bits in all, an ID has %d", ErrInvalidLayout, n, maxBits)
+	}
+	if n := max(l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits); n >= strconv.IntSize {
+		return fmt.Errorf("%w: a field of %d bits, an int here holds %d", ErrInvalidLayout, n, strconv.IntSize-1)
+	}
+	if hi, lo := bits.Mul64(1<<l.TimeBits, uint64(l.Unit)); hi >= 1e9 || div64(hi, lo, 1e9) > maxSeconds {
+		return fmt.Errorf("%w: %d bits of %v last longer than 36 billion years", ErrInvalidLayout, l.TimeBits, l.Unit)
+	}
+	return nil
+}
+
+// Expires returns the first instant that the layout can no longer stamp.
+func (l Layout) Expires() time.Time {
+	return l.time(instant{tick: l.maxTick()}).Add(l.Unit)
+}
+
+// Check returns an error that matches [ErrInvalidID] when id is negative or has
+// bits that the layout does not, and nil otherwise. It cannot tell whether id
+// was ever issued.
+func (l Layout) Check(id ID) error {
+	if id < 0 {
+		return fmt.Errorf("%w: %d is negative", ErrInvalidID, id)
+	}
+	if n := bits.Len64(uint64(id)); n > l.bits() {
+		return fmt.Errorf("%w: %d has %d bits, the layout %d", ErrInvalidID, id, n, l.bits())
+	}
+	return nil
+}
+
+// String describes the layout, its fields from high to low, for people to read:
+//
+//	time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+func (l Layout) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "time=%d", l.TimeBits)
+	field := func(name string, bits uint8) {
+		if bits > 0 {
+			fmt.Fprintf(&b, " %s=%d", name, bits)
+		}
+	}
+	field("clockseq", l.ClockSeqBits)
+	field("datacenter", l.DatacenterBits)
+	if l.WorkerLast {
+		field("sequence", l.SequenceBits)
+		field("worker", l.WorkerBits)
+	} else {
+		field("worker", l.WorkerBits)
+		field("sequence", l.SequenceBits)
+	}
+	fmt.Fprintf(&b, " unit=%v epoch=%s", l.Unit, formatTime(l.Epoch.Time()))
+	return b.String()
+}
+
+// The places of the fields, as shifts.
+
+func (l Layout) sequenceShift() int {
+	if l.WorkerLast {
+		return int(l.WorkerBits)
+	}
+	return 0
+}
+
+func (l Layout) workerShift() int {
+	if l.WorkerLast {
+		return 0
+	}
+	return int(l.SequenceBits)
+}
+
+func (l Layout) datacenterShift() int { return int(l.WorkerBits) + int(l.SequenceBits) }
+func (l Layout) clockSeqShift() int   { return l.datacenterShift() + int(l.DatacenterBits) }
+func (l Layout) timeShift() int       { return l.clockSeqShift() + int(l.ClockSeqBits) }
+func (l Layout) bits() int            { return l.timeShift() + int(l.TimeBits) }
+
+// maxTick is the last tick that the time bits hold.
+func (l Layout) maxTick() int64 { return lowBits(l.TimeBits) }
+
+// sequences is how many IDs a tick has.
+func (l Layout) sequences() int64 { return 1 << l.SequenceBits }
+
+// lowBits returns the largest value of n bits, at most that of an int64.
+func lowBits(n uint8) int64 {
+	return math.MaxInt64 >> (maxBits - min(n, maxBits))
+}
+
+// instant is a point in time as a layout counts it: into past the start of tick.
+type instant struct {
+	tick int64
+	into time.Duration // 0 <= into < Unit
+}
+
+// instant returns t in ticks, rounded down to nanoseconds. It refuses a time
+// outside of the layout with an error that matches ErrBeforeEpoch or
+// ErrTimeExhausted. The layout is valid.
+func (l Layout) instant(t time.Time) (instant, error) {
+	epoch := l.Epoch.Time()
+	if t.Before(epoch) {
+		return instant{}, fmt.Errorf("%w: %s is before %s", ErrBeforeEpoch, formatTime(t), formatTime(epoch))
+	}
+	sec := uint64(t.Unix() - epoch.Unix())
+	nsec := t.Nanosecond() - epoch.Nanosecond()
+	if nsec < 0 {
+		sec, nsec = sec-1, nsec+1e9
+	}
+	hi, lo := bits.Mul64(sec, 1e9)
+	lo, carry := bits.Add64(lo, uint64(nsec), 0)
+	hi += carry
+	if hi < uint64(l.Unit) {
+		if tick, into := bits.Div64(hi, lo, uint64(l.Unit)); tick <= uint64(l.maxTick()) {
+			return instant{int64(tick), time.Duration(into)}, nil
+		}
+	}
+	return instant{}, l.exhausted(t)
+}
+
+// exhausted is the error for a time past the layout's last tick.
+func (l Layout) exhausted(t time.Time) error {
+	return fmt.Errorf("%w: it ended at %s, the time is %s", ErrTimeExhausted, formatTime(l.Expires()), formatTime(t))
+}
+
+// time is the inverse of instant. It is total: ticks that no valid layout has
+// give times before the epoch, or are held at maxSeconds from it.
+func (l Layout) time(at instant) time.Time {
+	tick, sign := uint64(at.tick), int64(1)
+	if at.tick < 0 {
+		tick, sign = -tick, -1
+	}
+	sec, nsec := uint64(maxSeconds), uint64(0)
+	if hi, lo := bits.Mul64(tick, uint64(max(l.Unit, 0))); hi < 1e9 {
+		if s, n := bits.Div64(hi, lo, 1e9); s <= maxSeconds {
+			sec, nsec = s, n
+		}
+	}
+	epoch := l.Epoch.Time()
+	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).Add(at.into).UTC()
+}
+
+// until returns how long it takes from at to the start of tick, 0 when that is
+// past. It is held at the longest Duration.
+func (l Layout) until(at instant, tick int64) time.Duration {
+	if tick <= at.tick {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(tick-at.tick), uint64(l.Unit))
+	if hi != 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(lo) - at.into
+}
+
+// plus returns the tick d later than at; d may be negative.
+func (l Layout) plus(at instant, d time.Duration) int64 {
+	d += at.into
+	ticks := int64(d / l.Unit)
+	if d%l.Unit < 0 {
+		ticks--
+	}
+	return at.tick + ticks
+}
+
+func div64(hi, lo, y uint64) uint64 {
+	q, _ := bits.Div64(hi, lo, y)
+	return q
+}

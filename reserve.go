@@ -1,0 +1,361 @@
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A call takes its IDs in steps: reserve, under the lock, either takes them or
+// says how long to wait. The policy and the sleep come in between, without it.
+
+// maxStall is how long a call goes on waiting for a clock that runs at less
+// than half of its speed, or not at all. It is longer than the steps of any
+// coarse clock (those of Windows are up to 16 ms).
+const maxStall = 50 * time.Millisecond
+
+// waiter is what a call remembers from one step to the next.
+type waiter struct {
+	wait    time.Duration // what the last step asked for
+	tick    int64         // the tick that it waits for
+	behind  bool          // the last step found the clock behind: ask the policy
+	consent Action        // ActionBump or ActionRewind, once the policy chose it
+
+	start  instant       // the clock before the first sleep
+	slept  time.Duration // since then
+	halted bool          // the clock did not keep up with slept
+}
+
+// run is some consecutive IDs of one tick: n of them, from first on.
+type run struct {
+	first ID
+	n     int
+}
+
+// plan is where the next ID would lie.
+type plan struct {
+	tick int64
+	room int64 // how many IDs are left there, 1 or more
+	bump bool  // under another clock sequence
+	late bool  // those who waited for it woke late: see Generator.lagging
+}
+
+// take returns 1 to n IDs, and waits for them where it has to.
+func (g *Generator) take(ctx context.Context, n int) (run, error) {
+	w := waiter{tick: -1}
+	for {
+		r, b, err := g.reserve(&w, n)
+		if err != nil || r.n > 0 {
+			return r, err
+		}
+		if w.behind {
+			switch a := g.policy(b); {
+			case a == ActionWait && !w.halted:
+			case w.consent == ActionFail && (a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind):
+				w.consent = a
+				continue
+			default:
+				return run{}, &ClockBackwardError{b}
+			}
+		}
+		if err := sleep(ctx, w.wait); err != nil {
+			return run{}, err
+		}
+		w.slept += w.wait
+	}
+}
+
+// sleep waits for d, or until ctx is done. It refuses at once to wait longer
+// than to ctx's deadline.
+func sleep(ctx context.Context, d time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline: %w", d, context.DeadlineExceeded)
+	}
+	if ctx.Done() == nil {
+		time.Sleep(d)
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reserve takes 1 to n IDs of one tick. Where that is not possible now, it
+// returns none and sets w.wait; where the clock is behind, it also sets
+// w.behind and returns what the policy is to be told.
+//
+// It checks everything first, and changes what IDs come from only when it
+// returns some.
+func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, err := g.read()
+	if err != nil {
+		return run{}, Backward{}, err
+	}
+	l := g.layout
+	g.count(w, now)
+	limit := l.plus(now, g.borrow) // the last tick that may be stamped now
+	if g.window != nil && limit >= g.window.hi {
+		g.look()
+	}
+
+	p := g.forward(now, w.tick)
+	if w.behind = g.tick > limit || w.halted && p.tick > limit; w.behind {
+		last := p.tick
+		if g.tick > limit {
+			last = g.tick
+		}
+		b := Backward{
+			Last:      l.time(instant{tick: last}).Add(-g.borrow),
+			Now:       l.time(now),
+			CanBump:   g.canBump(now.tick),
+			CanRewind: g.canRewind(now.tick),
+		}
+		switch {
+		case w.consent == ActionBump && b.CanBump:
+			p, w.behind = plan{tick: now.tick, room: g.start(), bump: true}, false
+		case w.consent == ActionRewind && b.CanRewind:
+			p = g.room(now.tick)
+			w.behind = w.halted && p.tick > limit
+		}
+		if w.behind {
+			g.stats.Backward++
+			w.wait = l.until(now, p.tick) - g.borrow
+			return run{}, b, nil
+		}
+	}
+
+	switch {
+	case p.tick > l.maxTick():
+		return run{}, Backward{}, l.exhausted(l.time(instant{tick: p.tick}))
+	case p.tick > limit:
+		w.tick, w.wait = p.tick, l.until(now, p.tick)-g.borrow
+		return run{}, Backward{}, nil
+	case g.window != nil && p.tick >= g.window.hi:
+		if p.tick <= now.tick {
+			return run{}, Backward{}, g.expired(p.tick)
+		}
+		// It is borrowing that met the window's end. The clock has not.
+		w.tick, w.wait = p.tick, l.until(now, p.tick)
+		return run{}, Backward{}, nil
+	}
+	g.enter(p, now)
+	return g.cut(n), Backward{}, nil
+}
+
+// read reads the clock.
+func (g *Generator) read() (instant, error) {
+	g.fresh = 0 // it was counted from an anchor that may move now
+	if g.clock != nil {
+		return g.layout.instant(g.clock.Now())
+	}
+	return g.layout.instant(g.wall.now())
+}
+
+// count notes, for the statistics and for w, what w has slept for.
+func (g *Generator) count(w *waiter, now instant) {
+	if w.slept == 0 {
+		w.start = now
+		return
+	}
+	g.stats.Waits++
+	g.stats.Waited += w.wait
+	moved := g.layout.time(now).Sub(g.layout.time(w.start))
+	w.halted = w.slept >= maxStall && moved < w.slept/2
+}
+
+// forward returns the plan that keeps IDs in order. waited is the tick that the
+// caller has waited for, or -1.
+func (g *Generator) forward(now instant, waited int64) plan {
+	from, late := now.tick, false
+	oldest := g.layout.plus(now, -maxLag)
+	switch {
+	case now.tick <= g.tick:
+		from, late = g.tick, g.lagging
+	case g.clock != nil:
+		// It is not known to be smooth.
+	case g.lagging && g.tick >= oldest:
+		from, late = g.tick, true
+	case waited > g.tick && waited >= oldest && waited <= now.tick:
+		from, late = waited, waited < now.tick || now.into > 0
+	}
+	p := g.room(from)
+	p.late = late && p.tick <= now.tick
+	return p
+}
+
+// room finds the first tick from tick on that has IDs left.
+func (g *Generator) room(tick int64) plan {
+	for ; ; tick++ {
+		if room := g.left(tick); room > 0 {
+			return plan{tick: tick, room: room}
+		}
+	}
+}
+
+// left returns how many IDs a tick has left under the current clock sequence.
+func (g *Generator) left(tick int64) int64 {
+	if tick == g.tick {
+		return g.spare
+	}
+	if g.past != nil {
+		if left, ok := g.past.left(tick); ok {
+			return left
+		}
+	}
+	return g.start()
+}
+
+// start returns how many IDs a tick that was never stamped has to give.
+func (g *Generator) start() int64 {
+	size := g.layout.sequences()
+	if !g.random {
+		return size
+	}
+	return size - rand.Int64N(max(size/2, min(size, 2)))
+}
+
+// canBump reports whether there is a clock sequence that is behind tick.
+func (g *Generator) canBump(tick int64) bool {
+	return g.past != nil && g.window == nil && g.past.behind(tick) >= 0
+}
+
+// canRewind reports whether all that was stamped in tick and since is known.
+func (g *Generator) canRewind(tick int64) bool {
+	return g.past != nil && tick < g.tick && g.past.knows(tick, g.tick)
+}
+
+// enter makes p the tick that IDs come from.
+func (g *Generator) enter(p plan, now instant) {
+	if p.bump || p.tick != g.tick {
+		g.leave()
+		switch {
+		case p.bump:
+			g.stats.Bumps++
+			g.setClockSeq(g.past.bump(p.tick))
+		case p.tick < g.tick:
+			g.stats.Rewinds++
+		}
+		if p.tick > now.tick {
+			g.stats.Borrowed++
+		}
+		g.open(p.tick, p.room)
+	}
+	g.lagging = p.late
+	if g.clock == nil {
+		g.fresh = g.holds(now)
+	}
+}
+
+// leave closes the tick that IDs came from.
+func (g *Generator) leave() {
+	g.stats.Issued += uint64(g.opened - g.spare)
+	if g.past != nil {
+		g.past.record(g.tick, g.spare)
+	}
+}
+
+// open makes tick, with its last room IDs, the one that IDs come from.
+func (g *Generator) open(tick, room int64) {
+	l := g.layout
+	g.tick, g.spare, g.opened = tick, room, room
+	g.next = ID(tick<<l.timeShift()|(l.sequences()-room)<<l.sequenceShift()) | g.fixed
+}
+
+// holds returns how long after wall's anchor the clock will have moved so far
+// that tick is no longer the one to stamp.
+func (g *Generator) holds(now instant) time.Duration {
+	left := g.layout.until(now, g.tick+1)
+	if g.lagging {
+		left = maxLag - g.layout.time(now).Sub(g.layout.time(instant{tick: g.tick + 1}))
+	}
+	return g.wall.passed + min(left, g.wall.trusted())
+}
+
+// cut takes up to n of the IDs of the open tick.
+func (g *Generator) cut(n int) run {
+	r := run{first: g.next, n: int(min(int64(n), g.spare))}
+	g.next += ID(r.n) * g.step
+	g.spare -= int64(r.n)
+	return r
+}
+
+// setClockSeq makes seq the clock sequence of the IDs to come.
+func (g *Generator) setClockSeq(seq int64) {
+	shift := g.layout.clockSeqShift()
+	g.fixed = g.fixed&^ID(lowBits(g.layout.ClockSeqBits)<<shift) | ID(seq<<shift)
+}
+
+// resume goes on in the tick of after, with the first ID above it, or behind
+// that tick where it has none for this worker.
+func (g *Generator) resume(after ID) {
+	l := g.layout
+	p := l.Decode(after)
+	tick := int64(after) >> l.timeShift()
+	g.setClockSeq(int64(p.ClockSeq))
+	room := int64(0)
+	for _, first := range []int64{0, int64(p.Sequence), int64(p.Sequence) + 1} {
+		if g.open(tick, l.sequences()-first); g.next > after && first < l.sequences() {
+			room = l.sequences() - first
+			break
+		}
+	}
+	g.open(tick, room)
+	if g.past != nil {
+		g.past.resume(tick, int64(p.ClockSeq))
+	}
+}
+
+// window is the lease's window in ticks.
+type window struct {
+	lease Lease
+	hi    int64 // the first tick that may not be stamped any more
+	end   time.Time
+}
+
+// look asks the lease for its window, and closes what is before it.
+func (g *Generator) look() {
+	notBefore, notAfter := g.window.lease.Window()
+	g.window.hi, g.window.end = g.layout.ceil(notAfter), notAfter
+	if lo := g.layout.ceil(notBefore); lo-1 > g.tick {
+		g.leave()
+		g.open(lo-1, 0)
+		if g.past != nil {
+			g.past.close(lo - 1)
+		}
+	}
+}
+
+func (g *Generator) expired(tick int64) error {
+	return &LeaseExpiredError{
+		Worker:   g.Worker(),
+		NotAfter: g.window.end,
+		Time:     g.layout.time(instant{tick: tick}),
+	}
+}
+
+// ceil returns the first tick that does not begin before t, at least 0 and at
+// most one past the last.
+func (l Layout) ceil(t time.Time) int64 {
+	if t.Before(l.Epoch.Time()) {
+		return 0
+	}
+	at, err := l.instant(t)
+	switch {
+	case err != nil && l.maxTick() == math.MaxInt64:
+		return math.MaxInt64
+	case err != nil:
+		return l.maxTick() + 1
+	case at.into > 0:
+		return at.tick + 1
+	}
+	return at.tick
+}

@@ -1,0 +1,300 @@
+// Package snowflake issues and reads 64-bit IDs that are unique, ordered by time
+// and made in process.
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options are the settings of a Generator. The zero value, and nil, consist
+// entirely of defaults.
+type Options struct {
+	// Layout divides the bits. Zero: DefaultLayout().
+	Layout Layout
+
+	// Datacenter is put into the datacenter bits, for layouts that have them.
+	Datacenter int
+
+	// Clock tells the time. nil: SystemClock().
+	Clock Clock
+
+	// OnBackward chooses what happens when the clock goes back.
+	// nil: WaitPolicy(10 * time.Millisecond).
+	OnBackward BackwardPolicy
+
+	// BorrowAhead is how far timestamps may run ahead of the clock when a
+	// tick's sequence is spent. 0: wait for the next tick. With it, a burst of
+	// BorrowAhead/Unit ticks' worth of IDs comes at once, and a clock that goes
+	// back by less than is left of it goes unnoticed. Not negative.
+	BorrowAhead time.Duration
+
+	// RewindTicks is how many past ticks RewindPolicy may go back to, counted
+	// from the latest tick that was stamped. Each takes 16 bytes. 0 to 1<<20.
+	RewindTicks int
+
+	// RandomStart starts each tick's sequence at a random value in its lower
+	// half, so that IDs at low traffic are not all even, do not all fall on one
+	// shard, and cannot be guessed from their neighbours by adding 1. At least
+	// half of the IDs of a tick remain. (Of a one-bit sequence, at least one.)
+	RandomStart bool
+
+	// After makes all IDs greater than this one: pass SELECT max(id) to go on
+	// after the IDs of an earlier process with this worker ID. 0: no limit.
+	// While the clock is behind After, it counts as having gone back.
+	After ID
+}
+
+const maxRewindTicks = 1 << 20
+
+// Generator issues IDs. All methods may be called by any number of goroutines.
+//
+// Its IDs strictly increase in the order in which calls return, except where a
+// [ClockSeqPolicy] or [RewindPolicy] (or one of yours that chooses ActionBump
+// or ActionRewind) answers a clock that went back.
+type Generator struct {
+	mu sync.Mutex // guards all fields up to the blank line
+
+	// What NextID needs while the clock stays within the tick.
+	wall  wall          // the clock, where it is a built-in one
+	fresh time.Duration // up to this long after wall's anchor, tick holds; 0 where clock is the user's
+	next  ID            // the next ID in tick
+	spare int64         // how many IDs tick has left
+
+	tick    int64 // the tick of the last ID
+	opened  int64 // what spare was when tick was entered
+	lagging bool  // those who waited for tick woke late: keep to it until maxLag after its end
+	past    *past // what is remembered of earlier ticks; nil where nothing can go back
+	window  *window
+	stats   Stats
+
+	step   ID // from one ID to the next in a tick
+	fixed  ID // the datacenter and worker bits
+	layout Layout
+	clock  Clock // nil where it is wall
+	policy BackwardPolicy
+	borrow time.Duration
+	random bool
+}
+
+// Stats counts what a Generator has done since it was made.
+type Stats struct {
+	Issued   uint64        // IDs
+	Waits    uint64        // sleeps, for the next tick or for the clock to catch up
+	Waited   time.Duration // asked of those sleeps, in sum
+	Backward uint64        // times that the policy was asked
+	Bumps    uint64        // changes of the clock sequence
+	Rewinds  uint64        // steps back to an earlier tick
+	Borrowed uint64        // ticks entered ahead of the clock
+}
+
+// Lease is a worker ID and the span of ID time that its holder may stamp.
+type Lease interface {
+	// Worker returns the worker ID. It does not change.
+	Worker() int
+	// Window returns the span that may be stamped, [notBefore, notAfter). It is
+	// called with the generator's lock held and must not block. Between calls
+	// the window may grow; it must never have included what another holder of
+	// the worker ID may stamp.
+	Window() (notBefore, notAfter time.Time)
+}
+
+// New returns a Generator for a worker ID that the caller knows to be its own:
+// no other Generator, in this or any other process, may have it at the same
+// time under the same layout and datacenter.
+//
+// It returns a [*FieldRangeError] for a worker or datacenter that does not fit
+// the layout, and errors that match [ErrInvalidLayout], [ErrInvalidOptions] or,
+// for Options.After, [ErrInvalidID]. It reads the clock: one that is outside of
+// the layout gives [ErrBeforeEpoch] or [ErrTimeExhausted].
+func New(worker int, opts *Options) (*Generator, error) {
+	return newGenerator(worker, nil, opts)
+}
+
+// NewLeased returns a Generator that has l's worker ID, and stamps only inside
+// l's window. Its errors are those of New. It does not need the window to be
+// open yet; NextID does.
+//
+// A lease serves one Generator: two would repeat each other's IDs.
+func NewLeased(l Lease, opts *Options) (*Generator, error) {
+	if l == nil {
+		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
+	}
+	return newGenerator(l.Worker(), l, opts)
+}
+
+func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Layout == (Layout{}) {
+		o.Layout = DefaultLayout()
+	}
+	if o.OnBackward == nil {
+		o.OnBackward = WaitPolicy(10 * time.Millisecond)
+	}
+	if err := o.check(worker); err != nil {
+		return nil, err
+	}
+	l := o.Layout
+	g := &Generator{
+		tick:   -1,
+		step:   1 << l.sequenceShift(),
+		fixed:  ID(int64(o.Datacenter)<<l.datacenterShift() | int64(worker)<<l.workerShift()),
+		layout: l,
+		clock:  o.Clock,
+		policy: o.OnBackward,
+		borrow: o.BorrowAhead,
+		random: o.RandomStart,
+	}
+	if b, ok := o.Clock.(*builtinClock); ok {
+		g.clock, g.wall.steady = nil, b.wall.steady
+	}
+	if _, err := g.read(); err != nil {
+		return nil, err
+	}
+	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
+		g.past = newPast(l, o.RewindTicks)
+	}
+	if o.After > 0 {
+		g.resume(o.After)
+	}
+	if lease != nil {
+		g.window = &window{lease: lease}
+		g.look()
+	}
+	return g, nil
+}
+
+// check refuses options that are out of range.
+func (o *Options) check(worker int) error {
+	if err := o.Layout.Validate(); err != nil {
+		return err
+	}
+	if err := checkField(fieldWorker, worker, o.Layout.WorkerBits); err != nil {
+		return err
+	}
+	if err := checkField(fieldDatacenter, o.Datacenter, o.Layout.DatacenterBits); err != nil {
+		return err
+	}
+	if most := math.MaxInt64 - o.Layout.Unit; o.BorrowAhead < 0 || o.BorrowAhead > most {
+		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v", ErrInvalidOptions, o.BorrowAhead, most)
+	}
+	if o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks {
+		return fmt.Errorf("%w: RewindTicks %d is not within 0 to %d", ErrInvalidOptions, o.RewindTicks, maxRewindTicks)
+	}
+	if err := o.Layout.Check(o.After); err != nil {
+		return fmt.Errorf("Options.After: %w", err)
+	}
+	return nil
+}
+
+// NextID returns a new ID.
+//
+// When the tick's sequence is spent it waits for the next tick, and when the
+// clock has gone back it does what the policy says: see [WaitPolicy] for how
+// long the default may wait. It waits without the lock, so that others go on.
+// Where more callers wait than a tick has IDs, some of them wait for a later
+// tick.
+//
+// The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
+// later. With a built-in clock, callers that waited for a tick but were woken
+// late, as they always are on Linux, are still given that tick's IDs when it
+// ended less than 5 ms ago, and so are those after them until they have caught
+// up: else a saturated generator would lose every other tick.
+//
+// Errors match [ErrClockBackward], [ErrTimeExhausted], [ErrBeforeEpoch] or
+// [ErrLeaseExpired]. A call that returns an error has changed nothing: no ID is
+// lost by it, and none can be repeated.
+func (g *Generator) NextID() (ID, error) {
+	if id, ok := g.nextInTick(); ok {
+		return id, nil
+	}
+	r, err := g.take(context.Background(), 1)
+	return r.first, err
+}
+
+// NextIDContext is NextID with a limit to the wait. It returns ctx's error when
+// ctx is done, and at once an error that matches [context.DeadlineExceeded]
+// when the wait would outlast ctx's deadline.
+func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if id, ok := g.nextInTick(); ok {
+		return id, nil
+	}
+	r, err := g.take(ctx, 1)
+	return r.first, err
+}
+
+// Fill fills dst with new IDs, increasing. It takes all that a tick has left
+// with one lock and one reading of the clock, and waits between ticks as
+// NextIDContext does. On error, dst[:n] holds new IDs, which are the caller's
+// to use. An empty dst gives 0 and ctx's error.
+//
+// Where the policy lets order go and the clock goes back meanwhile, the IDs of
+// one call still increase.
+func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	ordered := true
+	for n < len(dst) && err == nil {
+		var r run
+		r, err = g.take(ctx, len(dst)-n)
+		if r.n > 0 && n > 0 && r.first < dst[n-1] {
+			ordered = false
+		}
+		part := dst[n : n+r.n]
+		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.step {
+			part[i] = id
+		}
+		n += r.n
+	}
+	if !ordered {
+		slices.Sort(dst[:n])
+	}
+	return n, err
+}
+
+// Decode takes apart an ID of the generator's layout.
+func (g *Generator) Decode(id ID) Parts { return g.layout.Decode(id) }
+
+// Layout returns the generator's layout.
+func (g *Generator) Layout() Layout { return g.layout }
+
+// Worker returns the generator's worker ID.
+func (g *Generator) Worker() int { return g.layout.Decode(g.fixed).Worker }
+
+// Stats returns what the generator has done so far.
+func (g *Generator) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.Issued += uint64(g.opened - g.spare)
+	return s
+}
+
+// nextInTick is the hot path: the tick has IDs left, and the built-in clock is
+// known to be within it still.
+func (g *Generator) nextInTick() (ID, bool) {
+	if g.clock != nil {
+		return 0, false
+	}
+	g.mu.Lock()
+	if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.spare > 0 {
+		id := g.next
+		g.next += g.step
+		g.spare--
+		g.mu.Unlock()
+		return id, true
+	}
+	g.mu.Unlock()
+	return 0, false
+}
