@@ -92,7 +92,8 @@ func (w *wall) now() time.Time {
 	if w.anchor.IsZero() {
 		w.anchor = time.Now()
 	} else if w.passed = time.Since(w.anchor); !w.steady && uint64(w.passed) >= uint64(anchorEvery) {
-		w.reanchor(time.Now())
+		now := time.Now()
+		w.reanchor(now, now.Sub(w.anchor))
 	}
 	return w.at(w.passed)
 }
@@ -102,10 +103,10 @@ func (w *wall) at(passed time.Duration) time.Time {
 	return w.anchor.Add(passed + max(0, w.ahead-passed/4))
 }
 
-// reanchor makes now, a reading of both clocks, the anchor.
-func (w *wall) reanchor(now time.Time) {
-	reading := w.at(now.Sub(w.anchor))
-	ahead := reading.Round(0).Sub(now.Round(0))
+// reanchor makes now, a reading of both clocks when passed had passed since the
+// last one, the anchor.
+func (w *wall) reanchor(now time.Time, passed time.Duration) {
+	ahead := w.at(passed).Round(0).Sub(now.Round(0))
 	if ahead > maxSlew {
 		ahead = 0 // a step
 	}
@@ -137,7 +138,9 @@ type Backward struct {
 	CanRewind bool
 }
 
-// By returns how far the clock is behind.
+// By returns how far the clock is behind Last. Because that is the start of a
+// tick, it is less than the step back itself by up to a tick (and by what of
+// BorrowAhead was not in use).
 func (b Backward) By() time.Duration { return b.Last.Sub(b.Now) }
 
 // Action is a BackwardPolicy's choice.

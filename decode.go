@@ -131,9 +131,8 @@ func (l Layout) firstID(t time.Time) (ID, error) {
 	if _, err := l.instant(t); err != nil && !t.Equal(l.Expires()) {
 		return 0, err
 	}
-	tick := l.ceil(t)
-	if tick > l.maxTick() && l.bits() == maxBits {
+	if l.bits() == maxBits && t.After(l.time(instant{tick: l.maxTick()})) {
 		return 0, l.exhausted(t)
 	}
-	return ID(tick << l.timeShift()), nil
+	return ID(l.ceil(t) << l.timeShift()), nil
 }

@@ -30,14 +30,14 @@ var (
 	// end of the lease's window. The error is a [*LeaseExpiredError].
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
 
-	// ErrInvalidID is returned by the Parse functions and the Unmarshal methods
-	// for text that is not the canonical form of an ID, by Layout.Check, by New
+	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and
+	// Scan for what is not the canonical form of an ID, by Layout.Check, by New
 	// for Options.After, and by Layout.Encode for a clock sequence or a
 	// sequence that does not fit.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
 
-	// ErrInvalidLayout is returned by Layout.Validate, and by everything that
-	// takes a Layout and has an error to return.
+	// ErrInvalidLayout is returned by Layout.Validate, Layout.Encode and
+	// Layout.Range, and by New and NewLeased.
 	ErrInvalidLayout = errors.New("snowflake: invalid layout")
 
 	// ErrWorkerRange is returned by New, NewLeased and Layout.Encode for a

@@ -11,8 +11,9 @@ import (
 // ID is a snowflake identifier. IDs of one Layout order by time.
 //
 // An ID is never negative. As JSON it is a string, because JavaScript rounds
-// integers above 2^53; as a column of database/sql it is an int64, and
-// sql.Null[ID] takes a NULL.
+// integers above 2^53: two IDs can become one there, and neither of them. As a
+// parameter of database/sql it is an int64, for any integer column of 64 bits;
+// Scan reads it back, and sql.Null[ID] takes a NULL.
 type ID int64
 
 // ParseID reads what String wrote: decimal digits and nothing else, without
@@ -85,9 +86,9 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a string that [ParseID] takes, or an integer number
-// without sign, fraction or exponent. A null leaves id as it was, and so does
-// any error.
+// UnmarshalJSON reads a string that [ParseID] takes, written without escapes,
+// or an integer number without sign, fraction or exponent. A null leaves id as
+// it was, and so does any error.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -96,6 +97,31 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 		b = b[1 : n-1]
 	}
 	return id.UnmarshalText(b)
+}
+
+// Scan makes id a scan target of database/sql: for an integer column, and for a
+// text column whose texts [ParseID] takes. A negative integer, a NULL and any
+// other value give an error that matches [ErrInvalidID], and leave id as it was.
+func (id *ID) Scan(src any) error {
+	switch v := src.(type) {
+	case int64:
+		if v < 0 {
+			return fmt.Errorf("%w: %d is negative", ErrInvalidID, v)
+		}
+		*id = ID(v)
+		return nil
+	case string:
+		return id.UnmarshalText([]byte(v))
+	case []byte:
+		return id.UnmarshalText(v)
+	case uint64: // of an unsigned column, by some drivers
+		if v > math.MaxInt64 {
+			return fmt.Errorf("%w: %d is over %d", ErrInvalidID, v, math.MaxInt64)
+		}
+		*id = ID(v)
+		return nil
+	}
+	return fmt.Errorf("%w: a column of type %T", ErrInvalidID, src)
 }
 
 // The alphabets. Those of base 32 and 62 are in ASCII order, so that texts of

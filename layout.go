@@ -43,7 +43,7 @@ const maxSeconds = 1 << 60
 
 // DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker
 // and 12 of sequence: 1,024 workers with 4,096 IDs a millisecond each, until
-// 2095-09-06.
+// 2095-09-07.
 func DefaultLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
@@ -231,19 +231,38 @@ func (l Layout) instant(t time.Time) (instant, error) {
 	return instant{}, l.exhausted(t)
 }
 
+// ceil returns the first tick that does not begin before t, at least 0 and at
+// most one past the last, or math.MaxInt64 where an int64 ends before that.
+func (l Layout) ceil(t time.Time) int64 {
+	if t.Before(l.Epoch.Time()) {
+		return 0
+	}
+	at, err := l.instant(t)
+	switch {
+	case err != nil && l.maxTick() == math.MaxInt64:
+		return math.MaxInt64
+	case err != nil:
+		return l.maxTick() + 1
+	case at.into > 0 && at.tick < math.MaxInt64:
+		return at.tick + 1
+	}
+	return at.tick
+}
+
 // exhausted is the error for a time past the layout's last tick.
 func (l Layout) exhausted(t time.Time) error {
 	return fmt.Errorf("%w: it ended at %s, the time is %s", ErrTimeExhausted, formatTime(l.Expires()), formatTime(t))
 }
 
 // time is the inverse of instant. It is total: ticks that no valid layout has
-// give times before the epoch, or are held at maxSeconds from it.
+// give times before the epoch, or are held a second past maxSeconds from it,
+// where every valid layout has ended.
 func (l Layout) time(at instant) time.Time {
 	tick, sign := uint64(at.tick), int64(1)
 	if at.tick < 0 {
 		tick, sign = -tick, -1
 	}
-	sec, nsec := uint64(maxSeconds), uint64(0)
+	sec, nsec := uint64(maxSeconds+1), uint64(0)
 	if hi, lo := bits.Mul64(tick, uint64(max(l.Unit, 0))); hi < 1e9 {
 		if s, n := bits.Div64(hi, lo, 1e9); s <= maxSeconds {
 			sec, nsec = s, n

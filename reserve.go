@@ -3,7 +3,6 @@ package snowflake
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -23,9 +22,11 @@ type waiter struct {
 	behind  bool          // the last step found the clock behind: ask the policy
 	consent Action        // ActionBump or ActionRewind, once the policy chose it
 
-	start  instant       // the clock before the first sleep
-	slept  time.Duration // since then
-	halted bool          // the clock did not keep up with slept
+	since   time.Time     // the first sleep's beginning
+	start   time.Time     // the clock's reading then
+	slept   time.Duration // since then, not only asked for
+	counted time.Duration // how much of slept is in the statistics
+	halted  bool          // the clock did not keep up with slept
 }
 
 // run is some consecutive IDs of one tick: n of them, from first on.
@@ -60,10 +61,13 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 				return run{}, &ClockBackwardError{b}
 			}
 		}
+		if w.since.IsZero() {
+			w.since = time.Now()
+		}
 		if err := sleep(ctx, w.wait); err != nil {
 			return run{}, err
 		}
-		w.slept += w.wait
+		w.slept = time.Since(w.since)
 	}
 }
 
@@ -162,14 +166,15 @@ func (g *Generator) read() (instant, error) {
 
 // count notes, for the statistics and for w, what w has slept for.
 func (g *Generator) count(w *waiter, now instant) {
+	reading := g.layout.time(now)
 	if w.slept == 0 {
-		w.start = now
+		w.start = reading
 		return
 	}
 	g.stats.Waits++
-	g.stats.Waited += w.wait
-	moved := g.layout.time(now).Sub(g.layout.time(w.start))
-	w.halted = w.slept >= maxStall && moved < w.slept/2
+	g.stats.Waited += w.slept - w.counted
+	w.counted = w.slept
+	w.halted = w.slept >= maxStall && reading.Sub(w.start) < w.slept/2
 }
 
 // forward returns the plan that keeps IDs in order. waited is the tick that the
@@ -312,50 +317,4 @@ func (g *Generator) resume(after ID) {
 	if g.past != nil {
 		g.past.resume(tick, int64(p.ClockSeq))
 	}
-}
-
-// window is the lease's window in ticks.
-type window struct {
-	lease Lease
-	hi    int64 // the first tick that may not be stamped any more
-	end   time.Time
-}
-
-// look asks the lease for its window, and closes what is before it.
-func (g *Generator) look() {
-	notBefore, notAfter := g.window.lease.Window()
-	g.window.hi, g.window.end = g.layout.ceil(notAfter), notAfter
-	if lo := g.layout.ceil(notBefore); lo-1 > g.tick {
-		g.leave()
-		g.open(lo-1, 0)
-		if g.past != nil {
-			g.past.close(lo - 1)
-		}
-	}
-}
-
-func (g *Generator) expired(tick int64) error {
-	return &LeaseExpiredError{
-		Worker:   g.Worker(),
-		NotAfter: g.window.end,
-		Time:     g.layout.time(instant{tick: tick}),
-	}
-}
-
-// ceil returns the first tick that does not begin before t, at least 0 and at
-// most one past the last.
-func (l Layout) ceil(t time.Time) int64 {
-	if t.Before(l.Epoch.Time()) {
-		return 0
-	}
-	at, err := l.instant(t)
-	switch {
-	case err != nil && l.maxTick() == math.MaxInt64:
-		return math.MaxInt64
-	case err != nil:
-		return l.maxTick() + 1
-	case at.into > 0:
-		return at.tick + 1
-	}
-	return at.tick
 }

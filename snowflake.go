@@ -1,5 +1,3 @@
-// Package snowflake issues and reads 64-bit IDs that are unique, ordered by time
-// and made in process.
 package snowflake
 
 import (
@@ -34,7 +32,8 @@ type Options struct {
 	BorrowAhead time.Duration
 
 	// RewindTicks is how many past ticks RewindPolicy may go back to, counted
-	// from the latest tick that was stamped. Each takes 16 bytes. 0 to 1<<20.
+	// from the latest tick that was stamped: more than the step back that is
+	// to be survived has ticks. Each takes 16 bytes. 0 to 1<<20.
 	RewindTicks int
 
 	// RandomStart starts each tick's sequence at a random value in its lower
@@ -85,22 +84,11 @@ type Generator struct {
 type Stats struct {
 	Issued   uint64        // IDs
 	Waits    uint64        // sleeps, for the next tick or for the clock to catch up
-	Waited   time.Duration // asked of those sleeps, in sum
+	Waited   time.Duration // the time they took, in sum
 	Backward uint64        // times that the policy was asked
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
 	Borrowed uint64        // ticks entered ahead of the clock
-}
-
-// Lease is a worker ID and the span of ID time that its holder may stamp.
-type Lease interface {
-	// Worker returns the worker ID. It does not change.
-	Worker() int
-	// Window returns the span that may be stamped, [notBefore, notAfter). It is
-	// called with the generator's lock held and must not block. Between calls
-	// the window may grow; it must never have included what another holder of
-	// the worker ID may stamp.
-	Window() (notBefore, notAfter time.Time)
 }
 
 // New returns a Generator for a worker ID that the caller knows to be its own:

@@ -1,0 +1,179 @@
+package snowflake
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// shiftWall moves the wall-clock part of a time by d and leaves its monotonic
+// part alone, as no function of package time does.
+func shiftWall(t *testing.T, at *time.Time, d time.Duration) {
+	t.Helper()
+	before := *at
+	require.Zero(t, d%time.Second, "whole seconds only: the fraction may carry")
+	*(*uint64)(unsafe.Pointer(at)) += uint64(d/time.Second) << 30
+	require.Equal(t, d, at.Round(0).Sub(before.Round(0)), "the wall part has moved")
+	require.Zero(t, at.Sub(before), "the monotonic part has not")
+}
+
+// ago makes it so long ago that w was anchored.
+func ago(w *wall, passed time.Duration) { w.anchor = w.anchor.Add(-passed) }
+
+// requireReads checks that a clock agrees with time.Now, off by offset.
+func requireReads(t *testing.T, now func() time.Time, offset time.Duration) {
+	t.Helper()
+	before := time.Now().Add(offset).Round(0)
+	reading := now()
+	after := time.Now().Add(offset).Round(0)
+	require.Falsef(t, reading.Before(before), "%v reads less than %v", reading, before)
+	require.Falsef(t, reading.After(after), "%v reads more than %v", reading, after)
+}
+
+func TestSystemClockSeesStepWithin100ms(t *testing.T) {
+	for _, step := range []time.Duration{time.Second, -time.Second, time.Hour, -time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			c := SystemClock().(*builtinClock)
+			requireReads(t, c.Now, 0)
+			// A step of the wall clock looks to c as if it had been anchored
+			// with the wall clock off by as much the other way.
+			shiftWall(t, &c.wall.anchor, -step)
+			requireReads(t, c.Now, -step)
+			ago(&c.wall, 100*time.Millisecond)
+			requireReads(t, c.Now, 0)
+		})
+	}
+}
+
+func TestMonotonicClockNeverSteps(t *testing.T) {
+	c := MonotonicClock().(*builtinClock)
+	requireReads(t, c.Now, 0)
+	shiftWall(t, &c.wall.anchor, time.Hour) // the wall clock was set back by an hour
+	ago(&c.wall, 24*time.Hour)
+	requireReads(t, c.Now, time.Hour)
+}
+
+func TestGeneratorFollowsWallClock(t *testing.T) {
+	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Nanosecond, TimeBits: 63}})
+	require.NoError(t, err)
+	next := func() time.Time {
+		id, err := g.NextID()
+		require.NoError(t, err)
+		return g.Decode(id).Time
+	}
+	// The wall clock steps forward by an hour.
+	shiftWall(t, &g.wall.anchor, -time.Hour)
+	requireReads(t, next, -time.Hour)
+	ago(&g.wall, 100*time.Millisecond)
+	requireReads(t, next, 0)
+
+	// And back by an hour: the generator must notice, and refuse.
+	shiftWall(t, &g.wall.anchor, time.Hour)
+	requireReads(t, next, time.Hour)
+	ago(&g.wall, 100*time.Millisecond)
+	_, err = g.NextID()
+	var back *ClockBackwardError
+	require.ErrorAs(t, err, &back)
+	require.InDelta(t, time.Hour, back.By(), float64(time.Minute))
+}
+
+// In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep.
+func TestBuiltinClocksInSynctestBubble(t *testing.T) {
+	for name, clock := range map[string]func() Clock{"system": SystemClock, "monotonic": MonotonicClock} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := clock()
+				g, err := New(1, &Options{Clock: clock(), Layout: RedisLayout()})
+				require.NoError(t, err)
+				for _, d := range []time.Duration{0, time.Millisecond, 49 * time.Millisecond, time.Second, 24 * time.Hour} {
+					time.Sleep(d)
+					id, err := g.NextID()
+					require.NoError(t, err)
+					assert.Equal(t, time.Now().UTC(), g.Decode(id).Time)
+					assert.True(t, time.Now().Equal(c.Now()))
+				}
+			})
+		})
+	}
+}
+
+// A reading must not go back, and must come to agree with the wall clock, when
+// that is set back by little, again and again, as slewing does.
+func TestSystemClockAbsorbsSlew(t *testing.T) {
+	for _, slew := range []time.Duration{time.Microsecond, 25 * time.Microsecond, 4200 * time.Microsecond, maxSlew} {
+		t.Run(slew.String(), func(t *testing.T) {
+			start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+			w := wall{anchor: start}
+			last, now := start, start
+			step := func(passed time.Duration) {
+				reading := w.at(passed)
+				require.Falsef(t, reading.Before(last), "%v after %v", reading, last)
+				require.LessOrEqual(t, reading.Sub(now.Add(passed)), maxSlew)
+				last = reading
+			}
+			for range 100 {
+				for passed := time.Duration(0); passed < anchorEvery; passed += anchorEvery / 64 {
+					step(passed)
+				}
+				now = now.Add(anchorEvery - slew)
+				w.reanchor(now, anchorEvery)
+				step(0)
+			}
+			// It runs at its own speed again once it has caught up.
+			assert.Equal(t, now.Add(anchorEvery), w.at(anchorEvery))
+		})
+	}
+}
+
+func TestSystemClockShowsStepLargerThanSlew(t *testing.T) {
+	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	w := wall{anchor: start}
+	now := start.Add(anchorEvery - maxSlew - 1)
+	w.reanchor(now, anchorEvery)
+	assert.Equal(t, now, w.at(0))
+}
+
+func TestClockIsSafeForConcurrentUse(t *testing.T) {
+	for _, c := range []Clock{SystemClock(), MonotonicClock()} {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				last := c.Now()
+				for range 1000 {
+					now := c.Now()
+					assert.False(t, now.Before(last))
+					last = now
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name   string
+		policy BackwardPolicy
+		b      Backward
+		want   Action
+	}{
+		{"fail", FailPolicy(), Backward{Last: now.Add(1), Now: now, CanBump: true, CanRewind: true}, ActionFail},
+		{"wait, just within", WaitPolicy(time.Second), Backward{Last: now.Add(time.Second), Now: now}, ActionWait},
+		{"wait, just beyond", WaitPolicy(time.Second), Backward{Last: now.Add(time.Second + 1), Now: now}, ActionFail},
+		{"clock sequence", ClockSeqPolicy(), Backward{Last: now.Add(time.Hour), Now: now, CanBump: true}, ActionBump},
+		{"no clock sequence", ClockSeqPolicy(), Backward{Last: now.Add(1), Now: now, CanRewind: true}, ActionFail},
+		{"rewind", RewindPolicy(), Backward{Last: now.Add(time.Hour), Now: now, CanRewind: true}, ActionRewind},
+		{"no rewind", RewindPolicy(), Backward{Last: now.Add(1), Now: now, CanBump: true}, ActionFail},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, test.policy(test.b))
+		})
+	}
+	assert.Equal(t, ActionFail, Action(0), "an Action nobody chose fails")
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func atNoon() time.Time { return noon }
+
+// annotated returns what annotate makes of in.
+func annotated(t *testing.T, in io.Reader, l snowflake.Layout) string {
+	t.Helper()
+	var out strings.Builder
+	require.NoError(t, annotate(bufio.NewWriter(&out), in, l, atNoon))
+	return out.String()
+}
+
+func TestAnnotate(t *testing.T) {
+	const (
+		id = "1541815603606036480"
+		is = id + " (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)"
+	)
+	tests := []struct{ name, in, want string }{
+		{"nothing", "", ""},
+		{"alone", id, is},
+		{"line", "order " + id + " shipped\n", "order " + is + " shipped\n"},
+		{"CRLF", id + "\r\n" + id + "\r\n", is + "\r\n" + is + "\r\n"},
+		{"no final newline", "a\nb " + id, "a\nb " + is},
+		{"JSON", `{"id":"` + id + `","n":` + id + `}`, `{"id":"` + is + `","n":` + is + `}`},
+		{"punctuation", "/" + id + "/-" + id + "=" + id + "_" + id + ".", "/" + is + "/-" + is + "=" + is + "_" + is + "."},
+		{"bytes that are not ASCII", "é" + id + "é\xff" + id + "\x00", "é" + is + "é\xff" + is + "\x00"},
+		{"letter before", "x" + id + " Z" + id, "x" + id + " Z" + id},
+		{"letter behind", id + "x " + id + "Z " + id + "a1", id + "x " + id + "Z " + id + "a1"},
+		{"ID behind a word that is none", "12ms " + id, "12ms " + is},
+		{"letters and ID in one word", id + "x" + id, id + "x" + id},
+		{"leading zero", "0" + id, "0" + id},
+		{"too long", id + "0 " + id + id, id + "0 " + id + id},
+		{"over the largest ID", "9223372036854775808 9999999999999999999", "9223372036854775808 9999999999999999999"},
+		{"everyday numbers", "0 1 80 404 65535 1780315200 1780315200000", "0 1 80 404 65535 1780315200 1780315200000"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			assert.Equal(t, test.want, annotated(t, strings.NewReader(test.in), snowflake.TwitterLayout()))
+		})
+	}
+}
+
+func TestAnnotateThroughTheCommand(t *testing.T) {
+	out, errs, status := runInput(strings.NewReader("id=1541815603606036480\r\nid=7"), "decode", "-layout", "twitter", "-")
+	assert.Equal(t, "id=1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\r\nid=7", out)
+	assert.Empty(t, errs)
+	assert.Equal(t, exitOK, status)
+}
+
+func TestAnnotateOnlyPlausibleTimes(t *testing.T) {
+	day := 24 * time.Hour
+	epoch := snowflake.DefaultEpoch.Time()
+	tests := []struct {
+		name string
+		at   time.Time
+		want bool
+	}{
+		{"the epoch", epoch, false},
+		{"just less than a day behind the epoch", epoch.Add(day - time.Millisecond), false},
+		{"a day behind the epoch", epoch.Add(day), true},
+		{"now", noon, true},
+		{"a day from now", noon.Add(day), true},
+		{"just more than a day from now", noon.Add(day + time.Millisecond), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := snowflake.DefaultLayout()
+			id, err := l.Encode(snowflake.Parts{Time: test.at, Worker: 1023, Sequence: 4095})
+			require.NoError(t, err)
+			want := id.String()
+			if test.want {
+				want += fmt.Sprintf(" (%v)", l.Decode(id))
+			}
+			assert.Equal(t, want, annotated(t, strings.NewReader(id.String()), l))
+		})
+	}
+}
+
+// Bits above the layout's would decode to a time in the future, except where
+// there is none: a layout that has run out.
+func TestAnnotateOnlyIDsOfTheLayout(t *testing.T) {
+	l := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: 24 * time.Hour, TimeBits: 4, SequenceBits: 2}
+	assert.Equal(t, "63 (time=1970-01-16T00:00:00.000Z clockseq=0 datacenter=0 worker=0 sequence=3) 64",
+		annotated(t, strings.NewReader("63 64"), l))
+}
+
+// Under tail -f the bytes so far are out before the next are there.
+func TestAnnotateWritesBeforeItWaits(t *testing.T) {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() {
+		outW.CloseWithError(annotate(bufio.NewWriter(outW), inR, snowflake.TwitterLayout(), atNoon))
+	}()
+	for _, step := range []struct{ in, out string }{
+		{"a 15418156036", "a 15418156036"},
+		{"06036480", "06036480"},
+		{"\n", " (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\n"},
+		{"b", "b"},
+	} {
+		_, err := io.WriteString(inW, step.in)
+		require.NoError(t, err)
+		got := make([]byte, len(step.out))
+		_, err = io.ReadFull(outR, got)
+		require.NoError(t, err)
+		require.Equal(t, step.out, string(got))
+	}
+	require.NoError(t, inW.Close())
+	rest, err := io.ReadAll(outR)
+	require.NoError(t, err)
+	assert.Empty(t, rest)
+}
+
+// repeat reads as text, over and over.
+type repeat struct {
+	text string
+	at   int
+}
+
+func (r *repeat) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = r.text[r.at]
+		r.at = (r.at + 1) % len(r.text)
+	}
+	return len(p), nil
+}
+
+func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
+	const size = 16 << 20
+	for _, text := range []string{"a", "7", "0 ", "\xff", "deadbeef12 "} {
+		t.Run(text, func(t *testing.T) {
+			var before, after runtime.MemStats
+			var n countingWriter
+			runtime.ReadMemStats(&before)
+			require.NoError(t, annotate(bufio.NewWriter(&n), io.LimitReader(&repeat{text: text}, size), snowflake.DefaultLayout(), atNoon))
+			runtime.ReadMemStats(&after)
+			assert.EqualValues(t, size, n)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+		})
+	}
+}
+
+func TestAnnotateIDBehindALongLine(t *testing.T) {
+	long := strings.Repeat("long line ", 1<<18)
+	out := annotated(t, strings.NewReader(long+"1541815603606036480\n"+long), snowflake.TwitterLayout())
+	assert.True(t, out == long+"1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\n"+long)
+}
+
+type countingWriter int
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	*w += countingWriter(len(p))
+	return len(p), nil
+}
+
+var word = regexp.MustCompile(`[0-9A-Za-z]+`)
+
+// strip takes the annotations out of text. It demands one behind every ID, and
+// leaves whatever stands elsewhere. It works on the whole text at once.
+func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
+	var stripped []byte
+	for {
+		at := word.FindIndex(text)
+		if at == nil {
+			return append(stripped, text...)
+		}
+		w := string(text[at[0]:at[1]])
+		stripped, text = append(stripped, text[:at[1]]...), text[at[1]:]
+		id, err := snowflake.ParseID(w)
+		if err != nil || l.Check(id) != nil {
+			continue
+		}
+		p := l.Decode(id)
+		if p.Time.Sub(l.Epoch.Time()) < 24*time.Hour || p.Time.Sub(noon) > 24*time.Hour {
+			continue
+		}
+		rest, found := bytes.CutPrefix(text, []byte(" ("+p.String()+")"))
+		require.True(t, found, "no fields behind %s", w)
+		text = rest
+	}
+}
+
+// chunks reads as r does, in chunks of random sizes.
+type chunks struct {
+	r    io.Reader
+	rand *rand.Rand
+}
+
+func (c chunks) Read(p []byte) (int, error) {
+	return c.r.Read(p[:min(len(p), 1+c.rand.IntN(40))])
+}
+
+// requireOnlyAnnotated holds annotate against strip, for all kinds of readers.
+func requireOnlyAnnotated(t *testing.T, in []byte, l snowflake.Layout, seed uint64) {
+	want := annotated(t, bytes.NewReader(in), l)
+	require.Equal(t, string(in), string(strip(t, []byte(want), l)))
+	for name, r := range map[string]io.Reader{
+		"one byte":       iotest.OneByteReader(bytes.NewReader(in)),
+		"half":           iotest.HalfReader(bytes.NewReader(in)),
+		"data with EOF":  iotest.DataErrReader(bytes.NewReader(in)),
+		"random chunks":  chunks{bytes.NewReader(in), rand.New(rand.NewPCG(seed, 1))},
+		"chunks and EOF": iotest.DataErrReader(chunks{bytes.NewReader(in), rand.New(rand.NewPCG(seed, 2))}),
+	} {
+		require.Equal(t, want, annotated(t, r, l), name)
+	}
+}
+
+// randomLog returns text of pieces that are likely to be mistaken for others.
+func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
+	var b []byte
+	for range r.IntN(300) {
+		switch r.IntN(6) {
+		case 0, 1:
+			span := uint64(noon.Sub(l.Epoch.Time()) / l.Unit)
+			id, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time().Add(time.Duration(r.Uint64N(span)) * l.Unit)})
+			if err == nil {
+				b = fmt.Append(b, id)
+			}
+		case 2:
+			b = fmt.Append(b, r.Uint64()>>r.IntN(64))
+		case 3:
+			b = append(b, byte(r.Uint32()))
+		case 4:
+			b = append(b, " \r\n-_\":,()aZ0"[r.IntN(13)])
+		case 5:
+			b = append(b, "\n "...)
+		}
+	}
+	return b
+}
+
+func TestAnnotateAddsNothingElse(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		for _, p := range presets {
+			requireOnlyAnnotated(t, randomLog(r, p.layout), p.layout, seed)
+		}
+	}
+}
+
+func FuzzAnnotate(f *testing.F) {
+	for _, seed := range []string{
+		"",
+		"order 1541815603606036480 shipped\r\n",
+		"1541815603606036480",
+		"x1541815603606036480 1541815603606036480x 01541815603606036480 15418156036060364801",
+		"1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)",
+		"\xff\x001541815603606036480\x00",
+		"9223372036854775807 9223372036854775808 18446744073709551616",
+	} {
+		f.Add([]byte(seed), uint8(1), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, preset uint8, seed uint64) {
+		requireOnlyAnnotated(t, in, presets[int(preset)%len(presets)].layout, seed)
+	})
+}
+
+func BenchmarkAnnotate(b *testing.B) {
+	line := `{"time":"2026-06-01T12:00:00Z","level":"INFO","id":"50000000000000000","status":200,"took":"12ms"}` + "\n"
+	b.SetBytes(int64(len(line)))
+	in := io.LimitReader(&repeat{text: line}, int64(len(line))*int64(b.N))
+	b.ReportAllocs()
+	if err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), atNoon); err != nil {
+		b.Fatal(err)
+	}
+}

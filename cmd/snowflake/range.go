@@ -1,0 +1,49 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+)
+
+var commandRange = command{
+	name:     "range",
+	synopsis: []string{"FROM TO"},
+	summary:  "print the bounds of the IDs of a span of time",
+	about: `Prints two IDs, lo and hi, one a line. The IDs that were stamped from FROM up
+to, but not including, TO are those with
+
+  WHERE id >= lo AND id < hi
+
+FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
+"2026-01-31 15:04:05" or 2026-01-31 in UTC.
+
+` + aboutLayouts(),
+	setup: setupRange,
+}
+
+func setupRange(fs *flag.FlagSet) action {
+	layout := defineLayout(fs)
+	return func(s streams, args []string) error {
+		if len(args) != 2 {
+			return fmt.Errorf("range takes two times, got %d arguments", len(args))
+		}
+		l, err := layout()
+		if err != nil {
+			return err
+		}
+		from, err := parseTime(args[0])
+		if err != nil {
+			return err
+		}
+		to, err := parseTime(args[1])
+		if err != nil {
+			return err
+		}
+		lo, hi, err := l.Range(from, to)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "%d\n%d\n", lo, hi)
+		return nil
+	}
+}

@@ -1,0 +1,89 @@
+// Package snowflake issues 64-bit IDs in process, without a network call per
+// ID, and reads them back. An ID carries its time, the worker that issued it
+// and a sequence number, so that IDs are unique, order by time, and fit a
+// BIGINT primary key.
+//
+//	gen, err := snowflake.New(7, nil) // 7: a worker ID that no other process has
+//	...
+//	id, err := gen.NextID()
+//	fmt.Println(id, snowflake.Decode(id))
+//
+// # The promise
+//
+// No ID is issued twice by a Generator, whatever its clock reads: set back, set
+// forward, stopped or leaping. A wrong clock may cost availability, never a
+// duplicate. Where the promise cannot be kept the caller gets an error, at once,
+// and nothing has changed. Beside it:
+//
+//   - Order. IDs of one Generator strictly increase, except under the backward
+//     policies that say otherwise ([ClockSeqPolicy], [RewindPolicy]).
+//   - Truth. A timestamp is the tick that the clock reads, or later by at most
+//     [Options].BorrowAhead. Under a built-in clock it may also be of a tick
+//     that ended less than 5 ms ago, when callers had waited for that tick; and
+//     that clock may be 100 ms late to follow a step of the wall clock, or
+//     10 ms ahead of one that is being slewed.
+//   - Fields never touch. No value spills into its neighbour, every ID is >= 0,
+//     and one of [JSSafeLayout] is <= 2^53-1. When a layout's time runs out the
+//     caller gets [ErrTimeExhausted].
+//   - No unbounded waiting, and none under the lock. A call waits for the next
+//     tick when a tick is spent, and for the clock as long as its policy agrees
+//     to; a clock that stands still is given up after 50 ms or, where the tick
+//     is longer, one tick. [Generator.NextIDContext] refuses at once what would
+//     outlast its deadline.
+//
+// # What you must see to
+//
+// HAZARD: two generators with one worker ID (and datacenter) issue the same IDs
+// whenever they run at the same time. Nothing in an ID can detect it. It is the
+// commonest fault of systems of this kind, so never guess a worker ID from a
+// process ID, a MAC or a random number: assign it, or lease it ([NewLeased]).
+//
+// HAZARD: a Generator made by [New] knows nothing of the one before it. When a
+// process restarts while its clock is behind what the earlier process stamped,
+// IDs repeat. Set [Options].After to the largest ID that you stored, or use
+// [NewLeased].
+//
+// HAZARD: JavaScript rounds integers above 2^53. An [ID] is a string in JSON for
+// that reason; [JSSafeLayout] keeps below.
+//
+// HAZARD: an ID shows its time and worker to everybody, and the next one can be
+// guessed. [Options].RandomStart makes that harder; it does not make an ID a
+// secret.
+//
+// # Choosing a layout
+//
+//	layout            workers       IDs per worker    until    for
+//	DefaultLayout     1,024         4,096 a ms        2095     nearly everyone
+//	ClockSeqLayout    128           4,096 a ms        2095     clocks that are set back, where waiting will not do
+//	JSSafeLayout      16            32,768 a s        2298     IDs that must stay numbers in JavaScript
+//	TwitterLayout     32 x 32       4,096 a ms        2080     datacenters; IDs beside Twitter's
+//	SonyflakeLayout   65,536        256 in 10 ms      2188     many workers with few IDs each
+//	RedisLayout       4,096         1,024 a ms        2039     IDs beside those of a Redis script
+//	Layout{...}       as you say    as you say                 a power of two of each
+//
+// [BaiduLayout], [DiscordLayout] and [InstagramLayout] read those systems' IDs.
+//
+// # Choosing a policy for a clock that goes back
+//
+//	policy            when the clock is behind the last ID                     order kept
+//	WaitPolicy(max)   wait for up to max, else fail (the default, 10 ms)       yes
+//	FailPolicy        fail at once                                             yes
+//	ClockSeqPolicy    go on at once under another clock sequence               no
+//	RewindPolicy      go on at once in the earlier tick, behind its sequence   no
+//	your own          choose among these by how far the clock is behind        if it only fails and waits
+//
+// [Options].BorrowAhead absorbs small steps back without any policy.
+//
+// # Choosing where worker IDs come from
+//
+//	source                               use it when
+//	New, with a number from your config  you number your processes anyway
+//	New, with a StatefulSet's ordinal    Kubernetes numbers them: web-7 is 7
+//	NewLeased                            processes come and go, or may be paused or cloned
+//
+// # In tests
+//
+// All clocks and waits follow the time of a [testing/synctest] bubble. It begins
+// in the year 2000, which is before [DefaultEpoch]: use a layout whose Epoch is
+// [UnixEpoch], or a [ClockFunc] that adds an offset.
+package snowflake

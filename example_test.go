@@ -1,0 +1,164 @@
+package snowflake_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// noonClock makes the examples print the same at all times.
+var noonClock = snowflake.ClockFunc(func() time.Time {
+	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+})
+
+func Example() {
+	gen, err := snowflake.New(7, &snowflake.Options{Clock: noonClock})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, err := gen.NextID()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(id)
+	fmt.Println(snowflake.Decode(id))
+	// Output:
+	// 117594862387228672
+	// time=2026-11-21T12:00:00.000Z clockseq=0 datacenter=0 worker=7 sequence=0
+}
+
+func ExampleGenerator_Fill() {
+	gen, err := snowflake.New(7, &snowflake.Options{Clock: noonClock, BorrowAhead: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids := make([]snowflake.ID, 100_000)
+	n, err := gen.Fill(context.Background(), ids)
+	fmt.Println(n, err)
+	fmt.Println(gen.Decode(ids[n-1]))
+	// Output:
+	// 100000 <nil>
+	// time=2026-11-21T12:00:00.024Z clockseq=0 datacenter=0 worker=7 sequence=1695
+}
+
+func ExampleGenerator_NextIDContext() {
+	gen, err := snowflake.New(7, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	id, err := gen.NextIDContext(ctx)
+	fmt.Println(id > 0, err)
+	// Output: true <nil>
+}
+
+func ExampleLayout_Range() {
+	from := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	lo, hi, err := snowflake.DefaultLayout().Range(from, from.AddDate(0, 0, 1))
+	fmt.Printf("WHERE id >= %d AND id < %d, %v\n", lo, hi, err)
+	// Output: WHERE id >= 117413668454400000 AND id < 117776056320000000, <nil>
+}
+
+func ExampleLayout_Decode() {
+	tweet, err := snowflake.ParseID("1541815603606036480")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(snowflake.TwitterLayout().Decode(tweet))
+	// Output: time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0
+}
+
+func ExampleClockBackwardError() {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	clock := snowflake.ClockFunc(func() time.Time { return now })
+	gen, err := snowflake.New(7, &snowflake.Options{Clock: clock})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := gen.NextID(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	now = now.Add(-time.Hour) // somebody sets the clock back
+	_, err = gen.NextID()
+	var back *snowflake.ClockBackwardError
+	fmt.Println(errors.As(err, &back), back.By())
+	fmt.Println(err)
+	// Output:
+	// true 1h0m0s
+	// snowflake: clock went backward: it reads 2026-11-21T11:00:00.000Z, 1h0m0s behind 2026-11-21T12:00:00.000Z
+}
+
+// A policy of your own chooses by how far the clock is behind.
+func ExampleBackwardPolicy() {
+	policy := func(b snowflake.Backward) snowflake.Action {
+		switch {
+		case b.By() <= 5*time.Millisecond:
+			return snowflake.ActionWait
+		case b.CanBump:
+			return snowflake.ActionBump
+		}
+		return snowflake.ActionFail
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	gen, err := snowflake.New(7, &snowflake.Options{
+		Layout:     snowflake.ClockSeqLayout(),
+		Clock:      snowflake.ClockFunc(func() time.Time { return now }),
+		OnBackward: policy,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		id, err := gen.NextID()
+		fmt.Println(gen.Decode(id), err)
+		now = now.Add(-time.Hour)
+	}
+	// Output:
+	// time=2026-11-21T12:00:00.000Z clockseq=0 datacenter=0 worker=7 sequence=0 <nil>
+	// time=2026-11-21T11:00:00.000Z clockseq=1 datacenter=0 worker=7 sequence=0 <nil>
+}
+
+func ExampleID_MarshalText() {
+	order := struct {
+		ID snowflake.ID `json:"id"`
+	}{117594862387228672}
+	b, err := json.Marshal(order)
+	fmt.Println(string(b), err)
+	// Output: {"id":"117594862387228672"} <nil>
+}
+
+func ExampleID_Base32() {
+	id := snowflake.ID(117594862387228672)
+	fmt.Println(id.Base32(), id.Base58(), id.Base62())
+	back, err := snowflake.ParseBase32(id.Base32())
+	fmt.Println(back, err)
+	// Output:
+	// 038E7WY000W00 gQfVCutkzA 08gaJUpza8u
+	// 117594862387228672 <nil>
+}
+
+// The next process goes on above what the last one stored.
+func ExampleOptions_after() {
+	var max snowflake.ID = 117594862387228672 // SELECT max(id) FROM orders
+	gen, err := snowflake.New(7, &snowflake.Options{Clock: noonClock, After: max})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, err := gen.NextID()
+	fmt.Println(id, id > max, err)
+	// Output: 117594862387228673 true <nil>
+}

@@ -1,0 +1,216 @@
+// Package examples_test runs the examples and reads what they print.
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+const clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
+
+// examples have one pattern for each line of the output, and where a pattern
+// does not say it all, a check of what the patterns' groups caught.
+var examples = map[string]struct {
+	lines []string
+	check func(t *testing.T, caught []string)
+}{
+	"basic": {
+		lines: []string{
+			`layout: time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00\.000Z`,
+			``,
+			`id:     (\d+)`,
+			`base62: ([0-9A-Za-z]{11})`,
+			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+			``,
+			`id:     (\d+)`,
+			`base62: ([0-9A-Za-z]{11})`,
+			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+			``,
+			`id:     (\d+)`,
+			`base62: ([0-9A-Za-z]{11})`,
+			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+		},
+		check: func(t *testing.T, caught []string) {
+			last := snowflake.ID(0)
+			for ; len(caught) > 0; caught = caught[3:] {
+				id := parse(t, caught[0])
+				if id <= last {
+					t.Errorf("%v came after %v", id, last)
+				}
+				if got := id.Base62(); got != caught[1] {
+					t.Errorf("%v in base 62 is %s, not %s", id, got, caught[1])
+				}
+				if got := snowflake.Decode(id).String(); got != caught[2] {
+					t.Errorf("%v decodes to %s, not %s", id, got, caught[2])
+				}
+				last = id
+			}
+		},
+	},
+	"batch": {
+		lines: []string{
+			`BorrowAhead 0s`,
+			`  made:  100000 IDs in \S+`,
+			`  first: (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  last:  (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=\d+`,
+			`  stats: issued 100000, waited [1-9]\d* times \([1-9]\S* asked for\), borrowed 0 ticks`,
+			`BorrowAhead 50ms`,
+			`  made:  100000 IDs in \S+`,
+			`  first: (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  last:  (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=\d+`,
+			`  stats: issued 100000, waited 0 times \(0s asked for\), borrowed [1-9]\d* ticks`,
+		},
+		check: func(t *testing.T, caught []string) {
+			for ; len(caught) > 0; caught = caught[2:] {
+				first, last := snowflake.Decode(parse(t, caught[0])), snowflake.Decode(parse(t, caught[1]))
+				if ticks := last.Time.Sub(first.Time).Milliseconds(); ticks < 24 {
+					t.Errorf("100,000 IDs lie within %d ms, which have no room for them", ticks+1)
+				}
+			}
+		},
+	},
+	"clockback": {
+		lines: []string{
+			`FailPolicy, clock set back by 1h0m0s`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  back:  no ID, the clock is (?:1h0m0s|59m59\.\d+s) behind`,
+			`  waited 0s, bumps 0, rewinds 0`,
+			`WaitPolicy, clock set back by 200ms`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=\d`,
+			`  waited [12]\d\dms, bumps 0, rewinds 0`,
+			`WaitPolicy, clock set back by 1h0m0s`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  back:  no ID, the clock is (?:1h0m0s|59m59\.\d+s) behind`,
+			`  waited 0s, bumps 0, rewinds 0`,
+			`ClockSeqPolicy, clock set back by 1h0m0s`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 datacenter=0 worker=1 sequence=0`,
+			`  waited 0s, bumps 1, rewinds 0`,
+			`RewindPolicy, clock set back by 1m0s`,
+			`  right: (\d+)  time=2026-07-01T12:00:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:01:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:00:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=1`,
+			`  waited 0s, bumps 0, rewinds 1`,
+			`decide, clock set back by 200ms`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  decide: the clock is [12]\d\dms behind, can bump: true`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=\d`,
+			`  waited [12]\d\dms, bumps 0, rewinds 0`,
+			`decide, clock set back by 1h0m0s`,
+			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  decide: the clock is (?:1h0m0s|59m59\.\d+s) behind, can bump: true`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 datacenter=0 worker=1 sequence=0`,
+			`  waited 0s, bumps 1, rewinds 0`,
+		},
+		check: func(t *testing.T, caught []string) {
+			// Where the policy waited, the order is kept: IDs 2 to 4 and 13 to 15.
+			for _, at := range []int{2, 13} {
+				if right, ahead, back := parse(t, caught[at]), parse(t, caught[at+1]), parse(t, caught[at+2]); right >= ahead || ahead >= back {
+					t.Errorf("%v, %v and %v are not in order", right, ahead, back)
+				}
+			}
+		},
+	},
+	"json": {
+		lines: []string{
+			`layout: time=41 worker=10 sequence=12 .*`,
+			`  (\d+) as a string: \{"id":"(\d+)"\}, back as (\d+)`,
+			`  \d+ as a number: back as (\d+), the same: (?:true|false)`,
+			`  (\d+) as a string: \{"id":"(\d+)"\}, back as (\d+)`,
+			`  \d+ as a number: back as (\d+), the same: false`,
+			`layout: time=33 worker=4 sequence=15 .*`,
+			`  (\d+) as a string: \{"id":"(\d+)"\}, back as (\d+)`,
+			`  \d+ as a number: back as (\d+), the same: true`,
+			`  (\d+) as a string: \{"id":"(\d+)"\}, back as (\d+)`,
+			`  \d+ as a number: back as (\d+), the same: true`,
+		},
+		check: func(t *testing.T, caught []string) {
+			for at := 0; at < len(caught); at += 4 {
+				if id := caught[at]; caught[at+1] != id || caught[at+2] != id {
+					t.Errorf("%s was not kept by a string: %q", id, caught[at+1:at+3])
+				}
+			}
+			if caught[3] != caught[7] {
+				t.Errorf("two IDs that share a float64 came back as %s and %s", caught[3], caught[7])
+			}
+			if caught[11] != caught[8] || caught[15] != caught[12] {
+				t.Errorf("JSSafeLayout's %s and %s came back as %s and %s", caught[8], caught[12], caught[11], caught[15])
+			}
+		},
+	},
+	"logging": {
+		lines: []string{
+			`time=\S+ level=INFO msg="order created" id=(\d+) parts\.time=(` + clock + `) parts\.clockseq=0 parts\.datacenter=0 parts\.worker=7 parts\.sequence=0`,
+			`\{"time":"[^"]+","level":"INFO","msg":"order created","id":"(\d+)","parts":\{"time":"([^"]+)","clockseq":0,"datacenter":0,"worker":7,"sequence":0\}\}`,
+		},
+		check: func(t *testing.T, caught []string) {
+			if caught[0] != caught[2] {
+				t.Errorf("the handlers logged %s and %s", caught[0], caught[2])
+			}
+			if want := "time=" + caught[1] + " "; !strings.HasPrefix(snowflake.Decode(parse(t, caught[0])).String(), want) {
+				t.Errorf("%s was not stamped at %s", caught[0], caught[1])
+			}
+		},
+	},
+}
+
+func TestExamples(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, out)
+	}
+	built, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(built) != len(examples) {
+		t.Errorf("there are %d programs: %v, and %d of them are tested", len(built), built, len(examples))
+	}
+
+	for name, want := range examples {
+		t.Run(name, func(t *testing.T) {
+			program := exec.Command(filepath.Join(dir, name))
+			program.Stderr = t.Output()
+			out, err := program.Output()
+			if err != nil {
+				t.Fatalf("%v, after it printed:\n%s", err, out)
+			}
+			lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			if len(lines) != len(want.lines) {
+				t.Fatalf("it printed %d lines, not %d:\n%s", len(lines), len(want.lines), out)
+			}
+			var caught []string
+			for i, line := range lines {
+				match := regexp.MustCompile(`^` + want.lines[i] + `$`).FindStringSubmatch(line)
+				if match == nil {
+					t.Fatalf("line %d is\n%s\nand does not match\n%s", i+1, line, want.lines[i])
+				}
+				caught = append(caught, match[1:]...)
+			}
+			want.check(t, caught)
+		})
+	}
+}
+
+func parse(t *testing.T, s string) snowflake.ID {
+	t.Helper()
+	id, err := snowflake.ParseID(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}

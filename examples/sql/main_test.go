@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// want is exact: the program has a clock of its own. Items 2 and 3 were ordered
+// on Tuesday, at midnight and at noon; those before and after were not.
+const want = `Tuesday is 55082955571200000 <= id < 55445343436800000
+  55082955571204096  2026-06-02 00:00:00  item 2
+  55264149504004096  2026-06-02 12:00:00  item 3, refunds 55082955571204096
+`
+
+func TestProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sql.exe") // so named for Windows
+	build := exec.Command("go", "build", "-o", path, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, out)
+	}
+	out, err := exec.Command(path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v, after it printed:\n%s", err, out)
+	}
+	if got := string(out); got != want {
+		t.Errorf("it printed\n%s\nnot\n%s", got, want)
+	}
+}

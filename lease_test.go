@@ -1,0 +1,180 @@
+package snowflake
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fakeLease is a lease whose window the test moves.
+type fakeLease struct {
+	from, to atomic.Pointer[time.Time]
+	asked    atomic.Int64
+}
+
+func newFakeLease(from, to time.Time) *fakeLease {
+	l := new(fakeLease)
+	l.from.Store(&from)
+	l.to.Store(&to)
+	return l
+}
+
+func (l *fakeLease) grow(to time.Time) { l.to.Store(&to) }
+
+func (l *fakeLease) Worker() int { return 1 }
+
+func (l *fakeLease) Window() (time.Time, time.Time) {
+	l.asked.Add(1)
+	return *l.from.Load(), *l.to.Load()
+}
+
+func newLeasedIssuer(t *testing.T, l Lease, opts *Options) *issuer {
+	t.Helper()
+	g, err := NewLeased(l, opts)
+	require.NoError(t, err)
+	return &issuer{g, t, map[ID]bool{}}
+}
+
+func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
+	// The window begins and ends within a tick: a tick belongs to the window
+	// that its start is in, so that no two windows share one.
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon.Add(-time.Second), noon.Add(2*ms+1))
+		c := newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c})
+		for tick := range 3 {
+			i.spend(4, noon.Add(time.Duration(tick)*ms))
+		}
+		time.Sleep(ms)
+		err := i.refused(ErrLeaseExpired)
+		var expired *LeaseExpiredError
+		require.ErrorAs(t, err, &expired)
+		assert.Equal(t, 1, expired.Worker)
+		assert.Equal(t, noon.Add(2*ms+1), expired.NotAfter)
+		assert.Equal(t, noon.Add(3*ms), expired.Time)
+		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.002000001Z, the next would be at 2026-11-21T12:00:00.003Z")
+
+		next := newLeasedIssuer(t, newFakeLease(noon.Add(2*ms+1), noon.Add(time.Hour)), &Options{Layout: small, Clock: c})
+		next.seen = i.seen
+		c.step(-ms) // the next holder's clock is behind
+		next.spend(4, noon.Add(3*ms))
+	})
+}
+
+func TestLeasedWindowGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon.Add(-time.Second), noon)
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock()})
+		i.refused(ErrLeaseExpired)
+		l.grow(noon.Add(ms))
+		i.spend(4, noon)
+		d := elapsed(func() {
+			_, err := i.NextID()
+			assert.ErrorIs(t, err, ErrLeaseExpired)
+		})
+		assert.Equal(t, ms, d, "it waits for the tick, and then finds the window closed")
+		l.grow(noon.Add(time.Second))
+		i.spend(4, noon.Add(ms))
+	})
+}
+
+// While the clock is before the window it counts as having gone back.
+func TestLeasedWindowAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newLeasedIssuer(t, newFakeLease(noon.Add(ms+1), noon.Add(time.Second)), &Options{Layout: small, Clock: c})
+		d := elapsed(func() { i.spend(4, noon.Add(2*ms)) })
+		assert.Equal(t, 2*ms, d)
+		i = newLeasedIssuer(t, newFakeLease(noon.Add(time.Hour), noon.Add(2*time.Hour)), &Options{Layout: small, Clock: c})
+		i.refused(ErrClockBackward)
+	})
+}
+
+// A window that was lost and taken again later has had another holder between.
+func TestLeasedWindowThatJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon, noon.Add(ms))
+		c := newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+		i.spend(1, noon)
+		from := noon.Add(10 * ms)
+		l.from.Store(&from)
+		l.grow(noon.Add(20 * ms))
+		time.Sleep(5 * ms)
+		_, err := i.NextID()
+		require.ErrorIs(t, err, ErrClockBackward)
+		time.Sleep(5 * ms)
+		i.spend(1, noon.Add(10*ms))
+		c.step(-ms)
+		_, err = i.NextID()
+		require.ErrorIs(t, err, ErrClockBackward, "what was before the window is closed to rewinding")
+	})
+}
+
+func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon, noon.Add(3*ms))
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: 10 * ms})
+		for tick := range 3 {
+			i.spend(4, noon.Add(time.Duration(tick)*ms))
+		}
+		d := elapsed(func() {
+			_, err := i.NextID()
+			assert.ErrorIs(t, err, ErrLeaseExpired)
+		})
+		assert.Equal(t, 3*ms, d)
+		l.grow(noon.Add(time.Second))
+		i.spend(4, noon.Add(3*ms))
+	})
+}
+
+// A clock sequence would have to be recorded before it is used, which a plain
+// Lease has no way to do.
+func TestLeasedDoesNotBump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newLeasedIssuer(t, newFakeLease(noon.Add(-time.Hour), noon.Add(time.Hour)),
+			&Options{Layout: small, Clock: c, OnBackward: always(ActionBump), RewindTicks: 1})
+		i.spend(1, noon)
+		c.step(-ms)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestLeasedRewindsInsideTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newLeasedIssuer(t, newFakeLease(noon, noon.Add(time.Hour)),
+			&Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+		c.step(5 * ms)
+		i.spend(1, noon.Add(5*ms))
+		c.step(-5 * ms)
+		i.spend(4, noon)
+		c.step(-ms)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestNewLeasedRefuses(t *testing.T) {
+	_, err := NewLeased(nil, nil)
+	assert.ErrorIs(t, err, ErrInvalidOptions)
+	_, err = NewLeased(newFakeLease(noon, noon), &Options{Layout: Layout{Unit: ms, TimeBits: 41}})
+	assert.ErrorIs(t, err, ErrWorkerRange)
+}
+
+// The lease is asked about when its window's end is near, not for every ID.
+func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
+	l := newFakeLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	g, err := NewLeased(l, nil)
+	require.NoError(t, err)
+	asked := l.asked.Load()
+	for range 10_000 {
+		_, err := g.NextID()
+		require.NoError(t, err)
+	}
+	assert.Equal(t, asked, l.asked.Load())
+}

@@ -1,0 +1,983 @@
+package snowflake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// noon is where the tests' clocks start.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// testClock reads noon plus the time that has passed in the synctest bubble
+// plus what the test has set it off by.
+type testClock struct {
+	start  time.Time
+	offset time.Duration
+}
+
+func newTestClock() *testClock { return &testClock{start: time.Now()} }
+
+func (c *testClock) Now() time.Time       { return noon.Add(time.Since(c.start) + c.offset) }
+func (c *testClock) step(d time.Duration) { c.offset += d }
+
+// stopped is a clock that reads what it is set to.
+type stopped struct{ now time.Time }
+
+func (c *stopped) Now() time.Time { return c.now }
+
+// small has 4 IDs a millisecond, so that ticks are soon spent.
+var small = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 2, WorkerBits: 4, SequenceBits: 2}
+
+// issuer issues IDs and fails the test at the first one that repeats.
+type issuer struct {
+	*Generator
+	t    *testing.T
+	seen map[ID]bool
+}
+
+func newIssuer(t *testing.T, opts *Options) *issuer {
+	t.Helper()
+	g, err := New(1, opts)
+	require.NoError(t, err)
+	return &issuer{g, t, map[ID]bool{}}
+}
+
+func (i *issuer) keep(id ID) Parts {
+	i.t.Helper()
+	require.Falsef(i.t, i.seen[id], "ID %d is issued twice", id)
+	i.seen[id] = true
+	require.NoError(i.t, i.layout.Check(id))
+	p := i.Decode(id)
+	require.Equal(i.t, 1, p.Worker)
+	return p
+}
+
+// next issues an ID.
+func (i *issuer) next() Parts {
+	i.t.Helper()
+	id, err := i.NextID()
+	require.NoError(i.t, err)
+	return i.keep(id)
+}
+
+// spend issues n IDs, which must all fall into the tick at.
+func (i *issuer) spend(n int, at time.Time) {
+	i.t.Helper()
+	for range n {
+		require.Equal(i.t, at, i.next().Time)
+	}
+}
+
+// refused expects that nothing is issued, that no time passes, and that the
+// generator is as it was.
+func (i *issuer) refused(want error) error {
+	i.t.Helper()
+	before, start := i.state(), time.Now()
+	id, err := i.NextID()
+	require.ErrorIs(i.t, err, want)
+	require.Zero(i.t, id)
+	require.Equal(i.t, before, i.state())
+	require.Zero(i.t, time.Since(start))
+	return err
+}
+
+// state is all that IDs come from.
+type state struct {
+	tick, spare int64
+	next, fixed ID
+	past        past
+}
+
+func (g *Generator) state() state {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := state{g.tick, g.spare, g.next, g.fixed, past{}}
+	if g.past != nil {
+		s.past = *g.past
+		s.past.last, s.past.ring = slices.Clone(s.past.last), slices.Clone(s.past.ring)
+	}
+	return s
+}
+
+// elapsed returns how long f took, in the bubble's time.
+func elapsed(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}
+
+const ms = time.Millisecond
+
+func TestIDsIncreaseAndCarryTheirTime(t *testing.T) {
+	g, err := New(7, nil)
+	require.NoError(t, err)
+	assert.Equal(t, DefaultLayout(), g.Layout())
+	assert.Equal(t, 7, g.Worker())
+	last := ID(-1)
+	for range 10_000 {
+		before := time.Now()
+		id, err := g.NextID()
+		require.NoError(t, err)
+		require.Greater(t, id, last)
+		last = id
+		p := Decode(id)
+		require.Equal(t, p, g.Decode(id))
+		require.Equal(t, 7, p.Worker)
+		require.WithinRange(t, p.Time, before.Add(-maxLag-2*ms), time.Now())
+	}
+}
+
+func TestSpentTickWaitsForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c})
+		time.Sleep(300 * time.Microsecond)
+		i.spend(4, noon)
+		d := elapsed(func() { assert.Equal(t, noon.Add(ms), i.next().Time) })
+		assert.Equal(t, 700*time.Microsecond, d)
+	})
+}
+
+// The mistake is to compare for equality, and to enter the old tick anew.
+func TestSpentTickThenStepBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c})
+		i.spend(4, noon)
+		c.step(-5 * ms)
+		d := elapsed(func() { i.spend(4, noon.Add(ms)) })
+		assert.Equal(t, 6*ms, d)
+	})
+}
+
+func TestStepBackWithinDefaultPolicyIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c})
+		i.spend(1, noon)
+		c.step(-10 * ms)
+		d := elapsed(func() { i.spend(3, noon) })
+		assert.Equal(t, 10*ms, d)
+		c.step(-10*ms - 1)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestStepBackOfAnHourAnswersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Clock: c})
+		i.spend(1, noon)
+		c.step(-time.Hour)
+		err := i.refused(ErrClockBackward)
+		var back *ClockBackwardError
+		require.ErrorAs(t, err, &back)
+		assert.Equal(t, time.Hour, back.By())
+		assert.ErrorContains(t, err, "it reads 2026-11-21T11:00:00.000Z, 1h0m0s behind 2026-11-21T12:00:00.000Z")
+		c.step(time.Hour)
+		i.spend(1, noon)
+	})
+}
+
+func TestFailPolicyNeverWaitsForTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Clock: c, OnBackward: FailPolicy()})
+		i.spend(1, noon)
+		c.step(-1)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestWaitPolicyForgivesASlowClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		offset := time.Duration(0)
+		half := ClockFunc(func() time.Time { return noon.Add(offset + time.Since(start)*6/10) })
+		i := newIssuer(t, &Options{Clock: half, OnBackward: WaitPolicy(time.Second)})
+		i.spend(1, noon)
+		offset = -time.Second
+		d := elapsed(func() { i.next() })
+		assert.Less(t, d, 2*time.Second)
+		assert.Greater(t, d, 3*time.Second/2)
+	})
+}
+
+// A clock that goes back again and again must not keep a caller for ever.
+func TestClockThatKeepsGoingBackIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		back := time.Duration(0)
+		i := newIssuer(t, &Options{OnBackward: WaitPolicy(40 * ms), Clock: ClockFunc(func() time.Time {
+			c.step(-back)
+			return c.Now()
+		})})
+		i.spend(1, noon)
+		back = 30 * ms
+		d := elapsed(func() {
+			_, err := i.NextID()
+			assert.ErrorIs(t, err, ErrClockBackward)
+		})
+		assert.LessOrEqual(t, d, 100*ms)
+	})
+}
+
+func TestStoppedClock(t *testing.T) {
+	policies := map[string]BackwardPolicy{
+		"fail": FailPolicy(), "wait": WaitPolicy(time.Second), "rewind": RewindPolicy(), "always wait": always(ActionWait),
+	}
+	for name, policy := range policies {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &stopped{now: noon}
+				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: policy, RewindTicks: 10})
+				i.spend(4, noon)
+				before := i.state()
+				d := elapsed(func() {
+					_, err := i.NextID()
+					assert.ErrorIs(t, err, ErrClockBackward)
+					assert.ErrorContains(t, err, "1ms behind 2026-11-21T12:00:00.001Z")
+				})
+				assert.Equal(t, maxStall, d)
+				assert.Equal(t, before, i.state())
+				c.now = noon.Add(ms)
+				i.spend(4, noon.Add(ms))
+			})
+		})
+	}
+	t.Run("clock sequence", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			i := newIssuer(t, &Options{Layout: small, Clock: &stopped{now: noon}, OnBackward: ClockSeqPolicy()})
+			i.spend(16, noon)
+			_, err := i.NextID()
+			assert.ErrorIs(t, err, ErrClockBackward)
+		})
+	})
+}
+
+func always(a Action) BackwardPolicy { return func(Backward) Action { return a } }
+
+func TestClockSeqGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
+		i.spend(2, noon)
+		c.step(-time.Hour)
+		d := elapsed(func() {
+			p := i.next()
+			assert.Equal(t, Parts{Time: noon.Add(-time.Hour), ClockSeq: 1, Worker: 1}, p)
+			i.spend(3, p.Time)
+		})
+		assert.Zero(t, d)
+		c.step(time.Hour + ms)
+		assert.Equal(t, 1, i.next().ClockSeq)
+	})
+}
+
+func TestMoreStepsBackThanClockSequences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: ClockSeqLayout(), Clock: c, OnBackward: ClockSeqPolicy()})
+		for step := range 8 {
+			p := i.next()
+			assert.Equal(t, noon.Add(-time.Duration(step)*time.Second), p.Time)
+			assert.Equal(t, step, p.ClockSeq)
+			c.step(-time.Second)
+		}
+		i.refused(ErrClockBackward)
+		i.refused(ErrClockBackward)
+
+		// Forward past all but the first three: one of those five is reused,
+		// the one that was used last in time.
+		c.step(6*time.Second - ms)
+		p := i.next()
+		assert.Equal(t, 7, p.ClockSeq, "the current one has nothing ahead of it")
+		c.step(-ms)
+		assert.Equal(t, 3, i.next().ClockSeq)
+		c.step(-500 * ms)
+		assert.Equal(t, 4, i.next().ClockSeq)
+	})
+}
+
+// Any number of steps back that do not reach behind all others.
+func TestClockSeqSurvivesManyStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
+		for range 1000 {
+			i.spend(3, c.Now().Truncate(ms))
+			c.step(-ms)
+			i.spend(3, c.Now().Truncate(ms))
+			c.step(2 * ms)
+		}
+		assert.EqualValues(t, 1000, i.Stats().Bumps)
+	})
+}
+
+func TestRewindGoesOnBehindWhatWasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
+		for range 4 { // noon to noon+3ms: one ID each
+			i.spend(1, c.Now())
+			c.step(ms)
+		}
+		i.spend(4, noon.Add(4*ms))
+		c.step(-3 * ms)
+		for seq := 1; seq < 4; seq++ {
+			assert.Equal(t, Parts{Time: noon.Add(ms), Sequence: seq, Worker: 1}, i.next())
+		}
+		// That tick is spent now: on to the next, which has three left.
+		d := elapsed(func() { i.spend(3, noon.Add(2*ms)) })
+		assert.Equal(t, ms, d)
+		time.Sleep(2 * ms)
+		// The tick at noon+4ms was spent before.
+		d = elapsed(func() { i.spend(4, noon.Add(5*ms)) })
+		assert.Equal(t, ms, d)
+		// Three ticks back, at noon+2ms, is remembered as spent; four is not.
+		c.step(-3 * ms)
+		d = elapsed(func() { i.spend(3, noon.Add(3*ms)) })
+		assert.Equal(t, ms, d)
+		c.step(-2 * ms)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestRewindRefusesWhatIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
+		i.spend(1, noon)
+		c.step(-3 * ms)
+		i.spend(1, noon.Add(-3*ms))
+		c.step(-ms)
+		i.refused(ErrClockBackward)
+		c.step(5 * ms)
+		i.spend(1, noon.Add(ms))
+		c.step(-4 * ms)
+		i.refused(ErrClockBackward)
+		c.step(ms)
+		i.spend(4, noon.Add(-2*ms))
+	})
+}
+
+func TestActionThatIsNotPossibleFails(t *testing.T) {
+	for _, a := range []Action{ActionBump, ActionRewind, 200} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newTestClock()
+			i := newIssuer(t, &Options{Clock: c, OnBackward: always(a)})
+			i.spend(1, noon)
+			c.step(-ms)
+			i.refused(ErrClockBackward)
+		})
+	}
+}
+
+// A policy may look at the generator: it is called without the lock.
+func TestPolicyMayCallGenerator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		var i *issuer
+		i = newIssuer(t, &Options{Clock: c, OnBackward: func(Backward) Action {
+			assert.EqualValues(t, 1, i.Stats().Issued)
+			return ActionFail
+		}})
+		i.spend(1, noon)
+		c.step(-ms)
+		_, err := i.NextID()
+		assert.ErrorIs(t, err, ErrClockBackward)
+	})
+}
+
+func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
+	broken := false
+	i := newIssuer(t, &Options{Clock: ClockFunc(func() time.Time {
+		if broken {
+			panic("no clock")
+		}
+		return noon
+	})})
+	broken = true
+	assert.Panics(t, func() { i.NextID() })
+	broken = false
+	i.spend(1, noon)
+}
+
+func TestBorrowAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 5 * ms})
+		d := elapsed(func() {
+			for tick := range 6 {
+				i.spend(4, noon.Add(time.Duration(tick)*ms))
+			}
+		})
+		assert.Zero(t, d, "a burst of BorrowAhead comes at once")
+		d = elapsed(func() { i.spend(4, noon.Add(6*ms)) })
+		assert.Equal(t, ms, d, "then at the clock's pace")
+
+		time.Sleep(3 * ms)
+		i.spend(4, noon.Add(7*ms))
+		c.step(-2 * ms) // the clock reads 2 ms, five behind the last ID
+		assert.Zero(t, elapsed(func() { assert.Equal(t, noon.Add(7*ms), c.Now().Add(5*ms)) }))
+		c.step(-ms)
+		d = elapsed(func() { i.spend(1, noon.Add(8*ms)) })
+		assert.Equal(t, 2*ms, d, "1 ms back is waited for, and 1 ms for the spent tick")
+		c.step(-20 * ms)
+		i.refused(ErrClockBackward)
+		assert.EqualValues(t, 8, i.Stats().Borrowed)
+	})
+}
+
+func TestBorrowAheadAbsorbsStepBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 5 * ms, OnBackward: FailPolicy()})
+		i.spend(1, noon)
+		c.step(-5 * ms)
+		i.spend(3, noon)
+		c.step(-1)
+		i.refused(ErrClockBackward)
+	})
+}
+
+func TestTimestampStaysWithinBorrowAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 2500 * time.Microsecond})
+		time.Sleep(200 * time.Microsecond)
+		for range 100 {
+			p := i.next()
+			require.LessOrEqual(t, p.Time.Sub(c.Now()), 2500*time.Microsecond)
+		}
+	})
+}
+
+func TestAfter(t *testing.T) {
+	worker := func(w, seq int, at time.Time) ID {
+		id, err := small.Encode(Parts{Time: at, Worker: w, Sequence: seq, ClockSeq: 2})
+		require.NoError(t, err)
+		return id
+	}
+	for _, test := range []struct {
+		name  string
+		after ID
+		want  Parts
+	}{
+		{"in the past", worker(1, 3, noon.Add(-time.Hour)), Parts{Time: noon, ClockSeq: 2, Worker: 1}},
+		{"in this tick", worker(1, 1, noon), Parts{Time: noon, ClockSeq: 2, Worker: 1, Sequence: 2}},
+		{"this tick spent", worker(1, 3, noon), Parts{Time: noon.Add(ms), ClockSeq: 2, Worker: 1}},
+		{"a lower worker's", worker(0, 3, noon), Parts{Time: noon, ClockSeq: 2, Worker: 1}},
+		{"a higher worker's", worker(2, 0, noon), Parts{Time: noon.Add(ms), ClockSeq: 2, Worker: 1}},
+		{"ahead, within the policy", worker(1, 0, noon.Add(3*ms)), Parts{Time: noon.Add(3 * ms), ClockSeq: 2, Worker: 1, Sequence: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newIssuer(t, &Options{Layout: small, Clock: newTestClock(), After: test.after})
+				id, err := i.NextID()
+				require.NoError(t, err)
+				assert.Greater(t, id, test.after)
+				assert.Equal(t, test.want, i.Decode(id))
+				assert.EqualValues(t, 1, i.Stats().Issued)
+			})
+		})
+	}
+}
+
+func TestAfterWithWorkerLast(t *testing.T) {
+	layout := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 41, DatacenterBits: 2, WorkerBits: 2, SequenceBits: 2, WorkerLast: true}
+	for datacenter := range 4 {
+		for worker := range 4 {
+			for seq := range 4 {
+				synctest.Test(t, func(t *testing.T) {
+					after, err := layout.Encode(Parts{Time: noon, Datacenter: datacenter, Worker: worker, Sequence: seq})
+					require.NoError(t, err)
+					g, err := New(1, &Options{Layout: layout, Clock: newTestClock(), After: after, Datacenter: 1})
+					require.NoError(t, err)
+					id, err := g.NextID()
+					require.NoError(t, err)
+					require.Greater(t, id, after)
+					// It is the first ID of this worker above after.
+					for s := range 4 {
+						lower, err := layout.Encode(Parts{Time: noon, Datacenter: 1, Worker: 1, Sequence: s})
+						require.NoError(t, err)
+						require.Falsef(t, lower > after && lower < id, "%v is skipped", lower)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestAfterIsNeverUndercut(t *testing.T) {
+	after, err := small.Encode(Parts{Time: noon.Add(time.Hour), Worker: 1})
+	require.NoError(t, err)
+	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": ClockSeqPolicy(), "rewind": RewindPolicy()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newIssuer(t, &Options{Layout: small, Clock: c, After: after, OnBackward: policy, RewindTicks: 1 << 20})
+				i.refused(ErrClockBackward)
+				c.step(time.Hour)
+				for range 3 {
+					id, err := i.NextID()
+					require.NoError(t, err)
+					require.Greater(t, id, after)
+				}
+				c.step(-ms)
+				id, err := i.NextID()
+				require.True(t, err != nil || id > after)
+			})
+		})
+	}
+	_, err = New(1, &Options{Layout: small, After: -1})
+	assert.ErrorIs(t, err, ErrInvalidID)
+	_, err = New(1, &Options{Layout: small, After: 1 << 50})
+	assert.ErrorIs(t, err, ErrInvalidID)
+}
+
+func TestEpochInTheFuture(t *testing.T) {
+	layout := DefaultLayout()
+	layout.Epoch = EpochAt(time.Now().Add(time.Hour))
+	_, err := New(1, &Options{Layout: layout})
+	assert.ErrorIs(t, err, ErrBeforeEpoch)
+
+	// The clock goes back to before the epoch later on.
+	c := &stopped{now: noon}
+	layout.Epoch = EpochAt(noon)
+	i := newIssuer(t, &Options{Layout: layout, Clock: c})
+	i.spend(1, noon)
+	c.now = noon.Add(-1)
+	_, err = i.NextID()
+	assert.ErrorIs(t, err, ErrBeforeEpoch)
+	assert.ErrorContains(t, err, "2026-11-21T11:59:59.999999999Z is before 2026-11-21T12:00:00.000Z")
+}
+
+func TestLayoutThatRanOut(t *testing.T) {
+	_, err := New(1, &Options{Layout: BaiduLayout()})
+	require.ErrorIs(t, err, ErrTimeExhausted)
+	assert.ErrorContains(t, err, "it ended at 2024-11-20T13:24:16.000Z")
+}
+
+// The last tick of all, in layouts that leave bits free and in one that does
+// not, where the next ID would be negative.
+func TestTimeRunsOut(t *testing.T) {
+	for _, layout := range []Layout{
+		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 10, WorkerBits: 4, SequenceBits: 2},
+		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 57, WorkerBits: 4, SequenceBits: 2},
+		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 57, WorkerBits: 4, SequenceBits: 2, WorkerLast: true},
+	} {
+		for _, borrow := range []time.Duration{0, 10 * ms} {
+			t.Run(fmt.Sprint(layout, borrow), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					end := layout.Expires()
+					c := &stopped{now: end.Add(-ms)}
+					i := newIssuer(t, &Options{Layout: layout, Clock: c, BorrowAhead: borrow})
+					i.spend(4, end.Add(-ms))
+					i.refused(ErrTimeExhausted)
+					c.now = end
+					i.refused(ErrTimeExhausted)
+				})
+			})
+		}
+	}
+}
+
+func TestOptionsOutOfRange(t *testing.T) {
+	twitter := TwitterLayout()
+	tooWide := Layout{Unit: ms, TimeBits: 42, WorkerBits: 10, SequenceBits: 12}
+	for _, test := range []struct {
+		name   string
+		worker int
+		opts   *Options
+		want   error
+		text   string
+	}{
+		{"worker", 1024, nil, ErrWorkerRange, "worker 1024 does not fit the layout, which has room for 0 to 1023"},
+		{"worker negative", -1, nil, ErrWorkerRange, "worker -1"},
+		{"worker without bits", 1, &Options{Layout: Layout{Unit: ms, TimeBits: 41}}, ErrWorkerRange, "0 to 0"},
+		{"datacenter", 1, &Options{Layout: twitter, Datacenter: 32}, ErrWorkerRange, "datacenter 32 does not fit the layout, which has room for 0 to 31"},
+		{"datacenter negative", 1, &Options{Layout: twitter, Datacenter: -1}, ErrWorkerRange, "datacenter -1"},
+		{"datacenter without bits", 1, &Options{Datacenter: 1}, ErrWorkerRange, "datacenter 1"},
+		{"64 bits", 1, &Options{Layout: tooWide}, ErrInvalidLayout, "64 bits in all"},
+		{"borrow negative", 1, &Options{BorrowAhead: -1}, ErrInvalidOptions, "BorrowAhead -1ns"},
+		{"borrow for ever", 1, &Options{BorrowAhead: math.MaxInt64}, ErrInvalidOptions, "BorrowAhead"},
+		{"rewind negative", 1, &Options{RewindTicks: -1}, ErrInvalidOptions, "RewindTicks -1"},
+		{"rewind too many", 1, &Options{RewindTicks: 1<<20 + 1}, ErrInvalidOptions, "1048576"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g, err := New(test.worker, test.opts)
+			assert.Nil(t, g)
+			assert.ErrorIs(t, err, test.want)
+			assert.ErrorContains(t, err, test.text)
+		})
+	}
+}
+
+func TestCallerWithShortDeadlineIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(2 * time.Hour)})
+		i.spend(1, noon)
+		c.step(-time.Hour)
+		done := make(chan time.Duration)
+		go func() { done <- elapsed(func() { i.next() }) }()
+		synctest.Wait() // it sleeps now
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		before := i.state()
+		d := elapsed(func() {
+			_, err := i.NextIDContext(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.ErrorContains(t, err, "1h0m0s")
+			n, err := i.Fill(ctx, make([]ID, 3))
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Zero(t, n)
+		})
+		assert.Zero(t, d)
+		assert.Equal(t, before, i.state())
+		assert.Equal(t, time.Hour, <-done)
+	})
+}
+
+func TestCancelEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(time.Hour)})
+		i.spend(1, noon)
+		c.step(-time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		d := elapsed(func() {
+			_, err := i.NextIDContext(ctx)
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+		assert.Equal(t, time.Minute, d)
+		c.step(time.Hour)
+		_, err := i.NextIDContext(ctx)
+		assert.ErrorIs(t, err, context.Canceled, "a context that is done issues nothing")
+		_, err = i.Fill(ctx, nil)
+		assert.ErrorIs(t, err, context.Canceled)
+		i.next()
+	})
+}
+
+func TestFillSpansTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t, &Options{Layout: small, Clock: newTestClock()})
+		i.spend(1, noon)
+		dst := make([]ID, 13)
+		d := elapsed(func() {
+			n, err := i.Fill(t.Context(), dst)
+			require.NoError(t, err)
+			require.Equal(t, len(dst), n)
+		})
+		assert.Equal(t, 3*ms, d)
+		assert.True(t, slices.IsSorted(dst))
+		for k, id := range dst {
+			p := i.keep(id)
+			assert.Equal(t, noon.Add(time.Duration((k+1)/4)*ms), p.Time)
+			assert.Equal(t, (k+1)%4, p.Sequence)
+		}
+		n, err := i.Fill(t.Context(), nil)
+		assert.NoError(t, err)
+		assert.Zero(t, n)
+	})
+}
+
+func TestFillReturnsWhatItHasOnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t, &Options{Layout: small, Clock: newTestClock()})
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Microsecond)
+		defer cancel()
+		dst := make([]ID, 100)
+		n, err := i.Fill(ctx, dst)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 12, n)
+		for _, id := range dst[:n] {
+			i.keep(id)
+		}
+		assert.Equal(t, make([]ID, 88), dst[n:], "the rest is untouched")
+		i.next()
+	})
+}
+
+func TestFillIncreasesThoughTheClockGoesBack(t *testing.T) {
+	for name, policy := range map[string]BackwardPolicy{"bump": ClockSeqPolicy(), "rewind": RewindPolicy()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				reads := 0
+				layout := small
+				layout.ClockSeqBits = 6
+				i := newIssuer(t, &Options{Layout: layout, OnBackward: policy, RewindTicks: 10, Clock: ClockFunc(func() time.Time {
+					if reads++; reads%3 == 0 {
+						c.step(-5 * ms)
+					} else {
+						c.step(3 * ms)
+					}
+					return c.Now()
+				})})
+				dst := make([]ID, 40)
+				n, err := i.Fill(t.Context(), dst)
+				require.NoError(t, err)
+				require.Equal(t, len(dst), n)
+				assert.True(t, slices.IsSorted(dst))
+				for _, id := range dst {
+					i.keep(id)
+				}
+				s := i.Stats()
+				assert.Positive(t, s.Bumps+s.Rewinds)
+				assert.EqualValues(t, 40, s.Issued)
+			})
+		})
+	}
+}
+
+func TestRandomStart(t *testing.T) {
+	for bits := range uint8(13) {
+		t.Run(fmt.Sprint(bits), func(t *testing.T) {
+			layout := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 41, WorkerBits: 1, SequenceBits: bits}
+			c := &stopped{now: noon}
+			i := newIssuer(t, &Options{Layout: layout, Clock: c, RandomStart: true})
+			size := 1 << bits
+			most := max(size/2, min(size, 2)) // starts are below this
+			seen := map[int]int{}
+			for range 20 * size {
+				c.now = c.now.Add(ms)
+				start := i.next().Sequence
+				require.Less(t, start, most)
+				seen[start]++
+			}
+			assert.Greater(t, len(seen), most*9/10, "nearly all starts occur")
+		})
+	}
+}
+
+func TestRandomStartLeavesHalfTheTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Clock: c, RandomStart: true})
+		for range 20 {
+			i.spend(2048, c.Now())
+			time.Sleep(ms)
+		}
+	})
+}
+
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: func(b Backward) Action {
+			switch {
+			case b.By() <= ms:
+				return ActionWait
+			case b.By() <= 4*ms:
+				return ActionRewind
+			}
+			return ActionBump
+		}})
+		assert.Zero(t, i.Stats())
+		i.spend(1, noon)
+		assert.Equal(t, Stats{Issued: 1}, i.Stats())
+		i.spend(3, noon)
+		i.spend(4, noon.Add(ms))
+		assert.Equal(t, Stats{Issued: 8, Borrowed: 1}, i.Stats())
+		i.spend(1, noon.Add(2*ms)) // waits 1 ms
+		assert.Equal(t, Stats{Issued: 9, Borrowed: 2, Waits: 1, Waited: ms}, i.Stats())
+		c.step(-ms)
+		i.spend(1, noon.Add(2*ms)) // waits for 1 ms of step
+		assert.Equal(t, Stats{Issued: 10, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 1}, i.Stats())
+		c.step(-3 * ms)
+		i.spend(1, noon.Add(-2*ms))
+		assert.Equal(t, Stats{Issued: 11, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 2, Rewinds: 1}, i.Stats())
+		c.step(-time.Second)
+		i.spend(1, noon.Add(-2*ms-time.Second))
+		assert.Equal(t, Stats{Issued: 12, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 3, Rewinds: 1, Bumps: 1}, i.Stats())
+	})
+}
+
+// Those who wake up late from waiting for a tick get that tick's IDs, within
+// maxLag, and so do those after them.
+func TestLateWakersCatchUp(t *testing.T) {
+	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
+	for _, test := range []struct {
+		late  time.Duration
+		ticks []int // of the IDs that follow, counted from the tick waited for
+	}{
+		{0, []int{0, 0, 0, 0, 1}},
+		{ms / 2, []int{0, 0, 0, 0, 1}},
+		{2 * ms, []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3}},
+		{maxLag + ms - 1, []int{0, 0, 0, 0, 1}},
+		{maxLag + ms, []int{6, 6, 6, 6, 7}},
+	} {
+		t.Run(test.late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := newIssuer(t, &Options{Layout: layout})
+				start := time.Now().UTC()
+				i.spend(4, start)
+				w := waiter{tick: -1}
+				_, _, err := i.reserve(&w, 1)
+				require.NoError(t, err)
+				require.Equal(t, ms, w.wait)
+				time.Sleep(w.wait + test.late)
+				w.slept = w.wait
+				r, _, err := i.reserve(&w, 1)
+				require.NoError(t, err)
+				require.Equal(t, 1, r.n)
+				got := []int{int(i.keep(r.first).Time.Sub(start)/ms) - 1}
+				for range len(test.ticks) - 1 {
+					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
+				}
+				assert.Equal(t, test.ticks, got)
+			})
+		})
+	}
+}
+
+// After a lull, timestamps are the clock's again.
+func TestCatchingUpEnds(t *testing.T) {
+	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t, &Options{Layout: layout})
+		i.spend(4, time.Now().UTC())
+		w := waiter{tick: -1}
+		_, _, err := i.reserve(&w, 1)
+		require.NoError(t, err)
+		time.Sleep(w.wait + 2*ms)
+		_, _, err = i.reserve(&w, 1)
+		require.NoError(t, err)
+		require.True(t, i.lagging)
+		time.Sleep(maxLag)
+		for range 10 {
+			i.spend(1, time.Now().UTC())
+			time.Sleep(ms)
+		}
+	})
+}
+
+func TestNoAllocs(t *testing.T) {
+	ample := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 35, SequenceBits: 28}
+	stopped := &stopped{now: noon}
+	ctx := context.Background()
+	dst := make([]ID, 64)
+	for name, opts := range map[string]*Options{
+		"system clock": {Layout: ample}, "monotonic clock": {Layout: ample, Clock: MonotonicClock()},
+		"own clock": {Layout: ample, Clock: stopped}, "random start": {Layout: ample, RandomStart: true},
+	} {
+		g, err := New(0, opts)
+		require.NoError(t, err)
+		for call, f := range map[string]func(){
+			"NextID":        func() { _, _ = g.NextID() },
+			"NextIDContext": func() { _, _ = g.NextIDContext(ctx) },
+			"Fill":          func() { _, _ = g.Fill(ctx, dst) },
+			"Decode":        func() { g.Decode(1 << 40) },
+			"Stats":         func() { g.Stats() },
+		} {
+			assert.Zerof(t, testing.AllocsPerRun(1000, f), "%s, %s", name, call)
+		}
+	}
+	g, err := New(0, nil)
+	require.NoError(t, err)
+	spend := func() { _, _ = g.NextID() }
+	assert.Zero(t, testing.AllocsPerRun(10_000, spend), "waiting for ticks")
+}
+
+func TestGeneratorIsSmall(t *testing.T) {
+	assert.LessOrEqual(t, unsafe.Sizeof(Generator{}), uintptr(256))
+}
+
+// All calls mixed, by many goroutines, under clocks that jump.
+func TestConcurrentUse(t *testing.T) {
+	jumpy := func() Clock {
+		var reads atomic.Int64
+		start := time.Now()
+		return ClockFunc(func() time.Time {
+			jump := []time.Duration{0, 0, 3 * ms, 0, -2 * ms, time.Second, 0, -time.Second}[reads.Add(1)/50%8]
+			return noon.Add(time.Since(start) + jump)
+		})
+	}
+	layout := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 41, ClockSeqBits: 4, WorkerBits: 4, SequenceBits: 7}
+	for name, opts := range map[string]func() *Options{
+		"system clock":   func() *Options { return &Options{Layout: layout} },
+		"borrow, random": func() *Options { return &Options{Layout: layout, BorrowAhead: 20 * ms, RandomStart: true} },
+		"wait":           func() *Options { return &Options{Layout: layout, Clock: jumpy()} },
+		"clock sequence": func() *Options { return &Options{Layout: layout, Clock: jumpy(), OnBackward: ClockSeqPolicy()} },
+		"rewind": func() *Options {
+			return &Options{Layout: layout, Clock: jumpy(), OnBackward: RewindPolicy(), RewindTicks: 2000}
+		},
+	} {
+		for _, procs := range []int{1, 2, 4, 16} {
+			t.Run(fmt.Sprintf("%s/GOMAXPROCS=%d", name, procs), func(t *testing.T) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+				o := opts()
+				checkConcurrent(t, o, o.OnBackward == nil)
+			})
+		}
+	}
+}
+
+func checkConcurrent(t *testing.T, opts *Options, ordered bool) {
+	g, err := New(3, opts)
+	require.NoError(t, err)
+	const goroutines, calls = 16, 100
+	all := make([][]ID, goroutines)
+	var wg sync.WaitGroup
+	for k := range all {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			var ids [9]ID
+			for call := range calls {
+				var n int
+				var err error
+				switch (call + k) % 3 {
+				case 0:
+					ids[0], err = g.NextID()
+					n = 1
+				case 1:
+					ids[0], err = g.NextIDContext(ctx)
+					n = 1
+				case 2:
+					n, err = g.Fill(ctx, ids[:])
+				}
+				if errors.Is(err, ErrClockBackward) && n < len(ids) {
+					n = map[bool]int{true: 0, false: n}[n == 1 && (call+k)%3 != 2]
+				} else {
+					assert.NoError(t, err)
+				}
+				all[k] = append(all[k], ids[:n]...)
+				_ = g.Stats()
+			}
+		})
+	}
+	wg.Wait()
+	var ids []ID
+	for _, own := range all {
+		if ordered {
+			assert.True(t, slices.IsSorted(own), "a goroutine's IDs are in order")
+		}
+		ids = append(ids, own...)
+	}
+	assert.EqualValues(t, len(ids), g.Stats().Issued)
+	slices.Sort(ids)
+	require.Len(t, slices.Compact(ids), len(ids), "an ID was issued twice")
+	for _, id := range ids {
+		require.NoError(t, g.Layout().Check(id))
+		require.Equal(t, 3, g.Decode(id).Worker)
+	}
+}
