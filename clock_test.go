@@ -82,6 +82,20 @@ func TestGeneratorFollowsWallClock(t *testing.T) {
 	require.InDelta(t, time.Hour, back.By(), float64(time.Minute))
 }
 
+// A refusal must not be followed by IDs from what was known before it.
+func TestWallClockThatWentBackStaysRefused(t *testing.T) {
+	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Minute, TimeBits: 40, SequenceBits: 10}})
+	require.NoError(t, err)
+	shiftWall(t, &g.wall.anchor, time.Hour)
+	_, err = g.NextID()
+	require.NoError(t, err)
+	ago(&g.wall, 100*time.Millisecond) // an hour back, seen at the next reading
+	for range 3 {
+		_, err = g.NextID()
+		require.ErrorIs(t, err, ErrClockBackward)
+	}
+}
+
 // In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep.
 func TestBuiltinClocksInSynctestBubble(t *testing.T) {
 	for name, clock := range map[string]func() Clock{"system": SystemClock, "monotonic": MonotonicClock} {
