@@ -36,15 +36,16 @@ func (p *past) forget() {
 	}
 }
 
-// close makes ticks up to tick unusable, whatever clock sequence they are under.
-func (p *past) close(tick int64) {
-	p.top, p.floor, p.virgin = max(p.top, tick), max(p.floor, tick), max(p.virgin, tick)
+// restart begins behind tick, with nothing of what was before.
+func (p *past) restart(tick int64) {
+	p.top, p.floor = tick, tick
+	p.forget()
 }
 
 // resume begins in tick under clock sequence first.
 func (p *past) resume(tick, first int64) {
-	p.close(tick - 1)
-	p.top, p.virgin, p.first = tick, tick, first
+	p.top, p.floor = tick, tick-1
+	p.virgin, p.first = tick, first
 }
 
 // record notes how many IDs the tick that is being left has left.
@@ -101,7 +102,6 @@ func (p *past) bump(tick int64) int64 {
 	}
 	p.last[p.current] = p.top
 	p.current = to
-	p.top, p.floor = p.last[to], p.last[to]
-	p.forget()
+	p.restart(p.last[to])
 	return (p.first + int64(to)) % p.size
 }

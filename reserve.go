@@ -20,6 +20,7 @@ type waiter struct {
 	wait    time.Duration // what the last step asked for
 	tick    int64         // the tick that it waits for
 	behind  bool          // the last step found the clock behind: ask the policy
+	seq     int           // the clock sequence that it found
 	consent Action        // ActionBump or ActionRewind, once the policy chose it
 
 	since   time.Time     // the first sleep's beginning
@@ -56,6 +57,11 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 			case a == ActionWait && !w.halted:
 			case w.consent == ActionFail && (a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind):
 				w.consent = a
+				if a == ActionBump && g.window != nil {
+					if err := g.window.seqs.Bump(ctx, w.seq, b.Now); err != nil {
+						return run{}, err
+					}
+				}
 				continue
 			default:
 				return run{}, &ClockBackwardError{b}
@@ -107,8 +113,13 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 	l := g.layout
 	g.count(w, now)
 	limit := l.plus(now, g.borrow) // the last tick that may be stamped now
-	if g.window != nil && limit >= g.window.hi {
-		g.look()
+	if g.window != nil {
+		if g.window.stopped {
+			return run{}, Backward{}, g.expired(now.tick)
+		}
+		if limit >= g.window.hi || w.consent == ActionBump {
+			g.look()
+		}
 	}
 
 	p := g.forward(now, w.tick)
@@ -120,11 +131,11 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 		b := Backward{
 			Last:      l.time(instant{tick: last}).Add(-g.borrow),
 			Now:       l.time(now),
-			CanBump:   g.canBump(now.tick),
+			CanBump:   g.canBump(now),
 			CanRewind: g.canRewind(now.tick),
 		}
 		switch {
-		case w.consent == ActionBump && b.CanBump:
+		case w.consent == ActionBump && b.CanBump && g.window == nil:
 			p, w.behind = plan{tick: now.tick, room: g.start(), bump: true}, false
 		case w.consent == ActionRewind && b.CanRewind:
 			p = g.room(now.tick)
@@ -132,6 +143,7 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 		}
 		if w.behind {
 			g.stats.Backward++
+			w.seq = g.clockSeq()
 			w.wait = l.until(now, p.tick) - g.borrow
 			return run{}, b, nil
 		}
@@ -228,9 +240,12 @@ func (g *Generator) start() int64 {
 	return size - rand.Int64N(max(size/2, min(size, 2)))
 }
 
-// canBump reports whether there is a clock sequence that is behind tick.
-func (g *Generator) canBump(tick int64) bool {
-	return g.past != nil && g.window == nil && g.past.behind(tick) >= 0
+// canBump reports whether there is a clock sequence that is behind the clock.
+func (g *Generator) canBump(now instant) bool {
+	if g.window != nil {
+		return g.window.seqs != nil && g.window.seqs.CanBump(g.layout.time(now))
+	}
+	return g.past != nil && g.past.behind(now.tick) >= 0
 }
 
 // canRewind reports whether all that was stamped in tick and since is known.
@@ -292,6 +307,9 @@ func (g *Generator) cut(n int) run {
 	g.spare -= int64(r.n)
 	return r
 }
+
+// clockSeq returns the clock sequence of the IDs to come.
+func (g *Generator) clockSeq() int { return g.layout.Decode(g.fixed).ClockSeq }
 
 // setClockSeq makes seq the clock sequence of the IDs to come.
 func (g *Generator) setClockSeq(seq int64) {

@@ -107,7 +107,8 @@ func New(worker int, opts *Options) (*Generator, error) {
 // l's window. Its errors are those of New. It does not need the window to be
 // open yet; NextID does.
 //
-// A lease serves one Generator: two would repeat each other's IDs.
+// A lease serves one Generator: two would repeat each other's IDs. (A [Binder]
+// refuses the second.)
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
@@ -119,6 +120,9 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
+	}
+	if b, ok := lease.(Binder); ok && o.Layout == (Layout{}) {
+		o.Layout = b.Layout()
 	}
 	if o.Layout == (Layout{}) {
 		o.Layout = DefaultLayout()
@@ -153,8 +157,9 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		g.resume(o.After)
 	}
 	if lease != nil {
-		g.window = &window{lease: lease}
-		g.look()
+		if err := g.lease(lease); err != nil {
+			return nil, err
+		}
 	}
 	return g, nil
 }

@@ -1,0 +1,105 @@
+package lease
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// candidate is a worker ID that may be taken.
+type candidate struct {
+	record Record
+	seq    int       // the clock sequence to go on with
+	from   time.Time // where to
+	mine   bool      // the owner had it before
+}
+
+// choose picks the worker ID to take. On error, wait is how long it will be
+// until one may come free, or 0 where none will. Each attempt that met a
+// conflict looks at twice as many, so that many who begin at once part soon.
+func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Duration, err error) {
+	now := o.now()
+	var records []Record
+	var free, behind []candidate
+	for _, r := range snap.Records {
+		if r.Layout != o.Layout {
+			return c, 0, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: o.Layout}
+		}
+		if r.Worker < o.First || r.Worker > o.Last {
+			continue
+		}
+		records = append(records, r)
+		if r.Live(snap.Now) {
+			if left := r.Renewed.Add(r.Window).Sub(snap.Now) + time.Millisecond; wait == 0 || left < wait {
+				wait = left
+			}
+			continue
+		}
+		c := candidate{record: r, mine: r.Owner == o.Owner}
+		if r.State == Spent || o.Reuse == Once || o.Reuse == Keep && !c.mine {
+			continue
+		}
+		if c.seq, c.from = r.free(now); c.from.After(now) {
+			behind = append(behind, c)
+		} else {
+			free = append(free, c)
+		}
+	}
+	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
+	free = append(free, unused(o, records, 1<<min(attempt, 10))...)
+
+	if len(free) > 0 {
+		slices.SortFunc(free, func(a, b candidate) int {
+			return cmp.Or(-compareBool(a.mine, b.mine), cmp.Compare(a.record.Worker, b.record.Worker))
+		})
+		n := 1
+		if !free[0].mine {
+			n = min(len(free), 1<<min(attempt, 10))
+		}
+		return free[rand.IntN(n)], 0, nil
+	}
+	if len(behind) > 0 {
+		c = slices.MinFunc(behind, func(a, b candidate) int {
+			return cmp.Or(-compareBool(a.mine, b.mine), a.from.Compare(b.from))
+		})
+		if c.from.Sub(now) > o.Window {
+			c = slices.MinFunc(behind, func(a, b candidate) int { return a.from.Compare(b.from) })
+		}
+		if c.from.Sub(now) > o.Window {
+			return c, wait, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: c.from, Now: now}}
+		}
+		return c, 0, nil
+	}
+	return c, wait, &ExhaustedError{First: o.First, Last: o.Last, Records: records}
+}
+
+// unused returns up to n of the worker IDs that have no record, the smallest
+// first.
+func unused(o *Options, records []Record, n int) []candidate {
+	var found []candidate
+	add := func(from, to int) {
+		for w := from; w <= to && len(found) < n; w++ {
+			found = append(found, candidate{record: Record{Worker: w, Layout: o.Layout}})
+		}
+	}
+	next := o.First
+	for _, r := range records {
+		add(next, r.Worker-1)
+		next = r.Worker + 1
+	}
+	add(next, o.Last)
+	return found
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,116 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Errors of this package match one of these, ErrConflict, an error of package
+// snowflake, that of the caller's context, or that of the store's engine.
+var (
+	// ErrExhausted is returned by Acquire when no worker ID of the range came
+	// free within a window. The error is an [*ExhaustedError].
+	ErrExhausted = errors.New("lease: no worker ID is free")
+
+	// ErrLost is what Lease.Err returns after another one took the worker ID,
+	// or its record was removed.
+	ErrLost = errors.New("lease: lost")
+
+	// ErrReleased is what Lease.Err returns after Release.
+	ErrReleased = errors.New("lease: released")
+
+	// ErrBadRecord is returned by Acquire, and by a Store's methods, for a
+	// record that cannot be read. The error of the file store is a
+	// [*FileError], which names the file. Nothing is ever taken for empty
+	// because it cannot be read: repair or remove the record by hand, and only
+	// when its worker ID has not been used since what you replace it with.
+	ErrBadRecord = errors.New("lease: bad record")
+
+	// ErrLayout is returned by Acquire for a store whose records are of another
+	// layout or epoch, and by snowflake.NewLeased for options with another
+	// layout than the lease's. The error is a [*LayoutError].
+	ErrLayout = errors.New("lease: another layout")
+
+	// ErrClockLeap is what Acquire returns, and Stats shows, while a bound would
+	// lie too far ahead. The error is a [*ClockLeapError].
+	ErrClockLeap = errors.New("lease: the clock leapt forward")
+
+	// ErrInvalidOptions is returned by Acquire for an option that is out of its
+	// range.
+	ErrInvalidOptions = errors.New("lease: invalid options")
+
+	// ErrInUse is returned by snowflake.NewLeased for a lease that serves a
+	// generator already.
+	ErrInUse = errors.New("lease: it serves a generator already")
+)
+
+// ExhaustedError says who holds the worker IDs of the range. It matches
+// [ErrExhausted].
+type ExhaustedError struct {
+	First, Last int      // the range
+	Records     []Record // of the range, by worker
+}
+
+func (e *ExhaustedError) Error() string {
+	const most = 8
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: of %d to %d", ErrExhausted, e.First, e.Last)
+	for i, r := range e.Records {
+		if i == most {
+			fmt.Fprintf(&b, "; and %d more", len(e.Records)-most)
+			break
+		}
+		fmt.Fprintf(&b, "; %v", r)
+	}
+	return b.String()
+}
+
+// Is reports whether target is [ErrExhausted].
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
+// LayoutError says which record, or generator, has another layout than the
+// lease. It matches [ErrLayout].
+type LayoutError struct {
+	Worker    int
+	Has, Want snowflake.Layout
+}
+
+func (e *LayoutError) Error() string {
+	return fmt.Sprintf("%v: worker %d has %v, not %v", ErrLayout, e.Worker, e.Has, e.Want)
+}
+
+// Is reports whether target is [ErrLayout].
+func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
+
+// ClockLeapError says how far ahead a bound would lie of what the store's clock,
+// or the time that has passed, lets expect. It matches [ErrClockLeap].
+type ClockLeapError struct {
+	Worker   int
+	Bound    time.Time     // what was refused
+	Expected time.Time     // what it may be, without MaxLeap
+	MaxLeap  time.Duration // Options.MaxLeap
+}
+
+func (e *ClockLeapError) Error() string {
+	return fmt.Sprintf("%v: worker %d would stamp up to %s, %v ahead of %s, over %v",
+		ErrClockLeap, e.Worker, formatTime(e.Bound), e.Bound.Sub(e.Expected), formatTime(e.Expected), e.MaxLeap)
+}
+
+// Is reports whether target is [ErrClockLeap].
+func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
+
+// FileError names the file that the file store could not use. It unwraps to the
+// reason: [ErrBadRecord], or what the operating system said.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("lease: file %s: %v", e.Path, e.Err) }
+
+// Unwrap returns the reason.
+func (e *FileError) Unwrap() error { return e.Err }

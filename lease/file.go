@@ -1,0 +1,199 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// File returns the embedded store: a directory on a local file system of one
+// host, which is made when it is first needed. It needs no server.
+//
+// Each worker ID has a file, worker-N.json, with its record and a checksum, and
+// worker-N.lock, which a save locks while it reads the one and replaces it. A
+// new record is written aside, synced, renamed over the old one, and the
+// directory synced, so that a crash at any moment leaves the old record or the
+// new one. A file that is not a whole record is an error that matches
+// [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID.
+//
+// The store's time is the host's wall clock, which all its clients share; so it
+// cannot tell that this clock is wrong. Where it is set forward by more than a
+// window, live holders look dead for as long as they take to renew, and may lose
+// their worker IDs: they get ErrLost, and no duplicates come of it.
+//
+// HAZARD: the directory must be the same one for all processes that share
+// worker IDs, and must not be restored from a backup, nor lie on a file system
+// whose locks do not reach all its clients (some network file systems): IDs
+// could then be issued twice.
+func File(dir string) Store { return &fileStore{dir: dir} }
+
+type fileStore struct {
+	dir string
+
+	// crash is called before each step of a save, in tests.
+	crash func(step string)
+}
+
+const (
+	filePrefix = "worker-"
+	fileSuffix = ".json"
+	lockRetry  = 2 * time.Millisecond
+)
+
+func (s *fileStore) path(worker int, suffix string) string {
+	return filepath.Join(s.dir, filePrefix+strconv.Itoa(worker)+suffix)
+}
+
+func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
+	snap := Snapshot{Now: time.Now()}
+	if err := ctx.Err(); err != nil {
+		return snap, err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return snap, nil
+	}
+	if err != nil {
+		return snap, &FileError{Path: s.dir, Err: err}
+	}
+	for _, e := range entries {
+		name, isRecord := strings.CutSuffix(e.Name(), fileSuffix)
+		if !isRecord || !strings.HasPrefix(name, filePrefix) {
+			continue
+		}
+		r, err := readRecord(filepath.Join(s.dir, e.Name()))
+		if err != nil {
+			return snap, err
+		}
+		snap.Records = append(snap.Records, r)
+	}
+	return snap, nil
+}
+
+func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
+	if err := makeDir(s.dir); err != nil {
+		return r, &FileError{Path: s.dir, Err: err}
+	}
+	unlock, err := s.lock(ctx, s.path(r.Worker, ".lock"))
+	if err != nil {
+		return r, err
+	}
+	defer unlock()
+
+	path := s.path(r.Worker, fileSuffix)
+	old, err := readRecord(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	if old.Version != r.Version-1 {
+		return r, fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
+	}
+	r.Renewed = time.Now().UTC().Round(0)
+	if err := s.replace(path, r); err != nil {
+		return r, &FileError{Path: path, Err: err}
+	}
+	return r, nil
+}
+
+// lock waits for the file's lock.
+func (s *fileStore) lock(ctx context.Context, path string) (unlock func(), err error) {
+	for {
+		unlock, err := tryLock(path)
+		if err == nil {
+			return unlock, nil
+		}
+		if !errors.Is(err, errLocked) {
+			return nil, &FileError{Path: path, Err: err}
+		}
+		if err := sleep(ctx, lockRetry); err != nil {
+			return nil, &FileError{Path: path, Err: err}
+		}
+	}
+}
+
+// replace writes r to path so that a crash leaves the old file or the new one.
+func (s *fileStore) replace(path string, r Record) error {
+	b, err := encodeRecord(r)
+	if err != nil {
+		return err
+	}
+	aside := path + ".tmp"
+	s.step("create")
+	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	s.step("write")
+	_, err = f.Write(b)
+	s.step("sync")
+	err = errors.Join(err, f.Sync(), f.Close())
+	s.step("rename")
+	if err == nil {
+		err = os.Rename(aside, path)
+	}
+	s.step("sync directory")
+	if err == nil {
+		return syncDir(filepath.Dir(path))
+	}
+	return errors.Join(err, os.Remove(aside))
+}
+
+func (s *fileStore) step(name string) {
+	if s.crash != nil {
+		s.crash(name)
+	}
+}
+
+// makeDir makes dir, and its name durable.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// A file has the record as one line of JSON and, on the next, the CRC-32C of
+// that line in hexadecimal.
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func encodeRecord(r Record) ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(b, "\n%08x\n", crc32.Checksum(b, castagnoli)), nil
+}
+
+func readRecord(path string) (Record, error) {
+	var r Record
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return r, &FileError{Path: path, Err: err}
+	}
+	line, sum, _ := strings.Cut(string(b), "\n")
+	if want := fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli)); sum != want {
+		return r, &FileError{Path: path, Err: fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)}
+	}
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return r, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrBadRecord, err)}
+	}
+	if filepath.Base(path) != filePrefix+strconv.Itoa(r.Worker)+fileSuffix {
+		return r, &FileError{Path: path, Err: fmt.Errorf("%w: it is of worker %d", ErrBadRecord, r.Worker)}
+	}
+	if err := r.Validate(); err != nil {
+		return r, &FileError{Path: path, Err: err}
+	}
+	return r, nil
+}

@@ -1,0 +1,412 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Reuse says what becomes of a worker ID that its holder no longer needs.
+type Reuse uint8
+
+const (
+	// Recycle lets anybody have it, from its bound on.
+	Recycle Reuse = iota
+	// Keep lets only the owner that had it first have it again.
+	Keep
+	// Once throws it away: every acquisition takes an ID that was never used,
+	// as Baidu's uid-generator does. The range will run out.
+	Once
+)
+
+// Options are the settings of Acquire. The zero value, and nil, consist
+// entirely of defaults.
+type Options struct {
+	// Layout is that of the IDs. Zero: snowflake.DefaultLayout(). NewLeased
+	// takes it from the lease.
+	Layout snowflake.Layout
+
+	// Owner is who asks, for people and for stickiness: an owner gets a worker
+	// ID that it had before in preference to others, where that is free. Make
+	// it stable across restarts and different for each process, such as a
+	// pod's name. Empty: the host's name.
+	Owner string
+
+	// Window is how far ahead of the clock the bound is kept: how long IDs can
+	// be issued while the store is away, and how long a worker ID stays
+	// unusable after a crash. 0: 3 s. At least 1 ms, and at least a tick of the
+	// layout.
+	Window time.Duration
+
+	// First and Last are the range of worker IDs. Last 0: the layout's last.
+	First, Last int
+
+	// Reuse says what becomes of a worker ID afterwards.
+	Reuse Reuse
+
+	// MaxLeap is how much further ahead than expected a bound may lie, and so
+	// how much of the future a clock that leapt can burn. 0: 1 minute. Give a
+	// larger value to accept a leap.
+	MaxLeap time.Duration
+
+	// Clock is the generator's. nil: snowflake.SystemClock().
+	Clock snowflake.Clock
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Layout == (snowflake.Layout{}) {
+		d.Layout = snowflake.DefaultLayout()
+	}
+	if err := d.Layout.Validate(); err != nil {
+		return d, err
+	}
+	if d.Owner == "" {
+		d.Owner = hostname()
+	}
+	if d.Window == 0 {
+		d.Window = 3 * time.Second
+	}
+	if d.MaxLeap == 0 {
+		d.MaxLeap = time.Minute
+	}
+	if d.Clock == nil {
+		d.Clock = snowflake.SystemClock()
+	}
+	last := 1<<d.Layout.WorkerBits - 1
+	if d.Last == 0 {
+		d.Last = last
+	}
+	switch {
+	case d.First < 0 || d.First > d.Last || d.Last > last:
+		return d, fmt.Errorf("%w: worker IDs %d to %d are not within 0 to %d", ErrInvalidOptions, d.First, d.Last, last)
+	case d.Window < max(time.Millisecond, d.Layout.Unit):
+		return d, fmt.Errorf("%w: Window %v is under %v", ErrInvalidOptions, d.Window, max(time.Millisecond, d.Layout.Unit))
+	case d.MaxLeap < 0:
+		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
+	case d.Reuse > Once:
+		return d, fmt.Errorf("%w: Reuse %d is unknown", ErrInvalidOptions, d.Reuse)
+	}
+	return d, nil
+}
+
+// now reads the clock, without a monotonic part that comparisons would go by.
+func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// Lease is a worker ID that renews itself. It is a [snowflake.Lease]: give it to
+// [snowflake.NewLeased]. All methods may be called by any number of goroutines.
+type Lease struct {
+	store    Store
+	o        Options
+	ownClock bool // the store's is another than ours
+
+	op       sync.Mutex // held by whoever is changing the record
+	unknown  bool       // guarded by op: a save failed, so that the stored record has to be looked at
+	moved    time.Time  // guarded by op: when the record was last saved
+	accepted atomic.Bool
+
+	record atomic.Pointer[Record] // the last one known to be stored
+	window atomic.Pointer[window]
+
+	mu    sync.Mutex
+	stop  func() time.Time // of the generator that is bound
+	err   error            // why it ended
+	stats Stats
+
+	done   chan struct{}
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the renewal has ended
+}
+
+// window is what may be stamped.
+type window struct {
+	seq      int
+	from, to time.Time
+}
+
+// Stats says how a Lease is doing.
+type Stats struct {
+	Renewals  uint64    // bounds moved
+	Failures  uint64    // moves that failed
+	LastError error     // of the last move, nil where it succeeded
+	Renewed   time.Time // when the last successful move was begun, by this host's clock
+	Bound     time.Time // IDs before it may be stamped
+}
+
+// Worker returns the worker ID.
+func (l *Lease) Worker() int { return l.record.Load().Worker }
+
+// Layout returns the layout that the lease is for.
+func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
+
+// Window returns the span of ID time that may be stamped. It never blocks.
+func (l *Lease) Window() (notBefore, notAfter time.Time) {
+	w := l.window.Load()
+	return w.from, w.to
+}
+
+// ClockSeqWindow returns the clock sequence to stamp, and its window.
+func (l *Lease) ClockSeqWindow() (seq int, notBefore, notAfter time.Time) {
+	w := l.window.Load()
+	return w.seq, w.from, w.to
+}
+
+// CanBump reports whether there is a clock sequence that is behind now.
+func (l *Lease) CanBump(now time.Time) bool {
+	_, from := l.record.Load().free(now)
+	return !from.After(now)
+}
+
+// Bump goes over from clock sequence from, if that is the current one, to one
+// that is behind now, and returns when that is recorded.
+func (l *Lease) Bump(ctx context.Context, from int, now time.Time) error {
+	l.op.Lock()
+	defer l.op.Unlock()
+	if l.window.Load().seq != from {
+		return nil
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	seq, begin := l.record.Load().free(now)
+	if begin.After(now) {
+		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
+	}
+	err := l.move(ctx, func(r Record) Record { return r.withBound(seq, now.Add(l.o.Window)) })
+	if err != nil {
+		return err
+	}
+	l.window.Store(&window{seq: seq, from: begin, to: l.record.Load().Bound()})
+	return nil
+}
+
+// Bind is called by [snowflake.NewLeased]. A lease serves one generator, of its
+// own layout.
+func (l *Lease) Bind(b snowflake.Binding) error {
+	if b.Layout != l.o.Layout {
+		return &LayoutError{Worker: l.Worker(), Has: b.Layout, Want: l.o.Layout}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if l.stop != nil {
+		return ErrInUse
+	}
+	l.stop = b.Stop
+	return nil
+}
+
+// Done returns a channel that is closed when the lease has ended: lost, released,
+// or its context done. Its generator may still issue what is left of the window.
+func (l *Lease) Done() <-chan struct{} { return l.done }
+
+// Err returns nil before Done is closed. After that it returns why: an error
+// that matches ErrLost, ErrReleased or the context's.
+func (l *Lease) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// AcceptLeap lets the next renewal move the bound however far the clock has
+// leapt. Call it when Stats shows an error that matches [ErrClockLeap] and the
+// clock is known to be right: a machine that was suspended shows such a leap.
+func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
+
+// Stats returns how the lease is doing.
+func (l *Lease) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Bound = l.window.Load().to
+	return s
+}
+
+// Acquire takes a worker ID for opts.Owner and keeps it until Release, or until
+// ctx is done: ctx bounds both the acquisition and the life of the lease, so do
+// not give it one with a time-out. When Acquire returns, the clock has reached
+// the window.
+//
+// It prefers a worker ID that the owner had before, then the smallest, of those
+// whose bound has passed; else one whose bound passes within a window, for which
+// it waits. While all are held it waits for up to a window, in case that their
+// holders are dead, and then returns an [*ExhaustedError]. Where only bounds
+// further in the future are left, because the clock was set back, it returns a
+// [*snowflake.ClockBackwardError] that says by how much. Other errors match
+// ErrInvalidOptions, ErrBadRecord, ErrLayout, ErrClockLeap, or are the store's.
+func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Lease{
+		store: s,
+		o:     o,
+		done:  make(chan struct{}),
+		ended: make(chan struct{}),
+	}
+	if err := l.claim(ctx); err != nil {
+		return nil, err
+	}
+	ctx, l.cancel = context.WithCancel(ctx)
+	go l.renew(ctx)
+	if err := l.awaitWindow(ctx); err != nil {
+		return nil, errors.Join(err, l.abandon(ctx))
+	}
+	return l, nil
+}
+
+// claim makes one worker ID ours.
+func (l *Lease) claim(ctx context.Context) error {
+	start := time.Now()
+	for attempt := 0; ; attempt++ {
+		snap, err := l.store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		l.ownClock = snap.OwnClock
+		c, wait, err := choose(&l.o, snap, attempt)
+		if err != nil {
+			if wait <= 0 || time.Since(start)+wait > l.o.Window+l.o.Window/2 {
+				return err
+			}
+			if err := sleep(ctx, wait); err != nil {
+				return err
+			}
+			continue
+		}
+		r := c.record
+		r.Version++
+		r.Token, r.State, r.Owner = rand.Text(), Held, l.o.Owner
+		r.Host, r.PID = hostname(), os.Getpid()
+		r.Window = l.o.Window
+		bound := later(c.from, l.o.now()).Add(l.o.Window)
+		if l.ownClock {
+			if err := l.checkLeap(r.Worker, bound, snap.Now.Add(l.o.Window)); err != nil {
+				return err
+			}
+		}
+		r = r.withBound(c.seq, bound)
+		begun := time.Now()
+		saved, err := l.store.Save(ctx, r)
+		if errors.Is(err, ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		l.record.Store(&saved)
+		l.window.Store(&window{seq: c.seq, from: c.from, to: saved.Bound()})
+		l.moved, l.stats.Renewed = begun, begun
+		return nil
+	}
+}
+
+// awaitWindow waits for the clock to reach the window.
+func (l *Lease) awaitWindow(ctx context.Context) error {
+	from := l.window.Load().from
+	deadline := time.Now().Add(2 * l.o.Window)
+	for {
+		now := l.o.now()
+		wait := from.Sub(now)
+		if wait <= 0 {
+			return nil
+		}
+		if time.Now().Add(wait).After(deadline) {
+			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: from, Now: now}}
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// abandon releases a lease that nobody has seen, as it was before.
+func (l *Lease) abandon(ctx context.Context) error {
+	from := l.window.Load().from
+	l.stop = func() time.Time { return from }
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Window)
+	defer cancel()
+	return l.Release(ctx)
+}
+
+// Release ends the lease: the generator stops, and the worker ID is free for
+// others from the first instant that it did not stamp. It returns the store's
+// error when that could not be recorded; the lease has ended all the same, and
+// the worker ID comes free by itself after a window. It may be called again.
+// Where the lease was not given to NewLeased, its bound stays what it was.
+func (l *Lease) Release(ctx context.Context) error {
+	l.end(ErrReleased)
+	l.op.Lock()
+	defer l.op.Unlock()
+	l.mu.Lock()
+	stop := l.stop
+	l.mu.Unlock()
+	var next time.Time
+	if stop != nil {
+		next = stop()
+	}
+	if l.record.Load().State != Held || errors.Is(l.Err(), ErrLost) {
+		return nil
+	}
+	return l.move(ctx, func(r Record) Record {
+		r.State = Free
+		if l.o.Reuse == Once {
+			r.State = Spent
+		}
+		if stop != nil && next.Before(r.Bound()) {
+			r = r.withBound(r.ClockSeq, next)
+		}
+		return r
+	})
+}
+
+// end closes Done, once, and ends the renewal.
+func (l *Lease) end(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+		close(l.done)
+	}
+	l.mu.Unlock()
+	l.cancel()
+	<-l.ended
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

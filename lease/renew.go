@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// renew moves the bound until ctx is done or the lease is lost.
+func (l *Lease) renew(ctx context.Context) {
+	defer close(l.ended)
+	every := l.o.Window / 3
+	backoff := every / 32
+	for wait := every; ; {
+		if err := sleep(ctx, wait); err != nil {
+			l.finish(err)
+			return
+		}
+		switch err := l.extend(ctx); {
+		case err == nil:
+			wait, backoff = every, every/32
+		case errors.Is(err, ErrLost):
+			l.finish(err)
+			return
+		default:
+			wait, backoff = backoff, min(2*backoff, every)
+		}
+	}
+}
+
+// finish closes Done from within the renewal.
+func (l *Lease) finish(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+		close(l.done)
+	}
+}
+
+// extend moves the bound to a window from now. Where the clock is behind, or has
+// leapt, it leaves the bound and only shows that the holder lives.
+func (l *Lease) extend(ctx context.Context) error {
+	l.op.Lock()
+	defer l.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
+	defer cancel()
+	w := *l.window.Load()
+	begun := time.Now()
+	bound := later(w.to, l.o.now().Add(l.o.Window))
+	leap := l.leap(bound, begun)
+	if leap != nil && l.accepted.Swap(false) {
+		leap = nil
+	}
+	if leap != nil {
+		bound = w.to
+	}
+	err := l.move(ctx, func(r Record) Record { return r.withBound(w.seq, later(r.bound(w.seq), bound)) })
+	if err == nil {
+		w.to = l.record.Load().Bound()
+		l.window.Store(&w)
+		err = leap
+	}
+	l.note(begun, err)
+	return err
+}
+
+// note keeps the statistics.
+func (l *Lease) note(begun time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.LastError = err
+	if err != nil {
+		l.stats.Failures++
+		return
+	}
+	l.stats.Renewals++
+	l.stats.Renewed = begun
+}
+
+// leap refuses a bound that is further ahead than the store's clock or the
+// monotonic time that has passed since the last save lets expect.
+func (l *Lease) leap(bound, now time.Time) error {
+	r := l.record.Load()
+	passed := now.Sub(l.moved)
+	if err := l.checkLeap(r.Worker, bound, r.Bound().Add(passed)); err != nil {
+		return err
+	}
+	if l.ownClock {
+		return l.checkLeap(r.Worker, bound, r.Renewed.Add(passed+l.o.Window))
+	}
+	return nil
+}
+
+func (l *Lease) checkLeap(worker int, bound, expected time.Time) error {
+	if bound.Sub(expected) > l.o.MaxLeap {
+		return &ClockLeapError{Worker: worker, Bound: bound, Expected: expected, MaxLeap: l.o.MaxLeap}
+	}
+	return nil
+}
+
+// move saves the record changed by change, which must not make less of a bound
+// that is in use. The caller holds op.
+func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
+	if l.unknown {
+		if err := l.look(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		begun := time.Now()
+		r := change(*l.record.Load())
+		r.Version++
+		saved, err := l.store.Save(ctx, r)
+		if err == nil {
+			l.record.Store(&saved)
+			l.moved = begun
+			return nil
+		}
+		l.unknown = true
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if err := l.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look finds out what is stored, after a save of which that is not known: our
+// own record, then we go on from it; or another's, then the lease is lost.
+func (l *Lease) look(ctx context.Context) error {
+	snap, err := l.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	own := l.record.Load()
+	for _, r := range snap.Records {
+		switch {
+		case r.Worker != own.Worker:
+		case r.Token == own.Token:
+			l.record.Store(&r)
+			l.unknown = false
+			return nil
+		default:
+			return fmt.Errorf("%w: worker %d went to another at %s: %v", ErrLost, r.Worker, formatTime(r.Renewed), r)
+		}
+	}
+	return fmt.Errorf("%w: the record of worker %d is gone", ErrLost, own.Worker)
+}
