@@ -130,6 +130,7 @@ func BenchmarkFillBurst(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
+	b.ReportAllocs()
 	var p Parts
 	id := ID(1541815603606036480)
 	for b.Loop() {

@@ -131,7 +131,8 @@ type Backward struct {
 	// Now is the clock's reading. It is before Last.
 	Now time.Time
 	// CanBump is whether ActionBump is possible: the layout has a clock
-	// sequence whose own last tick is behind Now.
+	// sequence whose own last tick is behind Now, and a lease, where there is
+	// one, can record the change.
 	CanBump bool
 	// CanRewind is whether ActionRewind is possible: the tick at Now is one of
 	// the Options.RewindTicks ticks that are remembered.
@@ -151,10 +152,10 @@ const (
 	ActionFail Action = iota
 	// ActionWait makes the caller sleep, outside of the lock, for Backward.By
 	// (and to the next tick where the last one is spent). When the clock has
-	// not caught up by then, the policy is asked again; but a call that has
-	// slept for 50 ms or more, and found the clock moved by less than half of
-	// that, fails. So a call waits at most twice as long as its policy agreed
-	// to at first, or 50 ms, whichever is more.
+	// not caught up by then, because it runs slowly, stands still or went back
+	// again, the policy is asked again. All that a call waits so is at most
+	// twice the first of these sleeps, or 50 ms, whichever is more; a wait that
+	// would be longer fails.
 	ActionWait
 	// ActionBump goes on at once under another clock sequence.
 	ActionBump
@@ -172,14 +173,17 @@ const (
 // behind, and by several at a time.
 type BackwardPolicy func(Backward) Action
 
-// FailPolicy returns the policy that always fails, at once. IDs keep their
-// order. It is what Twitter's snowflake and Baidu's default generator do.
+// FailPolicy returns the policy that always fails, at once when the clock went
+// back; a clock that stands still shows only after a wait for the next tick, of
+// 50 ms or, where that is longer, a tick. IDs keep their order. It is what Twitter's snowflake and Baidu's default generator do.
 func FailPolicy() BackwardPolicy {
 	return func(Backward) Action { return ActionFail }
 }
 
 // WaitPolicy returns the policy that waits for a clock that is at most max
-// behind, and fails at once when it is further behind. IDs keep their order.
+// behind, and fails at once when it is further behind. IDs keep their order. A
+// call waits no longer than the clock was behind, as long as the clock runs; see
+// [ActionWait] for the bound when it does not.
 // Meituan's Leaf does so, with a max of 5 ms.
 func WaitPolicy(max time.Duration) BackwardPolicy {
 	return func(b Backward) Action {
@@ -201,7 +205,12 @@ func WaitPolicy(max time.Duration) BackwardPolicy {
 //
 // IDs stamped after a step back are smaller than those before it: order is lost
 // at that point, by as much as the clock was set back. The clock sequence is
-// the idea of RFC 9562 (UUIDv1) and of the 41/3/7/12 layouts.
+// the idea of RFC 9562 (UUIDv1) and of the 41/3/7/12 layouts. Without
+// ClockSeqBits, and under a lease that is no [ClockSeqLease], this is FailPolicy.
+//
+// HAZARD: a generator remembers only what it stamped itself. One that is set
+// back to before its own start may use a clock sequence that an earlier process
+// with the same worker ID used there: set Options.After, or use NewLeased.
 func ClockSeqPolicy() BackwardPolicy {
 	return func(b Backward) Action {
 		if b.CanBump {
@@ -214,6 +223,7 @@ func ClockSeqPolicy() BackwardPolicy {
 // RewindPolicy returns the policy that goes back to the tick that the clock
 // reads, and on from the last sequence used there. It fails for ticks that are
 // not remembered: set Options.RewindTicks to how many ticks back it may go.
+// Without that, this is FailPolicy.
 //
 // IDs stamped after a step back are smaller than those before it: order is lost
 // at that point, by at most RewindTicks.

@@ -411,13 +411,13 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 			fmt.Sprintf("sequence %d does not fit the layout, which has room for 0 to 31", math.MaxInt), &snowflake.FieldRangeError{Field: "sequence", Value: math.MaxInt, Max: 31}},
 
 		{"a worker where there is none", none, snowflake.Parts{Time: epoch, Worker: 1}, snowflake.ErrWorkerRange,
-			"worker 1 does not fit the layout, which has room for 0 to 0", &snowflake.FieldRangeError{Field: "worker", Value: 1}},
+			"worker 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "worker", Value: 1}},
 		{"a datacenter where there is none", none, snowflake.Parts{Time: epoch, Datacenter: 1}, snowflake.ErrWorkerRange,
-			"datacenter 1 does not fit the layout, which has room for 0 to 0", &snowflake.FieldRangeError{Field: "datacenter", Value: 1}},
+			"datacenter 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "datacenter", Value: 1}},
 		{"a sequence where there is none", none, snowflake.Parts{Time: epoch, Sequence: 1}, snowflake.ErrInvalidID,
-			"sequence 1 does not fit the layout, which has room for 0 to 0", &snowflake.FieldRangeError{Field: "sequence", Value: 1}},
+			"sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "sequence", Value: 1}},
 		{"a clock sequence where there is none", none, snowflake.Parts{Time: epoch, ClockSeq: 1}, snowflake.ErrInvalidID,
-			"clock sequence 1 does not fit the layout, which has room for 0 to 0", &snowflake.FieldRangeError{Field: "clock sequence", Value: 1}},
+			"clock sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "clock sequence", Value: 1}},
 
 		{"just before the epoch", l, snowflake.Parts{Time: epoch.Add(-1)}, snowflake.ErrBeforeEpoch,
 			"2025-12-31T23:59:59.999999999Z is before 2026-01-01T00:00:00.000Z", nil},

@@ -15,8 +15,9 @@
 // duplicate. Where the promise cannot be kept the caller gets an error, at once,
 // and nothing has changed. Beside it:
 //
-//   - Order. IDs of one Generator strictly increase, except under the backward
-//     policies that say otherwise ([ClockSeqPolicy], [RewindPolicy]).
+//   - Order. IDs of one Generator strictly increase: a call that begins after
+//     another has returned gets a larger ID. Except under the backward policies
+//     that say otherwise ([ClockSeqPolicy], [RewindPolicy]).
 //   - Truth. A timestamp is the tick that the clock reads, or later by at most
 //     [Options].BorrowAhead. Under a built-in clock it may also be of a tick
 //     that ended less than 5 ms ago, when callers had waited for that tick; and
@@ -39,8 +40,11 @@
 // process ID, a MAC or a random number: assign it, or lease it ([NewLeased]).
 //
 // HAZARD: a Generator made by [New] knows nothing of the one before it. When a
-// process restarts while its clock is behind what the earlier process stamped,
-// IDs repeat. Set [Options].After to the largest ID that you stored, or use
+// process restarts while its clock reads the last tick that the earlier process
+// stamped, or less, IDs repeat. That tick is a whole second under
+// [JSSafeLayout], and may be ahead of the clock by [Options].BorrowAhead; and a
+// clock that is set back later, under a policy that lets order go, brings the
+// same danger. Set [Options].After to the largest ID that you stored, or use
 // [NewLeased].
 //
 // HAZARD: JavaScript rounds integers above 2^53. An [ID] is a string in JSON for
@@ -76,14 +80,18 @@
 //
 // # Choosing where worker IDs come from
 //
-//	source                               use it when
-//	New, with a number from your config  you number your processes anyway
-//	New, with a StatefulSet's ordinal    Kubernetes numbers them: web-7 is 7
-//	NewLeased                            processes come and go, or may be paused or cloned
+//	source                     use it when
+//	NewLeased, lease.File      processes of one host share a directory
+//	NewLeased, a lease.Store   processes of a fleet share an engine
+//	New, package workerid      something numbers your processes: a variable, a StatefulSet
+//
+// Package [github.com/seed-5394e6b1/snowflake/lease] has the protocol.
 //
 // # In tests
 //
 // All clocks and waits follow the time of a [testing/synctest] bubble. It begins
-// in the year 2000, which is before [DefaultEpoch]: use a layout whose Epoch is
-// [UnixEpoch], or a [ClockFunc] that adds an offset.
+// in the year 2000, which is before [DefaultEpoch], so give it another epoch:
+//
+//	layout := snowflake.DefaultLayout()
+//	layout.Epoch = snowflake.UnixEpoch
 package snowflake

@@ -31,8 +31,8 @@ var (
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
 
 	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and
-	// Scan for what is not the canonical form of an ID, by Layout.Check, by New
-	// for Options.After, and by Layout.Encode for a clock sequence or a
+	// Scan for what is not the canonical form of an ID, by Layout.Check, by New and
+	// NewLeased for Options.After, and by Layout.Encode for a clock sequence or a
 	// sequence that does not fit.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
 
@@ -77,6 +77,9 @@ type FieldRangeError struct {
 }
 
 func (e *FieldRangeError) Error() string {
+	if e.Max == 0 {
+		return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has no bits for it: only 0 does", e.Field, e.Value)
+	}
 	return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has room for 0 to %d", e.Field, e.Value, e.Max)
 }
 

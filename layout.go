@@ -24,7 +24,7 @@ import (
 //
 // Never change the layout of IDs that are stored: old and new ones could meet.
 type Layout struct {
-	Epoch          Epoch         // where the time field is 0
+	Epoch          Epoch         // where the time field is 0; left out, it is 1970
 	Unit           time.Duration // the tick: what the time field counts
 	TimeBits       uint8         // 1 to 63
 	ClockSeqBits   uint8         // for ClockSeqPolicy; see [ClockSeqPolicy]
@@ -61,8 +61,8 @@ func ClockSeqLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
 }
 
-// JSSafeLayout keeps IDs at or under 2^53-1, so that JavaScript's numbers hold
-// them exactly: 33 bits of seconds since [DefaultEpoch], 4 of worker and 15 of
+// JSSafeLayout keeps IDs under 2^52, so that JavaScript's numbers, which are
+// exact up to 2^53, hold them and have room to spare: 33 bits of seconds since [DefaultEpoch], 4 of worker and 15 of
 // sequence: 16 workers with 32,768 IDs a second each.
 func JSSafeLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4, SequenceBits: 15}

@@ -438,6 +438,7 @@ func (r *reference) fill(n int, now func(time.Duration) time.Time, left time.Dur
 func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, left time.Duration) error {
 	begin := res.took
 	consent := ActionFail
+	var waits []time.Duration // that the policy agreed to
 	for {
 		reading := now(res.took)
 		slept := res.took - begin
@@ -479,6 +480,14 @@ func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, 
 			case consent == ActionWait && asked && !halted:
 				consent = ActionFail
 				wait := r.start(target).Sub(reading) - r.o.BorrowAhead
+				waits = append(waits, wait)
+				var sum time.Duration
+				for _, wait := range waits {
+					sum += wait
+				}
+				if sum > 2*waits[0] && sum > 50*ms {
+					return ErrClockBackward
+				}
 				if left >= 0 && wait > left-res.took {
 					return context.DeadlineExceeded
 				}

@@ -23,6 +23,9 @@ type waiter struct {
 	seq     int           // the clock sequence that it found
 	consent Action        // ActionBump or ActionRewind, once the policy chose it
 
+	first  time.Duration // the first wait that the policy agreed to
+	agreed time.Duration // the sum of them
+
 	since   time.Time     // the first sleep's beginning
 	start   time.Time     // the clock's reading then
 	slept   time.Duration // since then, not only asked for
@@ -54,7 +57,7 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 		}
 		if w.behind {
 			switch a := g.policy(b); {
-			case a == ActionWait && !w.halted:
+			case a == ActionWait && w.mayWait():
 			case w.consent == ActionFail && (a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind):
 				w.consent = a
 				if a == ActionBump && g.window != nil {
@@ -75,6 +78,16 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 		}
 		w.slept = time.Since(w.since)
 	}
+}
+
+// mayWait reports whether the wait that the policy has agreed to is within what
+// a call may wait for a clock that is behind, and counts it.
+func (w *waiter) mayWait() bool {
+	if w.agreed == 0 {
+		w.first = w.wait
+	}
+	w.agreed += w.wait
+	return !w.halted && (w.agreed <= maxStall || w.agreed/2 <= w.first)
 }
 
 // sleep waits for d, or until ctx is done. It refuses at once to wait longer

@@ -12,13 +12,15 @@ import (
 // Options are the settings of a Generator. The zero value, and nil, consist
 // entirely of defaults.
 type Options struct {
-	// Layout divides the bits. Zero: DefaultLayout().
+	// Layout divides the bits. Zero: DefaultLayout(), or the lease's.
 	Layout Layout
 
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
 
-	// Clock tells the time. nil: SystemClock().
+	// Clock tells the time. nil: SystemClock(). With a clock of your own an ID
+	// costs what its Now does, and callers that wait for a tick are not caught
+	// up with: see NextID.
 	Clock Clock
 
 	// OnBackward chooses what happens when the clock goes back.
@@ -38,13 +40,16 @@ type Options struct {
 
 	// RandomStart starts each tick's sequence at a random value in its lower
 	// half, so that IDs at low traffic are not all even, do not all fall on one
-	// shard, and cannot be guessed from their neighbours by adding 1. At least
-	// half of the IDs of a tick remain. (Of a one-bit sequence, at least one.)
+	// shard, and cannot be guessed from those of other ticks. Those of one tick
+	// still count up by 1; and with Layout.WorkerLast the low bits are the
+	// worker's. At least half of the IDs of a tick remain. (Of a one-bit
+	// sequence, at least one.)
 	RandomStart bool
 
 	// After makes all IDs greater than this one: pass SELECT max(id) to go on
 	// after the IDs of an earlier process with this worker ID. 0: no limit.
-	// While the clock is behind After, it counts as having gone back.
+	// While the clock is behind After, it counts as having gone back; no policy
+	// goes below After.
 	After ID
 }
 
@@ -52,7 +57,7 @@ const maxRewindTicks = 1 << 20
 
 // Generator issues IDs. All methods may be called by any number of goroutines.
 //
-// Its IDs strictly increase in the order in which calls return, except where a
+// A call that begins after another has returned gets a larger ID, except where a
 // [ClockSeqPolicy] or [RewindPolicy] (or one of yours that chooses ActionBump
 // or ActionRewind) answers a clock that went back.
 type Generator struct {
@@ -104,8 +109,11 @@ func New(worker int, opts *Options) (*Generator, error) {
 }
 
 // NewLeased returns a Generator that has l's worker ID, and stamps only inside
-// l's window. Its errors are those of New. It does not need the window to be
-// open yet; NextID does.
+// l's window. Its errors are those of New and of a [Binder]. The window need not
+// be open yet: while the clock is before it, it counts as having gone back.
+//
+// A clock sequence has to be recorded before it is used. So ActionBump is
+// possible only where l is a [ClockSeqLease], as those of package lease are.
 //
 // A lease serves one Generator: two would repeat each other's IDs. (A [Binder]
 // refuses the second.)
@@ -190,8 +198,8 @@ func (o *Options) check(worker int) error {
 // NextID returns a new ID.
 //
 // When the tick's sequence is spent it waits for the next tick, and when the
-// clock has gone back it does what the policy says: see [WaitPolicy] for how
-// long the default may wait. It waits without the lock, so that others go on.
+// clock has gone back it does what the policy says; the default is
+// WaitPolicy(10 * time.Millisecond). It waits without the lock, so that others go on.
 // Where more callers wait than a tick has IDs, some of them wait for a later
 // tick.
 //

@@ -608,7 +608,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	}{
 		{"worker", 1024, nil, ErrWorkerRange, "worker 1024 does not fit the layout, which has room for 0 to 1023"},
 		{"worker negative", -1, nil, ErrWorkerRange, "worker -1"},
-		{"worker without bits", 1, &Options{Layout: Layout{Unit: ms, TimeBits: 41}}, ErrWorkerRange, "0 to 0"},
+		{"worker without bits", 1, &Options{Layout: Layout{Unit: ms, TimeBits: 41}}, ErrWorkerRange, "only 0 does"},
 		{"datacenter", 1, &Options{Layout: twitter, Datacenter: 32}, ErrWorkerRange, "datacenter 32 does not fit the layout, which has room for 0 to 31"},
 		{"datacenter negative", 1, &Options{Layout: twitter, Datacenter: -1}, ErrWorkerRange, "datacenter -1"},
 		{"datacenter without bits", 1, &Options{Datacenter: 1}, ErrWorkerRange, "datacenter 1"},

@@ -45,6 +45,7 @@ type fileStore struct {
 const (
 	filePrefix = "worker-"
 	fileSuffix = ".json"
+	lockSuffix = ".lock"
 	lockRetry  = 2 * time.Millisecond
 )
 
@@ -53,36 +54,47 @@ func (s *fileStore) path(worker int, suffix string) string {
 }
 
 func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
-	snap := Snapshot{Now: time.Now()}
+	var snap Snapshot
 	if err := ctx.Err(); err != nil {
 		return snap, err
 	}
 	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return snap, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return snap, &FileError{Path: s.dir, Err: err}
 	}
+	last := ""
 	for _, e := range entries {
-		name, isRecord := strings.CutSuffix(e.Name(), fileSuffix)
-		if !isRecord || !strings.HasPrefix(name, filePrefix) {
+		// While a record is being replaced, a listing may be without its file
+		// (on btrfs it is, now and then), but never without its lock.
+		suffix := filepath.Ext(e.Name())
+		name := strings.TrimSuffix(e.Name(), suffix)
+		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == last {
 			continue
 		}
-		r, err := readRecord(filepath.Join(s.dir, e.Name()))
+		last = name
+		r, err := readRecord(filepath.Join(s.dir, name+fileSuffix))
+		if suffix == lockSuffix && errors.Is(err, fs.ErrNotExist) {
+			continue // its first save has not come that far
+		}
 		if err != nil {
-			return snap, err
+			return Snapshot{}, err
 		}
 		snap.Records = append(snap.Records, r)
 	}
+	// After the reading: were this process stopped between, records that were
+	// renewed meanwhile would lie in the future, and look as dead as old ones.
+	snap.Now = time.Now()
 	return snap, nil
 }
 
 func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
 	if err := makeDir(s.dir); err != nil {
 		return r, &FileError{Path: s.dir, Err: err}
 	}
-	unlock, err := s.lock(ctx, s.path(r.Worker, ".lock"))
+	unlock, err := s.lock(ctx, s.path(r.Worker, lockSuffix))
 	if err != nil {
 		return r, err
 	}
@@ -152,15 +164,21 @@ func (s *fileStore) step(name string) {
 	}
 }
 
-// makeDir makes dir, and its name durable.
+// makeDir makes dir and those that it lies in, and their names durable.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return syncDir(parent)
 }
 
 // A file has the record as one line of JSON and, on the next, the CRC-32C of

@@ -47,12 +47,15 @@ type annotator struct {
 	now    func() time.Time
 
 	digits  []byte // those of the word, up to one more than an ID can have
-	letters bool   // the word has letters
+	letters bool   // the word has letters, or is the fraction of a number
+	escape  byte   // what the byte is part of: '\\', ESC, or '[' behind it; else 0
 }
 
 // next takes one byte of the input.
 func (a *annotator) next(c byte) {
 	switch {
+	case a.escaped(c):
+		a.endWord()
 	case isDigit(c):
 		if len(a.digits) <= maxDigits {
 			a.digits = append(a.digits, c)
@@ -60,9 +63,31 @@ func (a *annotator) next(c byte) {
 	case isLetter(c):
 		a.letters = true
 	default:
+		number := len(a.digits) > 0 && !a.letters
 		a.endWord()
+		a.letters = c == '.' && number
 	}
 	a.out.WriteByte(c)
+}
+
+// escaped reports whether c is the rest of an escape for a new line or a tab, as
+// logs in JSON have them, or of one that colours the text on a terminal. It is
+// no part of a word then.
+func (a *annotator) escaped(c byte) bool {
+	const esc = 0x1b
+	in := a.escape
+	switch {
+	case in == '[' && ' ' <= c && c < '@': // a parameter
+		return true
+	case in == esc && c == '[':
+		a.escape = '['
+		return true
+	case c == esc, c == '\\' && in != '[':
+		a.escape = c
+	default:
+		a.escape = 0
+	}
+	return in == '[' || in == '\\' && (c == 'n' || c == 'r' || c == 't')
 }
 
 // endWord puts the fields behind the word if it is an ID. ParseID would refuse

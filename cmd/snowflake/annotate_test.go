@@ -52,6 +52,10 @@ func TestAnnotate(t *testing.T) {
 		{"leading zero", "0" + id, "0" + id},
 		{"too long", id + "0 " + id + id, id + "0 " + id + id},
 		{"over the largest ID", "9223372036854775808 9999999999999999999", "9223372036854775808 9999999999999999999"},
+		{"a fraction", "0.1541815603606036480 12." + id + " v1." + id, "0.1541815603606036480 12." + id + " v1." + is},
+		{"a line's end", id + ".\n" + id + ".", is + ".\n" + is + "."},
+		{"colours", "\x1b[36mid=\x1b[0m" + id + "\x1b[1;31m" + id, "\x1b[36mid=\x1b[0m" + is + "\x1b[1;31m" + is},
+		{"escapes", `a\n` + id + `\t` + id + `\x` + id, `a\n` + is + `\t` + is + `\x` + id},
 		{"everyday numbers", "0 1 80 404 65535 1780315200 1780315200000", "0 1 80 404 65535 1780315200 1780315200000"},
 	}
 	for _, test := range tests {
@@ -173,21 +177,27 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var word = regexp.MustCompile(`[0-9A-Za-z]+`)
+// token is an escape sequence or a word.
+var token = regexp.MustCompile(`\\[nrt]|\x1b\[[ -?]*[@-~]?|[0-9A-Za-z]+`)
+
+var digits = regexp.MustCompile(`^[0-9]+$`)
 
 // strip takes the annotations out of text. It demands one behind every ID, and
 // leaves whatever stands elsewhere. It works on the whole text at once.
 func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
 	var stripped []byte
+	number := false // the token before was one that a fraction may follow
 	for {
-		at := word.FindIndex(text)
+		at := token.FindIndex(text)
 		if at == nil {
 			return append(stripped, text...)
 		}
+		fraction := number && string(text[:at[0]]) == "."
 		w := string(text[at[0]:at[1]])
 		stripped, text = append(stripped, text[:at[1]]...), text[at[1]:]
+		number = !fraction && digits.MatchString(w)
 		id, err := snowflake.ParseID(w)
-		if err != nil || l.Check(id) != nil {
+		if err != nil || fraction || l.Check(id) != nil {
 			continue
 		}
 		p := l.Decode(id)
@@ -241,7 +251,7 @@ func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 		case 3:
 			b = append(b, byte(r.Uint32()))
 		case 4:
-			b = append(b, " \r\n-_\":,()aZ0"[r.IntN(13)])
+			b = append(b, " \r\n-_\":,()aZ0..\\\\ntx\x1b\x1b[["[r.IntN(24)])
 		case 5:
 			b = append(b, "\n "...)
 		}

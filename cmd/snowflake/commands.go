@@ -21,7 +21,7 @@ type command struct {
 	setup func(fs *flag.FlagSet) action
 }
 
-var commands = []command{commandNew, commandDecode, commandLayout, commandRange}
+var commands = []command{commandNew, commandDecode, commandLayout, commandRange, commandWorker}
 
 func findCommand(name string) (command, error) {
 	for _, c := range commands {
@@ -29,7 +29,7 @@ func findCommand(name string) (command, error) {
 			return c, nil
 		}
 	}
-	return command{}, fmt.Errorf("unknown command %q: want new, decode, layout, range or help", name)
+	return command{}, fmt.Errorf("unknown command %q: want new, decode, layout, range, worker or help", name)
 }
 
 // flags returns the command's flags, which print nothing by themselves.

@@ -22,7 +22,8 @@ fields in parentheses behind every ID. It works under tail -f. An ID is
 
   - a run of decimal digits without a leading zero, at most 9223372036854775807,
   - with no ASCII letter before or behind it: 12ms and 7f3a12 are left alone;
-    signs, punctuation, underscores and other bytes may touch it,
+    signs, punctuation, underscores, other bytes, and escapes for colours and
+    new lines may touch it; but the fraction of a number is none: 0.30000000004,
   - that has no more bits than the layout,
   - and whose time is at least one day after the layout's epoch and at most one
     day from now.

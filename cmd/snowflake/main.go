@@ -1,15 +1,17 @@
 // Command snowflake issues and reads snowflake IDs.
 //
-//	snowflake new [-n N] [-decode] [-worker W] [-datacenter D]
+//	snowflake new [-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]
 //	snowflake decode ID...
 //	snowflake decode - <app.log
 //	snowflake layout [NAME|SPEC]
 //	snowflake range FROM TO
+//	snowflake worker -dir DIR
 //
-// New prints new IDs, one a line. It is for trying things out: it has no lease
-// on its worker ID, so that two invocations at the same time with the same
-// -worker, or one after the other within a tick of the layout, can issue the
-// same IDs.
+// New prints new IDs, one a line. With -lease it takes its worker ID from a
+// directory, and no other invocation with that directory issues the same IDs.
+// Without, it is for trying things out: two invocations at the same time with
+// the same -worker, or one after the other within a tick of the layout, can issue
+// the same IDs.
 //
 // Decode prints each ID followed by its fields. With "-" for an ID it copies
 // standard input to standard output and puts the fields, in parentheses, behind
@@ -20,6 +22,8 @@
 //
 // Range prints the two IDs that bound the IDs stamped from FROM up to, but not
 // including, TO, for WHERE id >= lo AND id < hi.
+//
+// Worker lists who has leased which worker ID from a directory, and until when.
 //
 // The layout is the default one unless -layout, -unit, -epoch and -worker-last
 // say otherwise. Flags may come before or after the other arguments.
@@ -74,10 +78,6 @@ func failed(err error) error {
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, usage())
-		return exitUsage
-	}
 	s := streams{in: stdin, out: bufio.NewWriter(stdout)}
 	err := dispatch(s, args)
 	if flushed := failed(s.out.Flush()); err == nil {
@@ -88,6 +88,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // dispatch finds the command and runs it.
 func dispatch(s streams, args []string) error {
+	if len(args) == 0 {
+		return errors.New("no command; snowflake help lists them")
+	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
 		return help(s, args[1:])

@@ -267,10 +267,10 @@ func TestHelp(t *testing.T) {
 	assert.Contains(t, succeed(t, "help", "new"), "HAZARD")
 }
 
-func TestNoArgumentsIsUsageOnStandardError(t *testing.T) {
+func TestNoArgumentsIsRefused(t *testing.T) {
 	out, errs, status := runCLI()
 	assert.Empty(t, out)
-	assert.Equal(t, usage(), errs)
+	assert.Equal(t, "snowflake: no command; snowflake help lists them\n", errs)
 	assert.Equal(t, exitUsage, status)
 }
 

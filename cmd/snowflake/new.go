@@ -2,22 +2,34 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 var commandNew = command{
 	name:     "new",
-	synopsis: []string{"[-n N] [-decode] [-worker W] [-datacenter D]"},
+	synopsis: []string{"[-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]"},
 	summary:  "print new IDs",
 	about: `Prints N new IDs, one a line.
 
-HAZARD: two invocations at the same time with the same -worker can issue the
-same IDs. So can two that follow each other within a tick of the layout, or when
-the clock was set back in between. This is for trying things out; a service uses
-the library, with a lease.
+With -lease it leases a worker ID from the directory, which is made where there
+is none, and gives it back when it is done or interrupted. No other invocation
+with the same directory issues the same IDs, at the same time or later, whatever
+the clock does. "snowflake worker" lists the directory. It must be on a local
+file system, and must not be restored from a backup.
+
+HAZARD: without -lease, two invocations at the same time with the same -worker
+can issue the same IDs. So can two that follow each other within a tick of the
+layout, or when the clock was set back in between. Do without it only to try
+things out.
 
 ` + aboutLayouts(),
 	setup: setupNew,
@@ -27,34 +39,82 @@ func setupNew(fs *flag.FlagSet) action {
 	n := fs.Int("n", 1, "`how many` IDs")
 	decode := fs.Bool("decode", false, "print the fields behind each ID")
 	worker := fs.Int("worker", 0, "the `worker` ID")
+	dir := fs.String("lease", "", "the `directory` from which to lease the worker ID")
 	datacenter := fs.Int("datacenter", 0, "the `datacenter`, for layouts that have one")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
-		if len(args) > 0 {
+		given := map[string]bool{}
+		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		switch {
+		case len(args) > 0:
 			return fmt.Errorf("new takes no arguments beside flags, got %q", args[0])
-		}
-		if *n < 1 {
+		case *n < 1:
 			return fmt.Errorf("-n %d is not 1 or more", *n)
+		case given["lease"] && given["worker"]:
+			return errors.New("new takes -worker or -lease, not both")
+		case given["lease"] && *dir == "":
+			return errors.New("-lease takes a directory, got none")
 		}
 		l, err := layout()
 		if err != nil {
 			return err
 		}
-		g, err := snowflake.New(*worker, &snowflake.Options{Layout: l, Datacenter: *datacenter})
+		opts := &snowflake.Options{Layout: l, Datacenter: *datacenter}
+		g, err := snowflake.New(*worker, opts)
 		if err != nil {
 			return err
 		}
-		return failed(issue(s, g, *n, *decode))
+		if *dir == "" {
+			return failed(issue(context.Background(), s, g, *n, *decode))
+		}
+		return issueLeased(s, *dir, opts, *n, *decode)
 	}
+}
+
+// issueLeased writes n new IDs under a worker ID that it leases from dir. The
+// options are good.
+func issueLeased(s streams, dir string, opts *snowflake.Options, n int, decode bool) (err error) {
+	signal.Ignore(syscall.SIGPIPE) // outlive the reader of standard output: the write fails
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process
+
+	window := max(3*time.Second, opts.Layout.Unit)
+	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window})
+	if errors.Is(err, lease.ErrLayout) {
+		return err
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), window)
+		defer cancel()
+		err = errors.Join(err, failed(l.Release(ctx)))
+	}()
+	g, err := snowflake.NewLeased(l, opts)
+	if err != nil {
+		return failed(err)
+	}
+	return interrupted(ctx, issue(ctx, s, g, n, decode))
+}
+
+// interrupted makes a failure of err, which is ctx's where a signal was the
+// reason.
+func interrupted(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	return failed(err)
 }
 
 // issue writes n new IDs. It takes no more of them at once than a tick has, so
 // that they are out before it waits for the next tick.
-func issue(s streams, g *snowflake.Generator, n int, decode bool) error {
+func issue(ctx context.Context, s streams, g *snowflake.Generator, n int, decode bool) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))
 	for n > 0 {
-		k, err := g.Fill(context.Background(), batch[:min(n, len(batch))])
+		k, err := g.Fill(ctx, batch[:min(n, len(batch))])
 		for _, id := range batch[:k] {
 			if decode {
 				fmt.Fprintln(s.out, id, g.Decode(id))

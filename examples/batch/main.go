@@ -43,7 +43,7 @@ func batch(borrow time.Duration) error {
 	fmt.Printf("  made:  %d IDs in %v\n", n, took.Round(10*time.Microsecond))
 	fmt.Printf("  first: %v  %v\n", first, g.Decode(first))
 	fmt.Printf("  last:  %v  %v\n", last, g.Decode(last))
-	fmt.Printf("  stats: issued %d, waited %d times (%v asked for), borrowed %d ticks\n",
+	fmt.Printf("  stats: issued %d, waited %d times (%v), borrowed %d ticks\n",
 		s.Issued, s.Waits, s.Waited.Round(10*time.Microsecond), s.Borrowed)
 	return nil
 }

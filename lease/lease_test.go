@@ -1,0 +1,721 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// memory is a store that fails as it is told to.
+type memory struct {
+	mu       sync.Mutex
+	records  map[int]Record
+	saves    int
+	ownClock bool
+	offset   time.Duration // of its clock
+
+	down       bool          // nothing reaches it
+	loseAnswer bool          // saves are made, and said to have failed
+	delay      time.Duration // saves arrive this late, after their senders gave up
+}
+
+var errDown = errors.New("the store is away")
+
+func newMemory() *memory { return &memory{records: map[int]Record{}} }
+
+func (m *memory) now() time.Time { return time.Now().Add(m.offset) }
+
+func (m *memory) Load(context.Context) (Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return Snapshot{}, errDown
+	}
+	return Snapshot{Records: slices.Collect(maps.Values(m.records)), Now: m.now(), OwnClock: m.ownClock}, nil
+}
+
+func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
+	m.mu.Lock()
+	down, delay, loseAnswer := m.down, m.delay, m.loseAnswer
+	m.mu.Unlock()
+	if delay > 0 {
+		time.AfterFunc(delay, func() { _, _ = m.save(r) })
+		return r, errDown
+	}
+	if down {
+		return r, errDown
+	}
+	saved, err := m.save(r)
+	if err == nil && loseAnswer {
+		return r, errDown
+	}
+	return saved, err
+}
+
+func (m *memory) save(r Record) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.records[r.Worker].Version != r.Version-1 {
+		return r, ErrConflict
+	}
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	r.Renewed = m.now()
+	m.records[r.Worker] = r
+	m.saves++
+	return r, nil
+}
+
+func (m *memory) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func (m *memory) record(worker int) Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records[worker]
+}
+
+// clock is the bubble's time, set off by some offset.
+type clock struct{ offset atomic.Int64 }
+
+func clockAt(d time.Duration) *clock {
+	c := new(clock)
+	c.set(d)
+	return c
+}
+
+func (c *clock) Now() time.Time       { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *clock) set(d time.Duration)  { c.offset.Store(int64(d)) }
+func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
+
+const ms = time.Millisecond
+
+// Layouts of one worker ID, whose epoch the bubble's time is after.
+var (
+	plain = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, SequenceBits: 4}
+	seqs  = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, ClockSeqBits: 2, SequenceBits: 4}
+	fleet = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 8, SequenceBits: 4}
+	span  = 3 * time.Second
+)
+
+// holder is a lease and its generator.
+type holder struct {
+	*Lease
+	t    *testing.T
+	g    *snowflake.Generator
+	c    *clock
+	seen map[snowflake.ID]bool
+}
+
+func acquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, change ...func(*Options)) (*holder, error) {
+	t.Helper()
+	o := &Options{Layout: layout, Owner: "a", Clock: c}
+	for _, f := range change {
+		f(o)
+	}
+	l, err := Acquire(t.Context(), m, o)
+	if err != nil {
+		return nil, err
+	}
+	g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.ClockSeqPolicy()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Release(context.Background()) })
+	return &holder{l, t, g, c, map[snowflake.ID]bool{}}, nil
+}
+
+func mustAcquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, change ...func(*Options)) *holder {
+	t.Helper()
+	h, err := acquire(t, m, layout, c, change...)
+	require.NoError(t, err)
+	return h
+}
+
+// next issues an ID, which must be new, in the clock's tick and recorded.
+func (h *holder) next() snowflake.Parts {
+	h.t.Helper()
+	id, err := h.g.NextID()
+	require.NoError(h.t, err)
+	require.False(h.t, h.seen[id], "an ID was issued twice")
+	h.seen[id] = true
+	p := h.g.Decode(id)
+	require.Equal(h.t, h.c.Now().UTC().Truncate(ms), p.Time)
+	return p
+}
+
+func (h *holder) refused(want error) {
+	h.t.Helper()
+	_, err := h.g.NextID()
+	require.ErrorIs(h.t, err, want)
+}
+
+func named(owner string) func(*Options) { return func(o *Options) { o.Owner = owner } }
+func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }
+
+func TestBoundIsRecordedBeforeItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		for range 1000 {
+			p := h.next()
+			require.True(t, p.Time.Before(m.record(0).Bound()))
+			time.Sleep(17 * ms)
+		}
+		assert.InDelta(t, 17, h.Stats().Renewals, 1)
+		assert.Zero(t, h.Stats().Failures)
+		assert.Equal(t, 1000, len(h.seen))
+	})
+}
+
+func TestStoreGoneGoesOnToTheWindowsEndAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		time.Sleep(10*time.Second + 7*ms)
+		m.set(func() { m.down = true })
+		_, end := h.Window()
+		for time.Now().Before(end) {
+			h.next()
+			time.Sleep(ms)
+		}
+		h.refused(snowflake.ErrLeaseExpired)
+		assert.ErrorIs(t, h.Stats().LastError, errDown)
+		assert.Greater(t, h.Stats().Failures, uint64(3), "it retries")
+		time.Sleep(time.Minute)
+		h.refused(snowflake.ErrLeaseExpired)
+		require.NoError(t, h.Err(), "nobody else has it")
+
+		m.set(func() { m.down = false })
+		time.Sleep(span / 3)
+		h.next()
+		assert.NoError(t, h.Stats().LastError)
+	})
+}
+
+func TestLostAnswersAreFoundOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.loseAnswer = true })
+		time.Sleep(time.Minute)
+		m.set(func() { m.loseAnswer = false })
+		time.Sleep(span)
+		h.next()
+		require.NoError(t, h.Err())
+	})
+}
+
+// Requests that arrive after their sender gave up, and wrote again or lost the
+// worker ID, change nothing.
+func TestDelayedRequestsChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.delay = time.Hour })
+		time.Sleep(span) // renewals are under way, and will arrive in an hour
+		m.set(func() { m.delay, m.down = 0, true })
+		time.Sleep(2 * span)
+		m.set(func() { m.down = false })
+		other := mustAcquire(t, m, plain, clockAt(0), named("b"))
+		time.Sleep(span)
+		assert.ErrorIs(t, h.Err(), ErrLost)
+		bound := m.record(0)
+		for range 4000 {
+			time.Sleep(time.Second)
+			r := m.record(0)
+			require.Equal(t, "b", r.Owner)
+			require.False(t, r.Bound().Before(bound.Bound()))
+			bound = r
+			other.next()
+		}
+	})
+}
+
+func TestHolderThatLostStopsAtItsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		slow := clockAt(-time.Second) // so that its window goes on when another has taken over
+		a := mustAcquire(t, m, plain, slow)
+		m.set(func() { m.offset = -time.Hour }) // the store's clock makes a look dead
+		b := mustAcquire(t, m, plain, clockAt(0), named("b"))
+		b.seen = a.seen
+		_, end := a.Window()
+		for slow.Now().Before(end) {
+			a.next()
+			b.next()
+			time.Sleep(ms)
+		}
+		a.refused(snowflake.ErrLeaseExpired)
+		assert.ErrorIs(t, a.Err(), ErrLost)
+		assert.ErrorContains(t, a.Err(), "worker 0 went to another")
+		<-a.Done()
+		require.NoError(t, a.Release(t.Context()))
+		assert.ErrorIs(t, a.Err(), ErrLost)
+		b.next()
+	})
+}
+
+func TestRecordThatIsGoneEndsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { delete(m.records, 0) })
+		time.Sleep(span)
+		assert.ErrorIs(t, h.Err(), ErrLost)
+	})
+}
+
+func TestReleaseRecordsTheExactEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		time.Sleep(time.Second)
+		last := h.next()
+		require.NoError(t, h.Release(t.Context()))
+		h.refused(snowflake.ErrLeaseExpired)
+		assert.ErrorIs(t, h.Err(), ErrReleased)
+		r := m.record(0)
+		assert.Equal(t, Free, r.State)
+		assert.Equal(t, last.Time.Add(ms), r.Bound())
+		require.NoError(t, h.Release(t.Context()), "again")
+		assert.Equal(t, r, m.record(0))
+
+		start := time.Now()
+		next := mustAcquire(t, m, plain, clockAt(0), named("b"))
+		next.seen = h.seen
+		assert.Less(t, time.Since(start), 2*ms, "a restart is immediate")
+		next.next()
+	})
+}
+
+func TestReleaseWithoutAnIDGivesBackTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		first := mustAcquire(t, m, plain, clockAt(0))
+		first.next()
+		require.NoError(t, first.Release(t.Context()))
+		bound := m.record(0).Bound()
+		for range 3 {
+			require.NoError(t, mustAcquire(t, m, plain, clockAt(0)).Release(t.Context()))
+			assert.Equal(t, bound, m.record(0).Bound())
+		}
+	})
+}
+
+func TestReleaseThatFailsMayBeTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.down = true })
+		require.ErrorIs(t, h.Release(t.Context()), errDown)
+		h.refused(snowflake.ErrLeaseExpired)
+		m.set(func() { m.down = false })
+		require.NoError(t, h.Release(t.Context()))
+		assert.Equal(t, Free, m.record(0).State)
+	})
+}
+
+func TestContextEndsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := Acquire(ctx, m, &Options{Layout: plain})
+		require.NoError(t, err)
+		cancel()
+		<-l.Done()
+		assert.ErrorIs(t, l.Err(), context.Canceled)
+		saves := m.saves
+		time.Sleep(time.Minute)
+		assert.Equal(t, saves, m.saves)
+		// That no goroutine is left is seen by synctest.
+	})
+}
+
+// After a crash the bound is ahead by up to a window.
+func TestRestartAfterCrashWaitsForTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		crash(t, m, plain, clockAt(0))
+		bound := m.record(0).Bound()
+		start := time.Now()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		assert.LessOrEqual(t, time.Since(start), span+2*ms)
+		assert.False(t, h.next().Time.Before(bound))
+	})
+}
+
+// crash leaves the record of a holder that is no more.
+func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ...func(*Options)) {
+	t.Helper()
+	o := &Options{Layout: layout, Owner: "a", Clock: c}
+	for _, f := range change {
+		f(o)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := Acquire(ctx, m, o)
+	require.NoError(t, err)
+	cancel()
+	<-l.Done()
+}
+
+func TestRestartAfterCrashPrefersABoundThatHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		crash(t, m, fleet, clockAt(0))
+		start := time.Now()
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0)).Worker())
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+func TestRestartWithClockBehind(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		layout snowflake.Layout
+		back   time.Duration
+		waits  bool
+		want   error
+	}{
+		{"without clock sequences, within a window", plain, time.Second, true, nil},
+		{"without clock sequences, further", plain, time.Hour, false, snowflake.ErrClockBackward},
+		{"with clock sequences", seqs, time.Hour, false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				before := mustAcquire(t, m, test.layout, clockAt(0))
+				time.Sleep(time.Second)
+				before.next()
+				require.NoError(t, before.Release(t.Context()))
+				record := m.record(0)
+
+				start := time.Now()
+				h, err := acquire(t, m, test.layout, clockAt(-test.back))
+				if test.want != nil {
+					require.ErrorIs(t, err, test.want)
+					var back *snowflake.ClockBackwardError
+					require.ErrorAs(t, err, &back)
+					assert.Equal(t, test.back+ms, back.By())
+					assert.Equal(t, record, m.record(0), "nothing was changed")
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, test.waits, time.Since(start) > 0)
+				assert.LessOrEqual(t, time.Since(start), span)
+				h.seen = before.seen
+				h.next()
+			})
+		})
+	}
+}
+
+// With one worker ID and four clock sequences, restarts with the clock set back
+// further each time go on at once until there is no clock sequence left.
+func TestRestartsWithClockFurtherBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		seen := map[snowflake.ID]bool{}
+		for restart := range 4 {
+			h := mustAcquire(t, m, seqs, c)
+			h.seen = seen
+			assert.Equal(t, restart, h.next().ClockSeq)
+			require.NoError(t, h.Release(t.Context()))
+			c.step(-time.Hour)
+		}
+		_, err := acquire(t, m, seqs, c)
+		require.ErrorIs(t, err, snowflake.ErrClockBackward)
+		// Forward again: the one that was used last in time goes on.
+		c.step(90 * time.Minute)
+		h := mustAcquire(t, m, seqs, c)
+		h.seen = seen
+		assert.Equal(t, 3, h.next().ClockSeq)
+	})
+}
+
+func TestBumpIsRecordedBeforeItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, seqs, c)
+		h.next()
+		for bump := 1; bump < 4; bump++ {
+			c.step(-time.Hour)
+			p := h.next()
+			assert.Equal(t, bump, p.ClockSeq)
+			r := m.record(0)
+			assert.Equal(t, bump, r.ClockSeq)
+			assert.True(t, p.Time.Before(r.Bound()))
+			for range 100 {
+				time.Sleep(100 * ms)
+				h.next()
+			}
+		}
+		c.step(-time.Hour)
+		h.refused(snowflake.ErrClockBackward)
+		assert.EqualValues(t, 3, h.g.Stats().Bumps)
+		c.step(time.Hour)
+		h.next()
+	})
+}
+
+func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, seqs, c)
+		h.next()
+		m.set(func() { m.down = true })
+		c.step(-time.Hour)
+		h.refused(errDown)
+		m.set(func() { m.down = false })
+		assert.Equal(t, 1, h.next().ClockSeq)
+		// Of many callers that find the clock behind, one bumps.
+		c.step(-time.Hour)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, err := h.g.NextID()
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, 2, m.record(0).ClockSeq)
+	})
+}
+
+func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, plain, c)
+		time.Sleep(time.Second)
+		_, end := h.Window()
+
+		c.set(time.Hour)
+		time.Sleep(10 * span)
+		h.refused(snowflake.ErrLeaseExpired)
+		var leap *ClockLeapError
+		require.ErrorAs(t, h.Stats().LastError, &leap)
+		assert.ErrorIs(t, leap, ErrClockLeap)
+		assert.InDelta(t, time.Hour, leap.Bound.Sub(leap.Expected), float64(11*span))
+		assert.WithinDuration(t, end, m.record(0).Bound(), span)
+		require.NoError(t, h.Err())
+
+		c.set(0) // right again
+		time.Sleep(span)
+		h.next()
+
+		c.set(time.Hour)
+		h.AcceptLeap()
+		time.Sleep(span)
+		h.next()
+		c.step(time.Minute) // within MaxLeap
+		time.Sleep(span)
+		h.next()
+	})
+}
+
+// A holder that comes back from a long outage of the store has not leapt.
+func TestLongOutageIsNoLeap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.down = true })
+		time.Sleep(24 * time.Hour)
+		m.set(func() { m.down = false })
+		time.Sleep(span)
+		h.next()
+	})
+}
+
+func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = true
+		_, err := acquire(t, m, plain, clockAt(time.Hour))
+		require.ErrorIs(t, err, ErrClockLeap)
+		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z, over 1m0s")
+		assert.Zero(t, m.saves)
+		h := mustAcquire(t, m, plain, clockAt(time.Hour), func(o *Options) { o.MaxLeap = 2 * time.Hour })
+		h.next()
+	})
+}
+
+func TestStickyOwnerGetsItsWorkerIDBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a, b := mustAcquire(t, m, fleet, clockAt(0)), mustAcquire(t, m, fleet, clockAt(0), named("b"))
+		assert.Equal(t, []int{0, 1}, []int{a.Worker(), b.Worker()})
+		require.NoError(t, a.Release(t.Context()))
+		require.NoError(t, b.Release(t.Context()))
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "recycled")
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0)).Worker(), "a's went to c")
+	})
+}
+
+func TestKeptWorkerIDsGoToNoOtherOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Release(t.Context()))
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(Keep)).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+	})
+}
+
+func TestWorkerIDsUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		three := func(o *Options) { o.Reuse, o.First, o.Last = Once, 5, 7 }
+		for worker := 5; worker <= 7; worker++ {
+			h := mustAcquire(t, m, fleet, clockAt(0), three)
+			assert.Equal(t, worker, h.Worker())
+			require.NoError(t, h.Release(t.Context()))
+			assert.Equal(t, Spent, m.record(worker).State)
+		}
+		_, err := acquire(t, m, fleet, clockAt(0), three)
+		require.ErrorIs(t, err, ErrExhausted)
+		_, err = acquire(t, m, fleet, clockAt(0), func(o *Options) { o.First, o.Last = 5, 7 })
+		require.ErrorIs(t, err, ErrExhausted, "what is spent is not recycled by another either")
+	})
+}
+
+func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		two := func(o *Options) { o.First, o.Last = 3, 4 }
+		mustAcquire(t, m, fleet, clockAt(0), two)
+		b := mustAcquire(t, m, fleet, clockAt(0), two, named("b"))
+		start := time.Now()
+		_, err := acquire(t, m, fleet, clockAt(0), two, named("c"))
+		require.ErrorIs(t, err, ErrExhausted)
+		var exhausted *ExhaustedError
+		require.ErrorAs(t, err, &exhausted)
+		require.Len(t, exhausted.Records, 2)
+		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4; %v; %v", exhausted.Records[0], exhausted.Records[1]))
+		assert.ErrorContains(t, err, "worker 4 held by b (")
+		assert.LessOrEqual(t, time.Since(start), span*3/2)
+
+		// One that comes free meanwhile is taken.
+		time.AfterFunc(time.Second, func() { _ = b.Release(context.Background()) })
+		assert.Equal(t, 4, mustAcquire(t, m, fleet, clockAt(0), two, named("c")).Worker())
+	})
+}
+
+func TestManyAtOnceGetDifferentWorkerIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		workers := make(chan int, 256)
+		var wg sync.WaitGroup
+		for k := range 256 {
+			wg.Go(func() {
+				h, err := acquire(t, m, fleet, clockAt(0), named(fmt.Sprint(k)))
+				if assert.NoError(t, err) {
+					workers <- h.Worker()
+				}
+			})
+		}
+		wg.Wait()
+		close(workers)
+		seen := map[int]bool{}
+		for w := range workers {
+			assert.False(t, seen[w])
+			seen[w] = true
+		}
+		assert.Len(t, seen, 256)
+		_, err := acquire(t, m, fleet, clockAt(0), named("one more"))
+		assert.ErrorIs(t, err, ErrExhausted)
+	})
+}
+
+func TestRecordsOfAnotherLayoutAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		mustAcquire(t, m, fleet, clockAt(0))
+		other := fleet
+		other.Epoch++
+		_, err := acquire(t, m, other, clockAt(0))
+		var layout *LayoutError
+		require.ErrorAs(t, err, &layout)
+		assert.ErrorIs(t, err, ErrLayout)
+		assert.Equal(t, LayoutError{Worker: 0, Has: fleet, Want: other}, *layout)
+	})
+}
+
+func TestLeaseServesOneGeneratorOfItsLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := mustAcquire(t, newMemory(), plain, clockAt(0))
+		assert.Equal(t, plain, h.g.Layout(), "NewLeased takes the lease's layout")
+		_, err := snowflake.NewLeased(h, nil)
+		assert.ErrorIs(t, err, ErrInUse)
+		_, err = snowflake.NewLeased(h, &snowflake.Options{Layout: seqs})
+		assert.ErrorIs(t, err, ErrLayout)
+		require.NoError(t, h.Release(t.Context()))
+		_, err = snowflake.NewLeased(h, nil)
+		assert.ErrorIs(t, err, ErrReleased)
+	})
+}
+
+func TestAcquireRefusesOptionsOutOfRange(t *testing.T) {
+	for name, o := range map[string]Options{
+		"range beyond layout": {Layout: fleet, Last: 256},
+		"range negative":      {Layout: fleet, First: -1},
+		"range empty":         {Layout: fleet, First: 2, Last: 1},
+		"window negative":     {Layout: fleet, Window: -1},
+		"window short":        {Layout: fleet, Window: ms - 1},
+		"window under a tick": {Layout: snowflake.JSSafeLayout(), Window: time.Second - 1},
+		"max leap":            {Layout: fleet, MaxLeap: -1},
+		"reuse":               {Layout: fleet, Reuse: 3},
+	} {
+		_, err := Acquire(t.Context(), newMemory(), &o)
+		assert.ErrorIs(t, err, ErrInvalidOptions, name)
+	}
+	_, err := Acquire(t.Context(), newMemory(), &Options{Layout: snowflake.Layout{Unit: ms}})
+	assert.ErrorIs(t, err, snowflake.ErrInvalidLayout)
+}
+
+func TestAcquireReturnsTheStoresError(t *testing.T) {
+	m := newMemory()
+	m.down = true
+	_, err := Acquire(t.Context(), m, nil)
+	assert.ErrorIs(t, err, errDown)
+}
+
+func TestAcquireEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		crash(t, m, plain, clockAt(0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := Acquire(ctx, m, &Options{Layout: plain})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestLive(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	held := Record{State: Held, Window: span, Renewed: now}
+	assert.True(t, held.Live(now))
+	assert.True(t, held.Live(now.Add(span)))
+	assert.False(t, held.Live(now.Add(span+1)))
+	assert.True(t, held.Live(now.Add(1-span)), "the store's clock was set back a little")
+	assert.False(t, held.Live(now.Add(-span)))
+	held.State = Free
+	assert.False(t, held.Live(now))
+}
