@@ -116,7 +116,7 @@ func (id *ID) Scan(src any) error {
 		return id.UnmarshalText(v)
 	case uint64: // of an unsigned column, by some drivers
 		if v > math.MaxInt64 {
-			return fmt.Errorf("%w: %d is over %d", ErrInvalidID, v, math.MaxInt64)
+			return fmt.Errorf("%w: %d is over 9223372036854775807", ErrInvalidID, v)
 		}
 		*id = ID(v)
 		return nil

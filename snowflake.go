@@ -116,7 +116,8 @@ func New(worker int, opts *Options) (*Generator, error) {
 // possible only where l is a [ClockSeqLease], as those of package lease are.
 //
 // A lease serves one Generator: two would repeat each other's IDs. (A [Binder]
-// refuses the second.)
+// refuses the second.) Where NewLeased fails the lease is the caller's still, to
+// be released.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)

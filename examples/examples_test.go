@@ -151,6 +151,20 @@ var examples = map[string]struct {
 			}
 		},
 	},
+	"lease": {
+		lines: []string{
+			`worker: 0`,
+			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
+			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
+			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
+			`worker: lease: released`,
+		},
+		check: func(t *testing.T, caught []string) {
+			if a, b, c := parse(t, caught[0]), parse(t, caught[1]), parse(t, caught[2]); a >= b || b >= c {
+				t.Errorf("%v, %v and %v are not in order", a, b, c)
+			}
+		},
+	},
 	"logging": {
 		lines: []string{
 			`time=\S+ level=INFO msg="order created" id=(\d+) parts\.time=(` + clock + `) parts\.clockseq=0 parts\.datacenter=0 parts\.worker=7 parts\.sequence=0`,

@@ -55,11 +55,11 @@ func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Dura
 		slices.SortFunc(free, func(a, b candidate) int {
 			return cmp.Or(-compareBool(a.mine, b.mine), cmp.Compare(a.record.Worker, b.record.Worker))
 		})
-		n := 1
-		if !free[0].mine {
-			n = min(len(free), 1<<min(attempt, 10))
+		alike := slices.IndexFunc(free, func(c candidate) bool { return c.mine != free[0].mine })
+		if alike < 0 {
+			alike = len(free)
 		}
-		return free[rand.IntN(n)], 0, nil
+		return free[rand.IntN(min(alike, 1<<min(attempt, 10)))], 0, nil
 	}
 	if len(behind) > 0 {
 		c = slices.MinFunc(behind, func(a, b candidate) int {

@@ -41,8 +41,8 @@ type Options struct {
 
 	// Window is how far ahead of the clock the bound is kept: how long IDs can
 	// be issued while the store is away, and how long a worker ID stays
-	// unusable after a crash. 0: 3 s. At least 1 ms, and at least a tick of the
-	// layout.
+	// unusable after a crash. 0: 3 s, or 3 ticks of the layout where that is
+	// more. At least 1 ms, and at least a tick.
 	Window time.Duration
 
 	// First and Last are the range of worker IDs. Last 0: the layout's last.
@@ -75,7 +75,7 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Owner = hostname()
 	}
 	if d.Window == 0 {
-		d.Window = 3 * time.Second
+		d.Window = 3 * max(time.Second, min(d.Layout.Unit, time.Duration(1<<60)))
 	}
 	if d.MaxLeap == 0 {
 		d.MaxLeap = time.Minute
@@ -243,8 +243,9 @@ func (l *Lease) Stats() Stats {
 }
 
 // Acquire takes a worker ID for opts.Owner and keeps it until Release, or until
-// ctx is done: ctx bounds both the acquisition and the life of the lease, so do
-// not give it one with a time-out. When Acquire returns, the clock has reached
+// ctx is done: ctx bounds both the acquisition and the life of the lease. So do
+// not give it one with a time-out, nor one that ends before your last ID: what is
+// left of the window then is all that is left. When Acquire returns, the clock has reached
 // the window.
 //
 // It prefers a worker ID that the owner had before, then the smallest, of those

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// record is one that worker has at noon, held by a live holder.
+func record(worker int) lease.Record {
+	return lease.Record{
+		Worker: worker, Version: 1, Token: "token", State: lease.Held, Owner: "web-7", Host: "node-1", PID: 4711,
+		Layout: snowflake.ClockSeqLayout(), Bounds: []time.Time{noon.Add(3 * time.Second)},
+		Window: 3 * time.Second, Renewed: noon,
+	}
+}
+
+func TestListOfWorkers(t *testing.T) {
+	live, late, dead, free, spent, strange := record(0), record(1), record(2), record(9), record(10), record(127)
+	live.Bounds, live.ClockSeq = append(live.Bounds, noon.Add(time.Hour).In(time.FixedZone("", 3600))), 1
+	late.Renewed = noon.Add(-3 * time.Second)
+	dead.Renewed = noon.Add(-3*time.Second - 1)
+	free.State, free.Renewed = lease.Free, noon.Add(-time.Hour)
+	spent.State = lease.Spent
+	spent.Host, spent.PID = "", 0
+	strange.Owner, strange.Host = "a b", "x\ny"
+
+	var b strings.Builder
+	listWorkers(&b, lease.Snapshot{Now: noon, Records: []lease.Record{spent, strange, free, live, dead, late}})
+	assert.Equal(t, `layout: time=41 clockseq=3 worker=7 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+worker  state  until                     clockseq  pid   host    owner
+0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
+1       held   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
+2       dead   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
+9       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
+10      spent  2026-06-01T12:00:03.000Z  0         0     ""      web-7
+127     held   2026-06-01T12:00:03.000Z  0         4711  "x\ny"  "a b"
+`, b.String())
+}
+
+func TestListOfWorkersOfTwoLayouts(t *testing.T) {
+	first, second, third := record(0), record(1), record(2)
+	second.Layout, third.Layout = snowflake.DefaultLayout(), snowflake.DefaultLayout()
+	var b strings.Builder
+	listWorkers(&b, lease.Snapshot{Now: noon, Records: []lease.Record{third, second, first}})
+	out := lines(b.String())
+	require.Len(t, out, 7)
+	for i, prefix := range []string{"layout: time=41 clockseq=3 ", "worker ", "0 ", "layout: time=41 worker=10 ", "worker ", "1 ", "2 "} {
+		assert.True(t, strings.HasPrefix(out[i], prefix), out[i])
+	}
+}
+
+// states returns what "worker" says of each worker of dir.
+func states(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	for _, line := range lines(succeed(t, "worker", "-dir", dir))[2:] {
+		fields := strings.Fields(line)
+		m[fields[0]] = fields[1]
+	}
+	return m
+}
+
+func TestWorkerReadsWhatLeasesWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	var held []*lease.Lease
+	for i := range 2 {
+		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: fmt.Sprintf("web-%d", i)})
+		require.NoError(t, err)
+		held = append(held, l)
+	}
+	require.NoError(t, held[0].Release(t.Context()))
+	defer held[1].Release(context.Background())
+	crashed := record(2)
+	crashed.Layout, crashed.Window = snowflake.DefaultLayout(), 1
+	_, err := lease.File(dir).Save(t.Context(), crashed)
+	require.NoError(t, err)
+
+	out := lines(succeed(t, "worker", "-dir", dir))
+	require.Len(t, out, 5)
+	const until = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
+	assert.Equal(t, "layout: "+snowflake.DefaultLayout().String(), out[0])
+	assert.Regexp(t, fmt.Sprintf(`^0 +free +%s +0 +%d +\S+ +web-0$`, until, os.Getpid()), out[2])
+	assert.Regexp(t, fmt.Sprintf(`^1 +held +%s +0 +%d +\S+ +web-1$`, until, os.Getpid()), out[3])
+	assert.Regexp(t, `^2 +dead +2026-06-01T12:00:03.000Z +0 +4711 +node-1 +web-7$`, out[4])
+}
+
+func TestWorkerOfAnEmptyDirectory(t *testing.T) {
+	dir := t.TempDir()
+	assert.Equal(t, "no worker ID was ever leased from "+dir+"\n", succeed(t, "worker", "-dir", dir))
+}
+
+func TestWorkerRefusesInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, test := range []struct {
+		args  []string
+		names string
+	}{
+		{[]string{"worker"}, "-dir"},
+		{[]string{"worker", "-dir", ""}, "-dir"},
+		{[]string{"worker", "leases"}, `"leases"`},
+		{[]string{"worker", "-dir", missing}, missing},
+		{[]string{"worker", "-dir", file}, file + " is not a directory"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			out, errs, status := runCLI(test.args...)
+			assert.Equal(t, exitUsage, status)
+			assert.Empty(t, out)
+			requireOneLine(t, errs)
+			assert.Contains(t, errs, test.names)
+		})
+	}
+	assert.NoDirExists(t, missing)
+}
+
+func TestBadRecord(t *testing.T) {
+	dir := t.TempDir()
+	succeed(t, "new", "-lease", dir)
+	path := filepath.Join(dir, "worker-0.json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text[:len(text)/2], 0o644))
+	for _, args := range [][]string{{"worker", "-dir", dir}, {"new", "-lease", dir}} {
+		out, errs, status := runCLI(args...)
+		assert.Equal(t, exitFailure, status)
+		assert.Empty(t, out)
+		requireOneLine(t, errs)
+		assert.Contains(t, errs, path)
+	}
+}
+
+func TestWorkerOutputThatFails(t *testing.T) {
+	dir := t.TempDir()
+	succeed(t, "new", "-lease", dir)
+	var errs strings.Builder
+	status := run([]string{"worker", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
+	assert.Equal(t, exitFailure, status)
+	assert.Equal(t, "snowflake: disk full\n", errs.String())
+}
+
+func TestNewWithALease(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "other", Layout: snowflake.TwitterLayout()})
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+
+	out := lines(succeed(t, "new", "-n", "3", "-decode", "-lease", dir, "-layout", "twitter", "-datacenter", "4"))
+	assert.Len(t, out, 3)
+	for _, line := range out {
+		assert.Contains(t, line, " datacenter=4 worker=1 ")
+	}
+	assert.Equal(t, map[string]string{"0": "held", "1": "free"}, states(t, dir))
+
+	// The next holder may begin in the tick behind the last ID.
+	text, _, _ := strings.Cut(out[2], " ")
+	last, err := snowflake.ParseID(text)
+	require.NoError(t, err)
+	snap, err := lease.File(dir).Load(t.Context())
+	require.NoError(t, err)
+	bounds := map[int]time.Time{}
+	for _, r := range snap.Records {
+		bounds[r.Worker] = r.Bound()
+	}
+	assert.Equal(t, snowflake.TwitterLayout().Decode(last).Time.Add(time.Millisecond), bounds[1])
+}
+
+// A layout of one ID a second, where two invocations within a second would issue
+// the same one.
+func TestNewWithALeaseFollowsItself(t *testing.T) {
+	dir := t.TempDir()
+	seen := map[string]bool{}
+	for range 5 {
+		seen[succeed(t, "new", "-lease", dir, "-layout", "33/4/0", "-unit", "1s")] = true
+	}
+	assert.Len(t, seen, 5)
+}
+
+// A window is a tick at least.
+func TestNewWithALeaseOfLongTicks(t *testing.T) {
+	assert.Len(t, lines(succeed(t, "new", "-lease", t.TempDir(), "-unit", "1h")), 1)
+}
+
+func TestNewWithALeaseAtTheSameTime(t *testing.T) {
+	const runs, n = 8, 3000
+	dir := t.TempDir()
+	var outs [runs]string
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Go(func() {
+			var errs string
+			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "-lease", dir)
+			assert.Empty(t, errs)
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, out := range outs {
+		for _, line := range lines(out) {
+			seen[line] = true
+		}
+	}
+	assert.Len(t, seen, runs*n)
+}
+
+func TestNewWithALeaseRefusesInput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	for _, test := range []struct {
+		args  []string
+		names string
+	}{
+		{[]string{"-worker", "0"}, "not both"},
+		{[]string{"-lease", ""}, "-lease"},
+		{[]string{"-n", "0"}, "-n 0"},
+		{[]string{"-datacenter", "1"}, "datacenter 1"},
+		{[]string{"-layout", "baidu"}, "2024-11-20"},
+		{[]string{"-epoch", "9999-01-01"}, "9999-01-01"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			out, errs, status := runCLI(append([]string{"new", "-lease", dir}, test.args...)...)
+			assert.Equal(t, exitUsage, status)
+			assert.Empty(t, out)
+			requireOneLine(t, errs)
+			assert.Contains(t, errs, test.names)
+			assert.NoDirExists(t, dir, "nothing was leased")
+		})
+	}
+
+	succeed(t, "new", "-lease", dir)
+	out, errs, status := runCLI("new", "-lease", dir, "-layout", "twitter")
+	assert.Equal(t, exitUsage, status)
+	assert.Empty(t, out)
+	requireOneLine(t, errs)
+	assert.Contains(t, errs, snowflake.DefaultLayout().String())
+}
+
+func TestNewWithALeaseWhoseOutputFails(t *testing.T) {
+	dir := t.TempDir()
+	var errs strings.Builder
+	status := run([]string{"new", "-lease", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
+	assert.Equal(t, exitFailure, status)
+	assert.Equal(t, "snowflake: disk full\n", errs.String())
+	assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+}
+
+func TestProcessesWithLeases(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "snowflake.exe")
+	text, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	require.NoError(t, err, "%s", text)
+
+	// start starts a process that prints IDs for ever, and returns when it has
+	// begun.
+	start := func(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, first string) {
+		cmd = exec.Command(bin, "new", "-n", "1000000000", "-decode", "-lease", dir)
+		cmd.Stderr = new(strings.Builder)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { cmd.Process.Kill() })
+		first, err = bufio.NewReaderSize(out, 256).ReadString('\n')
+		require.NoError(t, err)
+		return cmd, out, first
+	}
+
+	t.Run("have different workers", func(t *testing.T) {
+		dir := t.TempDir()
+		for i := range 3 {
+			_, out, first := start(t, dir)
+			go io.Copy(io.Discard, out)
+			assert.Contains(t, first, fmt.Sprintf(" worker=%d ", i))
+		}
+		assert.Equal(t, map[string]string{"0": "held", "1": "held", "2": "held"}, states(t, dir))
+	})
+
+	t.Run("release when interrupted", func(t *testing.T) {
+		if runtime.GOOS == "windows" {
+			t.Skip("a process cannot be interrupted")
+		}
+		dir := t.TempDir()
+		cmd, out, _ := start(t, dir)
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_, err := io.Copy(io.Discard, out)
+		require.NoError(t, err)
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		assert.Equal(t, exitFailure, exit.ExitCode())
+		assert.Equal(t, "snowflake: interrupted\n", fmt.Sprint(cmd.Stderr))
+		assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+	})
+
+	t.Run("release when their reader has gone", func(t *testing.T) {
+		dir := t.TempDir()
+		cmd, out, _ := start(t, dir)
+		require.NoError(t, out.Close())
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		assert.Equal(t, exitFailure, exit.ExitCode())
+		assert.Empty(t, fmt.Sprint(cmd.Stderr))
+		assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+	})
+}

@@ -1,0 +1,123 @@
+package workerid
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// FromPrivateIP returns the host part of the host's private IPv4 address, one of
+// 10.0.0.0/8, 172.16.0.0/12 and 192.168.0.0/16 (RFC 1918): see [FromIP]. It
+// returns an error that matches [ErrNoWorkerID] unless there is just one such
+// address. Interfaces that are down and loopback ones do not count.
+//
+// HAZARD: collisions are real. 10.1.0.7/24 and 10.2.0.7/24 are both worker 7. So
+// are containers on two hosts, each behind its own bridge with 172.17.0.7/16,
+// and all the processes of one host. And where addresses are given out anew, by
+// DHCP or to a new container, the next holder may begin while the last one still
+// runs, cut off or paused. Lease the worker ID unless all the processes are on
+// one network, one per address.
+func FromPrivateIP(l snowflake.Layout) (int, error) {
+	all, err := interfaces()
+	if err != nil {
+		return 0, fmt.Errorf("workerid: the interfaces of the host: %w", err)
+	}
+	return fromInterfaces(all, l)
+}
+
+// FromIP returns the host part of address: what its prefix length leaves, which
+// is 7 for 10.1.0.7/24 and 263 for 10.1.1.7/22. All host parts of the network
+// must fit the layout's worker bits, not only this one, so that 10.1.0.7/16
+// needs 16 of them; the error's Value is the largest host part.
+//
+// An address that is all network, such as 10.1.0.7/32, has no host part, and
+// 10.1.0.0/24 is a network and not a host's address: the error matches
+// [ErrNoWorkerID]. Some container networks and clouds give their hosts /32, with
+// which all of them would be worker 0.
+//
+// HAZARD: see [FromPrivateIP].
+func FromIP(address netip.Prefix, l snowflake.Layout) (int, error) {
+	if !address.IsValid() {
+		return 0, fmt.Errorf("%w: the address is not valid", ErrNoWorkerID)
+	}
+	width := address.Addr().BitLen() - address.Bits()
+	if width == 0 {
+		return 0, fmt.Errorf("%w: %v has no host part", ErrNoWorkerID, address)
+	}
+	if err := l.Validate(); err != nil {
+		return 0, err
+	}
+	mask := math.MaxInt >> max(strconv.IntSize-1-width, 0)
+	if width > int(l.WorkerBits) {
+		return 0, fmt.Errorf("workerid: the host part of %v has %d bits: %w", address, width, tooLarge(mask, l))
+	}
+	bytes := address.Addr().As16()
+	worker := int(binary.BigEndian.Uint64(bytes[8:])) & mask
+	if worker == 0 && width > 1 { // a network of two has no address of its own
+		return 0, fmt.Errorf("%w: %v is a network, not the address of a host", ErrNoWorkerID, address)
+	}
+	return worker, nil
+}
+
+// iface is one of the host's network interfaces.
+type iface struct {
+	name      string
+	flags     net.Flags
+	addresses []netip.Prefix
+}
+
+// interfaces returns those of the host.
+func interfaces() ([]iface, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var all []iface
+	for _, i := range list {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		this := iface{name: i.Name, flags: i.Flags}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil { // else an anycast address
+				this.addresses = append(this.addresses, p)
+			}
+		}
+		all = append(all, this)
+	}
+	return all, nil
+}
+
+// fromInterfaces is FromPrivateIP on a host with these interfaces.
+func fromInterfaces(all []iface, l snowflake.Layout) (int, error) {
+	var found []netip.Prefix
+	var names, where []string
+	for _, i := range all {
+		if i.flags&net.FlagUp == 0 || i.flags&net.FlagLoopback != 0 {
+			continue
+		}
+		names = append(names, i.name)
+		for _, a := range i.addresses {
+			if a.Addr().Is4() && a.Addr().IsPrivate() {
+				found = append(found, a)
+				where = append(where, fmt.Sprintf("%v (%s)", a, i.name))
+			}
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return 0, fmt.Errorf("%w: no interface is up, beside loopback", ErrNoWorkerID)
+	case len(found) == 0:
+		return 0, fmt.Errorf("%w: no private IPv4 address on %s", ErrNoWorkerID, strings.Join(names, ", "))
+	case len(found) > 1:
+		return 0, fmt.Errorf("%w: %d private IPv4 addresses: %s", ErrNoWorkerID, len(found), strings.Join(where, ", "))
+	}
+	return FromIP(found[0], l)
+}
