@@ -126,7 +126,8 @@ func (w *wall) trusted() time.Duration {
 type Backward struct {
 	// Last is what the clock has to reach again before IDs can go on in order:
 	// the start of the last ID's tick, less Options.BorrowAhead. Where the
-	// clock stood still while a call waited, it is the start of the next tick.
+	// clock stood still while a call waited, or the ticks behind one that was
+	// gone back to are spent, it is the start of the next that is not.
 	Last time.Time
 	// Now is the clock's reading. It is before Last.
 	Now time.Time
@@ -135,7 +136,8 @@ type Backward struct {
 	// one, can record the change.
 	CanBump bool
 	// CanRewind is whether ActionRewind is possible: the tick at Now is one of
-	// the Options.RewindTicks ticks that are remembered.
+	// the Options.RewindTicks ticks that are remembered, and it, the next one
+	// or another within 50 ms has IDs left.
 	CanRewind bool
 }
 
@@ -223,6 +225,8 @@ func ClockSeqPolicy() BackwardPolicy {
 // RewindPolicy returns the policy that goes back to the tick that the clock
 // reads, and on from the last sequence used there. It fails for ticks that are
 // not remembered: set Options.RewindTicks to how many ticks back it may go.
+// Where the sequence was spent there, it waits for the next tick that has IDs
+// left, for up to 50 ms or a tick, and fails where that is further.
 // Without that, this is FailPolicy.
 //
 // IDs stamped after a step back are smaller than those before it: order is lost

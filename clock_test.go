@@ -82,6 +82,15 @@ func TestGeneratorFollowsWallClock(t *testing.T) {
 	require.InDelta(t, time.Hour, back.By(), float64(time.Minute))
 }
 
+// However long a tick is, the hot path looks at the wall clock often enough.
+func TestLongTicksDoNotHideSteps(t *testing.T) {
+	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Hour, TimeBits: 40, SequenceBits: 20}})
+	require.NoError(t, err)
+	_, err = g.NextID()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, g.fresh, 50*time.Millisecond)
+}
+
 // A refusal must not be followed by IDs from what was known before it.
 func TestWallClockThatWentBackStaysRefused(t *testing.T) {
 	g, err := New(0, &Options{Layout: Layout{Epoch: UnixEpoch, Unit: time.Minute, TimeBits: 40, SequenceBits: 10}})
@@ -142,6 +151,14 @@ func TestSystemClockAbsorbsSlew(t *testing.T) {
 			assert.Equal(t, now.Add(anchorEvery), w.at(anchorEvery))
 		})
 	}
+}
+
+func TestSystemClockRunsSlowerWhileItAbsorbs(t *testing.T) {
+	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	w := wall{anchor: start, ahead: maxSlew}
+	assert.Equal(t, start.Add(maxSlew), w.at(0))
+	assert.Equal(t, start.Add(maxSlew+3*time.Millisecond), w.at(4*time.Millisecond))
+	assert.Equal(t, start.Add(4*maxSlew), w.at(4*maxSlew))
 }
 
 func TestSystemClockShowsStepLargerThanSlew(t *testing.T) {

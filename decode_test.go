@@ -639,3 +639,9 @@ func FuzzDecodeEncode(f *testing.F) {
 		require.True(t, matched, "%+v %+v: %v is none of %v", l, p, err, refusals)
 	})
 }
+
+func TestDecodeOfANegativeIDIsExact(t *testing.T) {
+	epoch := snowflake.DefaultEpoch.Time()
+	assert.Equal(t, epoch.Add(-time.Millisecond), snowflake.Decode(-1).Time)
+	assert.Equal(t, epoch.Add(-2*time.Millisecond), snowflake.Decode(-1<<22-1).Time)
+}

@@ -28,9 +28,10 @@
 //     caller gets [ErrTimeExhausted].
 //   - No unbounded waiting, and none under the lock. A call waits for the next
 //     tick when a tick is spent, and for the clock as long as its policy agrees
-//     to; a clock that stands still is given up after 50 ms or, where the tick
-//     is longer, one tick. [Generator.NextIDContext] refuses at once what would
-//     outlast its deadline.
+//     to (see [ActionWait]); when the clock stands still the policy is asked
+//     after 50 ms or, where that is longer, a tick. Under a lasting overload it
+//     may be overtaken at each tick. [Generator.NextIDContext] refuses at once
+//     what would outlast its deadline.
 //
 // # What you must see to
 //

@@ -640,6 +640,13 @@ func TestIDInDatabaseSQL(t *testing.T) {
 	})
 }
 
+func TestUnmarshalJSONWithoutClosingQuote(t *testing.T) {
+	id := snowflake.ID(42)
+	assert.ErrorIs(t, id.UnmarshalJSON([]byte(`"1x`)), snowflake.ErrInvalidID)
+	assert.ErrorIs(t, id.UnmarshalJSON([]byte(`"`)), snowflake.ErrInvalidID)
+	assert.EqualValues(t, 42, id)
+}
+
 func TestScanRefusesWhatIsNoID(t *testing.T) {
 	for _, src := range []any{int64(-1), uint64(1 << 63), "", "007", "-5", []byte("+5"), nil, 5.0, true, time.Now()} {
 		id := snowflake.ID(42)

@@ -285,12 +285,16 @@ func (l Layout) until(at instant, tick int64) time.Duration {
 	return time.Duration(lo) - at.into
 }
 
-// plus returns the tick d later than at; d may be negative.
+// plus returns the tick d later than at, at most the last of all int64; d may be
+// negative.
 func (l Layout) plus(at instant, d time.Duration) int64 {
 	d += at.into
 	ticks := int64(d / l.Unit)
 	if d%l.Unit < 0 {
 		ticks--
+	}
+	if ticks > math.MaxInt64-at.tick {
+		return math.MaxInt64
 	}
 	return at.tick + ticks
 }

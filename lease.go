@@ -119,7 +119,7 @@ func (g *Generator) stop() time.Time {
 
 func (g *Generator) expired(tick int64) error {
 	return &LeaseExpiredError{
-		Worker:   g.Worker(),
+		Worker:   g.layout.Decode(g.fixed).Worker,
 		NotAfter: g.window.end,
 		Time:     g.layout.time(instant{tick: tick}),
 	}

@@ -112,6 +112,7 @@ func TestLeasedWindowThatJumps(t *testing.T) {
 		c.step(-ms)
 		_, err = i.NextID()
 		require.ErrorIs(t, err, ErrClockBackward, "what was before the window is closed to rewinding")
+		assert.EqualValues(t, 2, i.Stats().Issued)
 	})
 }
 
@@ -129,6 +130,22 @@ func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
 		assert.Equal(t, 3*ms, d)
 		l.grow(noon.Add(time.Second))
 		i.spend(4, noon.Add(3*ms))
+	})
+}
+
+// With borrowing, a clock that stands still before the window's end is no reason
+// to wait for ever.
+func TestLeasedWithStoppedClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(time.Time{}, noon.Add(2*ms))
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: &stopped{noon}, BorrowAhead: 10 * ms})
+		i.spend(4, noon)
+		i.spend(4, noon.Add(ms))
+		d := elapsed(func() {
+			_, err := i.NextID()
+			assert.ErrorIs(t, err, ErrLeaseExpired)
+		})
+		assert.LessOrEqual(t, d, maxStall+2*ms)
 	})
 }
 

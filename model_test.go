@@ -32,14 +32,16 @@ func TestModel(t *testing.T) {
 	var total outcomes
 	for s := from; s < to; s++ {
 		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("replay with: go test -run TestModel -seed %d", s)
+				}
+			}()
 			h := newHistory(t, s)
-			for call := 0; call < 100 && !t.Failed(); call++ {
+			for range 100 {
 				h.call()
 			}
 			total.add(h.outcomes)
-			if t.Failed() {
-				t.Fatalf("replay with: go test -run TestModel -seed %d", s)
-			}
 		})
 	}
 	t.Logf("%+v", total)
@@ -246,7 +248,7 @@ func (h *history) call() {
 	}
 	require.Equalf(h.t, want.ids, ids, "%v, %+v: %v", h.opts.Layout, h.opts, err)
 	require.ErrorIs(h.t, err, want.err)
-	require.Equal(h.t, want.took, took)
+	require.Equalf(h.t, want.took, took, "%v, %+v, left %v, rate %d: %v", h.opts.Layout, h.opts, left, h.clock.rate, err)
 }
 
 // issue calls one of the generator's methods.
@@ -388,7 +390,7 @@ func (r *reference) room(at place) int64 {
 }
 
 func (r *reference) firstRoom(tick int64) int64 {
-	for r.room(place{r.seq, tick}) == 0 {
+	for r.room(place{r.seq, tick}) == 0 && tick < r.l.maxTick() {
 		tick++
 	}
 	return tick
@@ -437,10 +439,15 @@ func (r *reference) fill(n int, now func(time.Duration) time.Time, left time.Dur
 
 func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, left time.Duration) error {
 	begin := res.took
-	consent := ActionFail
 	var waits []time.Duration // that the policy agreed to
+	var before time.Time      // the reading before
 	for {
 		reading := now(res.took)
+		least := time.Duration(0)
+		if reading.Equal(before) {
+			least = 100 * time.Microsecond
+		}
+		before = reading
 		slept := res.took - begin
 		if reading.Before(r.l.Epoch.Time()) {
 			return ErrBeforeEpoch
@@ -452,8 +459,10 @@ func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, 
 		tick := r.tick(reading)
 		limit := r.tick(reading.Add(r.o.BorrowAhead))
 		target := r.firstRoom(max(tick, r.head))
+		wait := max(least, r.start(target).Sub(reading)-r.o.BorrowAhead)
 
-		if r.head > limit || halted && target > limit {
+		near := limit + max(1, int64(50*ms/r.l.Unit))
+		if r.head > limit || target > near || halted && target > limit {
 			last := target
 			if r.head > limit {
 				last = r.head
@@ -462,24 +471,19 @@ func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, 
 				Last:      r.start(last).Add(-r.o.BorrowAhead),
 				Now:       reading,
 				CanBump:   r.otherSeq(tick) >= 0,
-				CanRewind: r.canRewind(tick),
+				CanRewind: r.canRewind(tick) && r.firstRoom(tick) <= near && r.room(place{r.seq, r.firstRoom(tick)}) > 0,
 			}
-			asked := false
-			if consent == ActionFail {
-				consent, asked = r.policy(b), true
-			}
-			switch {
-			case consent == ActionBump && b.CanBump:
+			switch action := r.policy(b); {
+			case action == ActionBump && b.CanBump:
 				r.goOver(r.otherSeq(tick))
 				target = tick
-			case consent == ActionRewind && b.CanRewind:
+			case action == ActionRewind && b.CanRewind:
 				target = r.firstRoom(tick)
 				if halted && target > limit {
 					return ErrClockBackward
 				}
-			case consent == ActionWait && asked && !halted:
-				consent = ActionFail
-				wait := r.start(target).Sub(reading) - r.o.BorrowAhead
+				wait = max(least, r.start(target).Sub(reading)-r.o.BorrowAhead)
+			case action == ActionWait:
 				waits = append(waits, wait)
 				var sum time.Duration
 				for _, wait := range waits {
@@ -497,11 +501,10 @@ func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, 
 				return ErrClockBackward
 			}
 		}
-		if target > r.l.maxTick() {
+		if r.room(place{r.seq, target}) == 0 {
 			return ErrTimeExhausted
 		}
 		if target > limit {
-			wait := r.start(target).Sub(reading) - r.o.BorrowAhead
 			if left >= 0 && wait > left-res.took {
 				return context.DeadlineExceeded
 			}

@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -15,19 +16,30 @@ import (
 // coarse clock (those of Windows are up to 16 ms).
 const maxStall = 50 * time.Millisecond
 
+// minRetry is the shortest wait for a clock that has not moved in the last one.
+const minRetry = 100 * time.Microsecond
+
+// maxAsks is how often a policy is asked before a call sleeps, waits or fails.
+// Once is enough unless the clock goes back further between the questions.
+const maxAsks = 3
+
 // waiter is what a call remembers from one step to the next.
 type waiter struct {
 	wait    time.Duration // what the last step asked for
+	least   time.Duration // what it must not be less than
 	tick    int64         // the tick that it waits for
 	behind  bool          // the last step found the clock behind: ask the policy
 	seq     int           // the clock sequence that it found
-	consent Action        // ActionBump or ActionRewind, once the policy chose it
+	consent Action        // ActionBump or ActionRewind, once the policy chose it,
+	by      time.Duration // for a clock that is this far behind
+	asks    int           // how often it was asked since the last sleep
 
 	first  time.Duration // the first wait that the policy agreed to
 	agreed time.Duration // the sum of them
 
 	since   time.Time     // the first sleep's beginning
 	start   time.Time     // the clock's reading then
+	last    time.Time     // and its reading in the last step
 	slept   time.Duration // since then, not only asked for
 	counted time.Duration // how much of slept is in the statistics
 	halted  bool          // the clock did not keep up with slept
@@ -42,7 +54,7 @@ type run struct {
 // plan is where the next ID would lie.
 type plan struct {
 	tick int64
-	room int64 // how many IDs are left there, 1 or more
+	room int64 // how many IDs are left there
 	bump bool  // under another clock sequence
 	late bool  // those who waited for it woke late: see Generator.lagging
 }
@@ -56,18 +68,12 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 			return r, err
 		}
 		if w.behind {
-			switch a := g.policy(b); {
-			case a == ActionWait && w.mayWait():
-			case w.consent == ActionFail && (a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind):
-				w.consent = a
-				if a == ActionBump && g.window != nil {
-					if err := g.window.seqs.Bump(ctx, w.seq, b.Now); err != nil {
-						return run{}, err
-					}
-				}
+			again, err := g.ask(ctx, &w, b)
+			if err != nil {
+				return run{}, err
+			}
+			if again {
 				continue
-			default:
-				return run{}, &ClockBackwardError{b}
 			}
 		}
 		if w.since.IsZero() {
@@ -77,7 +83,29 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 			return run{}, err
 		}
 		w.slept = time.Since(w.since)
+		w.consent, w.asks = ActionFail, 0
 	}
+}
+
+// ask asks the policy about b. It returns true when what the policy chose is to
+// be done at once, and false when the call is to wait first.
+func (g *Generator) ask(ctx context.Context, w *waiter, b Backward) (again bool, err error) {
+	w.asks++
+	switch a := g.policy(b); {
+	case a == ActionWait && w.mayWait():
+		return false, nil
+	case w.asks > maxAsks:
+	case a == ActionBump && b.CanBump:
+		if g.window != nil {
+			err = g.window.seqs.Bump(ctx, w.seq, b.Now)
+		}
+		w.consent, w.by = a, b.By()
+		return true, err
+	case a == ActionRewind && b.CanRewind:
+		w.consent, w.by = a, b.By()
+		return true, nil
+	}
+	return false, &ClockBackwardError{b}
 }
 
 // mayWait reports whether the wait that the policy has agreed to is within what
@@ -87,14 +115,14 @@ func (w *waiter) mayWait() bool {
 		w.first = w.wait
 	}
 	w.agreed += w.wait
-	return !w.halted && (w.agreed <= maxStall || w.agreed/2 <= w.first)
+	return w.agreed <= maxStall || w.agreed/2 <= w.first
 }
 
 // sleep waits for d, or until ctx is done. It refuses at once to wait longer
 // than to ctx's deadline.
 func sleep(ctx context.Context, d time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline: %w", d, context.DeadlineExceeded)
+		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", d, formatTime(deadline), context.DeadlineExceeded)
 	}
 	if ctx.Done() == nil {
 		time.Sleep(d)
@@ -136,7 +164,10 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 	}
 
 	p := g.forward(now, w.tick)
-	if w.behind = g.tick > limit || w.halted && p.tick > limit; w.behind {
+	// Behind a tick that was gone back to there may be others that are spent: a
+	// few of them are waited for, more are a clock that is behind.
+	near := limit + min(max(1, int64(maxStall/l.Unit)), math.MaxInt64-limit)
+	if w.behind = g.tick > limit || p.tick > near || w.halted && p.tick > limit; w.behind {
 		last := p.tick
 		if g.tick > limit {
 			last = g.tick
@@ -145,9 +176,10 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 			Last:      l.time(instant{tick: last}).Add(-g.borrow),
 			Now:       l.time(now),
 			CanBump:   g.canBump(now),
-			CanRewind: g.canRewind(now.tick),
+			CanRewind: g.canRewind(now.tick, near),
 		}
 		switch {
+		case b.By() > w.by: // it agreed to less
 		case w.consent == ActionBump && b.CanBump && g.window == nil:
 			p, w.behind = plan{tick: now.tick, room: g.start(), bump: true}, false
 		case w.consent == ActionRewind && b.CanRewind:
@@ -157,23 +189,23 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 		if w.behind {
 			g.stats.Backward++
 			w.seq = g.clockSeq()
-			w.wait = l.until(now, p.tick) - g.borrow
+			w.wait = max(w.least, l.until(now, p.tick)-g.borrow)
 			return run{}, b, nil
 		}
 	}
 
 	switch {
-	case p.tick > l.maxTick():
-		return run{}, Backward{}, l.exhausted(l.time(instant{tick: p.tick}))
+	case p.room == 0:
+		return run{}, Backward{}, l.exhausted(l.Expires())
 	case p.tick > limit:
-		w.tick, w.wait = p.tick, l.until(now, p.tick)-g.borrow
+		w.tick, w.wait = p.tick, max(w.least, l.until(now, p.tick)-g.borrow)
 		return run{}, Backward{}, nil
 	case g.window != nil && p.tick >= g.window.hi:
-		if p.tick <= now.tick {
+		if p.tick <= now.tick || w.halted {
 			return run{}, Backward{}, g.expired(p.tick)
 		}
 		// It is borrowing that met the window's end. The clock has not.
-		w.tick, w.wait = p.tick, l.until(now, p.tick)
+		w.tick, w.wait = p.tick, max(w.least, l.until(now, p.tick))
 		return run{}, Backward{}, nil
 	}
 	g.enter(p, now)
@@ -191,15 +223,23 @@ func (g *Generator) read() (instant, error) {
 
 // count notes, for the statistics and for w, what w has slept for.
 func (g *Generator) count(w *waiter, now instant) {
+	if w.asks > 0 {
+		return // it has not slept since the last step
+	}
 	reading := g.layout.time(now)
 	if w.slept == 0 {
-		w.start = reading
+		w.start, w.last = reading, reading
 		return
 	}
 	g.stats.Waits++
 	g.stats.Waited += w.slept - w.counted
 	w.counted = w.slept
 	w.halted = w.slept >= maxStall && reading.Sub(w.start) < w.slept/2
+	w.least = 0
+	if reading.Equal(w.last) {
+		w.least = minRetry
+	}
+	w.last = reading
 }
 
 // forward returns the plan that keeps IDs in order. waited is the tick that the
@@ -222,10 +262,12 @@ func (g *Generator) forward(now instant, waited int64) plan {
 	return p
 }
 
-// room finds the first tick from tick on that has IDs left.
+// room finds the first tick from tick on that has IDs left. Where there is none
+// it returns the layout's last, without room.
 func (g *Generator) room(tick int64) plan {
 	for ; ; tick++ {
-		if room := g.left(tick); room > 0 {
+		room := g.left(tick)
+		if room > 0 || tick == g.layout.maxTick() {
 			return plan{tick: tick, room: room}
 		}
 	}
@@ -261,9 +303,14 @@ func (g *Generator) canBump(now instant) bool {
 	return g.past != nil && g.past.behind(now.tick) >= 0
 }
 
-// canRewind reports whether all that was stamped in tick and since is known.
-func (g *Generator) canRewind(tick int64) bool {
-	return g.past != nil && tick < g.tick && g.past.knows(tick, g.tick)
+// canRewind reports whether all that was stamped in tick and since is known, and
+// leaves room in it or up to near.
+func (g *Generator) canRewind(tick, near int64) bool {
+	if g.past == nil || tick >= g.tick || !g.past.knows(tick, g.tick) {
+		return false
+	}
+	p := g.room(tick)
+	return p.room > 0 && p.tick <= near
 }
 
 // enter makes p the tick that IDs come from.

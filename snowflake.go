@@ -75,9 +75,9 @@ type Generator struct {
 	past    *past // what is remembered of earlier ticks; nil where nothing can go back
 	window  *window
 	stats   Stats
+	fixed   ID // the clock sequence, datacenter and worker bits
 
 	step   ID // from one ID to the next in a tick
-	fixed  ID // the datacenter and worker bits
 	layout Layout
 	clock  Clock // nil where it is wall
 	policy BackwardPolicy
@@ -202,7 +202,8 @@ func (o *Options) check(worker int) error {
 // clock has gone back it does what the policy says; the default is
 // WaitPolicy(10 * time.Millisecond). It waits without the lock, so that others go on.
 // Where more callers wait than a tick has IDs, some of them wait for a later
-// tick.
+// tick, in no order: under a lasting overload only NextIDContext's deadline
+// bounds how long one of them may be overtaken.
 //
 // The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
 // later. With a built-in clock, callers that waited for a tick but were woken
@@ -272,7 +273,11 @@ func (g *Generator) Decode(id ID) Parts { return g.layout.Decode(id) }
 func (g *Generator) Layout() Layout { return g.layout }
 
 // Worker returns the generator's worker ID.
-func (g *Generator) Worker() int { return g.layout.Decode(g.fixed).Worker }
+func (g *Generator) Worker() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.layout.Decode(g.fixed).Worker
+}
 
 // Stats returns what the generator has done so far.
 func (g *Generator) Stats() Stats {

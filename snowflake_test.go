@@ -213,6 +213,8 @@ func TestWaitPolicyForgivesASlowClock(t *testing.T) {
 		d := elapsed(func() { i.next() })
 		assert.Less(t, d, 2*time.Second)
 		assert.Greater(t, d, 3*time.Second/2)
+		assert.Equal(t, d, i.Stats().Waited)
+		assert.Greater(t, i.Stats().Waits, uint64(2))
 	})
 }
 
@@ -236,14 +238,20 @@ func TestClockThatKeepsGoingBackIsGivenUp(t *testing.T) {
 }
 
 func TestStoppedClock(t *testing.T) {
-	policies := map[string]BackwardPolicy{
-		"fail": FailPolicy(), "wait": WaitPolicy(time.Second), "rewind": RewindPolicy(), "always wait": always(ActionWait),
-	}
-	for name, policy := range policies {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		policy BackwardPolicy
+		wait   time.Duration // for the tick, and then for what the policy agrees to
+	}{
+		{"fail", FailPolicy(), maxStall},
+		{"rewind", RewindPolicy(), maxStall},
+		{"wait", WaitPolicy(time.Second), 2 * maxStall},
+		{"always wait", always(ActionWait), 2 * maxStall},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &stopped{now: noon}
-				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: policy, RewindTicks: 10})
+				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: test.policy, RewindTicks: 10})
 				i.spend(4, noon)
 				before := i.state()
 				d := elapsed(func() {
@@ -251,7 +259,7 @@ func TestStoppedClock(t *testing.T) {
 					assert.ErrorIs(t, err, ErrClockBackward)
 					assert.ErrorContains(t, err, "1ms behind 2026-11-21T12:00:00.001Z")
 				})
-				assert.Equal(t, maxStall, d)
+				assert.Equal(t, test.wait, d)
 				assert.Equal(t, before, i.state())
 				c.now = noon.Add(ms)
 				i.spend(4, noon.Add(ms))
@@ -372,6 +380,78 @@ func TestRewindRefusesWhatIsForgotten(t *testing.T) {
 		c.step(ms)
 		i.spend(4, noon.Add(-2*ms))
 	})
+}
+
+// Rewinding does not wait for as long as the clock was set back.
+func TestRewindIntoSpentTicksIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 1000})
+		for range 100 {
+			i.spend(4, c.Now())
+			time.Sleep(ms)
+		}
+		c.step(-time.Second / 10)
+		i.refused(ErrClockBackward)
+		c.step(50 * ms)
+		assert.Equal(t, 50*ms, elapsed(func() { i.next() }))
+	})
+}
+
+// What a policy chose for one step back is not done for a larger one.
+func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
+	readings := []time.Duration{0, 0, -2 * ms, -900 * ms, -900 * ms, -900 * ms}
+	var asked []time.Duration
+	g, err := New(1, &Options{
+		Clock: ClockFunc(func() time.Time {
+			now := noon.Add(readings[0])
+			readings = readings[1:]
+			return now
+		}),
+		RewindTicks: 1000,
+		OnBackward: func(b Backward) Action {
+			asked = append(asked, b.By())
+			if b.By() < 10*ms {
+				return ActionRewind
+			}
+			return ActionFail
+		},
+	})
+	require.NoError(t, err)
+	_, err = g.NextID()
+	require.NoError(t, err)
+	_, err = g.NextID()
+	require.ErrorIs(t, err, ErrClockBackward)
+	assert.Equal(t, []time.Duration{2 * ms, 900 * ms}, asked)
+}
+
+// However the clock behaves, a call waits no longer than the docs of ActionWait
+// say: here the policy would agree to more.
+func TestWaitsForTheClockAreBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, then, most time.Duration
+	}{
+		"a small step, then a large one":   {10 * ms, 59 * time.Minute, 10 * ms},
+		"a small step, then another":       {10 * ms, 15 * ms, 25 * ms},
+		"a large step, then a smaller one": {time.Second, 500 * ms, 3 * time.Second / 2},
+		"a large step, then another":       {time.Second, time.Second, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(time.Hour)})
+				i.spend(1, noon)
+				c.step(-test.first)
+				time.AfterFunc(test.first-1, func() { c.step(-test.then) })
+				d := elapsed(func() {
+					if id, err := i.NextID(); err == nil {
+						i.keep(id)
+					}
+				})
+				assert.InDelta(t, test.most, d, float64(ms))
+			})
+		})
+	}
 }
 
 func TestActionThatIsNotPossibleFails(t *testing.T) {
@@ -579,20 +659,49 @@ func TestTimeRunsOut(t *testing.T) {
 		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 10, WorkerBits: 4, SequenceBits: 2},
 		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 57, WorkerBits: 4, SequenceBits: 2},
 		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 57, WorkerBits: 4, SequenceBits: 2, WorkerLast: true},
+		{Epoch: UnixEpoch, Unit: 1, TimeBits: 60, WorkerBits: 1, SequenceBits: 2},
 	} {
 		for _, borrow := range []time.Duration{0, 10 * ms} {
 			t.Run(fmt.Sprint(layout, borrow), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					end := layout.Expires()
-					c := &stopped{now: end.Add(-ms)}
+					c := &stopped{now: end.Add(-layout.Unit)}
 					i := newIssuer(t, &Options{Layout: layout, Clock: c, BorrowAhead: borrow})
-					i.spend(4, end.Add(-ms))
+					i.spend(4, c.now)
 					i.refused(ErrTimeExhausted)
 					c.now = end
 					i.refused(ErrTimeExhausted)
 				})
 			})
 		}
+	}
+}
+
+func TestTimeRunsOutOf63TimeBits(t *testing.T) {
+	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 63}
+	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": ClockSeqPolicy(), "rewind": RewindPolicy(), "fail": FailPolicy()} {
+		t.Run(name, func(t *testing.T) {
+			g, err := New(0, &Options{Layout: layout, Clock: &stopped{layout.Expires().Add(-1)}, OnBackward: policy, RewindTicks: 3})
+			require.NoError(t, err)
+			id, err := g.NextID()
+			require.NoError(t, err)
+			assert.EqualValues(t, math.MaxInt64, id)
+			for range 3 {
+				_, err = g.NextID()
+				require.ErrorIs(t, err, ErrTimeExhausted)
+			}
+		})
+	}
+}
+
+// The limit that borrowing allows may lie past all ticks.
+func TestBorrowAheadOfEverything(t *testing.T) {
+	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 61, SequenceBits: 2}
+	g, err := New(0, &Options{Layout: layout, Clock: &stopped{noon}, BorrowAhead: math.MaxInt64 - 1})
+	require.NoError(t, err)
+	for range 100 {
+		_, err := g.NextID()
+		require.NoError(t, err)
 	}
 }
 
@@ -962,6 +1071,7 @@ func checkConcurrent(t *testing.T, opts *Options, ordered bool) {
 				}
 				all[k] = append(all[k], ids[:n]...)
 				_ = g.Stats()
+				assert.Equal(t, 3, g.Worker())
 			}
 		})
 	}
