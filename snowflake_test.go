@@ -685,7 +685,7 @@ func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 			require.NoError(t, err)
 			id, err := g.NextID()
 			require.NoError(t, err)
-			assert.EqualValues(t, math.MaxInt64, id)
+			assert.EqualValues(t, int64(math.MaxInt64), id)
 			for range 3 {
 				_, err = g.NextID()
 				require.ErrorIs(t, err, ErrTimeExhausted)

@@ -1,0 +1,433 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+)
+
+func TestFile(t *testing.T) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		dir := filepath.Join(t.TempDir(), "leases")
+		return leasetest.Storage{
+			Open: func() lease.Store { return lease.File(dir) },
+			Garble: func(worker int) {
+				require.NoError(t, os.Truncate(fileOf(dir, worker), 100))
+			},
+		}
+	}, nil)
+}
+
+func fileOf(dir string, worker int) string {
+	return filepath.Join(dir, fmt.Sprintf("worker-%d.json", worker))
+}
+
+// fileRecord is what the file tests save.
+func fileRecord(worker int, version uint64) lease.Record {
+	return lease.Record{
+		Worker:  worker,
+		Version: version,
+		Token:   "token",
+		State:   lease.Held,
+		Owner:   fmt.Sprintf("owner, version %d", version),
+		Host:    "host",
+		PID:     4242,
+		Layout:  snowflake.ClockSeqLayout(),
+		Bounds:  []time.Time{{}, time.Date(2026, 11, 21, 12, 0, int(version), 0, time.UTC)},
+		Window:  time.Minute,
+
+		ClockSeq: 1,
+	}
+}
+
+// mustSave saves it, and returns what is stored.
+func mustSave(t *testing.T, s lease.Store, r lease.Record) lease.Record {
+	t.Helper()
+	saved, err := s.Save(t.Context(), r)
+	require.NoError(t, err)
+	return saved
+}
+
+// mustHold checks that s has these records and no others, and that they are
+// whole.
+func mustHold(t *testing.T, s lease.Store, want ...lease.Record) {
+	t.Helper()
+	snap, err := s.Load(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, want, snap.Records)
+}
+
+// names checks that err is a FileError of path.
+func names(t *testing.T, err error, path string) {
+	t.Helper()
+	var file *lease.FileError
+	require.ErrorAs(t, err, &file)
+	require.Equal(t, path, file.Path)
+	require.ErrorContains(t, err, path)
+}
+
+// refuses checks that nothing is done with, or beside, a record of worker 1 that
+// is not one, and that its file stays what it is.
+func refuses(t *testing.T, dir, path string, content []byte) {
+	t.Helper()
+	s := lease.File(dir)
+	_, err := s.Load(t.Context())
+	require.ErrorIs(t, err, lease.ErrBadRecord)
+	names(t, err, path)
+
+	// Within the range, so that the worker ID could be taken for free, and
+	// outside of it.
+	for _, only := range []int{1, 9} {
+		_, err = lease.Acquire(t.Context(), s, &lease.Options{
+			Layout: snowflake.ClockSeqLayout(), Owner: "owner, version 1", First: only, Last: only, Window: time.Second,
+		})
+		require.ErrorIs(t, err, lease.ErrBadRecord)
+		names(t, err, path)
+	}
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content, now), "the file has changed")
+}
+
+// refusesContent is refuses for the content of worker 1's file; saves over it
+// fail, too.
+func refusesContent(t *testing.T, dir string, content []byte) {
+	t.Helper()
+	path := fileOf(dir, 1)
+	require.NoError(t, os.WriteFile(path, content, 0o644))
+	for _, version := range []uint64{1, 2} {
+		_, err := lease.File(dir).Save(t.Context(), fileRecord(1, version))
+		require.ErrorIs(t, err, lease.ErrBadRecord)
+		names(t, err, path)
+	}
+	refuses(t, dir, path, content)
+}
+
+// savedFile makes a directory with a record of worker 1, and returns its file's
+// content.
+func savedFile(t *testing.T) (dir string, content []byte) {
+	t.Helper()
+	dir = t.TempDir()
+	mustSave(t, lease.File(dir), fileRecord(1, 1))
+	content, err := os.ReadFile(fileOf(dir, 1))
+	require.NoError(t, err)
+	return dir, content
+}
+
+func TestFileCutShort(t *testing.T) {
+	dir, content := savedFile(t)
+	for n := range content {
+		refusesContent(t, dir, content[:n])
+	}
+	require.NoError(t, os.WriteFile(fileOf(dir, 1), content, 0o644))
+	mustSave(t, lease.File(dir), fileRecord(1, 2))
+}
+
+func TestFileWithAByteChanged(t *testing.T) {
+	dir, content := savedFile(t)
+	for i := range content {
+		for _, flip := range []byte{0x01, 0x20, 0x80, 0xff, content[i], content[i] ^ '\n'} { // the last two: to 0, to a line end
+			changed := bytes.Clone(content)
+			changed[i] ^= flip
+			if flip != 0 {
+				refusesContent(t, dir, changed)
+			}
+		}
+	}
+}
+
+func TestFileOfAnother(t *testing.T) {
+	dir, content := savedFile(t)
+	for name, foreign := range map[string]string{
+		"zeros":           string(make([]byte, len(content))),
+		"many zeros":      string(make([]byte, 1<<20)),
+		"text":            "hello\n",
+		"a line end":      "\n",
+		"picture":         "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
+		"JSON":            `{"worker": 1}`,
+		"no checksum":     string(content[:bytes.IndexByte(content, '\n')+1]),
+		"more at the end": string(content) + "\n",
+		"twice":           string(content) + string(content),
+		"Windows ends":    strings.ReplaceAll(string(content), "\n", "\r\n"),
+		"byte order mark": "\ufeff" + string(content),
+	} {
+		t.Run(name, func(t *testing.T) { refusesContent(t, dir, []byte(foreign)) })
+	}
+}
+
+func TestFileUnderAnotherName(t *testing.T) {
+	_, content := savedFile(t)
+	for _, name := range []string{"worker-2.json", "worker-01.json", "worker-+1.json", "worker-.json", "worker-1.old.json"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+		refuses(t, dir, path, content)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(fileOf(dir, 2), content, 0o644))
+	_, err := lease.File(dir).Save(t.Context(), fileRecord(2, 1))
+	require.ErrorIs(t, err, lease.ErrBadRecord, "a save over worker 1's record in worker 2's file")
+	require.ErrorContains(t, err, "it is of worker 1")
+}
+
+// The checksum is right, the record is not.
+func TestFileThatMakesNoSense(t *testing.T) {
+	for _, c := range []struct {
+		says   string
+		change func(*lease.Record)
+	}{
+		{"unit 0s", func(r *lease.Record) { r.Layout.Unit = 0 }},
+		{"bits", func(r *lease.Record) { r.Layout.TimeBits = 200 }},
+		{"version is 0", func(r *lease.Record) { r.Version = 0 }},
+		{"no token", func(r *lease.Record) { r.Token = "" }},
+		{`state is ""`, func(r *lease.Record) { r.State = "" }},
+		{`state is "HELD"`, func(r *lease.Record) { r.State = "HELD" }},
+		{"worker 1 does not fit", func(r *lease.Record) { r.Layout.WorkerBits = 0 }},
+		{"clock sequence -1", func(r *lease.Record) { r.ClockSeq = -1 }},
+		{"clock sequence 2 of 2", func(r *lease.Record) { r.ClockSeq = 2 }},
+		{"clock sequence 0 of 0", func(r *lease.Record) { r.ClockSeq, r.Bounds = 0, nil }},
+		{"clock sequence 1 of 9", func(r *lease.Record) { r.Bounds = make([]time.Time, 9) }},
+		{"window is 0s", func(r *lease.Record) { r.Window = 0 }},
+		{"window is -1ns", func(r *lease.Record) { r.Window = -1 }},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			dir := t.TempDir()
+			r := fileRecord(1, 1)
+			c.change(&r)
+			content, err := lease.EncodeRecord(r)
+			require.NoError(t, err)
+			refusesContent(t, dir, content)
+			_, err = lease.File(dir).Load(t.Context())
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+	for _, worker := range []int{-1, 128} {
+		dir := t.TempDir()
+		content, err := lease.EncodeRecord(fileRecord(worker, 1))
+		require.NoError(t, err)
+		path := fileOf(dir, worker)
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+		refuses(t, dir, path, content)
+	}
+	for _, line := range []string{"", "null", "1", "[]", "{}", `""`, `{"worker":1}`, `{"worker":"1"}`, `{"worker":1}{}`, `{"worker":1`, `{"worker":1.5}`, `{"worker":1,"version":-1}`} {
+		refusesContent(t, t.TempDir(), lease.WithChecksum(line))
+	}
+}
+
+func TestFileThatIsADirectory(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(fileOf(dir, 1), 0o755))
+	s := lease.File(dir)
+	_, err := s.Load(t.Context())
+	names(t, err, fileOf(dir, 1))
+	_, err = lease.Acquire(t.Context(), s, nil)
+	names(t, err, fileOf(dir, 1))
+	_, err = s.Save(t.Context(), fileRecord(1, 1))
+	names(t, err, fileOf(dir, 1))
+	mustSave(t, s, fileRecord(2, 1))
+}
+
+func TestFileIgnoresOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := lease.File(dir)
+	old := mustSave(t, s, fileRecord(1, 1))
+	for _, name := range []string{
+		"worker-1.json.tmp", "worker-2.json.tmp", // of a save that crashed
+		"worker-3.lock", // of one that crashed sooner
+		"worker-1.json~", ".worker-1.json.swp", "worker-1.json.bak", "notes.txt", "worker.json", "json", "worker-4",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("garbage\n"), 1000), 0o644))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "worker-5"), 0o755))
+	mustHold(t, s, old)
+	all := []lease.Record{mustSave(t, s, fileRecord(1, 2))}
+	for worker := 2; worker <= 5; worker++ {
+		all = append(all, mustSave(t, s, fileRecord(worker, 1)))
+	}
+	mustHold(t, s, all...)
+	assert.NoFileExists(t, filepath.Join(dir, "worker-1.json.tmp"))
+	assert.FileExists(t, filepath.Join(dir, "notes.txt"))
+}
+
+func TestFileMakesItsDirectory(t *testing.T) {
+	base := t.TempDir()
+	t.Chdir(base)
+	for _, dir := range []string{filepath.Join(base, "a"), filepath.Join(base, "b", "c", "d"), filepath.Join("e", "f"), "g" + string(filepath.Separator), "."} {
+		s := lease.File(dir)
+		mustHold(t, s)
+		if dir != "." {
+			assert.NoDirExists(t, dir, "to look makes nothing")
+		}
+		mustHold(t, lease.File(dir), mustSave(t, s, fileRecord(1, 1)))
+		assert.FileExists(t, fileOf(dir, 1))
+	}
+	_, err := lease.File("").Save(t.Context(), fileRecord(2, 1))
+	var file *lease.FileError
+	require.ErrorAs(t, err, &file)
+	assert.NoFileExists(t, fileOf(base, 2))
+}
+
+func TestFileWhoseDirectoryIsAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
+	for _, dir := range []string{path, filepath.Join(path, "below")} {
+		s := lease.File(dir)
+		_, err := lease.Acquire(t.Context(), s, nil)
+		var file *lease.FileError
+		require.ErrorAs(t, err, &file)
+		require.ErrorContains(t, err, path)
+		_, err = s.Save(t.Context(), fileRecord(1, 1))
+		require.ErrorAs(t, err, &file)
+		require.ErrorContains(t, err, path)
+	}
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "content", string(content))
+}
+
+// fileSteps are the steps of a save. Before the last one the new record is there.
+var fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
+
+func TestFileStepsOfASave(t *testing.T) {
+	dir := t.TempDir()
+	var steps []string
+	s := lease.CrashingFile(dir, func(step string) { steps = append(steps, step) })
+	mustSave(t, s, fileRecord(1, 1))
+	assert.Equal(t, fileSteps, steps)
+	_, err := s.Save(t.Context(), fileRecord(1, 1))
+	require.ErrorIs(t, err, lease.ErrConflict)
+	assert.Equal(t, fileSteps, steps, "a conflict writes nothing")
+}
+
+const (
+	fileCrashDir  = "LEASE_FILE_CRASH_DIR"
+	fileCrashStep = "LEASE_FILE_CRASH_STEP"
+	fileCrashed   = 77 // the exit code
+)
+
+// TestFileCrashes is the process that crashes in TestFileCrashAtEachStep.
+func TestFileCrashes(t *testing.T) {
+	dir, at := os.Getenv(fileCrashDir), os.Getenv(fileCrashStep)
+	if dir == "" {
+		t.Skip("it is for TestFileCrashAtEachStep to run")
+	}
+	s := lease.CrashingFile(dir, func(step string) {
+		if step == at {
+			os.Exit(fileCrashed)
+		}
+	})
+	snap, err := s.Load(t.Context())
+	require.NoError(t, err)
+	_, _ = s.Save(t.Context(), fileRecord(1, uint64(len(snap.Records))+1))
+	t.Fatalf("there is no step %q", at)
+}
+
+func TestFileCrashAtEachStep(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for i, step := range fileSteps {
+		for version := uint64(1); version <= 2; version++ {
+			t.Run(fmt.Sprintf("before %s of version %d", step, version), func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "leases")
+				s := lease.File(dir)
+				if version == 2 {
+					mustSave(t, s, fileRecord(1, 1))
+				}
+				before, err := s.Load(t.Context())
+				require.NoError(t, err)
+
+				cmd := exec.Command(self, "-test.run", "^TestFileCrashes$")
+				cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"="+step, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+				out, err := cmd.CombinedOutput()
+				var exit *exec.ExitError
+				require.ErrorAs(t, err, &exit, "%s", out)
+				require.Equal(t, fileCrashed, exit.ExitCode(), "%s", out)
+
+				now := before.Records
+				if i == len(fileSteps)-1 {
+					now = []lease.Record{fileRecord(1, version)}
+				}
+				after, err := s.Load(t.Context())
+				require.NoError(t, err)
+				require.Len(t, after.Records, len(now))
+				for i, r := range after.Records {
+					now[i].Renewed = r.Renewed
+					require.Equal(t, now[i], r)
+				}
+
+				next := version
+				if i == len(fileSteps)-1 {
+					next++
+				}
+				mustHold(t, lease.File(dir), mustSave(t, s, fileRecord(1, next)))
+				assert.NoFileExists(t, fileOf(dir, 1)+".tmp", "what the crash left is gone")
+			})
+		}
+	}
+}
+
+// A save that is held up within its steps delays the saves of its own worker, up
+// to their contexts' ends, and nothing else.
+func TestFileLockIsOfOneWorker(t *testing.T) {
+	dir := t.TempDir()
+	s := lease.File(dir)
+	one := mustSave(t, s, fileRecord(1, 1))
+	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		slow := lease.CrashingFile(dir, func(step string) {
+			if step == "rename" {
+				close(entered)
+				<-leave
+			}
+		})
+		_, err := slow.Save(context.Background(), fileRecord(1, 2))
+		left <- err
+	}()
+	<-entered
+
+	lockHeldUp(t, dir, one)
+
+	waiting := make(chan error)
+	go func() {
+		_, err := s.Save(context.Background(), fileRecord(1, 3))
+		waiting <- err
+	}()
+	select {
+	case err := <-waiting:
+		t.Fatal("a save did not wait for the lock: ", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(leave)
+	require.NoError(t, <-left)
+	require.NoError(t, <-waiting)
+}
+
+// lockHeldUp checks what others can do while the lock of worker 1, which has the
+// given record, is held by one that does not go on.
+func lockHeldUp(t *testing.T, dir string, one lease.Record) {
+	t.Helper()
+	s := lease.File(dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Save(ctx, fileRecord(1, one.Version+1))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	names(t, err, filepath.Join(dir, "worker-1.lock"))
+
+	mustHold(t, s, one, mustSave(t, s, fileRecord(2, 1)))
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Last: 3})
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+}

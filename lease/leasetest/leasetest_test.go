@@ -1,0 +1,307 @@
+package leasetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+)
+
+// memory is a store that is right, but for one fault.
+type memory struct {
+	fault string
+	boot  time.Time
+	s     *storage
+	view  map[int]lease.Record // with "stale view"
+	seen  time.Time            // when view was taken
+}
+
+type storage struct {
+	mu      sync.Mutex
+	records map[int]lease.Record
+	garbled map[int]bool
+}
+
+func (m *memory) is(fault string) bool { return m.fault == fault }
+
+func (m *memory) now() time.Time {
+	switch now := time.Now(); m.fault {
+	case "clock in whole seconds":
+		return now.Truncate(time.Second)
+	case "clock that stands still":
+		return m.boot
+	case "another clock, of which it does not say so", "another clock, of which it says so":
+		return now.Add(time.Hour)
+	default:
+		return now
+	}
+}
+
+func (m *memory) Load(ctx context.Context) (lease.Snapshot, error) {
+	if err := ctx.Err(); err != nil && !m.is("load that ignores the context") {
+		return lease.Snapshot{}, err
+	}
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.is("stale view") {
+		if time.Since(m.seen) > 20*time.Millisecond {
+			m.view, m.seen = maps.Clone(m.s.records), time.Now()
+		}
+		return lease.Snapshot{Records: slices.Collect(maps.Values(m.view)), Now: m.now()}, nil
+	}
+	snap := lease.Snapshot{Now: m.now(), OwnClock: m.is("another clock, of which it says so")}
+	for w, r := range m.s.records {
+		if m.s.garbled[w] {
+			if m.is("unreadable taken for missing") {
+				continue
+			}
+			return snap, fmt.Errorf("worker %d: %w", w, lease.ErrBadRecord)
+		}
+		if !m.is("memory shared with loads") {
+			r.Bounds = slices.Clone(r.Bounds)
+		}
+		if m.is("a worker left out") && w == 1 {
+			continue
+		}
+		snap.Records = append(snap.Records, r)
+	}
+	if m.is("Now of another clock than Renewed") {
+		snap.Now = snap.Now.Add(time.Second)
+	}
+	if m.is("a record twice") && len(snap.Records) > 0 {
+		snap.Records = append(snap.Records, snap.Records[0])
+	}
+	return snap, nil
+}
+
+func (m *memory) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+	if err := ctx.Err(); err != nil && !m.is("save that ignores the context") {
+		if m.is("done context, saved all the same") {
+			_, _ = m.save(r)
+		}
+		return r, err
+	}
+	if m.is("halves") {
+		if by, ok := ctx.Deadline(); ok && time.Until(by) < time.Second {
+			r.Bounds = make([]time.Time, 1)
+		}
+	}
+	if m.is("check and write apart") {
+		m.s.mu.Lock()
+		old := m.s.records[r.Worker]
+		m.s.mu.Unlock()
+		if old.Version != r.Version-1 {
+			return r, lease.ErrConflict
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return m.save(r)
+}
+
+func (m *memory) save(r lease.Record) (lease.Record, error) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	old, ok := m.s.records[r.Worker]
+	if m.s.garbled[r.Worker] {
+		if m.is("unreadable taken for none") && r.Version == 1 {
+			ok, old = false, lease.Record{}
+		} else {
+			return r, lease.ErrBadRecord
+		}
+	}
+	conflict := old.Version != r.Version-1
+	switch m.fault {
+	case "any first version":
+		conflict = ok && conflict
+	case "versions that skip":
+		conflict = r.Version <= old.Version
+	case "versions that repeat":
+		conflict = conflict && r.Version != old.Version
+	case "last save wins":
+		conflict = conflict && r.Version <= 1
+	case "token, no version":
+		conflict = conflict && r.Token != old.Token
+	case "one version for all workers":
+		for _, other := range m.s.records {
+			conflict = conflict || r.Version < other.Version
+		}
+	case "check and write apart":
+		conflict = false
+	case "silent conflicts":
+		if conflict {
+			return r, nil
+		}
+	}
+	if conflict {
+		if m.is("conflicts with another error") {
+			return r, errors.New("serialization failure")
+		}
+		if m.is("conflicts that write a field") && ok {
+			old.Bounds = slices.Clone(r.Bounds)
+			m.s.records[r.Worker] = old
+		}
+		return r, lease.ErrConflict
+	}
+	if !m.is("the client's Renewed") {
+		r.Renewed = m.now().UTC().Round(0)
+	}
+	stored := r
+	if !m.is("memory shared with saves") {
+		stored.Bounds = slices.Clone(r.Bounds)
+	}
+	switch m.fault {
+	case "bounds in microseconds":
+		for i, b := range stored.Bounds {
+			stored.Bounds[i] = b.Truncate(time.Microsecond)
+		}
+	case "bounds in Unix nanoseconds":
+		for i, b := range stored.Bounds {
+			stored.Bounds[i] = time.Unix(0, b.UnixNano())
+		}
+	case "only one bound":
+		stored.Bounds = stored.Bounds[:1]
+	case "only the current bound":
+		for i := range stored.Bounds {
+			if i != stored.ClockSeq {
+				stored.Bounds[i] = time.Time{}
+			}
+		}
+	case "no bounds":
+		stored.Bounds = make([]time.Time, len(stored.Bounds))
+	case "windows in floats":
+		stored.Window = time.Duration(float64(stored.Window))
+	case "owners that are trimmed":
+		stored.Owner = strings.TrimSpace(stored.Owner)
+	case "owners that are cut":
+		stored.Owner = stored.Owner[:min(len(stored.Owner), 255)]
+	case "owners in ASCII":
+		stored.Owner = strings.Map(func(c rune) rune { return min(c, 127) }, stored.Owner)
+	case "spent is free":
+		if stored.State == lease.Spent {
+			stored.State = lease.Free
+		}
+	case "no owner":
+		stored.Owner = ""
+	case "owners in upper case":
+		stored.Owner = strings.ToUpper(stored.Owner)
+	case "no state":
+		stored.State = lease.Held
+	case "layout without its order":
+		stored.Layout.WorkerLast = false
+	case "workers of 16 bits":
+		stored.Worker &= 1<<16 - 1
+	case "first owner stays":
+		if ok {
+			stored.Owner = old.Owner
+		}
+	case "Save returns another Renewed":
+		r.Renewed = r.Renewed.Add(time.Millisecond)
+	}
+	m.s.records[stored.Worker] = stored
+	return r, nil
+}
+
+func fresh(fault string) func(*testing.T) leasetest.Storage {
+	return func(*testing.T) leasetest.Storage {
+		s := &storage{records: map[int]lease.Record{}, garbled: map[int]bool{}}
+		boot := time.Now()
+		return leasetest.Storage{
+			Open: func() lease.Store {
+				if fault == "clients that do not meet" {
+					s := &storage{records: map[int]lease.Record{}}
+					return &memory{fault: fault, s: s}
+				}
+				return &memory{fault: fault, boot: boot, s: s}
+			},
+			Garble: func(worker int) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.garbled[worker] = true
+			},
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	leasetest.Run(t, fresh(""), nil)
+}
+
+func TestMemoryWithAClockOfItsOwn(t *testing.T) {
+	leasetest.Run(t, fresh("another clock, of which it says so"), &leasetest.Options{Window: 200 * time.Millisecond})
+}
+
+const faultVariable = "LEASETEST_FAULT"
+
+// TestFaulty is run by TestFindsFaults, in a process of its own.
+func TestFaulty(t *testing.T) {
+	fault := os.Getenv(faultVariable)
+	if fault == "" {
+		t.Skip("it is for TestFindsFaults to run")
+	}
+	leasetest.Run(t, fresh(fault), &leasetest.Options{Window: 200 * time.Millisecond})
+}
+
+// Each fault is found by the test that is about it, and a right store passes that
+// test.
+func TestFindsFaults(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		test   string
+		faults []string
+	}{
+		{"EmptyStorageHasNoRecords", []string{"none", "another clock, of which it does not say so"}},
+		{"FirstSaveHasVersion1", []string{"none", "any first version", "conflicts with another error", "silent conflicts"}},
+		{"EachSaveHasTheNextVersion", []string{"none", "versions that skip", "versions that repeat", "token, no version", "conflicts that write a field", "clients that do not meet", "a record twice"}},
+		{"RecordsComeBackAsTheyWere", []string{"none", "bounds in microseconds", "bounds in Unix nanoseconds", "only one bound", "windows in floats", "owners that are trimmed", "owners that are cut", "owners in ASCII", "layout without its order", "workers of 16 bits", "no state", "first owner stays"}},
+		{"RecordsAreTheCallersOwn", []string{"none", "memory shared with saves", "memory shared with loads"}},
+		{"RenewedIsTheStoresTime", []string{"none", "the client's Renewed", "clock in whole seconds", "clock that stands still", "Now of another clock than Renewed", "Save returns another Renewed"}},
+		{"LoadsSeeWhatWasSaved", []string{"none", "stale view", "a worker left out"}},
+		{"OneOfManySavesWins", []string{"none", "check and write apart"}},
+		{"WorkersDoNotDisturbOneAnother", []string{"none", "one version for all workers"}},
+		{"DelayedRequestsChangeNothing", []string{"none", "last save wins", "versions that repeat"}},
+		{"DoneContextChangesNothing", []string{"none", "load that ignores the context", "save that ignores the context", "done context, saved all the same"}},
+		{"SaveThatRanOutOfTimeIsWhole", []string{"none", "halves"}},
+		{"UnreadableRecordFailsAll", []string{"none", "unreadable taken for missing", "unreadable taken for none"}},
+		{"ManyAtOnceGetDifferentWorkerIDs", []string{"none", "check and write apart"}},
+		{"FullRangeSaysWhoHoldsWhat", []string{"none", "owners in upper case"}},
+		{"ReleaseFreesAtOnce", []string{"none", "no state", "no bounds"}},
+		{"OwnersGetTheirWorkerIDBack", []string{"none", "owners in ASCII"}},
+		{"KeptWorkerIDsGoToNoOtherOwner", []string{"none", "no owner"}},
+		{"WorkerIDsUsedOnce", []string{"none", "spent is free"}},
+		{"AnotherLayoutIsRefused", []string{"none", "layout without its order"}},
+		{"CrashedHoldersWorkerIDComesFree", []string{"none", "no bounds"}},
+		{"HolderThatWasCutOffIsFenced", []string{"none", "no bounds"}},
+		{"SuccessorsNeverRepeatAnID", []string{"none", "no bounds"}},
+		{"SuccessorsWithTheClockBehind", []string{"none", "only the current bound"}},
+		{"CompetitorsNeverRepeatAnID", []string{"none", "no bounds"}},
+	} {
+		t.Run(c.test, func(t *testing.T) {
+			for _, fault := range c.faults {
+				run(t, self, fault, c.test)
+			}
+		})
+	}
+}
+
+func run(t *testing.T, self, fault, test string) {
+	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^TestFaulty$/^"+test+"$", "-test.timeout", "1m")
+	cmd.Env = append(os.Environ(), faultVariable+"="+fault, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	out, err := cmd.CombinedOutput()
+	failed := strings.Contains(string(out), "--- FAIL: TestFaulty/"+test)
+	if want := fault != "none"; failed != want || (err != nil) != want {
+		t.Errorf("%s with the fault %q: failed is %v, %v\n%s", test, fault, failed, err, out)
+	}
+}

@@ -1,0 +1,440 @@
+package leasetest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// slack is how much a reading of a store's clock may be off: its resolution, and
+// what two clocks drift apart in a test.
+const slack = 20 * time.Millisecond
+
+func (s *suite) empty() {
+	store := s.storage.Open()
+	begun := time.Now()
+	snap := s.load(store)
+	if len(snap.Records) > 0 {
+		s.Fatalf("there are records: %v", snap.Records)
+	}
+	if !snap.OwnClock {
+		if now := snap.Now; now.Before(begun.Add(-slack)) || now.After(time.Now().Add(slack)) {
+			s.Fatalf("Now is %v, where the clients' clock, which OwnClock says it is, reads %v", now, begun)
+		}
+	}
+}
+
+func (s *suite) firstVersion() {
+	store := s.storage.Open()
+	for _, version := range []uint64{0, 2, 3, 1 << 40} {
+		_, err := store.Save(s.ctx, s.record(7, version))
+		s.wants(err, lease.ErrConflict, "version %d, where there is none", version)
+		s.holds(store)
+	}
+	saved := s.save(store, s.record(7, 1))
+	_, err := store.Save(s.ctx, s.record(7, 1))
+	s.wants(err, lease.ErrConflict, "version 1 again")
+	s.holds(s.storage.Open(), saved)
+}
+
+func (s *suite) nextVersion() {
+	a, b := s.storage.Open(), s.storage.Open()
+	s.save(a, s.record(7, 1))
+	s.save(b, s.record(7, 2))
+	saved := s.save(a, s.record(7, 3))
+	for _, version := range []uint64{0, 1, 2, 3, 5, 6, 1 << 40} {
+		r := s.record(7, version)
+		r.Owner = "late"
+		for _, store := range []lease.Store{a, b} {
+			_, err := store.Save(s.ctx, r)
+			s.wants(err, lease.ErrConflict, "version %d after version 3", version)
+			s.holds(a, saved)
+			s.holds(b, saved)
+		}
+	}
+	saved = s.save(b, s.record(7, 4))
+	s.holds(a, saved)
+
+	for version := uint64(5); version < 40; version++ {
+		saved = s.save(a, s.record(7, version))
+	}
+	s.holds(b, saved)
+}
+
+// roundTrip saves each record as the first one of its worker and over another.
+func (s *suite) roundTrip() {
+	a, b := s.storage.Open(), s.storage.Open()
+	var all []lease.Record
+	for i, test := range variety() {
+		r := s.record(i, 1)
+		test.change(&r)
+		plain := s.record(r.Worker, 2)
+		plain.Layout = r.Layout
+		plain.Bounds = make([]time.Time, 1)
+		again := r
+		again.Version = 3
+		var saved lease.Record
+		for _, r := range []lease.Record{r, plain, again} {
+			if err := r.Validate(); err != nil {
+				s.Fatalf("the test itself is wrong: %s: %v", test.name, err)
+			}
+			want := normal(r)
+			saved = s.save(a, r)
+			want.Renewed = saved.Renewed
+			if d := diff(saved, want); d != "" {
+				s.Fatalf("%s: version %d: what Save returns: %s", test.name, r.Version, d)
+			}
+			records := s.load(b).Records
+			at := slices.IndexFunc(records, func(got lease.Record) bool { return got.Worker == r.Worker })
+			if at < 0 {
+				s.Fatalf("%s: version %d: Load returns no record", test.name, r.Version)
+			}
+			if d := diff(records[at], want); d != "" {
+				s.Fatalf("%s: version %d: what Load returns: %s", test.name, r.Version, d)
+			}
+		}
+		all = append(all, saved)
+	}
+	slices.SortFunc(all, func(a, b lease.Record) int { return a.Worker - b.Worker })
+	s.holds(s.storage.Open(), all...)
+}
+
+type variation struct {
+	name   string
+	change func(*lease.Record)
+}
+
+// variety has records that differ from a plain one in one thing each. All of them
+// are valid.
+func variety() []variation {
+	far := time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
+	early := snowflake.EpochAt(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
+	many := make([]time.Time, 256)
+	for i := range many {
+		if i%3 > 0 {
+			many[i] = time.Date(2026, 1, 1, 0, 0, i, i*1001001, time.UTC)
+		}
+	}
+	wide := snowflake.Layout{Epoch: 1, Unit: 7, TimeBits: 33, WorkerBits: 30}
+	long := snowflake.Layout{Unit: math.MaxInt64, TimeBits: 20, WorkerBits: 8}
+	seqs := snowflake.Layout{Epoch: -1, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 8, WorkerBits: 8}
+	full := snowflake.Layout{Epoch: 2, Unit: 3 * time.Microsecond, TimeBits: 40, ClockSeqBits: 3, DatacenterBits: 4, WorkerBits: 7, SequenceBits: 9, WorkerLast: true}
+	return []variation{
+		{"plain", func(r *lease.Record) {}},
+		{"free", func(r *lease.Record) { r.State = lease.Free }},
+		{"spent", func(r *lease.Record) { r.State = lease.Spent }},
+
+		{"token", func(r *lease.Record) { r.Token = `a'b"c\d%s?$1:x;--` }},
+		{"owner empty", func(r *lease.Record) { r.Owner = "" }},
+		{"owner of blanks", func(r *lease.Record) { r.Owner = " \t " }},
+		{"owner with line ends", func(r *lease.Record) { r.Owner = "a\nb\r\nc\n" }},
+		{"owner with quotes", func(r *lease.Record) { r.Owner = `'; DROP TABLE "leases"; -- \' ${x} %s` }},
+		{"owner with brackets", func(r *lease.Record) { r.Owner = "<a>&amp;{b}[c]/d" }},
+		{"owner in many scripts", func(r *lease.Record) { r.Owner = "Zoë Ωμέγα 雪の結晶 ❄️ 🏂 \u2028 e\u0301" }},
+		{"owner long", func(r *lease.Record) { r.Owner = strings.Repeat("an-owner/", 111) }},
+		{"owner that is a number", func(r *lease.Record) { r.Owner = "007" }},
+		{"owner that is a word", func(r *lease.Record) { r.Owner = "null" }},
+		{"host", func(r *lease.Record) { r.Host = "h\u00f6st 'n' \"co\"\n" }},
+		{"host empty", func(r *lease.Record) { r.Host = "" }},
+		{"pid 0", func(r *lease.Record) { r.PID = 0 }},
+		{"pid large", func(r *lease.Record) { r.PID = math.MaxInt32 }},
+
+		{"bound with nanoseconds", func(r *lease.Record) { r.Bounds[0] = r.Bounds[0].Add(123456789) }},
+		{"bound zero", func(r *lease.Record) { r.Bounds[0] = time.Time{} }},
+		{"bound before 1970", func(r *lease.Record) { r.Bounds[0] = time.Unix(-1, 999999999) }},
+		{"bound in 9999", func(r *lease.Record) { r.Bounds[0] = far }},
+		{"bound of another zone", func(r *lease.Record) { r.Bounds[0] = r.Bounds[0].In(time.FixedZone("", 19800)) }},
+		{"window with nanoseconds", func(r *lease.Record) { r.Window = 3*time.Second + 1 }},
+		{"window short", func(r *lease.Record) { r.Window = time.Millisecond }},
+		{"window longest", func(r *lease.Record) { r.Window = math.MaxInt64 }},
+
+		{"clock sequences", func(r *lease.Record) {
+			r.Layout, r.ClockSeq = snowflake.ClockSeqLayout(), 2
+			r.Bounds = []time.Time{r.Bounds[0], {}, far, {}}
+		}},
+		{"clock sequences, 256", func(r *lease.Record) { r.Layout, r.ClockSeq, r.Bounds = seqs, 255, many }},
+		{"worker of 10 bits", func(r *lease.Record) { r.Worker = 1023 }},
+		{"worker of 30 bits", func(r *lease.Record) { r.Worker, r.Layout = 1<<30-1, wide }},
+		{"worker of 16 bits, last", func(r *lease.Record) { r.Worker, r.Layout = 1<<16-1, snowflake.SonyflakeLayout() }},
+		{"layout with all fields", func(r *lease.Record) { r.Layout = full }},
+		{"layout of ages", func(r *lease.Record) { r.Layout = long }},
+		{"epoch in the year 1", func(r *lease.Record) { r.Layout.Epoch = early }},
+		{"epoch over 53 bits", func(r *lease.Record) { r.Layout.Epoch = 1<<53 + 1 }},
+	}
+}
+
+// noAliases: what goes in and comes out shares no memory with what is stored.
+func (s *suite) noAliases() {
+	a := s.storage.Open()
+	r := s.record(1, 1)
+	saved := s.save(a, r)
+	want := normal(saved)
+	r.Bounds[0] = r.Bounds[0].Add(time.Hour)
+	s.holds(a, want)
+	saved.Bounds[0] = saved.Bounds[0].Add(time.Hour)
+	s.holds(a, want)
+	snap := s.load(a)
+	snap.Records[0].Bounds[0] = time.Time{}
+	snap.Records[0].Owner = "changed"
+	s.holds(a, want)
+}
+
+func (s *suite) renewed() {
+	a, b := s.storage.Open(), s.storage.Open()
+	const pause = 5 * slack
+	var last time.Time
+	for version := uint64(1); version <= 4; version++ {
+		r := s.record(1, version)
+		r.Window = time.Minute
+		r.Renewed = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(version) * time.Hour) // not the store's
+		begun := time.Now()
+		saved := s.save(a, r)
+		snap := s.load(b)
+		took := time.Since(begun)
+		if len(snap.Records) != 1 || !snap.Records[0].Renewed.Equal(saved.Renewed) {
+			s.Fatalf("Save returns that it was renewed at %v, Load returns %v", saved.Renewed, snap.Records)
+		}
+		if age := snap.Now.Sub(saved.Renewed); age < -slack || age > took+slack {
+			s.Fatalf("a record that was saved and loaded within %v was renewed %v before Now", took, age)
+		}
+		if !snap.Records[0].Live(snap.Now) {
+			s.Fatal("a record that has just been saved is not live")
+		}
+		if passed := saved.Renewed.Sub(last); version > 1 && passed < pause-slack {
+			s.Fatalf("%v after a save the next one is of a time %v later", pause, passed)
+		}
+		last = saved.Renewed
+		time.Sleep(pause)
+	}
+	snap := s.load(b)
+	if age := snap.Now.Sub(last); age < pause-slack {
+		s.Fatalf("%v after a save, Now is %v later", pause, age)
+	}
+	r := snap.Records[0]
+	r.Version, r.Window = 5, time.Millisecond
+	s.save(a, r)
+	time.Sleep(2 * slack)
+	if snap = s.load(b); snap.Records[0].Live(snap.Now) {
+		s.Fatalf("a record with a window of a millisecond is live %v after", 2*slack)
+	}
+}
+
+// loadsKeepUp: each record that Load returns was the stored one at some moment
+// after Load was called, and none is missing because it is just being replaced.
+func (s *suite) loadsKeepUp() {
+	const savers, loaders, each = 2, 2, 8
+	var begun, done [savers * each]atomic.Uint64
+	first := s.storage.Open()
+	for w := range begun {
+		s.save(first, s.record(w, 1))
+		begun[w].Store(1)
+		done[w].Store(1)
+	}
+	var stores []lease.Store
+	for range savers + loaders {
+		stores = append(stores, s.storage.Open())
+	}
+	var loads atomic.Int64
+	end := time.Now().Add(s.window)
+	together(savers+loaders, func(i int) {
+		for time.Now().Before(end) || loads.Load() < 10 {
+			if s.ctx.Err() != nil || s.Failed() {
+				return
+			}
+			if i < savers {
+				for w := i * each; w < (i+1)*each; w++ {
+					version := begun[w].Add(1)
+					if _, err := stores[i].Save(s.ctx, s.record(w, version)); err != nil {
+						s.Errorf("saving version %d of worker %d: %v", version, w, err)
+						return
+					}
+					done[w].Store(version)
+				}
+				continue
+			}
+			var least [savers * each]uint64
+			for w := range done {
+				least[w] = done[w].Load()
+			}
+			snap, err := stores[i].Load(s.ctx)
+			if err != nil {
+				s.Errorf("loading: %v", err)
+				return
+			}
+			seen := 0
+			for _, r := range snap.Records {
+				seen++
+				want := s.record(r.Worker, r.Version)
+				want.Renewed = r.Renewed
+				if d := diff(r, want); d != "" {
+					s.Errorf("version %d of worker %d is mixed with another: %s", r.Version, r.Worker, d)
+				}
+				if most := begun[r.Worker].Load(); r.Version < least[r.Worker] || r.Version > most {
+					s.Errorf("worker %d has version %d, which was %d before the load and %d after", r.Worker, r.Version, least[r.Worker], most)
+				}
+			}
+			if seen != len(done) {
+				s.Errorf("a load during saves returns %d records of %d", seen, len(done))
+			}
+			loads.Add(1)
+		}
+	})
+}
+
+func (s *suite) oneWins() {
+	const clients, rounds = 16, 10
+	var stores []lease.Store
+	for range clients {
+		stores = append(stores, s.storage.Open())
+	}
+	for version := uint64(1); version <= rounds; version++ {
+		var won [clients]lease.Record
+		var errs [clients]error
+		together(clients, func(i int) {
+			r := s.record(3, version)
+			r.Token, r.Owner = fmt.Sprint("token of ", i), fmt.Sprint("client ", i)
+			r.Bounds[0] = r.Bounds[0].Add(time.Duration(i) * time.Hour)
+			won[i], errs[i] = stores[i].Save(s.ctx, r)
+		})
+		winner := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && winner < 0:
+				winner = i
+			case err == nil:
+				s.Fatalf("version %d was saved by client %d and by client %d", version, winner, i)
+			default:
+				s.wants(err, lease.ErrConflict, "client %d, which lost", i)
+			}
+		}
+		if winner < 0 {
+			s.Fatalf("of %d saves of version %d at once none won", clients, version)
+		}
+		s.holds(stores[0], won[winner])
+	}
+}
+
+func (s *suite) independent() {
+	const clients, versions = 12, 8
+	var stores []lease.Store
+	for range clients {
+		stores = append(stores, s.storage.Open())
+	}
+	var last [clients]lease.Record
+	together(clients, func(i int) {
+		for version := uint64(1); version <= versions; version++ {
+			saved, err := stores[i].Save(s.ctx, s.record(i, version))
+			if err != nil {
+				s.Errorf("version %d of worker %d, which only one client saves: %v", version, i, err)
+				return
+			}
+			last[i] = saved
+		}
+	})
+	if !s.Failed() {
+		s.holds(s.storage.Open(), last[:]...)
+	}
+}
+
+// delayed: the requests of a holder that lost its worker ID arrive late.
+func (s *suite) delayed() {
+	a, b := s.storage.Open(), s.storage.Open()
+	s.save(a, s.record(1, 1))
+	s.save(a, s.record(1, 2))
+	taken := s.record(1, 3)
+	taken.Token, taken.Owner = "another", "another"
+	taken.Bounds[0] = taken.Bounds[0].Add(time.Hour)
+	taken = s.save(b, taken)
+	for _, version := range []uint64{1, 2, 3} {
+		late := s.record(1, version)
+		late.Bounds[0] = late.Bounds[0].Add(24 * time.Hour)
+		for _, state := range []lease.State{lease.Held, lease.Free} {
+			late.State = state
+			_, err := a.Save(s.ctx, late)
+			s.wants(err, lease.ErrConflict, "version %d of the holder before", version)
+			s.holds(b, taken)
+		}
+	}
+	taken.Version++
+	s.holds(a, s.save(b, taken))
+}
+
+func (s *suite) doneContext() {
+	canceled, cancel := context.WithCancel(s.ctx)
+	cancel()
+	late, cancel := context.WithDeadline(s.ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	for _, done := range []context.Context{canceled, late} {
+		store := s.storage.Open()
+		stored := s.load(store).Records
+		_, err := store.Load(done)
+		s.wants(err, done.Err(), "Load")
+		for _, version := range []uint64{1, 2, 3, 4} {
+			_, err = store.Save(done, s.record(1, version))
+			s.wants(err, done.Err(), "Save of version %d", version)
+			s.holds(store, stored...)
+		}
+		time.Sleep(2 * slack) // nor later
+		s.holds(s.storage.Open(), stored...)
+		s.save(store, s.record(1, uint64(len(stored))+1))
+	}
+}
+
+// outOfTime: a save that was given up has been made, or not, but not by half, and
+// the client goes on working.
+func (s *suite) outOfTime() {
+	store, other := s.storage.Open(), s.storage.Open()
+	s.save(store, s.record(1, 1))
+	for i := range 20 {
+		old := s.load(other).Records[0]
+		ctx, cancel := context.WithTimeout(s.ctx, time.Duration(i)*100*time.Microsecond)
+		_, err := store.Save(ctx, s.record(1, old.Version+1))
+		cancel()
+		now := s.load(other).Records[0]
+		want := s.record(1, now.Version)
+		want.Renewed = now.Renewed
+		if d := diff(now, want); d != "" {
+			s.Fatalf("after a save that returned %v: %s", err, d)
+		}
+		if now.Version < old.Version || now.Version > old.Version+1 || err == nil && now.Version != old.Version+1 {
+			s.Fatalf("after a save of version %d that returned %v the version is %d", old.Version+1, err, now.Version)
+		}
+	}
+	for {
+		saved, err := store.Save(s.ctx, s.record(1, s.load(other).Records[0].Version+1))
+		if err == nil {
+			s.holds(other, saved)
+			return
+		}
+		s.wants(err, lease.ErrConflict, "Save, when one that was given up may yet arrive")
+	}
+}
+
+func (s *suite) garbled() {
+	if s.storage.Garble == nil {
+		s.Skip("Storage.Garble is nil")
+	}
+	store := s.storage.Open()
+	s.save(store, s.record(1, 1))
+	s.save(store, s.record(2, 1))
+	s.storage.Garble(1)
+	for _, store := range []lease.Store{store, s.storage.Open()} {
+		snap, err := store.Load(s.ctx)
+		if err == nil {
+			s.Fatalf("Load takes no notice of a record that cannot be read, and returns %v", snap.Records)
+		}
+		s.wants(err, lease.ErrBadRecord, "Load")
+		if _, err := store.Save(s.ctx, s.record(1, 1)); err == nil {
+			s.Fatal("Save takes a record that cannot be read for none")
+		}
+		_, err = lease.Acquire(s.ctx, store, &lease.Options{First: 3, Last: 3})
+		s.wants(err, lease.ErrBadRecord, "Acquire")
+	}
+}

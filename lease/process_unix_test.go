@@ -1,0 +1,1052 @@
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package lease_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Tests with real processes. A child is this test binary, started with childEnv
+// in its environment. It reads its task and then commands from standard input,
+// a line each; it writes the IDs that it issues to standard output, eight bytes
+// each, and what becomes of it to standard error, a report a line. Children are
+// started one ahead, so that the next one goes on at once when one is killed.
+
+var (
+	kills    = flag.Int("kills", 400, "how many children TestKill kills")
+	killSeed = flag.Uint64("kill-seed", 0, "seed of the tests that kill at random; 0: a new one")
+)
+
+const (
+	childEnv = "SNOWFLAKE_LEASE_CHILD"
+
+	// hang is longer than anything takes: it ends a test that hangs.
+	hang = 20 * time.Second
+
+	// slack is how much longer than promised things may take on a busy machine.
+	slack = 5 * time.Second
+)
+
+// Layouts with few IDs in a tick, so that a long run fits into memory.
+var (
+	plain     = snowflake.Layout{Epoch: 1735689600000, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 5}
+	sequenced = snowflake.Layout{Epoch: 1735689600000, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 5}
+)
+
+// task is what a child is to do.
+type task struct {
+	Dir         string
+	Layout      snowflake.Layout
+	Owner       string
+	First, Last int
+	Window      time.Duration
+	Obey        bool          // issue when told to, not all the time
+	Offset      time.Duration // of the child's clock from the host's
+	Step        time.Duration // what the clock is set by
+	StepAfter   time.Duration // this long after Acquire
+}
+
+// Commands to a child.
+const (
+	cmdIssue   = "issue" // one ID
+	cmdStats   = "stats"
+	cmdRelease = "release" // and exit; SIGTERM does the same
+)
+
+// report is what a child has to say.
+type report struct {
+	What string // acquired, refused, issued, failed, stats, ended or released
+
+	// acquired, and refused:
+	Worker, Seq int
+	From, To    time.Time     // the window
+	Began       time.Time     // what the child's clock read before Acquire
+	Took        time.Duration // how long Acquire took
+
+	ID    snowflake.ID // issued
+	Stats lease.Stats
+
+	Err       string
+	Is        string // what the error matches
+	Exhausted *lease.ExhaustedError
+	Backward  *snowflake.ClockBackwardError
+	Expired   *snowflake.LeaseExpiredError
+}
+
+const (
+	isBackward  = "ErrClockBackward"
+	isExpired   = "ErrLeaseExpired"
+	isExhausted = "ErrExhausted"
+	isLost      = "ErrLost"
+	isCanceled  = "context.Canceled"
+)
+
+func (r report) withError(err error) report {
+	if err == nil {
+		return r
+	}
+	r.Err = err.Error()
+	for is, target := range map[string]error{
+		isBackward:  snowflake.ErrClockBackward,
+		isExpired:   snowflake.ErrLeaseExpired,
+		isExhausted: lease.ErrExhausted,
+		isLost:      lease.ErrLost,
+		isCanceled:  context.Canceled,
+	} {
+		if errors.Is(err, target) {
+			r.Is = is
+		}
+	}
+	errors.As(err, &r.Exhausted)
+	errors.As(err, &r.Backward)
+	errors.As(err, &r.Expired)
+	return r
+}
+
+func init() {
+	if os.Getenv(childEnv) != "" {
+		child()
+		os.Exit(0)
+	}
+}
+
+// child is a child's main.
+func child() {
+	in := bufio.NewScanner(os.Stdin)
+	var k task
+	if !in.Scan() {
+		return // it was not needed
+	}
+	check(json.Unmarshal(in.Bytes(), &k))
+	commands := make(chan string)
+	go func() {
+		for in.Scan() {
+			commands <- in.Text()
+		}
+		os.Exit(1) // the parent is gone
+	}()
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	next := func() string {
+		select {
+		case c := <-commands:
+			return c
+		case <-terminate:
+			return cmdRelease
+		}
+	}
+
+	c := &childProcess{task: k, clock: snowflake.SystemClock()}
+	if k.Offset != 0 || k.Step != 0 {
+		c.clock = snowflake.ClockFunc(c.now)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	acquired := make(chan bool, 1)
+	go func() { acquired <- c.acquire(ctx) }()
+	select {
+	case <-terminate:
+		cancel()
+		if <-acquired {
+			c.release()
+		}
+		return
+	case ok := <-acquired:
+		if !ok {
+			return
+		}
+	}
+	if !k.Obey {
+		c.issuer.Go(c.issueAll)
+	}
+	for {
+		switch next() {
+		case cmdIssue:
+			id, err := c.gen.NextID()
+			r := report{What: "issued", ID: id}
+			if err != nil {
+				r.What = "failed"
+			}
+			tell(r.withError(err))
+		case cmdStats:
+			s := c.lease.Stats()
+			tell(report{What: "stats", Stats: lease.Stats{Renewals: s.Renewals, Bound: s.Bound}}.withError(s.LastError))
+		case cmdRelease:
+			c.release()
+			return
+		}
+	}
+}
+
+type childProcess struct {
+	task
+	clock    snowflake.Clock
+	lease    *lease.Lease
+	acquired atomic.Pointer[time.Time] // when
+	gen      *snowflake.Generator
+	issuer   sync.WaitGroup
+}
+
+// now is the child's clock.
+func (c *childProcess) now() time.Time {
+	now := time.Now().Add(c.Offset)
+	if at := c.acquired.Load(); at != nil && time.Since(*at) >= c.StepAfter {
+		now = now.Add(c.Step)
+	}
+	return now
+}
+
+func (c *childProcess) acquire(ctx context.Context) bool {
+	start := time.Now()
+	r := report{What: "acquired", Began: c.clock.Now().Round(0)}
+	l, err := lease.Acquire(ctx, lease.File(c.Dir), &lease.Options{
+		Layout: c.Layout,
+		Owner:  c.Owner,
+		First:  c.First,
+		Last:   c.Last,
+		Window: c.Window,
+		Clock:  c.clock,
+	})
+	end := time.Now()
+	r.Took = end.Sub(start)
+	c.acquired.Store(&end)
+	if err != nil {
+		r.What = "refused"
+		tell(r.withError(err))
+		return false
+	}
+	opts := &snowflake.Options{Clock: c.clock}
+	if c.Layout.ClockSeqBits > 0 {
+		opts.OnBackward = snowflake.ClockSeqPolicy()
+	}
+	c.lease = l
+	c.gen, err = snowflake.NewLeased(l, opts)
+	if errors.Is(err, context.Canceled) {
+		return true // terminated while it acquired
+	}
+	check(err)
+	r.Worker = l.Worker()
+	r.Seq, r.From, r.To = l.ClockSeqWindow()
+	tell(r)
+	go func() {
+		<-l.Done()
+		if err := l.Err(); !errors.Is(err, lease.ErrReleased) {
+			tell(report{What: "ended"}.withError(err))
+		}
+	}()
+	return true
+}
+
+// issueAll issues IDs as fast as it can, until the lease has ended.
+func (c *childProcess) issueAll() {
+	var buf []byte
+	told := ""
+	for {
+		id, err := c.gen.NextID()
+		if err == nil {
+			buf = binary.BigEndian.AppendUint64(buf, uint64(id))
+		}
+		if len(buf) == 128 || err != nil {
+			_, werr := os.Stdout.Write(buf)
+			check(werr)
+			buf = buf[:0]
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, snowflake.ErrLeaseExpired) && c.lease.Err() != nil {
+			return
+		}
+		if r := (report{What: "failed"}).withError(err); r.Is != told {
+			told = r.Is
+			tell(r)
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+}
+
+// release does so while IDs are being issued.
+func (c *childProcess) release() {
+	err := c.lease.Release(context.Background())
+	c.issuer.Wait()
+	tell(report{What: "released"}.withError(err))
+}
+
+func tell(r report) {
+	b, err := json.Marshal(r)
+	check(err)
+	_, err = os.Stderr.Write(append(b, '\n'))
+	check(err)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// process is a child, as its parent sees it.
+type process struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	readers sync.WaitGroup
+	reaped  sync.Once
+
+	reports chan report
+	exited  chan struct{}
+	first   chan struct{} // closed when it has issued, or exited
+
+	// To be read when it has exited:
+	told    []report
+	ids     []snowflake.ID
+	firstAt time.Time
+	noise   string // what it said that is no report
+}
+
+// start starts a child, which then waits for its task.
+func start(t *testing.T) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	p := &process{
+		t:       t,
+		cmd:     exec.Command(exe),
+		reports: make(chan report, 1000),
+		exited:  make(chan struct{}),
+		first:   make(chan struct{}),
+	}
+	// The race detector would sleep for a second at each exit.
+	p.cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	p.stdin, err = p.cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	stderr, err := p.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	t.Cleanup(p.kill)
+	p.readers.Go(func() { p.readIDs(stdout) })
+	p.readers.Go(func() { p.readReports(bufio.NewReader(stderr)) })
+	return p
+}
+
+func (p *process) readIDs(r io.Reader) {
+	first := sync.OnceFunc(func() { close(p.first) })
+	defer first()
+	in := bufio.NewReader(r)
+	for {
+		var b [8]byte
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			return
+		}
+		if len(p.ids) == 0 {
+			p.firstAt = time.Now()
+			first()
+		}
+		p.ids = append(p.ids, snowflake.ID(binary.BigEndian.Uint64(b[:])))
+	}
+}
+
+func (p *process) readReports(in *bufio.Reader) {
+	defer close(p.exited)
+	defer close(p.reports)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return // a line without an end is one that a kill cut
+		}
+		var r report
+		if json.Unmarshal([]byte(line), &r) != nil {
+			p.noise += line
+			continue
+		}
+		p.told = append(p.told, r)
+		p.reports <- r
+	}
+}
+
+// begin gives the child its task.
+func (p *process) begin(k task) *process {
+	p.t.Helper()
+	b, err := json.Marshal(k)
+	require.NoError(p.t, err)
+	p.tell(string(b))
+	return p
+}
+
+func (p *process) tell(line string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.stdin, line+"\n")
+	require.NoError(p.t, err)
+}
+
+// await returns the next report that is one of those.
+func (p *process) await(what ...string) report {
+	p.t.Helper()
+	timeout := time.After(hang)
+	for {
+		select {
+		case r, ok := <-p.reports:
+			require.True(p.t, ok, "the child exited and did not say: %v\n%s", what, p.noise)
+			if slices.Contains(what, r.What) {
+				return r
+			}
+		case <-timeout:
+			require.FailNow(p.t, "the child does not say", what)
+		}
+	}
+}
+
+// awaitFirst waits for the child's first ID, or its end.
+func (p *process) awaitFirst() {
+	p.t.Helper()
+	select {
+	case <-p.first:
+	case <-time.After(hang):
+		require.FailNow(p.t, "the child issues nothing")
+	}
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// kill kills the child, and waits for its end. One that has ended it leaves so.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	p.wait()
+}
+
+// wait waits for the child's end.
+func (p *process) wait() {
+	p.reaped.Do(func() {
+		p.readers.Wait()
+		_ = p.cmd.Wait()
+	})
+}
+
+func (p *process) find(what string) (report, bool) {
+	i := slices.IndexFunc(p.told, func(r report) bool { return r.What == what })
+	if i < 0 {
+		return report{}, false
+	}
+	return p.told[i], true
+}
+
+// nursery has a child ready.
+type nursery struct {
+	t     *testing.T
+	spare *process
+}
+
+func (n *nursery) take() *process {
+	if n.spare == nil {
+		n.spare = start(n.t)
+	}
+	p := n.spare
+	n.spare = start(n.t)
+	return p
+}
+
+// issued is what several children have issued.
+type issued struct {
+	mu  sync.Mutex
+	ids []issuedID
+}
+
+type issuedID struct {
+	id  snowflake.ID
+	run int32
+}
+
+func (s *issued) add(run int, ids ...snowflake.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.ids = append(s.ids, issuedID{id, int32(run)})
+	}
+}
+
+// check fails when an ID was issued twice, or when two runs stamped the same
+// tick of one worker ID and clock sequence.
+func (s *issued) check(t *testing.T, l snowflake.Layout) {
+	t.Helper()
+	slices.SortFunc(s.ids, func(a, b issuedID) int { return cmp.Compare(a.id, b.id) })
+	for i := range max(0, len(s.ids)-1) {
+		a, b := s.ids[i], s.ids[i+1]
+		if a.id == b.id {
+			require.Failf(t, "duplicate", "%v by run %d and run %d: %v", a.id, a.run, b.run, l.Decode(a.id))
+		}
+		if a.id>>l.SequenceBits == b.id>>l.SequenceBits && a.run != b.run {
+			require.Failf(t, "two in one tick", "run %d: %v; run %d: %v", a.run, l.Decode(a.id), b.run, l.Decode(b.id))
+		}
+	}
+}
+
+// records returns what is stored, by worker. No crash may leave it unreadable.
+func records(t *testing.T, dir string) map[int]lease.Record {
+	t.Helper()
+	snap, err := lease.File(dir).Load(t.Context())
+	require.NoError(t, err)
+	m := map[int]lease.Record{}
+	for _, r := range snap.Records {
+		m[r.Worker] = r
+	}
+	return m
+}
+
+// boundOf returns the bound of a clock sequence, zero when it was not used.
+func boundOf(r lease.Record, seq int) time.Time {
+	if seq < len(r.Bounds) {
+		return r.Bounds[seq]
+	}
+	return time.Time{}
+}
+
+// seeded returns a source of randomness. It logs the seed, for -kill-seed.
+func seeded(t *testing.T) *rand.Rand {
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-kill-seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// between returns a duration of up to 10^hi seconds or down to minus as much,
+// all magnitudes from 10^lo on being equally likely.
+func between(r *rand.Rand, lo, hi float64) time.Duration {
+	d := time.Duration(math.Pow(10, lo+(hi-lo)*r.Float64()) * float64(time.Second))
+	if r.IntN(2) == 0 {
+		return -d
+	}
+	return d
+}
+
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+// run is one child's life.
+type run struct {
+	*process
+	k             task
+	before, after map[int]lease.Record // what was stored
+	began         time.Time
+	last          *run // the one before, without its last
+}
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		share  int // of the kills, in percent
+		layout snowflake.Layout
+		task   func(r *rand.Rand, i int) task
+		check  func(*run)
+	}{
+		{"many workers, clocks set by anything", 50, plain, func(r *rand.Rand, i int) task {
+			k := task{Owner: fmt.Sprint("owner", r.IntN(3)), First: 0, Last: 1023, Window: 60 * time.Millisecond}
+			k.Offset = between(r, -6, 3.3)
+			if r.IntN(4) == 0 {
+				k.Step, k.StepAfter = between(r, -6, 0), upTo(r, 20*time.Millisecond)
+			}
+			return k
+		}, func(u *run) {
+			if r, ok := u.find("refused"); ok {
+				assert.Equal(u.t, isCanceled, r.Is, "there is always one free: %v", r.Err)
+			}
+		}},
+		{"one worker, clock sequences, clocks set by anything", 25, sequenced, func(r *rand.Rand, i int) task {
+			k := task{First: 5, Last: 5, Window: 60 * time.Millisecond}
+			// Time goes on, so that what leapt ahead is reached in the end.
+			k.Offset = time.Duration(i)*20*time.Second + between(r, -6, 3)
+			if r.IntN(4) > 0 {
+				k.Step, k.StepAfter = -between(r, -3, 1).Abs(), upTo(r, 20*time.Millisecond)
+			}
+			return k
+		}, checkClockSeqs},
+		{"one worker", 15, plain, func(*rand.Rand, int) task {
+			return task{First: 5, Last: 5, Window: 100 * time.Millisecond}
+		}, checkWait},
+		{"one worker, clocks set by up to a window", 10, plain, func(r *rand.Rand, i int) task {
+			k := task{First: 5, Last: 5, Window: 60 * time.Millisecond}
+			k.Offset = between(r, -6, math.Log10(k.Window.Seconds()))
+			return k
+		}, func(u *run) {
+			if r, ok := u.find("refused"); ok && r.Is != isCanceled {
+				require.Equal(u.t, isBackward, r.Is, r.Err)
+				assert.Greater(u.t, r.Backward.By(), u.k.Window, "it waits for up to a window")
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			rnd := seeded(t)
+			dir := filepath.Join(t.TempDir(), "leases")
+			children := &nursery{t: t}
+			var all issued
+			var last *run
+			acquired, issuing, bumped := 0, 0, 0
+			total := max(1, *kills*test.share/100)
+			for i := range total {
+				u := &run{process: children.take(), k: test.task(rnd, i), last: last}
+				u.k.Dir, u.k.Layout = dir, test.layout
+				u.before = records(t, dir)
+				u.live(rnd)
+				u.after = records(t, dir)
+				u.checkFence()
+				test.check(u)
+				require.False(t, t.Failed(), "run %d: %+v\nsaid: %+v", i, u.k, u.told)
+				all.add(i, u.ids...)
+				last, u.last = u, nil
+				if _, ok := u.find("acquired"); ok {
+					acquired++
+				}
+				if len(u.ids) > 0 {
+					issuing++
+					if test.layout.Decode(u.ids[0]).ClockSeq != test.layout.Decode(u.ids[len(u.ids)-1]).ClockSeq {
+						bumped++
+					}
+				}
+			}
+			all.check(t, test.layout)
+			t.Logf("%d runs: %d acquired, %d issued, %d changed the clock sequence; %d IDs",
+				total, acquired, issuing, bumped, len(all.ids))
+			assert.Greater(t, issuing, total/10, "most end before they do anything")
+		})
+	}
+}
+
+// live lets the child begin, and ends it at random: mostly by a kill, at any
+// moment from the beginning on or since its first ID, or while it releases;
+// sometimes it may release.
+func (u *run) live(r *rand.Rand) {
+	u.t.Helper()
+	u.began = time.Now()
+	u.begin(u.k)
+	age := 40 * time.Millisecond
+	switch r.IntN(4) {
+	case 0: // about as long as it takes to acquire
+		age = 8 * time.Millisecond
+	case 1: // the same, when it has to wait for the one before
+		age += u.k.Window
+	default:
+		u.awaitFirst()
+	}
+	time.Sleep(upTo(r, age))
+	switch r.IntN(8) {
+	case 0:
+		_ = u.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-u.exited:
+		case <-time.After(hang):
+			require.FailNow(u.t, "the child does not exit")
+		}
+	case 1:
+		_ = u.cmd.Process.Signal(syscall.SIGTERM)
+		time.Sleep(upTo(r, 5*time.Millisecond))
+	}
+	u.kill()
+	require.Empty(u.t, u.noise)
+}
+
+// checkFence checks each ID against the bounds that were stored before and after.
+func (u *run) checkFence() {
+	a, ok := u.find("acquired")
+	if !ok {
+		require.Empty(u.t, u.ids)
+		return
+	}
+	require.Equal(u.t, boundOf(u.before[a.Worker], a.Seq), a.From, "the window begins at the stored bound")
+	last := map[int]time.Time{}
+	for _, id := range u.ids {
+		p := u.k.Layout.Decode(id)
+		require.Equal(u.t, a.Worker, p.Worker)
+		require.False(u.t, p.Time.Before(boundOf(u.before[p.Worker], p.ClockSeq)), "%v was another's to stamp", p)
+		require.True(u.t, p.Time.Before(boundOf(u.after[p.Worker], p.ClockSeq)), "%v is not below the bound in %v", p, u.after)
+		last[p.ClockSeq] = p.Time
+	}
+	if r, ok := u.find("released"); ok && len(u.ids) > 0 {
+		require.Empty(u.t, r.Err)
+		rec := u.after[a.Worker]
+		require.Equal(u.t, lease.Free, rec.State)
+		if end, ok := last[rec.ClockSeq]; ok {
+			require.Equal(u.t, end.Add(u.k.Layout.Unit), rec.Bound(), "Release records the exact end")
+		}
+	}
+	for _, r := range u.told {
+		if r.What == "failed" {
+			require.Contains(u.t, []string{isBackward, isExpired}, r.Is, r.Err)
+		}
+		if r.What == "ended" {
+			require.Equal(u.t, isCanceled, r.Is, "nobody else is there: %v", r.Err)
+		}
+	}
+}
+
+// checkClockSeqs: a clock that was set back is no obstacle while there is a clock
+// sequence behind it.
+func checkClockSeqs(u *run) {
+	rec := u.before[5]
+	possible := func(now time.Time) bool {
+		return len(rec.Bounds) < 1<<u.k.Layout.ClockSeqBits ||
+			slices.ContainsFunc(rec.Bounds, func(b time.Time) bool { return !b.After(now) })
+	}
+	if r, ok := u.find("acquired"); ok && possible(r.Began) {
+		assert.False(u.t, r.From.After(r.Began.Add(r.Took)), "it took one that is ahead, until %v, in %+v", r.From, rec)
+	}
+	if r, ok := u.find("refused"); ok && r.Is != isCanceled {
+		require.Equal(u.t, isBackward, r.Is, r.Err)
+		assert.False(u.t, possible(r.Began), "refused at %v: %v: %+v", r.Began, r.Err, rec)
+	}
+}
+
+// checkWait: after a crash the next ID comes within a window, after a release at
+// once.
+func checkWait(u *run) {
+	if r, ok := u.find("refused"); ok {
+		require.Equal(u.t, isCanceled, r.Is, r.Err)
+	}
+	rec, used := u.before[5]
+	if !used {
+		return
+	}
+	assert.False(u.t, rec.Bound().After(u.began.Add(u.k.Window+20*time.Millisecond)), "no more than a window is lost")
+	if len(u.ids) > 0 {
+		assert.Less(u.t, u.firstAt.Sub(u.began), u.k.Window+slack)
+	}
+	if u.last == nil {
+		return
+	}
+	_, had := u.last.find("acquired") // a generator, too
+	a, has := u.find("acquired")
+	if had && has && rec.State == lease.Free {
+		assert.False(u.t, a.From.After(a.Began), "after a release there is nothing to wait for")
+	}
+}
+
+// TestKillAmongMany has more processes than worker IDs, which come and go.
+func TestKillAmongMany(t *testing.T) {
+	t.Parallel()
+	const processes, window = 5, 60 * time.Millisecond
+	dir := t.TempDir()
+	each := max(1, *kills/2/processes)
+	rnd := seeded(t)
+	var all issued
+	var mu sync.Mutex
+	counts := map[string]int{}
+	t.Run("processes", func(t *testing.T) {
+		for n := range processes {
+			rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				children := &nursery{t: t}
+				for i := range each {
+					u := &run{process: children.take(), k: task{
+						Dir: dir, Layout: plain, First: 3, Last: 5, Window: window,
+						Owner:  fmt.Sprint("owner", n),
+						Offset: between(rnd, -6, math.Log10(window.Seconds())),
+					}}
+					u.live(rnd)
+					all.add(i*processes+n, u.ids...)
+					mu.Lock()
+					if len(u.ids) > 0 {
+						counts["has issued"]++
+					}
+					for _, r := range u.told {
+						counts[r.What+" "+r.Is]++
+					}
+					mu.Unlock()
+					for _, r := range u.told {
+						switch r.What + " " + r.Is {
+						case "acquired ", "refused " + isCanceled, "failed " + isBackward, "failed " + isExpired,
+							"ended " + isCanceled, "ended " + isLost, "released ", "released " + isLost:
+						case "refused " + isBackward:
+							assert.Greater(t, r.Backward.By(), window)
+						case "refused " + isExhausted:
+							assert.Len(t, r.Exhausted.Records, 3, r.Err)
+						default:
+							assert.Fail(t, "unexpected", "%+v", r)
+						}
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%v; %d IDs", counts, len(all.ids))
+	all.check(t, plain)
+	assert.Greater(t, counts["has issued"], processes*each/10)
+}
+
+func TestRestartAfterReleaseIsImmediate(t *testing.T) {
+	t.Parallel()
+	const window = 20 * time.Second // so that nobody can take waiting for slowness
+	dir := t.TempDir()
+	children := &nursery{t: t}
+	var all issued
+	for i := range 10 {
+		before, used := records(t, dir)[5]
+		p := children.take().begin(task{Dir: dir, Layout: plain, First: 5, Last: 5, Window: window})
+		a := p.await("acquired", "refused")
+		require.Equal(t, "acquired", a.What, a.Err)
+		if used {
+			assert.Equal(t, before.Bound(), a.From)
+			require.False(t, a.From.After(a.Began), "there is nothing to wait for")
+		}
+		require.Less(t, a.Took, window/2)
+		p.awaitFirst()
+		p.signal(syscall.SIGTERM)
+		assert.Empty(t, p.await("released").Err)
+		p.wait()
+
+		after := records(t, dir)[5]
+		last := plain.Decode(p.ids[len(p.ids)-1]).Time
+		require.Equal(t, lease.Free, after.State)
+		require.Equal(t, last.Add(plain.Unit), after.Bound(), "the bound is the end of what was stamped")
+		all.add(i, p.ids...)
+	}
+	all.check(t, plain)
+}
+
+func TestProcessesGetDifferentWorkerIDs(t *testing.T) {
+	t.Parallel()
+	const window = 1500 * time.Millisecond
+	dir := t.TempDir()
+	k := func(owner string) task {
+		return task{Dir: dir, Layout: plain, Owner: owner, First: 3, Last: 5, Window: window, Obey: true}
+	}
+	holders := map[int]*process{}
+	owners := map[int]string{}
+	for _, owner := range []string{"ann", "bob", "cat"} {
+		p := start(t).begin(k(owner))
+		a := p.await("acquired", "refused")
+		require.Equal(t, "acquired", a.What, a.Err)
+		require.NotContains(t, holders, a.Worker)
+		holders[a.Worker], owners[a.Worker] = p, owner
+	}
+
+	r := start(t).begin(k("dan")).await("acquired", "refused")
+	require.Equal(t, isExhausted, r.Is, r.Err)
+	assert.Equal(t, 3, r.Exhausted.First)
+	assert.Equal(t, 5, r.Exhausted.Last)
+	require.Len(t, r.Exhausted.Records, 3)
+	for _, rec := range r.Exhausted.Records {
+		assert.Equal(t, owners[rec.Worker], rec.Owner)
+		assert.Equal(t, holders[rec.Worker].cmd.Process.Pid, rec.PID)
+		assert.Equal(t, lease.Held, rec.State)
+		assert.WithinRange(t, rec.Bound(), r.Began, r.Began.Add(r.Took+window))
+		assert.Contains(t, r.Err, fmt.Sprintf("worker %d held by %s", rec.Worker, rec.Owner))
+		assert.Contains(t, r.Err, rec.Bound().Format("15:04:05.000"))
+	}
+
+	holders[4].kill()
+	a := start(t).begin(k("eve")).await("acquired", "refused")
+	require.Equal(t, "acquired", a.What, a.Err)
+	assert.Equal(t, 4, a.Worker, "that of the one who died")
+}
+
+// stop stops a child with SIGSTOP, but not while it has the lock of its record:
+// nobody could take that over before it is continued.
+func (p *process) stop(lock string) {
+	p.t.Helper()
+	for {
+		p.signal(syscall.SIGSTOP)
+		var status syscall.WaitStatus
+		for {
+			_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+			if err == nil {
+				break
+			}
+			require.ErrorIs(p.t, err, syscall.EINTR)
+		}
+		require.True(p.t, status.Stopped())
+		f, err := os.Open(lock)
+		require.NoError(p.t, err)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		require.NoError(p.t, f.Close())
+		if err == nil {
+			return
+		}
+		p.signal(syscall.SIGCONT)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// issue makes the child issue an ID. Where the machine was too busy to renew in
+// time, it tries again.
+func (p *process) issue() snowflake.ID {
+	p.t.Helper()
+	for end := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		p.tell(cmdIssue)
+		r := p.await("issued", "failed", "ended")
+		if r.What == "issued" {
+			return r.ID
+		}
+		require.Equal(p.t, isExpired, r.Is, r.Err)
+		require.True(p.t, time.Now().Before(end), r.Err)
+	}
+}
+
+func TestStoppedHolderIsFenced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	k := task{Dir: dir, Layout: plain, First: 5, Last: 5, Window: 300 * time.Millisecond, Obey: true}
+	var all issued
+
+	k.Owner = "a"
+	a := start(t).begin(k)
+	b := start(t)
+	ra := a.await("acquired")
+	for range 50 {
+		all.add(0, a.issue())
+	}
+	a.stop(filepath.Join(dir, "worker-5.lock"))
+	bound := records(t, dir)[5].Bound()
+
+	k.Owner = "b"
+	b.begin(k)
+	rb := b.await("acquired", "refused")
+	require.Equal(t, "acquired", rb.What, rb.Err)
+	require.Equal(t, ra.Worker, rb.Worker)
+	require.Equal(t, bound, rb.From)
+	for range 50 {
+		all.add(1, b.issue())
+	}
+
+	a.signal(syscall.SIGCONT)
+	for range 2 {
+		a.tell(cmdIssue)
+		r := a.await("issued", "failed")
+		require.Equal(t, "failed", r.What, "%v was issued", plain.Decode(r.ID))
+		require.NotNil(t, r.Expired, r.Err)
+		assert.Equal(t, 5, r.Expired.Worker)
+		assert.WithinRange(t, r.Expired.NotAfter, ra.To, bound)
+		assert.False(t, r.Expired.Time.Before(r.Expired.NotAfter))
+		assert.Contains(t, r.Err, "worker 5 ")
+	}
+	for range 50 {
+		all.add(1, b.issue())
+	}
+	a.tell(cmdStats)
+	a.await("stats")
+	a.tell(cmdRelease)
+	assert.Empty(t, a.await("released").Err)
+	a.wait()
+	ended, ok := a.find("ended")
+	require.True(t, ok)
+	assert.Equal(t, isLost, ended.Is, ended.Err)
+	assert.Contains(t, ended.Err, "worker 5 went to another")
+
+	rec := records(t, dir)[5]
+	assert.Equal(t, "b", rec.Owner, "a's release changes nothing")
+	assert.Equal(t, lease.Held, rec.State)
+	all.add(1, b.issue())
+	all.check(t, plain)
+}
+
+// TestStoppedAtFullRate stops and continues holders while they issue, at random.
+func TestStoppedAtFullRate(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	dir := t.TempDir()
+	k := task{Dir: dir, Layout: plain, First: 5, Last: 5, Window: 120 * time.Millisecond}
+	children := &nursery{t: t}
+	var all issued
+	a := children.take().begin(k)
+	for i := range 6 {
+		a.awaitFirst()
+		time.Sleep(upTo(rnd, 50*time.Millisecond))
+		a.stop(filepath.Join(dir, "worker-5.lock"))
+		b := children.take().begin(k)
+		rb := b.await("acquired", "refused")
+		require.Equal(t, "acquired", rb.What, rb.Err)
+		if rnd.IntN(2) == 0 {
+			b.awaitFirst()
+		}
+		a.signal(syscall.SIGCONT)
+		r := a.await("ended")
+		assert.Equal(t, isLost, r.Is, r.Err)
+		time.Sleep(upTo(rnd, 20*time.Millisecond))
+		a.kill()
+		require.Empty(t, a.noise)
+		for _, id := range a.ids {
+			require.True(t, plain.Decode(id).Time.Before(rb.From), "%v was another's to stamp", plain.Decode(id))
+		}
+		all.add(i, a.ids...)
+		a = b
+	}
+	a.kill()
+	all.add(6, a.ids...)
+	all.check(t, plain)
+}
+
+func TestStoppedHolderGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name         string
+		window, stop time.Duration
+	}{
+		{"within its window", 5 * time.Second, 200 * time.Millisecond},
+		{"past its window, when nobody came", 150 * time.Millisecond, 500 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var all issued
+			p := start(t).begin(task{Dir: dir, Layout: plain, First: 5, Last: 5, Window: test.window, Obey: true})
+			p.await("acquired")
+			all.add(0, p.issue())
+			p.stop(filepath.Join(dir, "worker-5.lock"))
+			bound := records(t, dir)[5].Bound()
+			time.Sleep(test.stop)
+			p.signal(syscall.SIGCONT)
+			if test.stop < test.window {
+				p.tell(cmdIssue)
+				r := p.await("issued", "failed")
+				require.Equal(t, "issued", r.What, r.Err)
+				all.add(0, r.ID)
+			}
+			for end := time.Now().Add(hang); ; {
+				require.True(t, time.Now().Before(end), "it does not get past %v", bound)
+				id := p.issue()
+				all.add(0, id)
+				if len(all.ids) > 100 && (test.stop < test.window || !plain.Decode(id).Time.Before(bound)) {
+					break
+				}
+			}
+			p.tell(cmdRelease)
+			assert.Empty(t, p.await("released").Err)
+			p.wait()
+			_, ended := p.find("ended")
+			assert.False(t, ended)
+			all.check(t, plain)
+		})
+	}
+}
