@@ -25,13 +25,16 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // plus what the test has set it off by.
 type testClock struct {
 	start  time.Time
-	offset time.Duration
+	offset atomic.Int64
 }
 
 func newTestClock() *testClock { return &testClock{start: time.Now()} }
 
-func (c *testClock) Now() time.Time       { return noon.Add(time.Since(c.start) + c.offset) }
-func (c *testClock) step(d time.Duration) { c.offset += d }
+func (c *testClock) Now() time.Time {
+	return noon.Add(time.Since(c.start) + time.Duration(c.offset.Load()))
+}
+
+func (c *testClock) step(d time.Duration) { c.offset.Add(int64(d)) }
 
 // stopped is a clock that reads what it is set to.
 type stopped struct{ now time.Time }
