@@ -58,6 +58,7 @@ type ClockSeqLease interface {
 type window struct {
 	lease   Lease
 	seqs    ClockSeqLease // lease, where it is one and the layout has clock sequences
+	floor   int64         // ticks up to this one are closed to all clock sequences
 	hi      int64         // the first tick that may not be stamped any more
 	end     time.Time
 	stopped bool // for good
@@ -65,11 +66,12 @@ type window struct {
 
 // lease makes g stamp only inside l's window.
 func (g *Generator) lease(l Lease) error {
-	g.window = &window{lease: l}
+	g.window = &window{lease: l, floor: g.tick} // that of Options.After
 	if s, ok := l.(ClockSeqLease); ok && g.layout.ClockSeqBits > 0 {
 		g.window.seqs = s
 	}
 	g.look()
+	g.stats = Stats{}
 	if b, ok := l.(Binder); ok {
 		return b.Bind(Binding{Layout: g.layout, Stop: g.stop})
 	}
@@ -94,9 +96,10 @@ func (g *Generator) look() {
 			g.stats.Bumps++
 			g.setClockSeq(int64(seq))
 		}
-		g.open(lo-1, 0)
+		last := max(lo-1, w.floor)
+		g.open(last, 0)
 		if g.past != nil {
-			g.past.restart(lo - 1)
+			g.past.restart(last)
 		}
 	}
 }

@@ -298,7 +298,7 @@ func (g *Generator) start() int64 {
 // canBump reports whether there is a clock sequence that is behind the clock.
 func (g *Generator) canBump(now instant) bool {
 	if g.window != nil {
-		return g.window.seqs != nil && g.window.seqs.CanBump(g.layout.time(now))
+		return g.window.seqs != nil && now.tick > g.window.floor && g.window.seqs.CanBump(g.layout.time(now))
 	}
 	return g.past != nil && g.past.behind(now.tick) >= 0
 }

@@ -17,10 +17,11 @@ type candidate struct {
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take. On error, wait is how long it will be
-// until one may come free, or 0 where none will. Each attempt that met a
+// choose picks the worker ID to take, other than those that hung. On error, wait
+// is how long it will be until one may come free, or 0 where none will. Each
+// attempt that met a
 // conflict looks at twice as many, so that many who begin at once part soon.
-func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Duration, err error) {
+func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
 	var records []Record
 	var free, behind []candidate
@@ -39,7 +40,7 @@ func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Dura
 			continue
 		}
 		c := candidate{record: r, mine: r.Owner == o.Owner}
-		if r.State == Spent || o.Reuse == Once || o.Reuse == Keep && !c.mine {
+		if hung[r.Worker] != nil || r.State == Spent || o.Reuse == Once || o.Reuse == Keep && !c.mine {
 			continue
 		}
 		if c.seq, c.from = r.free(now); c.from.After(now) {
@@ -49,7 +50,7 @@ func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Dura
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
-	free = append(free, unused(o, records, 1<<min(attempt, 10))...)
+	free = append(free, unused(o, records, hung, 1<<min(attempt, 10))...)
 
 	if len(free) > 0 {
 		slices.SortFunc(free, func(a, b candidate) int {
@@ -73,16 +74,21 @@ func choose(o *Options, snap Snapshot, attempt int) (c candidate, wait time.Dura
 		}
 		return c, 0, nil
 	}
+	for _, err := range hung {
+		return c, wait, err
+	}
 	return c, wait, &ExhaustedError{First: o.First, Last: o.Last, Records: records}
 }
 
-// unused returns up to n of the worker IDs that have no record, the smallest
-// first.
-func unused(o *Options, records []Record, n int) []candidate {
+// unused returns up to n of the worker IDs that have no record and did not hang,
+// the smallest first.
+func unused(o *Options, records []Record, hung map[int]error, n int) []candidate {
 	var found []candidate
 	add := func(from, to int) {
 		for w := from; w <= to && len(found) < n; w++ {
-			found = append(found, candidate{record: Record{Worker: w, Layout: o.Layout}})
+			if hung[w] == nil {
+				found = append(found, candidate{record: Record{Worker: w, Layout: o.Layout}})
+			}
 		}
 	}
 	next := o.First

@@ -76,11 +76,16 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // lease. It matches [ErrLayout].
 type LayoutError struct {
 	Worker    int
+	Where     string // the record's file, under the file store
 	Has, Want snowflake.Layout
 }
 
 func (e *LayoutError) Error() string {
-	return fmt.Sprintf("%v: worker %d has %v, not %v", ErrLayout, e.Worker, e.Has, e.Want)
+	where := ""
+	if e.Where != "" {
+		where = " in " + e.Where
+	}
+	return fmt.Sprintf("%v: worker %d%s has %v, not %v", ErrLayout, e.Worker, where, e.Has, e.Want)
 }
 
 // Is reports whether target is [ErrLayout].

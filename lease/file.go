@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,19 +25,24 @@ import (
 // new one. A file that is not a whole record is an error that matches
 // [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID.
 //
+// A directory that goes away while a lease is held is an outage: the lease goes
+// on when the same directory is back.
+//
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. Where it is set forward by more than a
 // window, live holders look dead for as long as they take to renew, and may lose
 // their worker IDs: they get ErrLost, and no duplicates come of it.
 //
 // HAZARD: the directory must be the same one for all processes that share
-// worker IDs, and must not be restored from a backup, nor lie on a file system
+// worker IDs. It must not be restored from a backup, its lock files must not be
+// removed by something that takes them for stale ones, and it must not lie on a file system
 // whose locks do not reach all its clients (some network file systems): IDs
 // could then be issued twice.
 func File(dir string) Store { return &fileStore{dir: dir} }
 
 type fileStore struct {
-	dir string
+	dir  string
+	seen atomic.Bool // it is there: were it missing now, it would have gone
 
 	// crash is called before each step of a save, in tests.
 	crash func(step string)
@@ -53,13 +59,16 @@ func (s *fileStore) path(worker int, suffix string) string {
 	return filepath.Join(s.dir, filePrefix+strconv.Itoa(worker)+suffix)
 }
 
+// Locate returns the file of a worker ID's record.
+func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix) }
+
 func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	var snap Snapshot
 	if err := ctx.Err(); err != nil {
 		return snap, err
 	}
 	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && (s.seen.Load() || !errors.Is(err, fs.ErrNotExist)) {
 		return snap, &FileError{Path: s.dir, Err: err}
 	}
 	last := ""
@@ -91,8 +100,11 @@ func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
-	if err := makeDir(s.dir); err != nil {
-		return r, &FileError{Path: s.dir, Err: err}
+	if !s.seen.Load() {
+		if err := makeDir(s.dir); err != nil {
+			return r, &FileError{Path: s.dir, Err: err}
+		}
+		s.seen.Store(true)
 	}
 	unlock, err := s.lock(ctx, s.path(r.Worker, lockSuffix))
 	if err != nil {
@@ -149,7 +161,7 @@ func (s *fileStore) replace(path string, r Record) error {
 	err = errors.Join(err, f.Sync(), f.Close())
 	s.step("rename")
 	if err == nil {
-		err = os.Rename(aside, path)
+		err = rename(aside, path)
 	}
 	s.step("sync directory")
 	if err == nil {

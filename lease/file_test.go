@@ -285,7 +285,9 @@ func TestFileWhoseDirectoryIsAFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
 	for _, dir := range []string{path, filepath.Join(path, "below")} {
 		s := lease.File(dir)
-		_, err := lease.Acquire(t.Context(), s, nil)
+		_, err := s.Load(t.Context())
+		names(t, err, dir)
+		_, err = lease.Acquire(t.Context(), s, nil)
 		var file *lease.FileError
 		require.ErrorAs(t, err, &file)
 		require.ErrorContains(t, err, path)
@@ -430,4 +432,27 @@ func lockHeldUp(t *testing.T, dir string, one lease.Record) {
 	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Last: 3})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
+}
+
+func TestDirectoryThatIsMovedAwayIsAnOutage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Window: 100 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	require.Eventually(t, func() bool { return l.Stats().Failures > 2 }, 5*time.Second, time.Millisecond)
+	require.NoError(t, l.Err())
+	require.NoError(t, os.Rename(dir+".away", dir))
+	before := l.Stats().Renewals
+	require.Eventually(t, func() bool { return l.Stats().Renewals > before }, 5*time.Second, time.Millisecond)
+	require.NoError(t, l.Release(t.Context()))
+}
+
+func TestForeignLayoutNamesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Acquire(t.Context(), lease.File(dir), nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+	_, err = lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: snowflake.ClockSeqLayout()})
+	require.ErrorIs(t, err, lease.ErrLayout)
+	require.ErrorContains(t, err, filepath.Join(dir, "worker-0.json"))
 }

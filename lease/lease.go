@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -45,7 +47,8 @@ type Options struct {
 	// more. At least 1 ms, and at least a tick.
 	Window time.Duration
 
-	// First and Last are the range of worker IDs. Last 0: the layout's last.
+	// First and Last are the range of worker IDs. Last 0: the layout's last (so
+	// worker 0 alone is no range).
 	First, Last int
 
 	// Reuse says what becomes of a worker ID afterwards.
@@ -94,6 +97,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return d, fmt.Errorf("%w: Window %v is under %v", ErrInvalidOptions, d.Window, max(time.Millisecond, d.Layout.Unit))
 	case d.MaxLeap < 0:
 		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
+	case !utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0):
+		return d, fmt.Errorf("%w: Owner %q is not UTF-8 without NUL", ErrInvalidOptions, d.Owner)
 	case d.Reuse > Once:
 		return d, fmt.Errorf("%w: Reuse %d is unknown", ErrInvalidOptions, d.Reuse)
 	}
@@ -118,10 +123,12 @@ type Lease struct {
 	o        Options
 	ownClock bool // the store's is another than ours
 
-	op       sync.Mutex // held by whoever is changing the record
-	unknown  bool       // guarded by op: a save failed, so that the stored record has to be looked at
-	moved    time.Time  // guarded by op: when the record was last saved
-	accepted atomic.Bool
+	op       chan struct{} // has room for one: whoever is changing the record
+	unknown  bool          // guarded by op: a save failed, so that the stored record has to be looked at
+	saved    time.Time     // guarded by op: when the record was last saved
+	base     time.Time     // guarded by op: the highest bound, when it was last moved,
+	moved    time.Time     // guarded by op: and when that was
+	accepted atomic.Bool   // AcceptLeap was called
 
 	record atomic.Pointer[Record] // the last one known to be stored
 	window atomic.Pointer[window]
@@ -132,6 +139,7 @@ type Lease struct {
 	stats Stats
 
 	done   chan struct{}
+	ctx    context.Context // of the renewal
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the renewal has ended
 }
@@ -157,9 +165,14 @@ func (l *Lease) Worker() int { return l.record.Load().Worker }
 // Layout returns the layout that the lease is for.
 func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
 
-// Window returns the span of ID time that may be stamped. It never blocks.
+// Window returns the span of ID time that may be stamped without a clock
+// sequence, that is, under clock sequence 0. While another one is current it is
+// empty. It never blocks.
 func (l *Lease) Window() (notBefore, notAfter time.Time) {
 	w := l.window.Load()
+	if w.seq != 0 {
+		return w.to, w.to
+	}
 	return w.from, w.to
 }
 
@@ -176,10 +189,16 @@ func (l *Lease) CanBump(now time.Time) bool {
 }
 
 // Bump goes over from clock sequence from, if that is the current one, to one
-// that is behind now, and returns when that is recorded.
+// that is behind now, and returns when that is recorded. It waits for the store
+// for up to a third of a window.
 func (l *Lease) Bump(ctx context.Context, from int, now time.Time) error {
-	l.op.Lock()
-	defer l.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
 	if l.window.Load().seq != from {
 		return nil
 	}
@@ -197,6 +216,18 @@ func (l *Lease) Bump(ctx context.Context, from int, now time.Time) error {
 	l.window.Store(&window{seq: seq, from: begin, to: l.record.Load().Bound()})
 	return nil
 }
+
+// lock waits until nobody else is changing the record.
+func (l *Lease) lock(ctx context.Context) error {
+	select {
+	case l.op <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *Lease) unlock() { <-l.op }
 
 // Bind is called by [snowflake.NewLeased]. A lease serves one generator, of its
 // own layout.
@@ -228,8 +259,8 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// AcceptLeap lets the next renewal move the bound however far the clock has
-// leapt. Call it when Stats shows an error that matches [ErrClockLeap] and the
+// AcceptLeap lets the next renewal that succeeds move the bound however far the
+// clock has leapt. Call it when Stats shows an error that matches [ErrClockLeap] and the
 // clock is known to be right: a machine that was suspended shows such a leap.
 func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
 
@@ -263,64 +294,100 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	l := &Lease{
 		store: s,
 		o:     o,
+		op:    make(chan struct{}, 1),
 		done:  make(chan struct{}),
 		ended: make(chan struct{}),
 	}
 	if err := l.claim(ctx); err != nil {
 		return nil, err
 	}
-	ctx, l.cancel = context.WithCancel(ctx)
-	go l.renew(ctx)
-	if err := l.awaitWindow(ctx); err != nil {
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	go l.renew(l.ctx)
+	if err := l.awaitWindow(l.ctx); err != nil {
 		return nil, errors.Join(err, l.abandon(ctx))
 	}
 	return l, nil
 }
 
-// claim makes one worker ID ours.
+// claim makes one worker ID ours. It waits for a free one for up to a window, and
+// as long for each answer of the store.
 func (l *Lease) claim(ctx context.Context) error {
 	start := time.Now()
+	hung := map[int]error{} // the worker IDs whose records could not be saved in time
 	for attempt := 0; ; attempt++ {
-		snap, err := l.store.Load(ctx)
+		snap, err := l.load(ctx)
 		if err != nil {
 			return err
 		}
 		l.ownClock = snap.OwnClock
-		c, wait, err := choose(&l.o, snap, attempt)
+		c, wait, err := choose(&l.o, snap, hung, attempt)
 		if err != nil {
 			if wait <= 0 || time.Since(start)+wait > l.o.Window+l.o.Window/2 {
-				return err
+				return l.locate(err)
 			}
 			if err := sleep(ctx, wait); err != nil {
 				return err
 			}
 			continue
 		}
-		r := c.record
-		r.Version++
-		r.Token, r.State, r.Owner = rand.Text(), Held, l.o.Owner
-		r.Host, r.PID = hostname(), os.Getpid()
-		r.Window = l.o.Window
-		bound := later(c.from, l.o.now()).Add(l.o.Window)
-		if l.ownClock {
-			if err := l.checkLeap(r.Worker, bound, snap.Now.Add(l.o.Window)); err != nil {
-				return err
-			}
-		}
-		r = r.withBound(c.seq, bound)
-		begun := time.Now()
-		saved, err := l.store.Save(ctx, r)
-		if errors.Is(err, ErrConflict) {
-			continue
-		}
-		if err != nil {
+		err = l.take(ctx, snap, c)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			hung[c.record.Worker] = err
+		case !errors.Is(err, ErrConflict):
 			return err
 		}
-		l.record.Store(&saved)
-		l.window.Store(&window{seq: c.seq, from: c.from, to: saved.Bound()})
-		l.moved, l.stats.Renewed = begun, begun
-		return nil
 	}
+}
+
+// take saves the record of a candidate as ours.
+func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
+	r := c.record
+	r.Version++
+	r.Token, r.State, r.Owner = rand.Text(), Held, l.o.Owner
+	r.Host, r.PID = hostname(), os.Getpid()
+	r.Window = l.o.Window
+	bound := later(c.from, l.o.now()).Add(l.o.Window)
+	if l.ownClock {
+		if err := l.checkLeap(r.Worker, bound, snap.Now.Add(l.o.Window)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
+	begun := time.Now()
+	saved, err := l.store.Save(ctx, r.withBound(c.seq, bound))
+	if err != nil {
+		return err
+	}
+	l.record.Store(&saved)
+	l.window.Store(&window{seq: c.seq, from: c.from, to: saved.Bound()})
+	l.saved, l.base, l.moved, l.stats.Renewed = begun, bound, begun, begun
+	if time.Since(begun) > l.o.Window/3 {
+		return l.extend(ctx) // the answer took so long that the next renewal is due
+	}
+	return nil
+}
+
+// load asks the store for its records.
+func (l *Lease) load(ctx context.Context) (Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
+	return l.store.Load(ctx)
+}
+
+// patience is how long Acquire waits for an answer of the store.
+func (l *Lease) patience() time.Duration { return max(l.o.Window, time.Second) }
+
+// locate adds to an error where the record is kept.
+func (l *Lease) locate(err error) error {
+	s, ok := l.store.(interface{ Locate(worker int) string })
+	if e := new(LayoutError); ok && errors.As(err, &e) {
+		e.Where = s.Locate(e.Worker)
+	}
+	return err
 }
 
 // awaitWindow waits for the clock to reach the window.
@@ -357,9 +424,6 @@ func (l *Lease) abandon(ctx context.Context) error {
 // the worker ID comes free by itself after a window. It may be called again.
 // Where the lease was not given to NewLeased, its bound stays what it was.
 func (l *Lease) Release(ctx context.Context) error {
-	l.end(ErrReleased)
-	l.op.Lock()
-	defer l.op.Unlock()
 	l.mu.Lock()
 	stop := l.stop
 	l.mu.Unlock()
@@ -367,6 +431,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	if stop != nil {
 		next = stop()
 	}
+	if err := l.end(ctx, ErrReleased); err != nil {
+		return err
+	}
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
 	if l.record.Load().State != Held || errors.Is(l.Err(), ErrLost) {
 		return nil
 	}
@@ -382,16 +453,26 @@ func (l *Lease) Release(ctx context.Context) error {
 	})
 }
 
-// end closes Done, once, and ends the renewal.
-func (l *Lease) end(err error) {
+// end closes Done and ends the renewal.
+func (l *Lease) end(ctx context.Context, err error) error {
+	l.finish(err)
+	l.cancel()
+	select {
+	case <-l.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish closes Done, once.
+func (l *Lease) finish(err error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.err == nil {
 		l.err = err
 		close(l.done)
 	}
-	l.mu.Unlock()
-	l.cancel()
-	<-l.ended
 }
 
 func later(a, b time.Time) time.Time {

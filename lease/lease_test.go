@@ -29,6 +29,7 @@ type memory struct {
 	down       bool          // nothing reaches it
 	loseAnswer bool          // saves are made, and said to have failed
 	delay      time.Duration // saves arrive this late, after their senders gave up
+	slow       time.Duration // saves take this long
 }
 
 var errDown = errors.New("the store is away")
@@ -48,8 +49,13 @@ func (m *memory) Load(context.Context) (Snapshot, error) {
 
 func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 	m.mu.Lock()
-	down, delay, loseAnswer := m.down, m.delay, m.loseAnswer
+	down, delay, loseAnswer, slow := m.down, m.delay, m.loseAnswer, m.slow
 	m.mu.Unlock()
+	if slow > 0 {
+		if err := sleep(ctx, slow); err != nil {
+			return r, err
+		}
+	}
 	if delay > 0 {
 		time.AfterFunc(delay, func() { _, _ = m.save(r) })
 		return r, errDown
@@ -487,6 +493,7 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 		assert.Equal(t, 1, h.next().ClockSeq)
 		// Of many callers that find the clock behind, one bumps.
 		c.step(-time.Hour)
+		m.set(func() { m.slow = 10 * ms })
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
@@ -528,6 +535,164 @@ func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
 		c.step(time.Minute) // within MaxLeap
 		time.Sleep(span)
 		h.next()
+	})
+}
+
+func TestStampingGoesOnWhenTheClockIsRightAgain(t *testing.T) {
+	for name, off := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		for _, layout := range []snowflake.Layout{plain, seqs} {
+			t.Run(fmt.Sprint(name, layout.ClockSeqBits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := clockAt(0)
+					h := mustAcquire(t, newMemory(), layout, c)
+					h.next()
+					c.set(off)
+					_, _ = h.g.NextID() // with clock sequences, it bumps
+					time.Sleep(10 * time.Minute)
+					c.set(0)
+					time.Sleep(span)
+					h.next()
+				})
+			})
+		}
+	}
+}
+
+func TestAcceptLeapIsForOneRenewalThatSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, plain, c)
+		h.AcceptLeap() // of none
+		time.Sleep(time.Minute)
+		c.set(time.Hour)
+		time.Sleep(span)
+		assert.ErrorIs(t, h.Stats().LastError, ErrClockLeap)
+
+		m.set(func() { m.down = true })
+		h.AcceptLeap()
+		time.Sleep(time.Minute)
+		m.set(func() { m.down = false })
+		time.Sleep(span)
+		h.next()
+	})
+}
+
+// Whatever hangs in the store, a call keeps to its context.
+func TestStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, seqs, c)
+		h.next()
+		m.set(func() { m.slow = time.Hour })
+		c.step(-time.Hour)
+
+		start := time.Now()
+		h.refused(context.DeadlineExceeded)
+		assert.LessOrEqual(t, time.Since(start), span/3, "a bump")
+		time.Sleep(span / 3) // a renewal is under way
+		ctx, cancel := context.WithTimeout(t.Context(), 10*ms)
+		defer cancel()
+		start = time.Now()
+		_, err := h.g.NextIDContext(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 10*ms, time.Since(start))
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		assert.ErrorIs(t, h.Release(ctx), context.DeadlineExceeded)
+		assert.LessOrEqual(t, time.Since(start), time.Second)
+		h.refused(snowflake.ErrLeaseExpired)
+
+		m.set(func() { m.slow = 0 })
+		require.NoError(t, h.Release(t.Context()))
+		assert.Equal(t, Free, m.record(0).State)
+	})
+}
+
+func TestAcquireAfterASlowAnswerHasAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.slow = span - ms
+		time.AfterFunc(span, func() { m.set(func() { m.slow = 0 }) })
+		_, err := acquire(t, m, plain, clockAt(0))
+		if err == nil {
+			t.Fatal("the renewal at once cannot have been answered in time")
+		}
+		m.set(func() { m.slow = span / 4 })
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.next()
+	})
+}
+
+func TestAfterHoldsUnderALease(t *testing.T) {
+	for _, policy := range []snowflake.BackwardPolicy{snowflake.FailPolicy(), snowflake.ClockSeqPolicy()} {
+		for seq := range 3 {
+			synctest.Test(t, func(t *testing.T) {
+				after, err := seqs.Encode(snowflake.Parts{Time: time.Now().Add(time.Hour), ClockSeq: seq})
+				require.NoError(t, err)
+				c := clockAt(0)
+				l, err := Acquire(t.Context(), newMemory(), &Options{Layout: seqs, Clock: c, MaxLeap: 24 * time.Hour})
+				require.NoError(t, err)
+				defer l.Release(context.Background())
+				g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, After: after, OnBackward: policy})
+				require.NoError(t, err)
+				_, err = g.NextID()
+				require.ErrorIs(t, err, snowflake.ErrClockBackward)
+				c.step(time.Hour + ms)
+				time.Sleep(span)
+				id, err := g.NextID()
+				require.NoError(t, err)
+				require.Greater(t, id, after)
+				c.step(-2 * time.Hour)
+				_, err = g.NextID()
+				require.ErrorIs(t, err, snowflake.ErrClockBackward)
+			})
+		}
+	}
+}
+
+// One that sees only Window must not stamp clock sequence 0 in another's.
+func TestWindowWithoutClockSequenceIsThatOfZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		require.NoError(t, mustRelease(t, m, clockAt(0)))
+		h := mustAcquire(t, m, seqs, clockAt(-time.Hour))
+		require.Equal(t, 1, h.next().ClockSeq)
+		g, err := snowflake.NewLeased(struct{ snowflake.Lease }{h.Lease}, &snowflake.Options{Layout: seqs, Clock: h.c})
+		require.NoError(t, err)
+		_, err = g.NextID()
+		require.Error(t, err)
+	})
+}
+
+func mustRelease(t *testing.T, m *memory, c *clock) error {
+	t.Helper()
+	h := mustAcquire(t, m, seqs, c)
+	h.next()
+	return h.Release(t.Context())
+}
+
+// What was stamped last is not what was stamped latest, after rewinding.
+func TestReleaseAfterRewinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		l, err := Acquire(t.Context(), m, &Options{Layout: plain, Clock: c})
+		require.NoError(t, err)
+		g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.RewindPolicy(), RewindTicks: 100})
+		require.NoError(t, err)
+		time.Sleep(50 * ms)
+		top, err := g.NextID()
+		require.NoError(t, err)
+		c.step(-20 * ms)
+		lower, err := g.NextID()
+		require.NoError(t, err)
+		require.Less(t, lower, top)
+		require.NoError(t, l.Release(t.Context()))
+		assert.Equal(t, g.Decode(top).Time.Add(ms), m.record(0).Bound())
 	})
 }
 

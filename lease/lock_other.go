@@ -12,4 +12,6 @@ func tryLock(string) (unlock func(), err error) {
 	return nil, errors.ErrUnsupported
 }
 
+func rename(string, string) error { return errors.ErrUnsupported }
+
 func syncDir(string) error { return errors.ErrUnsupported }

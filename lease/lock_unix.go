@@ -25,12 +25,29 @@ func tryLock(path string) (unlock func(), err error) {
 	}
 	switch err {
 	case nil:
+		if !isAt(f, path) {
+			f.Close()
+			return nil, errLocked // it was removed meanwhile: lock the one that is there
+		}
 		return func() { f.Close() }, nil
 	case syscall.EWOULDBLOCK:
 		err = errLocked
 	}
 	return nil, errors.Join(err, f.Close())
 }
+
+// isAt reports whether f is the file at path still.
+func isAt(f *os.File, path string) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, there)
+}
+
+// rename replaces a file.
+func rename(from, to string) error { return os.Rename(from, to) }
 
 // syncDir makes a rename in dir durable.
 func syncDir(dir string) error {

@@ -2,7 +2,9 @@ package lease
 
 import (
 	"errors"
+	"os"
 	"syscall"
+	"time"
 )
 
 var errLocked = errors.New("locked by another")
@@ -24,6 +26,16 @@ func tryLock(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { syscall.CloseHandle(h) }, nil
+}
+
+// rename replaces a file, once nobody is reading it.
+func rename(from, to string) error {
+	for deadline := time.Now().Add(100 * time.Millisecond); ; time.Sleep(lockRetry) {
+		err := os.Rename(from, to)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // syncDir does nothing: a directory cannot be synced here, and renames are

@@ -231,7 +231,7 @@ func TestNoGoroutineOutlivesTheLease(t *testing.T) {
 			assert.ErrorIs(t, l.Err(), context.Canceled)
 		}},
 		{"loss", func(t *testing.T, o outage, _ func(), l *lease.Lease) {
-			eventually(t, func() bool { return os.RemoveAll(o.dir) == nil })
+			eventually(t, func() bool { return os.Remove(filepath.Join(o.dir, "worker-0.json")) == nil })
 			waitDone(t, l)
 			assert.ErrorIs(t, l.Err(), lease.ErrLost)
 		}},

@@ -1050,3 +1050,23 @@ func TestStoppedHolderGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// A process that was stopped in the middle of a save holds up that worker ID, and
+// no other.
+func TestAcquirePassesByALockedWorkerID(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "worker-3.lock"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+	o := &lease.Options{First: 3, Last: 4, Window: 50 * time.Millisecond}
+	l, err := lease.Acquire(t.Context(), lease.File(dir), o)
+	require.NoError(t, err)
+	assert.Equal(t, 4, l.Worker())
+	require.NoError(t, l.Release(t.Context()))
+
+	o.Last = 3
+	_, err = lease.Acquire(t.Context(), lease.File(dir), o)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "worker-3.lock")
+}

@@ -29,28 +29,21 @@ func (l *Lease) renew(ctx context.Context) {
 	}
 }
 
-// finish closes Done from within the renewal.
-func (l *Lease) finish(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-		close(l.done)
-	}
-}
-
 // extend moves the bound to a window from now. Where the clock is behind, or has
 // leapt, it leaves the bound and only shows that the holder lives.
 func (l *Lease) extend(ctx context.Context) error {
-	l.op.Lock()
-	defer l.op.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
 	defer cancel()
-	w := *l.window.Load()
 	begun := time.Now()
+	if err := l.lock(ctx); err != nil {
+		l.note(begun, err)
+		return err
+	}
+	defer l.unlock()
+	w := *l.window.Load()
 	bound := later(w.to, l.o.now().Add(l.o.Window))
 	leap := l.leap(bound, begun)
-	if leap != nil && l.accepted.Swap(false) {
+	if leap != nil && l.accepted.Load() {
 		leap = nil
 	}
 	if leap != nil {
@@ -58,8 +51,12 @@ func (l *Lease) extend(ctx context.Context) error {
 	}
 	err := l.move(ctx, func(r Record) Record { return r.withBound(w.seq, later(r.bound(w.seq), bound)) })
 	if err == nil {
+		l.accepted.Store(false)
 		w.to = l.record.Load().Bound()
 		l.window.Store(&w)
+		if w.to.After(l.base) {
+			l.base, l.moved = w.to, begun
+		}
 		err = leap
 	}
 	l.note(begun, err)
@@ -79,18 +76,15 @@ func (l *Lease) note(begun time.Time, err error) {
 	l.stats.Renewed = begun
 }
 
-// leap refuses a bound that is further ahead than the store's clock or the
-// monotonic time that has passed since the last save lets expect.
+// leap refuses a bound that is further ahead than the store's clock lets expect,
+// or, where the store has none of its own, the monotonic time that has passed
+// since the bound was last moved.
 func (l *Lease) leap(bound, now time.Time) error {
 	r := l.record.Load()
-	passed := now.Sub(l.moved)
-	if err := l.checkLeap(r.Worker, bound, r.Bound().Add(passed)); err != nil {
-		return err
-	}
 	if l.ownClock {
-		return l.checkLeap(r.Worker, bound, r.Renewed.Add(passed+l.o.Window))
+		return l.checkLeap(r.Worker, bound, r.Renewed.Add(now.Sub(l.saved)+l.o.Window))
 	}
-	return nil
+	return l.checkLeap(r.Worker, bound, l.base.Add(now.Sub(l.moved)))
 }
 
 func (l *Lease) checkLeap(worker int, bound, expected time.Time) error {
@@ -115,7 +109,7 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		saved, err := l.store.Save(ctx, r)
 		if err == nil {
 			l.record.Store(&saved)
-			l.moved = begun
+			l.saved = begun
 			return nil
 		}
 		l.unknown = true

@@ -13,10 +13,17 @@ import (
 // protocol asks for; package leasetest checks an implementation.
 //
 // Implementations are safe for concurrent use, and keep what was saved across
-// crashes of the clients and, as far as their makers promise, of the server.
+// crashes of the clients and, as far as their makers promise, of the server. When
+// the context is done beforehand they do nothing and return its error. What goes
+// in and comes out shares no memory with the store. Texts are UTF-8 without NUL;
+// numbers and times come back exactly.
+//
+// A Store may also have a method Locate(worker int) string, which says where a
+// record is kept, for errors.
 type Store interface {
-	// Load returns what is stored. It fails as a whole when any record cannot
-	// be read: one that is taken for missing could be issued again.
+	// Load returns what is stored, with every Save that had returned before it,
+	// by whichever client. It fails as a whole when any record cannot be read:
+	// one that is taken for missing could be issued again.
 	Load(ctx context.Context) (Snapshot, error)
 
 	// Save writes r when the stored record of r.Worker has Version r.Version-1,
@@ -24,6 +31,7 @@ type Store interface {
 	// that carry the same Version one is written, and the other one gets an
 	// error that matches ErrConflict, however late it arrives. It returns when
 	// the record will survive a crash, with Renewed set to the store's time.
+	// Where the stored record cannot be read, a Save with Version 1 fails.
 	//
 	// After any other error it is unknown whether r was or will be written.
 	Save(ctx context.Context, r Record) (Record, error)
@@ -34,7 +42,8 @@ type Store interface {
 type Snapshot struct {
 	Records []Record // at most one of each worker, in any order
 
-	// Now is the store's time, by the clock that Record.Renewed comes from.
+	// Now is the store's time, by the clock that Record.Renewed comes from, read
+	// after the records. Its steps must be much smaller than a window.
 	Now time.Time
 
 	// OwnClock is whether that clock is another one than the clients', so that

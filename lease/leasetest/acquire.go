@@ -47,11 +47,11 @@ type holder struct {
 	crash context.CancelFunc // ends the renewal, and leaves the record as it is
 }
 
-// Layout and Worker are those of both.
+// Worker is that of both.
 func (h *holder) Worker() int { return h.Lease.Worker() }
 
-// acquire takes a worker ID as a new process would, and gives it back to nobody
-// when the test ends.
+// acquire takes a worker ID as a new process would. When the test ends, so does
+// the renewal.
 func (s *suite) acquire(store lease.Store, o lease.Options) (*holder, error) {
 	ctx, crash := context.WithCancel(s.ctx)
 	l, err := lease.Acquire(ctx, store, &o)

@@ -161,8 +161,8 @@ func diff(got, want lease.Record) string {
 	var b strings.Builder
 	g, w := reflect.ValueOf(normal(got)), reflect.ValueOf(normal(want))
 	for i := range g.NumField() {
-		if a, b2 := g.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(a, b2) {
-			fmt.Fprintf(&b, "%s is %v, not %v; ", g.Type().Field(i).Name, a, b2)
+		if has, wants := g.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(has, wants) {
+			fmt.Fprintf(&b, "%s is %v, not %v; ", g.Type().Field(i).Name, has, wants)
 		}
 	}
 	return b.String()
