@@ -24,6 +24,9 @@ type Binder interface {
 	// Layout returns the layout that the lease is for. NewLeased takes it where
 	// Options.Layout is zero.
 	Layout() Layout
+	// Clock returns the clock that the lease goes by. NewLeased takes it where
+	// Options.Clock is nil.
+	Clock() Clock
 	// Bind is called by NewLeased, last of all. An error makes NewLeased fail
 	// with it.
 	Bind(Binding) error

@@ -18,7 +18,7 @@ type Options struct {
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
 
-	// Clock tells the time. nil: SystemClock(). With a clock of your own an ID
+	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own an ID
 	// costs what its Now does, and callers that wait for a tick are not caught
 	// up with: see NextID.
 	Clock Clock
@@ -130,8 +130,8 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if b, ok := lease.(Binder); ok && o.Layout == (Layout{}) {
-		o.Layout = b.Layout()
+	if b, ok := lease.(Binder); ok {
+		o.follow(b)
 	}
 	if o.Layout == (Layout{}) {
 		o.Layout = DefaultLayout()
@@ -171,6 +171,16 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		}
 	}
 	return g, nil
+}
+
+// follow takes from a lease what was left out.
+func (o *Options) follow(b Binder) {
+	if o.Layout == (Layout{}) {
+		o.Layout = b.Layout()
+	}
+	if o.Clock == nil {
+		o.Clock = b.Clock()
+	}
 }
 
 // check refuses options that are out of range.

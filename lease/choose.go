@@ -25,6 +25,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 	now := o.now()
 	var records []Record
 	var free, behind []candidate
+	owns := false // the owner has one already
 	for _, r := range snap.Records {
 		if r.Layout != o.Layout {
 			return c, 0, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: o.Layout}
@@ -33,16 +34,18 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 			continue
 		}
 		records = append(records, r)
+		mine, reuse := r.Owner == o.Owner, max(o.Reuse, r.Reuse)
+		owns = owns || mine && r.State != Spent
 		if r.Live(snap.Now) {
 			if left := r.Renewed.Add(r.Window).Sub(snap.Now) + time.Millisecond; wait == 0 || left < wait {
 				wait = left
 			}
 			continue
 		}
-		c := candidate{record: r, mine: r.Owner == o.Owner}
-		if hung[r.Worker] != nil || r.State == Spent || o.Reuse == Once || o.Reuse == Keep && !c.mine {
+		if hung[r.Worker] != nil || r.State == Spent || reuse == Once || reuse == Keep && !mine {
 			continue
 		}
+		c := candidate{record: r, mine: mine}
 		if c.seq, c.from = r.free(now); c.from.After(now) {
 			behind = append(behind, c)
 		} else {
@@ -50,7 +53,9 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
-	free = append(free, unused(o, records, hung, 1<<min(attempt, 10))...)
+	if o.Reuse != Keep || !owns {
+		free = append(free, unused(o, records, hung, 1<<min(attempt, 10))...)
+	}
 
 	if len(free) > 0 {
 		slices.SortFunc(free, func(a, b candidate) int {

@@ -67,6 +67,9 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return snap, err
 	}
+	if s.dir == "" {
+		return snap, fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
+	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && (s.seen.Load() || !errors.Is(err, fs.ErrNotExist)) {
 		return snap, &FileError{Path: s.dir, Err: err}

@@ -21,11 +21,15 @@ type Reuse uint8
 const (
 	// Recycle lets anybody have it, from its bound on.
 	Recycle Reuse = iota
-	// Keep lets only the owner that had it first have it again.
+	// Keep lets only the owner that had it first have it again, and gives an
+	// owner no second one: after a crash it waits for its own.
 	Keep
 	// Once throws it away: every acquisition takes an ID that was never used,
 	// as Baidu's uid-generator does. The range will run out.
 	Once
+
+	// A record says how its worker ID was taken, and who comes next keeps to
+	// the stricter of that and its own Options.Reuse.
 )
 
 // Options are the settings of Acquire. The zero value, and nil, consist
@@ -36,7 +40,8 @@ type Options struct {
 	Layout snowflake.Layout
 
 	// Owner is who asks, for people and for stickiness: an owner gets a worker
-	// ID that it had before in preference to others, where that is free. Make
+	// ID that it had before in preference to others, where that is free. (After
+	// a crash it is not known to be, for up to a window; see Keep.) Make
 	// it stable across restarts and different for each process, such as a
 	// pod's name. Empty: the host's name.
 	Owner string
@@ -59,7 +64,8 @@ type Options struct {
 	// larger value to accept a leap.
 	MaxLeap time.Duration
 
-	// Clock is the generator's. nil: snowflake.SystemClock().
+	// Clock is the generator's: NewLeased takes it from the lease.
+	// nil: snowflake.SystemClock().
 	Clock snowflake.Clock
 }
 
@@ -164,6 +170,9 @@ func (l *Lease) Worker() int { return l.record.Load().Worker }
 
 // Layout returns the layout that the lease is for.
 func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
+
+// Clock returns Options.Clock, the generator's.
+func (l *Lease) Clock() snowflake.Clock { return l.o.Clock }
 
 // Window returns the span of ID time that may be stamped without a clock
 // sequence, that is, under clock sequence 0. While another one is current it is
@@ -280,13 +289,16 @@ func (l *Lease) Stats() Stats {
 // the window.
 //
 // It prefers a worker ID that the owner had before, then the smallest, of those
-// whose bound has passed; else one whose bound passes within a window, for which
+// whose bound has passed (or, where others were quicker, one of the smallest); else one whose bound passes within a window, for which
 // it waits. While all are held it waits for up to a window, in case that their
 // holders are dead, and then returns an [*ExhaustedError]. Where only bounds
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
 // ErrInvalidOptions, ErrBadRecord, ErrLayout, ErrClockLeap, or are the store's.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
+	}
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
@@ -325,8 +337,8 @@ func (l *Lease) claim(ctx context.Context) error {
 			if wait <= 0 || time.Since(start)+wait > l.o.Window+l.o.Window/2 {
 				return l.locate(err)
 			}
-			if err := sleep(ctx, wait); err != nil {
-				return err
+			if ended := sleep(ctx, wait); ended != nil {
+				return fmt.Errorf("%w: %w", ended, l.locate(err))
 			}
 			continue
 		}
@@ -346,7 +358,7 @@ func (l *Lease) claim(ctx context.Context) error {
 func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
 	r := c.record
 	r.Version++
-	r.Token, r.State, r.Owner = rand.Text(), Held, l.o.Owner
+	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, l.o.Reuse, l.o.Owner
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
 	bound := later(c.from, l.o.now()).Add(l.o.Window)

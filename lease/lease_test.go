@@ -744,6 +744,21 @@ func TestKeptWorkerIDsGoToNoOtherOwner(t *testing.T) {
 	})
 }
 
+// After a crash, too, and whatever others ask for.
+func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for range 3 {
+			crash(t, m, fleet, clockAt(0), reuse(Keep))
+			require.Len(t, m.records, 1)
+		}
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
+		time.Sleep(2 * span)
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "it is kept from one that recycles")
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+	})
+}
+
 func TestWorkerIDsUsedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -862,6 +877,26 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 	assert.ErrorIs(t, err, errDown)
 }
 
+func TestAcquireRefusesNoStore(t *testing.T) {
+	_, err := Acquire(t.Context(), nil, nil)
+	assert.ErrorIs(t, err, ErrInvalidOptions)
+	_, err = Acquire(t.Context(), File(""), nil)
+	assert.ErrorIs(t, err, ErrInvalidOptions)
+}
+
+func TestGeneratorGoesByTheLeasesClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := Acquire(t.Context(), newMemory(), &Options{Layout: plain, Clock: clockAt(time.Hour)})
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		g, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		id, err := g.NextID()
+		require.NoError(t, err)
+		assert.Equal(t, time.Now().Add(time.Hour).UTC(), g.Decode(id).Time)
+	})
+}
+
 func TestAcquireEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -870,6 +905,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		_, err := Acquire(ctx, m, &Options{Layout: plain})
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, ErrExhausted, "it says what it was waiting for")
 	})
 }
 

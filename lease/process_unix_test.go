@@ -117,11 +117,13 @@ func (r report) withError(err error) report {
 		isExpired:   snowflake.ErrLeaseExpired,
 		isExhausted: lease.ErrExhausted,
 		isLost:      lease.ErrLost,
-		isCanceled:  context.Canceled,
 	} {
 		if errors.Is(err, target) {
 			r.Is = is
 		}
+	}
+	if errors.Is(err, context.Canceled) { // the error also says what was waited for
+		r.Is = isCanceled
 	}
 	errors.As(err, &r.Exhausted)
 	errors.As(err, &r.Backward)

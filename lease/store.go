@@ -69,6 +69,7 @@ type Record struct {
 	Version uint64 `json:"version"` // counts the saves, from 1 on
 	Token   string `json:"token"`   // of the acquisition: no two have the same
 	State   State  `json:"state"`
+	Reuse   Reuse  `json:"reuse"` // the last holder's; whoever comes next keeps to it
 	Owner   string `json:"owner"` // Options.Owner, of the last holder
 	Host    string `json:"host"`  // where the last holder ran, for people
 	PID     int    `json:"pid"`
@@ -139,6 +140,8 @@ func (r Record) Validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
+	case r.Reuse > Once:
+		why = fmt.Sprintf("its reuse is %d", r.Reuse)
 	case r.Window <= 0:
 		why = fmt.Sprintf("its window is %v", r.Window)
 	default:
@@ -149,8 +152,14 @@ func (r Record) Validate() error {
 
 // String describes r on one line.
 func (r Record) String() string {
-	return fmt.Sprintf("worker %d %s by %s (%s, pid %d) until %s",
-		r.Worker, r.State, r.Owner, r.Host, r.PID, formatTime(r.Bound()))
+	state := string(r.State)
+	if r.State == Free && r.Reuse == Keep {
+		state = "kept for"
+	} else {
+		state += " by"
+	}
+	return fmt.Sprintf("worker %d %s %s (%s, pid %d) until %s",
+		r.Worker, state, r.Owner, r.Host, r.PID, formatTime(r.Bound()))
 }
 
 // free finds the clock sequence with which a new holder whose clock reads now

@@ -4,7 +4,7 @@
 //
 //	go run ./examples/lease /var/lib/orders/workers
 //
-// Run it twice at the same time to see two worker IDs. Without an argument the
+// Two that run at the same time have two worker IDs. Without an argument the
 // directory is a temporary one, which no other process shares.
 package main
 
