@@ -612,6 +612,22 @@ func TestStoreThatHangs(t *testing.T) {
 	})
 }
 
+// A request that is never answered is given up in time for another one.
+func TestRenewalThatHangsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.slow = time.Hour })
+		time.Sleep(span/3 + ms) // a renewal is under way
+		m.set(func() { m.slow = 0 })
+		for range 3000 {
+			time.Sleep(ms)
+			h.next()
+		}
+		assert.Positive(t, h.Stats().Renewals)
+	})
+}
+
 func TestAcquireAfterASlowAnswerHasAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -907,6 +923,76 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorIs(t, err, ErrExhausted, "it says what it was waiting for")
 	})
+}
+
+// What the store's clock confirms is no leap, whatever the time that passed.
+func TestStoreWithAClockConfirmsAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = true
+		c := clockAt(0)
+		h := mustAcquire(t, m, plain, c)
+		c.set(time.Hour)
+		time.Sleep(span)
+		h.refused(snowflake.ErrLeaseExpired)
+		m.set(func() { m.offset = time.Hour })
+		time.Sleep(span)
+		h.next()
+	})
+}
+
+func TestAcquireThatFailsLeavesTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		bound := m.record(0).Bound()
+		stopped := time.Now().Add(-time.Second)
+		for range 3 {
+			_, err := Acquire(t.Context(), m, &Options{Layout: plain, Clock: snowflake.ClockFunc(func() time.Time { return stopped })})
+			require.ErrorIs(t, err, snowflake.ErrClockBackward)
+			assert.Equal(t, bound, m.record(0).Bound())
+			assert.Equal(t, Free, m.record(0).State)
+		}
+	})
+}
+
+func TestNoBumpAfterRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := mustAcquire(t, newMemory(), seqs, clockAt(0))
+		require.NoError(t, h.Release(t.Context()))
+		assert.ErrorIs(t, h.Bump(t.Context(), 0, time.Now().Add(-time.Hour)), ErrReleased)
+	})
+}
+
+func TestFreeClockSequence(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(hours ...int) (bounds []time.Time) {
+		for _, h := range hours {
+			bounds = append(bounds, now.Add(time.Duration(h)*time.Hour))
+		}
+		return bounds
+	}
+	for _, test := range []struct {
+		name   string
+		bounds []time.Time
+		seq    int
+		from   time.Time
+	}{
+		{"none used", nil, 0, time.Time{}},
+		{"the latest of those behind", at(-3, -1, -2), 1, now.Add(-time.Hour)},
+		{"one that ends now", at(1, 0), 1, now},
+		{"one not used, where none is behind", at(1, 2), 2, time.Time{}},
+		{"one not used, between", []time.Time{now.Add(time.Hour), {}, now.Add(time.Hour)}, 1, time.Time{}},
+		{"the nearest of those ahead", at(4, 2, 1, 3), 2, now.Add(time.Hour)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			seq, from := Record{Layout: seqs, Bounds: test.bounds}.free(now)
+			assert.Equal(t, test.seq, seq)
+			assert.Equal(t, test.from, from)
+		})
+	}
 }
 
 func TestLive(t *testing.T) {
