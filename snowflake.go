@@ -210,8 +210,8 @@ func (o *Options) check(worker int) error {
 //
 // When the tick's sequence is spent it waits for the next tick, and when the
 // clock has gone back it does what the policy says; the default is
-// WaitPolicy(10 * time.Millisecond). It waits without the lock, so that others go on.
-// Where more callers wait than a tick has IDs, some of them wait for a later
+// WaitPolicy(10 * time.Millisecond). It waits without the lock, so that others
+// go on. Where more callers wait than a tick has IDs, some of them wait for a later
 // tick, in no order: under a lasting overload only NextIDContext's deadline
 // bounds how long one of them may be overtaken.
 //

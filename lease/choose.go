@@ -19,8 +19,8 @@ type candidate struct {
 
 // choose picks the worker ID to take, other than those that hung. On error, wait
 // is how long it will be until one may come free, or 0 where none will. Each
-// attempt that met a
-// conflict looks at twice as many, so that many who begin at once part soon.
+// attempt that met a conflict looks at twice as many, so that many who begin at
+// once part soon.
 func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
 	var records []Record
@@ -79,7 +79,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 		}
 		return c, 0, nil
 	}
-	for _, err := range hung {
+	for _, err := range hung { // any of them
 		return c, wait, err
 	}
 	return c, wait, &ExhaustedError{First: o.First, Last: o.Last, Records: records}

@@ -285,12 +285,12 @@ func (l *Lease) Stats() Stats {
 // Acquire takes a worker ID for opts.Owner and keeps it until Release, or until
 // ctx is done: ctx bounds both the acquisition and the life of the lease. So do
 // not give it one with a time-out, nor one that ends before your last ID: what is
-// left of the window then is all that is left. When Acquire returns, the clock has reached
-// the window.
+// left of the window then is all that is left. When Acquire returns, the clock
+// has reached the window.
 //
 // It prefers a worker ID that the owner had before, then the smallest, of those
-// whose bound has passed (or, where others were quicker, one of the smallest); else one whose bound passes within a window, for which
-// it waits. While all are held it waits for up to a window, in case that their
+// whose bound has passed (or, where others were quicker, one of the smallest);
+// else one whose bound passes within a window, for which it waits. While all are held it waits for up to a window, in case that their
 // holders are dead, and then returns an [*ExhaustedError]. Where only bounds
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
@@ -358,7 +358,7 @@ func (l *Lease) claim(ctx context.Context) error {
 func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
 	r := c.record
 	r.Version++
-	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, l.o.Reuse, l.o.Owner
+	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
 	bound := later(c.from, l.o.now()).Add(l.o.Window)

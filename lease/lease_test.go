@@ -771,7 +771,10 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
 		time.Sleep(2 * span)
 		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "it is kept from one that recycles")
-		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+		h := mustAcquire(t, m, fleet, clockAt(0), reuse(Recycle))
+		assert.Equal(t, 0, h.Worker())
+		require.NoError(t, h.Release(t.Context()))
+		assert.Equal(t, 3, mustAcquire(t, m, fleet, clockAt(0), named("d")).Worker(), "and stays kept when its owner recycles")
 	})
 }
 
