@@ -775,6 +775,7 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 		assert.Equal(t, 0, h.Worker())
 		require.NoError(t, h.Release(t.Context()))
 		assert.Equal(t, 3, mustAcquire(t, m, fleet, clockAt(0), named("d")).Worker(), "and stays kept when its owner recycles")
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
 	})
 }
 
