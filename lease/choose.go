@@ -18,11 +18,12 @@ type candidate struct {
 }
 
 // choose picks the worker ID to take, other than those that hung. On error, wait
-// is how long it will be until one may come free, or 0 where none will. Each
-// attempt that met a conflict looks at twice as many, so that many who begin at
-// once part soon.
-func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candidate, wait time.Duration, err error) {
+// is how long it will be until one may come free, or 0 where none will. After
+// each conflict it looks at sixteen times as many, so that many who begin at once
+// part soon.
+func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
+	width := 1 << min(4*conflicts, 24) // how many of those that are alike to choose from
 	var records []Record
 	var free, behind []candidate
 	owns := false // the owner has one already
@@ -54,7 +55,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
 	if o.Reuse != Keep || !owns {
-		free = append(free, unused(o, records, hung, 1<<min(attempt, 10))...)
+		free = append(free, unused(o, records, hung, width)...)
 	}
 
 	if len(free) > 0 {
@@ -65,7 +66,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, attempt int) (c candi
 		if alike < 0 {
 			alike = len(free)
 		}
-		return free[rand.IntN(min(alike, 1<<min(attempt, 10)))], 0, nil
+		return free[rand.IntN(min(alike, width))], 0, nil
 	}
 	if len(behind) > 0 {
 		c = slices.MinFunc(behind, func(a, b candidate) int {

@@ -62,7 +62,7 @@ func (s *fileStore) path(worker int, suffix string) string {
 // Locate returns the file of a worker ID's record.
 func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix) }
 
-func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
+func (s *fileStore) Load(ctx context.Context, first, last int) (Snapshot, error) {
 	var snap Snapshot
 	if err := ctx.Err(); err != nil {
 		return snap, err
@@ -74,16 +74,19 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	if err != nil && (s.seen.Load() || !errors.Is(err, fs.ErrNotExist)) {
 		return snap, &FileError{Path: s.dir, Err: err}
 	}
-	last := ""
+	before := ""
 	for _, e := range entries {
 		// While a record is being replaced, a listing may be without its file
 		// (on btrfs it is, now and then), but never without its lock.
 		suffix := filepath.Ext(e.Name())
 		name := strings.TrimSuffix(e.Name(), suffix)
-		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == last {
+		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == before {
 			continue
 		}
-		last = name
+		before = name
+		if w, err := strconv.Atoi(name[len(filePrefix):]); err == nil && w >= 0 && (w < first || w > last) {
+			continue
+		}
 		r, err := readRecord(filepath.Join(s.dir, name+fileSuffix))
 		if suffix == lockSuffix && errors.Is(err, fs.ErrNotExist) {
 			continue // its first save has not come that far
@@ -124,7 +127,11 @@ func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
 		return r, fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
 	}
 	r.Renewed = time.Now().UTC().Round(0)
-	if err := s.replace(path, r); err != nil {
+	b, err := encodeRecord(r)
+	if err == nil {
+		err = s.replace(path, b)
+	}
+	if err != nil {
 		return r, &FileError{Path: path, Err: err}
 	}
 	return r, nil
@@ -146,12 +153,8 @@ func (s *fileStore) lock(ctx context.Context, path string) (unlock func(), err e
 	}
 }
 
-// replace writes r to path so that a crash leaves the old file or the new one.
-func (s *fileStore) replace(path string, r Record) error {
-	b, err := encodeRecord(r)
-	if err != nil {
-		return err
-	}
+// replace writes b to path so that a crash leaves the old file or the new one.
+func (s *fileStore) replace(path string, b []byte) error {
 	aside := path + ".tmp"
 	s.step("create")
 	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -208,7 +209,7 @@ func TestFileLoadThatTakesLong(t *testing.T) {
 	}
 	loaded := make(chan result)
 	go func() {
-		snap, err := s.Load(context.Background())
+		snap, err := s.Load(context.Background(), 0, math.MaxInt)
 		loaded <- result{snap, err}
 	}()
 	var pipe *os.File

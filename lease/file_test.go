@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +66,7 @@ func mustSave(t *testing.T, s lease.Store, r lease.Record) lease.Record {
 // whole.
 func mustHold(t *testing.T, s lease.Store, want ...lease.Record) {
 	t.Helper()
-	snap, err := s.Load(t.Context())
+	snap, err := s.Load(t.Context(), 0, math.MaxInt)
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, snap.Records)
 }
@@ -84,7 +85,7 @@ func names(t *testing.T, err error, path string) {
 func refuses(t *testing.T, dir, path string, content []byte) {
 	t.Helper()
 	s := lease.File(dir)
-	_, err := s.Load(t.Context())
+	_, err := s.Load(t.Context(), 0, math.MaxInt)
 	require.ErrorIs(t, err, lease.ErrBadRecord)
 	names(t, err, path)
 
@@ -210,7 +211,7 @@ func TestFileThatMakesNoSense(t *testing.T) {
 			content, err := lease.EncodeRecord(r)
 			require.NoError(t, err)
 			refusesContent(t, dir, content)
-			_, err = lease.File(dir).Load(t.Context())
+			_, err = lease.File(dir).Load(t.Context(), 0, math.MaxInt)
 			assert.ErrorContains(t, err, c.says)
 		})
 	}
@@ -231,7 +232,7 @@ func TestFileThatIsADirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(fileOf(dir, 1), 0o755))
 	s := lease.File(dir)
-	_, err := s.Load(t.Context())
+	_, err := s.Load(t.Context(), 0, math.MaxInt)
 	names(t, err, fileOf(dir, 1))
 	_, err = lease.Acquire(t.Context(), s, nil)
 	names(t, err, fileOf(dir, 1))
@@ -285,7 +286,7 @@ func TestFileWhoseDirectoryIsAFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
 	for _, dir := range []string{path, filepath.Join(path, "below")} {
 		s := lease.File(dir)
-		_, err := s.Load(t.Context())
+		_, err := s.Load(t.Context(), 0, math.MaxInt)
 		names(t, err, dir)
 		_, err = lease.Acquire(t.Context(), s, nil)
 		var file *lease.FileError
@@ -331,7 +332,7 @@ func TestFileCrashes(t *testing.T) {
 			os.Exit(fileCrashed)
 		}
 	})
-	snap, err := s.Load(t.Context())
+	snap, err := s.Load(t.Context(), 0, math.MaxInt)
 	require.NoError(t, err)
 	_, _ = s.Save(t.Context(), fileRecord(1, uint64(len(snap.Records))+1))
 	t.Fatalf("there is no step %q", at)
@@ -348,7 +349,7 @@ func TestFileCrashAtEachStep(t *testing.T) {
 				if version == 2 {
 					mustSave(t, s, fileRecord(1, 1))
 				}
-				before, err := s.Load(t.Context())
+				before, err := s.Load(t.Context(), 0, math.MaxInt)
 				require.NoError(t, err)
 
 				cmd := exec.Command(self, "-test.run", "^TestFileCrashes$")
@@ -362,7 +363,7 @@ func TestFileCrashAtEachStep(t *testing.T) {
 				if i == len(fileSteps)-1 {
 					now = []lease.Record{fileRecord(1, version)}
 				}
-				after, err := s.Load(t.Context())
+				after, err := s.Load(t.Context(), 0, math.MaxInt)
 				require.NoError(t, err)
 				require.Len(t, after.Records, len(now))
 				for i, r := range after.Records {

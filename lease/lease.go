@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -59,6 +60,20 @@ type Options struct {
 	// Reuse says what becomes of a worker ID afterwards.
 	Reuse Reuse
 
+	// LocalCopy is a directory of this host, as File takes one, that keeps a
+	// copy of the lease: with it the owner can start, and go on, while the store
+	// is away. Only the very first acquisition needs the store. Empty: none.
+	//
+	// It takes Reuse: Keep, because the store cannot be asked whether another
+	// got the worker ID meanwhile. For the same reason the directory's identity
+	// becomes a part of the owner's name: where the directory is lost, or the
+	// owner moves to another host, it gets another worker ID.
+	//
+	// HAZARD: a directory that is copied, or restored from a backup, is an owner
+	// twice, and a record that is removed from the store gives the worker ID to
+	// another: both can issue IDs twice.
+	LocalCopy string
+
 	// MaxLeap is how much further ahead than expected a bound may lie, and so
 	// how much of the future a clock that leapt can burn. 0: 1 minute. Give a
 	// larger value to accept a leap.
@@ -105,6 +120,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
 	case !utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0):
 		return d, fmt.Errorf("%w: Owner %q is not UTF-8 without NUL", ErrInvalidOptions, d.Owner)
+	case d.LocalCopy != "" && d.Reuse != Keep:
+		return d, fmt.Errorf("%w: LocalCopy takes Reuse: Keep, or the copy's worker ID may be another's by now", ErrInvalidOptions)
 	case d.Reuse > Once:
 		return d, fmt.Errorf("%w: Reuse %d is unknown", ErrInvalidOptions, d.Reuse)
 	}
@@ -113,6 +130,9 @@ func (o *Options) withDefaults() (Options, error) {
 
 // now reads the clock, without a monotonic part that comparisons would go by.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
+
+// patience is how long Acquire waits for an answer of the store.
+func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
 func hostname() string {
 	name, err := os.Hostname()
@@ -126,6 +146,7 @@ func hostname() string {
 // [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
 	store    Store
+	local    *localCopy // the store, where it is one
 	o        Options
 	ownClock bool // the store's is another than ours
 
@@ -163,6 +184,7 @@ type Stats struct {
 	LastError error     // of the last move, nil where it succeeded
 	Renewed   time.Time // when the last successful move was begun, by this host's clock
 	Bound     time.Time // IDs before it may be stamped
+	Away      error     // with LocalCopy: why the store was not told of the last move, nil where it was
 }
 
 // Worker returns the worker ID.
@@ -279,6 +301,11 @@ func (l *Lease) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Bound = l.window.Load().to
+	if l.local != nil {
+		if err := l.local.away.Load(); err != nil {
+			s.Away = *err
+		}
+	}
 	return s
 }
 
@@ -290,8 +317,9 @@ func (l *Lease) Stats() Stats {
 //
 // It prefers a worker ID that the owner had before, then the smallest, of those
 // whose bound has passed (or, where others were quicker, one of the smallest);
-// else one whose bound passes within a window, for which it waits. While all are held it waits for up to a window, in case that their
-// holders are dead, and then returns an [*ExhaustedError]. Where only bounds
+// else one whose bound passes within a window, for which it waits. While all are
+// held it waits for up to a window and a half, in case that one is released or
+// its holder is dead, and then returns an [*ExhaustedError]. Where only bounds
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
 // ErrInvalidOptions, ErrBadRecord, ErrLayout, ErrClockLeap, or are the store's.
@@ -303,8 +331,16 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	var local *localCopy
+	if o.LocalCopy != "" {
+		if local, err = withLocalCopy(ctx, s, &o); err != nil {
+			return nil, err
+		}
+		s = local
+	}
 	l := &Lease{
 		store: s,
+		local: local,
 		o:     o,
 		op:    make(chan struct{}, 1),
 		done:  make(chan struct{}),
@@ -326,14 +362,16 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 func (l *Lease) claim(ctx context.Context) error {
 	start := time.Now()
 	hung := map[int]error{} // the worker IDs whose records could not be saved in time
-	for attempt := 0; ; attempt++ {
+	conflicts := 0
+	for {
 		snap, err := l.load(ctx)
 		if err != nil {
 			return err
 		}
 		l.ownClock = snap.OwnClock
-		c, wait, err := choose(&l.o, snap, hung, attempt)
+		c, wait, err := choose(&l.o, snap, hung, conflicts)
 		if err != nil {
+			wait = min(wait, l.o.Window/4) // one may be released, too
 			if wait <= 0 || time.Since(start)+wait > l.o.Window+l.o.Window/2 {
 				return l.locate(err)
 			}
@@ -346,9 +384,11 @@ func (l *Lease) claim(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, ErrConflict):
+			conflicts++
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			hung[c.record.Worker] = err
-		case !errors.Is(err, ErrConflict):
+		default:
 			return err
 		}
 	}
@@ -367,7 +407,7 @@ func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
 	begun := time.Now()
 	saved, err := l.store.Save(ctx, r.withBound(c.seq, bound))
@@ -385,13 +425,10 @@ func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
 
 // load asks the store for its records.
 func (l *Lease) load(ctx context.Context) (Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	return l.store.Load(ctx)
+	return l.store.Load(ctx, 0, math.MaxInt)
 }
-
-// patience is how long Acquire waits for an answer of the store.
-func (l *Lease) patience() time.Duration { return max(l.o.Window, time.Second) }
 
 // locate adds to an error where the record is kept.
 func (l *Lease) locate(err error) error {

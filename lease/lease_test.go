@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,13 +36,19 @@ func newMemory() *memory { return &memory{records: map[int]Record{}} }
 
 func (m *memory) now() time.Time { return time.Now().Add(m.offset) }
 
-func (m *memory) Load(context.Context) (Snapshot, error) {
+func (m *memory) Load(_ context.Context, first, last int) (Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.down {
 		return Snapshot{}, errDown
 	}
-	return Snapshot{Records: slices.Collect(maps.Values(m.records)), Now: m.now(), OwnClock: m.ownClock}, nil
+	snap := Snapshot{Now: m.now(), OwnClock: m.ownClock}
+	for w, r := range m.records {
+		if first <= w && w <= last {
+			snap.Records = append(snap.Records, r)
+		}
+	}
+	return snap, nil
 }
 
 func (m *memory) Save(ctx context.Context, r Record) (Record, error) {

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -80,7 +81,7 @@ func (o outage) end(t *testing.T) {
 // bound returns what is stored in the directory that was taken away.
 func (o outage) bound(t *testing.T) time.Time {
 	t.Helper()
-	snap, err := lease.File(o.away).Load(t.Context())
+	snap, err := lease.File(o.away).Load(t.Context(), 0, math.MaxInt)
 	require.NoError(t, err)
 	require.Len(t, snap.Records, 1)
 	return snap.Records[0].Bound()

@@ -516,7 +516,7 @@ func (s *issued) check(t *testing.T, l snowflake.Layout) {
 // records returns what is stored, by worker. No crash may leave it unreadable.
 func records(t *testing.T, dir string) map[int]lease.Record {
 	t.Helper()
-	snap, err := lease.File(dir).Load(t.Context())
+	snap, err := lease.File(dir).Load(t.Context(), 0, math.MaxInt)
 	require.NoError(t, err)
 	m := map[int]lease.Record{}
 	for _, r := range snap.Records {

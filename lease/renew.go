@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -13,6 +14,7 @@ func (l *Lease) renew(ctx context.Context) {
 	every := l.o.Window / 3
 	backoff := every / 32
 	for wait := every; ; {
+		wait -= rand.N(wait/8 + 1) // so that holders who began at once do not go on at once
 		if err := sleep(ctx, wait); err != nil {
 			l.finish(err)
 			return
@@ -125,11 +127,11 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 // look finds out what is stored, after a save of which that is not known: our
 // own record, then we go on from it; or another's, then the lease is lost.
 func (l *Lease) look(ctx context.Context) error {
-	snap, err := l.store.Load(ctx)
+	own := l.record.Load()
+	snap, err := l.store.Load(ctx, own.Worker, own.Worker)
 	if err != nil {
 		return err
 	}
-	own := l.record.Load()
 	for _, r := range snap.Records {
 		switch {
 		case r.Worker != own.Worker:

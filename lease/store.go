@@ -21,10 +21,12 @@ import (
 // A Store may also have a method Locate(worker int) string, which says where a
 // record is kept, for errors.
 type Store interface {
-	// Load returns what is stored, with every Save that had returned before it,
-	// by whichever client. It fails as a whole when any record cannot be read:
-	// one that is taken for missing could be issued again.
-	Load(ctx context.Context) (Snapshot, error)
+	// Load returns the records of the worker IDs from first to last, with every
+	// Save that had returned before it, by whichever client. Acquire asks for all
+	// of them, from 0 to math.MaxInt, and a holder for its own. It fails as a
+	// whole when any of them cannot be read: one that is taken for missing could
+	// be issued again.
+	Load(ctx context.Context, first, last int) (Snapshot, error)
 
 	// Save writes r when the stored record of r.Worker has Version r.Version-1,
 	// or when there is none and r.Version is 1. It does so atomically: of two
@@ -37,7 +39,7 @@ type Store interface {
 	Save(ctx context.Context, r Record) (Record, error)
 }
 
-// Snapshot is what a Store holds. Its records need not be of one moment; each of
+// Snapshot is what a Store holds of a range of worker IDs. Its records need not be of one moment; each of
 // them was the stored one at some moment after Load was called.
 type Snapshot struct {
 	Records []Record // at most one of each worker, in any order
@@ -91,7 +93,9 @@ type Record struct {
 	// has not done so for a whole one is taken for dead.
 	Window time.Duration `json:"window"`
 
-	// Renewed is the store's time of the last save.
+	// Renewed is the store's time of the last save. Where the engine itself
+	// watches the holders, Load may know better: it returns the zero time of one
+	// that has gone, and Snapshot.Now of one that is there.
 	Renewed time.Time `json:"renewed"`
 }
 

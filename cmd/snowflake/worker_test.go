@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,7 +174,7 @@ func TestNewWithALease(t *testing.T) {
 	text, _, _ := strings.Cut(out[2], " ")
 	last, err := snowflake.ParseID(text)
 	require.NoError(t, err)
-	snap, err := lease.File(dir).Load(t.Context())
+	snap, err := lease.File(dir).Load(t.Context(), 0, math.MaxInt)
 	require.NoError(t, err)
 	bounds := map[int]time.Time{}
 	for _, r := range snap.Records {

@@ -367,11 +367,11 @@ type link struct {
 
 var errCut = errors.New("leasetest: the network is cut")
 
-func (l *link) Load(ctx context.Context) (lease.Snapshot, error) {
+func (l *link) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
 	if l.cut.Load() {
 		return lease.Snapshot{}, errCut
 	}
-	return l.Store.Load(ctx)
+	return l.Store.Load(ctx, first, last)
 }
 
 func (l *link) Save(ctx context.Context, r lease.Record) (lease.Record, error) {

@@ -47,7 +47,7 @@ func (m *memory) now() time.Time {
 	}
 }
 
-func (m *memory) Load(ctx context.Context) (lease.Snapshot, error) {
+func (m *memory) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil && !m.is("load that ignores the context") {
 		return lease.Snapshot{}, err
 	}
@@ -61,6 +61,9 @@ func (m *memory) Load(ctx context.Context) (lease.Snapshot, error) {
 	}
 	snap := lease.Snapshot{Now: m.now(), OwnClock: m.is("another clock, of which it says so")}
 	for w, r := range m.s.records {
+		if (w < first || w > last) && !m.is("range ignored") || m.is("range without its last") && w == last {
+			continue
+		}
 		if m.s.garbled[w] {
 			if m.is("unreadable taken for missing") {
 				continue
@@ -273,6 +276,7 @@ func TestFindsFaults(t *testing.T) {
 		{"WorkersDoNotDisturbOneAnother", []string{"none", "one version for all workers"}},
 		{"DelayedRequestsChangeNothing", []string{"none", "last save wins", "versions that repeat"}},
 		{"DoneContextChangesNothing", []string{"none", "load that ignores the context", "save that ignores the context", "done context, saved all the same"}},
+		{"LoadReturnsTheRangeAskedFor", []string{"range ignored", "range without its last"}},
 		{"SaveThatRanOutOfTimeIsWhole", []string{"none", "halves"}},
 		{"UnreadableRecordFailsAll", []string{"none", "unreadable taken for missing", "unreadable taken for none"}},
 		{"ManyAtOnceGetDifferentWorkerIDs", []string{"none", "check and write apart"}},

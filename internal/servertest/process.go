@@ -1,0 +1,290 @@
+//go:build unix
+
+// Package servertest runs the lease stores against real servers: it starts them,
+// stops them, puts a faulty network before them, and lets fleets of processes
+// issue IDs meanwhile.
+package servertest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Program returns the path of an installed program: the first candidate, a name
+// in PATH or an absolute pattern, that there is. Where there is none it skips the
+// test and names the Debian package; in CI, where the variable CI is set, it
+// fails.
+func Program(t testing.TB, debianPackage string, candidates ...string) string {
+	t.Helper()
+	for _, c := range candidates {
+		if found, err := filepath.Glob(c); err == nil && len(found) > 0 {
+			return found[len(found)-1]
+		}
+		if path, err := exec.LookPath(c); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%v is not installed: apt-get install %s", candidates, debianPackage)
+	}
+	t.Skipf("%v is not installed: apt-get install %s", candidates, debianPackage)
+	return ""
+}
+
+// Port returns a TCP port of the loopback interface that was free a moment ago.
+func Port(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Dir returns a directory that is removed when the test ends, and that belongs
+// to a user where we are root and one is named.
+func Dir(t testing.TB, owner string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "servertest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if id := credential(t, owner); id != nil {
+		if err := os.Chown(dir, int(id.Uid), int(id.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// credential is that of a user to run as, nil where we cannot, or need not.
+func credential(t testing.TB, name string) *syscall.Credential {
+	t.Helper()
+	if name == "" || os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// Command is how to start a server.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string // added to ours
+	Dir  string
+	User string // to run as, where we are root
+}
+
+// Process is a server that runs until the test ends.
+type Process struct {
+	t     testing.TB
+	c     Command
+	ready func() error
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	log  *log
+	gone chan struct{} // closed when cmd has been waited for
+	used time.Duration // CPU time of the processes that were killed
+}
+
+// log keeps what a server wrote.
+type log struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b = append(l.b, p...)
+	if len(l.b) > 1<<16 {
+		l.b = bytes.Clone(l.b[len(l.b)-1<<15:])
+	}
+	return len(p), nil
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.b[max(0, len(l.b)-4000):])
+}
+
+// Start starts a server and waits until ready returns nil.
+func Start(t testing.TB, c Command, ready func() error) *Process {
+	t.Helper()
+	p := &Process{t: t, c: c, ready: ready}
+	p.start()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func (p *Process) start() {
+	p.t.Helper()
+	cmd := exec.Command(p.c.Path, p.c.Args...)
+	out := new(log)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Dir = p.c.Dir
+	cmd.Env = append(os.Environ(), p.c.Env...)
+	cmd.SysProcAttr = attributes(credential(p.t, p.c.User))
+	cmd.WaitDelay = time.Second // for children that have its output
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	p.mu.Lock()
+	p.cmd, p.log, p.gone = cmd, out, gone
+	p.mu.Unlock()
+	p.await(time.Minute)
+}
+
+func (p *Process) await(limit time.Duration) {
+	p.t.Helper()
+	for begun := time.Now(); ; {
+		err := p.ready()
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.gone:
+			p.t.Fatalf("%s has exited: %v\n%s", p.c.Path, p.cmd.ProcessState, p.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Since(begun) > limit {
+			p.t.Fatalf("%s is not ready: %v\n%s", p.c.Path, err, p.log)
+		}
+	}
+}
+
+// Kill kills the server and its children with SIGKILL. It may be called again.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.gone:
+		return
+	default:
+	}
+	p.used += p.cpu()
+	pids := p.signal(syscall.SIGKILL)
+	<-p.gone
+	for _, pid := range pids { // what is left of them can keep a server from starting again
+		for f := stat(pid); f != nil && f[0] != "Z"; f = stat(pid) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// Restart starts a server that was killed, and waits until it is ready.
+func (p *Process) Restart() {
+	p.t.Helper()
+	p.start()
+}
+
+// Pause stops the server and its children with SIGSTOP.
+func (p *Process) Pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal(syscall.SIGSTOP)
+}
+
+// Resume lets a server that was stopped go on.
+func (p *Process) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal(syscall.SIGCONT)
+}
+
+// signal reaches the server first, so that it makes no more children.
+func (p *Process) signal(s syscall.Signal) (pids []int) {
+	pids = p.tree()
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, s)
+	}
+	return pids
+}
+
+// tree returns the server's process ID and those of its descendants.
+func (p *Process) tree() []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if f := stat(pid); f != nil {
+			parent, _ := strconv.Atoi(f[1])
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	pids := []int{p.cmd.Process.Pid}
+	for i := 0; i < len(pids); i++ {
+		pids = append(pids, children[pids[i]]...)
+	}
+	return pids
+}
+
+// stat returns what the kernel says of a process, from its state on.
+func stat(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	_, after, _ := strings.Cut(string(b), ") ")
+	if f := strings.Fields(after); len(f) > 14 {
+		return f
+	}
+	return nil
+}
+
+// CPU returns the CPU time that the server and its children have used, as far as
+// /proc tells.
+func (p *Process) CPU() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used + p.cpu()
+}
+
+func (p *Process) cpu() time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ
+	var sum time.Duration
+	for _, pid := range p.tree() {
+		if f := stat(pid); f != nil {
+			user, _ := strconv.Atoi(f[11])
+			system, _ := strconv.Atoi(f[12])
+			sum += time.Duration(user+system) * tick
+		}
+	}
+	return sum
+}

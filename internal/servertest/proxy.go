@@ -1,0 +1,201 @@
+//go:build unix
+
+package servertest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is a TCP proxy on the loopback interface whose network can be made bad.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	turns    atomic.Int64
+
+	mu    sync.Mutex
+	mode  mode
+	delay time.Duration
+	heal  chan struct{} // closed when Hold ends
+	conns map[net.Conn]bool
+	over  bool
+}
+
+type mode int
+
+const (
+	passing mode = iota
+	dropping
+	resetting
+	holding
+)
+
+// NewProxy returns a Proxy of a server, which runs until the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: l, target: target, heal: make(chan struct{}), conns: map[net.Conn]bool{}}
+	go p.serve()
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.Heal()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.over = true
+		for c := range p.conns {
+			_ = c.Close()
+		}
+	})
+	return p
+}
+
+// Addr returns where the proxy listens.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Turns returns how often something was sent to the server after something had
+// come from it, or at first: the round trips, where a connection makes one at a
+// time.
+func (p *Proxy) Turns() int { return int(p.turns.Load()) }
+
+// Drop swallows all bytes, and those of connections that are made meanwhile.
+// What was swallowed is lost: Heal resets the connections that lost something.
+func (p *Proxy) Drop() { p.set(dropping, 0) }
+
+// Reset resets every connection, and each that is made meanwhile.
+func (p *Proxy) Reset() {
+	p.set(resetting, 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		reset(c)
+	}
+}
+
+// Delay delivers bytes late, in both directions.
+func (p *Proxy) Delay(d time.Duration) { p.set(passing, d) }
+
+// Hold keeps what clients send, until Heal delivers it, even when they have gone.
+func (p *Proxy) Hold() { p.set(holding, 0) }
+
+// Heal makes the network good again.
+func (p *Proxy) Heal() { p.set(passing, 0) }
+
+func (p *Proxy) set(m mode, delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mode == holding && m != holding {
+		close(p.heal)
+		p.heal = make(chan struct{})
+	}
+	p.mode, p.delay = m, delay
+}
+
+func (p *Proxy) state() (mode, time.Duration, chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mode, p.delay, p.heal
+}
+
+func reset(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}
+
+// keep remembers connections, to be closed in the end.
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		p.conns[c] = true
+	}
+	return !p.over
+}
+
+func (p *Proxy) forget(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+	_ = c.Close()
+}
+
+func (p *Proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if m, _, _ := p.state(); m == resetting {
+			reset(client)
+			continue
+		}
+		go p.connect(client)
+	}
+}
+
+func (p *Proxy) connect(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		reset(client)
+		return
+	}
+	if !p.keep(client, server) {
+		_ = client.Close()
+		_ = server.Close()
+		return
+	}
+	var answered atomic.Bool
+	answered.Store(true)
+	go p.pipe(client, server, func() {
+		if answered.Swap(false) {
+			p.turns.Add(1)
+		}
+	}, true)
+	p.pipe(server, client, func() { answered.Store(true) }, false)
+}
+
+// pipe delivers what from sends, until one of the two is gone.
+func (p *Proxy) pipe(from, to net.Conn, count func(), request bool) {
+	lost, held := false, false
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		m, delay, heal := p.state()
+		switch {
+		case m == dropping:
+			lost = true
+		case lost: // the stream has a gap
+			reset(from)
+			reset(to)
+		case m == holding && request:
+			held = true
+			<-heal
+		}
+		time.Sleep(delay)
+		if n > 0 && !lost {
+			count()
+			if _, werr := to.Write(b[:n]); werr != nil {
+				err = werr
+			}
+		}
+		if err == io.EOF && request && m != dropping {
+			_ = to.(*net.TCPConn).CloseWrite()
+			p.forget(from)
+			return
+		}
+		if err != nil {
+			if held {
+				time.Sleep(200 * time.Millisecond) // or the server would not look at it
+			}
+			p.forget(from)
+			p.forget(to)
+			return
+		}
+	}
+}

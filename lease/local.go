@@ -1,0 +1,205 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// localCopy is a Store whose records of one owner are kept on this host, in a
+// file store, and are the ones that count: nobody else writes them, because the
+// owner's name has the identity of the directory in it, and worker IDs that are
+// kept go to no other owner. The shared store says which worker ID is whose, and
+// is told of every move where it can be reached.
+type localCopy struct {
+	Store // the shared one
+	local *fileStore
+	owner string
+	away  atomic.Pointer[error] // why the shared store was not told of the last move
+
+	version uint64    // guarded by Lease.op: of the record in the shared store
+	now     time.Time // guarded by Lease.op: the snapshot's time,
+	read    time.Time // guarded by Lease.op: and when that was
+}
+
+// withLocalCopy returns s with copies, and makes the directory's identity a part
+// of the owner's name.
+func withLocalCopy(ctx context.Context, s Store, o *Options) (*localCopy, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.patience())
+	defer cancel()
+	local := &fileStore{dir: o.LocalCopy}
+	id, err := local.identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Owner += " @" + id
+	return &localCopy{Store: s, local: local, owner: o.Owner, now: time.Now(), read: time.Now()}, nil
+}
+
+// identity returns the random name of the directory, which it gives to it where
+// it has none.
+func (s *fileStore) identity(ctx context.Context) (string, error) {
+	if err := makeDir(s.dir); err != nil {
+		return "", &FileError{Path: s.dir, Err: err}
+	}
+	path := filepath.Join(s.dir, "identity")
+	unlock, err := s.lock(ctx, path+lockSuffix)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		b = []byte(rand.Text() + "\n")
+		err = s.replace(path, b)
+	}
+	id, whole := strings.CutSuffix(string(b), "\n")
+	if err == nil && (!whole || len(id) != len(rand.Text())) {
+		err = fmt.Errorf("%w: it is not an identity: %q", ErrBadRecord, b)
+	}
+	if err != nil {
+		return "", &FileError{Path: path, Err: err}
+	}
+	return id, nil
+}
+
+// Load returns what the shared store has, and our own records as they are here.
+// Where the shared store does not answer, our own are all there is.
+func (s *localCopy) Load(ctx context.Context, first, last int) (Snapshot, error) {
+	own, err := s.local.Load(ctx, first, last)
+	if err != nil {
+		return own, err
+	}
+	own.Records = ours(own.Records, s.owner)
+	half, cancel := s.half(ctx)
+	defer cancel()
+	snap, err := s.Store.Load(half, first, last)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord):
+		return snap, err
+	default:
+		s.away.Store(&err)
+		return own, nil
+	}
+	s.now, s.read = snap.Now, time.Now()
+	for _, r := range own.Records {
+		i := slices.IndexFunc(snap.Records, func(shared Record) bool { return shared.Worker == r.Worker && shared.Owner == s.owner })
+		if i < 0 {
+			err = s.retire(ctx, r)
+		} else {
+			r.Renewed = snap.Now.Add(r.Renewed.Sub(own.Now))
+			snap.Records[i], s.version = r, snap.Records[i].Version
+		}
+		if err != nil {
+			return snap, err
+		}
+	}
+	return snap, nil
+}
+
+// retire keeps a worker ID that is no longer recorded as ours from being taken
+// while the shared store is away.
+func (s *localCopy) retire(ctx context.Context, r Record) error {
+	if r.State == Spent {
+		return nil
+	}
+	r.State = Spent
+	r.Version++
+	_, err := s.local.Save(ctx, r)
+	return err
+}
+
+func ours(records []Record, owner string) (own []Record) {
+	for _, r := range records {
+		if r.Owner == owner {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// Save saves a record here, and then tells the shared store. Only the first one
+// of a worker ID needs the shared store.
+func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	own, err := s.local.Load(ctx, r.Worker, r.Worker)
+	switch {
+	case err != nil:
+		return r, err
+	case len(own.Records) == 0:
+		if _, err := s.Store.Save(ctx, r); err != nil {
+			return r, err
+		}
+		s.version, r.Version = r.Version, 1
+	case own.Records[0].Owner != s.owner || own.Records[0].State == Spent:
+		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf(
+			"%w: it is the copy of a record that the store no longer has; remove it when worker %d is to be used again", ErrLost, r.Worker)}
+	}
+	saved, err := s.local.Save(ctx, r)
+	if err != nil {
+		return r, err
+	}
+	saved.Renewed = s.now.Add(time.Since(s.read))
+	return saved, s.tell(ctx, saved)
+}
+
+// tell saves a record of ours in the shared store, whatever it has of ours. It
+// fails only when the worker ID is no longer ours there.
+func (s *localCopy) tell(ctx context.Context, r Record) error {
+	ctx, cancel := s.half(ctx)
+	defer cancel()
+	for {
+		if s.version > 0 {
+			shared := r
+			shared.Version = s.version + 1
+			_, err := s.Store.Save(ctx, shared)
+			if err == nil {
+				s.version++
+				s.away.Store(nil)
+				return nil
+			}
+			s.version = 0 // not known
+			if !errors.Is(err, ErrConflict) {
+				s.away.Store(&err)
+				return nil
+			}
+		}
+		snap, err := s.Store.Load(ctx, r.Worker, r.Worker)
+		if err != nil {
+			s.away.Store(&err)
+			return nil
+		}
+		shared := ours(snap.Records, s.owner)
+		if len(shared) == 0 {
+			return fmt.Errorf("%w: worker %d is no longer recorded as ours", ErrConflict, r.Worker)
+		}
+		s.version = shared[0].Version
+	}
+}
+
+// half leaves time to go on without the shared store.
+func (s *localCopy) half(ctx context.Context) (context.Context, context.CancelFunc) {
+	if by, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(by)/2)
+	}
+	return context.WithCancel(ctx)
+}
+
+// Locate returns where the shared store keeps a record, if it says so.
+func (s *localCopy) Locate(worker int) string {
+	if located, ok := s.Store.(interface{ Locate(worker int) string }); ok {
+		return located.Locate(worker)
+	}
+	return ""
+}

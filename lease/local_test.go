@@ -1,0 +1,247 @@
+package lease
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+func withCopy(dir string) func(*Options) {
+	return func(o *Options) { o.Reuse, o.LocalCopy = Keep, dir }
+}
+
+func (m *memory) setDown(down bool) { m.set(func() { m.down = down }) }
+
+// also lets h find the IDs that another issued.
+func (h *holder) also(other *holder) *holder {
+	maps.Copy(h.seen, other.seen)
+	return h
+}
+
+func TestLocalCopyTakesKeep(t *testing.T) {
+	for _, r := range []Reuse{Recycle, Once} {
+		_, err := acquire(t, newMemory(), fleet, clockAt(0), withCopy(t.TempDir()), reuse(r))
+		require.ErrorIs(t, err, ErrInvalidOptions)
+	}
+}
+
+func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
+		assert.Equal(t, 0, other.Worker())
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		assert.Equal(t, 1, h.Worker())
+		h.next()
+		bound := h.Stats().Bound
+		h.cancel() // as a crash would
+		m.setDown(true)
+		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
+		assert.Equal(t, 1, again.Worker())
+		from, _ := again.Window()
+		assert.False(t, from.Before(bound))
+		require.ErrorIs(t, again.Stats().Away, errDown)
+		for range 100 { // longer than any window
+			again.next()
+			time.Sleep(span / 7)
+		}
+		require.NoError(t, again.Release(t.Context()))
+
+		at := again.g.Decode(lastOf(again)).Time
+		third := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(again)
+		from, _ = third.Window()
+		assert.Equal(t, at.Add(ms), from, "a release is exact in the copy, too")
+		third.next()
+		m.setDown(false)
+		time.Sleep(span)
+		require.NoError(t, third.Stats().Away)
+		assert.Equal(t, third.Stats().Bound, m.record(1).Bound())
+		assert.Equal(t, third.record.Load().Token, m.record(1).Token)
+		third.next()
+	})
+}
+
+func lastOf(h *holder) (last snowflake.ID) {
+	for id := range h.seen {
+		last = max(last, id)
+	}
+	return last
+}
+
+func TestLocalCopyGoesOnPastTheWindowsEnd(t *testing.T) {
+	for name, fault := range map[string]func(m *memory, on bool){
+		"down":    func(m *memory, on bool) { m.down = on },
+		"answers": func(m *memory, on bool) { m.loseAnswer = on },
+		"hanging": func(m *memory, on bool) {
+			m.slow = 0
+			if on {
+				m.slow = time.Hour
+			}
+		},
+		"delaying": func(m *memory, on bool) {
+			m.delay = 0
+			if on {
+				m.delay = 2 * span
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, fleet, clockAt(0), withCopy(t.TempDir()))
+				for range 3 {
+					m.set(func() { fault(m, true) })
+					for range 50 {
+						time.Sleep(span / 10)
+						h.next()
+					}
+					m.set(func() { fault(m, false) })
+					time.Sleep(5 * span)
+					h.next()
+					require.NoError(t, h.Stats().Away)
+					assert.Equal(t, h.Stats().Bound, m.record(0).Bound())
+				}
+				assert.Zero(t, h.Stats().Failures)
+			})
+		})
+	}
+}
+
+func TestLocalCopyNeedsTheStoreOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		m.setDown(true)
+		_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir))
+		require.ErrorIs(t, err, errDown)
+		m.setDown(false)
+		mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		m.setDown(true)
+		_, err = acquire(t, m, fleet, clockAt(0), withCopy(dir), named("b"))
+		require.ErrorIs(t, err, errDown, "the copy is another owner's")
+	})
+}
+
+func TestLocalCopyIsHeldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		for _, down := range []bool{false, true} {
+			m.setDown(down)
+			_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir))
+			require.ErrorIs(t, err, ErrExhausted)
+		}
+		h.next()
+	})
+}
+
+// One that was taken for dead, because it was stopped for longer than a window.
+func TestLocalCopyOfAPausedProcessIsFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		m.setDown(true)
+		require.NoError(t, h.lock(t.Context())) // renews no more
+		time.Sleep(2 * span)
+		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
+		assert.Equal(t, h.Worker(), again.Worker())
+		again.next()
+		h.unlock()
+		h.refused(snowflake.ErrLeaseExpired)
+		time.Sleep(span)
+		require.ErrorIs(t, h.Err(), ErrLost)
+		again.next()
+	})
+}
+
+func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), filepath.Join(t.TempDir(), "a", "b")
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		require.NoError(t, h.Release(t.Context()))
+		require.NoError(t, os.RemoveAll(dir))
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker(), "nor is one without a copy")
+	})
+}
+
+// An operator removed the record, and another got the worker ID.
+func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		m.set(func() { delete(m.records, 0) })
+		time.Sleep(span)
+		require.ErrorIs(t, h.Err(), ErrLost)
+		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
+		assert.Equal(t, 0, other.Worker())
+		time.Sleep(span)
+		h.refused(snowflake.ErrLeaseExpired)
+
+		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		assert.Equal(t, 1, again.Worker())
+		again.cancel()
+		m.setDown(true)
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
+	})
+}
+
+func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
+		h.cancel()
+		m.set(func() { delete(m.records, 0) })
+		_, err := acquire(t, m, plain, clockAt(0), withCopy(dir))
+		require.ErrorIs(t, err, ErrLost)
+		assert.ErrorContains(t, err, filepath.Join(dir, "worker-0.json"))
+		assert.Empty(t, m.records)
+	})
+}
+
+func TestLocalCopyThatCannotBeReadIsRefused(t *testing.T) {
+	for _, name := range []string{"identity", "worker-0.json"} {
+		synctest.Test(t, func(t *testing.T) {
+			m, dir := newMemory(), t.TempDir()
+			require.NoError(t, mustAcquire(t, m, plain, clockAt(0), withCopy(dir)).Release(t.Context()))
+			require.NoError(t, os.Truncate(filepath.Join(dir, name), 5))
+			_, err := acquire(t, m, plain, clockAt(0), withCopy(dir))
+			require.ErrorIs(t, err, ErrBadRecord)
+			assert.ErrorContains(t, err, filepath.Join(dir, name))
+		})
+	}
+}
+
+// A crash between the two first saves leaves the worker ID ours.
+func TestLocalCopyThatWasNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		h.cancel()
+		require.NoError(t, os.Remove(filepath.Join(dir, "worker-0.json")))
+		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
+		assert.Equal(t, 0, again.Worker())
+		again.next()
+		m.setDown(true)
+		time.Sleep(2 * span)
+		again.next()
+	})
+}
+
+func TestAcquireTakesWhatIsReleasedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		time.AfterFunc(span/2, func() { assert.NoError(t, h.Release(t.Context())) })
+		begun := time.Now()
+		mustAcquire(t, m, plain, clockAt(0), named("b"))
+		assert.LessOrEqual(t, time.Since(begun), span*3/4+ms)
+	})
+}
