@@ -17,11 +17,11 @@ type candidate struct {
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take, other than those that hung. On error, wait
+// choose picks the worker ID to take, other than those to be passed by. On error, wait
 // is how long it will be until one may come free, or 0 where none will. After
 // each conflict it looks at sixteen times as many, so that many who begin at once
 // part soon.
-func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {
+func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
 	width := 1 << min(4*conflicts, 24) // how many of those that are alike to choose from
 	var records []Record
@@ -43,7 +43,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c can
 			}
 			continue
 		}
-		if hung[r.Worker] != nil || r.State == Spent || reuse == Once || reuse == Keep && !mine {
+		if passed[r.Worker] != nil || r.State == Spent || reuse == Once || reuse == Keep && !mine {
 			continue
 		}
 		c := candidate{record: r, mine: mine}
@@ -55,7 +55,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c can
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
 	if o.Reuse != Keep || !owns {
-		free = append(free, unused(o, records, hung, width)...)
+		free = append(free, unused(o, records, passed, width)...)
 	}
 
 	if len(free) > 0 {
@@ -80,7 +80,7 @@ func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c can
 		}
 		return c, 0, nil
 	}
-	for _, err := range hung { // any of them
+	for _, err := range passed { // any of them
 		return c, wait, err
 	}
 	return c, wait, &ExhaustedError{First: o.First, Last: o.Last, Records: records}
@@ -88,11 +88,11 @@ func choose(o *Options, snap Snapshot, hung map[int]error, conflicts int) (c can
 
 // unused returns up to n of the worker IDs that have no record and did not hang,
 // the smallest first.
-func unused(o *Options, records []Record, hung map[int]error, n int) []candidate {
+func unused(o *Options, records []Record, passed map[int]error, n int) []candidate {
 	var found []candidate
 	add := func(from, to int) {
 		for w := from; w <= to && len(found) < n; w++ {
-			if hung[w] == nil {
+			if passed[w] == nil {
 				found = append(found, candidate{record: Record{Worker: w, Layout: o.Layout}})
 			}
 		}

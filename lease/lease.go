@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"strings"
@@ -361,16 +362,24 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 // as long for each answer of the store.
 func (l *Lease) claim(ctx context.Context) error {
 	start := time.Now()
-	hung := map[int]error{} // the worker IDs whose records could not be saved in time
+	var snap Snapshot
+	passed := map[int]error{} // the worker IDs that others were quicker at, or whose records could not be saved in time
 	conflicts := 0
-	for {
-		snap, err := l.load(ctx)
-		if err != nil {
-			return err
+	for reload := true; ; {
+		if reload {
+			var err error
+			if snap, err = l.load(ctx); err != nil {
+				return err
+			}
+			l.ownClock = snap.OwnClock
+			reload = false
 		}
-		l.ownClock = snap.OwnClock
-		c, wait, err := choose(&l.o, snap, hung, conflicts)
+		c, wait, err := choose(&l.o, snap, passed, conflicts)
 		if err != nil {
+			reload = true
+			if forget(passed, ErrConflict) {
+				continue
+			}
 			wait = min(wait, l.o.Window/4) // one may be released, too
 			if wait <= 0 || time.Since(start)+wait > l.o.Window+l.o.Window/2 {
 				return l.locate(err)
@@ -386,12 +395,28 @@ func (l *Lease) claim(ctx context.Context) error {
 			return nil
 		case errors.Is(err, ErrConflict):
 			conflicts++
+			passed[c.record.Worker] = err
+			if conflicts%maxConflicts == 0 {
+				reload = forget(passed, ErrConflict)
+			}
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			hung[c.record.Worker] = err
+			passed[c.record.Worker] = err
 		default:
 			return err
 		}
 	}
+}
+
+// maxConflicts is how often Acquire tries to take a worker ID by one snapshot. A
+// save costs a store less than all records do.
+const maxConflicts = 8
+
+// forget removes the errors that match target, and reports whether there were
+// such.
+func forget(errs map[int]error, target error) bool {
+	n := len(errs)
+	maps.DeleteFunc(errs, func(_ int, err error) bool { return errors.Is(err, target) })
+	return len(errs) < n
 }
 
 // take saves the record of a candidate as ours.
