@@ -61,6 +61,15 @@
 // Acquire there is no time passed to compare with: only a store that has a clock
 // of its own can tell there.
 //
+// # While the store is away
+//
+// A holder goes on to the end of its window, and by itself when the store is
+// back. Options.LocalCopy lets it go on for longer, and start. Then the record
+// that counts is one in a directory of the holder's host: it is saved there
+// before it is used, and in the store as soon as that answers. This is safe only
+// where nobody else can get the worker ID meanwhile. So it takes worker IDs that
+// are kept for their owners, and the owner is the one who has the directory.
+//
 // # What a store must guarantee
 //
 // Save is atomic, compares the version, and returns only when the record will

@@ -25,6 +25,7 @@ type memory struct {
 	offset   time.Duration // of its clock
 
 	down       bool          // nothing reaches it
+	bad        bool          // a record cannot be read
 	loseAnswer bool          // saves are made, and said to have failed
 	delay      time.Duration // saves arrive this late, after their senders gave up
 	slow       time.Duration // saves take this long
@@ -41,6 +42,9 @@ func (m *memory) Load(_ context.Context, first, last int) (Snapshot, error) {
 	defer m.mu.Unlock()
 	if m.down {
 		return Snapshot{}, errDown
+	}
+	if m.bad {
+		return Snapshot{}, ErrBadRecord
 	}
 	snap := Snapshot{Now: m.now(), OwnClock: m.ownClock}
 	for w, r := range m.records {

@@ -25,7 +25,7 @@ type localCopy struct {
 	owner string
 	away  atomic.Pointer[error] // why the shared store was not told of the last move
 
-	version uint64    // guarded by Lease.op: of the record in the shared store
+	version uint64    // guarded by Lease.op: of the record in the shared store, 0 where not known
 	now     time.Time // guarded by Lease.op: the snapshot's time,
 	read    time.Time // guarded by Lease.op: and when that was
 }
@@ -97,7 +97,7 @@ func (s *localCopy) Load(ctx context.Context, first, last int) (Snapshot, error)
 			err = s.retire(ctx, r)
 		} else {
 			r.Renewed = snap.Now.Add(r.Renewed.Sub(own.Now))
-			snap.Records[i], s.version = r, snap.Records[i].Version
+			snap.Records[i] = r
 		}
 		if err != nil {
 			return snap, err
@@ -141,7 +141,7 @@ func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
 		if _, err := s.Store.Save(ctx, r); err != nil {
 			return r, err
 		}
-		s.version, r.Version = r.Version, 1
+		r.Version = 1
 	case own.Records[0].Owner != s.owner || own.Records[0].State == Spent:
 		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf(
 			"%w: it is the copy of a record that the store no longer has; remove it when worker %d is to be used again", ErrLost, r.Worker)}
@@ -169,7 +169,7 @@ func (s *localCopy) tell(ctx context.Context, r Record) error {
 				s.away.Store(nil)
 				return nil
 			}
-			s.version = 0 // not known
+			s.version = 0
 			if !errors.Is(err, ErrConflict) {
 				s.away.Store(&err)
 				return nil

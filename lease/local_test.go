@@ -66,6 +66,17 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		assert.Equal(t, third.Stats().Bound, m.record(1).Bound())
 		assert.Equal(t, third.record.Load().Token, m.record(1).Token)
 		third.next()
+
+		m.setDown(true)
+		time.Sleep(span)
+		third.next()
+		bound = third.Stats().Bound
+		third.cancel()
+		m.setDown(false) // before it was told
+		fourth := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(third)
+		from, _ = fourth.Window()
+		assert.Equal(t, bound, from)
+		fourth.next()
 	})
 }
 
@@ -132,13 +143,21 @@ func TestLocalCopyNeedsTheStoreOnce(t *testing.T) {
 func TestLocalCopyIsHeldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
+		m.ownClock, m.offset = true, 20*time.Second // which must not matter
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		for _, down := range []bool{false, true} {
 			m.setDown(down)
 			_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir))
 			require.ErrorIs(t, err, ErrExhausted)
+			h.next()
 		}
+		m.setDown(false)
+		time.Sleep(time.Hour)
 		h.next()
+		require.NoError(t, h.Stats().LastError)
+		h.c.step(2 * time.Minute)
+		time.Sleep(span)
+		require.ErrorIs(t, h.Stats().LastError, ErrClockLeap)
 	})
 }
 
@@ -182,12 +201,13 @@ func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 		require.ErrorIs(t, h.Err(), ErrLost)
 		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
 		assert.Equal(t, 0, other.Worker())
-		time.Sleep(span)
+		time.Sleep(3 * span)
 		h.refused(snowflake.ErrLeaseExpired)
 
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		assert.Equal(t, 1, again.Worker())
 		again.cancel()
+		time.Sleep(3 * span)
 		m.setDown(true)
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
 	})
@@ -217,6 +237,41 @@ func TestLocalCopyThatCannotBeReadIsRefused(t *testing.T) {
 			assert.ErrorContains(t, err, filepath.Join(dir, name))
 		})
 	}
+}
+
+func TestLocalCopyServesSeveralOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		holders := map[string]*holder{}
+		for i, name := range []string{"a", "b", "c"} {
+			holders[name] = mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), named(name))
+			assert.Equal(t, i, holders[name].Worker())
+		}
+		m.setDown(true)
+		for name, h := range holders {
+			require.NoError(t, h.Release(t.Context()))
+			again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), named(name)).also(h)
+			assert.Equal(t, h.Worker(), again.Worker())
+			again.next()
+		}
+		m.setDown(false)
+		m.set(func() { delete(m.records, 1) })
+		time.Sleep(2 * span)
+		_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir), named("d"))
+		require.ErrorIs(t, err, ErrLost, "it would be b's, whose copy is there")
+	})
+}
+
+// What the store has cannot be read: that is not to be passed over.
+func TestLocalCopyOfARecordThatIsBadInTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		require.NoError(t, h.Release(t.Context()))
+		m.set(func() { m.bad = true })
+		_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir))
+		require.ErrorIs(t, err, ErrBadRecord)
+	})
 }
 
 // A crash between the two first saves leaves the worker ID ours.
