@@ -130,9 +130,6 @@ func ours(records []Record, owner string) (own []Record) {
 // Save saves a record here, and then tells the shared store. Only the first one
 // of a worker ID needs the shared store.
 func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
-	if err := ctx.Err(); err != nil {
-		return r, err
-	}
 	own, err := s.local.Load(ctx, r.Worker, r.Worker)
 	switch {
 	case err != nil:

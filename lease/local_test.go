@@ -143,7 +143,7 @@ func TestLocalCopyNeedsTheStoreOnce(t *testing.T) {
 func TestLocalCopyIsHeldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		m.ownClock, m.offset = true, 20*time.Second // which must not matter
+		m.ownClock, m.offset = true, -50*time.Second
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		for _, down := range []bool{false, true} {
 			m.setDown(down)
@@ -155,7 +155,7 @@ func TestLocalCopyIsHeldOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		h.next()
 		require.NoError(t, h.Stats().LastError)
-		h.c.step(2 * time.Minute)
+		h.c.step(30 * time.Second) // 80 s ahead of the store
 		time.Sleep(span)
 		require.ErrorIs(t, h.Stats().LastError, ErrClockLeap)
 	})
@@ -213,6 +213,20 @@ func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 	})
 }
 
+// The same, while its holder was down.
+func TestLocalCopyOfAWorkerIDThatWasGivenAwayIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		crash(t, m, fleet, clockAt(0), withCopy(dir))
+		m.set(func() { delete(m.records, 0) })
+		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
+		assert.Equal(t, 0, other.Worker())
+		time.Sleep(3 * span)
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
+		require.NoError(t, other.Err())
+	})
+}
+
 func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
@@ -255,10 +269,13 @@ func TestLocalCopyServesSeveralOwners(t *testing.T) {
 			again.next()
 		}
 		m.setDown(false)
-		m.set(func() { delete(m.records, 1) })
 		time.Sleep(2 * span)
-		_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir), named("d"))
-		require.ErrorIs(t, err, ErrLost, "it would be b's, whose copy is there")
+		_, err := acquire(t, m, fleet, clockAt(0), withCopy(dir), named("b"))
+		require.ErrorIs(t, err, ErrExhausted, "it lives")
+		crash(t, m, fleet, clockAt(0), withCopy(dir), named("e"))
+		m.set(func() { delete(m.records, 3) })
+		_, err = acquire(t, m, fleet, clockAt(0), withCopy(dir), named("d"))
+		require.ErrorIs(t, err, ErrLost, "it would be e's, whose copy is there")
 	})
 }
 
