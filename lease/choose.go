@@ -75,7 +75,10 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		if c.from.Sub(now) > o.Window {
 			c = slices.MinFunc(behind, func(a, b candidate) int { return a.from.Compare(b.from) })
 		}
-		if c.from.Sub(now) > o.Window {
+		if over := c.from.Sub(now) - o.Window; over > 0 {
+			if over < o.Window/2 { // the clocks of two hosts, or windows, differ a little
+				wait = max(over, time.Millisecond)
+			}
 			return c, wait, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: c.from, Now: now}}
 		}
 		return c, 0, nil

@@ -365,6 +365,7 @@ func (l *Lease) claim(ctx context.Context) error {
 	var snap Snapshot
 	passed := map[int]error{} // the worker IDs that others were quicker at, or whose records could not be saved in time
 	conflicts := 0
+	var failures []error // other than those
 	for reload := true; ; {
 		if reload {
 			var err error
@@ -401,11 +402,20 @@ func (l *Lease) claim(ctx context.Context) error {
 			}
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			passed[c.record.Worker] = err
-		default:
+		case ctx.Err() != nil:
 			return err
+		case len(failures) == maxFailures:
+			return failures[0]
+		default: // such as a connection that broke: it may have been saved
+			failures = append(failures, err)
+			passed[c.record.Worker] = err
+			reload = true
 		}
 	}
 }
+
+// maxFailures is how many saves may fail before one more ends Acquire.
+const maxFailures = 2
 
 // maxConflicts is how often Acquire tries to take a worker ID by one snapshot. A
 // save costs a store less than all records do.

@@ -25,6 +25,8 @@ type memory struct {
 	offset   time.Duration // of its clock
 
 	down       bool          // nothing reaches it
+	failSaves  int           // so many are made, and said to have failed
+	hangs      bool          // loads are not answered
 	bad        bool          // a record cannot be read
 	loseAnswer bool          // saves are made, and said to have failed
 	delay      time.Duration // saves arrive this late, after their senders gave up
@@ -37,8 +39,13 @@ func newMemory() *memory { return &memory{records: map[int]Record{}} }
 
 func (m *memory) now() time.Time { return time.Now().Add(m.offset) }
 
-func (m *memory) Load(_ context.Context, first, last int) (Snapshot, error) {
+func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 	m.mu.Lock()
+	if m.hangs {
+		m.mu.Unlock()
+		<-ctx.Done()
+		return Snapshot{}, ctx.Err()
+	}
 	defer m.mu.Unlock()
 	if m.down {
 		return Snapshot{}, errDown
@@ -72,6 +79,10 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		return r, errDown
 	}
 	saved, err := m.save(r)
+	if m.failSaves > 0 {
+		m.failSaves--
+		return r, errDown
+	}
 	if err == nil && loseAnswer {
 		return r, errDown
 	}
@@ -903,6 +914,36 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 	m.down = true
 	_, err := Acquire(t.Context(), m, nil)
 	assert.ErrorIs(t, err, errDown)
+}
+
+// A save that breaks off may have been made: another worker ID is tried.
+func TestAcquirePassesByASaveThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.failSaves = 2
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0)).Worker())
+		m.failSaves = 3
+		_, err := acquire(t, m, fleet, clockAt(0))
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+// The clock is behind the bound by a little more than a window.
+func TestAcquireWaitsForClocksThatDifferALittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		crash(t, m, plain, clockAt(0))
+		m.set(func() {
+			r := m.records[0]
+			r.Renewed = time.Time{} // known to have gone
+			m.records[0] = r
+		})
+		h := mustAcquire(t, m, plain, clockAt(-span/3))
+		h.next()
+
+		_, err := acquire(t, m, plain, clockAt(-2*span))
+		require.Error(t, err)
+	})
 }
 
 func TestAcquireRefusesNoStore(t *testing.T) {

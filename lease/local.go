@@ -23,7 +23,9 @@ type localCopy struct {
 	Store // the shared one
 	local *fileStore
 	owner string
-	away  atomic.Pointer[error] // why the shared store was not told of the last move
+
+	patience time.Duration         // with the shared store
+	away     atomic.Pointer[error] // why the shared store was not told of the last move
 
 	version uint64    // guarded by Lease.op: of the record in the shared store, 0 where not known
 	now     time.Time // guarded by Lease.op: the snapshot's time,
@@ -41,7 +43,7 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (*localCopy, error)
 		return nil, err
 	}
 	o.Owner += " @" + id
-	return &localCopy{Store: s, local: local, owner: o.Owner, now: time.Now(), read: time.Now()}, nil
+	return &localCopy{Store: s, local: local, owner: o.Owner, patience: o.patience(), now: time.Now(), read: time.Now()}, nil
 }
 
 // identity returns the random name of the directory, which it gives to it where
@@ -190,7 +192,7 @@ func (s *localCopy) half(ctx context.Context) (context.Context, context.CancelFu
 	if by, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(by)/2)
 	}
-	return context.WithCancel(ctx)
+	return context.WithTimeout(ctx, s.patience)
 }
 
 // Locate returns where the shared store keeps a record, if it says so.

@@ -70,7 +70,12 @@ func benchRenewal(b *testing.B, s *Server) {
 }
 
 func benchFleet(b *testing.B, s *Server, n int) {
-	holders, _ := acquireAll(b, s.clients(b, 16, s.Addr, s.space(b)), n, 3*time.Second)
+	stores := s.clients(b, 16, s.Addr, s.space(b))
+	var holders []*holder
+	for len(holders) < n { // a few at a time, as a fleet is deployed
+		few, _ := acquireAll(b, stores, 32, 3*time.Second)
+		holders = append(holders, few...)
+	}
 	count := func() (sum uint64) {
 		for _, h := range holders {
 			sum += h.Stats().Renewals
