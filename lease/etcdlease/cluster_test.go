@@ -1,0 +1,175 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// cluster starts three members.
+func cluster(t *testing.T) ([]*member, *servertest.Server) {
+	members := start(t, 3)
+	return members, &servertest.Server{Addr: addrs(members), Open: open, Window: window}
+}
+
+// leader returns the leader, and the others.
+func leader(t *testing.T, members []*member) (first *member, others []*member) {
+	t.Helper()
+	for _, m := range members {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		status, err := connect(t, m.addr).Status(ctx, m.addr)
+		cancel()
+		switch {
+		case err != nil:
+			t.Error(err)
+		case status.Leader == status.Header.MemberId:
+			first = m
+			continue
+		}
+		others = append(others, m)
+	}
+	if first == nil {
+		t.Fatal("there is no leader")
+	}
+	return first, others
+}
+
+func TestClusterLosesItsLeader(t *testing.T) {
+	t.Parallel()
+	members, s := cluster(t)
+	servertest.Outage(t, s, func() {
+		m, _ := leader(t, members)
+		m.Kill()
+		time.Sleep(2 * window)
+		m.Restart()
+	})
+	servertest.Outage(t, s, func() {
+		m, _ := leader(t, members)
+		m.Pause()
+		time.Sleep(2 * window)
+		m.Resume()
+	})
+}
+
+func TestClusterLosesItsMajority(t *testing.T) {
+	t.Parallel()
+	members, s := cluster(t)
+	kill := func() (back func()) {
+		m, others := leader(t, members)
+		m.Kill()
+		m.dead = true
+		others[0].Kill()
+		others[0].dead = true
+		return func() {
+			restarted := make(chan struct{})
+			go func() { // neither is ready without the other one or the third
+				defer close(restarted)
+				m.Restart()
+			}()
+			others[0].Restart()
+			<-restarted
+			m.dead = false
+			others[0].dead = false
+		}
+	}
+
+	l, err := acquire(t, open(t, s.Addr, "majority"), lease.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := kill()
+	killed := time.Now()
+	for err == nil {
+		_, err = g.NextID()
+	}
+	if _, end := l.Window(); !errors.Is(err, snowflake.ErrLeaseExpired) || time.Now().Before(end) {
+		t.Errorf("before the end of its window, %v, the holder stops: %v", end, err)
+	}
+	if took := time.Since(killed); took > 2*window {
+		t.Errorf("the holder goes on for %v with a window of %v", took, window)
+	}
+	if l.Err() != nil {
+		t.Errorf("the lease has ended: %v", l.Err())
+	}
+	survivor := open(t, members[slices.IndexFunc(members, (*member).alive)].addr, "majority")
+	for begun := time.Now(); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), window/2)
+		_, err := survivor.Save(ctx, record(9, 1))
+		snap, loadErr := survivor.Load(ctx, 0, 9)
+		cancel()
+		if loadErr == nil {
+			t.Fatalf("a member that is alone answers %v, which may be old", snap)
+		}
+		if errors.Is(err, rpctypes.ErrNoLeader) {
+			break
+		}
+		if time.Since(begun) > 10*window {
+			t.Fatalf("a member that is alone does not say so: %v", err)
+		}
+	}
+	back()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err = g.NextID(); err == nil {
+			break
+		}
+		if time.Since(begun) > 10*window {
+			t.Fatalf("%v after the cluster is back: %v, %+v", time.Since(begun), err, l.Stats())
+		}
+	}
+
+	servertest.Outage(t, s, func() {
+		back := kill()
+		time.Sleep(2 * window)
+		back()
+	})
+}
+
+func (m *member) alive() bool { return !m.dead }
+
+// A member that hangs costs the clients that ask it one answer each, not one in
+// three.
+func TestMemberThatHangsIsLeftAside(t *testing.T) {
+	t.Parallel()
+	members, s := cluster(t)
+	store := open(t, s.Addr, "aside")
+	_, others := leader(t, members)
+	version := uint64(1)
+	for range 6 { // all connections are there
+		save(t, store, record(1, version))
+		version++
+	}
+	others[0].Pause()
+	failed := 0
+	for range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := store.Save(ctx, record(1, version))
+		cancel()
+		if err == nil {
+			version++
+			continue
+		}
+		failed++
+		snap, err := store.Load(t.Context(), 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version = snap.Records[0].Version + 1
+	}
+	if failed > 3 {
+		t.Errorf("of 30 saves %d failed", failed)
+	}
+}

@@ -1,0 +1,526 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
+)
+
+// record is one that is held.
+func record(worker int, version uint64) lease.Record {
+	return lease.Record{
+		Worker:  worker,
+		Version: version,
+		Token:   "token",
+		State:   lease.Held,
+		Owner:   "owner",
+		Layout:  snowflake.DefaultLayout(),
+		Bounds:  []time.Time{time.Date(2026, 11, 21, 12, 0, int(version), 0, time.UTC)},
+		Window:  window,
+	}
+}
+
+func save(t *testing.T, s lease.Store, r lease.Record) {
+	t.Helper()
+	if _, err := s.Save(t.Context(), r); err != nil {
+		t.Fatalf("saving version %d of worker %d: %v", r.Version, r.Worker, err)
+	}
+}
+
+// live loads one record and says whether its holder is alive.
+func live(t *testing.T, s lease.Store, worker int) bool {
+	t.Helper()
+	snap, err := s.Load(t.Context(), worker, worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(snap.Records) != 1 {
+		t.Fatalf("worker %d has %d records", worker, len(snap.Records))
+	}
+	return snap.Records[0].Live(snap.Now)
+}
+
+func put(t *testing.T, c *clientv3.Client, key, value string) {
+	t.Helper()
+	if _, err := c.Put(t.Context(), key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// acquire takes a worker ID and keeps it until the test ends.
+func acquire(t *testing.T, s lease.Store, o lease.Options) (*lease.Lease, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	if o.Window == 0 {
+		o.Window = window
+	}
+	l, err := lease.Acquire(ctx, s, &o)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	t.Cleanup(func() {
+		cancel()
+		<-l.Done()
+	})
+	return l, nil
+}
+
+// refused checks that Acquire fails with an error that matches target and names
+// what is wrong.
+func refused(t *testing.T, s lease.Store, target error, names ...string) {
+	t.Helper()
+	_, err := acquire(t, s, lease.Options{})
+	if !errors.Is(err, target) {
+		t.Fatalf("Acquire returns %v, not %v", err, target)
+	}
+	t.Log(err)
+	for _, name := range append(names, "etcdlease: ") {
+		if strings.Count(err.Error(), name) != 1 {
+			t.Errorf("the error does not say %q once: %v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %q", err)
+	}
+}
+
+func TestForeignValueIsRefused(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	client := connect(t, addr)
+	r := record(7, 1)
+	r.State = lease.Free
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(b)
+	for name, kv := range map[string][2]string{
+		"text":          {"0000000007", "hello"},
+		"emptyvalue":    {"0000000007", ""},
+		"otherjson":     {"0000000007", `{"a":1}`},
+		"otherworker":   {"0000000008", good},
+		"otherorder":    {"0000000007", `{"version":1,"worker":7` + strings.TrimPrefix(good, `{"worker":7,"version":1`)},
+		"spaces":        {"0000000007", strings.Replace(good, `{"worker"`, `{ "worker"`, 1)},
+		"invalid":       {"0000000007", strings.Replace(good, `"free"`, `"fine"`, 1)},
+		"otherkey":      {"README", "hello"},
+		"otherkeyworks": {"7", good},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := prefix(name) + "records/" + kv[0]
+			put(t, client, key, kv[1])
+			s := open(t, addr, name)
+			refused(t, s, lease.ErrBadRecord, key)
+			if _, err := s.Save(t.Context(), record(7, 1)); err == nil && kv[0] == "0000000007" {
+				t.Error("it was replaced by a first version")
+			}
+		})
+	}
+	put(t, client, prefix("good")+"records/0000000007", good)
+	l, err := acquire(t, open(t, addr, "good"), lease.Options{First: 7, Last: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, _ := l.Window(); !from.Equal(r.Bound()) {
+		t.Errorf("the window begins at %v", from)
+	}
+}
+
+func TestRecordRewrittenByHand(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	client := connect(t, addr)
+	s := open(t, addr, "hand")
+	r := record(1, 1)
+	r.State = lease.Free
+	save(t, s, r)
+	key := prefix("hand") + "records/0000000001"
+	resp, err := client.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, client, key, strings.Replace(string(resp.Kvs[0].Value), `"version":1,`, `"version":12,`, 1))
+	for _, version := range []uint64{1, 2, 3, 12, 14, 112, 113, 120, 130} {
+		if _, err := s.Save(t.Context(), record(1, version)); !errors.Is(err, lease.ErrConflict) {
+			t.Errorf("saving version %d over version 12: %v", version, err)
+		}
+	}
+	save(t, s, record(1, 13))
+	save(t, s, record(1, 14))
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1, "--bcrypt-cost", "4"))
+	root := connect(t, addr)
+	ctx := t.Context()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(root.RoleAdd(ctx, "root"))
+	must(root.UserAdd(ctx, "root", "secret"))
+	must(root.UserGrantRole(ctx, "root", "root"))
+	for name, perm := range map[string]clientv3.PermissionType{"writer": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead)} {
+		must(root.RoleAdd(ctx, name))
+		must(root.RoleGrantPermission(ctx, name, "/snowflake/", clientv3.GetPrefixRangeEnd("/snowflake/"), perm))
+		must(root.UserAdd(ctx, name, "secret"))
+		must(root.UserGrantRole(ctx, name, name))
+	}
+	must(root.AuthEnable(ctx))
+
+	login := func(user, password string, options ...grpc.DialOption) (*clientv3.Client, error) {
+		c := etcdlease.Config(addr)
+		c.Username, c.Password = user, password
+		c.DialOptions = append(c.DialOptions, options...)
+		client, err := clientv3.New(c)
+		if err == nil {
+			t.Cleanup(func() { client.Close() })
+		}
+		return client, err
+	}
+	if _, err := login("writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
+		t.Errorf("with a wrong password clientv3.New returns %v", err)
+	}
+	refused(t, open(t, addr, "snowflake"), rpctypes.ErrUserEmpty, addr)
+
+	reader, err := login("reader", "secret")
+	must(nil, err)
+	refused(t, etcdlease.New(reader, nil), rpctypes.ErrPermissionDenied, "/snowflake/ on "+addr)
+
+	var logins atomic.Int64
+	writer, err := login("writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/Authenticate") {
+			logins.Add(1)
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	must(nil, err)
+	refused(t, etcdlease.New(writer, &etcdlease.Options{Prefix: "/other"}), rpctypes.ErrPermissionDenied, "/other/ on "+addr)
+	s := etcdlease.New(writer, &etcdlease.Options{Prefix: "/snowflake"})
+	before := logins.Load()
+	for version := range uint64(20) {
+		save(t, s, record(1, version+1))
+	}
+	if n := logins.Load() - before; n > 2 {
+		t.Errorf("20 renewals log in %d times", n)
+	}
+	if !live(t, s, 1) {
+		t.Error("the holder is not alive")
+	}
+}
+
+func TestFullDiskQuotaIsNamed(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1, "--quota-backend-bytes", "1000000"))
+	client := connect(t, addr)
+	for i := range 10 {
+		if _, err := client.Put(t.Context(), fmt.Sprint("big", i), strings.Repeat("x", 500_000)); err != nil {
+			if !errors.Is(err, rpctypes.ErrNoSpace) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	refused(t, open(t, addr, "full"), rpctypes.ErrNoSpace, "/full/ on "+addr)
+}
+
+func TestServerAwayIsNamed(t *testing.T) {
+	t.Parallel()
+	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
+	refused(t, open(t, addr, "away"), context.DeadlineExceeded, "/away/ on "+addr, "connection refused")
+}
+
+// The clients' clocks, which are in the records, do not decide who is alive.
+func TestClientsClocksDoNotDecideWhoIsAlive(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	for _, hour := range []time.Duration{-1, 0, 1} {
+		for _, other := range []time.Duration{-1, 0, 1} {
+			t.Run(fmt.Sprint(hour, other), func(t *testing.T) {
+				t.Parallel()
+				o := &etcdlease.Options{Prefix: fmt.Sprintf("/clock%d%d", hour, other)}
+				a := etcdlease.NewAt(connect(t, addr), o, func() time.Time { return time.Now().Add(hour * time.Hour) })
+				b := etcdlease.NewAt(connect(t, addr), o, func() time.Time { return time.Now().Add(other * time.Hour) })
+				begun := time.Now()
+				for version := uint64(1); time.Since(begun) < 3*window; version++ {
+					saved := time.Now()
+					save(t, a, record(1, version))
+					time.Sleep(window / 4)
+					if alive := live(t, b, 1); !alive && time.Since(saved) < window {
+						t.Fatalf("%v after the last renewal, and %v after the first, a holder is dead", time.Since(saved), time.Since(begun))
+					}
+				}
+				died := time.Now()
+				for live(t, b, 1) {
+					if time.Since(died) > 10*window {
+						t.Fatal("a dead holder is alive")
+					}
+					time.Sleep(window / 10)
+				}
+			})
+		}
+	}
+}
+
+func TestReleaseEndsTheSession(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	client := connect(t, addr)
+	s := open(t, addr, "release")
+	for i, state := range []lease.State{lease.Free, lease.Spent} {
+		save(t, s, record(i, 1))
+		r := record(i, 2)
+		r.State = state
+		save(t, s, r)
+	}
+	resp, err := client.Get(t.Context(), prefix("release")+"alive/", clientv3.WithPrefix())
+	if err != nil || resp.Count > 0 {
+		t.Fatalf("after the release %d are alive, %v", resp.Count, err)
+	}
+	for begun := time.Now(); ; time.Sleep(window / 10) {
+		resp, err := client.Leases(t.Context())
+		if err == nil && len(resp.Leases) == 0 {
+			return
+		}
+		if time.Since(begun) > 10*window {
+			t.Fatalf("the etcd leases are still there: %v, %v", resp, err)
+		}
+	}
+}
+
+// sessions revokes all etcd leases, as their end would.
+func revokeAll(ctx context.Context, c *clientv3.Client) error {
+	resp, err := c.Leases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range resp.Leases {
+		if _, err := c.Revoke(ctx, l.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestSessionBeginsAgain(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	s := open(t, addr, "again")
+	for version := uint64(1); version < 10; version++ {
+		save(t, s, record(1, version))
+		if !live(t, s, 1) {
+			t.Fatalf("after version %d the holder is not alive", version)
+		}
+		if err := revokeAll(t.Context(), connect(t, addr)); err != nil {
+			t.Fatal(err)
+		}
+		if live(t, s, 1) {
+			t.Fatal("with no session the holder is alive")
+		}
+	}
+}
+
+// lateStream sends after before has been called.
+type lateStream struct {
+	grpc.ClientStream
+	before func()
+}
+
+func (s *lateStream) SendMsg(m any) error {
+	if _, ok := m.(*pb.LeaseKeepAliveRequest); ok {
+		s.before()
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// A session may end between the transaction and the keep-alive that were sent
+// together.
+func TestSessionThatEndsDuringASaveBeginsAgain(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	other := connect(t, addr)
+	txns := make(chan struct{}, 100)
+	var race atomic.Bool
+	c := etcdlease.Config(addr)
+	c.DialOptions = append(c.DialOptions,
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if strings.HasSuffix(method, "/Txn") {
+				txns <- struct{}{}
+			}
+			return err
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := streamer(ctx, desc, cc, method, opts...)
+			return &lateStream{s, func() {
+				if race.CompareAndSwap(true, false) {
+					<-txns
+					if err := revokeAll(ctx, other); err != nil {
+						t.Error(err)
+					}
+				}
+			}}, err
+		}))
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s := etcdlease.New(client, nil)
+	save(t, s, record(1, 1))
+	for len(txns) > 0 {
+		<-txns
+	}
+	race.Store(true)
+	save(t, s, record(1, 2))
+	if race.Load() {
+		t.Fatal("the test itself is wrong: there was no race")
+	}
+	if !live(t, s, 1) {
+		t.Fatal("after a save the holder is not alive")
+	}
+	save(t, s, record(1, 3))
+}
+
+func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)
+	s := open(t, addrs(m), "hung")
+	save(t, s, record(1, 1))
+	m[0].Pause()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			limit := time.Duration(i) * 50 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			begun := time.Now()
+			var err error
+			if i%2 == 0 {
+				_, err = s.Save(ctx, record(1, 2))
+			} else {
+				_, err = s.Load(ctx, 0, 9)
+			}
+			if took := time.Since(begun); err == nil || took > limit+time.Second {
+				t.Errorf("within %v, after %v: %v", limit, took, err)
+			}
+		})
+	}
+	wg.Wait()
+	m[0].Resume()
+	begun := time.Now()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), window)
+		_, err := s.Load(ctx, 0, 9)
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Since(begun) > 5*time.Second {
+			t.Fatalf("%v after the server goes on: %v", time.Since(begun), err)
+		}
+	}
+}
+
+func TestRenewalTakesOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, addrs(start(t, 1)))
+	s := open(t, proxy.Addr(), "trip")
+	r := record(1, 1)
+	r.Window = time.Minute
+	for ; r.Version < 3; r.Version++ {
+		save(t, s, r)
+	}
+	const trip = time.Second
+	proxy.Delay(trip / 2)
+	least := time.Minute
+	for ; r.Version < 6; r.Version++ {
+		begun := time.Now()
+		save(t, s, r)
+		least = min(least, time.Since(begun))
+	}
+	if least < trip || least > 2*trip-trip/10 {
+		t.Errorf("with round trips of %v a renewal takes %v", trip, least)
+	}
+}
+
+func TestClientIsBackSoonAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)[0]
+	s := open(t, m.addr, "back")
+	save(t, s, record(1, 1))
+	m.Kill()
+	time.Sleep(12 * time.Second)
+	m.Restart()
+	begun := time.Now()
+	save(t, s, record(1, 2))
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("after the server is back, the client is away for %v", took)
+	}
+}
+
+// What is left of the session of a holder does not make its successor alive.
+func TestSessionOfAnotherIsNotTheHolders(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	s := open(t, addr, "another")
+	save(t, s, record(1, 1))
+	put(t, connect(t, addr), prefix("another")+"alive/0000000001", "another token")
+	if live(t, s, 1) {
+		t.Error("a holder is alive with another's session")
+	}
+}
+
+// A serializable read may return what a member knew some time ago.
+func TestReadsAreLinearizable(t *testing.T) {
+	t.Parallel()
+	var loads atomic.Int64
+	c := etcdlease.Config(addrs(start(t, 1)))
+	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if txn, ok := req.(*pb.TxnRequest); ok {
+			for _, op := range txn.Success {
+				if get := op.GetRequestRange(); get == nil || get.Serializable {
+					t.Errorf("a load makes the request %v", op)
+				}
+				loads.Add(1)
+			}
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, last := range []int{0, 7, math.MaxInt} {
+		if _, err := etcdlease.New(client, nil).Load(t.Context(), 0, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if loads.Load() != 6 {
+		t.Errorf("the test itself is wrong: there were %d requests", loads.Load())
+	}
+}

@@ -1,0 +1,36 @@
+package etcdlease_test
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
+)
+
+// A cluster that asks for a password.
+func ExampleConfig() {
+	config := etcdlease.Config("https://10.0.0.1:2379", "https://10.0.0.2:2379", "https://10.0.0.3:2379")
+	config.Username, config.Password = "orders", "secret"
+	client, err := clientv3.New(config)
+	if err != nil {
+		fmt.Println(err) // rpctypes.ErrAuthFailed, say
+		return
+	}
+	defer client.Close()
+	l, err := lease.Acquire(context.Background(), etcdlease.New(client, nil), &lease.Options{Owner: "orders-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release(context.Background())
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(gen.NextID())
+}

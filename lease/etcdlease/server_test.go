@@ -1,0 +1,142 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
+)
+
+// window is the shortest that the tests use. The servers have a short election
+// timeout, so that their least TTL is 1 s.
+const window = time.Second
+
+// member is one of a cluster.
+type member struct {
+	*servertest.Process
+	addr string
+	dead bool
+}
+
+// start starts a cluster of n.
+func start(t testing.TB, n int, args ...string) []*member {
+	t.Helper()
+	path := servertest.Program(t, "etcd-server", "etcd")
+	dir := servertest.Dir(t, "")
+	var members []*member
+	var peers, cluster []string
+	for i := range n {
+		members = append(members, &member{addr: fmt.Sprint("127.0.0.1:", servertest.Port(t))})
+		peers = append(peers, fmt.Sprint("http://127.0.0.1:", servertest.Port(t)))
+		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peers[i]))
+	}
+	started := make(chan struct{})
+	for i, m := range members {
+		c := servertest.Command{Path: path, Args: append([]string{
+			"--name", fmt.Sprint("m", i),
+			"--data-dir", filepath.Join(dir, fmt.Sprint("m", i)),
+			"--listen-client-urls", "http://" + m.addr,
+			"--advertise-client-urls", "http://" + m.addr,
+			"--listen-peer-urls", peers[i],
+			"--initial-advertise-peer-urls", peers[i],
+			"--initial-cluster", strings.Join(cluster, ","),
+			"--heartbeat-interval", "20",
+			"--election-timeout", "200",
+			"--logger", "zap",
+			"--log-level", "warn",
+		}, args...)}
+		ready := func() error { return m.ready(t) }
+		go func() {
+			defer func() { started <- struct{}{} }()
+			m.Process = servertest.Start(t, c, ready)
+		}()
+	}
+	for range members {
+		<-started
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return members
+}
+
+// ready asks whether the member can write.
+func (m *member) ready(t testing.TB) error {
+	client, err := clientv3.New(etcdlease.Config(m.addr))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err = client.Get(ctx, "ready")
+	return err
+}
+
+// addrs returns those of a cluster as one text.
+func addrs(members []*member) string {
+	var all []string
+	for _, m := range members {
+		all = append(all, m.addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// connect opens a client of its own.
+func connect(t testing.TB, addr string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// open opens a store of its own.
+func open(t testing.TB, addr, space string) lease.Store {
+	t.Helper()
+	return etcdlease.New(connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
+}
+
+func prefix(space string) string { return "/" + space + "/" }
+
+func TestMain(m *testing.M) {
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+		client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
+		if err != nil {
+			return nil, err
+		}
+		return etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)}), nil
+	}))
+}
+
+// server starts one server for the fleet suite.
+func server(t testing.TB) *servertest.Server {
+	m := start(t, 1)[0]
+	return &servertest.Server{
+		Addr:    m.addr,
+		Open:    open,
+		Kill:    m.Kill,
+		Restart: m.Restart,
+		Pause:   m.Pause,
+		Resume:  m.Resume,
+		CPU:     m.CPU,
+		Window:  window,
+	}
+}
+
+func TestServer(t *testing.T) { servertest.Run(t, server(t)) }
+
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

@@ -1,0 +1,31 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1))
+	var spaces atomic.Int64
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		space := fmt.Sprint("space", spaces.Add(1))
+		client := connect(t, addr)
+		return leasetest.Storage{
+			Open: func() lease.Store { return open(t, addr, space) },
+			Garble: func(worker int) {
+				key := fmt.Sprintf("%srecords/%010d", prefix(space), worker)
+				if _, err := client.Put(t.Context(), key, `{"worker":1,"version":1,"tok`); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	}, &leasetest.Options{Window: window})
+}

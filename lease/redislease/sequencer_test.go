@@ -1,0 +1,538 @@
+//go:build unix
+
+package redislease
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+const sequenceKey = defaultPrefix + "sequence:0"
+
+func newSequencer(t testing.TB, client redis.UniversalClient, opts *SequencerOptions) *Sequencer {
+	t.Helper()
+	s, err := NewSequencer(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// unique is all IDs of a test.
+type unique struct {
+	testing.TB
+	mu   sync.Mutex
+	seen map[snowflake.ID]bool
+}
+
+func newUnique(t testing.TB) *unique { return &unique{TB: t, seen: map[snowflake.ID]bool{}} }
+
+func (u *unique) add(ids ...snowflake.ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, id := range ids {
+		if u.seen[id] {
+			u.Errorf("%d was issued twice", id)
+		}
+		u.seen[id] = true
+	}
+}
+
+// take fills n IDs, which have to be new and to increase.
+func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
+	u.Helper()
+	ids := make([]snowflake.ID, n)
+	if got, err := s.Fill(context.Background(), ids); err != nil || got != n {
+		u.Fatalf("Fill of %d: %d, %v", n, got, err)
+	}
+	for i := 1; i < n; i++ {
+		if ids[i] <= ids[i-1] {
+			u.Fatalf("%d does not increase: %d after %d", i, ids[i], ids[i-1])
+		}
+	}
+	u.add(ids...)
+	return ids
+}
+
+// setState writes the key as a server whose clock read so would have.
+func setState(t testing.TB, client *redis.Client, next time.Time) {
+	t.Helper()
+	state := client.Get(t.Context(), sequenceKey).Val()
+	run, _, _ := strings.Cut(state, " ")
+	if run == "" {
+		t.Fatal("there is no state yet")
+	}
+	if err := client.Set(t.Context(), sequenceKey, fmt.Sprint(run, " ", next.UnixMilli(), " 0"), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serverTime(t testing.TB, client *redis.Client) time.Time {
+	t.Helper()
+	now, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+func TestSequencerFields(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, &SequencerOptions{Shard: 4095})
+	begun := serverTime(t, client).Add(-time.Millisecond)
+	u := newUnique(t)
+	var last snowflake.ID
+	for i := range 3000 {
+		id, err := s.NextID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.add(id)
+		p := snowflake.RedisLayout().Decode(id)
+		if end := serverTime(t, client).Add(MaxAhead); id <= last || p.Worker != 4095 || p.Time.Before(begun) || p.Time.After(end) {
+			t.Fatalf("%d: %v after %v, between %v and %v", i, p, last, begun, end)
+		}
+		last = id
+	}
+}
+
+func TestSequencerFillSpansMilliseconds(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, nil)
+	u := newUnique(t)
+	for _, n := range []int{1, 1023, 1024, 1025, 10_000, 100_000} {
+		ids := u.take(s, n)
+		for i := 1; i < n; i++ {
+			if ids[i]&1023 != 0 && ids[i] != ids[i-1]+1 {
+				t.Fatalf("of %d IDs, %d follows %d", n, ids[i], ids[i-1])
+			}
+		}
+	}
+	if n, err := s.Fill(t.Context(), nil); n != 0 || err != nil {
+		t.Fatalf("Fill of none: %d, %v", n, err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := s.Fill(done, nil); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("Fill of none when ctx is done: %d, %v", n, err)
+	}
+	if n, err := s.Fill(done, make([]snowflake.ID, 5)); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("Fill when ctx is done: %d, %v", n, err)
+	}
+}
+
+// The IDs of two seconds at once: the second of them has to be waited for.
+func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, nil)
+	begun := serverTime(t, client)
+	ids := make([]snowflake.ID, 2*1024_000)
+	n, err := s.Fill(t.Context(), ids)
+	now := serverTime(t, client)
+	if n != len(ids) || err != nil {
+		t.Fatal(n, err)
+	}
+	if last := snowflake.RedisLayout().Decode(ids[n-1]).Time; last.Sub(now) > MaxAhead {
+		t.Fatalf("the last ID is of %v, %v ahead of Redis", last, last.Sub(now))
+	}
+	if took := now.Sub(begun); took < 900*time.Millisecond {
+		t.Fatalf("2,048,000 IDs, of 2 s, took %v", took)
+	}
+}
+
+func TestSequencersNeverRepeatAnID(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	u := newUnique(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		s := newSequencer(t, server.client(t), nil)
+		for g := range 4 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				var last snowflake.ID
+				for range 100 {
+					ids := make([]snowflake.ID, 1+g*700)
+					if _, err := s.Fill(context.Background(), ids); err != nil {
+						t.Error(err)
+						return
+					}
+					if ids[0] <= last {
+						t.Errorf("%d after %d", ids[0], last)
+					}
+					last = ids[len(ids)-1]
+					u.add(ids...)
+				}
+			}()
+		}
+	}
+	wg.Wait()
+}
+
+const sequencerEnv = "REDISLEASE_TEST_SEQUENCER"
+
+// runSequencer is a child process: it prints IDs until it is killed.
+func runSequencer(addr string) {
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	s, err := NewSequencer(client, nil)
+	if err != nil {
+		panic(err)
+	}
+	w := bufio.NewWriter(os.Stdout)
+	ids := make([]snowflake.ID, 300)
+	for i := 0; ; i++ {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		n, err := s.Fill(ctx, ids[:1+i%300])
+		cancel()
+		for _, id := range ids[:n] {
+			fmt.Fprintln(w, int64(id))
+		}
+		w.Flush()
+		if err != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// While processes take IDs the keys are lost, the scripts, and the server, with
+// and without its data.
+func TestSequencerProcesses(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	admin := server.client(t)
+	u := newUnique(t)
+	var wg sync.WaitGroup
+	var children []*exec.Cmd
+	var counts [4]struct{ n int }
+	for i := range counts {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), sequencerEnv+"="+server.addr)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, child)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				n, err := strconv.ParseInt(lines.Text(), 10, 64)
+				if err == nil { // the last line may be cut off
+					u.add(snowflake.ID(n))
+					u.mu.Lock()
+					counts[i].n++
+					u.mu.Unlock()
+				}
+			}
+		}()
+	}
+	progress := func() {
+		t.Helper()
+		u.mu.Lock()
+		old := counts
+		u.mu.Unlock()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			u.mu.Lock()
+			all := true
+			for i := range counts {
+				all = all && counts[i].n > old[i].n+1000
+			}
+			u.mu.Unlock()
+			if all {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("a process gets no IDs any more")
+			}
+		}
+	}
+	progress()
+	for range 5 {
+		admin.FlushAll(t.Context())
+		progress()
+	}
+	admin.ScriptFlush(t.Context())
+	progress()
+	server.Kill()
+	server.Restart() // without its data: it keeps none
+	progress()
+	if err := admin.Save(t.Context()).Err(); err != nil { // its data will be that of now
+		t.Fatal(err)
+	}
+	progress()
+	server.Kill()
+	server.Restart()
+	progress()
+	for _, child := range children {
+		child.Process.Kill()
+	}
+	wg.Wait()
+	for _, child := range children {
+		child.Wait()
+	}
+}
+
+func TestSequencerWhenRedisClockGoesBack(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	u := newUnique(t)
+	s := newSequencer(t, client, nil)
+	u.take(s, 10)
+
+	t.Run("a little", func(t *testing.T) {
+		was := serverTime(t, client).Add(500 * time.Millisecond)
+		setState(t, client, was)
+		ids := u.take(s, 10)
+		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
+			t.Fatalf("after an ID of %v comes one of %v", was, at)
+		}
+	})
+	t.Run("by what is waited for", func(t *testing.T) {
+		was := serverTime(t, client).Add(1300 * time.Millisecond)
+		setState(t, client, was)
+		ids := u.take(s, 10)
+		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
+			t.Fatalf("after an ID of %v comes one of %v", was, at)
+		}
+		setState(t, client, serverTime(t, client).Add(1900*time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		if _, err := s.NextID(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("with a deadline before that: %v", err)
+		} else if ctx.Err() != nil {
+			t.Fatalf("it was refused after %v, not at once", time.Since(begun))
+		}
+	})
+	t.Run("far", func(t *testing.T) {
+		setState(t, client, serverTime(t, client).Add(time.Hour))
+		_, err := s.NextID(t.Context())
+		var e *snowflake.ClockBackwardError
+		if !errors.As(err, &e) || e.By() < 58*time.Minute || e.By() > time.Hour {
+			t.Fatalf("the error is %v", err)
+		}
+	})
+}
+
+func TestSequencerWhenKeysAreLost(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	u := newUnique(t)
+	for range 20 {
+		u.take(newSequencer(t, client, nil), 50_000) // 50 ms ahead
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		s := newSequencer(t, client, nil)
+		u.take(s, 10)
+		setState(t, client, serverTime(t, client).Add(999*time.Millisecond)) // as far ahead as may be
+		u.take(s, 1024)
+		client.FlushAll(t.Context())
+	}
+}
+
+// A restart may bring back a key that is older than the last ID.
+func TestSequencerWhenKeysAreStale(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	client := server.client(t)
+	u := newUnique(t)
+	for range 3 {
+		s := newSequencer(t, client, nil)
+		u.take(s, 10)
+		setState(t, client, serverTime(t, client).Add(500*time.Millisecond))
+		if err := client.Save(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		u.take(s, 400_000)
+		server.Kill()
+		server.Restart()
+	}
+	u.take(newSequencer(t, client, nil), 10)
+}
+
+// Redis' clock went back and its keys were lost: a client whose clock did not go
+// back refuses; one that has an ID goes on behind that.
+func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, nil)
+	s.now = func() time.Time { return time.Now().Add(time.Hour) }
+	_, err := s.NextID(t.Context())
+	var e *snowflake.ClockBackwardError
+	if !errors.As(err, &e) || e.By() < 59*time.Minute || e.By() > 61*time.Minute {
+		t.Fatalf("a client whose clock is an hour ahead: %v", err)
+	}
+	if n := client.Exists(t.Context(), sequenceKey).Val(); n != 0 {
+		t.Fatal("it made a key")
+	}
+
+	u := newUnique(t)
+	s = newSequencer(t, client, nil)
+	s.now = func() time.Time { return time.Now().Add(300 * time.Millisecond) }
+	from := s.now().Add(MaxAhead).Truncate(time.Millisecond)
+	ids := u.take(s, 1)
+	if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(from) {
+		t.Fatalf("a client whose clock is 300 ms ahead begins at %v, before %v", at, from)
+	}
+
+	s.now = time.Now
+	for range 3 {
+		ids := u.take(s, 1000)
+		s.note(s.next.Load() + 500<<10) // as if its last ID were of half a second later
+		client.FlushAll(t.Context())
+		id, err := s.NextID(t.Context())
+		if u.add(id); err != nil || id < ids[0]+500<<22 {
+			t.Fatalf("after %d comes %d, %v", ids[0]+500<<22, id, err)
+		}
+	}
+	s.note(s.next.Load() + 3600_000<<10)
+	client.FlushAll(t.Context())
+	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrClockBackward) {
+		t.Fatalf("a client that has an ID of in an hour: %v", err)
+	}
+	u.take(newSequencer(t, client, nil), 10) // it does not hold up the others
+}
+
+func TestSequencerAfter(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	layout := snowflake.RedisLayout()
+	var wg sync.WaitGroup // of tests that wait
+	for _, worker := range []int{4, 5, 6} {
+		for _, sequence := range []int{0, 1022, 1023} {
+			after, err := layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSequencer(t, client, &SequencerOptions{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
+			wg.Go(func() {
+				id, err := s.NextID(t.Context())
+				if err != nil || id <= after || layout.Decode(id).Worker != 5 || id-after > 2<<22 {
+					t.Errorf("after %v comes %v, %v", layout.Decode(after), layout.Decode(id), err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestSequencerTimeExhausted(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, &SequencerOptions{After: 1<<63 - 1})
+	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrTimeExhausted) {
+		t.Fatalf("the error is %v", err)
+	}
+	newUnique(t).take(newSequencer(t, client, nil), 1) // it does not hold up the others
+}
+
+func TestSequencerRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
+	defer client.Close()
+	plain := redis.NewClient(&redis.Options{})
+	defer plain.Close()
+	ring := redis.NewRing(&redis.RingOptions{ContextTimeoutEnabled: true})
+	defer ring.Close()
+	for _, test := range []struct {
+		client redis.UniversalClient
+		opts   SequencerOptions
+		want   error
+	}{
+		{client, SequencerOptions{Shard: -1}, snowflake.ErrWorkerRange},
+		{client, SequencerOptions{Shard: 4096}, snowflake.ErrWorkerRange},
+		{client, SequencerOptions{After: -1}, snowflake.ErrInvalidID},
+		{client, SequencerOptions{After: math.MaxInt64}, nil},
+		{plain, SequencerOptions{}, lease.ErrInvalidOptions},
+		{ring, SequencerOptions{}, lease.ErrInvalidOptions},
+		{nil, SequencerOptions{}, lease.ErrInvalidOptions},
+	} {
+		if _, err := NewSequencer(test.client, &test.opts); !errors.Is(err, test.want) {
+			t.Errorf("%T, %+v: the error is %v, not %v", test.client, test.opts, err, test.want)
+		}
+	}
+}
+
+func TestSequencerRefusesAForeignKey(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	s := newSequencer(t, client, nil)
+	for _, value := range []string{"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0", "run 99999999999999999999 0"} {
+		client.Set(t.Context(), sequenceKey, value, 0)
+		if _, err := s.NextID(t.Context()); !errors.Is(err, lease.ErrBadRecord) || !strings.Contains(err.Error(), sequenceKey) {
+			t.Errorf("over %q: %v", value, err)
+		}
+	}
+	client.Del(t.Context(), sequenceKey)
+	client.LPush(t.Context(), sequenceKey, "x")
+	if _, err := s.NextID(t.Context()); !errors.Is(err, lease.ErrBadRecord) {
+		t.Errorf("over a list: %v", err)
+	}
+}
+
+func TestSequencerOutage(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	s := newSequencer(t, server.client(t), nil)
+	u := newUnique(t)
+	u.take(s, 5)
+	server.Pause()
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.NextID(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("while the server hangs: %v", err)
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Fatalf("while the server hangs a call with 100 ms returns after %v", took)
+	}
+	server.Resume()
+	u.take(s, 5)
+	server.Kill()
+	if _, err := s.NextID(t.Context()); err == nil {
+		t.Fatal("an ID from a server that is not there")
+	}
+	server.Restart()
+	u.take(s, 5)
+}
+
+func BenchmarkSequencer(b *testing.B) {
+	s := newSequencer(b, startRedis(b).client(b), nil)
+	for _, batch := range []int{1, 100, 1000, 10_000} {
+		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
+			ids := make([]snowflake.ID, batch)
+			for b.Loop() {
+				if _, err := s.Fill(b.Context(), ids); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "IDs/s")
+		})
+	}
+}

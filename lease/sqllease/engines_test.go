@@ -1,0 +1,568 @@
+//go:build unix
+
+package sqllease_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+)
+
+// refusedUsers: what a user may not do is one clear error of Acquire.
+func refusedUsers(t *testing.T, s *server) {
+	table := newTable()
+	s.database().created(t, table)
+	store := func(db *sql.DB) lease.Store {
+		store, err := sqllease.New(db, s.dialect, &sqllease.Options{Table: table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	says := "password authentication failed"
+	denied := "permission denied"
+	grant := "GRANT SELECT ON " + table + " TO reader"
+	if s.dialect == sqllease.MySQL {
+		says, denied = "Access denied", "command denied"
+	}
+	refused(t, store(s.as(t, "app", "wrong")), nil, "sqllease: table "+table+": ", says)
+	if s.dialect == sqllease.MySQL {
+		root, err := sql.Open("mysql", "root@tcp("+s.addr+")/app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		s.run(t, root, "GRANT CREATE TEMPORARY TABLES ON app.* TO reader")
+		refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
+		s.run(t, root, grant)
+	} else {
+		refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
+		s.database().exec(t, grant)
+	}
+	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
+	if err := store(s.as(t, "reader", "reader")).(*sqllease.Store).CreateTable(t.Context()); err != nil {
+		t.Errorf("CreateTable of a table that is there needs no right to create one: %v", err)
+	}
+	snap, err := store(s.as(t, "app", password)).Load(t.Context(), 0, 1023)
+	if err != nil || len(snap.Records) > 0 {
+		t.Errorf("there are %v: %v", snap.Records, err)
+	}
+}
+
+// oneRoundTrip counts those of renewals, and of loads.
+func oneRoundTrip(t *testing.T, s *server) {
+	proxy := servertest.NewProxy(t, s.addr)
+	table := newTable()
+	s.database().created(t, table)
+	db, err := connect(s.dialect, proxy.Addr(), "app", password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	store, err := sqllease.New(db, s.dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record(1)
+	save := func() {
+		t.Helper()
+		if r, err = store.Save(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		r.Version++
+	}
+	load := func() {
+		t.Helper()
+		if _, err := store.Load(t.Context(), 0, 1023); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save() // version 1
+	save() // this one prepares the statement
+	load()
+	const times = 20
+	before := proxy.Turns()
+	for range times {
+		save()
+	}
+	if n := proxy.Turns() - before; n != times {
+		t.Errorf("%d renewals take %d round trips", times, n)
+	}
+	before = proxy.Turns()
+	for range times {
+		load()
+	}
+	if n := proxy.Turns() - before; n != 2*times {
+		t.Errorf("%d loads take %d round trips, not 2 each", times, n)
+	}
+}
+
+// commitFails: PostgreSQL sends what RETURNING gives before it commits.
+func commitFails(t *testing.T, s *server) {
+	d, table := s.database(), newTable()
+	store := d.created(t, table)
+	r, err := store.Save(t.Context(), record(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not today''; END'`)
+	d.exec(t, `CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON `+table+` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	for _, r := range []lease.Record{record(2), {Worker: 1, Version: 2, Token: "token", State: r.State, Layout: r.Layout, Bounds: r.Bounds, Window: r.Window}} {
+		for range 3 { // the first time the statement is prepared
+			if _, err := store.Save(t.Context(), r); err == nil || !strings.Contains(err.Error(), "not today") {
+				t.Errorf("worker %d: a save whose commit failed returns %v", r.Worker, err)
+			}
+		}
+	}
+}
+
+// otherSettings: what a client or an administrator may have set changes nothing.
+func otherSettings(t *testing.T, s *server) {
+	var open []database
+	if s.dialect == sqllease.MySQL {
+		root, err := sql.Open("mysql", "root@tcp("+s.addr+")/app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		s.run(t, root, `ALTER DATABASE app CHARACTER SET latin1`, `SET GLOBAL default_storage_engine = MyISAM`)
+		for _, params := range []string{
+			"clientFoundRows=true",
+			"interpolateParams=true",
+			"interpolateParams=true&clientFoundRows=true&parseTime=true&loc=Asia%2FTokyo",
+			"charset=latin1&sql_mode=%27ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT%27",
+			"sql_mode=%27%27&time_zone=%27-11:00%27&tx_isolation=%27SERIALIZABLE%27",
+			"sql_mode=%27TRADITIONAL%27&tx_isolation=%27READ-UNCOMMITTED%27&sql_safe_updates=1",
+		} {
+			open = append(open, database{s.dialect, func(t testing.TB) *sql.DB {
+				return opened(t, "mysql", "app:"+password+"@tcp("+s.addr+")/app?"+params)
+			}})
+		}
+	} else {
+		s.database().exec(t, "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+		for _, params := range []string{
+			"app?TimeZone=UTC",
+			"latin?TimeZone=Asia/Tokyo&DateStyle=German",
+			"latin?client_encoding=LATIN1",
+			"app?default_transaction_isolation=serializable&TimeZone=Pacific/Niue",
+			"app?default_query_exec_mode=exec",
+			"app?default_query_exec_mode=simple_protocol",
+		} {
+			open = append(open, database{s.dialect, func(t testing.TB) *sql.DB {
+				return opened(t, "pgx", "postgres://app:se%27cret@"+s.addr+"/"+params+"&sslmode=disable")
+			}})
+		}
+	}
+	for _, d := range open {
+		table := newTable()
+		store := d.created(t, table)
+		r := record(7)
+		r.Owner, r.Host = " Zoë 雪 🏂\\'\"\u2028 ", "\n "
+		late := r
+		for r.Version <= 3 {
+			before := time.Now().Add(-time.Millisecond)
+			saved, err := store.Save(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if saved.Renewed.Before(before) || saved.Renewed.After(time.Now().Add(time.Millisecond)) {
+				t.Errorf("it was renewed at %v, not now", saved.Renewed)
+			}
+			for _, late.Version = range []uint64{1, r.Version, r.Version + 2} {
+				if _, err := store.Save(t.Context(), late); !errors.Is(err, lease.ErrConflict) {
+					t.Errorf("version %d after version %d: %v", late.Version, r.Version, err)
+				}
+			}
+			snap, err := store.Load(t.Context(), 7, 7)
+			if err != nil || len(snap.Records) != 1 || snap.Records[0].String() != saved.String() || snap.Records[0].Version != r.Version {
+				t.Fatalf("Load returns %v, %v", snap.Records, err)
+			}
+			if snap.Now.Before(before) || snap.Now.After(time.Now().Add(time.Millisecond)) {
+				t.Errorf("Now is %v", snap.Now)
+			}
+			r.Version++
+		}
+		nodes := d.nodesCreated(t, table+"_node")
+		for want := 1; want <= 2; want++ {
+			if w, err := nodes.Assign(t.Context(), sqllease.Node{Host: "h"}, snowflake.Layout{}); err != nil || w != want {
+				t.Errorf("worker %d: %v", w, err)
+			}
+		}
+	}
+}
+
+// dialectEnv tells child processes which database it is.
+const dialectEnv = "SQLLEASE_DIALECT"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(nodesEnv); path != "" {
+		assignForEver(path)
+	}
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s, _, err := openSpace(ctx, sqllease.Dialect(dialect), addr, space)
+		return s, err
+	}))
+}
+
+// openSpace opens a client of its own, as servertest wants it. The address of
+// SQLite is its file.
+func openSpace(ctx context.Context, dialect sqllease.Dialect, addr, space string) (*sqllease.Store, *sql.DB, error) {
+	db, err := connect(dialect, addr, "app", password)
+	if dialect == sqllease.SQLite {
+		db, err = sql.Open("sqlite", sqliteDSN(addr))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(8)
+	s, err := sqllease.New(db, dialect, &sqllease.Options{Table: "w_" + space})
+	if err == nil {
+		err = s.CreateTable(ctx)
+	}
+	if err != nil {
+		db.Close()
+	}
+	return s, db, err
+}
+
+func open(dialect sqllease.Dialect) func(t testing.TB, addr, space string) lease.Store {
+	return func(t testing.TB, addr, space string) lease.Store {
+		t.Helper()
+		s, db, err := openSpace(context.Background(), dialect, addr, space)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return s
+	}
+}
+
+func (s *server) fleet() *servertest.Server {
+	return &servertest.Server{
+		Addr:    s.addr,
+		Open:    open(s.dialect),
+		Kill:    s.Kill,
+		Restart: s.Restart,
+		Pause:   s.Pause,
+		Resume:  s.Resume,
+		CPU:     s.CPU,
+	}
+}
+
+// serverAway: while the server hangs, calls end with their context, and other
+// holders of the store get on as soon as it answers.
+func serverAway(t *testing.T, s *server) {
+	store := open(s.dialect)(t, s.addr, "away")
+	r, err := store.Save(t.Context(), record(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Version++
+	s.Pause()
+	defer s.Resume()
+	var all sync.WaitGroup
+	for i := range 8 { // more than there are connections
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := error(nil)
+			if i%2 == 0 {
+				_, err = store.Load(ctx, 0, 9)
+			} else {
+				_, err = store.Save(ctx, r)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "sqllease: table w_away: ") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	begun := time.Now()
+	all.Wait()
+	if took := time.Since(begun); took > 3*time.Second {
+		t.Errorf("calls that had 100 ms took %v", took)
+	}
+	s.Resume()
+	snap, err := store.Load(t.Context(), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Version = snap.Records[0].Version + 1
+	if _, err := store.Save(t.Context(), r); err != nil && !errors.Is(err, lease.ErrConflict) {
+		t.Fatal(err) // a conflict: one of those that hung was made now
+	}
+}
+
+// rowLocked: a lock that another holds is waited for, whatever the server's limit
+// for that, and is not taken for a conflict. A save that had to wait for one that
+// was made is a conflict.
+func rowLocked(t *testing.T, s *server) {
+	params := []string{"innodb_lock_wait_timeout=0", "innodb_lock_wait_timeout=50&tx_isolation=%27SERIALIZABLE%27"}
+	dsn := "app:" + password + "@tcp(" + s.addr + ")/app?"
+	driver := "mysql"
+	if s.dialect == sqllease.PostgreSQL {
+		params = []string{"lock_timeout=10ms", "default_transaction_isolation=serializable"}
+		driver, dsn = "pgx", "postgres://app:se%27cret@"+s.addr+"/app?sslmode=disable&"
+	}
+	for _, param := range params {
+		for _, change := range []string{"record = record", "version = version + 1"} {
+			d := database{s.dialect, func(t testing.TB) *sql.DB { return opened(t, driver, dsn+param) }}
+			table := newTable()
+			store := d.created(t, table)
+			r, err := store.Save(t.Context(), record(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Version++
+			tx, err := s.database().open(t).Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec("UPDATE " + table + " SET " + change); err != nil {
+				t.Fatal(err)
+			}
+			saved := make(chan error)
+			go func() {
+				_, err := store.Save(t.Context(), r)
+				saved <- err
+			}()
+			select {
+			case err := <-saved:
+				t.Fatalf("%s: while another has the row locked, Save returns %v", param, err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-saved; errors.Is(err, lease.ErrConflict) != strings.HasPrefix(change, "version") || err != nil && !errors.Is(err, lease.ErrConflict) {
+				t.Errorf("%s: after another's %s, Save returns %v", param, change, err)
+			}
+		}
+	}
+}
+
+// nodesAfterKill: the server is killed while processes start, and all rows are
+// deleted. No number comes twice.
+func nodesAfterKill(t *testing.T, s *server) {
+	d, table := s.database(), newTable()
+	d.nodesCreated(t, table)
+	var mu sync.Mutex
+	seen := map[int]bool{}
+	var all sync.WaitGroup
+	var over atomic.Bool
+	for range 8 {
+		n := d.nodes(t, table)
+		all.Go(func() {
+			for !over.Load() {
+				w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.BaiduLayout())
+				if err != nil {
+					time.Sleep(10 * time.Millisecond) // the server is away
+					continue
+				}
+				mu.Lock()
+				if seen[w] {
+					t.Errorf("worker %d comes twice", w)
+				}
+				seen[w] = true
+				mu.Unlock()
+			}
+		})
+	}
+	more := func() {
+		t.Helper()
+		mu.Lock()
+		before := len(seen)
+		mu.Unlock()
+		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			mu.Lock()
+			n := len(seen)
+			mu.Unlock()
+			if n >= before+50 {
+				return
+			}
+			if time.Since(begun) > 30*time.Second {
+				t.Fatalf("%d numbers, and no more", n)
+			}
+		}
+	}
+	defer all.Wait()
+	defer over.Store(true)
+	for range 2 {
+		more()
+		d.exec(t, "DELETE FROM "+table)
+		s.Kill()
+		s.Restart()
+	}
+	more()
+}
+
+// nodesEnv names the file to a child process that starts over and over.
+const nodesEnv = "SQLLEASE_NODES"
+
+func assignForEver(path string) {
+	db, err := sql.Open("sqlite", sqliteDSN(path))
+	if err != nil {
+		panic(err)
+	}
+	for {
+		n, err := sqllease.NewNodes(db, sqllease.SQLite, nil)
+		if err != nil {
+			panic(err)
+		}
+		if err := n.CreateTable(context.Background()); err != nil {
+			panic(err)
+		}
+		w, err := n.Assign(context.Background(), sqllease.Node{}, snowflake.BaiduLayout())
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(w)
+	}
+}
+
+// TestSQLiteNodesAfterKill: processes are killed while they take numbers, and all
+// rows are deleted.
+func TestSQLiteNodesAfterKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodes.db")
+	seen := map[string]bool{}
+	for range 4 {
+		var children []*exec.Cmd
+		var lines []*bufio.Scanner
+		for range 2 {
+			cmd := exec.Command(os.Args[0], "-test.run=^$")
+			cmd.Env = append(os.Environ(), nodesEnv+"="+path)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			children, lines = append(children, cmd), append(lines, bufio.NewScanner(out))
+		}
+		read := func(in *bufio.Scanner, most int) {
+			n := 0
+			for ; n < most && in.Scan(); n++ {
+				if seen[in.Text()] {
+					t.Errorf("worker %s comes twice", in.Text())
+				}
+				seen[in.Text()] = true
+			}
+			if n < min(most, 20) && most == 20 {
+				t.Fatal("a process has ended by itself")
+			}
+		}
+		for _, in := range lines {
+			read(in, 20)
+		}
+		for i, cmd := range children {
+			cmd.Process.Kill()
+			read(lines[i], 1<<30)
+			cmd.Wait()
+		}
+		sqliteAt(path).exec(t, "DELETE FROM WORKER_NODE")
+	}
+}
+
+// fleets runs the tests in which the server is killed and stopped, and the
+// network fails.
+func fleets(t *testing.T, s *server) {
+	t.Setenv(dialectEnv, strconv.Itoa(int(s.dialect)))
+	servertest.Run(t, s.fleet())
+}
+
+// TestSQLiteProcesses: processes that share a file are killed and stopped, and
+// another one keeps the file locked for two windows.
+func TestSQLiteProcesses(t *testing.T) {
+	t.Setenv(dialectEnv, strconv.Itoa(int(sqllease.SQLite)))
+	path := filepath.Join(t.TempDir(), "workers.db")
+	window := 500 * time.Millisecond
+	s := &servertest.Server{Addr: path, Open: open(sqllease.SQLite), Window: window}
+	servertest.Outage(t, s, func() {
+		conn, err := sqliteAt(path).open(t).Conn(context.Background())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		begin := func() error {
+			_, err := conn.ExecContext(context.Background(), "PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE")
+			return err
+		}
+		if err := begin(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * window)
+		if _, err := conn.ExecContext(context.Background(), "COMMIT"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSQLiteClientsAtOnce: 200 clients, each with connections of its own.
+func TestSQLiteClientsAtOnce(t *testing.T) {
+	t.Run("WAL", func(t *testing.T) { clientsAtOnce(t, sqliteFile(t)) })
+	path := filepath.Join(t.TempDir(), "workers.db")
+	t.Run("Rollback", func(t *testing.T) {
+		clientsAtOnce(t, database{sqllease.SQLite, func(t testing.TB) *sql.DB {
+			return opened(t, "sqlite", "file:"+path+"?_pragma=synchronous(EXTRA)")
+		}})
+	})
+}
+
+func clientsAtOnce(t *testing.T, d database) {
+	table := newTable()
+	d.created(t, table)
+	const clients = 200
+	var errs [clients]error
+	var workers [clients]int
+	var wg sync.WaitGroup
+	for i := range clients {
+		s := d.store(t, table)
+		wg.Go(func() {
+			l, err := lease.Acquire(t.Context(), s, &lease.Options{Window: time.Minute})
+			if errs[i] = err; err == nil {
+				workers[i] = l.Worker()
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	by := map[int]int{}
+	for i, w := range workers {
+		if other, ok := by[w]; ok {
+			t.Errorf("clients %d and %d have worker ID %d", i, other, w)
+		}
+		by[w] = i
+	}
+}
+
+func BenchmarkPostgreSQL(b *testing.B) { servertest.Bench(b, startPostgres(b).fleet()) }
+
+func BenchmarkMariaDB(b *testing.B) { servertest.Bench(b, startMariaDB(b).fleet()) }

@@ -1,0 +1,110 @@
+package sqllease_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+)
+
+func (d database) nodes(t testing.TB, table string) *sqllease.Nodes {
+	t.Helper()
+	n, err := sqllease.NewNodes(d.open(t), d.dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
+	t.Helper()
+	n := d.nodes(t, table)
+	if err := n.CreateTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func nodesAtOnce(t *testing.T, d database) {
+	const starts = 200
+	table := newTable()
+	d.nodesCreated(t, table)
+	var workers [starts]int
+	var errs [starts]error
+	var wg sync.WaitGroup
+	for i := range starts {
+		n := d.nodes(t, table)
+		wg.Go(func() {
+			workers[i], errs[i] = n.Assign(t.Context(), sqllease.Node{Host: "h", Port: fmt.Sprint(i), Type: sqllease.Container}, snowflake.Layout{})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, w := range workers {
+		if w < 1 || w > 1023 || seen[w] {
+			t.Errorf("worker %d is 0, too large, or there twice", w)
+		}
+		seen[w] = true
+	}
+	g, err := snowflake.New(workers[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := g.NextID(); err != nil || g.Decode(id).Worker != workers[0] {
+		t.Errorf("worker %d: %v, %v", workers[0], g.Decode(id), err)
+	}
+}
+
+func nodesRows(t *testing.T, d database) {
+	table := newTable()
+	n := d.nodesCreated(t, table)
+	west := time.FixedZone("", -11*3600)
+	node := sqllease.Node{Host: "höst-雪", Port: "8080", Type: sqllease.Actual, LaunchDate: time.Date(2026, 2, 28, 23, 59, 0, 0, west)}
+	worker, err := n.Assign(t.Context(), node, snowflake.Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var host, port, date string
+	var kind, others int
+	from := " FROM " + table + fmt.Sprintf(" WHERE ID = %d", worker)
+	err = d.open(t).QueryRow(`SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, (SELECT COUNT(*) FROM `+table+` WHERE MODIFIED = CREATED)`+from).
+		Scan(&host, &port, &kind, &date, &others)
+	if err != nil || host != node.Host || port != "8080" || kind != 2 || !strings.HasPrefix(date, "2026-02-28") || others != 1 {
+		t.Errorf("the row has %q, %q, %d, %q, %d: %v", host, port, kind, date, others, err)
+	}
+	if _, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil {
+		t.Errorf("an empty node: %v", err)
+	}
+}
+
+func nodesOutOfRange(t *testing.T, d database) {
+	table := newTable()
+	n := d.nodesCreated(t, table)
+	layout := snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 3, SequenceBits: 19}
+	for want := 1; want <= 7; want++ {
+		if w, err := n.Assign(t.Context(), sqllease.Node{}, layout); err != nil || w != want {
+			t.Fatalf("start %d has worker %d: %v", want, w, err)
+		}
+	}
+	if _, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{TimeBits: 99}); !errors.Is(err, snowflake.ErrInvalidLayout) {
+		t.Errorf("an invalid layout: %v", err)
+	}
+	for used := 8; used <= 9; used++ {
+		_, err := n.Assign(t.Context(), sqllease.Node{}, layout)
+		var e *snowflake.FieldRangeError
+		if !errors.Is(err, snowflake.ErrWorkerRange) || !errors.As(err, &e) || e.Value != used || e.Max != 7 || !strings.Contains(err.Error(), table) {
+			t.Errorf("number %d: %v", used, err)
+		}
+	}
+	if w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil || w != 10 {
+		t.Errorf("after numbers 8 and 9 were used up comes %d: %v", w, err)
+	}
+}

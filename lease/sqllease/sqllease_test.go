@@ -1,0 +1,301 @@
+package sqllease_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+	_ "modernc.org/sqlite"
+)
+
+var _ lease.Store = (*sqllease.Store)(nil)
+
+// database is one that a test has to itself, but for its tables.
+type database struct {
+	dialect sqllease.Dialect
+	open    func(t testing.TB) *sql.DB // one more client; closed when t ends
+}
+
+// sqliteFile returns a new one, and how a process would open it.
+func sqliteFile(t testing.TB) database {
+	return sqliteAt(filepath.Join(t.TempDir(), "workers.db"))
+}
+
+func sqliteAt(path string) database {
+	return database{sqllease.SQLite, func(t testing.TB) *sql.DB {
+		return opened(t, "sqlite", sqliteDSN(path))
+	}}
+}
+
+func sqliteDSN(path string) string {
+	return "file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+}
+
+func opened(t testing.TB, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+var tables atomic.Int64
+
+// newTable returns the name of a table that is not there.
+func newTable() string { return fmt.Sprintf("workers_%d", tables.Add(1)) }
+
+func (d database) store(t testing.TB, table string) *sqllease.Store {
+	t.Helper()
+	s, err := sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d database) created(t testing.TB, table string) *sqllease.Store {
+	t.Helper()
+	s := d.store(t, table)
+	if err := s.CreateTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d database) exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := d.open(t).ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// conforms runs the tests that every store passes.
+func (d database) conforms(t *testing.T) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		table := newTable()
+		d.created(t, table)
+		return leasetest.Storage{
+			Open: func() lease.Store { return d.store(t, table) },
+			Garble: func(worker int) {
+				d.exec(t, fmt.Sprintf("UPDATE %s SET record = substr(record, 1, 50) WHERE worker = %d", table, worker))
+			},
+		}
+	}, nil)
+}
+
+// fits runs what holds for all three databases.
+func (d database) fits(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, database)
+	}{
+		{"Conforms", func(t *testing.T, d database) { d.conforms(t) }},
+		{"ManyCreateTheTableAtOnce", manyCreate},
+		{"MissingTableIsNamed", missingTable},
+		{"AnotherTableOfThatName", foreignTable},
+		{"ForeignRecords", foreignRecords},
+		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
+		{"NodesKeepWhatTheyAreTold", nodesRows},
+		{"NodesOutOfRange", nodesOutOfRange},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
+	}
+}
+
+func TestSQLite(t *testing.T) { sqliteFile(t).fits(t) }
+
+func manyCreate(t *testing.T, d database) {
+	const clients = 50
+	table := newTable()
+	var errs [2 * clients]error
+	var wg sync.WaitGroup
+	for i := range clients {
+		s := d.store(t, table)
+		n := d.nodes(t, table+"_node")
+		wg.Go(func() {
+			errs[2*i] = s.CreateTable(t.Context())
+			errs[2*i+1] = n.CreateTable(t.Context())
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	s := d.store(t, table)
+	l := acquire(t, s, nil)
+	if err := s.CreateTable(t.Context()); err != nil { // and it keeps what is there
+		t.Fatal(err)
+	}
+	snap, err := s.Load(t.Context(), 0, 1023)
+	if err != nil || len(snap.Records) != 1 || snap.Records[0].Worker != l.Worker() {
+		t.Fatalf("after CreateTable again there are %v, %v", snap.Records, err)
+	}
+}
+
+func acquire(t *testing.T, s lease.Store, o *lease.Options) *lease.Lease {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Release(context.Background()) })
+	return l
+}
+
+// refused checks the error of an Acquire: what it matches, and what it says.
+func refused(t *testing.T, s lease.Store, target error, says ...string) {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), s, nil)
+	if err == nil {
+		t.Fatalf("it acquires worker %d", l.Worker())
+	}
+	if target != nil && !errors.Is(err, target) {
+		t.Errorf("the error is %v, not one that matches %q", err, target)
+	}
+	for _, text := range says {
+		if strings.Count(err.Error(), text) != 1 {
+			t.Errorf("the error does not say %q once: %v", text, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %v", err)
+	}
+}
+
+func missingTable(t *testing.T, d database) {
+	table := newTable()
+	s := d.store(t, table)
+	refused(t, s, sqllease.ErrNoTable, "no such table: "+table+"; CreateTable creates it")
+	if _, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.DefaultLayout()); !errors.Is(err, sqllease.ErrNoTable) {
+		t.Errorf("Assign returns %v", err)
+	}
+	if err := s.CreateTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, nil)
+}
+
+func foreignTable(t *testing.T, d database) {
+	table := newTable()
+	d.exec(t, "CREATE TABLE "+table+" (worker int, name varchar(10))")
+	s := d.store(t, table)
+	refused(t, s, nil, "sqllease: table "+table+": ", "version")
+	err := s.CreateTable(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "table "+table+": ") || !strings.Contains(err.Error(), "version") {
+		t.Errorf("CreateTable returns %v", err)
+	}
+}
+
+// foreignRecords: what this package did not write is never taken for none.
+func foreignRecords(t *testing.T, d database) {
+	table := newTable()
+	s := d.created(t, table)
+	l := acquire(t, s, nil)
+	set := func(what string) { d.exec(t, fmt.Sprintf("UPDATE %s SET %s", table, what)) }
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	where := "table " + table + ": worker 0: "
+	for _, bad := range []string{"record = ''", "record = 'free'", "record = '{}'", "record = 'null'",
+		"record = replace(record, '\"free\"', '\"odd\"')", "version = version + 1", "record = replace(record, '\"worker\":0', '\"worker\":1')"} {
+		d.exec(t, "DELETE FROM "+table)
+		acquire(t, s, nil).Release(t.Context())
+		set(bad)
+		refused(t, s, lease.ErrBadRecord, where)
+	}
+	d.exec(t, "DELETE FROM "+table)
+	r := acquire(t, s, &lease.Options{Layout: snowflake.SonyflakeLayout()})
+	if err := r.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, lease.ErrLayout, "worker 0 in table "+table)
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	db := sqliteFile(t).open(t)
+	long := strings.Repeat("n", 63)
+	for _, name := range []string{"", "t", "_", "T1", "main.workers", long, long + "." + long, "select"} {
+		if _, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name}); err != nil {
+			t.Errorf("Table %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{" ", "1", "a b", "a;", `a"`, "a`", "a'", "a.b.c", ".a", "a.", "a-b", "ä", "a\n", "a\x00",
+		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n"} {
+		for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
+			_, err := sqllease.New(db, dialect, &sqllease.Options{Table: name})
+			_, err2 := sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})
+			if !errors.Is(err, lease.ErrInvalidOptions) || !errors.Is(err2, lease.ErrInvalidOptions) {
+				t.Errorf("Table %q: %v, %v", name, err, err2)
+			}
+		}
+	}
+	for _, dialect := range []sqllease.Dialect{0, 4} {
+		if _, err := sqllease.New(db, dialect, nil); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Dialect %d: %v", dialect, err)
+		}
+	}
+	if _, err := sqllease.New(nil, sqllease.SQLite, nil); !errors.Is(err, lease.ErrInvalidOptions) {
+		t.Errorf("no db: %v", err)
+	}
+}
+
+// TestSQLiteThatIsLocked: a lock that another holds is waited for, not taken for
+// a conflict, until the context is done.
+func TestSQLiteThatIsLocked(t *testing.T) {
+	d := sqliteFile(t)
+	s := d.created(t, "")
+	conn, err := d.open(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	r := record(3)
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+		_, err := s.Save(ctx, r)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lease.ErrConflict) {
+			t.Fatalf("Save returns %v", err)
+		}
+	}
+	saved := make(chan error)
+	go func() {
+		_, err := s.Save(t.Context(), r)
+		saved <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	if _, err := conn.ExecContext(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-saved; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func record(worker int) lease.Record {
+	return lease.Record{
+		Worker:  worker,
+		Version: 1,
+		Token:   "token",
+		State:   lease.Held,
+		Layout:  snowflake.DefaultLayout(),
+		Bounds:  []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		Window:  time.Second,
+	}
+}

@@ -1,0 +1,82 @@
+package zklease
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Dial is for [zk.WithDialer]. It is [net.DialTimeout], except that the connection
+// is given up when nothing is read for twice timeout after something was written.
+// Package zk sets timeout to 1 s; it then goes on with the next server, in the same
+// session.
+//
+// Without it, a server that hangs is given up after two thirds of the session
+// timeout, and one that hangs when it is connected to after almost seven times the
+// session timeout.
+func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	c, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &impatient{Conn: c, patience: 2 * timeout}, nil
+}
+
+// impatient is a connection on which what is written has to be answered.
+type impatient struct {
+	net.Conn
+	patience time.Duration
+
+	mu  sync.Mutex
+	due time.Time // when something has to be read; zero where nothing was written since
+	set time.Time // the deadline that package zk set
+}
+
+func (c *impatient) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	if c.due.IsZero() {
+		c.due = time.Now().Add(c.patience)
+	}
+	err := c.arm()
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *impatient) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		// Where this process was stopped meanwhile, what came is there.
+		if err := c.Conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			return 0, err
+		}
+		n, err = c.Conn.Read(b)
+	}
+	if n > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.due = time.Time{}
+		c.arm() // where that fails, so will the next Read
+	}
+	return n, err
+}
+
+func (c *impatient) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set = t
+	return c.arm()
+}
+
+// arm sets the earlier one of both deadlines. The caller holds mu.
+func (c *impatient) arm() error {
+	t := c.set
+	if t.IsZero() || !c.due.IsZero() && c.due.Before(t) {
+		t = c.due
+	}
+	return c.Conn.SetReadDeadline(t)
+}

@@ -1,0 +1,122 @@
+//go:build unix
+
+package zklease_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/zklease"
+)
+
+// session is the timeout of the fleets' sessions.
+const session = 6 * time.Second
+
+func TestMain(m *testing.M) {
+	if addr, dir, ok := strings.Cut(os.Getenv(copierEnv), " "); ok {
+		fmt.Fprintln(os.Stderr, copier(addr, dir))
+		os.Exit(1)
+	}
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+		conn, err := dial(addr, session)
+		return zklease.New(conn, &zklease.Options{Root: "/" + space}), err
+	}))
+}
+
+func fleet(s *server, addr string) *servertest.Server {
+	return &servertest.Server{
+		Addr: addr,
+		Open: func(t testing.TB, addr, space string) lease.Store {
+			return zklease.New(connectFor(t, addr, session), &zklease.Options{Root: "/" + space})
+		},
+		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
+	}
+}
+
+func TestServer(t *testing.T) {
+	s := start(t)
+	servertest.Run(t, fleet(s, s.addr))
+}
+
+func BenchmarkServer(b *testing.B) {
+	s := start(b)
+	servertest.Bench(b, fleet(s, s.addr))
+}
+
+func TestEnsemble(t *testing.T) {
+	servers := startThree(t)
+	f := fleet(servers[0], addrs(servers))
+	leader := func() *server {
+		for {
+			for _, s := range servers {
+				if s.mode() == "leader" {
+					return s
+				}
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	t.Run("LeaderKilled", func(t *testing.T) {
+		servertest.Outage(t, f, func() {
+			old := leader()
+			old.Kill()
+			leader()
+			old.Restart()
+		})
+	})
+	t.Run("LeaderStopped", func(t *testing.T) {
+		servertest.Outage(t, f, func() {
+			old := leader()
+			old.Pause()
+			time.Sleep(4 * time.Second) // another one leads
+			old.Resume()
+		})
+	})
+	t.Run("QuorumLost", func(t *testing.T) { quorumLost(t, servers, f) })
+}
+
+// quorumLost: a holder issues IDs to the end of its window, and goes on by itself
+// when there is a quorum again.
+func quorumLost(t *testing.T, servers []*server, f *servertest.Server) {
+	l, err := lease.Acquire(t.Context(), f.Open(t, f.Addr, "quorum"), &lease.Options{Window: 2 * time.Second})
+	require.NoError(t, err)
+	gen, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	seen := map[snowflake.ID]bool{}
+	issue := func() error {
+		time.Sleep(time.Millisecond)
+		id, err := gen.NextID()
+		if err == nil {
+			require.False(t, seen[id], "%d is issued twice", id)
+			seen[id] = true
+		}
+		return err
+	}
+	require.NoError(t, issue())
+
+	servers[0].Kill()
+	servers[1].Kill()
+	before := len(seen)
+	for err = issue(); err == nil; err = issue() {
+	}
+	require.ErrorIs(t, err, snowflake.ErrLeaseExpired)
+	require.Greater(t, len(seen), before)
+	require.NoError(t, l.Err())
+
+	servers[0].Restart()
+	servers[1].Restart()
+	for begun := time.Now(); err != nil; err = issue() {
+		require.True(t, errors.Is(err, snowflake.ErrLeaseExpired))
+		require.Less(t, time.Since(begun), 30*time.Second, "the holder does not go on: %+v", l.Stats())
+	}
+	require.NoError(t, l.Release(t.Context()))
+}

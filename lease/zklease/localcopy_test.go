@@ -1,0 +1,158 @@
+//go:build unix
+
+package zklease_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/zklease"
+)
+
+const copierEnv = "ZKLEASE_COPIER" // address and directory
+
+// copier is the child process of TestLocalCopyStartsWhileZooKeeperIsAway. It
+// writes its worker ID, IDs, and whether ZooKeeper was told of the last move.
+func copier(addr, dir string) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // the parent is gone
+	}()
+	conn, err := dial(addr, session)
+	if err != nil {
+		return err
+	}
+	l, err := lease.Acquire(context.Background(), zklease.New(conn, nil),
+		&lease.Options{Owner: "copier", Window: 2 * time.Second, Reuse: lease.Keep, LocalCopy: dir})
+	if err != nil {
+		return err
+	}
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("worker", l.Worker())
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		id, err := g.NextID()
+		if err != nil {
+			return err
+		}
+		state := "told"
+		if l.Stats().Away != nil {
+			state = "away"
+		}
+		if _, err := fmt.Println(state, id); err != nil {
+			return err
+		}
+	}
+}
+
+// copying is a running copier.
+type copying struct {
+	*testing.T
+	cmd   *exec.Cmd
+	lines chan string
+}
+
+func startCopier(t *testing.T, addr, dir string) *copying {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	c := &copying{t, exec.Command(exe), make(chan string, 1<<16)}
+	c.cmd.Env = append(os.Environ(), copierEnv+"="+addr+" "+dir)
+	c.cmd.Stderr = os.Stderr
+	_, err = c.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Start())
+	t.Cleanup(c.kill)
+	go func() {
+		defer close(c.lines)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			c.lines <- in.Text()
+		}
+	}()
+	return c
+}
+
+func (c *copying) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// await reads lines until n of them begin with word, and adds all IDs to seen.
+func (c *copying) await(word string, n int, seen map[string]bool) (last string) {
+	c.Helper()
+	limit := time.After(30 * time.Second)
+	for n > 0 {
+		select {
+		case line, ok := <-c.lines:
+			require.True(c, ok, "the process has ended")
+			first, rest, _ := strings.Cut(line, " ")
+			if first != "worker" {
+				require.False(c, seen[rest], "%s is issued twice", rest)
+				seen[rest] = true
+			}
+			if first == word {
+				n--
+				last = rest
+			}
+		case <-limit:
+			c.Fatalf("the process does not say %q", word)
+		}
+	}
+	return last
+}
+
+func (c *copying) drain(seen map[string]bool) {
+	for line := range c.lines {
+		_, id, _ := strings.Cut(line, " ")
+		require.False(c, seen[id], "%s is issued twice", id)
+		seen[id] = true
+	}
+}
+
+func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
+	s, dir, seen := start(t), servertest.Dir(t, ""), map[string]bool{}
+	other, err := lease.Acquire(t.Context(), zklease.New(connect(t, s.addr), nil), &lease.Options{Owner: "other"})
+	require.NoError(t, err)
+	a := startCopier(t, s.addr, dir)
+	worker := a.await("worker", 1, seen)
+	require.NotEqual(t, fmt.Sprint(other.Worker()), worker)
+	a.await("told", 100, seen)
+	a.kill()
+	a.drain(seen)
+	s.Kill()
+
+	b := startCopier(t, s.addr, dir)
+	require.Equal(t, worker, b.await("worker", 1, seen))
+	b.await("away", 500, seen) // longer than a window
+	s.Restart()
+	b.await("told", 100, seen)
+	b.kill()
+	b.drain(seen)
+
+	c := startCopier(t, s.addr, dir)
+	require.Equal(t, worker, c.await("worker", 1, seen))
+	c.await("told", 100, seen)
+}
+
+func TestLocalCopyIsRefusedWhereWorkerIDsAreRecycled(t *testing.T) {
+	s := start(t)
+	_, err := lease.Acquire(t.Context(), zklease.New(connect(t, s.addr), nil), &lease.Options{LocalCopy: t.TempDir()})
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	require.ErrorContains(t, err, "LocalCopy")
+}

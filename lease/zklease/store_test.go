@@ -1,0 +1,644 @@
+//go:build unix
+
+package zklease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/zklease"
+)
+
+func TestStore(t *testing.T) {
+	s := start(t)
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		o := newRoot()
+		return leasetest.Storage{
+			Open: func() lease.Store { return open(connect(t, s.addr), o) },
+			Garble: func(worker int) {
+				_, err := connect(t, s.addr).Set(recordPath(o, worker), []byte(`{"worker":`), -1)
+				require.NoError(t, err)
+			},
+		}
+	}, nil)
+}
+
+// TestZooKeeper holds what is particular to this store, on one server.
+func TestZooKeeper(t *testing.T) {
+	s := start(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *server)
+	}{
+		{"TreeIsThatOfTheArticle", treeIsThatOfTheArticle},
+		{"RenewalIsOneRoundTrip", renewalIsOneRoundTrip},
+		{"ClosedSessionFreesAtOnce", closedSessionFreesAtOnce},
+		{"InstanceRemovedByHandFreesAtOnce", instanceRemovedByHandFreesAtOnce},
+		{"HungHolderIsFreeAfterItsWindow", hungHolderIsFreeAfterItsWindow},
+		{"ReleaseOfAnInstanceThatIsGone", releaseOfAnInstanceThatIsGone},
+		{"ExpiredSessionComesBack", expiredSessionComesBack},
+		{"RequestOfAnEarlierConnectionChangesNothing", requestOfAnEarlierConnectionChangesNothing},
+		{"RecordEditedByHandIsGoneOnFrom", recordEditedByHandIsGoneOnFrom},
+		{"ForeignZnodesAreRefused", foreignZnodesAreRefused},
+		{"OneRecordIsReadAlone", oneRecordIsReadAlone},
+		{"WrongCredentialsAreNamed", wrongCredentialsAreNamed},
+		{"InvalidRootIsNamed", invalidRootIsNamed},
+		{"VersionsEndBeforeTheyWrap", versionsEndBeforeTheyWrap},
+		{"RootMayBeTheTop", rootMayBeTheTop},
+		{"HalfATreeIsCompleted", halfATreeIsCompleted},
+		{"ClosedConnectionIsAnError", closedConnectionIsAnError},
+		{"TimeIsTheServers", timeIsTheServers},
+		{"NothingWasRenewedAfterNow", nothingWasRenewedAfterNow},
+		{"LoadSurvivesALostConnection", loadSurvivesALostConnection},
+		{"LoadsAtOnceHaveTheirOwnAnswers", loadsAtOnceHaveTheirOwnAnswers},
+		{"ReleasedMeanwhileIsNotDead", releasedMeanwhileIsNotDead},
+		{"RecordsThatVanishAreNone", recordsThatVanishAreNone},
+		{"PausedServer", pausedServer}, // the last: it takes the sessions of all
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+	}
+}
+
+func recordPath(o *zklease.Options, worker int) string {
+	return fmt.Sprintf("%s/servers/%010d", strings.TrimSuffix(o.Root, "/"), worker)
+}
+
+func instancePath(o *zklease.Options, worker int) string {
+	return fmt.Sprintf("%s/instances/%010d", strings.TrimSuffix(o.Root, "/"), worker)
+}
+
+// record is a held one with a window of a minute.
+func record(worker int, version uint64, token string) lease.Record {
+	return lease.Record{
+		Worker:  worker,
+		Version: version,
+		Token:   token,
+		State:   lease.Held,
+		Owner:   "owner of " + token,
+		Layout:  snowflake.DefaultLayout(),
+		Bounds:  []time.Time{time.Date(2026, 11, 21, 12, 0, int(version), 0, time.UTC)},
+		Window:  time.Minute,
+	}
+}
+
+func mustSave(t *testing.T, s lease.Store, r lease.Record) lease.Record {
+	t.Helper()
+	saved, err := s.Save(t.Context(), r)
+	require.NoError(t, err)
+	return saved
+}
+
+func mustLoad(t *testing.T, s lease.Store) lease.Snapshot {
+	t.Helper()
+	snap, err := s.Load(t.Context(), 0, math.MaxInt)
+	require.NoError(t, err)
+	return snap
+}
+
+// live reports whether the only record of a store is live.
+func live(t *testing.T, s lease.Store) bool {
+	t.Helper()
+	snap := mustLoad(t, s)
+	require.Len(t, snap.Records, 1)
+	one, err := s.Load(t.Context(), snap.Records[0].Worker, snap.Records[0].Worker)
+	require.NoError(t, err)
+	require.Equal(t, snap.Records, one.Records)
+	return snap.Records[0].Live(snap.Now)
+}
+
+func treeIsThatOfTheArticle(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	l, err := lease.Acquire(t.Context(), open(conn, o), &lease.Options{Owner: "web-7"})
+	require.NoError(t, err)
+	require.Equal(t, 0, l.Worker())
+
+	data, stat, err := conn.Get(recordPath(o, 0))
+	require.NoError(t, err)
+	assert.Zero(t, stat.EphemeralOwner)
+	var stored map[string]any
+	require.NoError(t, json.Unmarshal(data, &stored))
+	assert.Equal(t, "web-7", stored["owner"])
+	assert.Equal(t, 0.0, stored["worker"])
+	assert.Len(t, stored["bounds"], 1)
+	assert.NotContains(t, stored, "version")
+	assert.NotContains(t, stored, "renewed")
+
+	data, stat, err = conn.Get(instancePath(o, 0))
+	require.NoError(t, err)
+	assert.Equal(t, conn.SessionID(), stat.EphemeralOwner)
+	assert.Contains(t, string(data), `"owner":"web-7"`)
+
+	require.NoError(t, l.Release(t.Context()))
+	alive, _, err := conn.Exists(instancePath(o, 0))
+	require.NoError(t, err)
+	assert.False(t, alive)
+}
+
+func renewalIsOneRoundTrip(t *testing.T, s *server) {
+	proxy := servertest.NewProxy(t, s.addr)
+	store := open(connectFor(t, proxy.Addr(), time.Minute), newRoot())
+	mustSave(t, store, record(3, 1, "a"))
+	before := proxy.Turns()
+	for version := uint64(2); version < 12; version++ {
+		mustSave(t, store, record(3, version, "a"))
+	}
+	assert.Equal(t, 10, proxy.Turns()-before)
+}
+
+func closedSessionFreesAtOnce(t *testing.T, s *server) {
+	o := newRoot()
+	a, b := connect(t, s.addr), open(connect(t, s.addr), o)
+	mustSave(t, open(a, o), record(3, 1, "a"))
+	require.True(t, live(t, b))
+	a.Close()
+	require.Eventually(t, func() bool { return !live(t, b) }, 10*time.Second, time.Millisecond)
+}
+
+func instanceRemovedByHandFreesAtOnce(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store := open(conn, o)
+	mustSave(t, store, record(3, 1, "a"))
+	require.NoError(t, conn.Delete(instancePath(o, 3), -1))
+	require.False(t, live(t, store))
+}
+
+// hungHolderIsFreeAfterItsWindow: its session lives, and its ephemeral znode goes
+// with the take.
+func hungHolderIsFreeAfterItsWindow(t *testing.T, s *server) {
+	o := newRoot()
+	connA, connB := connect(t, s.addr), connect(t, s.addr)
+	a, b := open(connA, o), open(connB, o)
+	mustSave(t, a, record(3, 1, "a"))
+	old := record(3, 2, "a")
+	old.Window = time.Millisecond
+	mustSave(t, a, old)
+	time.Sleep(20 * time.Millisecond)
+	require.False(t, live(t, b))
+
+	mustSave(t, b, record(3, 3, "b"))
+	require.True(t, live(t, b))
+	data, stat, err := connA.Get(instancePath(o, 3))
+	require.NoError(t, err)
+	assert.Contains(t, string(data), `"token":"b"`)
+	assert.Equal(t, connB.SessionID(), stat.EphemeralOwner)
+	_, err = a.Save(t.Context(), record(3, 3, "a"))
+	require.ErrorIs(t, err, lease.ErrConflict)
+
+	connA.Close() // has nothing to do with it any more
+	require.True(t, live(t, b))
+}
+
+func releaseOfAnInstanceThatIsGone(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store := open(conn, o)
+	mustSave(t, store, record(3, 1, "a"))
+	require.NoError(t, conn.Delete(instancePath(o, 3), -1))
+	free := record(3, 2, "a")
+	free.State = lease.Free
+	mustSave(t, store, free)
+	require.Equal(t, lease.Free, mustLoad(t, store).Records[0].State)
+}
+
+// expiredSessionComesBack: a holder that was cut off for longer than its session
+// lives is alive again with its next renewal.
+func expiredSessionComesBack(t *testing.T, s *server) {
+	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
+	conn := connectFor(t, proxy.Addr(), time.Second)
+	a, b := open(conn, o), open(connect(t, s.addr), o)
+	mustSave(t, a, record(3, 1, "a"))
+	session := conn.SessionID()
+	proxy.Drop()
+	require.Eventually(t, func() bool { return !live(t, b) }, 20*time.Second, 20*time.Millisecond)
+	proxy.Heal()
+	require.Eventually(t, func() bool {
+		r := mustLoad(t, b).Records[0]
+		r.Version++
+		_, err := a.Save(t.Context(), r)
+		return err == nil
+	}, 20*time.Second, 20*time.Millisecond)
+	require.NotEqual(t, session, conn.SessionID())
+	require.True(t, live(t, b))
+}
+
+// requestOfAnEarlierConnectionChangesNothing: a holder gave up waiting, and another
+// one took over, when its request arrives.
+func requestOfAnEarlierConnectionChangesNothing(t *testing.T, s *server) {
+	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
+	connA := connectFor(t, proxy.Addr(), time.Minute)
+	a, b := open(connA, o), open(connect(t, s.addr), o)
+	mustSave(t, a, record(3, 1, "a"))
+	proxy.Hold()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	late := record(3, 2, "a")
+	late.Bounds[0] = late.Bounds[0].Add(time.Hour)
+	_, err := a.Save(ctx, late)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	taken := mustSave(t, b, record(3, 2, "b"))
+	proxy.Heal()
+	// What the holder asks next comes after it.
+	require.Eventually(t, func() bool {
+		_, err := a.Save(t.Context(), record(4, 1, "a"))
+		return err == nil || errors.Is(err, lease.ErrConflict)
+	}, 20*time.Second, 20*time.Millisecond)
+	_, err = a.Save(t.Context(), late)
+	require.ErrorIs(t, err, lease.ErrConflict)
+	snap, err := b.Load(t.Context(), 3, 3)
+	require.NoError(t, err)
+	require.Equal(t, []lease.Record{taken}, snap.Records)
+}
+
+func recordEditedByHandIsGoneOnFrom(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store := open(conn, o)
+	mustSave(t, store, record(3, 1, "a"))
+	data, _, err := conn.Get(recordPath(o, 3))
+	require.NoError(t, err)
+	_, err = conn.Set(recordPath(o, 3), data, -1)
+	require.NoError(t, err)
+	_, err = store.Save(t.Context(), record(3, 2, "a"))
+	require.ErrorIs(t, err, lease.ErrConflict)
+	require.EqualValues(t, 2, mustLoad(t, store).Records[0].Version)
+	mustSave(t, store, record(3, 3, "a"))
+}
+
+func foreignZnodesAreRefused(t *testing.T, s *server) {
+	conn := connect(t, s.addr)
+	good := func(worker int) []byte {
+		data, err := json.Marshal(record(worker, 1, "a"))
+		require.NoError(t, err)
+		return data
+	}
+	for name, test := range map[string]struct {
+		node string
+		data []byte
+	}{
+		"text":                {"0000000003", []byte("10.0.0.7:8080")},
+		"nothing":             {"0000000003", nil},
+		"JSON of another":     {"0000000003", []byte(`{"worker":3,"state":"held"}`)},
+		"a record and more":   {"0000000003", append(good(3), 'x')},
+		"of another worker":   {"0000000003", good(4)},
+		"a name that is none": {"web-7", good(3)},
+		"a name without pad":  {"3", good(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newRoot()
+			store := open(conn, o)
+			mustLoad(t, store) // makes the tree
+			foreign := o.Root + "/servers/" + test.node
+			_, err := conn.Create(foreign, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			_, err = conn.Set(foreign, test.data, -1)
+			require.NoError(t, err)
+			_, err = lease.Acquire(t.Context(), store, nil)
+			require.ErrorIs(t, err, lease.ErrBadRecord)
+			var which *zklease.Error
+			require.ErrorAs(t, err, &which)
+			require.Equal(t, foreign, which.Path)
+			require.ErrorContains(t, err, foreign)
+		})
+	}
+	t.Run("never set", func(t *testing.T) {
+		o := newRoot()
+		store := open(conn, o)
+		mustLoad(t, store)
+		_, err := conn.Create(recordPath(o, 3), good(3), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = lease.Acquire(t.Context(), store, nil)
+		require.ErrorIs(t, err, lease.ErrBadRecord)
+	})
+}
+
+func oneRecordIsReadAlone(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store := open(conn, o)
+	saved := mustSave(t, store, record(3, 1, "a"))
+	mustSave(t, store, record(4, 1, "b"))
+	_, err := conn.Set(recordPath(o, 4), nil, -1)
+	require.NoError(t, err)
+	for _, first := range []int{0, 3} {
+		snap, err := store.Load(t.Context(), first, 3)
+		require.NoError(t, err)
+		require.Equal(t, []lease.Record{saved}, snap.Records)
+	}
+	snap, err := store.Load(t.Context(), 5, 5)
+	require.NoError(t, err)
+	require.Empty(t, snap.Records)
+	_, err = store.Load(t.Context(), 3, 4)
+	require.ErrorIs(t, err, lease.ErrBadRecord)
+}
+
+func wrongCredentialsAreNamed(t *testing.T, s *server) {
+	o := newRoot()
+	o.ACL = zk.DigestACL(zk.PermAll, "app", "secret")
+	right := connect(t, s.addr)
+	require.NoError(t, right.AddAuth("digest", []byte("app:secret")))
+	l, err := lease.Acquire(t.Context(), open(right, o), nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
+
+	for name, auth := range map[string]string{"wrong": "app:guess", "none": ""} {
+		conn := connect(t, s.addr)
+		if auth != "" {
+			require.NoError(t, conn.AddAuth("digest", []byte(auth)))
+		}
+		_, err := lease.Acquire(t.Context(), open(conn, o), nil)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		require.ErrorContains(t, err, o.Root, name)
+		_, err = open(conn, o).Save(t.Context(), record(0, 1, "a"))
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		_, err = open(conn, &zklease.Options{Root: o.Root + "/below"}).Load(t.Context(), 0, 9)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		require.ErrorContains(t, err, o.Root+"/below", name)
+	}
+}
+
+func invalidRootIsNamed(t *testing.T, s *server) {
+	_, err := lease.Acquire(t.Context(), open(connect(t, s.addr), &zklease.Options{Root: "snowflake"}), nil)
+	require.ErrorIs(t, err, zk.ErrInvalidPath)
+	require.ErrorContains(t, err, "snowflake/clock")
+}
+
+func versionsEndBeforeTheyWrap(t *testing.T, s *server) {
+	store := open(connect(t, s.addr), newRoot())
+	_, err := store.Save(t.Context(), record(3, math.MaxInt32+1, "a"))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, lease.ErrConflict)
+	for _, version := range []uint64{0, math.MaxInt32 + 2, math.MaxUint32 + 1, math.MaxUint64} {
+		_, err := store.Save(t.Context(), record(3, version, "a"))
+		require.ErrorIs(t, err, lease.ErrConflict)
+	}
+}
+
+func rootMayBeTheTop(t *testing.T, s *server) {
+	conn := connect(t, s.addr)
+	store := open(conn, &zklease.Options{Root: "/"})
+	mustSave(t, store, record(3, 1, "a"))
+	require.True(t, live(t, store))
+	there, _, err := conn.Exists("/servers/0000000003")
+	require.NoError(t, err)
+	require.True(t, there)
+}
+
+// halfATreeIsCompleted: a process died while it made the tree.
+func halfATreeIsCompleted(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store := open(conn, o)
+	for _, p := range []string{"/test", o.Root, o.Root + "/servers"} {
+		_, err := conn.Create(p, nil, 0, zk.WorldACL(zk.PermAll))
+		if p != "/test" {
+			require.NoError(t, err)
+		}
+	}
+	mustSave(t, store, record(3, 1, "a"))
+	require.True(t, live(t, store))
+}
+
+func closedConnectionIsAnError(t *testing.T, s *server) {
+	conn := connect(t, s.addr)
+	store := open(conn, newRoot())
+	mustSave(t, store, record(3, 1, "a"))
+	conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := store.Save(ctx, record(3, 2, "a"))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, lease.ErrConflict)
+}
+
+// timeIsTheServers: it was read before the answer was on its way, which takes
+// 100 ms here.
+func timeIsTheServers(t *testing.T, s *server) {
+	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
+	conn := connectFor(t, proxy.Addr(), time.Minute)
+	store := open(conn, o)
+	saved := mustSave(t, store, record(3, 1, "a"))
+	_, stat, err := conn.Get(recordPath(o, 3))
+	require.NoError(t, err)
+	require.Equal(t, stat.Mtime, saved.Renewed.UnixMilli())
+	mustLoad(t, store)
+	proxy.Delay(100 * time.Millisecond)
+	snap := mustLoad(t, store)
+	require.True(t, snap.Now.Before(time.Now().Add(-80*time.Millisecond)))
+	require.True(t, snap.OwnClock)
+	_, stat, err = conn.Get(o.Root + "/clock")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, snap.Now.UnixMilli(), stat.Mtime+300) // what reading took, too
+}
+
+// slow is a connection on which an answer can be late.
+type slow struct {
+	net.Conn
+	late *atomic.Int64
+}
+
+func (c slow) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(time.Duration(c.late.Swap(0)))
+	return n, err
+}
+
+// nothingWasRenewedAfterNow: the answer to the question for the time is late, and
+// a record is renewed meanwhile.
+func nothingWasRenewedAfterNow(t *testing.T, s *server) {
+	var late atomic.Int64
+	conn, _, err := zk.Connect([]string{s.addr}, time.Minute, zk.WithLogger(quiet{}), zk.WithDialer(
+		func(network, address string, timeout time.Duration) (net.Conn, error) {
+			c, err := net.DialTimeout(network, address, timeout)
+			return slow{c, &late}, err
+		}))
+	require.NoError(t, err)
+	defer conn.Close()
+	o := newRoot()
+	a, b := open(conn, o), open(connect(t, s.addr), o)
+	mustSave(t, b, record(3, 1, "b"))
+	mustLoad(t, a)
+	late.Store(int64(500 * time.Millisecond))
+	loaded := make(chan lease.Snapshot)
+	go func() {
+		snap, _ := a.Load(t.Context(), 3, 3)
+		loaded <- snap
+	}()
+	time.Sleep(250 * time.Millisecond)
+	saved := mustSave(t, b, record(3, 2, "b"))
+	snap := <-loaded
+	require.Equal(t, []lease.Record{saved}, snap.Records)
+	require.False(t, saved.Renewed.After(snap.Now), "%v was renewed after %v", saved.Renewed, snap.Now)
+}
+
+func loadSurvivesALostConnection(t *testing.T, s *server) {
+	proxy := servertest.NewProxy(t, s.addr)
+	store := open(connectFor(t, proxy.Addr(), time.Minute), newRoot())
+	saved := mustSave(t, store, record(3, 1, "a"))
+	proxy.Drop()
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		proxy.Reset()
+		proxy.Heal()
+	}()
+	for _, last := range []int{3, 1023} {
+		snap, err := store.Load(t.Context(), 3, last)
+		require.NoError(t, err)
+		require.Equal(t, []lease.Record{saved}, snap.Records)
+	}
+}
+
+func loadsAtOnceHaveTheirOwnAnswers(t *testing.T, s *server) {
+	store := open(connect(t, s.addr), newRoot())
+	mustSave(t, store, record(3, 1, "a"))
+	for ranges := 1; ranges <= 2; ranges++ {
+		snaps := make([]lease.Snapshot, 20)
+		var wg sync.WaitGroup
+		for i := range snaps {
+			wg.Go(func() {
+				snaps[i], _ = store.Load(t.Context(), i%ranges, 3-i%ranges)
+				for j := range snaps[i].Records {
+					snaps[i].Records[j].PID = i
+					snaps[i].Records[j].Bounds[0] = time.Unix(int64(i), 0)
+				}
+			})
+		}
+		wg.Wait()
+		for i, snap := range snaps {
+			require.Len(t, snap.Records, 1-i%ranges)
+			for _, r := range snap.Records {
+				require.Equal(t, i, r.PID)
+				require.EqualValues(t, i, r.Bounds[0].Unix())
+			}
+		}
+	}
+}
+
+// releasedMeanwhileIsNotDead: a record is read while it is held, and its ephemeral
+// znode is gone when that is looked for.
+func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
+	o := newRoot()
+	store, other := open(connect(t, s.addr), o), open(connect(t, s.addr), o)
+	mustSave(t, other, record(3, 1, "b"))
+	end := time.Now().Add(500 * time.Millisecond)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for version := uint64(2); time.Now().Before(end); version++ {
+			r := record(3, version, "b")
+			if version%2 == 0 {
+				r.State = lease.Free
+			}
+			_, err := other.Save(t.Context(), r)
+			assert.NoError(t, err)
+		}
+	})
+	for time.Now().Before(end) {
+		snap, err := store.Load(t.Context(), 3, 3)
+		require.NoError(t, err)
+		require.Len(t, snap.Records, 1)
+		r := snap.Records[0]
+		require.True(t, r.State == lease.Free || r.Live(snap.Now), "%v is taken for dead", r)
+	}
+}
+
+// recordsThatVanishAreNone: they are removed by hand, after they were listed.
+func recordsThatVanishAreNone(t *testing.T, s *server) {
+	conn, o := connect(t, s.addr), newRoot()
+	store, other := open(connect(t, s.addr), o), open(conn, o)
+	kept := mustSave(t, store, record(0, 1, "a"))
+	end := time.Now().Add(500 * time.Millisecond)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for time.Now().Before(end) {
+			for w := 1; w < 30; w++ {
+				_, err := other.Save(t.Context(), record(w, 1, "b"))
+				assert.NoError(t, err)
+			}
+			for w := 1; w < 30; w++ {
+				assert.NoError(t, conn.Delete(recordPath(o, w), -1))
+			}
+		}
+	})
+	for time.Now().Before(end) {
+		snap := mustLoad(t, store)
+		require.Contains(t, snap.Records, kept)
+	}
+}
+
+// pausedServer: calls end with their contexts, and do not pile up.
+func pausedServer(t *testing.T, s *server) {
+	store := open(connect(t, s.addr), newRoot())
+	mustSave(t, store, record(3, 1, "a"))
+	s.Pause()
+	defer s.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	before := runtime.NumGoroutine()
+	var wg sync.WaitGroup
+	for w := range 5000 {
+		wg.Go(func() {
+			_, err := store.Save(ctx, record(w, 2, "a"))
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	wg.Wait()
+	assert.Less(t, runtime.NumGoroutine()-before, 1200)
+	_, err := store.Load(ctx, 3, 3)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	s.Resume()
+
+	require.Eventually(t, func() bool {
+		snap, err := store.Load(t.Context(), 3, 3)
+		if err != nil || len(snap.Records) == 0 {
+			return false
+		}
+		_, err = store.Save(t.Context(), record(3, snap.Records[0].Version+1, "a"))
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() < before+100 }, 30*time.Second, 20*time.Millisecond)
+}
+
+func TestNoServer(t *testing.T) {
+	conn := connect(t, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := lease.Acquire(ctx, open(conn, nil), nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, zk.ErrNoServer)
+	require.ErrorContains(t, err, "zklease: /snowflake/clock: ")
+}
+
+func BenchmarkLoad(b *testing.B) {
+	s := start(b)
+	o := newRoot()
+	writer := open(connect(b, s.addr), o)
+	for w := range 1024 {
+		_, err := writer.Save(b.Context(), record(w, 1, "a"))
+		require.NoError(b, err)
+	}
+	store := open(connect(b, s.addr), o)
+	for name, last := range map[string]int{"records=1": 0, "records=1024": 1023} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				snap, err := store.Load(b.Context(), 0, last)
+				require.NoError(b, err)
+				require.Len(b, snap.Records, last+1)
+			}
+		})
+	}
+}
