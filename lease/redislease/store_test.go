@@ -495,14 +495,14 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	create(t, client, nil)
 	store := New(client, &Options{Replicas: 1})
 	client.ScriptFlush(t.Context())
-	if _, err := store.Save(t.Context(), record(1, 1)); err != nil { // EVALSHA in vain, then EVAL
+	if _, err := store.Save(t.Context(), record(9, 1)); err != nil { // EVALSHA in vain, then EVAL
 		t.Fatal(err)
 	}
-	if n := replica.client(t).HExists(t.Context(), leasesKey, "1").Val(); !n {
+	if n := replica.client(t).HExists(t.Context(), leasesKey, "9").Val(); !n {
 		t.Fatal("the replica has no record")
 	}
 	turns := proxy.Turns()
-	if _, err := store.Save(t.Context(), record(1, 2)); err != nil {
+	if _, err := store.Save(t.Context(), record(9, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if turns = proxy.Turns() - turns; turns != 1 {
@@ -512,22 +512,22 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	replica.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := store.Save(ctx, record(1, 3)); !errors.Is(err, ErrReplicas) {
+	if _, err := store.Save(ctx, record(9, 3)); !errors.Is(err, ErrReplicas) {
 		t.Fatalf("while the replica hangs: %v", err)
 	}
 	if ctx.Err() != nil {
 		t.Fatal("it took longer than the caller had")
 	}
-	if _, err := store.Save(t.Context(), record(1, 2)); !errors.Is(err, lease.ErrConflict) {
+	if _, err := store.Save(t.Context(), record(9, 2)); !errors.Is(err, lease.ErrConflict) {
 		t.Fatalf("an old version while the replica hangs: %v", err)
 	}
 	refuses(t, store, ErrReplicas, leasesKey)
 	replica.Resume()
 	inStep(t, master, replica)
-	if _, err := store.Save(t.Context(), record(1, 4)); err != nil {
+	if _, err := store.Save(t.Context(), record(9, 4)); err != nil {
 		t.Fatalf("after what fewer acknowledged, which is written: %v", err)
 	}
-	if _, err := New(client, &Options{Replicas: 2}).Save(t.Context(), record(1, 5)); !errors.Is(err, ErrReplicas) {
+	if _, err := New(client, &Options{Replicas: 2}).Save(t.Context(), record(9, 5)); !errors.Is(err, ErrReplicas) {
 		t.Fatalf("with one replica of two: %v", err)
 	}
 }
