@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -244,7 +245,7 @@ func (ids seen) issue(t *testing.T, h *holder, name string, n int) error {
 	return nil
 }
 
-const all = 1 << 40
+const all = math.MaxInt
 
 func cutOff(t *testing.T, s *Server) {
 	space, ids := s.space(t), seen{}
