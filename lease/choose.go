@@ -86,7 +86,12 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	for _, err := range passed { // any of them
 		return c, wait, err
 	}
-	return c, wait, &ExhaustedError{First: o.First, Last: o.Last, Records: records}
+	e := &ExhaustedError{First: o.First, Last: o.Last, Records: records}
+	if owns && o.Reuse == Keep {
+		e.Owner = o.Owner
+		e.Records = slices.DeleteFunc(records, func(r Record) bool { return r.Owner != o.Owner })
+	}
+	return c, wait, e
 }
 
 // unused returns up to n of the worker IDs that have no record and did not hang,

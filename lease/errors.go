@@ -52,13 +52,17 @@ var (
 // [ErrExhausted].
 type ExhaustedError struct {
 	First, Last int      // the range
-	Records     []Record // of the range, by worker
+	Records     []Record // of the range, by worker; where Owner is set, its own
+	Owner       string   // with Keep: who has a worker ID already, and gets no second one
 }
 
 func (e *ExhaustedError) Error() string {
 	const most = 8
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: of %d to %d", ErrExhausted, e.First, e.Last)
+	if e.Owner != "" {
+		fmt.Fprintf(&b, " for %s, who keeps one already", e.Owner)
+	}
 	for i, r := range e.Records {
 		if i == most {
 			fmt.Fprintf(&b, "; and %d more", len(e.Records)-most)

@@ -153,6 +153,7 @@ type Lease struct {
 
 	op       chan struct{} // has room for one: whoever is changing the record
 	unknown  bool          // guarded by op: a save failed, so that the stored record has to be looked at
+	tried    []Record      // guarded by op: what such saves would have made of it, or may make yet
 	saved    time.Time     // guarded by op: when the record was last saved
 	base     time.Time     // guarded by op: the highest bound, when it was last moved,
 	moved    time.Time     // guarded by op: and when that was
@@ -323,7 +324,8 @@ func (l *Lease) Stats() Stats {
 // its holder is dead, and then returns an [*ExhaustedError]. Where only bounds
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
-// ErrInvalidOptions, ErrBadRecord, ErrLayout, ErrClockLeap, or are the store's.
+// ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout,
+// ErrClockLeap, or are the store's.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
@@ -352,7 +354,10 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	go l.renew(l.ctx)
-	if err := l.awaitWindow(l.ctx); err != nil {
+	if err = l.awaitWindow(l.ctx); err == nil && time.Since(l.Stats().Renewed) > l.o.Window/3 {
+		err = l.extend(l.ctx) // the answer took so long that a renewal is due
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.abandon(ctx))
 	}
 	return l, nil
@@ -363,9 +368,10 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 func (l *Lease) claim(ctx context.Context) error {
 	start := time.Now()
 	var snap Snapshot
-	passed := map[int]error{} // the worker IDs that others were quicker at, or whose records could not be saved in time
+	passed := map[int]error{} // the worker IDs that others were quicker at, or whose records could not be saved
 	conflicts := 0
 	var failures []error // other than those
+	var tried []attempt
 	for reload := true; ; {
 		if reload {
 			var err error
@@ -374,6 +380,9 @@ func (l *Lease) claim(ctx context.Context) error {
 			}
 			l.ownClock = snap.OwnClock
 			reload = false
+			if l.adopt(tried, snap) {
+				return nil
+			}
 		}
 		c, wait, err := choose(&l.o, snap, passed, conflicts)
 		if err != nil {
@@ -390,26 +399,32 @@ func (l *Lease) claim(ctx context.Context) error {
 			}
 			continue
 		}
-		err = l.take(ctx, snap, c)
+		a, err := l.attempt(snap, c)
+		if err != nil {
+			return err
+		}
+		err = l.take(ctx, a)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, ErrConflict):
+			tried = append(tried, a) // a client that asks again by itself can conflict with itself
 			conflicts++
 			passed[c.record.Worker] = err
-			if conflicts%maxConflicts == 0 {
+			if conflicts%maxConflicts == 0 || l.o.Reuse != Recycle {
 				reload = forget(passed, ErrConflict)
 			}
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			passed[c.record.Worker] = err
 		case ctx.Err() != nil:
 			return err
 		case len(failures) == maxFailures:
 			return failures[0]
-		default: // such as a connection that broke: it may have been saved
+		default: // it may have been saved, or be yet
+			tried = append(tried, a)
 			failures = append(failures, err)
-			passed[c.record.Worker] = err
 			reload = true
+			if l.o.Reuse != Keep || errors.Is(err, ErrLost) { // an owner is to keep one only
+				passed[c.record.Worker] = err
+			}
 		}
 	}
 }
@@ -429,33 +444,55 @@ func forget(errs map[int]error, target error) bool {
 	return len(errs) < n
 }
 
-// take saves the record of a candidate as ours.
-func (l *Lease) take(ctx context.Context, snap Snapshot, c candidate) error {
+// attempt is a record that would make a candidate ours.
+type attempt struct {
+	candidate
+	wanted Record
+	begun  time.Time
+}
+
+func (l *Lease) attempt(snap Snapshot, c candidate) (attempt, error) {
 	r := c.record
 	r.Version++
 	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
-	bound := later(c.from, l.o.now()).Add(l.o.Window)
+	r = r.withBound(c.seq, later(c.from, l.o.now()).Add(l.o.Window))
+	a := attempt{c, r, time.Now()}
 	if l.ownClock {
-		if err := l.checkLeap(r.Worker, bound, snap.Now.Add(l.o.Window)); err != nil {
-			return err
-		}
+		return a, l.checkLeap(r.Worker, r.Bound(), snap.Now.Add(l.o.Window))
 	}
+	return a, nil
+}
+
+// take saves the record of an attempt.
+func (l *Lease) take(ctx context.Context, a attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	begun := time.Now()
-	saved, err := l.store.Save(ctx, r.withBound(c.seq, bound))
-	if err != nil {
-		return err
+	saved, err := l.store.Save(ctx, a.wanted)
+	if err == nil {
+		l.hold(a, saved)
 	}
+	return err
+}
+
+// adopt takes what an attempt saved that had seemed to fail.
+func (l *Lease) adopt(tried []attempt, snap Snapshot) bool {
+	for _, a := range tried {
+		for _, r := range snap.Records {
+			if r.same(a.wanted) {
+				l.hold(a, r)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (l *Lease) hold(a attempt, saved Record) {
 	l.record.Store(&saved)
-	l.window.Store(&window{seq: c.seq, from: c.from, to: saved.Bound()})
-	l.saved, l.base, l.moved, l.stats.Renewed = begun, bound, begun, begun
-	if time.Since(begun) > l.o.Window/3 {
-		return l.extend(ctx) // the answer took so long that the next renewal is due
-	}
-	return nil
+	l.window.Store(&window{seq: a.seq, from: a.from, to: saved.Bound()})
+	l.saved, l.base, l.moved, l.stats.Renewed = a.begun, saved.Bound(), a.begun, a.begun
 }
 
 // load asks the store for its records.

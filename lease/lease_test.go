@@ -26,6 +26,7 @@ type memory struct {
 
 	down       bool          // nothing reaches it
 	failSaves  int           // so many are made, and said to have failed
+	refuses    map[int]bool  // saves of these are not made
 	hangs      bool          // loads are not answered
 	bad        bool          // a record cannot be read
 	loseAnswer bool          // saves are made, and said to have failed
@@ -75,7 +76,7 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		time.AfterFunc(delay, func() { _, _ = m.save(r) })
 		return r, errDown
 	}
-	if down {
+	if down || m.refuses[r.Worker] {
 		return r, errDown
 	}
 	saved, err := m.save(r)
@@ -916,15 +917,92 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 	assert.ErrorIs(t, err, errDown)
 }
 
-// A save that breaks off may have been made: another worker ID is tried.
-func TestAcquirePassesByASaveThatFailed(t *testing.T) {
+func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range []Reuse{Recycle, Keep, Once} {
+			m := newMemory()
+			m.failSaves = 1
+			h := mustAcquire(t, m, fleet, clockAt(0), reuse(r))
+			assert.Equal(t, 0, h.Worker())
+			assert.Len(t, m.records, 1)
+			h.next()
+			time.Sleep(10 * span)
+			h.next()
+		}
+	})
+}
+
+func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.failSaves = 2
+		m.refuses = map[int]bool{0: true, 1: true}
 		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0)).Worker())
-		m.failSaves = 3
+		m.refuses = map[int]bool{0: true, 1: true, 3: true}
 		_, err := acquire(t, m, fleet, clockAt(0))
 		require.ErrorIs(t, err, errDown)
+	})
+}
+
+func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range []Reuse{Recycle, Keep, Once} {
+			m := newMemory()
+			m.slow = time.Hour
+			begun := time.Now()
+			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.LessOrEqual(t, time.Since(begun), 3*span)
+		}
+	})
+}
+
+// A store that answers later than a renewal may take cannot be used.
+func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for r, state := range map[Reuse]State{Recycle: Free, Keep: Free, Once: Spent} {
+			m := newMemory()
+			m.slow = span/3 + 200*ms
+			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Len(t, m.records, 1)
+			assert.Equal(t, state, m.record(0).State)
+		}
+	})
+}
+
+// cloned hands out the record that another holds, as the memory of a machine does
+// that was cloned.
+type cloned struct {
+	*memory
+	record atomic.Pointer[Record]
+}
+
+func (c *cloned) Save(ctx context.Context, r Record) (Record, error) {
+	if r := c.record.Swap(nil); r != nil {
+		return *r, nil
+	}
+	return c.memory.Save(ctx, r)
+}
+
+func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a := mustAcquire(t, m, fleet, clockAt(0))
+		time.Sleep(2*span + 123*ms)
+		c := &cloned{memory: m}
+		c.record.Store(a.record.Load())
+		b := mustAcquire(t, c, fleet, clockAt(0))
+		require.Equal(t, a.record.Load().Token, b.record.Load().Token)
+		time.Sleep(span)
+		alive, dead := a, b
+		if a.Err() != nil {
+			alive, dead = b, a
+		}
+		require.ErrorIs(t, dead.Err(), ErrLost)
+		time.Sleep(2 * span)
+		require.NoError(t, alive.Err())
+		alive.next()
+		dead.refused(snowflake.ErrLeaseExpired)
 	})
 }
 

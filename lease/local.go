@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ type localCopy struct {
 	away     atomic.Pointer[error] // why the shared store was not told of the last move
 
 	version uint64    // guarded by Lease.op: of the record in the shared store, 0 where not known
-	now     time.Time // guarded by Lease.op: the snapshot's time,
+	now     time.Time // guarded by Lease.op: the shared store's time when it answered last,
 	read    time.Time // guarded by Lease.op: and when that was
 }
 
@@ -38,12 +37,26 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (*localCopy, error)
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
 	local := &fileStore{dir: o.LocalCopy}
+	if shared, ok := s.(*fileStore); ok && sameDir(shared.dir, local.dir) {
+		return nil, fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, local.dir)
+	}
 	id, err := local.identity(ctx)
 	if err != nil {
 		return nil, err
 	}
 	o.Owner += " @" + id
 	return &localCopy{Store: s, local: local, owner: o.Owner, patience: o.patience(), now: time.Now(), read: time.Now()}, nil
+}
+
+func sameDir(a, b string) bool {
+	x, err1 := filepath.Abs(a)
+	y, err2 := filepath.Abs(b)
+	if err1 == nil && err2 == nil && x == y {
+		return true
+	}
+	infoA, err1 := os.Stat(a)
+	infoB, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(infoA, infoB)
 }
 
 // identity returns the random name of the directory, which it gives to it where
@@ -93,19 +106,39 @@ func (s *localCopy) Load(ctx context.Context, first, last int) (Snapshot, error)
 		return own, nil
 	}
 	s.now, s.read = snap.Now, time.Now()
+	copies := map[int]Record{}
 	for _, r := range own.Records {
-		i := slices.IndexFunc(snap.Records, func(shared Record) bool { return shared.Worker == r.Worker && shared.Owner == s.owner })
-		if i < 0 {
-			err = s.retire(ctx, r)
-		} else {
-			r.Renewed = snap.Now.Add(r.Renewed.Sub(own.Now))
-			snap.Records[i] = r
+		copies[r.Worker] = r
+	}
+	for i, shared := range snap.Records {
+		if shared.Owner != s.owner {
+			continue
 		}
-		if err != nil {
+		if r, ok := copies[shared.Worker]; ok {
+			delete(copies, shared.Worker)
+			r.Renewed = snap.Now.Add(r.Renewed.Sub(own.Now))
+			snap.Records[i] = r.withBoundsOf(shared)
+		} else { // what was stamped is not known
+			snap.Records[i].State, snap.Records[i].Token = Spent, ""
+		}
+	}
+	for _, r := range copies {
+		if err := s.retire(ctx, r); err != nil {
 			return snap, err
 		}
 	}
 	return snap, nil
+}
+
+// withBoundsOf returns r with the later one of both records' bounds of each clock
+// sequence.
+func (r Record) withBoundsOf(other Record) Record {
+	seq := r.ClockSeq
+	for i, bound := range other.Bounds {
+		r = r.withBound(i, later(r.bound(i), bound))
+	}
+	r.ClockSeq = seq
+	return r
 }
 
 // retire keeps a worker ID that is no longer recorded as ours from being taken
@@ -130,17 +163,19 @@ func ours(records []Record, owner string) (own []Record) {
 }
 
 // Save saves a record here, and then tells the shared store. Only the first one
-// of a worker ID needs the shared store.
+// of a worker ID needs the shared store, and only that may find nothing here: a
+// copy that is gone might come back, as with a file system that was not mounted.
 func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
 	own, err := s.local.Load(ctx, r.Worker, r.Worker)
 	switch {
 	case err != nil:
 		return r, err
+	case len(own.Records) == 0 && r.Version > 1:
+		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
 	case len(own.Records) == 0:
 		if _, err := s.Store.Save(ctx, r); err != nil {
 			return r, err
 		}
-		r.Version = 1
 	case own.Records[0].Owner != s.owner || own.Records[0].State == Spent:
 		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf(
 			"%w: it is the copy of a record that the store no longer has; remove it when worker %d is to be used again", ErrLost, r.Worker)}
@@ -149,8 +184,9 @@ func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
 	if err != nil {
 		return r, err
 	}
+	err = s.tell(ctx, saved)
 	saved.Renewed = s.now.Add(time.Since(s.read))
-	return saved, s.tell(ctx, saved)
+	return saved, err
 }
 
 // tell saves a record of ours in the shared store, whatever it has of ours. It
@@ -162,9 +198,10 @@ func (s *localCopy) tell(ctx context.Context, r Record) error {
 		if s.version > 0 {
 			shared := r
 			shared.Version = s.version + 1
-			_, err := s.Store.Save(ctx, shared)
+			shared, err := s.Store.Save(ctx, shared)
 			if err == nil {
 				s.version++
+				s.now, s.read = shared.Renewed, time.Now()
 				s.away.Store(nil)
 				return nil
 			}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,19 +307,129 @@ func TestLocalCopyOfARecordThatIsBadInTheStore(t *testing.T) {
 	})
 }
 
-// A crash between the two first saves leaves the worker ID ours.
+// A crash between the two first saves uses the worker ID up: what its owner
+// stamped cannot be known.
 func TestLocalCopyThatWasNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
-		h.cancel()
+		crash(t, m, fleet, clockAt(0), withCopy(dir))
 		require.NoError(t, os.Remove(filepath.Join(dir, "worker-0.json")))
-		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
-		assert.Equal(t, 0, again.Worker())
-		again.next()
+		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		assert.Equal(t, 1, again.Worker())
 		m.setDown(true)
 		time.Sleep(2 * span)
 		again.next()
+	})
+}
+
+// Such as one on a file system that is unmounted, and mounted again.
+func TestLocalCopyThatIsGoneStopsItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, down := range []bool{false, true} {
+			m, dir := newMemory(), t.TempDir()
+			h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+			m.setDown(down)
+			path := filepath.Join(dir, "worker-0.json")
+			require.NoError(t, os.Rename(path, path+".away"))
+			time.Sleep(span + span/2)
+			h.refused(snowflake.ErrLeaseExpired)
+			require.ErrorIs(t, h.Err(), ErrLost)
+
+			m.setDown(false)
+			again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+			assert.Equal(t, 1, again.Worker())
+			require.NoError(t, again.Release(t.Context()))
+			require.NoError(t, os.Rename(path+".away", path))
+			assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h).next().Worker)
+		}
+	})
+}
+
+func TestLocalCopyOfBeforeIsNoneTheWorse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, seqs, clockAt(0), withCopy(dir))
+		path := filepath.Join(dir, "worker-0.json")
+		old, err := os.ReadFile(path)
+		require.NoError(t, err)
+		h.next()
+		h.c.step(-time.Hour)
+		h.next() // under another clock sequence
+		time.Sleep(10 * span)
+		h.next()
+		h.cancel()
+		bounds := m.record(0).Bounds
+		require.NoError(t, h.Stats().Away)
+		require.Len(t, bounds, 2)
+		require.NoError(t, os.WriteFile(path, old, 0o644))
+		mustAcquire(t, m, seqs, clockAt(-time.Hour-15*span), withCopy(dir))
+		for i, bound := range bounds {
+			assert.False(t, m.record(0).Bounds[i].Before(bound))
+		}
+	})
+}
+
+func TestLocalCopyGoesOnAfterTheMachineWasSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = true
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(t.TempDir()))
+		for range 3 {
+			m.set(func() { m.offset += 10 * time.Minute })
+			h.c.step(10 * time.Minute)
+			time.Sleep(2 * span)
+			h.next()
+		}
+	})
+}
+
+func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	for _, same := range []string{dir, dir + "/", link} {
+		_, err := Acquire(t.Context(), File(dir), &Options{Reuse: Keep, LocalCopy: same})
+		require.ErrorIs(t, err, ErrInvalidOptions)
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		var got atomic.Int32
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: Keep}); err == nil {
+					got.Add(1)
+				} else {
+					assert.ErrorIs(t, err, ErrExhausted)
+				}
+			})
+		}
+		all.Wait()
+		assert.EqualValues(t, 1, got.Load())
+		assert.Len(t, m.records, 1)
+	})
+}
+
+func TestKeepGivesAnOwnerOneWorkerIDThoughSavesAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, fault := range []func(m *memory){
+			func(m *memory) { m.delay = span / 100 },
+			func(m *memory) { m.delay = 10 * span },
+			func(m *memory) { m.slow = time.Hour },
+			func(m *memory) { m.loseAnswer = true },
+		} {
+			m := newMemory()
+			fault(m)
+			_, _ = acquire(t, m, fleet, clockAt(0), reuse(Keep))
+			time.Sleep(20 * span)
+			m.set(func() { assert.LessOrEqual(t, len(m.records), 1) })
+		}
 	})
 }
 

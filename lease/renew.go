@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -111,9 +112,10 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		saved, err := l.store.Save(ctx, r)
 		if err == nil {
 			l.record.Store(&saved)
-			l.saved = begun
+			l.saved, l.tried = begun, nil
 			return nil
 		}
+		l.tried = append(l.tried[max(0, len(l.tried)+1-maxTried):], r)
 		l.unknown = true
 		if !errors.Is(err, ErrConflict) {
 			return err
@@ -124,8 +126,13 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 	}
 }
 
+// maxTried is how many saves without an answer are remembered. One that is older
+// and comes true after all ends the lease.
+const maxTried = 1000
+
 // look finds out what is stored, after a save of which that is not known: our
-// own record, then we go on from it; or another's, then the lease is lost.
+// own record, then we go on from it; or another's, then the lease is lost. One
+// that has our token, and that we did not save, is that of a clone of ours.
 func (l *Lease) look(ctx context.Context) error {
 	own := l.record.Load()
 	snap, err := l.store.Load(ctx, own.Worker, own.Worker)
@@ -135,7 +142,7 @@ func (l *Lease) look(ctx context.Context) error {
 	for _, r := range snap.Records {
 		switch {
 		case r.Worker != own.Worker:
-		case r.Token == own.Token:
+		case r.Token == own.Token && (r.Version == own.Version || slices.ContainsFunc(l.tried, r.same)):
 			l.record.Store(&r)
 			l.unknown = false
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -117,6 +118,12 @@ func (r Record) withBound(seq int, bound time.Time) Record {
 	bounds[seq] = bound.UTC()
 	r.ClockSeq, r.Bounds = seq, bounds
 	return r
+}
+
+// same reports whether r is what other became when it was saved.
+func (r Record) same(other Record) bool {
+	return r.Worker == other.Worker && r.Version == other.Version && r.Token == other.Token && r.State == other.State &&
+		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
 
 // Live reports whether r is held by one that renewed it within a window of now,
