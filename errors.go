@@ -95,11 +95,14 @@ func (e *FieldRangeError) Is(target error) bool {
 // when. It matches [ErrLeaseExpired].
 type LeaseExpiredError struct {
 	Worker   int
-	NotAfter time.Time // the end of the lease's window: no ID at or past it
+	NotAfter time.Time // the end of the lease's window, or of what was stamped when it was released: no ID at or past it
 	Time     time.Time // the timestamp that the next ID would have had
 }
 
 func (e *LeaseExpiredError) Error() string {
+	if e.Time.Before(e.NotAfter) { // in the tick of the last ID
+		return fmt.Sprintf("%v: worker %d was released at %s", ErrLeaseExpired, e.Worker, formatTime(e.NotAfter))
+	}
 	return fmt.Sprintf("%v: worker %d may stamp IDs before %s, the next would be at %s",
 		ErrLeaseExpired, e.Worker, formatTime(e.NotAfter), formatTime(e.Time))
 }

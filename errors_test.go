@@ -72,6 +72,11 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 			snowflake.ErrLeaseExpired,
 			"snowflake: lease expired: worker 7 may stamp IDs before 2026-11-21T00:30:00.000Z, the next would be at 2026-11-21T00:30:00.001Z",
 		},
+		{
+			&snowflake.LeaseExpiredError{Worker: 7, NotAfter: at, Time: at.Add(-time.Millisecond)},
+			snowflake.ErrLeaseExpired,
+			"snowflake: lease expired: worker 7 was released at 2026-11-21T00:30:00.000Z",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {

@@ -26,6 +26,7 @@ type memory struct {
 
 	down       bool          // nothing reaches it
 	failSaves  int           // so many are made, and said to have failed
+	resends    int           // so many saves are sent again, by a client that lost the answer
 	refuses    map[int]bool  // saves of these are not made
 	hangs      bool          // loads are not answered
 	bad        bool          // a record cannot be read
@@ -80,6 +81,10 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		return r, errDown
 	}
 	saved, err := m.save(r)
+	if m.resends > 0 {
+		m.resends--
+		return m.save(r)
+	}
 	if m.failSaves > 0 {
 		m.failSaves--
 		return r, errDown
@@ -928,6 +933,19 @@ func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 			h.next()
 			time.Sleep(10 * span)
 			h.next()
+		}
+	})
+}
+
+func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range []Reuse{Keep, Once} {
+			m := newMemory()
+			m.resends = 1
+			begun := time.Now()
+			assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(r)).Worker())
+			assert.Zero(t, time.Since(begun))
+			assert.Len(t, m.records, 1)
 		}
 	})
 }

@@ -399,6 +399,7 @@ func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
 func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
+		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(Keep), func(o *Options) { o.First = 7 }).Release(t.Context()))
 		var got atomic.Int32
 		var all sync.WaitGroup
 		for range 8 {
@@ -407,12 +408,13 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 					got.Add(1)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
+					assert.ErrorContains(t, err, "of 0 to 255 for a, who keeps one already; worker 0 held by a")
 				}
 			})
 		}
 		all.Wait()
 		assert.EqualValues(t, 1, got.Load())
-		assert.Len(t, m.records, 1)
+		assert.Len(t, m.records, 2)
 	})
 }
 
