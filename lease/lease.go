@@ -63,12 +63,17 @@ type Options struct {
 
 	// LocalCopy is a directory of this host, as File takes one, that keeps a
 	// copy of the lease: with it the owner can start, and go on, while the store
-	// is away. Only the very first acquisition needs the store. Empty: none.
+	// is away. Only the very first acquisition needs the store. Without it a
+	// start takes up to a window for its answers that do not come and, after a
+	// crash, up to another one until the bound has passed. Empty: none.
 	//
 	// It takes Reuse: Keep, because the store cannot be asked whether another
 	// got the worker ID meanwhile. For the same reason the directory's identity
 	// becomes a part of the owner's name: where the directory is lost, or the
 	// owner moves to another host, it gets another worker ID.
+	//
+	// The directory must be there for as long as the lease: when the copy is
+	// gone, the lease ends with ErrLost.
 	//
 	// HAZARD: a directory that is copied, or restored from a backup, is an owner
 	// twice, and a record that is removed from the store gives the worker ID to
@@ -354,8 +359,8 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	go l.renew(l.ctx)
-	if err = l.awaitWindow(l.ctx); err == nil && time.Since(l.Stats().Renewed) > l.o.Window/3 {
-		err = l.extend(l.ctx) // the answer took so long that a renewal is due
+	if err = l.awaitWindow(l.ctx); err == nil {
+		err = l.catchUp(l.ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.abandon(ctx))
@@ -528,6 +533,19 @@ func (l *Lease) awaitWindow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// catchUp renews a lease whose first answer took so long that a renewal is due.
+func (l *Lease) catchUp(ctx context.Context) (err error) {
+	for range 3 {
+		if time.Since(l.Stats().Renewed) <= l.o.Window/3 {
+			return nil
+		}
+		if err = l.extend(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // abandon releases a lease that nobody has seen, as it was before.

@@ -66,7 +66,9 @@ func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 
 func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 	m.mu.Lock()
-	down, delay, loseAnswer, slow := m.down, m.delay, m.loseAnswer, m.slow
+	down, delay, loseAnswer, slow := m.down || m.refuses[r.Worker], m.delay, m.loseAnswer || m.failSaves > 0, m.slow
+	resent := m.resends > 0
+	m.failSaves, m.resends = max(0, m.failSaves-1), max(0, m.resends-1)
 	m.mu.Unlock()
 	if slow > 0 {
 		if err := sleep(ctx, slow); err != nil {
@@ -77,17 +79,12 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		time.AfterFunc(delay, func() { _, _ = m.save(r) })
 		return r, errDown
 	}
-	if down || m.refuses[r.Worker] {
+	if down {
 		return r, errDown
 	}
 	saved, err := m.save(r)
-	if m.resends > 0 {
-		m.resends--
+	if resent {
 		return m.save(r)
-	}
-	if m.failSaves > 0 {
-		m.failSaves--
-		return r, errDown
 	}
 	if err == nil && loseAnswer {
 		return r, errDown
@@ -114,6 +111,12 @@ func (m *memory) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
+}
+
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.records)
 }
 
 func (m *memory) record(worker int) Record {
@@ -791,7 +794,7 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 		m := newMemory()
 		for range 3 {
 			crash(t, m, fleet, clockAt(0), reuse(Keep))
-			require.Len(t, m.records, 1)
+			require.Equal(t, 1, m.count())
 		}
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
 		time.Sleep(2 * span)
@@ -929,7 +932,7 @@ func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 			m.failSaves = 1
 			h := mustAcquire(t, m, fleet, clockAt(0), reuse(r))
 			assert.Equal(t, 0, h.Worker())
-			assert.Len(t, m.records, 1)
+			assert.Equal(t, 1, m.count())
 			h.next()
 			time.Sleep(10 * span)
 			h.next()
@@ -945,7 +948,7 @@ func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
 			begun := time.Now()
 			assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(r)).Worker())
 			assert.Zero(t, time.Since(begun))
-			assert.Len(t, m.records, 1)
+			assert.Equal(t, 1, m.count())
 		}
 	})
 }
@@ -955,7 +958,7 @@ func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 		m := newMemory()
 		m.refuses = map[int]bool{0: true, 1: true}
 		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0)).Worker())
-		m.refuses = map[int]bool{0: true, 1: true, 3: true}
+		m.set(func() { m.refuses = map[int]bool{0: true, 1: true, 3: true} })
 		_, err := acquire(t, m, fleet, clockAt(0))
 		require.ErrorIs(t, err, errDown)
 	})
@@ -982,7 +985,7 @@ func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 			m.slow = span/3 + 200*ms
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Len(t, m.records, 1)
+			assert.Equal(t, 1, m.count())
 			assert.Equal(t, state, m.record(0).State)
 		}
 	})
