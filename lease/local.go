@@ -119,7 +119,7 @@ func (s *localCopy) Load(ctx context.Context, first, last int) (Snapshot, error)
 			r.Renewed = snap.Now.Add(r.Renewed.Sub(own.Now))
 			snap.Records[i] = r.withBoundsOf(shared)
 		} else { // what was stamped is not known
-			snap.Records[i].State, snap.Records[i].Token = Spent, ""
+			snap.Records[i].State = Spent
 		}
 	}
 	for _, r := range copies {
