@@ -990,6 +990,20 @@ func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	})
 }
 
+func TestStoreThatLostTheLastRenewalsIsGoneOnWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		old := m.record(0)
+		time.Sleep(3 * span)
+		m.set(func() { m.records[0] = old })
+		time.Sleep(span)
+		require.NoError(t, h.Err())
+		h.next()
+		assert.Equal(t, h.Stats().Bound, m.record(0).Bound())
+	})
+}
+
 // cloned hands out the record that another holds, as the memory of a machine does
 // that was cloned.
 type cloned struct {

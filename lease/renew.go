@@ -132,7 +132,8 @@ const maxTried = 1000
 
 // look finds out what is stored, after a save of which that is not known: our
 // own record, then we go on from it; or another's, then the lease is lost. One
-// that has our token, and that we did not save, is that of a clone of ours.
+// that has our token, and that we did not save, is that of a clone of ours. An
+// older one is ours, too: the store lost what came after.
 func (l *Lease) look(ctx context.Context) error {
 	own := l.record.Load()
 	snap, err := l.store.Load(ctx, own.Worker, own.Worker)
@@ -142,7 +143,7 @@ func (l *Lease) look(ctx context.Context) error {
 	for _, r := range snap.Records {
 		switch {
 		case r.Worker != own.Worker:
-		case r.Token == own.Token && (r.Version == own.Version || slices.ContainsFunc(l.tried, r.same)):
+		case r.Token == own.Token && (r.Version <= own.Version || slices.ContainsFunc(l.tried, r.same)):
 			l.record.Store(&r)
 			l.unknown = false
 			return nil

@@ -26,7 +26,9 @@ import (
 //
 // With a Username, clientv3.New logs in: it waits for the cluster for up to
 // DialTimeout, 5 s, and fails with rpctypes.ErrAuthFailed where the password is
-// wrong. Without one it does not wait.
+// wrong. Without one it does not wait. The client logs in again by itself when the
+// cluster does not know its token any more: after a restart, or without a call for
+// --auth-token-ttl, 5 min by default. With etcd 3.4, other clients never do.
 func Config(endpoints ...string) clientv3.Config {
 	d := &dialer{conns: map[string]*conn{}}
 	return clientv3.Config{
@@ -37,7 +39,7 @@ func Config(endpoints ...string) clientv3.Config {
 			grpc.WithInitialWindowSize(1 << 20), // or else pings are sent to find a good one
 			grpc.WithInitialConnWindowSize(1 << 20),
 			grpc.WithContextDialer(d.dial),
-			grpc.WithChainUnaryInterceptor(d.watch),
+			grpc.WithChainUnaryInterceptor(new(logins).share, d.watch),
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 				MinConnectTimeout: time.Second,

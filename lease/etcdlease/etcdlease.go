@@ -8,7 +8,8 @@
 //	gen, err := snowflake.NewLeased(l, nil)
 //
 // It works with etcd 3.4 and later. Use [Config]: with the defaults of etcd's
-// client, holders may take minutes to recover from an outage.
+// client, holders may take minutes to recover from an outage, and with
+// authentication and etcd 3.4 they never do.
 //
 // # What is stored
 //
@@ -91,7 +92,8 @@ type Options struct {
 
 // New returns the store that is kept in the client's cluster. It asks for
 // nothing yet: whether the cluster can be reached, and lets the client in, shows
-// at Acquire. Closing the client ends the store.
+// at Acquire. Closing the client ends the store. Without a client, the store's
+// methods return a [lease.ErrInvalidOptions].
 //
 // A client that has a user needs the permission readwrite on all keys with the
 // prefix. One store can serve any number of leases.
@@ -105,12 +107,19 @@ func New(client *clientv3.Client, opts *Options) lease.Store {
 	if opts != nil && opts.Prefix != "" {
 		prefix = strings.TrimSuffix(opts.Prefix, "/") + "/"
 	}
-	return &store{
-		client: client,
-		leases: pb.NewLeaseClient(client.ActiveConnection()),
-		prefix: prefix,
-		now:    time.Now,
+	s := &store{client: client, prefix: prefix, now: time.Now}
+	if client != nil {
+		s.leases = pb.NewLeaseClient(client.ActiveConnection())
 	}
+	return s
+}
+
+// check says why there is nothing to be asked.
+func (s *store) check(ctx context.Context) error {
+	if s.client == nil {
+		return fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
+	}
+	return ctx.Err()
 }
 
 type store struct {
@@ -152,7 +161,7 @@ func (s *store) get(kind string, first, last int) clientv3.Op {
 // Load reads the records and who is alive, both as of one revision.
 func (s *store) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
 	var snap lease.Snapshot
-	if err := ctx.Err(); err != nil {
+	if err := s.check(ctx); err != nil {
 		return snap, err
 	}
 	resp, err := s.txn(ctx).Then(s.get(records, first, last), s.get(alive, first, last)).Commit()
@@ -215,7 +224,7 @@ func (s *store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 
 // Save replaces the record, and tells that its holder is alive, or no more.
 func (s *store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.check(ctx); err != nil {
 		return r, err
 	}
 	r.Renewed = s.now().UTC().Round(0)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -169,9 +170,23 @@ func TestRecordRewrittenByHand(t *testing.T) {
 	save(t, s, record(1, 14))
 }
 
-func TestCredentials(t *testing.T) {
+func TestNoClientIsRefused(t *testing.T) {
 	t.Parallel()
-	addr := addrs(start(t, 1, "--bcrypt-cost", "4"))
+	var none *clientv3.Client
+	for _, s := range []lease.Store{etcdlease.New(nil, nil), etcdlease.New(none, &etcdlease.Options{Prefix: "/none"})} {
+		refused(t, s, lease.ErrInvalidOptions, "the client is nil")
+		if _, err := s.Load(t.Context(), 0, 9); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Load: %v", err)
+		}
+		if _, err := s.Save(t.Context(), record(1, 1)); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Save: %v", err)
+		}
+	}
+}
+
+// enableAuth lets in root, writer and reader only, who have the password secret.
+func enableAuth(t *testing.T, addr string) {
+	t.Helper()
 	root := connect(t, addr)
 	ctx := t.Context()
 	must := func(_ any, err error) {
@@ -190,34 +205,48 @@ func TestCredentials(t *testing.T) {
 		must(root.UserGrantRole(ctx, name, name))
 	}
 	must(root.AuthEnable(ctx))
+}
 
-	login := func(user, password string, options ...grpc.DialOption) (*clientv3.Client, error) {
-		c := etcdlease.Config(addr)
-		c.Username, c.Password = user, password
-		c.DialOptions = append(c.DialOptions, options...)
-		client, err := clientv3.New(c)
-		if err == nil {
-			t.Cleanup(func() { client.Close() })
-		}
-		return client, err
+// login opens a client of its own, for a user.
+func login(t *testing.T, addr, user, password string, options ...grpc.DialOption) (*clientv3.Client, error) {
+	t.Helper()
+	c := etcdlease.Config(strings.Split(addr, ",")...)
+	c.Username, c.Password = user, password
+	c.DialOptions = append(c.DialOptions, options...)
+	client, err := clientv3.New(c)
+	if err == nil {
+		t.Cleanup(func() { client.Close() })
 	}
-	if _, err := login("writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
+	return client, err
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1, "--bcrypt-cost", "4"))
+	enableAuth(t, addr)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := login(t, addr, "writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("with a wrong password clientv3.New returns %v", err)
 	}
 	refused(t, open(t, addr, "snowflake"), rpctypes.ErrUserEmpty, addr)
 
-	reader, err := login("reader", "secret")
-	must(nil, err)
+	reader, err := login(t, addr, "reader", "secret")
+	must(err)
 	refused(t, etcdlease.New(reader, nil), rpctypes.ErrPermissionDenied, "/snowflake/ on "+addr)
 
 	var logins atomic.Int64
-	writer, err := login("writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if strings.HasSuffix(method, "/Authenticate") {
 			logins.Add(1)
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}))
-	must(nil, err)
+	must(err)
 	refused(t, etcdlease.New(writer, &etcdlease.Options{Prefix: "/other"}), rpctypes.ErrPermissionDenied, "/other/ on "+addr)
 	s := etcdlease.New(writer, &etcdlease.Options{Prefix: "/snowflake"})
 	before := logins.Load()
@@ -232,16 +261,191 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// A holder logs in again by itself, whatever made its token invalid.
+func TestTokenThatIsInvalid(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	const expired = ttl + 2*time.Second // the server looks once a second
+	for _, test := range []struct {
+		name  string
+		size  int
+		fault func(t *testing.T, m []*member, p *servertest.Proxy)
+	}{
+		{"Restart", 1, func(_ *testing.T, m []*member, _ *servertest.Proxy) {
+			m[0].Kill()
+			m[0].Restart()
+		}},
+		{"RestartOfOneOfThree", 3, func(_ *testing.T, m []*member, _ *servertest.Proxy) {
+			m[0].Kill()
+			m[0].Restart()
+		}},
+		{"Break", 1, func(_ *testing.T, _ []*member, p *servertest.Proxy) {
+			p.Drop()
+			time.Sleep(expired)
+			p.Heal()
+		}},
+		{"OtherUsers", 1, func(t *testing.T, m []*member, _ *servertest.Proxy) {
+			root, err := login(t, m[0].addr, "root", "secret")
+			if err == nil {
+				_, err = root.UserAdd(t.Context(), "other", "secret")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			members := start(t, test.size, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds()))
+			enableAuth(t, addrs(members))
+			p := servertest.NewProxy(t, members[0].addr)
+			addr := p.Addr()
+			for _, m := range members[1:] {
+				addr += "," + m.addr
+			}
+			client, err := login(t, addr, "writer", "secret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := etcdlease.New(client, nil)
+			l, err := acquire(t, store, lease.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			renewals := func(n int) {
+				begun := time.Now()
+				for ; n > 0; n-- {
+					for _, end := l.Window(); ; time.Sleep(window / 20) {
+						if _, now := l.Window(); now.After(end) {
+							break
+						}
+						if l.Err() != nil || time.Since(begun) > 30*window {
+							t.Fatalf("no renewal for %v: %v, %+v", time.Since(begun), l.Err(), l.Stats())
+						}
+					}
+				}
+			}
+			renewals(5) // a member that is restarted knows the tokens of the last 100 ms
+			test.fault(t, members, p)
+			renewals(10)
+		})
+	}
+	t.Run("IdleClient", func(t *testing.T) {
+		t.Parallel()
+		addr := addrs(start(t, 1, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds())))
+		enableAuth(t, addr)
+		client, err := login(t, addr, "writer", "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := etcdlease.New(client, nil)
+		for version := range uint64(2) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			_, err := s.Save(ctx, record(1, version+1))
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(expired)
+		}
+	})
+}
+
+// Checking a password takes the server longer here than the calls may last.
+func TestHoldersShareALogin(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1, "--bcrypt-cost", "12")[0] // 250 ms of a core, or more
+	enableAuth(t, m.addr)
+	var logins atomic.Int64
+	client, err := login(t, m.addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if strings.HasSuffix(method, "/Authenticate") {
+			logins.Add(1)
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := etcdlease.New(client, nil)
+	holders := map[int]bool{}
+	for i := range 200 {
+		holders[i] = true
+	}
+	// try saves for all that are left, and leaves those for which it failed.
+	try := func(wait time.Duration, version uint64, left map[int]bool) {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range maps.Clone(left) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
+				defer cancel()
+				r := record(i, version)
+				r.State = lease.Free
+				if _, err := s.Save(ctx, r); err == nil || errors.Is(err, lease.ErrConflict) {
+					mu.Lock()
+					defer mu.Unlock()
+					delete(left, i)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	left := maps.Clone(holders)
+	if try(time.Minute, 1, left); len(left) > 0 {
+		t.Fatalf("%d first saves failed", len(left))
+	}
+	time.Sleep(window) // a member that is restarted knows the tokens of the last 100 ms
+	m.Kill()
+	m.Restart()
+	before, begun := logins.Load(), time.Now()
+	for left = holders; len(left) > 0; try(100*time.Millisecond, 2, left) { // less than one login takes
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("after %v and %d logins %d are not back", time.Since(begun), logins.Load()-before, len(left))
+		}
+	}
+	t.Logf("after %v all are back, with %d logins", time.Since(begun), logins.Load()-before)
+}
+
+// The client does not go on with a password that is not its user's any more.
+func TestPasswordThatWasChanged(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1, "--bcrypt-cost", "4")[0]
+	enableAuth(t, m.addr)
+	client, err := login(t, m.addr, "writer", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := etcdlease.New(client, nil)
+	save(t, s, record(1, 1))
+	root, err := login(t, m.addr, "root", "secret")
+	if err == nil {
+		_, err = root.UserChangePassword(t.Context(), "writer", "other")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Kill()
+	m.Restart()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := s.Load(ctx, 0, 9); !errors.Is(err, rpctypes.ErrAuthFailed) {
+		t.Errorf("Load: %v", err)
+	}
+}
+
 func TestFullDiskQuotaIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := addrs(start(t, 1, "--quota-backend-bytes", "1000000"))
 	client := connect(t, addr)
-	for i := range 10 {
-		if _, err := client.Put(t.Context(), fmt.Sprint("big", i), strings.Repeat("x", 500_000)); err != nil {
-			if !errors.Is(err, rpctypes.ErrNoSpace) {
-				t.Fatal(err)
-			}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for { // the server learns its size only when it commits a batch, each 100 ms
+		_, err := client.Put(ctx, "big", strings.Repeat("x", 500_000))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
 			break
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	refused(t, open(t, addr, "full"), rpctypes.ErrNoSpace, "/full/ on "+addr)

@@ -4,6 +4,7 @@ package etcdlease_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -71,7 +73,7 @@ func start(t testing.TB, n int, args ...string) []*member {
 	return members
 }
 
-// ready asks whether the member can write.
+// ready asks whether the member can write, or would for a user.
 func (m *member) ready(t testing.TB) error {
 	client, err := clientv3.New(etcdlease.Config(m.addr))
 	if err != nil {
@@ -80,7 +82,9 @@ func (m *member) ready(t testing.TB) error {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, err = client.Get(ctx, "ready")
+	if _, err = client.Get(ctx, "ready"); errors.Is(err, rpctypes.ErrUserEmpty) {
+		return nil
+	}
 	return err
 }
 

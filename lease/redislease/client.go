@@ -17,16 +17,19 @@ const defaultPrefix = "snowflake:"
 
 // checkClient refuses clients that are not fit.
 func checkClient(client redis.UniversalClient) error {
-	prompt := true
+	var none, prompt bool
 	switch c := client.(type) {
-	case nil:
-		return fmt.Errorf("redislease: %w: the client is nil", lease.ErrInvalidOptions)
-	case *redis.Ring:
-		return fmt.Errorf("redislease: %w: a redis.Ring moves keys to another server when one fails", lease.ErrInvalidOptions)
 	case *redis.Client:
-		prompt = c.Options().ContextTimeoutEnabled
+		none = c == nil
+		prompt = !none && c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		prompt = c.Options().ContextTimeoutEnabled
+		none = c == nil
+		prompt = !none && c.Options().ContextTimeoutEnabled
+	default:
+		return fmt.Errorf("redislease: %w: the client is a %T, not a *redis.Client or *redis.ClusterClient", lease.ErrInvalidOptions, client)
+	}
+	if none {
+		return fmt.Errorf("redislease: %w: the client is nil", lease.ErrInvalidOptions)
 	}
 	if !prompt {
 		return fmt.Errorf("redislease: %w: the client's ContextTimeoutEnabled must be true", lease.ErrInvalidOptions)
@@ -34,7 +37,7 @@ func checkClient(client redis.UniversalClient) error {
 	return nil
 }
 
-// address says which server a client talks to.
+// address says which server a client, if any, talks to.
 func address(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:

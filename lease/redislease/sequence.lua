@@ -3,10 +3,15 @@
 -- since 1970. A position is one of the IDs of all time, 1,024 in a millisecond:
 -- 51 bits in all, so that Lua's numbers, which have 53, are exact.
 --
--- The key has the run_id of the server that wrote it, and the millisecond and
--- sequence of the next ID. Where it is missing, or was written by another server
--- process (which may have issued more than it passed on), IDs may have been issued
--- up to AHEAD after the clock that they came from: go on behind that.
+-- The key has who wrote it, and the millisecond and sequence of the next ID. The
+-- writer is the server's run_id, which a restart changes, and its master_replid,
+-- which a replica takes from its master and changes when it becomes one. (The
+-- replid of a master changes also when its first replica attaches, and when it had
+-- none for repl-backlog-ttl.) Where the key is missing, or has another writer
+-- (which may have issued more than it passed on), IDs may have been issued up to
+-- AHEAD after the clock that they came from: go on behind that.
+--
+-- The key is written last: where IDs are refused, it stays as it was.
 --
 -- Returns
 --   {'issued', first position, how many},
@@ -14,15 +19,16 @@
 --   {'outside', time}: the layout does not have that time,
 --   {'behind', the server's time}: too far behind the client's to start anew, or
 --   {'unreadable'}.
-local AHEAD, LAST = 1000, 2^41 - 1
+local AHEAD, WAIT, LAST = 1000, 1000, 2^41 - 1 -- WAIT: how long a client waits
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local server = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') .. ':' ..
+  string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local count, client = tonumber(ARGV[1]), tonumber(ARGV[3])
 local function save(position)
   local sequence = position % 1024
-  redis.call('SET', KEYS[1], run .. ' ' .. text((position - sequence) / 1024) .. ' ' .. text(sequence))
+  redis.call('SET', KEYS[1], server .. ' ' .. text((position - sequence) / 1024) .. ' ' .. text(sequence))
 end
 
 if now < 0 or now > LAST then
@@ -32,19 +38,20 @@ local position, writer = now * 1024, nil
 local state = redis.call('GET', KEYS[1])
 if state then
   local tick, sequence
-  writer, tick, sequence = string.match(state, '^(%w+) (%d+) (%d+)$')
+  writer, tick, sequence = string.match(state, '^([%w:]+) (%d+) (%d+)$')
   if not writer or tonumber(tick) > LAST + 1 or tonumber(sequence) > 1023 then
     return {'unreadable'}
   end
   position = math.max(position, tick * 1024 + sequence)
 end
-if writer ~= run then
-  if client - now > AHEAD then
+local anew = writer ~= server
+if anew then
+  if client - now >= WAIT then -- for AHEAD + 1 after its clock it would wait longer
     return {'behind', text(now)}
   end
   position = math.max(position, (math.max(now, client) + AHEAD + 1) * 1024)
-  save(position)
 end
+local begin = position
 
 position = math.max(position, tonumber(ARGV[2]))
 local tick = math.floor(position / 1024)
@@ -53,6 +60,9 @@ if tick > LAST then
 end
 local room = (math.min(now + AHEAD, LAST) + 1) * 1024 - position
 if room <= 0 then
+  if anew and tick - AHEAD - now <= WAIT then
+    save(begin) -- for when the client has waited
+  end
   return {'wait', text(tick), text(now)}
 end
 count = math.min(count, room)

@@ -46,11 +46,12 @@ type SequencerOptions struct {
 // one of another Sequencer.
 //
 // Redis' clock may go back: the key has the last ID, and IDs go on from there, up
-// to MaxAhead ahead of the clock. A key that is lost, or was last written by
-// another server process (before a restart or a failover), is made anew behind all
-// that may have been issued: MaxAhead after Redis' clock and the client's. A
-// client whose clock is more than a second ahead of Redis' refuses to make it:
-// one of the two is wrong. So IDs may repeat only
+// to MaxAhead ahead of the clock. A key that is lost, or is stale because it was
+// last written before a restart or a failover, is made anew behind all that may
+// have been issued: MaxAhead after Redis' clock and the client's. (So it is, too,
+// when a server gets its first replica.) A client whose clock is a second or more
+// ahead of Redis' refuses to make it: one of the two is wrong. So IDs may repeat
+// only
 //
 //   - when the key is lost or stale, and both clocks read earlier than Redis'
 //     did at the last ID, and no client that got an ID since then has come back
@@ -58,7 +59,10 @@ type SequencerOptions struct {
 //   - while two servers accept writes for one key, as in a failover that leaves
 //     the old master running for clients that still reach it, and for a second
 //     after. Give the new master another shard, or let min-replicas-to-write stop
-//     the old one.
+//     the old one;
+//   - within a second after an older copy of the key, which the same master wrote,
+//     was put in its place: by RESTORE, or in a cluster by a slot that went to
+//     another master, lost writes in a failover there, and came back.
 type Sequencer struct {
 	client redis.UniversalClient
 	key    string
@@ -73,7 +77,7 @@ var sequenceSource string
 
 var sequenceScript = redis.NewScript(sequenceSource)
 
-// maxWait is how long a call waits for Redis' clock.
+// maxWait is how long a call waits for Redis' clock: WAIT of the script.
 const maxWait = time.Second
 
 // Of snowflake.RedisLayout.
@@ -171,7 +175,7 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 		case status == "wait":
 			err = wait(ctx, time.UnixMilli(a).Add(-MaxAhead), time.UnixMilli(b))
 		default:
-			err = fmt.Errorf("%w: it is not a run_id, milliseconds and a sequence", lease.ErrBadRecord)
+			err = fmt.Errorf("%w: it is not a run_id and master_replid, milliseconds and a sequence", lease.ErrBadRecord)
 		}
 		if err != nil {
 			return 0, 0, s.wrap(err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -419,6 +420,214 @@ func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	u.take(newSequencer(t, client, nil), 10) // it does not hold up the others
 }
 
+// writer is who wrote the key last.
+func writer(t testing.TB, client *redis.Client) string {
+	t.Helper()
+	state, err := client.Get(t.Context(), sequenceKey).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := strings.Cut(state, " ")
+	return name
+}
+
+func replicaOf(t testing.TB, client *redis.Client, addr string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(addr)
+	if addr == "" {
+		host, port = "NO", "ONE"
+	}
+	if err := client.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A failover that loses IDs, and another one back to the first server, which has
+// run all the time, and has by then an old key that it wrote itself.
+func TestSequencerFailoverThereAndBack(t *testing.T) {
+	t.Parallel()
+	const nobody = "127.0.0.1:1"
+	server := startRedis(t)
+	replica := startReplica(t, server)
+	a, b := server.client(t), replica.client(t)
+	u := newUnique(t)
+	for range 2 {
+		s := newSequencer(t, a, nil)
+		u.take(s, 1)
+		inStep(t, server, replica)
+		old := b.Get(t.Context(), sequenceKey).Val()
+		replicaOf(t, b, nobody)
+		u.take(s, 900_000) // which the replica does not get
+		replicaOf(t, a, nobody)
+		replicaOf(t, b, "")
+		replicaOf(t, a, replica.addr)
+		eventually(t, "the first server has the old key", func() bool { return a.Get(t.Context(), sequenceKey).Val() == old })
+		replicaOf(t, b, nobody)
+		replicaOf(t, a, "")
+		from := serverTime(t, a).Add(MaxAhead).Truncate(time.Millisecond)
+		ids := u.take(newSequencer(t, a, nil), 1000)
+		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(from) {
+			t.Errorf("IDs begin at %v, before %v: the old key counts as up to date", at, from)
+		}
+		replicaOf(t, b, server.addr)
+		inStep(t, server, replica)
+	}
+}
+
+// Replicas come and go: after the first, the key is not made anew.
+func TestSequencerKeyOutlivesReplicas(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	client := server.client(t)
+	replica := startReplica(t, server)
+	s := newSequencer(t, client, nil)
+	u := newUnique(t)
+	u.take(s, 1)
+	was := writer(t, client)
+	check := func(what string) {
+		t.Helper()
+		u.take(s, 1)
+		if now := writer(t, client); now != was {
+			t.Errorf("%s: the key's writer changed from %s to %s", what, was, now)
+		}
+	}
+	check("nothing")
+	startReplica(t, server)
+	check("another replica")
+	client.ClientKillByFilter(t.Context(), "TYPE", "replica")
+	inStep(t, server, replica)
+	check("a partial resync")
+	replica.Kill()
+	replica.Restart()
+	inStep(t, server, replica)
+	check("a full resync")
+}
+
+// at is the script for a server whose clock reads now.
+func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int64) (status string, a, b int64) {
+	t.Helper()
+	const clock = "redis.call('TIME')"
+	if strings.Count(sequenceSource, clock) != 1 {
+		t.Fatalf("the script does not call %s once", clock)
+	}
+	script := redis.NewScript(strings.Replace(sequenceSource, clock, fmt.Sprintf("{'%d', '%d'}", now/1000, now%1000*1000+999), 1))
+	return func(n, after, clock int64) (status string, a, b int64) {
+		t.Helper()
+		reply, err := script.Run(t.Context(), client, []string{sequenceKey}, n, after, clock).StringSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply = append(reply, "0", "0")
+		a, err = strconv.ParseInt(reply[1], 10, 64)
+		b, err2 := strconv.ParseInt(reply[2], 10, 64)
+		if err != nil || err2 != nil {
+			t.Fatal(reply)
+		}
+		return reply[0], a, b
+	}
+}
+
+const lastMillisecond = 1<<41 - 1
+
+func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	const now = 1_800_000_000_000
+	at(t, client, now)(1, 0, 0)
+	server := writer(t, client)
+	stale, mine := "other:other 1700000000000 5", fmt.Sprint(server, " ", lastMillisecond, " 1023")
+	for _, test := range []struct {
+		what, key         string
+		now, after, clock int64
+		want              string
+	}{
+		{"the key is lost at the layout's end", "", lastMillisecond, 0, 0, "outside"},
+		{"the key is lost a second before", "", lastMillisecond - 1000, 0, 0, "outside"},
+		{"the key is stale at the layout's end", stale, lastMillisecond, 0, 0, "outside"},
+		{"the key is stale a second before", stale, lastMillisecond - 1000, 0, 0, "outside"},
+		{"the key is lost before the end, for a client that is ahead", "", lastMillisecond - 1500, 0, lastMillisecond - 1000, "outside"},
+		{"the key is lost, after all IDs", "", now, (lastMillisecond + 1) << sequenceBits, 0, "outside"},
+		{"after all IDs", server + " 1700000000000 5", now, (lastMillisecond + 1) << sequenceBits, 0, "outside"},
+		{"the server's clock is past the end", server + " 1700000000000 5", lastMillisecond + 1, 0, 0, "outside"},
+		{"the last ID is taken", fmt.Sprint(server, " ", lastMillisecond+1, " 0"), lastMillisecond, 0, 0, "outside"},
+		{"the key is lost, for a client that is a second ahead", "", now, 0, now + 1000, "behind"},
+		{"the key is stale, for a client that is a second ahead", stale, now, 0, now + 1000, "behind"},
+		{"the key is lost, after an ID that is far ahead", "", now, (now + 2001) << sequenceBits, 0, "wait"},
+		{"the key is stale and far ahead", fmt.Sprint("other:other ", now+2001, " 5"), now, 0, 0, "wait"},
+		{"the key is far ahead", mine, now, 0, 0, "wait"},
+		{"the key is foreign", "foreign", now, 0, 0, "unreadable"},
+	} {
+		client.Del(t.Context(), sequenceKey)
+		if test.key != "" {
+			client.Set(t.Context(), sequenceKey, test.key, 0)
+		}
+		for range 2 {
+			status, a, b := at(t, client, test.now)(1, test.after, test.clock)
+			if status != test.want {
+				t.Errorf("%s: %s %d %d, not %s", test.what, status, a, b, test.want)
+			}
+			if status == "wait" && time.Duration(a-b)*time.Millisecond <= MaxAhead+maxWait {
+				t.Errorf("%s: the client would wait", test.what)
+			}
+			if key := client.Get(t.Context(), sequenceKey).Val(); key != test.key {
+				t.Errorf("%s: the key %q became %q", test.what, test.key, key)
+			}
+		}
+	}
+}
+
+// The last IDs of all, and then no more.
+func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	if status, _, _ := at(t, client, lastMillisecond-1001)(1, 0, 0); status != "wait" {
+		t.Fatalf("the key is made anew: %s", status)
+	}
+	if status, a, b := at(t, client, lastMillisecond)(2000, 0, 0); status != "issued" || a != lastMillisecond<<sequenceBits || b != 1024 {
+		t.Fatalf("%s %d %d", status, a, b)
+	}
+	for range 2 {
+		if status, _, _ := at(t, client, lastMillisecond)(1, 0, 0); status != "outside" {
+			t.Fatalf("after the last ID: %s", status)
+		}
+	}
+}
+
+// A client whose clock is ahead makes the key only where it then waits for it.
+func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	const now = 1_800_000_000_000
+	for _, ahead := range []int64{-5000, 0, 1, 998, 999, 1000, 1001, 5000} {
+		client.Del(t.Context(), sequenceKey)
+		status, a, b := at(t, client, now)(1, 0, now+ahead)
+		if ahead >= 1000 {
+			if status != "behind" || client.Exists(t.Context(), sequenceKey).Val() != 0 {
+				t.Errorf("%d ms ahead: %s %d %d", ahead, status, a, b)
+			}
+			continue
+		}
+		if status != "wait" {
+			t.Errorf("%d ms ahead: %s", ahead, status)
+			continue
+		}
+		last := time.UnixMilli(a).Add(-MaxAhead)
+		if err := wait(done, last, time.UnixMilli(b)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d ms ahead: instead of waiting: %v", ahead, err)
+		}
+		if status, first, _ := at(t, client, last.UnixMilli())(1, 0, last.UnixMilli()+ahead); status != "issued" || first>>sequenceBits != now+max(ahead, 0)+1001 {
+			t.Errorf("%d ms ahead, after waiting: %s %d", ahead, status, first>>sequenceBits)
+		}
+	}
+	client.Del(t.Context(), sequenceKey)
+	status, _, _ := at(t, client, now)(1, (now+2000)<<sequenceBits, 0)
+	if key := client.Get(t.Context(), sequenceKey).Val(); status != "wait" || !strings.HasSuffix(key, fmt.Sprint(" ", now+1001, " 0")) {
+		t.Errorf("after an ID that is 2 s ahead, which others need not wait for: %s, the key is %q", status, key)
+	}
+}
+
 func TestSequencerAfter(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t).client(t)
@@ -472,6 +681,11 @@ func TestSequencerRefusesBadOptions(t *testing.T) {
 		{plain, SequencerOptions{}, lease.ErrInvalidOptions},
 		{ring, SequencerOptions{}, lease.ErrInvalidOptions},
 		{nil, SequencerOptions{}, lease.ErrInvalidOptions},
+		{(*redis.Client)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
+		{(*redis.ClusterClient)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
+		{(*redis.Ring)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
+		{struct{ redis.UniversalClient }{ring}, SequencerOptions{}, lease.ErrInvalidOptions},
+		{struct{ redis.UniversalClient }{client}, SequencerOptions{}, lease.ErrInvalidOptions},
 	} {
 		if _, err := NewSequencer(test.client, &test.opts); !errors.Is(err, test.want) {
 			t.Errorf("%T, %+v: the error is %v, not %v", test.client, test.opts, err, test.want)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +38,8 @@ type Options struct {
 
 var (
 	// ErrNoStore is returned by Load and Save, and so by Acquire, where the hash
-	// is not there: it was never created, or it was lost. See [Create].
-	ErrNoStore = errors.New("redislease: there is no store: it was never created, or it was lost")
+	// is not there: it was never created, or it was lost. [Create] makes it.
+	ErrNoStore = errors.New("redislease: there is no store, it was never created or was lost: call redislease.Create")
 
 	// ErrReplicas is returned by Save when fewer than Options.Replicas replicas
 	// acknowledged a record in time.
@@ -67,8 +68,9 @@ var (
 // all leases have ended. It is a *redis.Client (of NewFailoverClient, too) or a
 // *redis.ClusterClient, whose ContextTimeoutEnabled must be true: else a server
 // that hangs would keep its connections busy for longer than a renewal may take.
-// A *redis.Ring moves keys when a shard fails, and is refused. Load and Save
-// return an error that matches [lease.ErrInvalidOptions] for another client.
+// For any other client, such as nil, a type that has one of the two within, or a
+// *redis.Ring, which moves keys when a shard fails, Load and Save return an error
+// that matches [lease.ErrInvalidOptions].
 func New(client redis.UniversalClient, opts *Options) lease.Store { return newStore(client, opts) }
 
 // Create makes the store of opts, where it is not there. Call it when a fleet is
@@ -76,10 +78,15 @@ func New(client redis.UniversalClient, opts *Options) lease.Store { return newSt
 //
 // A store that is missing may be one that was lost, and then there may be
 // holders who go on until their windows end. So Create waits for two windows
-// before it makes one. Give it the longest lease.Options.Window of the fleet, or 0
-// for the default of 3 s. For a store that is known to be new, a nanosecond does.
+// before it makes one. Give it the longest lease.Options.Window of the fleet, up to
+// 146 years, or 0 for the default of 3 s. For a store that is known to be new, a
+// nanosecond does. A window that is negative or longer, and a client or options
+// that are not fit for [New], give an error that matches [lease.ErrInvalidOptions].
 func Create(ctx context.Context, client redis.UniversalClient, opts *Options, window time.Duration) error {
-	const poll = 100 * time.Millisecond
+	const poll, maxWindow = 100 * time.Millisecond, time.Duration(math.MaxInt64) / 2
+	if window < 0 || window > maxWindow {
+		return fmt.Errorf("redislease: %w: the window %v is not within 0 to %v", lease.ErrInvalidOptions, window, maxWindow)
+	}
 	if window == 0 {
 		window = 3 * time.Second
 	}
@@ -138,13 +145,15 @@ func newStore(client redis.UniversalClient, opts *Options) *store {
 		o.Prefix = defaultPrefix
 	}
 	s := &store{
-		client:   client,
 		key:      o.Prefix + "leases",
 		replicas: o.Replicas,
-		invalid:  checkClient(client),
 		read:     map[string]parsed{},
 	}
-	if s.invalid == nil && o.Replicas < 0 {
+	if s.invalid = checkClient(client); s.invalid != nil {
+		return s
+	}
+	s.client = client
+	if o.Replicas < 0 {
 		s.invalid = fmt.Errorf("redislease: %w: Replicas %d is negative", lease.ErrInvalidOptions, o.Replicas)
 	}
 	return s

@@ -125,7 +125,7 @@ func TestMissingStoreIsRefused(t *testing.T) {
 	server := startRedis(t)
 	client := server.client(t)
 	store := New(client, nil)
-	refuses(t, store, ErrNoStore, leasesKey, server.addr)
+	refuses(t, store, ErrNoStore, leasesKey, server.addr, "call redislease.Create")
 	if _, err := store.Save(t.Context(), record(1, 1)); !errors.Is(err, ErrNoStore) {
 		t.Fatalf("Save: %v", err)
 	}
@@ -136,6 +136,14 @@ func TestMissingStoreIsRefused(t *testing.T) {
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Fatalf("there are %d keys", n)
+	}
+	for _, window := range []time.Duration{-1, -time.Second, math.MinInt64, math.MaxInt64, math.MaxInt64/2 + 1} {
+		if err := Create(t.Context(), client, nil, window); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Create with a window of %v: %v", window, err)
+		}
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Fatalf("Create with such windows made %d keys", n)
 	}
 	begun := time.Now()
 	if err := Create(t.Context(), client, nil, 200*time.Millisecond); err != nil || time.Since(begun) < 400*time.Millisecond {
@@ -151,8 +159,10 @@ func TestMissingStoreIsRefused(t *testing.T) {
 	acquire(t, store, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := Create(ctx, client, &Options{Prefix: "another:"}, 0); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Create that is given up: %v", err)
+	for _, window := range []time.Duration{0, math.MaxInt64 / 2} {
+		if err := Create(ctx, client, &Options{Prefix: "another:"}, window); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Create that is given up: %v", err)
+		}
 	}
 }
 
@@ -269,7 +279,14 @@ func TestUnfitClientsAreRefused(t *testing.T) {
 	defer ring.Close()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
 	defer cluster.Close()
-	refuses(t, New(nil, nil), lease.ErrInvalidOptions, "nil")
+	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		refuses(t, New(none, nil), lease.ErrInvalidOptions, "nil")
+		if err := Create(t.Context(), none, nil, 1); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Create: %v", err)
+		}
+		newStore(none, nil).Locate(1) // does not panic
+	}
+	refuses(t, New(struct{ redis.UniversalClient }{ring}, nil), lease.ErrInvalidOptions, "*redis.Client")
 	refuses(t, New(ring, nil), lease.ErrInvalidOptions, "Ring")
 	refuses(t, New(cluster, nil), lease.ErrInvalidOptions, "ContextTimeoutEnabled")
 	refuses(t, New(newClient(t, &redis.Options{Addr: addr}), nil), lease.ErrInvalidOptions, "ContextTimeoutEnabled")

@@ -19,44 +19,66 @@ type Dialect uint8
 const (
 	PostgreSQL Dialect = iota + 1 // 9.5 or later
 	MySQL                         // 5.7 or later, and MariaDB
-	SQLite                        // 3.24 or later
+	SQLite                        // 3.24 or later; for Nodes 3.35
 )
 
+// micros reads the clock: in UTC, in microseconds. PostgreSQL's now() would be
+// that of the transaction's begin. MySQL's SYSDATE would be in the session's time
+// zone, and unsafe for statement-based replication.
+func (d Dialect) micros() string {
+	switch d {
+	case PostgreSQL:
+		return `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	case MySQL:
+		return `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	}
+	return `CAST(strftime('%s', 'now') AS INTEGER) * 1000000`
+}
+
+// now asks for the time, and whether a statement commits by itself. No other
+// dialect understands it.
+func (d Dialect) now() string {
+	if d == MySQL {
+		return `SELECT ` + d.micros() + `, @@autocommit`
+	}
+	return `SELECT ` + d.micros() + `, 1`
+}
+
 // statements returns those of a Store. Their parameters are those that write and
-// records give.
+// records give; MySQL's are for fmt.Sprintf, since its drivers would prepare a
+// statement with parameters first.
 //
-// Clocks are read in UTC, in microseconds. PostgreSQL's now() would be that of
-// the transaction's begin. MySQL's SYSDATE would be in the session's time zone,
-// and unsafe for statement-based replication.
+// PostgreSQL: a row that is there already is left as it is, and asks for the right
+// to UPDATE, so that nobody takes a worker ID without being able to renew it.
 //
 // MySQL: LAST_INSERT_ID(n) makes n what the server returns as the last ID. A row
 // that is there already is left as it is (INSERT IGNORE would hide errors too).
-func (d Dialect) statements(table string) (insert, update, load, now string) {
+// Nothing is written, and no row locked, where it would not be committed.
+func (d Dialect) statements(table string) (insert, update, load string) {
 	switch d {
 	case PostgreSQL:
-		const micros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
-		insert = `INSERT INTO @ (record, worker, version, renewed) VALUES ($1, $2, 1, ` + micros + `)
-			ON CONFLICT (worker) DO NOTHING RETURNING renewed`
-		update = `UPDATE @ SET record = $1, version = $2, renewed = ` + micros + `
+		insert = `INSERT INTO @ (record, worker, version, renewed) VALUES ($1, $2, 1, ` + d.micros() + `)
+			ON CONFLICT (worker) DO UPDATE
+			SET record = excluded.record, version = excluded.version, renewed = excluded.renewed WHERE false
+			RETURNING renewed`
+		update = `UPDATE @ SET record = $1, version = $2, renewed = ` + d.micros() + `
 			WHERE worker = $3 AND version = $4 RETURNING renewed`
 		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN $1 AND $2`
-		now = `SELECT ` + micros
 	case MySQL:
-		const micros = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
-		insert = `INSERT INTO @ (record, worker, version, renewed) VALUES (?, ?, 1, LAST_INSERT_ID(` + micros + `))
-			ON DUPLICATE KEY UPDATE worker = worker + LAST_INSERT_ID(0)`
-		update = `UPDATE @ SET record = ?, version = ?, renewed = LAST_INSERT_ID(` + micros + `)
-			WHERE worker = ? AND version = ?`
-		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN ? AND ?`
-		now = `SELECT ` + micros
+		insert = `INSERT INTO @ (record, worker, version, renewed)
+			SELECT X'%x', %d, 1, LAST_INSERT_ID(` + d.micros() + `) FROM DUAL WHERE @@autocommit = 1
+			ON DUPLICATE KEY UPDATE version = version + LAST_INSERT_ID(0)`
+		update = `UPDATE @ SET record = X'%x', version = %d, renewed = LAST_INSERT_ID(` + d.micros() + `)
+			WHERE worker = %d AND version = %d AND @@autocommit = 1`
+		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN %d AND %d`
 	default:
 		insert = `INSERT INTO @ (renewed, record, worker, version) VALUES (?1, ?2, ?3, 1)
 			ON CONFLICT (worker) DO NOTHING`
 		update = `UPDATE @ SET renewed = ?1, record = ?2, version = ?3 WHERE worker = ?4 AND version = ?5`
 		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN ?1 AND ?2`
 	}
-	in := func(s string) string { return strings.ReplaceAll(s, "@", table) }
-	return in(insert), in(update), in(load), now
+	in := func(s string) string { return strings.Replace(s, "@", table, 1) }
+	return in(insert), in(update), in(load)
 }
 
 // workersTable is what stands behind CREATE TABLE IF NOT EXISTS and the name.
@@ -107,25 +129,39 @@ func (t *table) create(ctx context.Context, definition, columns string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	probe := func() error {
-		rows, err := t.db.QueryContext(ctx, `SELECT `+columns+` FROM `+t.quoted+` WHERE 1 = 0`)
-		if err != nil {
+	read := `SELECT ` + columns + ` FROM ` + t.quoted + ` WHERE 1 = 0`
+	return t.retry(ctx, func() error {
+		if err := t.probe(ctx, t.dialect.now()); err != nil { // perhaps of another dialect
 			return err
 		}
-		return rows.Close()
-	}
-	return t.retry(ctx, func() error {
-		if err := probe(); err == nil || isBusy(err) {
+		if err := t.probe(ctx, read); err == nil || isBusy(err) {
 			return err
 		}
 		_, err := t.db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS `+t.quoted+` `+definition)
-		if now := probe(); now == nil {
+		if now := t.probe(ctx, read); now == nil {
 			return nil
 		} else if err == nil {
 			return now
 		}
 		return err
 	})
+}
+
+// probe returns the error of a query. It leaves no transaction open where MySQL
+// has autocommit off.
+func (t *table) probe(ctx context.Context, query string) error {
+	tx, err := t.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+	}
+	return errors.Join(rows.Err(), rows.Close())
 }
 
 // wrap says in err where it comes from, and makes it match what it means.

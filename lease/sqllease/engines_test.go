@@ -43,18 +43,13 @@ func refusedUsers(t *testing.T, s *server) {
 	}
 	refused(t, store(s.as(t, "app", "wrong")), nil, "sqllease: table "+table+": ", says)
 	if s.dialect == sqllease.MySQL {
-		root, err := sql.Open("mysql", "root@tcp("+s.addr+")/app")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer root.Close()
-		s.run(t, root, "GRANT CREATE TEMPORARY TABLES ON app.* TO reader")
-		refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
-		s.run(t, root, grant)
-	} else {
-		refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
-		s.database().exec(t, grant)
+		s.owner().exec(t, "GRANT CREATE TEMPORARY TABLES ON app.* TO reader")
 	}
+	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
+	s.owner().exec(t, grant)
+	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
+	// One that can take a worker ID but not renew it takes none.
+	s.owner().exec(t, strings.Replace(grant, "SELECT", "SELECT, INSERT", 1))
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
 	if err := store(s.as(t, "reader", "reader")).(*sqllease.Store).CreateTable(t.Context()); err != nil {
 		t.Errorf("CreateTable of a table that is there needs no right to create one: %v", err)
@@ -122,7 +117,13 @@ func commitFails(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	d.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''not today''; END'`)
-	d.exec(t, `CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON `+table+` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	nodes := d.nodesCreated(t, table+"_node")
+	for _, name := range []string{table, table + "_node"} {
+		d.exec(t, `CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON `+name+` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	}
+	if w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), "not today") {
+		t.Errorf("an Assign whose commit failed returns %d, %v", w, err)
+	}
 	for _, r := range []lease.Record{record(2), {Worker: 1, Version: 2, Token: "token", State: r.State, Layout: r.Layout, Bounds: r.Bounds, Window: r.Window}} {
 		for range 3 { // the first time the statement is prepared
 			if _, err := store.Save(t.Context(), r); err == nil || !strings.Contains(err.Error(), "not today") {
@@ -132,16 +133,87 @@ func commitFails(t *testing.T, s *server) {
 	}
 }
 
+// autocommitOff: where MySQL would commit nothing, nothing is given out, and no
+// transaction is left open. Nodes do not mind.
+func autocommitOff(t *testing.T, s *server) {
+	client := func(param string) database {
+		return database{s.dialect, func(t testing.TB) *sql.DB {
+			return opened(t, "mysql", "app:"+password+"@tcp("+s.addr+")/app?"+param)
+		}}
+	}
+	on := client("autocommit=1&lock_wait_timeout=1")
+	for _, how := range []string{"parameter", "GLOBAL"} {
+		t.Run(how, func(t *testing.T) {
+			off := client("autocommit=0")
+			if how == "GLOBAL" {
+				off = client("")
+				s.owner().exec(t, "SET GLOBAL autocommit = 0")
+				defer s.owner().exec(t, "SET GLOBAL autocommit = 1")
+			}
+			table := newTable()
+			store := off.created(t, table)
+			untouched := func(after string) {
+				t.Helper()
+				if _, err := on.open(t).Exec("ALTER TABLE " + table + " COMMENT = '" + after + "'"); err != nil {
+					t.Errorf("after %s a transaction is open: %v", after, err)
+				}
+			}
+			untouched("CreateTable")
+			if err := store.CreateTable(t.Context()); err != nil {
+				t.Error(err)
+			}
+			untouched("CreateTable again")
+			refused(t, store, lease.ErrInvalidOptions, "table "+table+": ", "autocommit=0")
+			untouched("Acquire")
+			save := func(r lease.Record) {
+				t.Helper()
+				if _, err := store.Save(t.Context(), r); !errors.Is(err, lease.ErrInvalidOptions) || errors.Is(err, lease.ErrConflict) {
+					t.Fatalf("Save of version %d returns %v", r.Version, err)
+				}
+				untouched("Save")
+			}
+			save(record(1))
+			saved, err := on.store(t, table).Save(t.Context(), record(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			save(record(1))
+			next := saved
+			next.Version++
+			save(next)
+			snap, err := on.store(t, table).Load(t.Context(), 0, 1023)
+			if err != nil || len(snap.Records) != 1 || snap.Records[0].Version != 1 {
+				t.Errorf("there are %v: %v", snap.Records, err)
+			}
+			on.exec(t, "UPDATE "+table+" SET record = 'odd'")
+			if _, err := store.Load(t.Context(), 0, 1023); !errors.Is(err, lease.ErrInvalidOptions) {
+				t.Errorf("Load returns %v", err)
+			}
+			untouched("Load of a bad record")
+
+			nodes := off.nodesCreated(t, table+"_node")
+			for want := 1; want <= 2; want++ {
+				if w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil || w != want {
+					t.Errorf("worker %d: %v", w, err)
+				}
+				var rows int
+				if err := on.open(t).QueryRow("SELECT COUNT(*) FROM " + table + "_node").Scan(&rows); err != nil || rows != want {
+					t.Errorf("%d rows are committed: %v", rows, err)
+				}
+			}
+			if _, err := on.open(t).Exec("ALTER TABLE " + table + "_node COMMENT = 'x'"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // otherSettings: what a client or an administrator may have set changes nothing.
 func otherSettings(t *testing.T, s *server) {
 	var open []database
 	if s.dialect == sqllease.MySQL {
-		root, err := sql.Open("mysql", "root@tcp("+s.addr+")/app")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer root.Close()
-		s.run(t, root, `ALTER DATABASE app CHARACTER SET latin1`, `SET GLOBAL default_storage_engine = MyISAM`)
+		s.owner().exec(t, `ALTER DATABASE app CHARACTER SET latin1`)
+		s.owner().exec(t, `SET GLOBAL default_storage_engine = MyISAM`)
 		for _, params := range []string{
 			"clientFoundRows=true",
 			"interpolateParams=true",

@@ -30,7 +30,8 @@ import (
 //
 // HAZARD: a number must never come twice. It may where rows are deleted and the
 // server is MySQL 5.7 or older or MariaDB before 10.2.4, whose InnoDB forgets the
-// count when it restarts and goes on from the largest number left; where the
+// count when it restarts and goes on from the largest number left, or where a
+// table of SQLite that CreateTable has not made lacks AUTOINCREMENT; where the
 // table is truncated or dropped, or its count is set back; where the database is
 // restored from a backup, or fails over to a replica that lacked the last rows.
 // Keep the rows; after such a loss set the count above all that was given out.
@@ -59,7 +60,7 @@ const (
 // NewNodes returns the nodes of a table of db. It does not yet talk to the
 // database. Errors are those of New.
 //
-// The user of db needs the right to INSERT (PostgreSQL: also to SELECT); for
+// The user of db needs the right to INSERT (PostgreSQL: also to SELECT ID); for
 // CreateTable also to SELECT and to create a table, where it is not there yet.
 func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 	t, err := newTable(db, dialect, opts, "WORKER_NODE")
@@ -113,13 +114,15 @@ func (n *Nodes) Assign(ctx context.Context, node Node, layout snowflake.Layout) 
 	if err != nil {
 		return 0, err
 	}
-	if last := 1<<layout.WorkerBits - 1; id < 0 || id > int64(last) {
+	if last := 1<<layout.WorkerBits - 1; id > int64(last) {
 		e := &snowflake.FieldRangeError{Field: "worker", Value: int(min(id, math.MaxInt)), Max: last}
 		return 0, fmt.Errorf("sqllease: table %s has no worker ID left: %w", n.name, e)
 	}
 	return int(id), nil
 }
 
+// insert returns the number of a row that is committed. The transaction is there
+// for MySQL, which may have autocommit off.
 func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 	if node.LaunchDate.IsZero() {
 		node.LaunchDate = time.Now()
@@ -127,13 +130,27 @@ func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 	query := `INSERT INTO ` + n.quoted + ` (` + nodeColumns + `) VALUES (`
 	args := []any{node.Host, node.Port, int64(node.Type), node.LaunchDate.Format(time.DateOnly)}
 	const now = `, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)`
-	if n.dialect == PostgreSQL {
-		err = n.db.QueryRowContext(ctx, query+`$1, $2, $3, $4`+now+` RETURNING ID`, args...).Scan(&id)
-		return id, err
-	}
-	res, err := n.db.ExecContext(ctx, query+`?, ?, ?, ?`+now, args...)
+	tx, err := n.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	return res.LastInsertId()
+	defer tx.Rollback()
+	switch n.dialect {
+	case PostgreSQL:
+		err = tx.QueryRowContext(ctx, query+`$1, $2, $3, $4`+now+` RETURNING ID`, args...).Scan(&id)
+	case MySQL:
+		var res sql.Result
+		if res, err = tx.ExecContext(ctx, query+`?, ?, ?, ?`+now, args...); err == nil {
+			id, err = res.LastInsertId()
+		}
+	default: // the last ID would be that of the row, whatever the column has
+		err = tx.QueryRowContext(ctx, query+`?, ?, ?, ?`+now+` RETURNING ID`, args...).Scan(&id)
+	}
+	if err == nil && id <= 0 {
+		err = fmt.Errorf("the row's ID is %d: the database does not count it up", id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return id, tx.Commit()
 }

@@ -108,3 +108,20 @@ func nodesOutOfRange(t *testing.T, d database) {
 		t.Errorf("after numbers 8 and 9 were used up comes %d: %v", w, err)
 	}
 }
+
+// nodesUncounted: a table whose ID is not one that the database counts up is
+// refused, and left as it is.
+func nodesUncounted(t *testing.T, d database) {
+	for _, kind := range []string{"BIGINT", "BIGINT DEFAULT 0", "BIGINT DEFAULT -1", "BIGINT PRIMARY KEY"} {
+		table := newTable()
+		d.exec(t, "CREATE TABLE "+table+" (ID "+kind+", HOST_NAME VARCHAR(64), PORT VARCHAR(64), TYPE INT, LAUNCH_DATE DATE, "+
+			"MODIFIED TIMESTAMP NULL, CREATED TIMESTAMP NULL)")
+		if w, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), table) {
+			t.Errorf("ID %s: Assign returns %d, %v", kind, w, err)
+		}
+		var rows int
+		if err := d.open(t).QueryRow("SELECT COUNT(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
+			t.Errorf("ID %s: there are %d rows: %v", kind, rows, err)
+		}
+	}
+}

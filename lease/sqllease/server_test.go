@@ -65,6 +65,15 @@ func (s *server) database() database {
 	return database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "app", password) }}
 }
 
+// owner opens the database as one who may grant rights.
+func (s *server) owner() database {
+	user, password := "root", ""
+	if s.dialect == sqllease.PostgreSQL {
+		user, password = "owner", "se'cret"
+	}
+	return database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, user, password) }}
+}
+
 func startPostgres(t testing.TB) *server {
 	t.Helper()
 	const debian, user = "postgresql", "postgres"
@@ -164,7 +173,11 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("CommitThatFails", func(t *testing.T) { commitFails(t, s) })
 }
 
-func TestMariaDB(t *testing.T) { startMariaDB(t).fits(t) }
+func TestMariaDB(t *testing.T) {
+	s := startMariaDB(t)
+	s.fits(t)
+	t.Run("AutocommitOff", func(t *testing.T) { autocommitOff(t, s) })
+}
 
 // fits runs what holds for both servers.
 func (s *server) fits(t *testing.T) {

@@ -53,8 +53,14 @@
 //   - pgx asks the server whether it is there before it uses a connection that
 //     was idle for over 1 s, which makes two round trips of a renewal at the
 //     default window. stdlib.OptionShouldPing turns that off.
-//   - With MySQL the store keeps its statements prepared, one per connection,
-//     until db is closed. So make one Store of a db, not one for each lease.
+//   - With MySQL connections need autocommit on, as by default. Where one has
+//     it off (autocommit=0 among the driver's parameters, in init_connect, or
+//     SET GLOBAL) nothing is written, and Acquire and renewals fail with an
+//     error that matches lease.ErrInvalidOptions. Binary logs need the format
+//     ROW or MIXED, as by default.
+//   - A connection must not be in a transaction when it comes from db: do not
+//     begin one by a statement of your own, and leave MySQL's completion_type
+//     at NO_CHAIN. What a save writes would be rolled back with it.
 //   - PgBouncer in transaction mode must know prepared statements (1.21 or
 //     later), or pgx be told not to use any: default_query_exec_mode=exec.
 //   - With SQLite leave busy_timeout at 0: the store waits by itself, and
@@ -101,11 +107,11 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -130,8 +136,7 @@ var ErrNoTable = errors.New("sqllease: no such table")
 // and leases.
 type Store struct {
 	table
-	insert, update, load, now string
-	prepared                  sync.Map // MySQL: *sql.Stmt by its text
+	insert, update, load string
 }
 
 // New returns a store in a table of db. It does not yet talk to the database.
@@ -148,13 +153,14 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{table: t}
-	s.insert, s.update, s.load, s.now = dialect.statements(t.quoted)
+	s.insert, s.update, s.load = dialect.statements(t.quoted)
 	return s, nil
 }
 
 // CreateTable creates the table where it is not there. Any number of processes
 // may do so at once. It returns an error where the table can neither be created
-// nor used, such as one of the same name that has other columns.
+// nor used, such as one of the same name that has other columns, and where the
+// database is not of the store's dialect.
 func (s *Store) CreateTable(ctx context.Context) error {
 	return s.create(ctx, s.dialect.workersTable(), "worker, version, renewed, record")
 }
@@ -163,18 +169,24 @@ func (s *Store) CreateTable(ctx context.Context) error {
 func (s *Store) Locate(worker int) string { return fmt.Sprintf("table %s, worker %d", s.name, worker) }
 
 // Load returns the records of the worker IDs first to last. Errors match
-// [lease.ErrBadRecord], [ErrNoTable] or the context's error, or are the
-// driver's.
+// [lease.ErrBadRecord], [ErrNoTable], [lease.ErrInvalidOptions] (MySQL: the
+// connection has autocommit off) or the context's error, or are the driver's.
 func (s *Store) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
 	snap := lease.Snapshot{OwnClock: s.dialect != SQLite}
 	if err := ctx.Err(); err != nil {
 		return snap, err
 	}
-	err := s.retry(ctx, func() (err error) {
-		if snap.Records, err = s.records(ctx, first, last); err == nil {
-			snap.Now, err = s.clock(ctx)
+	err := s.retry(ctx, func() error {
+		read := func(q querier) (err error) {
+			if snap.Records, err = s.records(ctx, q, first, last); err == nil {
+				snap.Now, err = s.clock(ctx, q)
+			}
+			return err
 		}
-		return err
+		if s.dialect == MySQL {
+			return s.onConn(ctx, func(conn *sql.Conn) (bool, error) { return true, read(conn) })
+		}
+		return read(s.db)
 	})
 	if err != nil {
 		return lease.Snapshot{}, err
@@ -182,8 +194,17 @@ func (s *Store) Load(ctx context.Context, first, last int) (lease.Snapshot, erro
 	return snap, nil
 }
 
-func (s *Store) records(ctx context.Context, first, last int) ([]lease.Record, error) {
-	rows, err := s.query(ctx, s.load, first, last)
+// querier is an *sql.DB or *sql.Conn.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func (s *Store) records(ctx context.Context, q querier, first, last int) ([]lease.Record, error) {
+	query, args := s.load, []any{first, last}
+	if s.dialect == MySQL {
+		query, args = fmt.Sprintf(query, args...), nil
+	}
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,27 +224,35 @@ func (s *Store) records(ctx context.Context, first, last int) ([]lease.Record, e
 	return records, errors.Join(rows.Err(), rows.Close())
 }
 
+// errAutocommit is of a MySQL connection that commits nothing by itself.
+var errAutocommit = fmt.Errorf("%w: the connection has autocommit=0, and would commit nothing", lease.ErrInvalidOptions)
+
 // clock reads the store's clock.
-func (s *Store) clock(ctx context.Context) (time.Time, error) {
+func (s *Store) clock(ctx context.Context, q querier) (time.Time, error) {
 	if s.dialect == SQLite {
 		return time.Now(), nil
 	}
-	rows, err := s.query(ctx, s.now)
+	rows, err := q.QueryContext(ctx, s.dialect.now())
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer rows.Close()
-	var micros int64
+	var micros, commits int64
 	for rows.Next() {
-		if err := rows.Scan(&micros); err != nil {
+		if err := rows.Scan(&micros, &commits); err != nil {
 			return time.Time{}, err
 		}
 	}
-	return fromMicros(micros), errors.Join(rows.Err(), rows.Close())
+	err = errors.Join(rows.Err(), rows.Close())
+	if err == nil && commits == 0 {
+		err = errAutocommit
+	}
+	return fromMicros(micros), err
 }
 
 // Save writes r in place of the version before it. Errors match
-// [lease.ErrConflict], [ErrNoTable] or the context's error, or are the driver's.
+// [lease.ErrConflict], [ErrNoTable], [lease.ErrInvalidOptions] (MySQL: the
+// connection has autocommit off) or the context's error, or are the driver's.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -299,16 +328,38 @@ func (s *Store) writePostgres(ctx context.Context, query string, args []any) (mi
 // many rows were affected depends on whether the client counts those that were
 // found, and is no help.
 func (s *Store) writeMySQL(ctx context.Context, query string, args []any) (micros int64, written bool, err error) {
-	stmt, err := s.prepare(ctx, query)
-	if err != nil {
-		return 0, false, err
-	}
-	res, err := stmt.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, false, err
-	}
-	micros, err = res.LastInsertId()
+	err = s.onConn(ctx, func(conn *sql.Conn) (bool, error) {
+		res, err := conn.ExecContext(ctx, fmt.Sprintf(query, args...))
+		if err != nil {
+			return false, err
+		}
+		micros, err = res.LastInsertId()
+		return micros != 0, err
+	})
 	return micros, micros != 0, err
+}
+
+// onConn calls f with one connection, for MySQL. When f has not done what it
+// should, that may be for want of autocommit. Then the connection is closed, lest
+// it keep a transaction, and its locks on the table, open.
+func (s *Store) onConn(ctx context.Context, f func(*sql.Conn) (done bool, err error)) error {
+	for {
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		done, err := f(conn)
+		if !done || err != nil {
+			if _, why := s.clock(ctx, conn); errors.Is(why, errAutocommit) {
+				err = why
+				conn.Raw(func(any) error { return driver.ErrBadConn })
+			}
+		}
+		conn.Close()
+		if !errors.Is(err, driver.ErrBadConn) { // that says that it was gone before
+			return err
+		}
+	}
 }
 
 func (s *Store) writeSQLite(ctx context.Context, query string, args []any) (micros int64, written bool, err error) {
@@ -319,33 +370,6 @@ func (s *Store) writeSQLite(ctx context.Context, query string, args []any) (micr
 	}
 	n, err := res.RowsAffected()
 	return micros, n == 1, err
-}
-
-// query returns rows. With MySQL it uses a statement that is kept: otherwise the
-// driver prepares and closes one each time, which takes a round trip more.
-func (s *Store) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if s.dialect != MySQL {
-		return s.db.QueryContext(ctx, query, args...)
-	}
-	stmt, err := s.prepare(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return stmt.QueryContext(ctx, args...)
-}
-
-func (s *Store) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	if kept, ok := s.prepared.Load(query); ok {
-		return kept.(*sql.Stmt), nil
-	}
-	stmt, err := s.db.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	if kept, ok := s.prepared.LoadOrStore(query, stmt); ok {
-		return kept.(*sql.Stmt), stmt.Close() // another was quicker
-	}
-	return stmt, nil
 }
 
 // retryEvery is how long a statement waits, on average, that met others.

@@ -106,10 +106,12 @@ func (d database) fits(t *testing.T) {
 		{"ManyCreateTheTableAtOnce", manyCreate},
 		{"MissingTableIsNamed", missingTable},
 		{"AnotherTableOfThatName", foreignTable},
+		{"DatabaseOfAnotherDialect", otherDialect},
 		{"ForeignRecords", foreignRecords},
 		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
 		{"NodesKeepWhatTheyAreTold", nodesRows},
 		{"NodesOutOfRange", nodesOutOfRange},
+		{"NodesThatNothingCounts", nodesUncounted},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
 	}
@@ -158,7 +160,9 @@ func acquire(t *testing.T, s lease.Store, o *lease.Options) *lease.Lease {
 // refused checks the error of an Acquire: what it matches, and what it says.
 func refused(t *testing.T, s lease.Store, target error, says ...string) {
 	t.Helper()
-	l, err := lease.Acquire(t.Context(), s, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	l, err := lease.Acquire(ctx, s, nil)
 	if err == nil {
 		t.Fatalf("it acquires worker %d", l.Worker())
 	}
@@ -196,6 +200,26 @@ func foreignTable(t *testing.T, d database) {
 	err := s.CreateTable(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "table "+table+": ") || !strings.Contains(err.Error(), "version") {
 		t.Errorf("CreateTable returns %v", err)
+	}
+}
+
+// otherDialect: nothing is created then.
+func otherDialect(t *testing.T, d database) {
+	table := newTable()
+	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
+		if dialect == d.dialect {
+			continue
+		}
+		other := database{dialect, d.open}
+		if err := other.store(t, table).CreateTable(t.Context()); err == nil {
+			t.Errorf("CreateTable of dialect %d returns no error", dialect)
+		}
+		if err := other.nodes(t, table).CreateTable(t.Context()); err == nil {
+			t.Errorf("CreateTable of dialect %d for Nodes returns no error", dialect)
+		}
+		if _, err := d.store(t, table).Load(t.Context(), 0, 0); !errors.Is(err, sqllease.ErrNoTable) {
+			t.Errorf("after CreateTable of dialect %d Load returns %v", dialect, err)
+		}
 	}
 }
 

@@ -72,11 +72,12 @@ func (s *store) load(ctx context.Context, first, last int) (lease.Snapshot, erro
 // loadOnce asks for the time, reads the records, and then who is alive. In another
 // order, a holder that came in between would be taken for dead.
 func (s *store) loadOnce(ctx context.Context, first, last int) (snap lease.Snapshot, err error) {
-	now, err := s.tick(ctx)
+	asked := time.Now()
+	told, err := s.tick(ctx)
 	if err != nil {
 		return snap, err
 	}
-	begun := time.Now()
+	answered := time.Now()
 	workers := []int{first}
 	if first != last {
 		if workers, err = s.list(ctx, s.servers(), first, last); err != nil {
@@ -90,15 +91,24 @@ func (s *store) loadOnce(ctx context.Context, first, last int) (snap lease.Snaps
 	if err := s.markDead(ctx, records, first, last); err != nil {
 		return snap, err
 	}
-	// The time that reading took is added by this host's clock. The sum is behind
-	// by what the answer took, in which a record may have been renewed.
-	now = now.Add(time.Since(begun))
+	now := latest(told, time.Since(asked), time.Since(answered), records)
+	return lease.Snapshot{Records: records, Now: now, OwnClock: true}, nil
+}
+
+// latest returns the server's time after the records were read. It told its time
+// somewhen between being asked and the answer; by this host's clock, that is so
+// long ago. If a record was renewed in the time in doubt, it is later than that.
+// Records that are further ahead are of a clock that was set back since: they must
+// not make those that are renewed by the right one look old.
+func latest(told time.Time, sinceAsked, sinceAnswered time.Duration, records []lease.Record) time.Time {
+	now := told.Add(sinceAnswered)
+	end := told.Add(sinceAsked + time.Millisecond) // the server tells whole ones
 	for _, r := range records {
-		if r.Renewed.After(now) {
+		if r.Renewed.After(now) && !r.Renewed.After(end) {
 			now = r.Renewed
 		}
 	}
-	return lease.Snapshot{Records: records, Now: now, OwnClock: true}, nil
+	return now
 }
 
 // markDead sets Renewed to zero where a holder has no ephemeral znode. Since both

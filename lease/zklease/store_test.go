@@ -113,15 +113,20 @@ func mustLoad(t *testing.T, s lease.Store) lease.Snapshot {
 	return snap
 }
 
-// live reports whether the only record of a store is live.
+// live reports whether the only record of a store is live. A session may end
+// between the two ways to ask.
 func live(t *testing.T, s lease.Store) bool {
 	t.Helper()
-	snap := mustLoad(t, s)
-	require.Len(t, snap.Records, 1)
-	one, err := s.Load(t.Context(), snap.Records[0].Worker, snap.Records[0].Worker)
-	require.NoError(t, err)
-	require.Equal(t, snap.Records, one.Records)
-	return snap.Records[0].Live(snap.Now)
+	for try := 1; ; try++ {
+		snap := mustLoad(t, s)
+		require.Len(t, snap.Records, 1)
+		one, err := s.Load(t.Context(), snap.Records[0].Worker, snap.Records[0].Worker)
+		require.NoError(t, err)
+		if try == 5 || assert.ObjectsAreEqual(snap.Records, one.Records) {
+			require.Equal(t, snap.Records, one.Records)
+			return snap.Records[0].Live(snap.Now)
+		}
+	}
 }
 
 func treeIsThatOfTheArticle(t *testing.T, s *server) {
@@ -169,7 +174,9 @@ func closedSessionFreesAtOnce(t *testing.T, s *server) {
 	mustSave(t, open(a, o), record(3, 1, "a"))
 	require.True(t, live(t, b))
 	a.Close()
-	require.Eventually(t, func() bool { return !live(t, b) }, 10*time.Second, time.Millisecond)
+	for end := time.Now().Add(10 * time.Second); live(t, b); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(end))
+	}
 }
 
 func instanceRemovedByHandFreesAtOnce(t *testing.T, s *server) {
@@ -221,21 +228,32 @@ func releaseOfAnInstanceThatIsGone(t *testing.T, s *server) {
 // lives is alive again with its next renewal.
 func expiredSessionComesBack(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
-	conn := connectFor(t, proxy.Addr(), time.Second)
+	conn := connectFor(t, proxy.Addr(), 2*time.Second)
 	a, b := open(conn, o), open(connect(t, s.addr), o)
 	mustSave(t, a, record(3, 1, "a"))
 	session := conn.SessionID()
+	end := time.Now().Add(90 * time.Second)
 	proxy.Drop()
-	require.Eventually(t, func() bool { return !live(t, b) }, 20*time.Second, 20*time.Millisecond)
+	for live(t, b) {
+		require.True(t, time.Now().Before(end), "its session does not end")
+		time.Sleep(20 * time.Millisecond)
+	}
 	proxy.Heal()
-	require.Eventually(t, func() bool {
+	// Where the machine is busy, calls are lost, and so may be the new session.
+	renew := func() {
 		r := mustLoad(t, b).Records[0]
 		r.Version++
-		_, err := a.Save(t.Context(), r)
-		return err == nil
-	}, 20*time.Second, 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := a.Save(ctx, r); err != nil {
+			t.Log(err)
+		}
+	}
+	for renew(); !live(t, b); renew() {
+		require.True(t, time.Now().Before(end), "it does not come back")
+		time.Sleep(20 * time.Millisecond)
+	}
 	require.NotEqual(t, session, conn.SessionID())
-	require.True(t, live(t, b))
 }
 
 // requestOfAnEarlierConnectionChangesNothing: a holder gave up waiting, and another
@@ -621,6 +639,19 @@ func TestNoServer(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, zk.ErrNoServer)
 	require.ErrorContains(t, err, "zklease: /snowflake/clock: ")
+}
+
+func TestNoConnection(t *testing.T) {
+	store := zklease.New(nil, nil)
+	_, err := lease.Acquire(t.Context(), store, nil)
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	require.ErrorContains(t, err, "the conn is nil")
+	_, err = store.Load(t.Context(), 3, 3)
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	for _, version := range []uint64{1, 2} {
+		_, err = store.Save(t.Context(), record(3, version, "a"))
+		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	}
 }
 
 func BenchmarkLoad(b *testing.B) {

@@ -36,7 +36,7 @@
 // Acquire reads each record by a request of its own, many at a time; so what it
 // costs the servers grows with the fleet.
 // The list of 65,536 worker IDs (16 bits) just fits the 1 MiB that ZooKeeper's own
-// tools read at most (jute.maxbuffer); do not use more. A record can be saved
+// tools read at most (jute.maxbuffer); a layout should not have more worker bits. A record can be saved
 // 2,147,483,647 times, which is 68 years of the default window; after that Save
 // says so, and the record has to be removed by hand.
 //
@@ -96,7 +96,8 @@ type Options struct {
 // done later, if its turn ever comes.
 //
 // Errors are of type [*Error]. They wrap those of package zk and
-// [lease.ErrBadRecord], [lease.ErrConflict] or the context's error.
+// [lease.ErrBadRecord], [lease.ErrConflict], [lease.ErrInvalidOptions] (where conn
+// is nil) or the context's error.
 func New(conn *zk.Conn, opts *Options) lease.Store {
 	var o Options
 	if opts != nil {
@@ -201,6 +202,9 @@ func call[T any](ctx context.Context, s *store, path string, do func() (T, error
 func (s *store) connected(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s.conn == nil {
+		return fmt.Errorf("%w: the conn is nil", lease.ErrInvalidOptions)
 	}
 	if s.conn.State() == zk.StateHasSession {
 		return nil
