@@ -323,7 +323,8 @@ type process struct {
 
 	reports chan report
 	exited  chan struct{}
-	first   chan struct{} // closed when it has issued, or exited
+	first   chan struct{} // closed when it has issued, lost its lease, or exited
+	once    sync.Once
 
 	// To be read when it has exited:
 	told    []report
@@ -359,9 +360,11 @@ func start(t *testing.T) *process {
 	return p
 }
 
+// begun closes first.
+func (p *process) begun() { p.once.Do(func() { close(p.first) }) }
+
 func (p *process) readIDs(r io.Reader) {
-	first := sync.OnceFunc(func() { close(p.first) })
-	defer first()
+	defer p.begun()
 	in := bufio.NewReader(r)
 	for {
 		var b [8]byte
@@ -370,7 +373,7 @@ func (p *process) readIDs(r io.Reader) {
 		}
 		if len(p.ids) == 0 {
 			p.firstAt = time.Now()
-			first()
+			p.begun()
 		}
 		p.ids = append(p.ids, snowflake.ID(binary.BigEndian.Uint64(b[:])))
 	}
@@ -391,6 +394,9 @@ func (p *process) readReports(in *bufio.Reader) {
 		}
 		p.told = append(p.told, r)
 		p.reports <- r
+		if r.What == "ended" {
+			p.begun()
+		}
 	}
 }
 
