@@ -173,6 +173,9 @@ func clientsAtOnce(t *testing.T, s *Server) {
 }
 
 func fullLayout(t *testing.T, s *Server) {
+	if testing.Short() {
+		t.Skip("1,024 holders: this takes minutes with the race detector, which 200 serve as well")
+	}
 	n := 1 << fleetLayout().WorkerBits
 	stores := s.clients(t, 16, s.Addr, s.space(t))
 	acquireAll(t, stores, n, 10*long)
