@@ -17,10 +17,10 @@ type candidate struct {
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take, other than those to be passed by. On error, wait
-// is how long it will be until one may come free, or 0 where none will. After
-// each conflict it looks at sixteen times as many, so that many who begin at once
-// part soon.
+// choose picks the worker ID to take, other than those that are passed by. On
+// error, wait is how long it will be until one may come free, or 0 where none
+// will. After each conflict it looks at sixteen times as many, so that many who
+// begin at once part soon.
 func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
 	width := 1 << min(4*conflicts, 24) // how many of those that are alike to choose from
@@ -94,8 +94,8 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	return c, wait, e
 }
 
-// unused returns up to n of the worker IDs that have no record and did not hang,
-// the smallest first.
+// unused returns up to n of the worker IDs that have no record and are not passed
+// by, the smallest first.
 func unused(o *Options, records []Record, passed map[int]error, n int) []candidate {
 	var found []candidate
 	add := func(from, to int) {

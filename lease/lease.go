@@ -152,7 +152,6 @@ func hostname() string {
 // [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
 	store    Store
-	local    *localCopy // the store, where it is one
 	o        Options
 	ownClock bool // the store's is another than ours
 
@@ -308,8 +307,8 @@ func (l *Lease) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Bound = l.window.Load().to
-	if l.local != nil {
-		if err := l.local.away.Load(); err != nil {
+	if local, ok := l.store.(*localCopy); ok {
+		if err := local.away.Load(); err != nil {
 			s.Away = *err
 		}
 	}
@@ -339,16 +338,13 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	var local *localCopy
 	if o.LocalCopy != "" {
-		if local, err = withLocalCopy(ctx, s, &o); err != nil {
+		if s, err = withLocalCopy(ctx, s, &o); err != nil {
 			return nil, err
 		}
-		s = local
 	}
 	l := &Lease{
 		store: s,
-		local: local,
 		o:     o,
 		op:    make(chan struct{}, 1),
 		done:  make(chan struct{}),

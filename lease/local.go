@@ -33,7 +33,7 @@ type localCopy struct {
 
 // withLocalCopy returns s with copies, and makes the directory's identity a part
 // of the owner's name.
-func withLocalCopy(ctx context.Context, s Store, o *Options) (*localCopy, error) {
+func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
 	local := &fileStore{dir: o.LocalCopy}

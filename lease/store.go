@@ -40,8 +40,9 @@ type Store interface {
 	Save(ctx context.Context, r Record) (Record, error)
 }
 
-// Snapshot is what a Store holds of a range of worker IDs. Its records need not be of one moment; each of
-// them was the stored one at some moment after Load was called.
+// Snapshot is what a Store holds of a range of worker IDs. Its records need not be
+// of one moment; each of them was the stored one at some moment after Load was
+// called.
 type Snapshot struct {
 	Records []Record // at most one of each worker, in any order
 

@@ -112,18 +112,27 @@ type holder struct {
 // the machine.
 const long = time.Minute
 
-func acquire(t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
+// Acquire takes a worker ID and keeps it until the test ends, or crash is called.
+func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash context.CancelFunc, err error) {
 	ctx, crash := context.WithCancel(context.Background())
-	o.Layout, o.MaxLeap = fleetLayout(), 24*time.Hour
-	l, err := lease.Acquire(ctx, store, &o)
+	l, err = lease.Acquire(ctx, store, &o)
 	if err != nil {
 		crash()
-		return nil, err
+		return nil, nil, err
 	}
 	t.Cleanup(func() {
 		crash()
 		<-l.Done()
 	})
+	return l, crash, nil
+}
+
+func acquire(t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
+	o.Layout, o.MaxLeap = fleetLayout(), 24*time.Hour
+	l, crash, err := Acquire(t, store, o)
+	if err != nil {
+		return nil, err
+	}
 	g, err := snowflake.NewLeased(l, nil)
 	return &holder{l, g, crash}, err
 }

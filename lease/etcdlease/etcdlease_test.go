@@ -70,20 +70,11 @@ func put(t *testing.T, c *clientv3.Client, key, value string) {
 // acquire takes a worker ID and keeps it until the test ends.
 func acquire(t *testing.T, s lease.Store, o lease.Options) (*lease.Lease, error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
 	if o.Window == 0 {
 		o.Window = window
 	}
-	l, err := lease.Acquire(ctx, s, &o)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	t.Cleanup(func() {
-		cancel()
-		<-l.Done()
-	})
-	return l, nil
+	l, _, err := servertest.Acquire(t, s, o)
+	return l, err
 }
 
 // refused checks that Acquire fails with an error that matches target and names
