@@ -140,6 +140,49 @@ func BenchmarkDecode(b *testing.B) {
 	runtime.KeepAlive(p)
 }
 
+// returnParts is all that is left of Decode when it does nothing.
+//
+//go:noinline
+func returnParts(id ID) (p Parts) {
+	p.Sequence = int(id)
+	return p
+}
+
+// BenchmarkDecodeFloor is what handing over a Parts of 56 bytes costs.
+// BenchmarkDecode is to be held against it, in the same run.
+func BenchmarkDecodeFloor(b *testing.B) {
+	var p Parts
+	id := ID(1541815603606036480)
+	for b.Loop() {
+		p = returnParts(id)
+		id++
+	}
+	runtime.KeepAlive(p)
+}
+
+func BenchmarkLayoutDecode(b *testing.B) {
+	for _, bench := range []struct {
+		name   string
+		layout Layout
+	}{
+		{"unit=1ms", ClockSeqLayout()},
+		{"unit=10ms", SonyflakeLayout()},
+		{"unit=1s", JSSafeLayout()},
+		{"unit=1µs", Layout{Epoch: DefaultEpoch, Unit: time.Microsecond, TimeBits: 51, WorkerBits: 6, SequenceBits: 6}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var p Parts
+			id := ID(1541815603606036480)
+			for b.Loop() {
+				p = bench.layout.Decode(id)
+				id++
+			}
+			runtime.KeepAlive(p)
+		})
+	}
+}
+
 func BenchmarkText(b *testing.B) {
 	id := ID(1541815603606036480)
 	s32, s58, s62, s10 := id.Base32(), id.Base58(), id.Base62(), id.String()

@@ -42,8 +42,12 @@ func (p Parts) LogValue() slog.Value {
 }
 
 // Decode takes apart an ID of [DefaultLayout]. See [Layout.Decode].
-func Decode(id ID) Parts {
-	return DefaultLayout().Decode(id)
+func Decode(id ID) (p Parts) {
+	// Written out, because the numbers of a layout cost as much as this again.
+	p.Sequence = int(id & (1<<12 - 1))
+	p.Worker = int(id >> 12 & (1<<10 - 1))
+	p.Time = time.UnixMilli(int64(DefaultEpoch + Epoch(id>>22))).UTC()
+	return p
 }
 
 // Decode takes id apart. It is total: no ID makes it panic, and a time is never
@@ -51,15 +55,24 @@ func Decode(id ID) Parts {
 // shows itself: a negative one decodes to a time before the epoch, one with
 // more bits to a time at or past [Layout.Expires]. Encode undoes Decode for
 // every ID that passes Check, and refuses the parts of every other.
-func (l Layout) Decode(id ID) Parts {
+func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
-	return Parts{
-		Time:       l.time(instant{tick: v >> l.timeShift()}),
-		ClockSeq:   int(v >> l.clockSeqShift() & lowBits(l.ClockSeqBits)),
-		Datacenter: int(v >> l.datacenterShift() & lowBits(l.DatacenterBits)),
-		Worker:     int(v >> l.workerShift() & lowBits(l.WorkerBits)),
-		Sequence:   int(v >> l.sequenceShift() & lowBits(l.SequenceBits)),
+	if l.WorkerLast {
+		v, p.Worker = cut(v, l.WorkerBits)
+		v, p.Sequence = cut(v, l.SequenceBits)
+	} else {
+		v, p.Sequence = cut(v, l.SequenceBits)
+		v, p.Worker = cut(v, l.WorkerBits)
 	}
+	v, p.Datacenter = cut(v, l.DatacenterBits)
+	v, p.ClockSeq = cut(v, l.ClockSeqBits)
+	p.Time = l.Epoch.after(v, l.Unit)
+	return p
+}
+
+// cut splits off the lowest bits of v.
+func cut(v int64, bits uint8) (rest int64, field int) {
+	return v >> bits, int(v & lowBits(bits))
 }
 
 // Encode puts p together, its time rounded down to a whole tick. It refuses a

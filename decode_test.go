@@ -57,8 +57,12 @@ func TestKnownIDs(t *testing.T) {
 }
 
 func TestDecodeIsThatOfTheDefaultLayout(t *testing.T) {
-	for _, id := range append(tellingIDs(), -1, math.MinInt64) {
-		require.Equal(t, snowflake.DefaultLayout().Decode(id), snowflake.Decode(id))
+	ids := append(tellingIDs(), -1, math.MinInt64)
+	for rng := rand.New(rand.NewPCG(17, 18)); len(ids) < 10_000; {
+		ids = append(ids, snowflake.ID(rng.Uint64()))
+	}
+	for _, id := range ids {
+		require.Equal(t, snowflake.DefaultLayout().Decode(id), snowflake.Decode(id), "%d", id)
 	}
 	assert.Equal(t,
 		snowflake.Parts{Time: time.Date(2026, 1, 1, 0, 0, 0, 1e6, time.UTC), Worker: 2, Sequence: 3},

@@ -198,7 +198,7 @@ func (l Layout) sequences() int64 { return 1 << l.SequenceBits }
 
 // lowBits returns the largest value of n bits, at most that of an int64.
 func lowBits(n uint8) int64 {
-	return math.MaxInt64 >> (maxBits - min(n, maxBits))
+	return math.MaxInt64 &^ (-1 << n)
 }
 
 // instant is a point in time as a layout counts it: into past the start of tick.
@@ -254,22 +254,43 @@ func (l Layout) exhausted(t time.Time) error {
 	return fmt.Errorf("%w: it ended at %s, the time is %s", ErrTimeExhausted, formatTime(l.Expires()), formatTime(t))
 }
 
-// time is the inverse of instant. It is total: ticks that no valid layout has
-// give times before the epoch, or are held a second past maxSeconds from it,
-// where every valid layout has ended.
+// time is the inverse of instant, and as total as [Epoch.after].
 func (l Layout) time(at instant) time.Time {
-	tick, sign := uint64(at.tick), int64(1)
-	if at.tick < 0 {
+	t := l.Epoch.after(at.tick, l.Unit)
+	if at.into > 0 {
+		t = t.Add(at.into)
+	}
+	return t
+}
+
+// after returns the start of a tick of the unit. It is total: ticks that no
+// valid layout has give times before the epoch, or are held a second past
+// maxSeconds from it, where every valid layout has ended.
+func (e Epoch) after(tick int64, unit time.Duration) time.Time {
+	if whole := unit / time.Millisecond; whole*time.Millisecond == unit {
+		hi, lo := bits.Mul64(uint64(tick), uint64(whole))
+		if t := e + Epoch(lo); hi == 0 && Epoch(lo) >= 0 && t >= e {
+			return time.UnixMilli(int64(t)).UTC()
+		}
+	}
+	return e.afterWide(tick, unit)
+}
+
+// afterWide is after by 128-bit arithmetic: for units that are not whole
+// milliseconds, and times that an int64 of milliseconds cannot hold.
+func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
+	tick, sign := uint64(at), int64(1)
+	if at < 0 {
 		tick, sign = -tick, -1
 	}
 	sec, nsec := uint64(maxSeconds+1), uint64(0)
-	if hi, lo := bits.Mul64(tick, uint64(max(l.Unit, 0))); hi < 1e9 {
+	if hi, lo := bits.Mul64(tick, uint64(max(unit, 0))); hi < 1e9 {
 		if s, n := bits.Div64(hi, lo, 1e9); s <= maxSeconds {
 			sec, nsec = s, n
 		}
 	}
-	epoch := l.Epoch.Time()
-	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).Add(at.into).UTC()
+	epoch := e.Time()
+	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).UTC()
 }
 
 // until returns how long it takes from at to the start of tick, 0 when that is
