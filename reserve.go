@@ -38,8 +38,8 @@ type waiter struct {
 	agreed time.Duration // the sum of them
 
 	since   time.Time     // the first sleep's beginning
-	start   time.Time     // the clock's reading then
-	last    time.Time     // and its reading in the last step
+	start   instant       // the clock's reading then
+	last    instant       // and its reading in the last step
 	slept   time.Duration // since then, not only asked for
 	counted time.Duration // how much of slept is in the statistics
 	halted  bool          // the clock did not keep up with slept
@@ -226,35 +226,34 @@ func (g *Generator) count(w *waiter, now instant) {
 	if w.asks > 0 {
 		return // it has not slept since the last step
 	}
-	reading := g.layout.time(now)
 	if w.slept == 0 {
-		w.start, w.last = reading, reading
+		w.start, w.last = now, now
 		return
 	}
 	g.stats.Waits++
 	g.stats.Waited += w.slept - w.counted
 	w.counted = w.slept
-	w.halted = w.slept >= maxStall && reading.Sub(w.start) < w.slept/2
+	passed := g.layout.time(now).Sub(g.layout.time(w.start))
+	w.halted = w.slept >= maxStall && passed < w.slept/2
 	w.least = 0
-	if reading.Equal(w.last) {
+	if now == w.last {
 		w.least = minRetry
 	}
-	w.last = reading
+	w.last = now
 }
 
 // forward returns the plan that keeps IDs in order. waited is the tick that the
 // caller has waited for, or -1.
 func (g *Generator) forward(now instant, waited int64) plan {
 	from, late := now.tick, false
-	oldest := g.layout.plus(now, -maxLag)
 	switch {
 	case now.tick <= g.tick:
 		from, late = g.tick, g.lagging
 	case g.clock != nil:
 		// It is not known to be smooth.
-	case g.lagging && g.tick >= oldest:
+	case g.lagging && g.tick >= g.layout.plus(now, -maxLag):
 		from, late = g.tick, true
-	case waited > g.tick && waited >= oldest && waited <= now.tick:
+	case waited > g.tick && waited >= g.layout.plus(now, -maxLag) && waited <= now.tick:
 		from, late = waited, waited < now.tick || now.into > 0
 	}
 	p := g.room(from)
