@@ -72,7 +72,7 @@ func (id ID) AppendText(b []byte) ([]byte, error) {
 // MarshalText returns id in decimal, or AppendText's error. It makes id a
 // string in JSON, and lets it be the key of a JSON object.
 func (id ID) MarshalText() ([]byte, error) {
-	return id.AppendText(nil)
+	return id.AppendText(make([]byte, 0, decimalMax))
 }
 
 // UnmarshalText reads what MarshalText wrote, as strictly as [ParseID]. On error
@@ -131,9 +131,10 @@ const (
 	base58Digits = "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
 	base62Digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-	base32Len = 13 // 32^13 > 2^64
-	base58Max = 11 // 58^11 > 2^64
-	base62Len = 11 // 62^11 > 2^64
+	decimalMax = 19
+	base32Len  = 13 // 32^13 > 2^64
+	base58Max  = 11 // 58^11 > 2^64
+	base62Len  = 11 // 62^11 > 2^64
 )
 
 var (
@@ -225,19 +226,28 @@ func ParseBase62(s string) (ID, error) {
 	return parseBase("base 62", s, 62, &base62Values)
 }
 
+// parseBase reads digits of which all but the last together fit an ID, so that
+// only the last can go over it.
 func parseBase(form, s string, base uint64, values *[256]byte) (ID, error) {
 	var v uint64
-	for i := range len(s) {
-		d := values[s[i]]
-		if d == noDigit {
-			return 0, parseError(form, s, "it has a character outside of the alphabet")
-		}
-		hi, lo := bits.Mul64(v, base)
-		sum, carry := bits.Add64(lo, uint64(d), 0)
-		if hi != 0 || carry != 0 || sum > math.MaxInt64 {
-			return 0, parseError(form, s, "it is over 9223372036854775807")
-		}
-		v = sum
+	var all byte
+	rest := s
+	for ; len(rest) > 2; rest = rest[2:] { // two at a time: a multiplication waits for the one before
+		a, b := values[rest[0]], values[rest[1]]
+		v, all = v*(base*base)+(uint64(a)*base+uint64(b)), all|a|b
 	}
-	return ID(v), nil
+	if len(rest) == 2 {
+		a := values[rest[0]]
+		v, all = v*base+uint64(a), all|a
+	}
+	d := values[rest[len(rest)-1]]
+	if all|d == noDigit {
+		return 0, parseError(form, s, "it has a character outside of the alphabet")
+	}
+	hi, lo := bits.Mul64(v, base)
+	sum, carry := bits.Add64(lo, uint64(d), 0)
+	if hi != 0 || carry != 0 || sum > math.MaxInt64 {
+		return 0, parseError(form, s, "it is over 9223372036854775807")
+	}
+	return ID(sum), nil
 }
