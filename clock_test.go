@@ -125,6 +125,32 @@ func TestBuiltinClocksInSynctestBubble(t *testing.T) {
 	}
 }
 
+// No call goes on in a tick that has ended, however many IDs that has left.
+func TestEveryCallFollowsTheBuiltinClock(t *testing.T) {
+	for name, call := range map[string]func(*Generator) (ID, error){
+		"NextID":        (*Generator).NextID,
+		"NextIDContext": func(g *Generator) (ID, error) { return g.NextIDContext(t.Context()) },
+		"Fill": func(g *Generator) (ID, error) {
+			dst := make([]ID, 3)
+			_, err := g.Fill(t.Context(), dst)
+			return dst[2], err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := New(1, &Options{Layout: RedisLayout()})
+				require.NoError(t, err)
+				for _, d := range []time.Duration{0, 0, time.Millisecond, 0, 2 * time.Millisecond, 49 * time.Millisecond, time.Hour} {
+					time.Sleep(d)
+					id, err := call(g)
+					require.NoError(t, err)
+					require.Equal(t, time.Now().UTC(), g.Decode(id).Time)
+				}
+			})
+		})
+	}
+}
+
 // A reading must not go back, and must come to agree with the wall clock, when
 // that is set back by little, again and again, as slewing does.
 func TestSystemClockAbsorbsSlew(t *testing.T) {
