@@ -53,8 +53,8 @@ const (
 func SystemClock() Clock { return new(builtinClock) }
 
 // MonotonicClock returns a clock that is set by the wall clock once, when it is
-// first read (by a Generator: when that is made), and by the monotonic clock
-// ever after. It never steps.
+// first read (by a Generator: when that is made, or when its lease was acquired),
+// and by the monotonic clock ever after. It never steps.
 //
 // HAZARD: it does not learn that the wall clock was corrected, nor, on most
 // systems, that the machine slept. Timestamps are wrong by as much from then
@@ -76,6 +76,17 @@ func (c *builtinClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wall.now().Round(0)
+}
+
+// begin returns the wall that a generator begins with. A steady one is its lease's:
+// had the wall clock been set since that began, the two would disagree for ever.
+func (c *builtinClock) begin(leased bool) wall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if leased && c.wall.steady {
+		return c.wall
+	}
+	return wall{steady: c.wall.steady}
 }
 
 // wall reads time as the monotonic time that has passed since its anchor, where

@@ -195,3 +195,18 @@ func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
 	}
 	assert.Equal(t, asked, l.asked.Load())
 }
+
+// A steady clock is set once for the lease and its generator: set apart, with a
+// step of the wall clock in between, they would disagree for ever.
+func TestLeasedSteadyClockIsTheLeases(t *testing.T) {
+	clock := MonotonicClock().(*builtinClock)
+	clock.Now()
+	clock.wall.ahead = time.Hour // the wall clock was, when the lease read it
+	now := clock.Now()
+	l := newFakeLease(now.Add(-time.Minute), now.Add(time.Minute))
+	g, err := NewLeased(l, &Options{Clock: clock})
+	require.NoError(t, err)
+	id, err := g.NextID()
+	require.NoError(t, err)
+	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second)
+}

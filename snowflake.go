@@ -155,7 +155,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		random: o.RandomStart,
 	}
 	if b, ok := o.Clock.(*builtinClock); ok {
-		g.clock, g.wall.steady = nil, b.wall.steady
+		g.clock, g.wall = nil, b.begin(lease != nil)
 	}
 	if _, err := g.read(); err != nil {
 		return nil, err
