@@ -80,5 +80,7 @@
 // HAZARD: a machine that is cloned while it holds a lease holds it twice. Both
 // copies may issue the same IDs until the first of them renews, which is within a
 // third of a window; the other is refused at its next renewal, and stops at the
-// end of the window that the two had in common.
+// end of the window that the two had in common. Where the first one releases the
+// worker ID instead, until that end also whoever takes it next may repeat IDs of
+// the other.
 package lease

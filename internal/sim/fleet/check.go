@@ -1,0 +1,468 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// call is a call of the generator, or a burst of them.
+type call struct {
+	what    string
+	ids     int
+	callers int
+	within  time.Duration // the deadline, where there is one
+
+	overtaker func() // is called while the first caller reads the clock
+}
+
+// outcome is what came of it.
+type outcome struct {
+	call
+	ids           []snowflake.ID
+	err           error
+	took          time.Duration // but for pauses
+	whole         time.Duration // with them
+	mono          time.Duration // the monotonic clock's reading before it
+	before, after snowflake.Stats
+	readings
+}
+
+// call makes a call, and holds what comes of it against what was promised.
+func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
+	o := outcome{call: c, before: p.gen.Stats(), mono: p.machine.Mono()}
+	p.mu.Lock()
+	p.readings = readings{}
+	p.solo, p.overtaker = c.callers == 1, c.overtaker
+	gated := p.gatedFor
+	p.mu.Unlock()
+	begun := time.Now()
+	o.ids, o.err = f()
+	o.whole = time.Since(begun)
+	p.mu.Lock()
+	p.solo, p.overtaker = false, nil
+	o.readings = p.readings
+	o.took = max(0, o.whole-(p.gatedFor-gated)) // or less, where several goroutines were stopped
+	p.mu.Unlock()
+	if p.isDead() {
+		return o.err // what a dead process has, nobody gets
+	}
+	o.after = p.gen.Stats()
+	if p.w.tracing {
+		p.w.logf("%v: %s: %v", p, c.what, describe(p.w.Layout, o))
+	}
+	p.check(o)
+	return o.err
+}
+
+// check is all that is promised of a call.
+func (p *process) check(o outcome) {
+	for i, id := range o.ids {
+		p.checkFields(id)
+		p.checkTruth(id, o)
+		if !p.w.LocalCopy || i == len(o.ids)-1 { // which takes long
+			p.checkBound(id)
+		}
+		p.checkNew(id)
+	}
+	p.checkOrder(o)
+	p.checkWait(o)
+	p.checkError(o)
+	p.got += uint64(len(o.ids))
+	if o.after.Issued != p.got {
+		p.w.fail("statistics", "%v issued %d IDs, and says %d", p, p.got, o.after.Issued)
+	}
+	p.w.count(func(t *Totals) {
+		t.IDs += len(o.ids)
+		t.Backward += o.after.Backward - o.before.Backward
+		t.Bumps += o.after.Bumps - o.before.Bumps
+		t.Rewinds += o.after.Rewinds - o.before.Rewinds
+		t.Borrowed += o.after.Borrowed - o.before.Borrowed
+		t.Waits += o.after.Waits - o.before.Waits
+		if o.err != nil {
+			t.Errors++
+		}
+	})
+}
+
+// checkFields: fields never touch, and no ID is negative.
+func (p *process) checkFields(id snowflake.ID) {
+	parts := p.w.Layout.Decode(id)
+	if id < 0 || p.w.Layout.Check(id) != nil || parts.Worker != p.worker || parts.Datacenter != p.Datacenter {
+		p.w.fail("fields", "%v is worker %d in datacenter %d, and issued %d: %v", p, p.worker, p.Datacenter, id, parts)
+	}
+}
+
+// checkTruth: an ID's timestamp is the tick that the clock reads, or differs by
+// no more than the options and the clock allow.
+func (p *process) checkTruth(id snowflake.ID, o outcome) {
+	l := p.w.Layout
+	tick := l.Decode(id).Time
+	lo, hi := o.lo, o.hi
+	switch {
+	case p.Clock == "custom" && o.what == "NextID":
+		lo, hi = o.last, o.last
+	case p.Clock == "custom":
+	case p.Clock == "monotonic":
+		lo = p.machine.start.Add(o.mono + p.offset - maxLag)
+		hi = p.machine.start.Add(p.machine.Mono() + p.offset)
+	default:
+		least, most := p.machine.offsets(100*ms + o.whole)
+		lo = p.machine.start.Add(o.mono + least - maxLag)
+		hi = p.machine.start.Add(p.machine.Mono() + most + maxSlew)
+	}
+	if late, early := lo.Sub(tick)-l.Unit, tick.Sub(hi)-p.Borrow; late >= 0 || early > 0 {
+		p.w.fail("truth", "%v (%s clock, which read %s to %s) stamped %s", p, p.Clock,
+			lo.Format(timeFormat), hi.Format(timeFormat), tick.Format(timeFormat))
+	}
+}
+
+// Of the documentation of NextID and SystemClock.
+const (
+	maxLag  = 5 * ms
+	maxSlew = 10 * ms
+)
+
+// checkBound: the bound is recorded before it is used, and nothing is stamped
+// before the one that was found.
+func (p *process) checkBound(id snowflake.ID) {
+	if p.lease == nil {
+		return
+	}
+	parts := p.w.Layout.Decode(id)
+	p.w.store.mu.Lock()
+	r, taken := p.w.store.records[parts.Worker], p.w.store.taken[parts.Worker]
+	p.w.store.mu.Unlock()
+	if taken.by == p && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
+		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
+	}
+	if p.w.LocalCopy {
+		snap, err := lease.File(p.copyDir()).Load(context.Background(), parts.Worker, parts.Worker)
+		if err != nil || len(snap.Records) != 1 {
+			p.w.fail("bound", "%v has no copy of its record: %v", p, err)
+			return
+		}
+		r = snap.Records[0]
+	}
+	p.w.mu.Lock()
+	_, common := p.w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time)
+	p.w.mu.Unlock()
+	if common {
+		return // the other one may have released it
+	}
+	if parts.ClockSeq >= len(r.Bounds) || !parts.Time.Before(r.Bounds[parts.ClockSeq]) {
+		p.w.fail("bound", "%v stamped %s with clock sequence %d, but recorded is %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, r.Bounds)
+	}
+}
+
+// checkNew: no ID is issued twice.
+func (p *process) checkNew(id snowflake.ID) {
+	w := p.w
+	parts := w.Layout.Decode(id)
+	w.mu.Lock()
+	other := w.issued[id]
+	w.issued[id] = p
+	key := [2]int{parts.Worker, parts.ClockSeq}
+	tick := int64(id) >> w.timeShift()
+	if last, ok := w.last[key]; !ok || tick > last {
+		w.last[key] = tick
+	}
+	p.node.mu.Lock()
+	p.node.lastID, p.node.issuedAt = max(p.node.lastID, id), time.Now()
+	p.node.mu.Unlock()
+	allowed := false
+	if other != nil {
+		var c cloned
+		if c, allowed = w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time); allowed {
+			w.totals.Repeated++
+			w.totals.Overlap = max(w.totals.Overlap, time.Since(w.begun)-c.at)
+		}
+	}
+	w.mu.Unlock()
+	if other != nil && !allowed {
+		w.fail("uniqueness", "%v and %v both issued %d: %v", other, p, id, parts)
+	}
+}
+
+func (w *world) timeShift() int {
+	l := w.Layout
+	return int(l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits)
+}
+
+// commonWindow finds the window that a clone and its original have in common, in
+// which they, and after a release those who come next, may repeat IDs.
+func (w *world) commonWindow(worker, seq int, t time.Time) (cloned, bool) {
+	for _, c := range w.clones {
+		if c.worker == worker && c.seq == seq && t.Before(c.bound) {
+			return c, true
+		}
+	}
+	return cloned{}, false
+}
+
+// checkOrder: IDs increase, but where the policy lets order go.
+func (p *process) checkOrder(o outcome) {
+	shuffles := o.after.Bumps + o.after.Rewinds
+	ordered := shuffles == p.shuffles
+	if orderly := p.Policy == "fail" || p.Policy == "wait"; orderly && !ordered {
+		p.w.fail("order", "%v, of policy %s, went back", p, p.Policy)
+	}
+	p.shuffles = shuffles
+	if len(o.ids) == 0 {
+		return
+	}
+	if ordered && o.ids[0] <= p.lastID || !slices.IsSorted(o.ids) {
+		p.w.fail("order", "%v: %d came after %d", p, o.ids[0], p.lastID)
+	}
+	if p.lastID = o.ids[len(o.ids)-1]; !ordered && len(o.ids) > 1 {
+		p.lastID = -1 // it is not known which one came last
+	}
+}
+
+// checkWait: every wait has a bound.
+func (p *process) checkWait(o outcome) {
+	w := p.w
+	late := (w.Late + us) * time.Duration(o.after.Waits-o.before.Waits+1)
+	if o.within > 0 && o.took > o.within+late && o.after.Bumps == o.before.Bumps {
+		w.fail("deadline", "%v: %s took %v, its deadline was %v", p, o.what, o.took, o.within)
+	}
+	if o.within > 0 && errors.Is(o.err, context.DeadlineExceeded) && o.took >= o.within && w.Late == 0 && p.lease == nil {
+		w.fail("deadline", "%v: %s waited for all of %v, for nothing: %v", p, o.what, o.within, o.err)
+	}
+	room := 1 << w.Layout.SequenceBits
+	if p.Random {
+		room = max(room/2, 1)
+	}
+	ticks := time.Duration(o.call.ids/room + 2)
+	bound := ticks*4*w.Layout.Unit + late
+	if p.lease != nil {
+		bound += p.Borrow // which may meet the window's end, and then waits for the clock
+	}
+	if p.changes != p.machine.changes() {
+		bound += ticks * 50 * ms // the clock may stand still
+	}
+	if o.after.Backward > o.before.Backward || o.err != nil {
+		most := max(50*ms, 2*(2*w.Layout.Unit))
+		if p.Policy == "wait" || p.Policy == "any" {
+			most = max(most, 2*(p.MaxWait+2*w.Layout.Unit))
+		}
+		if p.lease != nil && p.Policy != "wait" {
+			most += w.Window // for a change of the clock sequence
+		}
+		bound += ticks * (most + 50*ms)
+	}
+	if o.took > bound {
+		w.fail("wait", "%v: %s of %d IDs took %v, over %v, with policy %s: %v", p, o.what, o.call.ids, o.took, bound, p.Policy, o.err)
+	}
+}
+
+// checkError: an error is one of those that are promised, and has a reason.
+func (p *process) checkError(o outcome) {
+	smooth := p.Clock == "custom" && p.changes == p.machine.changes()
+	if smooth && p.changes >= 0 && o.after.Backward > o.before.Backward && p.isBegun(o.lo) {
+		p.w.fail("error", "%v: %s: its clock never went back, and it was taken to have: %v", p, o.what, o.err)
+	}
+	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) {
+		p.w.fail("error", "%v: %s: a small correction showed as a step back: %v", p, o.what, o.err)
+	}
+	end := o.last.Add(p.Borrow + p.w.Layout.Unit)
+	var unknown bool
+	switch err := o.err; {
+	case err == nil:
+	case errors.Is(err, snowflake.ErrLeaseExpired):
+		_, to := p.window()
+		p.mu.Lock()
+		calm := p.Clock == "custom" && o.callers == 1 && !p.releasing && o.whole == 0
+		p.mu.Unlock()
+		if p.lease.Err() == nil && p.w.isCalm() {
+			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
+		}
+		if calm && p.lease.Err() == nil && end.Before(to) {
+			p.w.fail("error", "%v: at %s, under a lease until %s: %v", p, o.last.Format(timeFormat), to.Format(timeFormat), err)
+		}
+	case errors.Is(err, snowflake.ErrTimeExhausted):
+		if p.Clock == "custom" && end.Add(100*ms).Before(p.w.Layout.Expires()) && p.after == 0 {
+			p.w.fail("error", "%v: at %s: %v", p, o.last, err)
+		}
+	case errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, snowflake.ErrClockBackward):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		unknown = o.within == 0 && p.lease == nil
+	default: // of a bump, which asks the store
+		unknown = p.lease == nil || !isStoreError(err)
+	}
+	if unknown {
+		p.w.fail("error", "%v: %s: unexpected: %v", p, o.what, o.err)
+	}
+}
+
+// isCalm is whether all faults have ended so long ago that nothing shows of them.
+func (w *world) isCalm() bool {
+	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second && w.Network <= ms
+}
+
+// isBegun is whether the clock is past what is closed to the generator.
+func (p *process) isBegun(reading time.Time) bool {
+	if p.lease != nil {
+		from, _ := p.window()
+		return !reading.Before(from)
+	}
+	return p.after == 0 || reading.After(p.w.Layout.Decode(p.after).Time.Add(p.w.Layout.Unit))
+}
+
+func (p *process) window() (from, to time.Time) {
+	_, from, to = p.lease.ClockSeqWindow()
+	return from, to
+}
+
+func isStoreError(err error) bool {
+	for _, known := range []error{
+		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased,
+		context.DeadlineExceeded, context.Canceled,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *process) checkBeginError(err error) {
+	for _, known := range []error{
+		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch, snowflake.ErrTimeExhausted,
+	} {
+		if errors.Is(err, known) {
+			return
+		}
+	}
+	if p.lease == nil && !p.w.Leased || !isStoreError(err) {
+		p.w.fail("error", "%v: unexpected at begin: %v", p, err)
+	}
+}
+
+// checkSave: what the protocol says of the chain of records. s.mu is held.
+func (s *store) checkSave(p *process, old, r lease.Record) {
+	w := s.w
+	if err := r.Validate(); err != nil {
+		w.fail("record", "%v saves what is none: %v", p, err)
+		return
+	}
+	taken := old.Version > 0 && old.Token != r.Token
+	switch {
+	case taken && old.Reuse == lease.Once:
+		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
+	case taken && old.Reuse == lease.Keep && old.Owner != r.Owner:
+		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
+	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && old.Live(s.machine.Wall()):
+		w.fail("liveness", "%v takes worker %d of one that lives: %v", p, r.Worker, old)
+	}
+	for seq, bound := range old.Bounds { // a local copy may have been released while the store was away
+		if seq < len(r.Bounds) && !r.Bounds[seq].Before(bound) {
+			continue
+		}
+		w.mu.Lock()
+		last, stamped := w.last[[2]int{r.Worker, seq}]
+		next := w.Layout.Epoch.Time().Add(time.Duration(last+1) * w.Layout.Unit)
+		_, common := w.commonWindow(r.Worker, seq, next.Add(-w.Layout.Unit))
+		w.mu.Unlock()
+		if seq >= len(r.Bounds) || r.State == lease.Held && !w.LocalCopy || stamped && !common && r.Bounds[seq].Before(next) {
+			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is up to %v", p, r.Worker, seq, bound, r.Bounds, next)
+		}
+	}
+	maxLeap := w.MaxLeap
+	if maxLeap == 0 {
+		maxLeap = time.Minute
+	}
+	if most := s.machine.Wall().Add(w.Window + maxLeap); w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
+		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Version == 0 || !old.Bound().After(most)) {
+		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.Bound(), maxLeap, s.machine.Wall())
+	}
+}
+
+func boundOf(r lease.Record, seq int) time.Time {
+	if seq < len(r.Bounds) {
+		return r.Bounds[seq]
+	}
+	return time.Time{}
+}
+
+// checkAlive: some time after the last fault, a node issues IDs again, unless
+// there is a reason that the documentation gives.
+func (n *node) checkAlive() {
+	n.mu.Lock()
+	issued, err := n.issuedAt, n.lastErr
+	n.mu.Unlock()
+	if time.Since(issued) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap || n.isExcused() {
+		return
+	}
+	n.w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id,
+		issued.Sub(n.w.begun), time.Since(n.w.begun)-n.w.Faults, err)
+}
+
+// isExcused is whether time has run out, or all that the node may have is taken,
+// used up or ahead of its clock.
+func (n *node) isExcused() bool {
+	w := n.w
+	now := n.machine.Wall()
+	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
+		return true
+	}
+	if last := w.Layout.Decode(n.lastID).Time; !w.Leased || w.LocalCopy && last.After(now) {
+		return last.After(now)
+	}
+	own := -1 // the worker ID of a lease that lives
+	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
+		own = p.worker
+	}
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	owns, unused := false, w.Last+1
+	for _, r := range w.store.records {
+		unused--
+		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
+		if mine && r.State != lease.Spent {
+			owns = true
+		}
+		if r.State == lease.Spent || w.Reuse == lease.Once || w.Reuse == lease.Keep && !mine || r.Live(w.store.machine.Wall()) && r.Worker != own {
+			continue
+		}
+		if seq := leastBound(r, w.Layout); seq.Before(now.Add(w.Window)) {
+			return false
+		}
+	}
+	if unused > 0 && (w.Reuse != lease.Keep || !owns) {
+		return false
+	}
+	return true
+}
+
+func leastBound(r lease.Record, l snowflake.Layout) time.Time {
+	if len(r.Bounds) < 1<<l.ClockSeqBits {
+		return time.Time{}
+	}
+	least := time.Unix(math.MaxInt32, 0)
+	for _, b := range r.Bounds {
+		if b.Before(least) {
+			least = b
+		}
+	}
+	return least
+}
+
+// describe says on one line what a call gave.
+func describe(l snowflake.Layout, o outcome) string {
+	s := fmt.Sprintf("%d IDs in %v", len(o.ids), o.took)
+	if n := len(o.ids); n > 0 {
+		s += fmt.Sprintf(", %d to %d: %s", o.ids[0], o.ids[n-1], l.Decode(o.ids[0]).Time.Format(timeFormat))
+	}
+	if o.err != nil {
+		s += fmt.Sprintf("; %v", o.err)
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+)
+
+// machine has the clocks of a host, and what became of them. Its times are
+// durations: virtual time since the run began, the monotonic clock, and the
+// wall clock's distance from Scenario.Start.
+type machine struct {
+	start time.Time // the wall clock's reading when the run began, were it right
+	begun time.Time // virtual time then
+
+	mu       sync.Mutex
+	segments []segment
+}
+
+// segment is a time in which both clocks ran evenly.
+type segment struct {
+	at, wall, mono time.Duration
+	rate           int64 // of the wall clock, in parts per million
+	asleep         bool  // the monotonic clock stands still
+}
+
+func newMachine(start, begun time.Time, offset time.Duration) *machine {
+	m := &machine{start: start, begun: begun}
+	at := time.Since(begun)
+	m.segments = []segment{{at: at, wall: at + offset, mono: at, rate: million}}
+	return m
+}
+
+const million = 1_000_000
+
+func scale(d time.Duration, ppm int64) time.Duration {
+	return d/million*time.Duration(ppm) + d%million*time.Duration(ppm)/million
+}
+
+// to returns the segment as it is at a time after its beginning.
+func (s segment) to(at time.Duration) segment {
+	d := at - s.at
+	s.at, s.wall = at, s.wall+scale(d, s.rate)
+	if !s.asleep {
+		s.mono += d
+	}
+	return s
+}
+
+func (m *machine) now() segment {
+	return m.segments[len(m.segments)-1].to(time.Since(m.begun))
+}
+
+// Wall returns the wall clock's reading.
+func (m *machine) Wall() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.start.Add(m.now().wall)
+}
+
+// Mono returns the monotonic clock's reading.
+func (m *machine) Mono() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now().mono
+}
+
+// change begins a new segment.
+func (m *machine) change(f func(*segment)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.now()
+	f(&s)
+	m.segments = append(m.segments, s)
+}
+
+// isSlewed is whether what was changed after the first segments are only steps,
+// that in sum go back by less than a clock has to hide.
+func (m *machine) isSlewed(first int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var back time.Duration
+	for i := first; i < len(m.segments); i++ {
+		s := m.segments[i]
+		if s.rate != million || s.asleep {
+			return false
+		}
+		back += max(0, m.segments[i-1].to(s.at).wall-s.wall)
+	}
+	return back < maxSlew
+}
+
+// nudge lets the wall clock go on by as much as it takes to read it.
+func (m *machine) nudge(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.segments[len(m.segments)-1].wall += d
+}
+
+// right sets the wall clock, but for some offset, and lets both run.
+func (m *machine) right(offset time.Duration) {
+	m.change(func(s *segment) { s.wall, s.rate, s.asleep = s.at+offset, million, false })
+}
+
+// offsets returns the least and the largest distance of the wall clock from the
+// monotonic one since that was d behind.
+func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := m.now()
+	lo = end.wall - end.mono
+	hi, from := lo, end.mono-d
+	for i := len(m.segments) - 1; i >= 0 && end.mono >= from; i-- {
+		s := m.segments[i]
+		for _, x := range []segment{s.to(s.at + max(0, from-s.mono)), s.to(end.at)} {
+			lo, hi = min(lo, x.wall-x.mono), max(hi, x.wall-x.mono)
+		}
+		end = s
+	}
+	return lo, hi
+}
+
+// isEven is whether both clocks run as they should.
+func (m *machine) isEven() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.now()
+	return s.rate == million && !s.asleep
+}
+
+// changes counts the steps, stops and changes of rate.
+func (m *machine) changes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.segments)
+}
+
+// clone returns a machine with the same clocks, and a history of its own from
+// here on.
+func (m *machine) clone() *machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &machine{start: m.start, begun: m.begun, segments: append([]segment(nil), m.segments...)}
+}
+
+// clock is a snowflake.Clock that a node reads its wall clock by.
+type clock struct {
+	p         *process
+	generator bool
+}
+
+// Now returns the reading, possibly long after it was made: a process may be
+// stopped between any two of its instructions.
+func (c *clock) Now() time.Time {
+	t := c.p.machine.Wall()
+	if c.generator {
+		c.p.noteReading(t)
+		if f := c.p.takeOvertaker(); f != nil {
+			c.p.machine.nudge(min(c.p.w.Layout.Unit, 10*ms))
+			f()
+		}
+	}
+	if !c.generator || c.p.isSolo() {
+		c.p.gate()
+	}
+	return t
+}

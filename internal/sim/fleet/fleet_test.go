@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
+)
+
+var (
+	from     = flag.Uint64("sim.from", 0, "the first seed")
+	to       = flag.Uint64("sim.to", 0, "the seed behind the last one")
+	every    = flag.Uint64("sim.every", 1, "take only each so many-th")
+	nodes    = flag.Int("sim.nodes", 0, "nodes of each fleet; 0: as many as the seed says")
+	budget   = flag.Duration("sim.budget", 0, "begin no further seed after this time; 0: no limit")
+	trace    = flag.Bool("sim.trace", false, "print what happened, whether it fails or not")
+	twice    = flag.Bool("sim.twice", false, "run each seed twice, and compare what happened")
+	mutant   = flag.String("sim.mutant", "", "the deliberate defect to switch on, or several, separated by semicolons")
+	most     = flag.Int("sim.lines", 80, "how many lines to print of it")
+	patience = flag.Duration("sim.shrink", 30*time.Second, "how long to look for a shorter scenario that fails")
+	report   = flag.String("sim.report", "", "write a Report for each mutant to this file")
+	brief    = flag.Bool("sim.brief", false, "do not say what failed, but for the report")
+)
+
+// TestSeeds is what the simulator's command runs, in a build with its overlay.
+func TestSeeds(t *testing.T) {
+	if seam.NewClock == nil || seam.CloneLease == nil {
+		t.Skip("run by the tests of ./internal/sim, which build it with their overlay")
+	}
+	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
+	for _, m := range strings.Split(*mutant, ";") {
+		seam.Mutant = m
+		begun := time.Now()
+		r := search(t, m)
+		r.Took = time.Since(begun)
+		if *report != "" {
+			appendReport(t, r)
+		}
+		if r.Failed && !*brief {
+			explain(t, r)
+		}
+	}
+}
+
+// search runs seeds until one fails.
+func search(t *testing.T, mutant string) Report {
+	report := Report{Mutant: mutant}
+	begun := time.Now()
+	for seed := *from; seed < *to && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
+		report.Seeds++
+		r := run(t, New(seed, *nodes), *trace || *twice)
+		report.Add(r.Totals)
+		if *twice {
+			compare(t, seed, r, run(t, New(seed, *nodes), true))
+		}
+		if *trace {
+			fmt.Println(strings.Join(r.Trace, "\n"))
+		}
+		if r.Failure != nil {
+			report.Failed, report.Seed, report.Failure = true, seed, r.Failure
+			break
+		}
+	}
+	return report
+}
+
+func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
+	dir := ""
+	if s.LocalCopy {
+		dir = memoryDir(t)
+		defer os.RemoveAll(dir)
+	}
+	synctest.Test(t, func(*testing.T) { r = Run(s, dir, tracing) })
+	return r
+}
+
+// memoryDir returns a directory that need not wait for a disk, where there is one.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "sim")
+	if err != nil {
+		if dir, err = os.MkdirTemp("", "sim"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// compare fails where two runs of one seed differ, but for the order of what
+// happened at one time.
+func compare(t *testing.T, seed uint64, a, b *Result) {
+	x, y := slices.Sorted(slices.Values(a.Trace)), slices.Sorted(slices.Values(b.Trace))
+	for i, line := range x {
+		if i == len(y) || line != y[i] {
+			t.Fatalf("seed %d does not replay: of %d and %d lines the first run has\n%s\nand the second one\n%s",
+				seed, len(x), len(y), line, y[min(i, len(y)-1)])
+		}
+	}
+}
+
+// explain prints the line that replays a failure, and what happened in a smaller
+// scenario that fails in the same way.
+func explain(t *testing.T, r Report) {
+	flags := fmt.Sprintf("-seed %d", r.Seed)
+	if *nodes > 0 {
+		flags += fmt.Sprintf(" -nodes %d", *nodes)
+	}
+	if r.Mutant != "" {
+		flags += fmt.Sprintf(" -mutant %q", r.Mutant)
+	}
+	t.Errorf("%v\nreplay with: go run ./internal/sim %s", r.Failure, flags)
+	begun := time.Now()
+	s := Shrink(New(r.Seed, *nodes), r.Failure.Promise, func(s *Scenario) *Result {
+		if time.Since(begun) > *patience {
+			return &Result{}
+		}
+		return run(t, s, false)
+	})
+	small := run(t, s, true)
+	if small.Failure == nil {
+		t.Fatal("it does not replay")
+	}
+	var b strings.Builder
+	present := 0
+	for _, n := range s.Nodes {
+		if !n.Absent {
+			present++
+		}
+	}
+	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n%v, window %v, reuse %d, one host: %v\n",
+		present, len(s.Nodes), len(s.Events), small.Failure, s.Layout, s.Window, s.Reuse, s.OneHost)
+	for _, line := range digest(small) {
+		fmt.Fprintln(&b, line)
+	}
+	t.Log(b.String())
+}
+
+// digest returns the lines of a trace that lead to its failure: the events, what
+// the store did, and the last calls of the nodes that the failure names.
+func digest(r *Result) (lines []string) {
+	names := regexp.MustCompile(`node \d+`).FindAllString(r.Failure.Detail, -1)
+	calls := 0
+	for i := len(r.Trace) - 1; i >= 0; i-- {
+		line := r.Trace[i]
+		named := slices.ContainsFunc(names, func(n string) bool { return strings.Contains(line, n+" ") })
+		call := strings.Contains(line, " IDs in ")
+		switch {
+		case strings.Contains(line, "BROKEN"):
+			lines, calls = nil, 0
+		case !named && !strings.Contains(line, "EVENT"), call && calls == 20:
+			continue
+		case call:
+			calls++
+		}
+		lines = append(lines, line)
+	}
+	slices.Reverse(lines)
+	return lines[max(0, len(lines)-*most):]
+}
+
+func appendReport(t *testing.T, r Report) {
+	b, err := json.Marshal(r)
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(filepath.Clean(*report), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err == nil {
+			_, err = f.Write(append(b, '\n'))
+			err = firstOf(err, f.Close())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

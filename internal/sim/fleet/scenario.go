@@ -1,0 +1,318 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Scenario is all that a run depends on. It comes from a seed.
+type Scenario struct {
+	Seed   uint64
+	Layout snowflake.Layout
+	Start  time.Time // what right clocks read when the run begins
+
+	Leased    bool // else the worker IDs are given, and Options.After is the last ID
+	OwnClock  bool // the store has a clock of its own that clients can be held against
+	OneHost   bool // all nodes, and the store, have one machine's clocks
+	LocalCopy bool
+	Reuse     lease.Reuse
+	Window    time.Duration
+	MaxLeap   time.Duration
+	Last      int // the last worker ID
+	Late      time.Duration
+	Network   time.Duration // how long a request usually takes, at most
+
+	Nodes  []Node
+	Faults time.Duration // how long there are some
+	Events []Event
+}
+
+// Node is one host, which runs one process after the other.
+type Node struct {
+	Begin      time.Duration // when its first process starts
+	Offset     time.Duration // of its clock
+	Clock      string        // custom, system or monotonic
+	Policy     string        // fail, wait, clockseq, rewind or any
+	MaxWait    time.Duration // of policy wait
+	Datacenter int
+	Borrow     time.Duration
+	Rewind     int
+	Random     bool
+	Gap        time.Duration // between calls, on average
+	Patience   time.Duration // with errors, before the process is restarted
+	Stubborn   bool          // ignores Lease.Done, and goes on while there are IDs
+	Absent     bool          // left out, to make a failing run shorter
+}
+
+// Event is a fault, or load.
+type Event struct {
+	At   time.Duration
+	Node int
+	Kind Kind
+	For  time.Duration // how long it lasts
+	By   time.Duration // how far
+	N    int
+}
+
+// Kind is a kind of Event.
+type Kind string
+
+// The kinds of events.
+const (
+	Step         Kind = "the wall clock steps"
+	Rate         Kind = "the wall clock runs at another rate" // N: parts per million
+	Crash        Kind = "crash"
+	CrashInCall  Kind = "crash in a store call"       // N: before it, on its way, when it is done
+	CrashInFile  Kind = "crash in a save to a file"   // N: at which step
+	Exit         Kind = "exit without release"        // the context ends
+	Release      Kind = "release, and restart"        // By: how long it is down
+	Pause        Kind = "pause"                       // like SIGSTOP
+	Suspend      Kind = "suspend"                     // the monotonic clock stands still too
+	Clone        Kind = "clone"                       // the machine, with its process
+	LoseRequests Kind = "requests are lost"           // N: percent
+	LoseAnswers  Kind = "answers are lost"            // N: percent
+	Delay        Kind = "requests and answers wait"   // By: up to
+	Resend       Kind = "requests arrive twice"       // N: percent
+	StoreDown    Kind = "the store is down"           //
+	StoreStep    Kind = "the store's clock steps"     //
+	Lie          Kind = "live holders are taken dead" // N: percent
+	Burst        Kind = "burst"                       // N: how many callers
+	Saturate     Kind = "saturation"                  //
+	FillMany     Kind = "fill"                        // N: how many ticks' worth
+)
+
+// String describes an event on one line.
+func (e Event) String() string {
+	s := fmt.Sprintf("%11v  node %d: %s", e.At.Round(time.Microsecond), e.Node, e.Kind)
+	if e.By != 0 {
+		s += fmt.Sprintf(" by %v", e.By)
+	}
+	if e.For != 0 {
+		s += fmt.Sprintf(" for %v", e.For)
+	}
+	if e.N != 0 {
+		s += fmt.Sprintf(" (%d)", e.N)
+	}
+	return s
+}
+
+const (
+	us = time.Microsecond
+	ms = time.Millisecond
+)
+
+// New returns the scenario of a seed. nodes 0: as many as the seed says.
+func New(seed uint64, nodes int) *Scenario {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &Scenario{
+		Seed:      seed,
+		Start:     time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
+		Leased:    r.IntN(4) > 0,
+		OwnClock:  r.IntN(3) > 0,
+		OneHost:   r.IntN(4) == 0,
+		LocalCopy: r.IntN(12) == 0,
+		Reuse:     []lease.Reuse{lease.Recycle, lease.Recycle, lease.Recycle, lease.Keep, lease.Once}[r.IntN(5)],
+		MaxLeap:   []time.Duration{0, time.Second, 10 * time.Second}[r.IntN(3)],
+		Network:   []time.Duration{us, ms, 20 * ms}[r.IntN(3)],
+	}
+	if r.IntN(2) == 0 {
+		s.Late = []time.Duration{ms, 3 * ms, 20 * ms}[r.IntN(3)]
+	}
+	if nodes == 0 {
+		nodes = 1 + r.IntN(6)
+		if r.IntN(40) == 0 {
+			nodes = 20 + r.IntN(40)
+		}
+	}
+	s.Layout = randomLayout(r, nodes, s.Start)
+	s.Window = []time.Duration{300 * ms, time.Second, 3 * time.Second}[r.IntN(3)]
+	s.Window = max(s.Window, 3*s.Layout.Unit)
+	s.Faults = time.Duration(4+r.IntN(10)) * s.Window
+	s.Last = 1<<s.Layout.WorkerBits - 1
+	if s.Leased && r.IntN(3) == 0 { // hardly enough
+		s.Last = min(s.Last, nodes+r.IntN(2))
+	}
+	s.OneHost = s.OneHost && !s.OwnClock
+	s.LocalCopy = s.LocalCopy && s.Leased && nodes < 100 // real files take long
+	if s.LocalCopy {
+		s.Reuse = lease.Keep
+	}
+	for range nodes {
+		s.Nodes = append(s.Nodes, randomNode(r, s))
+	}
+	n := 2 + r.IntN(6)
+	if r.IntN(8) == 0 {
+		n = 0
+	}
+	for range n * nodes {
+		e := randomEvent(r, s)
+		s.Events = append(s.Events, e)
+		if r.IntN(2) == 0 {
+			s.Events = append(s.Events, companion(r, s, e)...)
+		}
+	}
+	return s
+}
+
+func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
+	var bits uint8 = 1 // that the worker IDs need
+	for 1<<bits < nodes {
+		bits++
+	}
+	l := snowflake.Layout{
+		Epoch:          snowflake.EpochAt(start.Add(-time.Duration(r.Int64N(int64(1000 * time.Hour))))),
+		Unit:           oneOf(r, 300*us, ms, ms, 7*ms/2, 10*ms, time.Second),
+		TimeBits:       40,
+		ClockSeqBits:   oneOf[uint8](r, 0, 0, 1, 1, 2, 3),
+		DatacenterBits: uint8(r.IntN(3)),
+		WorkerBits:     bits + uint8(r.IntN(4)),
+		SequenceBits:   uint8(r.IntN(7)),
+		WorkerLast:     r.IntN(4) == 0,
+	}
+	switch r.IntN(14) {
+	case 0: // its time runs out during the run
+		ticks := int64(1000+r.IntN(10000)) * int64(ms) / int64(l.Unit)
+		l.TimeBits = uint8(12 + r.IntN(20))
+		l.Epoch = snowflake.EpochAt(start.Add(-(l.Unit * time.Duration(int64(1)<<l.TimeBits-ticks))))
+	case 1, 2, 3, 4:
+		l = oneOf(r, snowflake.DefaultLayout(), snowflake.TwitterLayout(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
+			snowflake.RedisLayout(), snowflake.SonyflakeLayout(), snowflake.DiscordLayout(), snowflake.InstagramLayout())
+		if int(l.WorkerBits) < int(bits) {
+			l = snowflake.ClockSeqLayout()
+		}
+		if int(l.WorkerBits) < int(bits) {
+			l = snowflake.DefaultLayout()
+		}
+	}
+	return l
+}
+
+func randomNode(r *rand.Rand, s *Scenario) Node {
+	n := Node{
+		Begin:    time.Duration(r.Int64N(int64(s.Window))),
+		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
+		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
+		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "any"),
+		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
+		Random:   r.IntN(4) == 0,
+		Gap:      min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
+		Patience: time.Duration(1+r.IntN(3)) * s.Window,
+		Stubborn: r.IntN(2) == 0,
+	}
+	if s.Layout.DatacenterBits > 0 {
+		n.Datacenter = r.IntN(1 << s.Layout.DatacenterBits)
+	}
+	if r.IntN(3) == 0 {
+		n.Borrow = s.Layout.Unit * time.Duration(1+r.IntN(20))
+	}
+	if s.Layout.ClockSeqBits > 0 && r.IntN(2) == 0 {
+		n.Policy = "clockseq"
+	}
+	if n.Policy == "rewind" || n.Policy == "any" {
+		n.Rewind = oneOf(r, 3, 50, 2000)
+	}
+	return n
+}
+
+// companion returns what makes a fault worse: load while the clock steps, and a
+// clock that is set while its process is down.
+func companion(r *rand.Rand, s *Scenario, e Event) []Event {
+	switch e.Kind {
+	case Step, Rate, Suspend:
+		load := Event{At: max(0, e.At-time.Duration(r.Int64N(int64(3*ms)))), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}
+		if s.Layout.SequenceBits > 8 { // too many IDs: what counts is that they are not far apart
+			load.Kind, load.For, load.N = FillMany, 0, 6
+		}
+		again := Event{At: e.At + time.Duration(r.Int64N(int64(30*ms))), Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}
+		if e.Kind == Step && r.IntN(3) == 0 {
+			return []Event{load, again}
+		}
+		return []Event{load}
+	case Crash, CrashInCall, Exit, Release:
+		by := time.Duration(r.Int64N(int64(2 * s.Window)))
+		if r.IntN(3) > 0 {
+			by = -by
+		} else {
+			by *= 4
+		}
+		return []Event{{At: e.At + 500, Node: e.Node, Kind: Step, By: by}}
+	case StoreDown:
+		return []Event{{At: e.At + e.For/2, Node: e.Node, Kind: Crash, By: us}}
+	}
+	return nil
+}
+
+// randomDistance is between microseconds and kiloseconds, either way.
+func randomDistance(r *rand.Rand) time.Duration {
+	d := time.Duration(1+r.IntN(999)) * us
+	for range r.IntN(3) {
+		d *= 1000
+	}
+	switch r.IntN(10) {
+	case 0:
+		d = time.Duration(1+r.IntN(5000)) * time.Second
+	case 1, 2:
+		d = time.Duration(1+r.IntN(9)) * ms
+	}
+	if r.IntN(3) > 0 {
+		return -d
+	}
+	return d
+}
+
+func randomEvent(r *rand.Rand, s *Scenario) Event {
+	e := Event{
+		At:   time.Duration(r.Int64N(int64(s.Faults))),
+		Node: r.IntN(len(s.Nodes)),
+		For:  time.Duration(r.Int64N(int64(2 * s.Window))),
+	}
+	kinds := []Kind{Step, Step, Step, Step, Rate, Crash, Release, Burst, Burst, Saturate, FillMany, Suspend}
+	if s.Leased {
+		kinds = append(kinds, Crash, CrashInCall, CrashInCall, Exit, Release, Pause, Pause, LoseRequests, LoseAnswers,
+			LoseAnswers, Delay, Delay, Resend, StoreDown, Lie, Lie)
+		if s.OwnClock {
+			kinds = append(kinds, StoreStep)
+		}
+		if s.LocalCopy {
+			kinds = append(kinds, CrashInFile, CrashInFile, CrashInFile)
+		} else {
+			kinds = append(kinds, Clone)
+		}
+	}
+	switch e.Kind = oneOf(r, kinds...); e.Kind {
+	case Step:
+		e.For, e.By = 0, randomDistance(r)
+	case StoreStep:
+		e.For, e.By = 0, randomDistance(r)
+	case Rate:
+		e.N = oneOf(r, 0, 0, 300_000, 900_000, 999_900, 1_000_100, 1_100_000, 3_000_000)
+	case Crash, Exit, Release:
+		e.By, e.For = oneOf(r, 100, us, e.For), 0
+	case CrashInCall, CrashInFile:
+		e.By, e.For, e.N = oneOf(r, 100, us, e.For), 0, r.IntN(5)
+	case Pause, Suspend:
+		e.For = oneOf(r, e.For/50, e.For, 2*e.For)
+	case Clone:
+		e.For = 0
+	case LoseRequests, LoseAnswers, Resend, Lie:
+		e.N = oneOf(r, 10, 50, 100)
+	case Delay:
+		e.By = oneOf(r, s.Window/10, s.Window/2, 2*s.Window)
+	case Burst:
+		e.N, e.For = 2+r.IntN(7), 0
+	case Saturate:
+		e.For = min(time.Duration(1+r.IntN(30))*max(ms, s.Layout.Unit), 3*time.Second)
+		if s.Layout.SequenceBits > 8 {
+			e.For /= 10
+		}
+	case FillMany:
+		e.N, e.For = 1+r.IntN(8), 0
+	}
+	return e
+}

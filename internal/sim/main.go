@@ -1,0 +1,181 @@
+// Command sim runs simulated fleets, to find out whether an ID is ever issued
+// twice: package fleet says what happens in them.
+//
+//	go run ./internal/sim -seeds 10000
+//	go run ./internal/sim -seeds 1000000 -for 3h
+//	go run ./internal/sim -nodes 1024 -seeds 2
+//	go run ./internal/sim -seed 42 -v
+//	go run ./internal/sim -mutants
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/sim/fleet"
+)
+
+// settings are what the simulator is run with.
+type settings struct {
+	from, seeds uint64
+	nodes       int
+	budget      time.Duration
+	mutants     []string
+	procs       int
+	verbose     bool
+	twice       bool
+	brief       bool
+}
+
+func main() {
+	s := settings{procs: runtime.NumCPU()}
+	flag.Uint64Var(&s.from, "from", 0, "the first seed")
+	flag.Uint64Var(&s.seeds, "seeds", 1000, "how many seeds")
+	flag.IntVar(&s.nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
+	flag.DurationVar(&s.budget, "for", 0, "begin no further seed after this time; 0: no limit")
+	flag.BoolVar(&s.verbose, "v", false, "print all that happens")
+	flag.BoolVar(&s.twice, "twice", false, "run each seed twice, and compare what happened")
+	seed := flag.Int64("seed", -1, "run this one seed")
+	name := flag.String("mutant", "", "the deliberate defect to switch on")
+	race := flag.Bool("race", false, "build with the race detector")
+	list := flag.Bool("mutants", false, "list the deliberate defects")
+	flag.Parse()
+	if *list {
+		for _, m := range mutants {
+			fmt.Printf("%-62s within %d seeds\n", m.name, m.seeds)
+		}
+		for _, r := range regressions {
+			fmt.Printf("%-62s with seed %d\n", r.name, r.seed)
+		}
+		return
+	}
+	if *seed >= 0 {
+		s.from, s.seeds, s.procs = uint64(*seed), 1, 1
+	}
+	s.mutants = []string{*name}
+	if err := simulate(s, *race); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// simulate builds the simulator, runs it and says what came of it.
+func simulate(s settings, race bool) error {
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, err := build(dir, race)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	reports, err := run(program, s, os.Stdout)
+	fmt.Println(summary(reports, time.Since(begun)))
+	return err
+}
+
+// run divides the seeds among processes, each of one thread, and returns what
+// they report. The first one that fails ends it.
+func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	cmds := make([]*exec.Cmd, s.procs)
+	outputs := make([]bytes.Buffer, s.procs)
+	report := filepath.Join(dir, "report")
+	for i := range s.procs {
+		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0",
+			fmt.Sprintf("-sim.from=%d", s.from+uint64(i)), fmt.Sprintf("-sim.to=%d", s.from+s.seeds), fmt.Sprintf("-sim.every=%d", s.procs),
+			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget), "-sim.mutant="+strings.Join(s.mutants, ";"),
+			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), "-sim.report="+report)
+		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
+		if s.procs == 1 {
+			cmd.Stdout, cmd.Stderr = out, out
+		}
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		cmds[i] = cmd
+	}
+	for i, cmd := range cmds {
+		wg.Go(func() {
+			err := cmd.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil || failed != nil {
+				return
+			}
+			failed = err
+			_, _ = io.Copy(out, &outputs[i])
+			for _, other := range cmds {
+				_ = other.Process.Kill()
+			}
+		})
+	}
+	wg.Wait()
+	reports, err := read(report)
+	if failed != nil {
+		err = failed
+	}
+	return reports, err
+}
+
+func read(name string) (reports []fleet.Report, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var r fleet.Report
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	return reports, lines.Err()
+}
+
+// summary says what was simulated.
+func summary(reports []fleet.Report, took time.Duration) string {
+	var t fleet.Totals
+	var seeds uint64
+	for _, r := range reports {
+		t.Add(r.Totals)
+		seeds += r.Seeds
+	}
+	perMinute := func(n float64) float64 { return n / took.Minutes() }
+	return fmt.Sprintf(`%d seeds in %v
+%.1f node-hours, %.1f a minute
+%d IDs checked, %.1f million a minute
+%d faults, %.0f a minute
+%d processes, %d leases of which %d were lost, %d clones
+%d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
+%d IDs were issued by a clone and its original, up to %v after the cloning`,
+		seeds, took.Round(time.Millisecond),
+		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
+		t.IDs, perMinute(float64(t.IDs)/1e6),
+		t.Faults, perMinute(float64(t.Faults)),
+		t.Processes, t.Leases, t.Lost, t.Clones,
+		t.Backward, t.Bumps, t.Rewinds, t.Borrowed, t.Waits, t.Errors,
+		t.Repeated, t.Overlap)
+}

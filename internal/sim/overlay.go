@@ -1,0 +1,105 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The simulator runs the real code, but for the lines below: those that ask the
+// computer for the time, for random numbers or for a sleep ask the simulator, and
+// those of the mutants can be switched to be wrong. They are changed in the copy
+// that the compiler gets (go build -overlay), so that the code itself, and builds
+// of it, know nothing of all this.
+
+// patch replaces a text that a file has once.
+type patch struct{ file, old, new string }
+
+const seamImport = `"github.com/seed-5394e6b1/snowflake/internal/sim/seam"`
+
+var seams = []patch{
+	{"snowflake.go", "time.Since(g.wall.anchor)) < uint64(g.fresh) &&", "g.wall.since()) < uint64(g.fresh) &&"},
+	{"snowflake.go", "time.Since(g.wall.anchor)) < uint64(g.fresh) {", "g.wall.since()) < uint64(g.fresh) {"},
+	{"clock.go", "return wall{steady: c.wall.steady}", "return wall{steady: c.wall.steady, m: machine{Machine: c.wall.m.Machine}}"},
+	{"clock.go", "\t\tw.anchor = time.Now()\n", "\t\tw.anchor = w.look()\n"},
+	{"clock.go", "w.passed = time.Since(w.anchor)", "w.passed = w.since()"},
+	{"clock.go", "\t\tnow := time.Now()\n\t\tw.reanchor(now, now.Sub(w.anchor))\n", "\t\tpassed := w.since()\n\t\tw.reanchor(w.look(), passed)\n"},
+	{"clock.go", "\tsteady bool ", "\tm machine\n\tsteady bool "},
+	{"reserve.go", `"math/rand/v2"`, "rand " + seamImport},
+	{"reserve.go", "sleep(ctx, w.wait)", "sleep(ctx, w.wait+rand.Late())"},
+	{"lease/choose.go", `"math/rand/v2"`, "rand " + seamImport},
+	{"lease/renew.go", `"math/rand/v2"`, "rand " + seamImport},
+	{"lease/lease.go", `"crypto/rand"`, "rand " + seamImport},
+	{"lease/lease.go", "time.NewTimer(d)", "time.NewTimer(d + rand.Late())"},
+	{"lease/local.go", `"crypto/rand"`, "rand " + seamImport},
+	{"lease/file.go", `"hash/crc32"`, "\"hash/crc32\"\n\t" + seamImport},
+	{"lease/file.go", "\tif s.crash != nil {\n\t\ts.crash(name)\n\t}\n", "\tseam.Step(s.dir, name)\n"},
+}
+
+//go:embed added/snowflake.go.txt
+var addedSnowflake string
+
+//go:embed added/lease.go.txt
+var addedLease string
+
+// overlay writes the changed files to dir, and the file that names them for the
+// go command.
+func overlay(root, dir string, patches []patch) (string, error) {
+	texts := map[string]string{"sim.go": addedSnowflake, "lease/sim.go": addedLease}
+	for _, p := range patches {
+		text, ok := texts[p.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(root, p.file))
+			if err != nil {
+				return "", err
+			}
+			text = string(b)
+		}
+		if n := strings.Count(text, p.old); n != 1 {
+			return "", fmt.Errorf("%s has this text %d times, not once; the code was changed, so change internal/sim too:\n%s", p.file, n, p.old)
+		}
+		texts[p.file] = strings.Replace(text, p.old, p.new, 1)
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, file)] = to
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, b, 0o644)
+}
+
+// build builds the simulator into dir, and returns its program.
+func build(dir string, race bool) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seed-5394e6b1/snowflake").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m: %w", err)
+	}
+	root := strings.TrimSpace(string(out))
+	patches := seams
+	for _, m := range mutants {
+		patches = append(patches[:len(patches):len(patches)], m.patches...)
+	}
+	for _, r := range regressions {
+		patches = append(patches, r.patches...)
+	}
+	name, err := overlay(root, dir, patches)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "fleet.test")
+	cmd := exec.Command("go", "test", "-c", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), "./internal/sim/fleet")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	return program, cmd.Run()
+}

@@ -1,0 +1,96 @@
+// Package seam is where the simulator's build of packages snowflake and lease
+// meets the simulator: their dice, the machine below their built-in clocks, and
+// the deliberate defects. Builds without the simulator's overlay do not import it.
+package seam
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Machine is what a built-in clock reads.
+type Machine interface {
+	Wall() time.Time
+	Mono() time.Duration
+}
+
+// Mutant is the name of the deliberate defect that is switched on.
+var Mutant string
+
+// What the overlay adds to packages snowflake and lease. Their types cannot be
+// named here, because they import this package.
+var (
+	// NewClock returns a SystemClock, or a MonotonicClock, of a machine.
+	NewClock func(m Machine, steady bool) any
+
+	// CloneClock returns a copy of a built-in clock, of another machine.
+	CloneClock func(clock any, m Machine) any
+
+	// CloneLease returns a copy of a *lease.Lease, as a machine has it that was
+	// cloned, and the bound up to which both may stamp. It is nil while the
+	// lease is being changed.
+	CloneLease func(ctx context.Context, lease, store, clock any) (clone any, seq int, bound time.Time)
+
+	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned
+	// lease.
+	CloneGenerator func(generator, lease, clock any) any
+)
+
+// Dice are what chance decides in the packages, and in the world around them.
+var dice struct {
+	sync.Mutex
+	*rand.Rand
+	sleeps int
+	late   func(*rand.Rand) time.Duration
+	step   func(dir, step string)
+}
+
+// Reset begins a run: with dice of its own, late says how much longer than asked
+// for a sleep takes, and step is called before each step of a file's save.
+func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
+	dice.Lock()
+	defer dice.Unlock()
+	dice.Rand, dice.sleeps, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), 0, late, step
+}
+
+// Int64N is rand.Int64N.
+func Int64N(n int64) int64 {
+	dice.Lock()
+	defer dice.Unlock()
+	return dice.Rand.Int64N(n)
+}
+
+// IntN is rand.IntN.
+func IntN(n int) int { return int(Int64N(int64(n))) }
+
+// N is rand.N.
+func N(d time.Duration) time.Duration { return time.Duration(Int64N(int64(d))) }
+
+// Text is that of crypto/rand.
+func Text() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	b := make([]byte, 26)
+	for i := range b {
+		b[i] = letters[IntN(len(letters))]
+	}
+	return string(b)
+}
+
+// Late returns how much longer than asked for a sleep takes. No two of those who
+// begin to sleep at one time wake at one time: their order would be chance.
+func Late() time.Duration {
+	dice.Lock()
+	defer dice.Unlock()
+	dice.sleeps++
+	return dice.late(dice.Rand) + time.Duration(dice.sleeps%1000)
+}
+
+// Step is called before each step of a file's save.
+func Step(dir, step string) {
+	dice.Lock()
+	f := dice.step
+	dice.Unlock()
+	f(dir, step)
+}
