@@ -53,7 +53,7 @@ type ClockSeqLease interface {
 	CanBump(now time.Time) bool
 	// Bump goes over to such a clock sequence from the one given, or does
 	// nothing where that is no longer the current one. It may block, and
-	// returns when the change is recorded. An error is NextID's.
+	// returns when the change is recorded. An error becomes a part of NextID's.
 	Bump(ctx context.Context, from int, now time.Time) error
 }
 

@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -97,15 +98,26 @@ func (g *Generator) ask(ctx context.Context, w *waiter, b Backward) (again bool,
 	case w.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			err = g.window.seqs.Bump(ctx, w.seq, b.Now)
+			if err := g.window.seqs.Bump(ctx, w.seq, b.Now); err != nil {
+				return false, unbumped(ctx, b, err)
+			}
 		}
 		w.consent, w.by = a, b.By()
-		return true, err
+		return true, nil
 	case a == ActionRewind && b.CanRewind:
 		w.consent, w.by = a, b.By()
 		return true, nil
 	}
 	return false, &ClockBackwardError{b}
+}
+
+// unbumped is the error of a call whose clock is behind, because the change of the
+// clock sequence could not be recorded.
+func unbumped(ctx context.Context, b Backward, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrClockBackward) {
+		return err
+	}
+	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
 }
 
 // mayWait reports whether the wait that the policy has agreed to is within what

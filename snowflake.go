@@ -55,6 +55,8 @@ type Options struct {
 
 const maxRewindTicks = 1 << 20
 
+var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
+
 // Generator issues IDs. All methods may be called by any number of goroutines.
 //
 // A call that begins after another has returned gets a larger ID, except where a
@@ -138,7 +140,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		o.Layout = DefaultLayout()
 	}
 	if o.OnBackward == nil {
-		o.OnBackward = WaitPolicy(10 * time.Millisecond)
+		o.OnBackward = defaultPolicy
 	}
 	if err := o.check(worker); err != nil {
 		return nil, err
@@ -222,8 +224,8 @@ func (o *Options) check(worker int) error {
 // ended less than 5 ms ago, and so are those after them until they have caught
 // up: else a saturated generator would lose every other tick.
 //
-// Errors match [ErrClockBackward], [ErrTimeExhausted], [ErrBeforeEpoch] or
-// [ErrLeaseExpired]. A call that returns an error has changed nothing: no ID is
+// Errors match [ErrClockBackward] (and the lease's error, where that could not
+// record an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. A call that returns an error has changed nothing: no ID is
 // lost by it, and none can be repeated.
 func (g *Generator) NextID() (ID, error) {
 	// inTick, written out for one ID: this is the hot path, which a call more

@@ -517,7 +517,15 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 		m.set(func() { m.down = true })
 		c.step(-time.Hour)
 		h.refused(errDown)
-		m.set(func() { m.down = false })
+		h.refused(snowflake.ErrClockBackward)
+		m.set(func() { m.down, m.slow = false, time.Hour }) // nor does its own time-out look like the caller's
+		h.refused(snowflake.ErrClockBackward)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(ms, cancel)
+		_, err := h.g.NextIDContext(ctx)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, snowflake.ErrClockBackward, "it is the caller's")
+		m.set(func() { m.slow = 0 })
 		assert.Equal(t, 1, h.next().ClockSeq)
 		// Of many callers that find the clock behind, one bumps.
 		c.step(-time.Hour)

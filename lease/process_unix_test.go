@@ -122,7 +122,7 @@ func (r report) withError(err error) report {
 			r.Is = is
 		}
 	}
-	if errors.Is(err, context.Canceled) { // the error also says what was waited for
+	if errors.Is(err, context.Canceled) && r.What != "failed" { // the error also says what was waited for
 		r.Is = isCanceled
 	}
 	errors.As(err, &r.Exhausted)

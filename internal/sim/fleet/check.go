@@ -293,9 +293,9 @@ func (p *process) checkError(o outcome) {
 		}
 	case errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, snowflake.ErrClockBackward):
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		unknown = o.within == 0 && p.lease == nil
-	default: // of a bump, which asks the store
-		unknown = p.lease == nil || !isStoreError(err)
+		unknown = o.within == 0
+	default:
+		unknown = true
 	}
 	if unknown {
 		p.w.fail("error", "%v: %s: unexpected: %v", p, o.what, o.err)

@@ -540,9 +540,12 @@ func (p *process) begin() bool {
 	return true
 }
 
+// offset returns the distance of the wall clock from the monotonic one.
 func (m *machine) offset() time.Duration {
-	lo, _ := m.offsets(0)
-	return lo
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.now()
+	return s.wall - s.mono
 }
 
 func (p *process) policy() snowflake.BackwardPolicy {
