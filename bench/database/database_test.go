@@ -1,0 +1,100 @@
+//go:build unix
+
+package database
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+var (
+	rowsFlag    = flag.Int("rows", 1_000_000, "rows to insert into each table, a multiple of -batch")
+	batchFlag   = flag.Int("batch", 1000, "rows in a statement, which is a transaction")
+	singlesFlag = flag.Int("singles", 5000, "rows to insert after them, each in a transaction of its own")
+	clientsFlag = flag.Int("clients", 4, "clients that insert at once")
+	queriesFlag = flag.Int("queries", 51, "range queries of each table")
+	roundsFlag  = flag.Int("rounds", 3, "how often each table is measured")
+	poolsFlag   = flag.String("pools", "32,512", "MB of the servers' buffer pool: a run with each")
+	serversFlag = flag.String("servers", "PostgreSQL,MariaDB", "the servers to run")
+)
+
+// TestKeys: with every key the rows arrive, and a range query by the key finds
+// those of its interval and no others.
+func TestKeys(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, 32)
+			for _, k := range tables {
+				if s.column(k.key) == "" {
+					continue
+				}
+				r := s.measure(t, k, 2000, 8, 20)
+				for part, bytes := range r.sizes {
+					if bytes == 0 {
+						t.Errorf("%s: no bytes in %s", k.name, part)
+					}
+				}
+				if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) || k.index != (r.sizes[byTime] > 0) {
+					t.Errorf("%s, index %t: %+v", k.name, k.index, r)
+				}
+			}
+		})
+	}
+}
+
+// TestUUIDv7: the UUIDs that this package makes have the time that they were
+// made for, where the library that others use looks for it.
+func TestUUIDv7(t *testing.T) {
+	at := first.Add(12345 * time.Millisecond)
+	u := uuid7s(t)(0, at).(uuid.UUID)
+	seconds, nanos := u.Time().UnixTime()
+	if got := time.Unix(seconds, nanos); u.Version() != 7 || u.Variant() != uuid.RFC4122 || !got.Equal(at) {
+		t.Errorf("%v: version %v, %v, of %v, want %v", u, u.Version(), u.Variant(), got, at)
+	}
+}
+
+// BenchmarkKeys measures all tables in turn, as often as -rounds says, and
+// prints the medians as tables in Markdown.
+func BenchmarkKeys(b *testing.B) {
+	for name := range strings.SplitSeq(*serversFlag, ",") {
+		start, ok := servers[name]
+		if !ok {
+			b.Fatalf("-servers: there is no %q", name)
+		}
+		for pool := range strings.SplitSeq(*poolsFlag, ",") {
+			mb, err := strconv.Atoi(pool)
+			if err != nil {
+				b.Fatalf("-pools: %v", err)
+			}
+			b.Run(fmt.Sprintf("server=%s/pool=%dMB", name, mb), func(b *testing.B) { bench(b, start(b, mb), mb) })
+		}
+	}
+}
+
+func bench(b *testing.B, s *server, pool int) {
+	var own []table
+	for _, k := range tables {
+		if s.column(k.key) != "" {
+			own = append(own, k)
+		}
+	}
+	results := make([][]result, len(own))
+	for round := range *roundsFlag {
+		for i := range own {
+			i = (i + round) % len(own) // none is always first
+			r := s.measure(b, own[i], *rowsFlag, *singlesFlag, *queriesFlag)
+			fmt.Fprintf(os.Stderr, "%s, %d MB, round %d: %s: inserted in %.1f s, %.1f s of CPU\n", s.version, pool, round+1, title(own[i]), r.insert.Seconds(), r.cpu.Seconds())
+			results[i] = append(results[i], r)
+		}
+	}
+	b.ReportMetric(0, "ns/op") // the tables have it
+	report(os.Stdout, s, pool, own, results)
+}

@@ -1,0 +1,187 @@
+//go:build unix
+
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+// server is a running server, and how it differs from the other.
+type server struct {
+	*sql.DB
+	process *servertest.Process
+	version string
+	column  func(key) string // the type of a key's column
+	holder  func(i int) string
+	time    string   // the type of created_at
+	flush   []string // writes what is only in the pool and in the log to the table's files
+	settle  []string // makes the server know its table, before it is asked
+	log     string   // asks for the bytes of log written so far
+	sizes   string   // asks for the bytes of orders, by the names below
+}
+
+// The parts of a table. In InnoDB the rows are in the primary key.
+const (
+	theRows = "rows"
+	theKey  = "key"
+	byWhom  = "by_customer"
+	byTime  = "by_time"
+)
+
+// servers starts a server whose buffer pool has so many MB.
+var servers = map[string]func(t testing.TB, pool int) *server{
+	"PostgreSQL": startPostgres,
+	"MariaDB":    startMariaDB,
+}
+
+func startPostgres(t testing.TB, pool int) *server {
+	const debian, user = "postgresql", "postgres"
+	initdb := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
+	postgres := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
+	dir, port := servertest.Dir(t, user), servertest.Port(t)
+	data := filepath.Join(dir, "data")
+	initialize(t, user, dir, initdb, "-D", data, "-U", "owner", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
+	db := open(t, "pgx", fmt.Sprintf("postgres://owner@127.0.0.1:%d/postgres?sslmode=disable&timezone=UTC", port))
+	p := servertest.Start(t, servertest.Command{
+		Path: postgres, User: user, Dir: dir,
+		Args: []string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1",
+			"-c", fmt.Sprintf("shared_buffers=%dMB", pool)},
+	}, db.Ping)
+	return &server{
+		DB:      db,
+		process: p,
+		version: "PostgreSQL " + strings.Fields(ask[string](t, db, `SHOW server_version`))[0],
+		column:  func(k key) string { return k.postgres },
+		holder:  func(i int) string { return "$" + strconv.Itoa(i) },
+		time:    "timestamptz",
+		flush:   []string{`CHECKPOINT`},
+		settle:  []string{`VACUUM ANALYZE orders`, `CHECKPOINT`},
+		log:     `SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`,
+		sizes: `SELECT 'rows', pg_relation_size('orders') UNION ALL
+			SELECT replace(indexrelname, 'orders_pkey', 'key'), pg_relation_size(indexrelid)
+			FROM pg_stat_user_indexes WHERE relname = 'orders'`,
+	}
+}
+
+func startMariaDB(t testing.TB, pool int) *server {
+	const debian, user = "mariadb-server", "mysql"
+	install := servertest.Program(t, debian, "mariadb-install-db")
+	mariadbd := servertest.Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
+	dir, port := servertest.Dir(t, user), servertest.Port(t)
+	data := filepath.Join(dir, "data")
+	initialize(t, user, dir, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-name-resolve")
+	db := open(t, "mysql", fmt.Sprintf("root@tcp(127.0.0.1:%d)/test?parseTime=true&time_zone=%%27%%2B00%%3A00%%27", port))
+	p := servertest.Start(t, servertest.Command{
+		Path: mariadbd, User: user, Dir: dir,
+		Args: []string{"--no-defaults", "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
+			"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--skip-name-resolve",
+			"--tmpdir=" + dir, fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool)},
+	}, db.Ping)
+	return &server{
+		DB:      db,
+		process: p,
+		version: "MariaDB " + strings.SplitN(ask[string](t, db, `SELECT version()`), "-", 2)[0],
+		column:  func(k key) string { return k.mariadb },
+		holder:  func(int) string { return "?" },
+		time:    "TIMESTAMP(6)",
+		flush:   []string{`FLUSH TABLES orders FOR EXPORT`, `UNLOCK TABLES`},
+		settle:  []string{`ANALYZE TABLE orders`, `FLUSH TABLES orders FOR EXPORT`, `UNLOCK TABLES`},
+		log:     `SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'innodb_os_log_written'`,
+		sizes: `SELECT replace(index_name, 'PRIMARY', 'rows'), stat_value * @@innodb_page_size FROM mysql.innodb_index_stats
+			WHERE database_name = 'test' AND table_name = 'orders' AND stat_name = 'size'`,
+	}
+}
+
+// initialize runs the command that makes a server's data.
+func initialize(t testing.TB, user, dir, path string, args ...string) {
+	t.Helper()
+	servertest.Start(t, servertest.Command{
+		Path: "/bin/sh", User: user, Dir: dir,
+		Args: append([]string{"-c", `"$0" "$@" && touch initialized && exec sleep 600`, path}, args...),
+	}, func() error {
+		_, err := os.Stat(filepath.Join(dir, "initialized"))
+		return err
+	}).Kill()
+}
+
+func open(t testing.TB, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func ask[T any](t testing.TB, db *sql.DB, query string) (v T) {
+	t.Helper()
+	if err := db.QueryRow(query).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// run runs statements, all on one connection.
+func (s *server) run(t testing.TB, statements ...string) {
+	t.Helper()
+	conn, err := s.Conn(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(background, statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// create makes an empty table. Every one has an index on customer.
+func (s *server) create(t testing.TB, k table) {
+	t.Helper()
+	s.run(t, `DROP TABLE IF EXISTS orders`,
+		fmt.Sprintf(`CREATE TABLE orders (id %s PRIMARY KEY, created_at %s NOT NULL, customer integer NOT NULL, amount integer NOT NULL, payload varchar(100) NOT NULL)`,
+			s.column(k.key), s.time),
+		`CREATE INDEX `+byWhom+` ON orders (customer)`)
+	if k.index {
+		s.run(t, `CREATE INDEX `+byTime+` ON orders (created_at)`)
+	}
+}
+
+// measureSizes returns the bytes of the rows and of each index, by name.
+func (s *server) measureSizes(t testing.TB) map[string]int64 {
+	t.Helper()
+	found, err := s.Query(s.sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	all := map[string]int64{}
+	for found.Next() {
+		var name string
+		var bytes int64
+		if err := found.Scan(&name, &bytes); err != nil {
+			t.Fatal(err)
+		}
+		all[name] = bytes
+	}
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var background = context.Background()

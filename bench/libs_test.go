@@ -1,0 +1,280 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	guaik "github.com/GUAIK-ORG/go-snowflake/snowflake"
+	bwmarrin "github.com/bwmarrin/snowflake"
+	godruoyi "github.com/godruoyi/go-snowflake"
+	gofrs "github.com/gofrs/uuid/v5"
+	google "github.com/google/uuid"
+	"github.com/muyo/sno"
+	"github.com/oklog/ulid/v2"
+	"github.com/rs/xid"
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/segmentio/ksuid"
+	sonyflake1 "github.com/sony/sonyflake"
+	sonyflake2 "github.com/sony/sonyflake/v2"
+	"github.com/yitter/idgenerator-go/idgen"
+)
+
+// ours is the name of this library among its peers.
+const ours = "ours"
+
+// lib is a generator in one configuration.
+type lib struct {
+	name    string
+	open    func(testing.TB) issue // a new generator
+	bits    int                    // of sequence, in a tick; and
+	ceiling float64                // the IDs a second that come of them, where the benchmark uses it
+}
+
+// issue makes n IDs, one call each. The loop is inside, so that no library pays
+// for a call through a variable.
+type issue func(n int) error
+
+// Every snowflake library that lets one choose its bits is measured with these:
+// 2,097,152 IDs a millisecond, which no core can spend.
+const (
+	ampleWorkerBits   = 1
+	ampleSequenceBits = 21
+)
+
+func ampleLayout() snowflake.Layout {
+	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond,
+		TimeBits: 41, WorkerBits: ampleWorkerBits, SequenceBits: ampleSequenceBits}
+}
+
+// ample are the libraries without a ceiling that a core can reach (except sno's).
+var ample = []lib{
+	{name: ours, open: openOurs(&snowflake.Options{Layout: ampleLayout()})},
+	{name: "bwmarrin", open: openBwmarrin(ampleWorkerBits, ampleSequenceBits)},
+	{name: "sonyflake-v2", open: openSonyflake2(sonyflake2.Settings{
+		BitsMachineID: ampleWorkerBits, BitsSequence: ampleSequenceBits, TimeUnit: time.Millisecond})},
+	{name: "yitter", open: openYitter(ampleWorkerBits, ampleSequenceBits)},
+	{name: "sno", open: openSno}, // its layout is fixed: 65,536 in 4 ms, 61 ns an ID
+	{name: "xid", open: func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				xid.New()
+			}
+			return nil
+		}
+	}},
+	{name: "ulid", open: func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				ulid.Make()
+			}
+			return nil
+		}
+	}},
+	{name: "google-uuid-v7", open: func(testing.TB) issue {
+		google.DisableRandPool()
+		return googleV7
+	}},
+	{name: "google-uuid-v7-pool", open: func(testing.TB) issue {
+		google.EnableRandPool()
+		return googleV7
+	}},
+	{name: "gofrs-uuid-v7", open: func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				if _, err := gofrs.NewV7(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}},
+	{name: "ksuid", open: func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				if _, err := ksuid.NewRandom(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}},
+}
+
+// saturated are the libraries with a ceiling: with 12 bits a millisecond where
+// that is possible, and with what they take when they are told nothing.
+var saturated = []lib{
+	{ours, openOurs(nil), 12, 4_096_000},
+	{"bwmarrin", openBwmarrin(10, 12), 12, 4_096_000},
+	{"guaik", openGuaik, 12, 4_096_000},
+	{"godruoyi", openGodruoyi, 12, 4_095_000},
+	{"sonyflake-v2", openSonyflake2(sonyflake12), 12, 4_096_000},
+	{"yitter", openYitter(10, 12), 12, 4_091_000},
+	{ours, openOurs(&snowflake.Options{Layout: snowflake.SonyflakeLayout()}), 8, 25_600},
+	{"sonyflake-v1", openSonyflake1, 8, 25_600},
+	{"sonyflake-v2", openSonyflake2(sonyflake2.Settings{}), 8, 25_600},
+	{"sno", openSno, 16, 16_384_000},
+	{"yitter", openYitter(6, 6), 6, 59_000},
+}
+
+var sonyflake12 = sonyflake2.Settings{BitsMachineID: 10, BitsSequence: 12, TimeUnit: time.Millisecond}
+
+// named returns the one of libs that has the name.
+func named(libs []lib, name string) lib {
+	for _, l := range libs {
+		if l.name == name {
+			return l
+		}
+	}
+	panic("no library " + name)
+}
+
+func must[T any](tb testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+func openOurs(opts *snowflake.Options) func(testing.TB) issue {
+	return func(tb testing.TB) issue { return issueOurs(must[*snowflake.Generator](tb)(snowflake.New(1, opts))) }
+}
+
+func issueOurs(g *snowflake.Generator) issue {
+	return func(n int) error {
+		for range n {
+			if _, err := g.NextID(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// newBwmarrin sets the bits for the whole process, as bwmarrin has it.
+func newBwmarrin(tb testing.TB, node, step uint8) *bwmarrin.Node {
+	bwmarrin.NodeBits, bwmarrin.StepBits = node, step
+	return must[*bwmarrin.Node](tb)(bwmarrin.NewNode(1))
+}
+
+func openBwmarrin(node, step uint8) func(testing.TB) issue {
+	return func(tb testing.TB) issue { return issueBwmarrin(newBwmarrin(tb, node, step)) }
+}
+
+func issueBwmarrin(node *bwmarrin.Node) issue {
+	return func(n int) error {
+		for range n {
+			node.Generate()
+		}
+		return nil
+	}
+}
+
+func newSonyflake1(tb testing.TB) *sonyflake1.Sonyflake {
+	return must[*sonyflake1.Sonyflake](tb)(sonyflake1.New(sonyflake1.Settings{
+		MachineID: func() (uint16, error) { return 1, nil }}))
+}
+
+func openSonyflake1(tb testing.TB) issue {
+	s := newSonyflake1(tb)
+	return func(n int) error {
+		for range n {
+			if _, err := s.NextID(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func newSonyflake2(tb testing.TB, settings sonyflake2.Settings) *sonyflake2.Sonyflake {
+	settings.MachineID = func() (int, error) { return 1, nil }
+	return must[*sonyflake2.Sonyflake](tb)(sonyflake2.New(settings))
+}
+
+func openSonyflake2(settings sonyflake2.Settings) func(testing.TB) issue {
+	return func(tb testing.TB) issue { return issueSonyflake2(newSonyflake2(tb, settings)) }
+}
+
+func issueSonyflake2(s *sonyflake2.Sonyflake) issue {
+	return func(n int) error {
+		for range n {
+			if _, err := s.NextID(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// newYitter makes the generator itself: the library's constructor around it
+// sleeps first.
+func newYitter(worker, sequence byte) idgen.ISnowWorker {
+	opts := idgen.NewIdGeneratorOptions(1)
+	opts.WorkerIdBitLength, opts.SeqBitLength = worker, sequence
+	return idgen.NewSnowWorkerM1(opts)
+}
+
+func openYitter(worker, sequence byte) func(testing.TB) issue {
+	return func(testing.TB) issue { return issueYitter(newYitter(worker, sequence)) }
+}
+
+func issueYitter(w idgen.ISnowWorker) issue {
+	return func(n int) error {
+		for range n {
+			w.NextId()
+		}
+		return nil
+	}
+}
+
+func newSno(tb testing.TB) *sno.Generator {
+	return must[*sno.Generator](tb)(sno.NewGenerator(&sno.GeneratorSnapshot{Partition: sno.Partition{0, 1}}, nil))
+}
+
+func openSno(tb testing.TB) issue {
+	g := newSno(tb)
+	return func(n int) error {
+		for range n {
+			g.New(0)
+		}
+		return nil
+	}
+}
+
+func newGuaik(tb testing.TB) *guaik.Snowflake {
+	return must[*guaik.Snowflake](tb)(guaik.NewSnowflake(0, 1))
+}
+
+func openGuaik(tb testing.TB) issue {
+	s := newGuaik(tb)
+	return func(n int) error {
+		for range n {
+			s.NextVal()
+		}
+		return nil
+	}
+}
+
+// openGodruoyi has no generator to make: godruoyi has one a process.
+func openGodruoyi(testing.TB) issue {
+	return func(n int) error {
+		for range n {
+			if _, err := godruoyi.NextID(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func googleV7(n int) error {
+	for range n {
+		if _, err := google.NewV7(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package bench
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// openFloor is what no generator with a lock and a clock can do without.
+func openFloor(testing.TB) issue {
+	f := struct {
+		mu    sync.Mutex
+		start time.Time
+		sum   time.Duration
+	}{start: time.Now()}
+	return func(n int) error {
+		for range n {
+			f.mu.Lock()
+			f.sum += time.Since(f.start)
+			f.mu.Unlock()
+		}
+		return nil
+	}
+}
+
+// share has goroutines make b.N IDs in all, a small part at a time; each by what
+// of returns for it.
+func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
+	part := min(max(b.N/(16*goroutines), 1), 1024)
+	var taken atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for i := range goroutines {
+		f := of(i)
+		wg.Go(func() {
+			for {
+				end := int(taken.Add(int64(part)))
+				n := min(part, b.N-(end-part))
+				if n <= 0 {
+					return
+				}
+				if err := f(n); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+}
+
+// BenchmarkNext is one ID, where no tick is ever spent.
+func BenchmarkNext(b *testing.B) {
+	for _, l := range append([]lib{{name: "floor", open: openFloor}}, ample...) {
+		for _, goroutines := range []int{1, 2, 8, 64, 1000} {
+			b.Run(fmt.Sprintf("lib=%s/goroutines=%d", l.name, goroutines), func(b *testing.B) {
+				b.ReportAllocs()
+				f := l.open(b)
+				if goroutines > 1 {
+					share(b, goroutines, func(int) issue { return f })
+					return
+				}
+				b.ResetTimer()
+				if err := f(b.N); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkSaturated asks for more than a layout can give, for as long as
+// -benchtime says: how much of its ceiling comes, and what waiting for the clock
+// costs the processor.
+func BenchmarkSaturated(b *testing.B) {
+	for _, l := range saturated {
+		for _, goroutines := range []int{1, 64} {
+			b.Run(fmt.Sprintf("bits=%d/lib=%s/goroutines=%d", l.bits, l.name, goroutines), func(b *testing.B) {
+				f := l.open(b)
+				before, ok := cpuTime()
+				start := time.Now()
+				ids := saturate(b, benchtime(), goroutines, f)
+				took := time.Since(start)
+				after, _ := cpuTime()
+				rate := float64(ids) / took.Seconds()
+				b.ReportMetric(0, "ns/op") // an op is the whole of it
+				b.ReportMetric(rate, "ids/s")
+				b.ReportMetric(100*rate/l.ceiling, "%ceiling")
+				if ok {
+					b.ReportMetric(100*float64(after-before)/float64(took), "%core")
+				}
+			})
+		}
+	}
+}
+
+// benchtime returns what -benchtime says, or little where that is a number of
+// runs.
+func benchtime() time.Duration {
+	d, err := time.ParseDuration(flag.Lookup("test.benchtime").Value.String())
+	if err != nil {
+		return 10 * time.Millisecond
+	}
+	return d
+}
+
+// saturate has goroutines make IDs for d, and returns how many they made.
+func saturate(b *testing.B, d time.Duration, goroutines int, f issue) int64 {
+	var over atomic.Bool
+	var ids atomic.Int64
+	var wg sync.WaitGroup
+	time.AfterFunc(d, func() { over.Store(true) })
+	for range goroutines {
+		wg.Go(func() {
+			n := int64(0)
+			for ; !over.Load(); n++ {
+				if err := f(1); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+			ids.Add(n)
+		})
+	}
+	wg.Wait()
+	return ids.Load()
+}
+
+// BenchmarkTail times every call. That costs two readings of the clock, of which
+// about one is in each figure: lib=none calls nothing and shows it.
+func BenchmarkTail(b *testing.B) {
+	none := lib{name: "none", open: func(testing.TB) issue { return func(int) error { return nil } }}
+	for _, l := range append([]lib{none}, ample...) {
+		tails(b, "ample", l)
+	}
+	for _, l := range saturated {
+		if l.bits == 12 {
+			tails(b, "12", l)
+		}
+	}
+}
+
+func tails(b *testing.B, bits string, l lib) {
+	for _, goroutines := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("bits=%s/lib=%s/goroutines=%d", bits, l.name, goroutines), func(b *testing.B) {
+			tail(b, goroutines, l.open(b))
+		})
+	}
+}
+
+func tail(b *testing.B, goroutines int, f issue) {
+	each := make([]histogram, goroutines)
+	start := time.Now()
+	share(b, goroutines, func(i int) issue {
+		h := &each[i]
+		return func(n int) error {
+			for range n {
+				before := time.Since(start)
+				if err := f(1); err != nil {
+					return err
+				}
+				h.add(time.Since(start) - before)
+			}
+			return nil
+		}
+	})
+	all := &each[0]
+	for i := range each[1:] {
+		all.merge(&each[i+1])
+	}
+	for _, q := range []struct {
+		unit string
+		q    float64
+	}{{"p50-ns", 0.5}, {"p99-ns", 0.99}, {"p99.9-ns", 0.999}} {
+		b.ReportMetric(float64(all.quantile(q.q)), q.unit)
+	}
+	b.ReportMetric(float64(all.longest), "longest-ns")
+}
+
+// BenchmarkCores has one goroutine, or two with a generator each, made one after
+// the other: an op is an ID of each. Where the second costs nothing, generators
+// do not share a cache line.
+func BenchmarkCores(b *testing.B) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		b.Skip("it takes two cores")
+	}
+	for _, name := range []string{ours, "bwmarrin", "sonyflake-v2", "yitter", "sno"} {
+		l := named(ample, name)
+		for _, cores := range []int{1, 2} {
+			b.Run(fmt.Sprintf("lib=%s/cores=%d", name, cores), func(b *testing.B) {
+				generators := make([]issue, cores)
+				for i := range generators {
+					generators[i] = l.open(b)
+				}
+				var wg sync.WaitGroup
+				b.ResetTimer()
+				for _, f := range generators {
+					wg.Go(func() {
+						if err := f(b.N); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
+
+// openLeased is our generator with a lease of the file store.
+func openLeased(tb testing.TB) issue {
+	ctx := context.Background()
+	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{Layout: ampleLayout()}))
+	tb.Cleanup(func() { l.Release(ctx) })
+	return issueOurs(must[*snowflake.Generator](tb)(snowflake.NewLeased(l, nil)))
+}
+
+// BenchmarkLeased is BenchmarkNext with a lease and without.
+func BenchmarkLeased(b *testing.B) {
+	for name, open := range map[string]func(testing.TB) issue{"none": named(ample, ours).open, "file": openLeased} {
+		b.Run("lease="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			f := open(b)
+			b.ResetTimer()
+			if err := f(b.N); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

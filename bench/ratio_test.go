@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	bwmarrin "github.com/bwmarrin/snowflake"
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// part is what is timed at once: n takes some 100 µs, which is too short for
+// most of what else runs on a machine to come in between.
+type part struct {
+	n    int
+	open func(testing.TB) issue
+}
+
+var floorPart = part{3000, openFloor}
+
+// BenchmarkRatio is what one thing costs over another. The two are timed in
+// turns, a short while each, and the median of the pairs is reported: so a busy
+// machine, which slows down both, hardly shows. The regression check is made of
+// these.
+func BenchmarkRatio(b *testing.B) {
+	id, plain := snowflake.ID(sample), int64(sample)
+	s10 := id.String()
+	newBwmarrin(b, 10, 12) // sets the bits that its IDs are read by
+	theirs := bwmarrin.ID(sample)
+	decode := part{4000, forEach(func() { parts = snowflake.Decode(id); id++ })}
+	next := part{3000, named(ample, ours).open}
+	type ratio struct {
+		name        string
+		over, under part
+	}
+	ratios := []ratio{
+		{"of=NextID/over=floor", next, floorPart},
+		{"of=NextID/over=bwmarrin", next, part{3000, named(ample, "bwmarrin").open}},
+		{"of=NextID,leased/over=NextID", part{3000, openLeased}, next},
+		{"of=Fill,16/over=floor", part{30_000, openFill(16)}, floorPart},
+		{"of=Fill/over=loop", part{200_000, openFill(fillSize)}, part{200_000, openLoop}},
+		{"of=Decode/over=floor", decode, floorPart},
+		{"of=Decode/over=bwmarrin", decode, part{4000, forEach(func() {
+			when, number = time.UnixMilli(theirs.Time()), theirs.Node()+theirs.Step()
+			theirs++
+		})}},
+		{"of=Base32/over=strconv", part{4000, forEach(func() { text = id.Base32() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 32) })}},
+		{"of=ParseID/over=strconv", part{4000, forEach(func() { id, _ = snowflake.ParseID(s10) })}, part{4000, forEach(func() { plain, _ = strconv.ParseInt(s10, 10, 64) })}},
+		{"of=MarshalText/over=strconv", part{4000, forEach(func() { buffer, _ = id.MarshalText() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
+	}
+	for _, l := range ample[2:] { // the others
+		ratios = append(ratios, ratio{"of=" + l.name + "/over=NextID", part{500, l.open}, part{500, next.open}})
+	}
+	for _, r := range ratios {
+		b.Run(r.name, func(b *testing.B) { b.ReportMetric(inTurns(b, r.over, r.under), "ratio") })
+	}
+	b.Run("of=ceiling/over=saturated", ceilingRatio)
+	b.Run("of=saturated-cpu/over=floor-cpu", cpuRatio)
+}
+
+// ceilingRatio is what our default layout allows over what comes.
+func ceilingRatio(b *testing.B) {
+	l := named(saturated, ours)
+	f := l.open(b)
+	start := time.Now()
+	ids := saturate(b, time.Duration(b.N)*time.Millisecond, 1, f)
+	b.ReportMetric(l.ceiling*time.Since(start).Seconds()/float64(ids), "ratio")
+}
+
+// cpuRatio is the time of the processor that an ID takes then, over the floor's.
+func cpuRatio(b *testing.B) {
+	if _, ok := cpuTime(); !ok {
+		b.Skip("the time of the processor is not known here")
+	}
+	each := func(f issue) float64 {
+		before, _ := cpuTime()
+		n := saturate(b, time.Duration(b.N)*time.Millisecond/2, 1, f)
+		after, _ := cpuTime()
+		return float64(after-before) / float64(n)
+	}
+	b.ReportMetric(each(named(saturated, ours).open(b))/each(openFloor(b)), "ratio")
+}
+
+// fillSize is small, so that the caches hold it on a busy machine too.
+const fillSize = 512
+
+// openLoop writes consecutive numbers and does nothing else: the floor of Fill.
+func openLoop(testing.TB) issue {
+	first := snowflake.ID(0)
+	return inBatches(fillSize, func(dst []snowflake.ID) error {
+		first++
+		for i, id := 0, first; i < len(dst); i, id = i+1, id+1 {
+			dst[i] = id
+		}
+		return nil
+	})
+}
+
+// inTurns returns the median of b.N ratios.
+func inTurns(b *testing.B, over, under part) float64 {
+	overIssue, underIssue := over.open(b), under.open(b)
+	ratios := make([]float64, b.N)
+	for i := range ratios {
+		var o, u float64
+		if i%2 == 0 {
+			o, u = over.time(b, overIssue), under.time(b, underIssue)
+		} else {
+			u, o = under.time(b, underIssue), over.time(b, overIssue)
+		}
+		ratios[i] = o / u
+	}
+	slices.Sort(ratios)
+	return ratios[b.N/2]
+}
+
+// time returns the nanoseconds that one of the part takes.
+func (p part) time(b *testing.B, f issue) float64 {
+	start := time.Now()
+	if err := f(p.n); err != nil {
+		b.Fatal(err)
+	}
+	return float64(time.Since(start).Nanoseconds()) / float64(p.n)
+}
+
+func forEach(do func()) func(testing.TB) issue {
+	return func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				do()
+			}
+			return nil
+		}
+	}
+}

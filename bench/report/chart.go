@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+)
+
+// chart is horizontal bars: a group for each library, a bar for each series.
+type chart struct {
+	title, series0, series1 string
+	bars                    []bars
+	limit                   float64 // longer bars are cut there
+	format                  func(float64) string
+}
+
+type bars struct {
+	name   string
+	values [2]float64
+}
+
+// The chart brings its own background, so that it can be read on any page.
+const style = `<style>
+.card { fill: #ffffff; stroke: #d0d7de } .text { fill: #24292f } .soft { fill: #57606a }
+.a { fill: #8c959f } .b { fill: #c4cad1 } .ours .a { fill: #0969da } .ours .b { fill: #80b8f5 }
+@media (prefers-color-scheme: dark) {
+.card { fill: #161b22; stroke: #30363d } .text { fill: #e6edf3 } .soft { fill: #9da7b3 }
+.a { fill: #8b949e } .b { fill: #4d5661 } .ours .a { fill: #58a6ff } .ours .b { fill: #265d9c }
+}
+text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
+.title { font-size: 16px; font-weight: 600 } .ours text { font-weight: 600 }
+</style>`
+
+const (
+	chartWidth = 760
+	barsLeft   = 170
+	barsWidth  = 500
+	groupHigh  = 38
+	chartTop   = 78
+)
+
+// svg draws the chart.
+func (c chart) svg() string {
+	longest := 0.0
+	for _, g := range c.bars {
+		longest = max(longest, g.values[0], g.values[1])
+	}
+	if c.limit > 0 {
+		longest = min(longest, c.limit)
+	}
+	height := chartTop + groupHigh*len(c.bars) + 14
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", chartWidth, height, chartWidth, height)
+	fmt.Fprintf(&b, "<title>%s</title>\n%s\n", html.EscapeString(c.title), style)
+	fmt.Fprintf(&b, `<rect class="card" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`+"\n", chartWidth-1, height-1)
+	fmt.Fprintf(&b, `<text class="text title" x="20" y="32">%s</text>`+"\n", html.EscapeString(c.title))
+	x := 20
+	for i, series := range []string{c.series0, c.series1} {
+		fmt.Fprintf(&b, `<rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/><text class="soft" x="%d" y="57">%s</text>`+"\n",
+			'a'+i, x, x+17, html.EscapeString(series))
+		x += 60 + 7*len(series)
+	}
+	for i, g := range c.bars {
+		y := chartTop + groupHigh*i
+		class := ""
+		if g.name == "ours" {
+			class = ` class="ours"`
+		}
+		fmt.Fprintf(&b, `<g%s><text class="text" x="%d" y="%d" text-anchor="end">%s</text>`+"\n", class, barsLeft-12, y+20, html.EscapeString(g.name))
+		for j, v := range g.values {
+			if math.IsNaN(v) {
+				continue
+			}
+			long := max(2, barsWidth*min(v/longest, 1))
+			text := c.format(v)
+			if c.limit > 0 && v > c.limit {
+				text += " →"
+			}
+			fmt.Fprintf(&b, `<rect class="%c" x="%d" y="%d" width="%.1f" height="13" rx="2"/><text class="soft" x="%.1f" y="%d">%s</text>`+"\n",
+				'a'+j, barsLeft, y+1+15*j, long, barsLeft+long+7, y+12+15*j, text)
+		}
+		b.WriteString("</g>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// nextChart shows what an ID costs.
+func nextChart(s *samples) string {
+	c := chart{title: "Nanoseconds an ID (less is better)", series0: "1 goroutine", series1: "64 goroutines", format: nanos}
+	for _, name := range s.names {
+		if strings.HasPrefix(name, "Next/") && key(name, "goroutines") == "1" {
+			lib := key(name, "lib")
+			if lib == "floor" {
+				lib = "floor: lock and clock"
+			}
+			c.bars = append(c.bars, bars{lib, [2]float64{
+				s.median(name, "ns/op"), s.median(strings.Replace(name, "goroutines=1", "goroutines=64", 1), "ns/op")}})
+		}
+	}
+	slices.SortStableFunc(c.bars, func(x, y bars) int { return cmp.Compare(x.values[0], y.values[0]) })
+	return c.svg()
+}
+
+// saturatedChart shows how much of the ceiling comes, and what that costs.
+func saturatedChart(s *samples) string {
+	c := chart{
+		title:   "4,096 IDs a millisecond, asked for by 64 goroutines",
+		series0: "of the ceiling that comes (more is better, up to 100%)", series1: "of a core that it takes (less is better)",
+		format: percent, limit: 125,
+	}
+	for _, name := range s.names {
+		if strings.HasPrefix(name, "Saturated/bits=12/") && key(name, "goroutines") == "64" {
+			c.bars = append(c.bars, bars{key(name, "lib"), [2]float64{s.median(name, "%ceiling"), s.median(name, "%core")}})
+		}
+	}
+	return c.svg()
+}

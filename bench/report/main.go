@@ -1,0 +1,106 @@
+// Command report measures this library beside its peers and writes what it found
+// to docs/: run it from the root of the repository.
+//
+//	go run ./bench/report          # measure all, write docs/benchmarks.md and its charts
+//	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
+//	go run ./bench/report -update  # measure them, and make them the baseline
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const module = "github.com/seed-5394e6b1/snowflake/bench"
+
+func main() {
+	rounds := flag.Int("rounds", 7, "how often to run each benchmark")
+	benchtime := flag.Duration("benchtime", 100*time.Millisecond, "how long to run one, each time")
+	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail where one is worse")
+	update := flag.Bool("update", false, "measure the ratios and write bench/baseline.json")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *rounds, *benchtime, *check, *update); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int, benchtime time.Duration, check, update bool) error {
+	dir, err := moduleDir(ctx)
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	bin, err := build(ctx, dir, temp)
+	if err != nil {
+		return err
+	}
+	baseline := filepath.Join(dir, "baseline.json")
+	switch {
+	case update:
+		return updateBaseline(ctx, bin, baseline)
+	case check:
+		return checkBaseline(ctx, bin, baseline)
+	}
+	return report(ctx, bin, dir, rounds, benchtime)
+}
+
+// moduleDir returns where this module's source is.
+func moduleDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list %s, which finds it from within the repository only: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// build compiles the benchmarks.
+func build(ctx context.Context, dir, temp string) (bin string, err error) {
+	bin = filepath.Join(temp, "bench.test.exe")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, ".")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	return bin, cmd.Run()
+}
+
+// report runs everything and writes the document and its charts.
+func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Duration) error {
+	m, err := describe(ctx, dir)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	all, err := measure(ctx, bin, rounds, benchtime)
+	if err != nil {
+		return err
+	}
+	m.rounds, m.took = rounds, time.Since(start)
+	m.command = fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime)
+	docs := filepath.Join(dir, "..", "docs")
+	if err := os.MkdirAll(docs, 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"benchmarks.md":            document(m, all),
+		"benchmarks-next.svg":      nextChart(all),
+		"benchmarks-saturated.svg": saturatedChart(all),
+	} {
+		if err := os.WriteFile(filepath.Join(docs, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

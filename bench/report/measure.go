@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// samples are what the benchmarks reported, over all rounds.
+type samples struct {
+	names  []string                        // in the order of the source, such as Next/lib=ours/goroutines=1
+	values map[string]map[string][]float64 // by name and unit
+	cpu    string                          // the model, where it is known
+}
+
+func newSamples() *samples {
+	return &samples{values: map[string]map[string][]float64{}}
+}
+
+// gomaxprocs is what the testing package appends to a name. No name here ends so
+// by itself.
+var gomaxprocs = regexp.MustCompile(`-\d+$`)
+
+// add adds the output of a run. (golang.org/x/perf/benchfmt would read it too,
+// but asks for a newer Go than this module does.)
+func (s *samples) add(output string) error {
+	for line := range strings.Lines(output) {
+		if model, ok := strings.CutPrefix(line, "cpu: "); ok {
+			s.cpu = strings.TrimSpace(model)
+		}
+		f := strings.Fields(line)
+		if len(f) < 2 || !strings.HasPrefix(f[0], "Benchmark") {
+			continue
+		}
+		if _, err := strconv.Atoi(f[1]); err != nil || len(f)%2 != 0 {
+			return fmt.Errorf("not a benchmark's result: %q", line)
+		}
+		name := gomaxprocs.ReplaceAllString(strings.TrimPrefix(f[0], "Benchmark"), "")
+		if s.values[name] == nil {
+			s.names = append(s.names, name)
+			s.values[name] = map[string][]float64{}
+		}
+		for i := 2; i < len(f); i += 2 {
+			v, err := strconv.ParseFloat(f[i], 64)
+			if err != nil {
+				return fmt.Errorf("not a number: %q in %q", f[i], line)
+			}
+			s.values[name][f[i+1]] = append(s.values[name][f[i+1]], v)
+		}
+	}
+	return nil
+}
+
+// quantile returns the value that a share q of the values is not above, or NaN.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	v := slices.Sorted(slices.Values(values))
+	at := q * float64(len(v)-1)
+	low := int(at)
+	if low+1 == len(v) {
+		return v[low]
+	}
+	return v[low] + (at-float64(low))*(v[low+1]-v[low])
+}
+
+// median returns the median of what a benchmark reported in a unit, or NaN.
+func (s *samples) median(name, unit string) float64 {
+	return quantile(s.values[name][unit], 0.5)
+}
+
+// measure runs every benchmark once a round, each in a process of its own and in
+// another order each time.
+func measure(ctx context.Context, bin string, rounds int, benchtime time.Duration) (*samples, error) {
+	found := newSamples()
+	if err := found.run(ctx, bin, ".", "1x"); err != nil {
+		return nil, err
+	}
+	s := newSamples()
+	s.names = found.names
+	for _, name := range s.names {
+		s.values[name] = map[string][]float64{}
+	}
+	start := time.Now()
+	for round := range rounds {
+		order := slices.Clone(s.names)
+		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for _, name := range order {
+			if err := s.run(ctx, bin, exactly(name), timeFor(name, benchtime)); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d: %v\n", round+1, rounds, time.Since(start).Round(time.Second))
+	}
+	return s, nil
+}
+
+// timeFor returns how long to run a benchmark: longer where a part of it is a
+// wait.
+func timeFor(name string, benchtime time.Duration) string {
+	switch bench, _, _ := strings.Cut(name, "/"); bench {
+	case "Saturated":
+		return (10 * benchtime).String()
+	case "Ratio":
+		return fmt.Sprint(max(1, benchtime.Microseconds()/500), "x") // an op is two parts, of 100 µs or more each
+	}
+	return benchtime.String()
+}
+
+// exactly returns the pattern of -test.bench that matches one name.
+func exactly(name string) string {
+	parts := strings.Split("Benchmark"+name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// run runs what matches the pattern and adds what it reports.
+func (s *samples) run(ctx context.Context, bin, pattern, benchtime string) error {
+	cmd := exec.CommandContext(ctx, bin, "-test.run", "^$", "-test.bench", pattern, "-test.benchtime", benchtime)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("-test.bench %s: %w\n%s", pattern, err, out)
+	}
+	return s.add(string(out))
+}

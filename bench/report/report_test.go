@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const output = `goos: linux
+cpu: A Model
+BenchmarkNext/lib=ours/goroutines=1-2         	 5	        40.00 ns/op	       0 B/op	       0 allocs/op
+BenchmarkNext/lib=ours/goroutines=64-2        	 5	        50.00 ns/op
+BenchmarkNext/lib=floor/goroutines=1-2        	 5	        38.00 ns/op
+BenchmarkNext/lib=google-uuid-v7/goroutines=1 	 5	        30.00 ns/op
+BenchmarkNext/lib=google-uuid-v7/goroutines=64	 5	        49.00 ns/op
+BenchmarkSaturated/bits=12/lib=ours/goroutines=64-2 	 1	        99.00 %ceiling	        21.00 %core	   4058708 ids/s
+BenchmarkSaturated/bits=12/lib=yitter/goroutines=64-2 	 1	        250.00 %ceiling	        90.00 %core	   9058708 ids/s
+PASS
+`
+
+func parsed(t *testing.T, outputs ...string) *samples {
+	t.Helper()
+	s := newSamples()
+	for _, o := range outputs {
+		if err := s.add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestAddReadsWhatBenchmarksPrint(t *testing.T) {
+	s := parsed(t, output, strings.ReplaceAll(output, "40.00 ns/op", "60.00 ns/op"))
+	if s.cpu != "A Model" || len(s.names) != 7 {
+		t.Errorf("cpu %q, names %q", s.cpu, s.names)
+	}
+	for _, want := range []struct {
+		name, unit string
+		median     float64
+	}{
+		{"Next/lib=ours/goroutines=1", "ns/op", 50},
+		{"Next/lib=ours/goroutines=1", "allocs/op", 0},
+		{"Next/lib=google-uuid-v7/goroutines=1", "ns/op", 30},
+		{"Saturated/bits=12/lib=ours/goroutines=64", "%core", 21},
+	} {
+		if got := s.median(want.name, want.unit); got != want.median {
+			t.Errorf("%s: %v %s, want %v", want.name, got, want.unit, want.median)
+		}
+	}
+	if v := s.median("Next/lib=nobody", "ns/op"); !math.IsNaN(v) {
+		t.Errorf("a benchmark that never ran took %v", v)
+	}
+}
+
+func TestAddRefusesWhatItCannotRead(t *testing.T) {
+	for _, line := range []string{
+		"BenchmarkX-2 5 forty ns/op\n",
+		"BenchmarkX-2 5 40.0\n",
+		"BenchmarkX-2 --- FAIL\n",
+	} {
+		if err := newSamples().add(line); err == nil {
+			t.Errorf("%q was taken", line)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	v := []float64{40, 10, 30, 20}
+	for q, want := range map[float64]float64{0: 10, 0.5: 25, 0.75: 32.5, 1: 40} {
+		if got := quantile(v, q); got != want {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+	if v[0] != 40 {
+		t.Error("the values were sorted in place")
+	}
+}
+
+func TestExactlyMatchesOneName(t *testing.T) {
+	parts := strings.Split(exactly("Burst/lib=ours/way=Fill,ample"), "/")
+	for i, want := range []string{"BenchmarkBurst", "lib=ours", "way=Fill,ample"} {
+		re := regexp.MustCompile(parts[i])
+		if !re.MatchString(want) || re.MatchString(want+"x") || re.MatchString("x"+want) {
+			t.Errorf("%s does not match %s alone", parts[i], want)
+		}
+	}
+}
+
+func subjectOf(bench string) subject {
+	return subjects[slices.IndexFunc(subjects, func(s subject) bool { return s.bench == bench })]
+}
+
+func TestTableAndVerdict(t *testing.T) {
+	s := parsed(t, output)
+	next := subjectOf("Next")
+	table := next.table(s)
+	for _, want := range []string{
+		"| lib | goroutines 1 | goroutines 64 |\n|---|---|---|\n",
+		"| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n",
+		"| floor | 38.0 (38.0–38.0) |  |\n",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is not in\n%s", want, table)
+		}
+	}
+	verdict := next.verdict(s)
+	if !strings.Contains(verdict, "google-uuid-v7, goroutines 1: 30.0 against our 40.0") {
+		t.Errorf("what is unflattering is not said: %s", verdict)
+	}
+	if strings.Contains(verdict, "floor") || strings.Contains(verdict, "64") {
+		t.Errorf("the floor is no library, and 49 is no better than 50: %s", verdict)
+	}
+	if v := subjectOf("Saturated").verdict(s); strings.Contains(v, "yitter") {
+		t.Errorf("more than the ceiling counts as better: %s", v)
+	}
+}
+
+func TestChartsAreXML(t *testing.T) {
+	s := parsed(t, output)
+	for _, svg := range []string{nextChart(s), saturatedChart(s)} {
+		d := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(svg, ">ours<") {
+			t.Error("we are not in the chart")
+		}
+	}
+	if svg := nextChart(s); strings.Index(svg, ">google-uuid-v7<") > strings.Index(svg, ">ours<") {
+		t.Error("the bars are not in the order of their length")
+	}
+}
+
+// decideOn runs decide with a baseline of 1 for all, where the first ratio is as
+// given, one try after the other, and the rest is 1.
+func decideOn(t *testing.T, processor string, tries ...float64) (n int, err error) {
+	t.Helper()
+	base := baseline{Processor: processor, Go: runtime.Version(), Ratios: map[string]float64{}}
+	for _, c := range checked {
+		base.Ratios[c.name] = 1
+	}
+	err = decide(base, func(s *samples, names []string) error {
+		for _, name := range names {
+			v := 1.0
+			if name == checked[0].name {
+				v = tries[n]
+			}
+			if err := s.add(fmt.Sprintf("BenchmarkRatio/%s-2 9 %v ratio\n", name, v)); err != nil {
+				return err
+			}
+		}
+		n++
+		return nil
+	})
+	return n, err
+}
+
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		processor string
+		ratios    []float64
+		tries     int
+		red       bool
+	}{
+		{"as it was", "", []float64{1}, 1, false},
+		{"better", "", []float64{0.5}, 1, false},
+		{"just within", "", []float64{1.149}, 1, false},
+		{"a disturbed try", "", []float64{3, 1.02, 1.02}, 3, false},
+		{"worse for good", "", []float64{1.2, 1.16, 1.2, 1.2}, checkTries, true},
+		{"worse than elsewhere", "another", []float64{1.2}, 1, false},
+		{"much worse than elsewhere", "another", []float64{1.5, 1.5, 1.5, 1.5}, checkTries, true},
+	} {
+		tries, err := decideOn(t, c.processor, c.ratios...)
+		if tries != c.tries || errors.Is(err, errWorse) != c.red {
+			t.Errorf("%s: %d tries, %v", c.name, tries, err)
+		}
+	}
+}
+
+func TestDecideRefusesWhatItCannotCompare(t *testing.T) {
+	one := func(s *samples, names []string) error {
+		return s.add("BenchmarkRatio/" + names[0] + " 9 1 ratio\n")
+	}
+	if err := decide(baseline{}, one); err == nil || errors.Is(err, errWorse) {
+		t.Errorf("without a baseline the error is %v", err)
+	}
+	nothing := func(*samples, []string) error { return nil }
+	if err := decide(baseline{Ratios: map[string]float64{checked[0].name: 1}}, nothing); err == nil || errors.Is(err, errWorse) {
+		t.Errorf("nothing was measured, and the error is %v", err)
+	}
+}
+
+func TestFiguresForPeople(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{count(4096000), "4,096,000"}, {count(96), "96"}, {nanos(0.0877), "0.088"}, {nanos(9.876), "9.88"}, {nanos(36.14), "36.1"}, {nanos(244.1), "244"},
+		{shortTime(90), "90 ns"}, {shortTime(1408), "1.41 µs"}, {shortTime(19291277), "19.3 ms"}, {percent(1.53), "1.5%"},
+		{label("Saturated/bits=12/lib=ours/goroutines=64"), "bits 12, ours, goroutines 64"},
+		{subjectOf("Burst").counterpart("Burst/lib=ksuid/way=Sequence"), "Burst/lib=ours/way=NextID"},
+		{timeFor("Saturated/x", time.Second), "10s"}, {timeFor("Ratio/x", 100*time.Millisecond), "200x"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
