@@ -17,9 +17,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type settings struct {
 	from, seeds uint64
 	nodes       int
 	budget      time.Duration
-	mutants     []string
+	mutant      string
 	procs       int
 	verbose     bool
 	twice       bool
@@ -46,28 +47,59 @@ func main() {
 	flag.DurationVar(&s.budget, "for", 0, "begin no further seed after this time; 0: no limit")
 	flag.BoolVar(&s.verbose, "v", false, "print all that happens")
 	flag.BoolVar(&s.twice, "twice", false, "run each seed twice, and compare what happened")
-	seed := flag.Int64("seed", -1, "run this one seed")
-	name := flag.String("mutant", "", "the deliberate defect to switch on")
+	flag.StringVar(&s.mutant, "mutant", "", "the deliberate defect to switch on")
+	seed := flag.Uint64("seed", 0, "run this one seed")
 	race := flag.Bool("race", false, "build with the race detector")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "seed" {
+			s.from, s.seeds = *seed, 1
+		}
+	})
 	if *list {
-		for _, m := range mutants {
-			fmt.Printf("%-62s within %d seeds\n", m.name, m.seeds)
-		}
-		for _, r := range regressions {
-			fmt.Printf("%-62s with seed %d\n", r.name, r.seed)
-		}
+		printMutants()
 		return
 	}
-	if *seed >= 0 {
-		s.from, s.seeds, s.procs = uint64(*seed), 1, 1
+	err := s.check()
+	if err == nil {
+		err = simulate(s, *race)
 	}
-	s.mutants = []string{*name}
-	if err := simulate(s, *race); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func printMutants() {
+	for _, m := range mutants {
+		fmt.Printf("%-62s within %d seeds\n", m.name, m.seeds)
+	}
+	for _, r := range regressions {
+		fmt.Printf("%-62s with seed %d\n", r.name, r.seed)
+	}
+}
+
+// check refuses settings that make no sense.
+func (s *settings) check() error {
+	if s.verbose || s.seeds == 1 {
+		s.procs = 1
+	}
+	known := s.mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.mutant }) ||
+		slices.ContainsFunc(regressions, func(r regression) bool { return r.name == s.mutant })
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("unexpected: %q", flag.Args())
+	case !known:
+		return fmt.Errorf("there is no mutant %q; -mutants lists them", s.mutant)
+	case s.nodes < 0 || s.nodes > 1024:
+		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.nodes)
+	case s.seeds == 0 || s.from+s.seeds < s.from:
+		return fmt.Errorf("-seeds %d from %d is none, or too many", s.seeds, s.from)
+	case s.budget < 0:
+		return fmt.Errorf("-for %v is negative", s.budget)
+	}
+	return nil
 }
 
 // simulate builds the simulator, runs it and says what came of it.
@@ -81,6 +113,8 @@ func simulate(s settings, race bool) error {
 	if err != nil {
 		return err
 	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt) // which end the programs, who report what they have
 	begun := time.Now()
 	reports, err := run(program, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))
@@ -104,7 +138,7 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	for i := range s.procs {
 		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0",
 			fmt.Sprintf("-sim.from=%d", s.from+uint64(i)), fmt.Sprintf("-sim.to=%d", s.from+s.seeds), fmt.Sprintf("-sim.every=%d", s.procs),
-			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget), "-sim.mutant="+strings.Join(s.mutants, ";"),
+			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget), "-sim.mutant="+s.mutant,
 			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), "-sim.report="+report)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
 		if s.procs == 1 {
@@ -170,7 +204,7 @@ func summary(reports []fleet.Report, took time.Duration) string {
 %d faults, %.0f a minute
 %d processes, %d leases of which %d were lost, %d clones
 %d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
-%d IDs were issued by a clone and its original, up to %v after the cloning`,
+%d IDs were issued by a clone and its original, up to %v ahead of the clock that was cloned`,
 		seeds, took.Round(time.Millisecond),
 		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
 		t.IDs, perMinute(float64(t.IDs)/1e6),

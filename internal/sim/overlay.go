@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,12 @@ import (
 
 // patch replaces a text that a file has once.
 type patch struct{ file, old, new string }
+
+// change is some patches, and what they are for.
+type change struct {
+	what    string
+	patches []patch
+}
 
 const seamImport = `"github.com/seed-5394e6b1/snowflake/internal/sim/seam"`
 
@@ -48,21 +55,29 @@ var addedLease string
 
 // overlay writes the changed files to dir, and the file that names them for the
 // go command.
-func overlay(root, dir string, patches []patch) (string, error) {
+func overlay(root, dir string, changes []change) (string, error) {
 	texts := map[string]string{"sim.go": addedSnowflake, "lease/sim.go": addedLease}
-	for _, p := range patches {
-		text, ok := texts[p.file]
-		if !ok {
-			b, err := os.ReadFile(filepath.Join(root, p.file))
-			if err != nil {
-				return "", err
+	var errs []error
+	for _, c := range changes {
+		for _, p := range c.patches {
+			text, ok := texts[p.file]
+			if !ok {
+				b, err := os.ReadFile(filepath.Join(root, p.file))
+				if err != nil {
+					return "", err
+				}
+				text = string(b)
 			}
-			text = string(b)
+			if n := strings.Count(text, p.old); n != 1 {
+				errs = append(errs, fmt.Errorf("%s has a text that %s changes %d times, not once; "+
+					"where the code was changed, change internal/sim with it:\n%s", p.file, c.what, n, p.old))
+				continue
+			}
+			texts[p.file] = strings.Replace(text, p.old, p.new, 1)
 		}
-		if n := strings.Count(text, p.old); n != 1 {
-			return "", fmt.Errorf("%s has this text %d times, not once; the code was changed, so change internal/sim too:\n%s", p.file, n, p.old)
-		}
-		texts[p.file] = strings.Replace(text, p.old, p.new, 1)
+	}
+	if len(errs) > 0 {
+		return "", errors.Join(errs...)
 	}
 	replace := map[string]string{}
 	for file, text := range texts {
@@ -87,14 +102,14 @@ func build(dir string, race bool) (string, error) {
 		return "", fmt.Errorf("go list -m: %w", err)
 	}
 	root := strings.TrimSpace(string(out))
-	patches := seams
+	changes := []change{{"seams, in overlay.go,", seams}}
 	for _, m := range mutants {
-		patches = append(patches[:len(patches):len(patches)], m.patches...)
+		changes = append(changes, change{fmt.Sprintf("mutant %q, in mutants.go,", m.name), m.patches})
 	}
 	for _, r := range regressions {
-		patches = append(patches, r.patches...)
+		changes = append(changes, change{fmt.Sprintf("regression %q, in mutants.go,", r.name), r.patches})
 	}
-	name, err := overlay(root, dir, patches)
+	name, err := overlay(root, dir, changes)
 	if err != nil {
 		return "", err
 	}

@@ -24,8 +24,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sim")
 	if err == nil {
-		// With -short, as with the race detector, it is run with that, too.
-		program, err = build(dir, testing.Short())
+		program, err = build(dir, raceDetector)
 	}
 	code := 1
 	if err != nil {
@@ -39,9 +38,9 @@ func TestMain(m *testing.M) {
 
 // TestFleets runs fleets that fail in all ways, and finds nothing.
 func TestFleets(t *testing.T) {
-	s := settings{seeds: 100000, budget: 30 * time.Second, procs: runtime.NumCPU()}
+	s := settings{seeds: 400, procs: runtime.NumCPU()}
 	if testing.Short() {
-		s.budget = 10 * time.Second
+		s.seeds = 30
 	}
 	var out bytes.Buffer
 	begun := time.Now()
@@ -51,6 +50,9 @@ func TestFleets(t *testing.T) {
 	var total fleet.Totals
 	for _, r := range reports {
 		total.Add(r.Totals)
+	}
+	if testing.Short() {
+		return
 	}
 	for what, n := range map[string]int{
 		"IDs": total.IDs, "faults": total.Faults, "leases": total.Leases, "lost leases": total.Lost, "errors": total.Errors, "clones": total.Clones,
@@ -72,7 +74,7 @@ func TestManyNodes(t *testing.T) {
 
 // TestReplays: a seed decides all that happens.
 func TestReplays(t *testing.T) {
-	s := settings{seeds: 1000, budget: 10 * time.Second, procs: runtime.NumCPU(), twice: true}
+	s := settings{from: 40, seeds: 60, procs: runtime.NumCPU(), twice: true}
 	if testing.Short() {
 		s.seeds = 10
 	}
@@ -93,7 +95,7 @@ func TestMutants(t *testing.T) {
 		wg.Go(func() {
 			for m := range work {
 				var out bytes.Buffer
-				reports, err := run(program, settings{seeds: uint64(m.seeds), procs: 1, mutants: []string{m.name}, brief: true}, &out)
+				reports, err := run(program, settings{seeds: uint64(m.seeds), procs: 1, mutant: m.name, brief: true}, &out)
 				if !assert.NoErrorf(t, err, "%s: %s", m.name, out.String()) || !assert.Len(t, reports, 1) {
 					continue
 				}
@@ -116,7 +118,7 @@ func TestRegressions(t *testing.T) {
 	for _, r := range regressions {
 		for _, name := range []string{"", r.name} {
 			var out bytes.Buffer
-			reports, err := run(program, settings{from: r.seed, seeds: 1, procs: 1, mutants: []string{name}, brief: true}, &out)
+			reports, err := run(program, settings{from: r.seed, seeds: 1, procs: 1, mutant: name, brief: true}, &out)
 			require.NoError(t, err, out.String())
 			require.Len(t, reports, 1)
 			assert.Equalf(t, name != "", reports[0].Failed, "seed %d, mutant %q: %v", r.seed, name, reports[0].Failure)
@@ -127,12 +129,18 @@ func TestRegressions(t *testing.T) {
 // TestMutantsAreDifferent: their names are what switches them.
 func TestMutantsAreDifferent(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range mutants {
-		assert.Falsef(t, names[m.name] || strings.Contains(m.name, ";"), "%s", m.name)
-		names[m.name] = true
-		for _, p := range m.patches {
-			assert.Containsf(t, p.new, `on("`+m.name+`")`, "in %s", p.file)
+	check := func(name string, patches []patch) {
+		assert.Falsef(t, names[name], "%s", name)
+		names[name] = true
+		for _, p := range patches {
+			assert.Containsf(t, p.new, `on("`+name+`")`, "in %s", p.file)
 		}
+	}
+	for _, m := range mutants {
+		check(m.name, m.patches)
+	}
+	for _, r := range regressions {
+		check(r.name, r.patches)
 	}
 	assert.GreaterOrEqual(t, len(mutants), 25)
 }
@@ -143,7 +151,7 @@ func TestFailureIsExplained(t *testing.T) {
 		t.Skip("runs without the race detector")
 	}
 	var out bytes.Buffer
-	_, err := run(program, settings{seeds: 400, procs: 1, mutants: []string{"the token is not compared"}}, &out)
+	_, err := run(program, settings{seeds: 400, procs: 1, mutant: "the token is not compared"}, &out)
 	require.Error(t, err)
 	assert.Contains(t, out.String(), `go run ./internal/sim -seed `)
 	assert.Contains(t, out.String(), `-mutant "the token is not compared"`)

@@ -64,12 +64,13 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
-	for i, id := range o.ids {
+	if p.lease != nil && o.after.Bumps > o.before.Bumps {
+		p.checkWindow()
+	}
+	for _, id := range o.ids {
 		p.checkFields(id)
 		p.checkTruth(id, o)
-		if !p.w.LocalCopy || i == len(o.ids)-1 { // which takes long
-			p.checkBound(id)
-		}
+		p.checkBound(id)
 		p.checkNew(id)
 	}
 	p.checkOrder(o)
@@ -144,12 +145,19 @@ func (p *process) checkBound(id snowflake.ID) {
 		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
 	}
 	if p.w.LocalCopy {
+		if parts.Time.Before(p.copied[parts.ClockSeq]) {
+			return
+		}
 		snap, err := lease.File(p.copyDir()).Load(context.Background(), parts.Worker, parts.Worker)
 		if err != nil || len(snap.Records) != 1 {
 			p.w.fail("bound", "%v has no copy of its record: %v", p, err)
 			return
 		}
 		r = snap.Records[0]
+		p.copied = map[int]time.Time{}
+		for seq, bound := range r.Bounds {
+			p.copied[seq] = bound
+		}
 	}
 	p.w.mu.Lock()
 	_, common := p.w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time)
@@ -162,13 +170,28 @@ func (p *process) checkBound(id snowflake.ID) {
 	}
 }
 
+// checkWindow: a window begins behind all that was stamped with its clock
+// sequence, by whomever.
+func (p *process) checkWindow() {
+	w := p.w
+	seq, from, _ := p.lease.ClockSeqWindow()
+	w.mu.Lock()
+	last, stamped := w.last[[2]int{p.worker, seq}]
+	tick := w.Layout.Epoch.Time().Add(time.Duration(last) * w.Layout.Unit)
+	_, common := w.commonWindow(p.worker, seq, tick)
+	w.mu.Unlock()
+	if stamped && !common && !from.After(tick) {
+		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p, from.Format(timeFormat), seq, tick.Format(timeFormat))
+	}
+}
+
 // checkNew: no ID is issued twice.
 func (p *process) checkNew(id snowflake.ID) {
 	w := p.w
 	parts := w.Layout.Decode(id)
 	w.mu.Lock()
-	other := w.issued[id]
-	w.issued[id] = p
+	other, twice := w.issued[id]
+	w.issued[id] = issue{p, time.Since(w.begun)}
 	key := [2]int{parts.Worker, parts.ClockSeq}
 	tick := int64(id) >> w.timeShift()
 	if last, ok := w.last[key]; !ok || tick > last {
@@ -178,16 +201,16 @@ func (p *process) checkNew(id snowflake.ID) {
 	p.node.lastID, p.node.issuedAt = max(p.node.lastID, id), time.Now()
 	p.node.mu.Unlock()
 	allowed := false
-	if other != nil {
+	if twice {
 		var c cloned
 		if c, allowed = w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time); allowed {
 			w.totals.Repeated++
-			w.totals.Overlap = max(w.totals.Overlap, time.Since(w.begun)-c.at)
+			w.totals.Overlap = max(w.totals.Overlap, parts.Time.Sub(c.at))
 		}
 	}
 	w.mu.Unlock()
-	if other != nil && !allowed {
-		w.fail("uniqueness", "%v and %v both issued %d: %v", other, p, id, parts)
+	if twice && !allowed {
+		w.fail("uniqueness", "%v (at %v) and %v both issued %d: %v", other.by, other.at, p, id, parts)
 	}
 }
 
@@ -216,6 +239,9 @@ func (p *process) checkOrder(o outcome) {
 	}
 	p.shuffles = shuffles
 	if len(o.ids) == 0 {
+		if !ordered {
+			p.lastID = -1
+		}
 		return
 	}
 	if ordered && o.ids[0] <= p.lastID || !slices.IsSorted(o.ids) {
@@ -368,18 +394,18 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		}
 		w.mu.Lock()
 		last, stamped := w.last[[2]int{r.Worker, seq}]
-		next := w.Layout.Epoch.Time().Add(time.Duration(last+1) * w.Layout.Unit)
-		_, common := w.commonWindow(r.Worker, seq, next.Add(-w.Layout.Unit))
+		tick := w.Layout.Epoch.Time().Add(time.Duration(last) * w.Layout.Unit)
+		_, common := w.commonWindow(r.Worker, seq, tick)
 		w.mu.Unlock()
-		if seq >= len(r.Bounds) || r.State == lease.Held && !w.LocalCopy || stamped && !common && r.Bounds[seq].Before(next) {
-			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is up to %v", p, r.Worker, seq, bound, r.Bounds, next)
+		if seq >= len(r.Bounds) || r.State == lease.Held && !w.LocalCopy || stamped && !common && !r.Bounds[seq].After(tick) {
+			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, r.Bounds, tick)
 		}
 	}
 	maxLeap := w.MaxLeap
 	if maxLeap == 0 {
 		maxLeap = time.Minute
 	}
-	if most := s.machine.Wall().Add(w.Window + maxLeap); w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
+	if most := s.machine.Wall().Add(w.Window + w.Window/3 + maxLeap); w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
 		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Version == 0 || !old.Bound().After(most)) {
 		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.Bound(), maxLeap, s.machine.Wall())
 	}
@@ -432,7 +458,7 @@ func (n *node) isExcused() bool {
 		if r.State == lease.Spent || w.Reuse == lease.Once || w.Reuse == lease.Keep && !mine || r.Live(w.store.machine.Wall()) && r.Worker != own {
 			continue
 		}
-		if seq := leastBound(r, w.Layout); seq.Before(now.Add(w.Window)) {
+		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
 			return false
 		}
 	}

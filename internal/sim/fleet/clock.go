@@ -23,14 +23,17 @@ type segment struct {
 	asleep         bool  // the monotonic clock stands still
 }
 
-func newMachine(start, begun time.Time, offset time.Duration) *machine {
-	m := &machine{start: start, begun: begun}
+func newMachine(start, begun time.Time, offset time.Duration, drift int64) *machine {
 	at := time.Since(begun)
-	m.segments = []segment{{at: at, wall: at + offset, mono: at, rate: million}}
-	return m
+	return &machine{start: start, begun: begun, segments: []segment{{at: at, wall: at + offset, mono: at, rate: million + drift}}}
 }
 
 const million = 1_000_000
+
+// isEven is whether both clocks run as they should, but for what a quartz is off.
+func (s segment) isEven() bool { return max(s.rate-million, million-s.rate) <= maxDrift && !s.asleep }
+
+const maxDrift = 200 // parts per million
 
 func scale(d time.Duration, ppm int64) time.Duration {
 	return d/million*time.Duration(ppm) + d%million*time.Duration(ppm)/million
@@ -81,7 +84,7 @@ func (m *machine) isSlewed(first int) bool {
 	var back time.Duration
 	for i := first; i < len(m.segments); i++ {
 		s := m.segments[i]
-		if s.rate != million || s.asleep {
+		if !s.isEven() {
 			return false
 		}
 		back += max(0, m.segments[i-1].to(s.at).wall-s.wall)
@@ -123,8 +126,15 @@ func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
 func (m *machine) isEven() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.now().isEven()
+}
+
+// offset returns the distance of the wall clock from the monotonic one.
+func (m *machine) offset() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.now()
-	return s.rate == million && !s.asleep
+	return s.wall - s.mono
 }
 
 // changes counts the steps, stops and changes of rate.

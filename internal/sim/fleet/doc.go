@@ -14,7 +14,8 @@
 // Of every ID: that nobody issued it before; that its fields are its process's;
 // that its timestamp is within its bound of what the node's clock said; that the
 // bound in the store (or in the local copy) covered it when it was issued, and
-// that it does not lie before the one that its holder found. Of every call: its
+// that it does not lie before the one that its holder found.
+// Of every window: that it begins behind all that was stamped with its clock sequence. Of every call: its
 // order, how long it waited, its deadline, that an error is one of those promised
 // and has a reason, and that Stats counts right. Of every record that is saved:
 // that no bound goes back but to what was stamped, that nobody takes what a live
@@ -22,6 +23,12 @@
 // burns more of the future than MaxLeap. At last, when all faults have ended:
 // that every node issues IDs again, within ten windows and ten seconds, unless
 // its time has run out or its worker IDs are taken or ahead of its clock.
+//
+// A stale read is not among the faults, because Store does not allow it and none
+// of the stores here makes one (ZooKeeper's asks its leader to sync first). What
+// is allowed is simulated: records of one Load that are of different moments. A
+// store that loses what it acknowledged is a hazard that the docs name, and is not
+// simulated either.
 //
 // # Crashes at any instruction
 //

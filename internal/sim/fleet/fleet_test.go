@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -18,18 +20,16 @@ import (
 )
 
 var (
-	from     = flag.Uint64("sim.from", 0, "the first seed")
-	to       = flag.Uint64("sim.to", 0, "the seed behind the last one")
-	every    = flag.Uint64("sim.every", 1, "take only each so many-th")
-	nodes    = flag.Int("sim.nodes", 0, "nodes of each fleet; 0: as many as the seed says")
-	budget   = flag.Duration("sim.budget", 0, "begin no further seed after this time; 0: no limit")
-	trace    = flag.Bool("sim.trace", false, "print what happened, whether it fails or not")
-	twice    = flag.Bool("sim.twice", false, "run each seed twice, and compare what happened")
-	mutant   = flag.String("sim.mutant", "", "the deliberate defect to switch on, or several, separated by semicolons")
-	most     = flag.Int("sim.lines", 80, "how many lines to print of it")
-	patience = flag.Duration("sim.shrink", 30*time.Second, "how long to look for a shorter scenario that fails")
-	report   = flag.String("sim.report", "", "write a Report for each mutant to this file")
-	brief    = flag.Bool("sim.brief", false, "do not say what failed, but for the report")
+	from   = flag.Uint64("sim.from", 0, "the first seed")
+	to     = flag.Uint64("sim.to", 0, "the seed behind the last one")
+	every  = flag.Uint64("sim.every", 1, "take only each so many-th")
+	nodes  = flag.Int("sim.nodes", 0, "nodes of each fleet; 0: as many as the seed says")
+	budget = flag.Duration("sim.budget", 0, "begin no further seed after this time; 0: no limit")
+	trace  = flag.Bool("sim.trace", false, "print what happened, whether it fails or not")
+	twice  = flag.Bool("sim.twice", false, "run each seed twice, and compare what happened")
+	mutant = flag.String("sim.mutant", "", "the deliberate defect to switch on")
+	report = flag.String("sim.report", "", "write a Report to this file")
+	brief  = flag.Bool("sim.brief", false, "do not say what failed, but for the report")
 )
 
 // TestSeeds is what the simulator's command runs, in a build with its overlay.
@@ -38,25 +38,23 @@ func TestSeeds(t *testing.T) {
 		t.Skip("run by the tests of ./internal/sim, which build it with their overlay")
 	}
 	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
-	for _, m := range strings.Split(*mutant, ";") {
-		seam.Mutant = m
-		begun := time.Now()
-		r := search(t, m)
-		r.Took = time.Since(begun)
-		if *report != "" {
-			appendReport(t, r)
-		}
-		if r.Failed && !*brief {
-			explain(t, r)
-		}
+	seam.Mutant = *mutant
+	r := search(t)
+	if *report != "" {
+		appendReport(t, r)
+	}
+	if r.Failed && !*brief {
+		explain(t, r)
 	}
 }
 
-// search runs seeds until one fails.
-func search(t *testing.T, mutant string) Report {
-	report := Report{Mutant: mutant}
+// search runs seeds until one fails, or until it is interrupted.
+func search(t *testing.T) Report {
+	report := Report{Mutant: *mutant}
 	begun := time.Now()
-	for seed := *from; seed < *to && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
+	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	for seed := *from; seed < *to && interrupted.Err() == nil && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
 		report.Seeds++
 		r := run(t, New(seed, *nodes), *trace || *twice)
 		report.Add(r.Totals)
@@ -99,13 +97,18 @@ func memoryDir(t *testing.T) string {
 // happened at one time.
 func compare(t *testing.T, seed uint64, a, b *Result) {
 	x, y := slices.Sorted(slices.Values(a.Trace)), slices.Sorted(slices.Values(b.Trace))
-	for i, line := range x {
-		if i == len(y) || line != y[i] {
-			t.Fatalf("seed %d does not replay: of %d and %d lines the first run has\n%s\nand the second one\n%s",
-				seed, len(x), len(y), line, y[min(i, len(y)-1)])
+	for i := range max(len(x), len(y)) {
+		if i == min(len(x), len(y)) || x[i] != y[i] {
+			t.Fatalf("seed %d does not replay: of %d and %d lines the first to differ are\n%s", seed, len(x), len(y),
+				strings.Join(slices.Concat(x[i:min(i+1, len(x))], y[i:min(i+1, len(y))]), "\n"))
 		}
 	}
 }
+
+const (
+	patience = 30 * time.Second // with the search for a shorter scenario that fails
+	most     = 80               // lines of its trace
+)
 
 // explain prints the line that replays a failure, and what happened in a smaller
 // scenario that fails in the same way.
@@ -120,7 +123,7 @@ func explain(t *testing.T, r Report) {
 	t.Errorf("%v\nreplay with: go run ./internal/sim %s", r.Failure, flags)
 	begun := time.Now()
 	s := Shrink(New(r.Seed, *nodes), r.Failure.Promise, func(s *Scenario) *Result {
-		if time.Since(begun) > *patience {
+		if time.Since(begun) > patience {
 			return &Result{}
 		}
 		return run(t, s, false)
@@ -136,8 +139,14 @@ func explain(t *testing.T, r Report) {
 			present++
 		}
 	}
-	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n%v, window %v, reuse %d, one host: %v\n",
-		present, len(s.Nodes), len(s.Events), small.Failure, s.Layout, s.Window, s.Reuse, s.OneHost)
+	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", present, len(s.Nodes), len(s.Events), small.Failure)
+	fmt.Fprintf(&b, "%v\nleased: %t; worker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
+		s.Layout, s.Leased, s.Last, []string{"recycled", "kept", "used once"}[s.Reuse], s.Window, s.OneHost, s.LocalCopy)
+	for i, n := range s.Nodes {
+		if !n.Absent {
+			fmt.Fprintf(&b, "node %d: %v\n", i, n)
+		}
+	}
 	for _, line := range digest(small) {
 		fmt.Fprintln(&b, line)
 	}
@@ -164,28 +173,15 @@ func digest(r *Result) (lines []string) {
 		lines = append(lines, line)
 	}
 	slices.Reverse(lines)
-	return lines[max(0, len(lines)-*most):]
+	return lines[max(0, len(lines)-most):]
 }
 
 func appendReport(t *testing.T, r Report) {
-	b, err := json.Marshal(r)
-	if err == nil {
-		var f *os.File
-		if f, err = os.OpenFile(filepath.Clean(*report), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err == nil {
-			_, err = f.Write(append(b, '\n'))
-			err = firstOf(err, f.Close())
-		}
-	}
+	f, err := os.OpenFile(filepath.Clean(*report), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := errors.Join(json.NewEncoder(f).Encode(r), f.Close()); err != nil {
+		t.Fatal(err)
 	}
-	return nil
 }

@@ -47,7 +47,7 @@ func newNode(w *world, id int, c Node) *node {
 	if w.OneHost && id > 0 {
 		n.machine = w.nodes[0].machine
 	} else {
-		n.machine = newMachine(w.Start, w.begun, c.Offset)
+		n.machine = newMachine(w.Start, w.begun, c.Offset, c.Drift)
 	}
 	return n
 }
@@ -162,7 +162,7 @@ func (n *node) recover() {
 		p.arm(nowhere, "")
 	}
 	if !n.w.OneHost || n.id == 0 {
-		n.machine.right(n.Offset / 4)
+		n.machine.right(n.Offset / 4) // which is as good as a time daemon gets it
 	}
 }
 
@@ -181,7 +181,7 @@ func (n *node) end(e Event) {
 	case CrashInCall:
 		p.arm(e.N%4, "")
 	case CrashInFile:
-		p.arm(nowhere, []string{"create", "write", "sync", "rename", "sync directory"}[e.N])
+		p.arm(nowhere, fileSteps[e.N])
 	case Exit:
 		p.cancel()
 	case Release:
@@ -235,9 +235,12 @@ func (n *node) clone() {
 	c.id = len(n.w.nodes)
 	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
 	n.w.nodes = append(n.w.nodes, c)
-	n.w.clones = append(n.w.clones, cloned{original: p, clone: q, worker: l.Worker(), seq: seq, bound: bound, at: time.Since(n.w.begun)})
+	n.w.clones = append(n.w.clones, cloned{original: p, clone: q, worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
 	n.w.totals.Clones++
 	n.w.mu.Unlock()
+	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {
+		n.w.fail("clone", "%v and its clone have a window until %v in common, more than a window", p, bound)
+	}
 	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
 	n.w.wg.Go(c.run)
 }
@@ -274,6 +277,7 @@ type process struct {
 	shuffles uint64 // bumps and rewinds, that may put IDs out of order
 	got      uint64 // IDs
 	erring   time.Time
+	copied   map[int]time.Time // the bounds in the local copy, when it was last read
 }
 
 // readings are what the generator's clock told it during a call.
@@ -506,6 +510,8 @@ func (p *process) begin() bool {
 		if err == nil {
 			p.worker = l.Worker()
 			p.w.count(func(t *Totals) { t.Leases++ })
+			p.lease = l
+			p.checkWindow()
 			if _, from, _ := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
 				p.w.fail("window", "%v: Acquire returned before %v", p, from)
 			}
@@ -538,14 +544,6 @@ func (p *process) begin() bool {
 	}
 	p.w.logf("%v: begins as worker %d (%s clock, policy %s)", p, p.worker, p.Clock, p.Policy)
 	return true
-}
-
-// offset returns the distance of the wall clock from the monotonic one.
-func (m *machine) offset() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.now()
-	return s.wall - s.mono
 }
 
 func (p *process) policy() snowflake.BackwardPolicy {

@@ -35,6 +35,7 @@ type Scenario struct {
 type Node struct {
 	Begin      time.Duration // when its first process starts
 	Offset     time.Duration // of its clock
+	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
 	Policy     string        // fail, wait, clockseq, rewind or any
 	MaxWait    time.Duration // of policy wait
@@ -87,15 +88,56 @@ const (
 
 // String describes an event on one line.
 func (e Event) String() string {
-	s := fmt.Sprintf("%11v  node %d: %s", e.At.Round(time.Microsecond), e.Node, e.Kind)
-	if e.By != 0 {
+	s := fmt.Sprintf("node %d: %s", e.Node, e.Kind)
+	switch e.Kind {
+	case StoreDown, StoreStep:
+		s = string(e.Kind)
+	}
+	switch e.Kind {
+	case Crash, Exit, Release, CrashInCall, CrashInFile:
+		s += fmt.Sprintf(", down for %v", e.By)
+	case Delay:
+		s += fmt.Sprintf(" up to %v", e.By)
+	case Step, StoreStep:
 		s += fmt.Sprintf(" by %v", e.By)
 	}
 	if e.For != 0 {
 		s += fmt.Sprintf(" for %v", e.For)
 	}
-	if e.N != 0 {
-		s += fmt.Sprintf(" (%d)", e.N)
+	switch e.Kind {
+	case CrashInCall:
+		s += ", " + []string{"before it is sent", "on its way", "when its answer is there", "as it is made", "before it is sent"}[e.N]
+	case CrashInFile:
+		s += ", before " + fileSteps[e.N]
+	case Rate:
+		s += fmt.Sprintf(", %v%% of its speed", float64(e.N)/million*100)
+	case LoseRequests, LoseAnswers, Resend, Lie:
+		s += fmt.Sprintf(", %d%% of them", e.N)
+	case Burst:
+		s += fmt.Sprintf(" of %d callers", e.N)
+	case FillMany:
+		s += fmt.Sprintf(" of up to %d ticks", e.N)
+	}
+	return s
+}
+
+// fileSteps are the steps of a save to a file.
+var fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
+
+// String describes a node on one line.
+func (n Node) String() string {
+	s := fmt.Sprintf("%s clock, off by %v; policy %s", n.Clock, n.Offset, n.Policy)
+	if n.Policy == "wait" || n.Policy == "any" {
+		s += fmt.Sprintf(" up to %v", n.MaxWait)
+	}
+	if n.Rewind > 0 {
+		s += fmt.Sprintf(" within %d ticks", n.Rewind)
+	}
+	if n.Borrow > 0 {
+		s += fmt.Sprintf("; borrows %v", n.Borrow)
+	}
+	if n.Random {
+		s += "; random start"
 	}
 	return s
 }
@@ -197,6 +239,7 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 	n := Node{
 		Begin:    time.Duration(r.Int64N(int64(s.Window))),
 		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
+		Drift:    r.Int64N(2*maxDrift+1) - maxDrift,
 		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
 		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "any"),
 		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
@@ -241,7 +284,11 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 		} else {
 			by *= 4
 		}
-		return []Event{{At: e.At + 500, Node: e.Node, Kind: Step, By: by}}
+		at := e.At + 500
+		if r.IntN(2) == 0 { // or while the next one begins
+			at = e.At + e.By + time.Duration(r.Int64N(int64(4*s.Network)))
+		}
+		return []Event{{At: at, Node: e.Node, Kind: Step, By: by}}
 	case StoreDown:
 		return []Event{{At: e.At + e.For/2, Node: e.Node, Kind: Crash, By: us}}
 	}

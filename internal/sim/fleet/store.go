@@ -40,7 +40,7 @@ type taking struct {
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0), records: map[int]lease.Record{}, taken: map[int]taking{}}
+	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), records: map[int]lease.Record{}, taken: map[int]taking{}}
 	if w.OneHost {
 		s.machine = w.nodes[0].machine
 	}

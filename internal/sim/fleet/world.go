@@ -33,7 +33,6 @@ type Report struct {
 	Failed  bool
 	Seed    uint64   // the first one that failed
 	Failure *Failure `json:",omitempty"`
-	Took    time.Duration
 	Totals
 }
 
@@ -53,7 +52,7 @@ type Totals struct {
 	Lost      int // leases
 	Clones    int
 	Repeated  int           // IDs that a clone and its original both issued
-	Overlap   time.Duration // the longest time after which a clone did so
+	Overlap   time.Duration // by how much such an ID's time was ahead of the clock that was cloned, at most
 }
 
 // Add adds what another run counted.
@@ -94,17 +93,22 @@ type world struct {
 	failure *Failure
 	over    bool // the faults are
 	ended   bool
-	issued  map[snowflake.ID]*process
+	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
+}
+
+// issue is who issued an ID, and when.
+type issue struct {
+	by *process
+	at time.Duration
 }
 
 // cloned is a window that two processes have in common.
 type cloned struct {
 	original, clone *process
 	worker, seq     int
-	bound           time.Time
-	at              time.Duration
+	bound, at       time.Time // its end, and the clock's reading at the cloning
 }
 
 // Run runs a scenario. It has to be called in a synctest bubble. dir is an empty
@@ -117,7 +121,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		done:     make(chan struct{}),
 		rand:     rand.New(rand.NewPCG(s.Seed, 3)),
 		tracing:  tracing,
-		issued:   map[snowflake.ID]*process{},
+		issued:   map[snowflake.ID]issue{},
 		last:     map[[2]int]int64{},
 	}
 	seam.Reset(s.Seed, w.late, w.fileStep)
@@ -152,7 +156,7 @@ func (w *world) play() bool {
 	for i, e := range w.Events {
 		at := e.At + time.Duration(i)*us // no two at the same time
 		w.wg.Go(func() {
-			if !w.sleep(at) || w.Nodes[e.Node].Absent {
+			if !w.sleep(at) || w.isOver() || w.Nodes[e.Node].Absent {
 				return
 			}
 			w.logf("EVENT: %v", e)
