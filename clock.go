@@ -83,7 +83,7 @@ func (c *builtinClock) Now() time.Time {
 func (c *builtinClock) begin(leased bool) wall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if leased && c.wall.steady {
+	if leased {
 		return c.wall
 	}
 	return wall{steady: c.wall.steady}

@@ -93,7 +93,7 @@ func (g *Generator) look() {
 	}
 	w.hi, w.end = g.layout.ceil(notAfter), notAfter
 	lo := g.layout.ceil(notBefore)
-	if bumped := seq != g.clockSeq(); bumped || lo-1 > g.tick {
+	if bumped := seq != g.clockSeq(); bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
 		if bumped {
 			g.stats.Bumps++

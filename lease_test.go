@@ -210,3 +210,18 @@ func TestLeasedSteadyClockIsTheLeases(t *testing.T) {
 	require.NoError(t, err)
 	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second)
 }
+
+// Where the window begins in the tick of After, or behind it, that tick is another
+// holder's: After may be an ID of any worker.
+func TestLeasedAfterBeforeTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, begin := range []time.Duration{1, ms / 2, ms, 3 * ms} {
+			c := newTestClock()
+			after, err := small.Encode(Parts{Time: noon, Worker: 0})
+			require.NoError(t, err)
+			i := newLeasedIssuer(t, newFakeLease(noon.Add(begin), noon.Add(time.Hour)), &Options{Layout: small, Clock: c, After: after})
+			require.False(t, i.next().Time.Before(noon.Add(begin)))
+			require.Equal(t, 1, i.Worker())
+		}
+	})
+}

@@ -111,7 +111,14 @@ func BenchmarkBurst(b *testing.B) {
 		return each(google.NewV7)
 	})
 	benchBurst(b, "lib=gofrs-uuid-v7/way=NewV7", func(testing.TB) func([]gofrs.UUID) error { return each(gofrs.NewV7) })
-	benchBurst(b, "lib=ksuid/way=NewRandom", func(testing.TB) func([]ksuid.KSUID) error { return each(ksuid.NewRandom) })
+	benchBurst(b, "lib=ksuid/way=NewRandom", func(testing.TB) func([]ksuid.KSUID) error {
+		ksuid.SetRand(nil)
+		return each(ksuid.NewRandom)
+	})
+	benchBurst(b, "lib=ksuid-fast/way=NewRandom", func(testing.TB) func([]ksuid.KSUID) error {
+		ksuid.SetRand(ksuid.FastRander)
+		return each(ksuid.NewRandom)
+	})
 	benchBurst(b, "lib=ksuid/way=Sequence", func(testing.TB) func([]ksuid.KSUID) error { return fillKSUIDs })
 }
 

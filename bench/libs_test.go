@@ -89,14 +89,12 @@ var ample = []lib{
 		}
 	}},
 	{name: "ksuid", open: func(testing.TB) issue {
-		return func(n int) error {
-			for range n {
-				if _, err := ksuid.NewRandom(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+		ksuid.SetRand(nil)
+		return issueKSUID
+	}},
+	{name: "ksuid-fast", open: func(testing.TB) issue {
+		ksuid.SetRand(ksuid.FastRander)
+		return issueKSUID
 	}},
 }
 
@@ -268,6 +266,15 @@ func openGodruoyi(testing.TB) issue {
 		}
 		return nil
 	}
+}
+
+func issueKSUID(n int) error {
+	for range n {
+		if _, err := ksuid.NewRandom(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func googleV7(n int) error {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -14,21 +15,32 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// openFloor is what no generator with a lock and a clock can do without.
-func openFloor(testing.TB) issue {
-	f := struct {
-		mu    sync.Mutex
-		start time.Time
-		sum   time.Duration
-	}{start: time.Now()}
-	return func(n int) error {
-		for range n {
-			f.mu.Lock()
-			f.sum += time.Since(f.start)
-			f.mu.Unlock()
-		}
-		return nil
+// floor is what no generator with a lock and a clock can do without.
+type floor struct {
+	mu    sync.Mutex
+	start time.Time
+	sum   time.Duration
+}
+
+func (f *floor) issue(n int) error {
+	for range n {
+		f.mu.Lock()
+		f.sum += time.Since(f.start)
+		f.mu.Unlock()
 	}
+	return nil
+}
+
+// openFloor is a floor on cache lines of its own.
+func openFloor(testing.TB) issue {
+	type padding [128]byte
+	f := &struct {
+		_ padding
+		floor
+		_ padding
+	}{}
+	f.start = time.Now()
+	return f.issue
 }
 
 // share has goroutines make b.N IDs in all, a small part at a time; each by what
@@ -186,33 +198,59 @@ func tail(b *testing.B, goroutines int, f issue) {
 	b.ReportMetric(float64(all.longest), "longest-ns")
 }
 
-// BenchmarkCores has one goroutine, or two with a generator each, made one after
-// the other: an op is an ID of each. Where the second costs nothing, generators
-// do not share a cache line.
+// BenchmarkCores is two goroutines with a generator each, made one after the
+// other, over two goroutines with a floor each, in turns. Generators that share a
+// cache line are slow beside floors that do not: lib=floors-in-a-line shows how
+// slow.
 func BenchmarkCores(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("it takes two cores")
 	}
+	const n = 30_000 // 1 ms and more, beside which the start of a goroutine is short
+	libs := []lib{{name: "floors-in-a-line"}}
 	for _, name := range []string{ours, "bwmarrin", "sonyflake-v2", "yitter", "sno"} {
-		l := named(ample, name)
-		for _, cores := range []int{1, 2} {
-			b.Run(fmt.Sprintf("lib=%s/cores=%d", name, cores), func(b *testing.B) {
-				generators := make([]issue, cores)
-				for i := range generators {
-					generators[i] = l.open(b)
-				}
-				var wg sync.WaitGroup
-				b.ResetTimer()
-				for _, f := range generators {
-					wg.Go(func() {
-						if err := f(b.N); err != nil {
-							b.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-			})
+		libs = append(libs, named(ample, name))
+	}
+	for _, l := range libs {
+		over := part{n, openTwo(l.open)}
+		if l.open == nil {
+			over.open = openLine
 		}
+		b.Run("lib="+l.name, func(b *testing.B) {
+			reportRatio(b, inTurns(b, over, part{n, openTwo(openFloor)}))
+		})
+	}
+}
+
+// openTwo is two of what open opens.
+func openTwo(open func(testing.TB) issue) func(testing.TB) issue {
+	return func(tb testing.TB) issue { return together(open(tb), open(tb)) }
+}
+
+// openLine is two floors on one cache line.
+func openLine(testing.TB) issue {
+	f := &struct {
+		first, second floor
+		_             [48]byte // so that 128 bytes are allocated, at a multiple of that
+	}{}
+	f.first.start, f.second.start = time.Now(), time.Now()
+	return together(f.first.issue, f.second.issue)
+}
+
+// together has two goroutines make n IDs each. They begin when both have a core:
+// one that is waked later would find the other done.
+func together(first, second issue) issue {
+	return func(n int) error {
+		var ready atomic.Int32
+		begin := func(f issue) error {
+			for ready.Add(1); ready.Load() < 2; {
+			}
+			return f(n)
+		}
+		done := make(chan error)
+		go func() { done <- begin(first) }()
+		err := begin(second)
+		return errors.Join(err, <-done)
 	}
 }
 

@@ -45,6 +45,7 @@ func BenchmarkRatio(b *testing.B) {
 			when, number = time.UnixMilli(theirs.Time()), theirs.Node()+theirs.Step()
 			theirs++
 		})}},
+		{"of=Base58/over=strconv", part{4000, forEach(func() { text = id.Base58() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
 		{"of=Base32/over=strconv", part{4000, forEach(func() { text = id.Base32() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 32) })}},
 		{"of=ParseID/over=strconv", part{4000, forEach(func() { id, _ = snowflake.ParseID(s10) })}, part{4000, forEach(func() { plain, _ = strconv.ParseInt(s10, 10, 64) })}},
 		{"of=MarshalText/over=strconv", part{4000, forEach(func() { buffer, _ = id.MarshalText() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
@@ -53,33 +54,42 @@ func BenchmarkRatio(b *testing.B) {
 		ratios = append(ratios, ratio{"of=" + l.name + "/over=NextID", part{500, l.open}, part{500, next.open}})
 	}
 	for _, r := range ratios {
-		b.Run(r.name, func(b *testing.B) { b.ReportMetric(inTurns(b, r.over, r.under), "ratio") })
+		b.Run(r.name, func(b *testing.B) { reportRatio(b, inTurns(b, r.over, r.under)) })
 	}
-	b.Run("of=ceiling/over=saturated", ceilingRatio)
-	b.Run("of=saturated-cpu/over=floor-cpu", cpuRatio)
+	b.Run("of=ceiling/over=saturated", func(b *testing.B) { ceilingRatio(b, 1) })
+	b.Run("of=ceiling/over=saturated,64", func(b *testing.B) { ceilingRatio(b, 64) })
+	b.Run("of=saturated-cpu/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 1) })
+	b.Run("of=saturated-cpu,64/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 64) })
+}
+
+// reportRatio reports a ratio, and nothing of how long it took to find.
+func reportRatio(b *testing.B, ratio float64) {
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ratio, "ratio")
 }
 
 // ceilingRatio is what our default layout allows over what comes.
-func ceilingRatio(b *testing.B) {
+func ceilingRatio(b *testing.B, goroutines int) {
 	l := named(saturated, ours)
 	f := l.open(b)
 	start := time.Now()
-	ids := saturate(b, time.Duration(b.N)*time.Millisecond, 1, f)
-	b.ReportMetric(l.ceiling*time.Since(start).Seconds()/float64(ids), "ratio")
+	ids := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, f)
+	reportRatio(b, l.ceiling*time.Since(start).Seconds()/float64(ids))
 }
 
-// cpuRatio is the time of the processor that an ID takes then, over the floor's.
-func cpuRatio(b *testing.B) {
+// cpuRatio is the time of the processor that an ID takes then, over what the
+// floor takes by one goroutine.
+func cpuRatio(b *testing.B, goroutines int) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("the time of the processor is not known here")
 	}
-	each := func(f issue) float64 {
+	each := func(f issue, goroutines int) float64 {
 		before, _ := cpuTime()
-		n := saturate(b, time.Duration(b.N)*time.Millisecond/2, 1, f)
+		n := saturate(b, time.Duration(b.N)*time.Millisecond/2, goroutines, f)
 		after, _ := cpuTime()
 		return float64(after-before) / float64(n)
 	}
-	b.ReportMetric(each(named(saturated, ours).open(b))/each(openFloor(b)), "ratio")
+	reportRatio(b, each(named(saturated, ours).open(b), goroutines)/each(openFloor(b), 1))
 }
 
 // fillSize is small, so that the caches hold it on a busy machine too.

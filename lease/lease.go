@@ -493,7 +493,7 @@ func (l *Lease) adopt(tried []attempt, snap Snapshot) bool {
 func (l *Lease) hold(a attempt, saved Record) {
 	l.record.Store(&saved)
 	l.window.Store(&window{seq: a.seq, from: a.from, to: saved.Bound()})
-	l.saved, l.base, l.moved, l.stats.Renewed = a.begun, saved.Bound(), a.begun, a.begun
+	l.saved, l.base, l.moved, l.stats.Renewed = time.Now(), saved.Bound(), a.begun, a.begun
 }
 
 // load asks the store for its records.

@@ -106,13 +106,12 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		}
 	}
 	for {
-		begun := time.Now()
 		r := change(*l.record.Load())
 		r.Version++
 		saved, err := l.store.Save(ctx, r)
 		if err == nil {
 			l.record.Store(&saved)
-			l.saved, l.tried = begun, nil
+			l.saved, l.tried = time.Now(), nil // not before Renewed, so that no leap hides in how long it took
 			return nil
 		}
 		l.tried = append(l.tried[max(0, len(l.tried)+1-maxTried):], r)
@@ -145,6 +144,7 @@ func (l *Lease) look(ctx context.Context) error {
 		case r.Worker != own.Worker:
 		case r.Token == own.Token && (r.Version <= own.Version || slices.ContainsFunc(l.tried, r.same)):
 			l.record.Store(&r)
+			l.saved = time.Now()
 			l.unknown = false
 			return nil
 		default:

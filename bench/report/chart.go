@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// chart is horizontal bars: a group for each library, a bar for each series.
+// chart is horizontal bars: a group for each library, a bar for each series as
+// long as its median, and a thin line from the lowest to the highest.
 type chart struct {
 	title, series0, series1 string
 	bars                    []bars
@@ -19,16 +20,20 @@ type chart struct {
 
 type bars struct {
 	name   string
-	values [2]float64
+	values [2][]float64 // of the rounds
 }
+
+func (g bars) median(series int) float64 { return quantile(g.values[series], 0.5) }
 
 // The chart brings its own background, so that it can be read on any page.
 const style = `<style>
 .card { fill: #ffffff; stroke: #d0d7de } .text { fill: #24292f } .soft { fill: #57606a }
-.a { fill: #8c959f } .b { fill: #c4cad1 } .ours .a { fill: #0969da } .ours .b { fill: #80b8f5 }
+.a { fill: #57606a } .b { fill: #d0d7de; stroke: #57606a } .line { stroke: #24292f }
+.ours .a { fill: #0969da } .ours .b { fill: #b6dcff; stroke: #0969da }
 @media (prefers-color-scheme: dark) {
 .card { fill: #161b22; stroke: #30363d } .text { fill: #e6edf3 } .soft { fill: #9da7b3 }
-.a { fill: #8b949e } .b { fill: #4d5661 } .ours .a { fill: #58a6ff } .ours .b { fill: #265d9c }
+.a { fill: #8b949e } .b { fill: #30363d; stroke: #8b949e } .line { stroke: #e6edf3 }
+.ours .a { fill: #58a6ff } .ours .b { fill: #12345c; stroke: #58a6ff }
 }
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
 .title { font-size: 16px; font-weight: 600 } .ours text { font-weight: 600 }
@@ -46,7 +51,11 @@ const (
 func (c chart) svg() string {
 	longest := 0.0
 	for _, g := range c.bars {
-		longest = max(longest, g.values[0], g.values[1])
+		for j := range g.values {
+			if v := g.median(j); v > longest {
+				longest = v
+			}
+		}
 	}
 	if c.limit > 0 {
 		longest = min(longest, c.limit)
@@ -57,11 +66,12 @@ func (c chart) svg() string {
 	fmt.Fprintf(&b, "<title>%s</title>\n%s\n", html.EscapeString(c.title), style)
 	fmt.Fprintf(&b, `<rect class="card" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`+"\n", chartWidth-1, height-1)
 	fmt.Fprintf(&b, `<text class="text title" x="20" y="32">%s</text>`+"\n", html.EscapeString(c.title))
+	fmt.Fprintf(&b, `<text class="soft" x="%d" y="32" text-anchor="end">blue: ours; thin line: lowest to highest</text>`+"\n", chartWidth-20)
 	x := 20
 	for i, series := range []string{c.series0, c.series1} {
-		fmt.Fprintf(&b, `<rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/><text class="soft" x="%d" y="57">%s</text>`+"\n",
-			'a'+i, x, x+17, html.EscapeString(series))
-		x += 60 + 7*len(series)
+		fmt.Fprintf(&b, `<rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/><g class="ours"><rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/></g><text class="soft" x="%d" y="57">%s</text>`+"\n",
+			'a'+i, x, 'a'+i, x+14, x+31, html.EscapeString(series))
+		x += 46 + 13*len(series)/2
 	}
 	for i, g := range c.bars {
 		y := chartTop + groupHigh*i
@@ -70,17 +80,20 @@ func (c chart) svg() string {
 			class = ` class="ours"`
 		}
 		fmt.Fprintf(&b, `<g%s><text class="text" x="%d" y="%d" text-anchor="end">%s</text>`+"\n", class, barsLeft-12, y+20, html.EscapeString(g.name))
-		for j, v := range g.values {
+		for j := range g.values {
+			v := g.median(j)
 			if math.IsNaN(v) {
 				continue
 			}
-			long := max(2, barsWidth*min(v/longest, 1))
+			width := func(v float64) float64 { return max(2, barsWidth*min(v/longest, 1)) }
+			long, low, high := width(v), width(quantile(g.values[j], 0)), width(quantile(g.values[j], 1))
 			text := c.format(v)
 			if c.limit > 0 && v > c.limit {
 				text += " →"
 			}
-			fmt.Fprintf(&b, `<rect class="%c" x="%d" y="%d" width="%.1f" height="13" rx="2"/><text class="soft" x="%.1f" y="%d">%s</text>`+"\n",
-				'a'+j, barsLeft, y+1+15*j, long, barsLeft+long+7, y+12+15*j, text)
+			fmt.Fprintf(&b, `<rect class="%c" x="%d" y="%d" width="%.1f" height="13" rx="2"/><path class="line" d="M%.1f %.1fH%.1f"/><text class="soft" x="%.1f" y="%d">%s</text>`+"\n",
+				'a'+j, barsLeft, y+1+15*j, long, barsLeft+low, float64(y)+7.5+float64(15*j), barsLeft+high,
+				barsLeft+max(long, high)+7, y+12+15*j, text)
 		}
 		b.WriteString("</g>\n")
 	}
@@ -97,11 +110,11 @@ func nextChart(s *samples) string {
 			if lib == "floor" {
 				lib = "floor: lock and clock"
 			}
-			c.bars = append(c.bars, bars{lib, [2]float64{
-				s.median(name, "ns/op"), s.median(strings.Replace(name, "goroutines=1", "goroutines=64", 1), "ns/op")}})
+			many := strings.Replace(name, "goroutines=1", "goroutines=64", 1)
+			c.bars = append(c.bars, bars{lib, [2][]float64{s.values[name]["ns/op"], s.values[many]["ns/op"]}})
 		}
 	}
-	slices.SortStableFunc(c.bars, func(x, y bars) int { return cmp.Compare(x.values[0], y.values[0]) })
+	slices.SortStableFunc(c.bars, func(x, y bars) int { return cmp.Compare(x.median(0), y.median(0)) })
 	return c.svg()
 }
 
@@ -114,7 +127,7 @@ func saturatedChart(s *samples) string {
 	}
 	for _, name := range s.names {
 		if strings.HasPrefix(name, "Saturated/bits=12/") && key(name, "goroutines") == "64" {
-			c.bars = append(c.bars, bars{key(name, "lib"), [2]float64{s.median(name, "%ceiling"), s.median(name, "%core")}})
+			c.bars = append(c.bars, bars{key(name, "lib"), [2][]float64{s.values[name]["%ceiling"], s.values[name]["%core"]}})
 		}
 	}
 	return c.svg()

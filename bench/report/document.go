@@ -37,8 +37,9 @@ var subjects = []subject{
 		text: `What one costs over another, the two timed in turns for some 100 µs each, by one goroutine; the median of
 many pairs, so that a busy machine hardly shows. Over NextID, a peer above 1 is slower than ours. The
 floor is what no generator with a lock and a clock can do without: Lock, one time.Since, Unlock.
-The last two are of the default layout, asked for more than it can give: its ceiling over the rate that
-comes, and the time of the processor that an ID takes then over that of the floor.`,
+The last four are of the default layout, asked for more than it can give by one goroutine or by 64: its
+ceiling over the rate that comes, and the time of the processor that an ID takes then over that of the
+floor by one.`,
 	},
 	{
 		bench: "Next", title: "One ID", ours: "lib=ours", rows: []string{"lib"}, column: "goroutines", noise: 0.05,
@@ -47,7 +48,7 @@ comes, and the time of the processor that an ID takes then over that of the floo
 one choose have 21 bits of sequence in a millisecond here; sno's layout is its own (65,536 in 4 ms: it
 cannot go below 61 ns), and the others have no such limit. sonyflake v1, godruoyi and GUAIK have a layout
 that cannot be changed and is spent at once: they are below.
-google-uuid-v7-pool is with EnableRandPool.`,
+google-uuid-v7-pool is with EnableRandPool, ksuid-fast with SetRand(FastRander).`,
 	},
 	{
 		bench: "Saturated", title: "At the ceiling", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.05,
@@ -60,7 +61,7 @@ stops, holding its lock, until the clock is there; the others begin within a tic
 	},
 	{
 		bench: "Tail", title: "The slowest calls", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.5,
-		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, 0}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, 0}},
+		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, 0}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, -1}},
 		text: `Each call is timed. That takes two readings of the clock, of which about one is in every figure (lib "none"
 calls nothing), and slows the generator's callers down by as much. Where goroutines outnumber cores, the
 longest of all calls is that of a goroutine which the scheduler, or the machine, set aside. With 12 bits
@@ -77,7 +78,9 @@ BorrowAhead (25 ms here) allows it, yitter always.`,
 	{
 		bench: "Fill", title: "A batch", rows: []string{"lib"},
 		units: []unit{{"ns/op", "ns an ID", nanos, true, 0}, {"allocs/op", "allocations", count, false, 0}},
-		text:  `Fill of 4,096 IDs at a time, where no tick is ever spent, beside ksuid's Sequence: no other peer has the like.`,
+		text: `Fill of 4,096 IDs at a time, beside ksuid's Sequence: no other peer has the like. So that no tick is ever
+spent, its layout has 24 bits of sequence in a millisecond and no worker ID (the layouts of one ID at a
+time, above, have fewer); in the default layout Fill waits for the ceiling as NextID does.`,
 	},
 	{
 		bench: "Text", title: "Text forms", ours: "lib=ours", rows: []string{"form", "do"}, column: "lib", noise: 0.05,
@@ -99,11 +102,13 @@ returns a map.`,
 		text:  `10,000 generators: what the heap holds and which goroutines run because of them, divided by 10,000.`,
 	},
 	{
-		bench: "Cores", title: "Two generators on two cores", rows: []string{"lib"}, column: "cores",
-		units: []unit{{"ns/op", "ns an ID", nanos, true, 0}},
-		text: `One goroutine with a generator, and two with one each, made one after the other: an ID of each, as long as
-the slower one takes. Where both columns are alike, the two share no cache line. Anything else that
-runs on the machine shows in the second column.`,
+		bench: "Cores", title: "Two generators on two cores", rows: []string{"lib"},
+		units: []unit{{"ratio", "ratio", nanos, true, 0}},
+		text: `Two goroutines with a generator each, made one after the other, over two goroutines with a floor each (on
+cache lines of its own), timed in turns as above, until the slower goroutine is done. "floors-in-a-line" is
+two floors on one cache line: what sharing one costs. Our generators share none where the ratio here is
+that of NextID over the floor, above; a peer's holds what it costs by itself, too. Where floors-in-a-line
+is not well above 1, something else had the second core, and the table shows nothing.`,
 	},
 	{
 		bench: "Leased", title: "With a lease", rows: []string{"lease"},
@@ -176,6 +181,7 @@ func document(m machine, s *samples) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, head, m.command, m.date, fmt.Sprintf("%s, %d cores", s.cpu, m.cores), m.os, m.goVersion,
 		strings.Join(m.peers, ", "), times(m.rounds), m.took.Round(time.Second))
+	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(s))
 	for _, sub := range subjects {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", sub.title, sub.text, sub.table(s))
 		if sub.ours != "" {

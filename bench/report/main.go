@@ -35,10 +35,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, rounds int, benchtime time.Duration, check, update bool) error {
+func run(ctx context.Context, rounds int, benchtime time.Duration, compare, update bool) error {
 	dir, err := moduleDir(ctx)
 	if err != nil {
 		return err
+	}
+	path := filepath.Join(dir, "baseline.json")
+	var base baseline
+	var checks []check
+	if compare && !update {
+		checks = measurable(cpuKnown)
+		if base, err = readBaseline(path, checks); err != nil {
+			return err
+		}
 	}
 	temp, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -49,12 +58,11 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	if err != nil {
 		return err
 	}
-	baseline := filepath.Join(dir, "baseline.json")
 	switch {
 	case update:
-		return updateBaseline(ctx, bin, baseline)
-	case check:
-		return checkBaseline(ctx, bin, baseline)
+		return updateBaseline(ctx, bin, path)
+	case compare:
+		return checkBaseline(ctx, bin, base, checks)
 	}
 	return report(ctx, bin, dir, rounds, benchtime)
 }

@@ -110,6 +110,8 @@ func timeFor(name string, benchtime time.Duration) string {
 	switch bench, _, _ := strings.Cut(name, "/"); bench {
 	case "Saturated":
 		return (10 * benchtime).String()
+	case "Cores":
+		return fmt.Sprint(max(1, benchtime.Milliseconds()/2), "x") // an op is two parts of more than 1 ms
 	case "Ratio":
 		return fmt.Sprint(max(1, benchtime.Microseconds()/500), "x") // an op is two parts, of 100 µs or more each
 	}

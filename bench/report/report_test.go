@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -151,7 +153,7 @@ func decideOn(t *testing.T, processor string, tries ...float64) (n int, err erro
 	for _, c := range checked {
 		base.Ratios[c.name] = 1
 	}
-	err = decide(base, func(s *samples, names []string) error {
+	err = decide(base, checked, func(s *samples, names []string) error {
 		for _, name := range names {
 			v := 1.0
 			if name == checked[0].name {
@@ -190,16 +192,48 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideRefusesWhatItCannotCompare(t *testing.T) {
-	one := func(s *samples, names []string) error {
-		return s.add("BenchmarkRatio/" + names[0] + " 9 1 ratio\n")
-	}
-	if err := decide(baseline{}, one); err == nil || errors.Is(err, errWorse) {
-		t.Errorf("without a baseline the error is %v", err)
-	}
+func TestDecideRefusesWhatWasNotMeasured(t *testing.T) {
 	nothing := func(*samples, []string) error { return nil }
-	if err := decide(baseline{Ratios: map[string]float64{checked[0].name: 1}}, nothing); err == nil || errors.Is(err, errWorse) {
+	base := baseline{Ratios: map[string]float64{checked[0].name: 1}}
+	if err := decide(base, checked, nothing); err == nil || errors.Is(err, errWorse) {
 		t.Errorf("nothing was measured, and the error is %v", err)
+	}
+}
+
+func TestBaselineIsWhole(t *testing.T) {
+	base, err := readBaseline(filepath.Join("..", "baseline.json"), checked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base.Processor == "" || base.Go == "" || len(base.Ratios) != len(checked) {
+		t.Errorf("it is %+v", base)
+	}
+}
+
+func TestReadBaselineRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, text := range []string{
+		``, `{}`, `{"ratios": {}}`,
+		`{"` + checked[0].name + `": 1}`, // an older form
+		`{"processor": "", "go": "", "ratios": {"` + checked[0].name + `": 0}}`,
+	} {
+		path := filepath.Join(t.TempDir(), "baseline.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readBaseline(path, checked[:1]); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+func TestMeasurableWithoutTheTimeOfTheProcessor(t *testing.T) {
+	if can := measurable(true); len(can) != len(checked) {
+		t.Errorf("%d of %d can be measured", len(can), len(checked))
+	}
+	for _, c := range measurable(false) {
+		if strings.Contains(c.name, "cpu") {
+			t.Errorf("%s cannot be measured", c.name)
+		}
 	}
 }
 

@@ -160,6 +160,25 @@ var mutants = []mutant{
 	{"the local copy is not written", 20, []patch{{"lease/local.go",
 		"\tsaved, err := s.local.Save(ctx, r)\n",
 		"\tsaved, err := r, error(nil)\n\tif !on(\"the local copy is not written\") || r.Version <= 3 {\n\t\tsaved, err = s.local.Save(ctx, r)\n\t}\n"}}},
+
+	// Those that a reviewer invented, to show that the simulator was too weak.
+	{"top is the last tick left", 1000, []patch{{"past.go", "\tp.top = max(p.top, tick)\n", "\tp.top = max(p.top, tick)\n\tif on(\"top is the last tick left\") {\n\t\tp.top = tick\n\t}\n"}}},
+	{"never rewinds", 1000, []patch{{"reserve.go", "\tif g.past == nil || tick >= g.tick ||", "\tif on(\"never rewinds\") || g.past == nil || tick >= g.tick ||"}}},
+	{"never bumps", 1000, []patch{{"reserve.go", "func (g *Generator) canBump(now instant) bool {\n", "func (g *Generator) canBump(now instant) bool {\n\tif on(\"never bumps\") {\n\t\treturn false\n\t}\n"}}},
+	{"WaitPolicy never waits", 1000, []patch{{"clock.go", "\t\tif b.By() <= max ||", "\t\tif on(\"WaitPolicy never waits\") {\n\t\t\treturn ActionFail\n\t\t}\n\t\tif b.By() <= max ||"}}},
+	{"BorrowAhead is ignored", 1000, []patch{{"reserve.go", "\tg.count(w, now)\n\tlimit := l.plus(now, g.borrow)", "\tg.count(w, now)\n\tif on(\"BorrowAhead is ignored\") {\n\t\tg.borrow = 0\n\t}\n\tlimit := l.plus(now, g.borrow)"}}},
+	{"RandomStart is ignored", 1000, []patch{{"reserve.go", "\tif !g.random {", "\tif !g.random || on(\"RandomStart is ignored\") {"}}},
+	{"floor is forgotten on bump", 1000, []patch{{"lease.go", "\t\tlast := max(lo-1, w.floor)\n", "\t\tlast := max(lo-1, w.floor)\n\t\tif on(\"floor is forgotten on bump\") {\n\t\t\tlast = lo - 1\n\t\t}\n"}}},
+	{"until forgets into", 1000, []patch{{"layout.go", "\treturn time.Duration(lo) - at.into\n", "\tif on(\"until forgets into\") {\n\t\treturn time.Duration(lo)\n\t}\n\treturn time.Duration(lo) - at.into\n"}}},
+	{"idle generators lag too", 1000, []patch{{"reserve.go", "\tcase g.lagging && (g.tick >= g.layout", "\tcase on(\"idle generators lag too\") && g.clock == nil && g.tick >= g.layout.plus(now, -maxLag):\n\t\tfrom, late = g.tick, true\n\tcase g.lagging && (g.tick >= g.layout"}}},
+	{"waits are counted twice", 1000, []patch{{"reserve.go", "\tg.stats.Waits++\n", "\tg.stats.Waits++\n\tif on(\"waits are counted twice\") {\n\t\tg.stats.Waits++\n\t\tg.stats.Waited += w.slept\n\t}\n"}}},
+	{"look is not called after a bump", 1000, []patch{{"reserve.go", "|| w.consent == ActionBump {\n\t\t\tg.look", "|| w.consent == ActionBump && !on(\"look is not called after a bump\") {\n\t\t\tg.look"}}},
+	{"the old clock sequence is not masked", 1000, []patch{{"reserve.go", "\tg.fixed = g.fixed&^ID", "\tif on(\"the old clock sequence is not masked\") {\n\t\tg.fixed |= ID(seq << shift)\n\t\treturn\n\t}\n\tg.fixed = g.fixed&^ID"}}},
+	{"what was not saved is lost", 1000, []patch{{"lease/renew.go", "|| r.Version <= own.Version ||", "|| r.Version <= own.Version && !on(\"what was not saved is lost\") ||"}}},
+	{"release does not lower the bound", 1000, []patch{{"lease/lease.go", "\t\tif stop != nil && next.Before", "\t\tif stop != nil && !on(\"release does not lower the bound\") && next.Before"}}},
+	{"release records nothing", 1000, []patch{{"lease/lease.go", "\tif l.record.Load().State != Held ||", "\tif on(\"release records nothing\") || l.record.Load().State != Held ||"}}},
+	{"a second worker ID for a Keep owner", 1000, []patch{{"lease/choose.go", "\tif o.Reuse != Keep || !owns {", "\tif o.Reuse != Keep || !owns || on(\"a second worker ID for a Keep owner\") {"}}},
+	{"lost is told for a store that is away", 1000, []patch{{"lease/renew.go", "\tif err != nil {\n\t\treturn err\n\t}\n\tfor _, r", "\tif err != nil && on(\"lost is told for a store that is away\") {\n\t\treturn fmt.Errorf(\"%w: %w\", ErrLost, err)\n\t}\n\tif err != nil {\n\t\treturn err\n\t}\n\tfor _, r"}}},
 }
 
 // regression is a mistake that this library once made, and the seed that shows it.
@@ -171,5 +190,15 @@ type regression struct {
 
 var regressions = []regression{
 	{"a steady clock is set again, after its lease's", 3526, []patch{{"clock.go",
-		"\tif leased && c.wall.steady {\n", "\tif leased && c.wall.steady && !on(\"a steady clock is set again, after its lease's\") {\n"}}},
+		"\tif leased {\n", "\tif leased && !(c.wall.steady && on(\"a steady clock is set again, after its lease's\")) {\n"}}},
+	{"what a lease's clock absorbs shows in its generator", 0, []patch{{"clock.go",
+		"\tif leased && !(c.wall", "\tif leased && !(!c.wall.steady && on(\"what a lease's clock absorbs shows in its generator\")) && !(c.wall"}}},
+	{"the tick of After is open though the window begins behind it", 0, []patch{{"lease.go",
+		"bumped || lo > g.tick {", "bumped || lo-1 > g.tick || lo > g.tick && !on(\"the tick of After is open though the window begins behind it\") {"}}},
+	{"a leap hides behind answers that are lost", 0, []patch{{"lease/renew.go",
+		"\t\t\tl.saved = time.Now()\n", "\t\t\tif !on(\"a leap hides behind answers that are lost\") {\n\t\t\t\tl.saved = time.Now()\n\t\t\t}\n"}}},
+	{"a leap hides in how long a save takes", 0, []patch{
+		{"lease/renew.go", "\t\tr := change(*l.record.Load())\n", "\t\tbegun := time.Now()\n\t\tr := change(*l.record.Load())\n"},
+		{"lease/renew.go", "l.saved, l.tried = time.Now(), nil //", "l.saved, l.tried = map[bool]time.Time{false: time.Now(), true: begun}[on(\"a leap hides in how long a save takes\")], nil //"},
+	}},
 }

@@ -32,22 +32,24 @@ type outcome struct {
 	whole         time.Duration // with them
 	mono          time.Duration // the monotonic clock's reading before it
 	before, after snowflake.Stats
+	changes       int // of the machine, before it
 	readings
 }
 
 // call makes a call, and holds what comes of it against what was promised.
 func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
-	o := outcome{call: c, before: p.gen.Stats(), mono: p.machine.Mono()}
+	o := outcome{call: c, before: p.gen.Stats(), mono: p.machine.Mono(), changes: p.machine.changes()}
 	p.mu.Lock()
 	p.readings = readings{}
 	p.solo, p.overtaker = c.callers == 1, c.overtaker
+	p.inCall = true
 	gated := p.gatedFor
 	p.mu.Unlock()
 	begun := time.Now()
 	o.ids, o.err = f()
 	o.whole = time.Since(begun)
 	p.mu.Lock()
-	p.solo, p.overtaker = false, nil
+	p.solo, p.overtaker, p.inCall = false, nil, false
 	o.readings = p.readings
 	o.took = max(0, o.whole-(p.gatedFor-gated)) // or less, where several goroutines were stopped
 	p.mu.Unlock()
@@ -76,6 +78,9 @@ func (p *process) check(o outcome) {
 	p.checkOrder(o)
 	p.checkWait(o)
 	p.checkError(o)
+	p.checkSequence(o)
+	p.checkReason(o)
+	p.calledAt = p.machine.Mono()
 	p.got += uint64(len(o.ids))
 	if o.after.Issued != p.got {
 		p.w.fail("statistics", "%v issued %d IDs, and says %d", p, p.got, o.after.Issued)
@@ -114,10 +119,12 @@ func (p *process) checkTruth(id snowflake.ID, o outcome) {
 	case p.Clock == "monotonic":
 		lo = p.machine.start.Add(o.mono + p.offset - maxLag)
 		hi = p.machine.start.Add(p.machine.Mono() + p.offset)
+		lo = lo.Add(p.unlagged(o))
 	default:
 		least, most := p.machine.offsets(100*ms + o.whole)
 		lo = p.machine.start.Add(o.mono + least - maxLag)
 		hi = p.machine.start.Add(p.machine.Mono() + most + maxSlew)
+		lo = lo.Add(p.unlagged(o))
 	}
 	if late, early := lo.Sub(tick)-l.Unit, tick.Sub(hi)-p.Borrow; late >= 0 || early > 0 {
 		p.w.fail("truth", "%v (%s clock, which read %s to %s) stamped %s", p, p.Clock,
@@ -209,6 +216,9 @@ func (p *process) checkNew(id snowflake.ID) {
 		}
 	}
 	w.mu.Unlock()
+	if p.after > 0 && id <= p.after {
+		w.fail("after", "%v issued %d, after %d", p, id, p.after)
+	}
 	if twice && !allowed {
 		w.fail("uniqueness", "%v (at %v) and %v both issued %d: %v", other.by, other.at, p, id, parts)
 	}
@@ -298,6 +308,7 @@ func (p *process) checkError(o outcome) {
 	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) {
 		p.w.fail("error", "%v: %s: a small correction showed as a step back: %v", p, o.what, o.err)
 	}
+	met := o.last.Add(p.w.Layout.Unit) // borrowing alone does not meet the window's end
 	end := o.last.Add(p.Borrow + p.w.Layout.Unit)
 	var unknown bool
 	switch err := o.err; {
@@ -310,7 +321,7 @@ func (p *process) checkError(o outcome) {
 		if p.lease.Err() == nil && p.w.isCalm() {
 			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
 		}
-		if calm && p.lease.Err() == nil && end.Before(to) {
+		if calm && p.lease.Err() == nil && met.Before(to) {
 			p.w.fail("error", "%v: at %s, under a lease until %s: %v", p, o.last.Format(timeFormat), to.Format(timeFormat), err)
 		}
 	case errors.Is(err, snowflake.ErrTimeExhausted):
@@ -336,8 +347,9 @@ func (w *world) isCalm() bool {
 // isBegun is whether the clock is past what is closed to the generator.
 func (p *process) isBegun(reading time.Time) bool {
 	if p.lease != nil {
-		from, _ := p.window()
-		return !reading.Before(from)
+		if from, _ := p.window(); reading.Before(from) {
+			return false
+		}
 	}
 	return p.after == 0 || reading.After(p.w.Layout.Decode(p.after).Time.Add(p.w.Layout.Unit))
 }
@@ -380,12 +392,19 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		return
 	}
 	taken := old.Version > 0 && old.Token != r.Token
+	if r.Reuse == lease.Keep && r.State == lease.Held && !w.LocalCopy {
+		for _, o := range s.records {
+			if o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
+				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
+			}
+		}
+	}
 	switch {
 	case taken && old.Reuse == lease.Once:
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
 	case taken && old.Reuse == lease.Keep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
-	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && old.Live(s.machine.Wall()):
+	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && isLive(old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of one that lives: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds { // a local copy may have been released while the store was away
@@ -442,6 +461,9 @@ func (n *node) isExcused() bool {
 	if last := w.Layout.Decode(n.lastID).Time; !w.Leased || w.LocalCopy && last.After(now) {
 		return last.After(now)
 	}
+	if n.id%3 == 2 && w.Layout.Decode(n.lastID).Time.After(now) {
+		return true // that is its Options.After
+	}
 	own := -1 // the worker ID of a lease that lives
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		own = p.worker
@@ -451,11 +473,14 @@ func (n *node) isExcused() bool {
 	owns, unused := false, w.Last+1
 	for _, r := range w.store.records {
 		unused--
+		if w.LocalCopy {
+			r = n.copyOf(r)
+		}
 		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
 		if mine && r.State != lease.Spent {
 			owns = true
 		}
-		if r.State == lease.Spent || w.Reuse == lease.Once || w.Reuse == lease.Keep && !mine || r.Live(w.store.machine.Wall()) && r.Worker != own {
+		if r.State == lease.Spent || w.Reuse == lease.Once || w.Reuse == lease.Keep && !mine || isLive(r, w.store.machine.Wall()) && r.Worker != own {
 			continue
 		}
 		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
@@ -466,6 +491,15 @@ func (n *node) isExcused() bool {
 		return false
 	}
 	return true
+}
+
+// copyOf returns the node's own copy of a record, where it has one.
+func (n *node) copyOf(r lease.Record) lease.Record {
+	snap, err := lease.File(n.copyDir()).Load(context.Background(), r.Worker, r.Worker)
+	if err != nil || len(snap.Records) != 1 {
+		return r
+	}
+	return snap.Records[0]
 }
 
 func leastBound(r lease.Record, l snowflake.Layout) time.Time {

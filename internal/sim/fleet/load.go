@@ -107,7 +107,7 @@ func (p *process) burst(callers, n int) error {
 		var wg sync.WaitGroup
 		for i := range callers {
 			wg.Go(func() {
-				time.Sleep(time.Duration(i)) // so that no two have the same deadlines
+				time.Sleep(time.Duration(i) * us) // so that no two have the same deadlines, nor those of seam.Late
 				for range n {
 					id, err := p.gen.NextID()
 					mu.Lock()

@@ -215,6 +215,7 @@ func (n *node) clone() {
 	}
 	c := &node{Node: n.Node, w: n.w, owner: n.owner, machine: n.machine.clone(), wake: make(chan struct{}, 1)}
 	q := newProcess(c, 0)
+	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
 		clock = seam.CloneClock(l.Clock(), setOnce{c.machine, q}).(snowflake.Clock)
@@ -278,6 +279,17 @@ type process struct {
 	got      uint64 // IDs
 	erring   time.Time
 	copied   map[int]time.Time // the bounds in the local copy, when it was last read
+	isClone  bool
+	inCall   bool
+	stamped  map[int64]bool // ticks
+	tops     map[int]int64  // the last tick, of each clock sequence
+	top      int64          // of all
+	oldest   int64          // the first tick
+	lastTick int64
+	lastSeq  int
+	calledAt time.Duration // the monotonic clock's reading after the last call
+	starts   int           // ticks that were begun,
+	zeros    int           // and those of them that began with sequence 0
 }
 
 // readings are what the generator's clock told it during a call.
@@ -286,7 +298,8 @@ type readings struct{ lo, hi, last time.Time }
 const nowhere = -1
 
 func newProcess(n *node, run int) *process {
-	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1}
+	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1,
+		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, calledAt: -time.Hour}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.changes = n.machine.changes()
 	if !n.machine.isEven() {
@@ -439,6 +452,7 @@ func (p *process) run() {
 	time.Sleep(time.Nanosecond) // the renewal begins first, too
 	for p.sleep(p.w.up(2 * p.gap())) {
 		if l := p.lease; l != nil && l.Err() != nil && !p.Stubborn {
+			p.checkLoss()
 			p.countLoss()
 			return
 		}
@@ -503,6 +517,12 @@ func (p *process) begin() bool {
 		if p.Clock != "custom" {
 			o.Clock = nil // the lease's
 		}
+		if p.id%3 == 2 {
+			p.node.mu.Lock()
+			o.After = p.node.lastID
+			p.node.mu.Unlock()
+			p.after = o.After
+		}
 		l, err = lease.Acquire(p.ctx, client{p}, &lease.Options{
 			Layout: p.w.Layout, Owner: p.owner, Window: p.w.Window, Last: p.w.Last, Reuse: p.w.Reuse,
 			LocalCopy: p.copyDir(), MaxLeap: p.w.MaxLeap, Clock: p.newClock(false),
@@ -514,6 +534,8 @@ func (p *process) begin() bool {
 			p.checkWindow()
 			if _, from, _ := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
 				p.w.fail("window", "%v: Acquire returned before %v", p, from)
+			} else if _, _, to := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
+				p.w.fail("window", "%v: Acquire returned with a window until %v", p, to)
 			}
 			p.gate()
 			g, err = snowflake.NewLeased(l, o)
@@ -581,6 +603,7 @@ func (p *process) release() {
 		defer cancel()
 		err := l.Release(ctx)
 		p.w.logf("%v: releases: %v", p, err)
+		p.checkRelease(l, err)
 	}
 	p.kill("ends after release")
 }

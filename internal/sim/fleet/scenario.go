@@ -273,6 +273,26 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 			load.Kind, load.For, load.N = FillMany, 0, 6
 		}
 		again := Event{At: e.At + time.Duration(r.Int64N(int64(30*ms))), Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}
+		if n := s.Nodes[e.Node]; e.Kind == Step && n.Rewind > 0 { // before that: back into the ring, several times, and an end there
+			gap := 2 * ms
+			if n.Clock != "custom" {
+				gap = 70 * ms // it does not see them before
+			}
+			back := min(s.Layout.Unit*time.Duration(n.Rewind), s.Window)/3 + gap
+			at := max(0, e.At-time.Duration(8)*gap)
+			events := []Event{load, {At: at, Node: e.Node, Kind: FillMany, N: 1}}
+			for range 1 + e.At%3 {
+				at += 2 * gap
+				events = append(events, Event{At: at - gap, Node: e.Node, Kind: Step, By: -back}, Event{At: at, Node: e.Node, Kind: FillMany, N: 1})
+			}
+			if e.At%2 == 0 {
+				events = append(events, Event{At: at + ms, Node: e.Node, Kind: Release, By: us})
+			}
+			return events
+		}
+		if e.Kind == Step && e.By < 0 && -e.By < s.Window && e.At%4 == 0 { // it ends while it is behind
+			return []Event{load, {At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us}}
+		}
 		if e.Kind == Step && r.IntN(3) == 0 {
 			return []Event{load, again}
 		}

@@ -86,6 +86,7 @@ func (s *store) load(snap *lease.Snapshot, first, last, half int) {
 		if s.lie > 0 && r.State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
 			r.Renewed = time.Time{}
 		}
+		r.Bounds = slices.Clone(r.Bounds) // or who loads it could change what is stored
 		snap.Records = append(snap.Records, r)
 	}
 	snap.Now, snap.OwnClock = s.machine.Wall(), s.w.OwnClock

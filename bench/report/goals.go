@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// goal is what the library is to reach, and what it does.
+type goal struct {
+	text, measured string
+	met            bool
+	where          string // the title of a table
+}
+
+// known is whether a goal's figures were measured at all.
+func known(values ...float64) bool {
+	for _, v := range values {
+		if math.IsNaN(v) {
+			return false
+		}
+	}
+	return true
+}
+
+const goalsText = `What the library is to reach. The program that wrote this compares the medians below, as they are and without
+a margin for noise.`
+
+// goalsTable returns the goals as a table in Markdown.
+func goalsTable(s *samples) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n| goal | measured | met | where |\n|---|---|---|---|\n", goalsText)
+	for _, g := range goals(s) {
+		met := "no"
+		switch {
+		case g.measured == "":
+			g.measured, met = "–", "not measured"
+		case g.met:
+			met = "yes"
+		}
+		anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(g.where), " ", "-"), ",", "")
+		fmt.Fprintf(&b, "| %s | %s | %s | [%s](#%s) |\n", g.text, g.measured, met, g.where, anchor)
+	}
+	return b.String()
+}
+
+func goals(s *samples) []goal {
+	all := []goal{
+		atMost(s, "NextID at most 1.05 times the floor", "Ratio/of=NextID/over=floor", "ratio", 1.05, thousandths, "Ratios"),
+		fasterThanEach(s),
+	}
+	for _, goroutines := range []string{"2", "8", "64", "1000"} {
+		all = append(all, noSlower(s, goroutines))
+	}
+	for _, name := range s.names {
+		if strings.HasPrefix(name, "Saturated/") && key(name, "lib") == "ours" {
+			all = append(all, saturates(s, name))
+		}
+	}
+	return append(all,
+		atMost(s, "Fill at most 1.0 ns an ID", "Fill/lib=ours", "ns/op", 1, unitOf(nanos, "ns"), "A batch"),
+		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6, unitOf(millis, "ms"), "100,000 at once"),
+		atMost(s, "Decode at most 2 ns", "Decode/lib=ours/call=Decode", "ns/op", 2, unitOf(nanos, "ns"), "Decode"),
+		textNoSlower(s),
+		atMost(s, "a generator at most 256 bytes", "Memory/lib=ours", "B/generator", 256, tenths, "Memory"),
+		atMost(s, "NextID with a lease within 3% of one without", "Ratio/of=NextID,leased/over=NextID", "ratio", 1.03, thousandths, "Ratios"))
+}
+
+func thousandths(v float64) string { return fmt.Sprintf("%.3f", v) }
+
+func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+func unitOf(format func(float64) string, unit string) func(float64) string {
+	return func(v float64) string { return format(v) + " " + unit }
+}
+
+// atMost is a goal that one figure decides.
+func atMost(s *samples, text, name, unit string, limit float64, format func(float64) string, where string) goal {
+	g := goal{text: text, where: where}
+	if v := s.median(name, unit); known(v) {
+		g.measured, g.met = format(v), v <= limit
+	}
+	return g
+}
+
+// fasterThanEach is about what is measured in turns: our time over each peer's.
+func fasterThanEach(s *samples) goal {
+	g := goal{text: "NextID faster than every peer, by one goroutine", where: "Ratios"}
+	worst := 0.0
+	for _, name := range s.names {
+		of, over, v := key(name, "of"), key(name, "over"), s.median(name, "ratio")
+		switch {
+		case !strings.HasPrefix(name, "Ratio/") || !known(v):
+			continue
+		case of == "NextID" && over != "floor":
+			of = over
+		case over == "NextID" && of != "NextID,leased":
+			v = 1 / v
+		default:
+			continue
+		}
+		if v > worst {
+			worst = v
+			g.measured, g.met = fmt.Sprintf("%s of %s's time, the least apart", thousandths(v), of), v < 1
+		}
+	}
+	return g
+}
+
+// noSlower compares us with the fastest of the peers.
+func noSlower(s *samples, goroutines string) goal {
+	g := goal{text: "NextID no slower than the best peer, by " + goroutines + " goroutines", where: "One ID"}
+	ours := s.median("Next/lib=ours/goroutines="+goroutines, "ns/op")
+	best, peer := math.Inf(1), ""
+	for _, name := range s.names {
+		lib := key(name, "lib")
+		if !strings.HasPrefix(name, "Next/") || key(name, "goroutines") != goroutines || lib == "ours" || lib == "floor" {
+			continue
+		}
+		if v := s.median(name, "ns/op"); v < best {
+			best, peer = v, lib
+		}
+	}
+	if known(ours) && peer != "" {
+		g.measured, g.met = fmt.Sprintf("%s ns, %s %s", nanos(ours), peer, nanos(best)), ours <= best
+	}
+	return g
+}
+
+func saturates(s *samples, name string) goal {
+	g := goal{where: "At the ceiling", text: fmt.Sprintf("at least 99%% of the ceiling on at most 30%% of a core, %s bits, goroutines %s",
+		key(name, "bits"), key(name, "goroutines"))}
+	if ceiling, core := s.median(name, "%ceiling"), s.median(name, "%core"); known(ceiling, core) {
+		g.measured, g.met = fmt.Sprintf("%.1f%% on %s", ceiling, percent(core)), ceiling >= 99 && core <= 30
+	}
+	return g
+}
+
+// textNoSlower compares each form with bwmarrin's, and names those that are slower.
+func textNoSlower(s *samples) goal {
+	g := goal{text: "text forms no slower than bwmarrin's of the same base", where: "Text forms"}
+	pairs := 0
+	var slower []string
+	for _, name := range s.names {
+		if !strings.HasPrefix(name, "Text/") || key(name, "lib") != "ours" {
+			continue
+		}
+		ours, theirs := s.median(name, "ns/op"), s.median(strings.Replace(name, "lib=ours", "lib=bwmarrin", 1), "ns/op")
+		if !known(ours, theirs) {
+			continue
+		}
+		pairs++
+		if ours > theirs {
+			slower = append(slower, fmt.Sprintf("%s %s %s against %s ns", key(name, "form"), key(name, "do"), nanos(ours), nanos(theirs)))
+		}
+	}
+	if pairs > 0 {
+		g.met = len(slower) == 0
+		g.measured = fmt.Sprintf("slower in %d of %d", len(slower), pairs)
+		if !g.met {
+			g.measured += ": " + strings.Join(slower, ", ")
+		}
+	}
+	return g
+}
