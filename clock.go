@@ -78,8 +78,8 @@ func (c *builtinClock) Now() time.Time {
 	return c.wall.now().Round(0)
 }
 
-// begin returns the wall that a generator begins with. A steady one is its lease's:
-// had the wall clock been set since that began, the two would disagree for ever.
+// begin returns the wall that a generator begins with: that of its lease, so that
+// the two agree, or one of its own.
 func (c *builtinClock) begin(leased bool) wall {
 	c.mu.Lock()
 	defer c.mu.Unlock()

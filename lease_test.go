@@ -196,10 +196,17 @@ func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
 	assert.Equal(t, asked, l.asked.Load())
 }
 
-// A steady clock is set once for the lease and its generator: set apart, with a
-// step of the wall clock in between, they would disagree for ever.
-func TestLeasedSteadyClockIsTheLeases(t *testing.T) {
-	clock := MonotonicClock().(*builtinClock)
+// A generator goes on with its lease's clock: a steady one that was set anew, with
+// a step of the wall clock in between, would disagree with it for ever, and one
+// that forgot what is being absorbed would be behind the window.
+func TestLeasedClockIsTheLeases(t *testing.T) {
+	for _, clock := range []Clock{SystemClock(), MonotonicClock()} {
+		leasedClockIsTheLeases(t, clock.(*builtinClock))
+	}
+}
+
+func leasedClockIsTheLeases(t *testing.T, clock *builtinClock) {
+	t.Helper()
 	clock.Now()
 	clock.wall.ahead = time.Hour // the wall clock was, when the lease read it
 	now := clock.Now()

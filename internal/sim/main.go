@@ -198,14 +198,18 @@ func summary(reports []fleet.Report, took time.Duration) string {
 		seeds += r.Seeds
 	}
 	perMinute := func(n float64) float64 { return n / took.Minutes() }
-	return fmt.Sprintf(`%d seeds in %v
+	different := ""
+	if t.Different > 0 {
+		different = fmt.Sprintf(", %d of them not the same twice", t.Different)
+	}
+	return fmt.Sprintf(`%d seeds in %v%s
 %.1f node-hours, %.1f a minute
 %d IDs checked, %.1f million a minute
 %d faults, %.0f a minute
 %d processes, %d leases of which %d were lost, %d clones
 %d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
 %d IDs were issued by a clone and its original, up to %v ahead of the clock that was cloned`,
-		seeds, took.Round(time.Millisecond),
+		seeds, took.Round(time.Millisecond), different,
 		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
 		t.IDs, perMinute(float64(t.IDs)/1e6),
 		t.Faults, perMinute(float64(t.Faults)),

@@ -265,7 +265,7 @@ func (p *process) checkOrder(o outcome) {
 // checkWait: every wait has a bound.
 func (p *process) checkWait(o outcome) {
 	w := p.w
-	late := (w.Late + us) * time.Duration(o.after.Waits-o.before.Waits+1)
+	late := (w.Late + ms) * time.Duration(o.after.Waits-o.before.Waits+1)
 	if o.within > 0 && o.took > o.within+late && o.after.Bumps == o.before.Bumps {
 		w.fail("deadline", "%v: %s took %v, its deadline was %v", p, o.what, o.took, o.within)
 	}
@@ -496,10 +496,13 @@ func (n *node) isExcused() bool {
 // copyOf returns the node's own copy of a record, where it has one.
 func (n *node) copyOf(r lease.Record) lease.Record {
 	snap, err := lease.File(n.copyDir()).Load(context.Background(), r.Worker, r.Worker)
-	if err != nil || len(snap.Records) != 1 {
-		return r
+	if err == nil && len(snap.Records) == 1 {
+		return snap.Records[0]
 	}
-	return snap.Records[0]
+	if strings.HasPrefix(r.Owner, n.owner+" @") {
+		r.State = lease.Spent // what was stamped is not known
+	}
+	return r
 }
 
 func leastBound(r lease.Record, l snowflake.Layout) time.Time {

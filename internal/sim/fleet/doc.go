@@ -48,6 +48,8 @@
 //
 // # Replay
 //
-// No two things happen at one time, but for those that do not depend on their
-// order, so that a seed does the same each time. TestReplays holds it to that.
+// Chance spreads what happens over the nanoseconds, so that hardly any two things
+// happen at one time, and a seed does the same each time. Where two do, as in one
+// of some hundred seeds, their order is not the seed's: a second try shows the same
+// then. TestReplays runs seeds twice.
 package fleet

@@ -105,9 +105,10 @@ func (p *process) burst(callers, n int) error {
 		var ids []snowflake.ID
 		var first error
 		var wg sync.WaitGroup
-		for i := range callers {
+		for range callers {
+			begin := p.w.up(ms) // so that no two have the same deadlines
 			wg.Go(func() {
-				time.Sleep(time.Duration(i) * us) // so that no two have the same deadlines, nor those of seam.Late
+				time.Sleep(begin)
 				for range n {
 					id, err := p.gen.NextID()
 					mu.Lock()

@@ -39,6 +39,7 @@ type Report struct {
 // Totals count what happened.
 type Totals struct {
 	IDs       int           // issued, and checked
+	Different int           // seeds that were not the same twice
 	Faults    int           // events, but for load
 	NodeTime  time.Duration // virtual, of all nodes together
 	Processes int
@@ -58,6 +59,7 @@ type Totals struct {
 // Add adds what another run counted.
 func (t *Totals) Add(o Totals) {
 	t.IDs += o.IDs
+	t.Different += o.Different
 	t.Faults += o.Faults
 	t.NodeTime += o.NodeTime
 	t.Processes += o.Processes

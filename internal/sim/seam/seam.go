@@ -42,9 +42,8 @@ var (
 var dice struct {
 	sync.Mutex
 	*rand.Rand
-	sleeps int
-	late   func(*rand.Rand) time.Duration
-	step   func(dir, step string)
+	late func(*rand.Rand) time.Duration
+	step func(dir, step string)
 }
 
 // Reset begins a run: with dice of its own, late says how much longer than asked
@@ -52,7 +51,7 @@ var dice struct {
 func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
 	dice.Lock()
 	defer dice.Unlock()
-	dice.Rand, dice.sleeps, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), 0, late, step
+	dice.Rand, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), late, step
 }
 
 // Int64N is rand.Int64N.
@@ -78,13 +77,13 @@ func Text() string {
 	return string(b)
 }
 
-// Late returns how much longer than asked for a sleep takes. No two of those who
-// begin to sleep at one time wake at one time: their order would be chance.
+// Late returns how much longer than asked for a sleep takes: up to a millisecond
+// more than late says, so that hardly any two wake at one time, in an order that
+// would be chance.
 func Late() time.Duration {
 	dice.Lock()
 	defer dice.Unlock()
-	dice.sleeps++
-	return dice.late(dice.Rand) + time.Duration(dice.sleeps%1000)
+	return dice.late(dice.Rand) + time.Duration(dice.Rand.Int64N(int64(time.Millisecond)))
 }
 
 // Step is called before each step of a file's save.
