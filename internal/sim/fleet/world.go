@@ -264,7 +264,7 @@ func (w *world) count(f func(*Totals)) {
 
 // apply lets an event happen.
 func (w *world) apply(e Event) {
-	n := w.nodes[e.Node]
+	n := w.snapshotNodes()[e.Node]
 	switch e.Kind {
 	case Burst, Saturate, FillMany:
 		n.ask(e)
