@@ -542,6 +542,24 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// While answers are lost the record is renewed all the same: the time since then
+// is all that a bound may have moved by.
+func TestNoLeapHidesBehindLostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = true
+		c := clockAt(0)
+		mustAcquire(t, m, plain, c, func(o *Options) { o.MaxLeap = time.Second })
+		time.Sleep(10 * time.Second)
+		m.set(func() { m.loseAnswer = true })
+		time.Sleep(10 * time.Minute)
+		c.set(9 * time.Minute)
+		m.set(func() { m.loseAnswer = false })
+		time.Sleep(20 * time.Second)
+		assert.LessOrEqual(t, time.Until(m.record(0).Bound()), span+time.Second)
+	})
+}
+
 func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -184,7 +184,7 @@ func (p *process) checkWindow() {
 	seq, from, _ := p.lease.ClockSeqWindow()
 	w.mu.Lock()
 	last, stamped := w.last[[2]int{p.worker, seq}]
-	tick := w.Layout.Epoch.Time().Add(time.Duration(last) * w.Layout.Unit)
+	tick := w.startOf(last)
 	_, common := w.commonWindow(p.worker, seq, tick)
 	w.mu.Unlock()
 	if stamped && !common && !from.After(tick) {
@@ -413,7 +413,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		}
 		w.mu.Lock()
 		last, stamped := w.last[[2]int{r.Worker, seq}]
-		tick := w.Layout.Epoch.Time().Add(time.Duration(last) * w.Layout.Unit)
+		tick := w.startOf(last)
 		_, common := w.commonWindow(r.Worker, seq, tick)
 		w.mu.Unlock()
 		if seq >= len(r.Bounds) || r.State == lease.Held && !w.LocalCopy || stamped && !common && !r.Bounds[seq].After(tick) {

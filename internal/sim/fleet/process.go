@@ -236,7 +236,7 @@ func (n *node) clone() {
 	c.id = len(n.w.nodes)
 	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
 	n.w.nodes = append(n.w.nodes, c)
-	n.w.clones = append(n.w.clones, cloned{original: p, clone: q, worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
+	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
 	n.w.totals.Clones++
 	n.w.mu.Unlock()
 	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {

@@ -25,6 +25,11 @@ func (w *world) hasClone(worker int) bool {
 	return false
 }
 
+// startOf is the start of a tick.
+func (w *world) startOf(tick int64) time.Time {
+	return w.Layout.Epoch.Time().Add(time.Duration(tick) * w.Layout.Unit)
+}
+
 // tickAt is the tick of a reading.
 func (w *world) tickAt(t time.Time) int64 {
 	d := t.Sub(w.Layout.Epoch.Time())
@@ -161,7 +166,7 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 		return
 	}
 	_, from, _ := l.ClockSeqWindow()
-	if most := w.Layout.Epoch.Time().Add(time.Duration(p.top+1) * w.Layout.Unit); r.State == lease.Held ||
+	if most := w.startOf(p.top + 1); r.State == lease.Held ||
 		g != nil && !busy && p.after == 0 && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
 	}

@@ -108,9 +108,8 @@ type issue struct {
 
 // cloned is a window that two processes have in common.
 type cloned struct {
-	original, clone *process
-	worker, seq     int
-	bound, at       time.Time // its end, and the clock's reading at the cloning
+	worker, seq int
+	bound, at   time.Time // its end, and the clock's reading at the cloning
 }
 
 // Run runs a scenario. It has to be called in a synctest bubble. dir is an empty
