@@ -8,6 +8,7 @@ package servertest
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -42,15 +43,36 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	return ""
 }
 
-// Port returns a TCP port of the loopback interface that was free a moment ago.
+// Ports of servers are from firstPort up to lastPort. Outgoing connections get
+// higher ones, and so does the bus of a Redis cluster: 10,000 more.
+const firstPort, lastPort = 10_000, 19_999
+
+// Port returns a TCP port of the loopback interface that is free, and stays so
+// for a server that is down for a while: no other test gets it until this one
+// ends, and no outgoing connection.
 func Port(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	locks := filepath.Join(os.TempDir(), fmt.Sprint("servertest-ports-", os.Getuid()))
+	if err := os.MkdirAll(locks, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		lock, err := os.OpenFile(filepath.Join(locks, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+				_ = l.Close()
+				t.Cleanup(func() { _ = lock.Close() })
+				return port
+			}
+		}
+		_ = lock.Close()
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 // Dir returns a directory that is removed when the test ends, and that belongs
