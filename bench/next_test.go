@@ -92,23 +92,21 @@ func BenchmarkNext(b *testing.B) {
 
 // BenchmarkSaturated asks for more than a layout can give, for as long as
 // -benchtime says: how much of its ceiling comes, and what waiting for the clock
-// costs the processor.
+// costs the processor. The same goes on before, for as long: goroutines that have
+// just been started sleep and wake in step, and get into each other's way.
 func BenchmarkSaturated(b *testing.B) {
 	for _, l := range saturated {
 		for _, goroutines := range []int{1, 64} {
 			b.Run(fmt.Sprintf("bits=%d/lib=%s/goroutines=%d", l.bits, l.name, goroutines), func(b *testing.B) {
 				f := l.open(b)
-				before, ok := cpuTime()
-				start := time.Now()
-				ids := saturate(b, benchtime(), goroutines, f)
-				took := time.Since(start)
-				after, _ := cpuTime()
-				rate := float64(ids) / took.Seconds()
+				_, first, _ := saturate(b, benchtime(), goroutines, f)
+				rate, core, ok := saturate(b, benchtime(), goroutines, f)
 				b.ReportMetric(0, "ns/op") // an op is the whole of it
 				b.ReportMetric(rate, "ids/s")
 				b.ReportMetric(100*rate/l.ceiling, "%ceiling")
 				if ok {
-					b.ReportMetric(100*float64(after-before)/float64(took), "%core")
+					b.ReportMetric(100*core, "%core")
+					b.ReportMetric(100*first, "%core-at-first")
 				}
 			})
 		}
@@ -125,11 +123,14 @@ func benchtime() time.Duration {
 	return d
 }
 
-// saturate has goroutines make IDs for d, and returns how many they made.
-func saturate(b *testing.B, d time.Duration, goroutines int, f issue) int64 {
+// saturate has goroutines make IDs for d. It returns how many they made a second,
+// and which share of a core that took, where the time of the processor is known.
+func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, core float64, known bool) {
 	var over atomic.Bool
 	var ids atomic.Int64
 	var wg sync.WaitGroup
+	before, known := cpuTime()
+	start := time.Now()
 	time.AfterFunc(d, func() { over.Store(true) })
 	for range goroutines {
 		wg.Go(func() {
@@ -144,7 +145,9 @@ func saturate(b *testing.B, d time.Duration, goroutines int, f issue) int64 {
 		})
 	}
 	wg.Wait()
-	return ids.Load()
+	took := time.Since(start)
+	after, _ := cpuTime()
+	return float64(ids.Load()) / took.Seconds(), float64(after-before) / float64(took), known
 }
 
 // BenchmarkTail times every call. That costs two readings of the clock, of which

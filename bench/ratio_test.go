@@ -25,9 +25,10 @@ var floorPart = part{3000, openFloor}
 // these.
 func BenchmarkRatio(b *testing.B) {
 	id, plain := snowflake.ID(sample), int64(sample)
-	s10 := id.String()
+	s10, s32, s58 := id.String(), id.Base32(), id.Base58()
 	newBwmarrin(b, 10, 12) // sets the bits that its IDs are read by
 	theirs := bwmarrin.ID(sample)
+	b32, b58 := []byte(theirs.Base32()), []byte(theirs.Base58())
 	decode := part{4000, forEach(func() { parts = snowflake.Decode(id); id++ })}
 	next := part{3000, named(ample, ours).open}
 	type ratio struct {
@@ -48,6 +49,8 @@ func BenchmarkRatio(b *testing.B) {
 		{"of=Base58/over=strconv", part{4000, forEach(func() { text = id.Base58() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
 		{"of=Base32/over=strconv", part{4000, forEach(func() { text = id.Base32() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 32) })}},
 		{"of=ParseID/over=strconv", part{4000, forEach(func() { id, _ = snowflake.ParseID(s10) })}, part{4000, forEach(func() { plain, _ = strconv.ParseInt(s10, 10, 64) })}},
+		{"of=ParseBase32/over=bwmarrin", part{4000, forEach(func() { id, _ = snowflake.ParseBase32(s32) })}, part{4000, forEach(func() { theirs, _ = bwmarrin.ParseBase32(b32) })}},
+		{"of=ParseBase58/over=bwmarrin", part{4000, forEach(func() { id, _ = snowflake.ParseBase58(s58) })}, part{4000, forEach(func() { theirs, _ = bwmarrin.ParseBase58(b58) })}},
 		{"of=MarshalText/over=strconv", part{4000, forEach(func() { buffer, _ = id.MarshalText() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
 	}
 	for _, l := range ample[2:] { // the others
@@ -58,8 +61,7 @@ func BenchmarkRatio(b *testing.B) {
 	}
 	b.Run("of=ceiling/over=saturated", func(b *testing.B) { ceilingRatio(b, 1) })
 	b.Run("of=ceiling/over=saturated,64", func(b *testing.B) { ceilingRatio(b, 64) })
-	b.Run("of=saturated-cpu/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 1) })
-	b.Run("of=saturated-cpu,64/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 64) })
+	b.Run("of=saturated-cpu/over=floor-cpu", cpuRatio)
 }
 
 // reportRatio reports a ratio, and nothing of how long it took to find.
@@ -71,25 +73,21 @@ func reportRatio(b *testing.B, ratio float64) {
 // ceilingRatio is what our default layout allows over what comes.
 func ceilingRatio(b *testing.B, goroutines int) {
 	l := named(saturated, ours)
-	f := l.open(b)
-	start := time.Now()
-	ids := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, f)
-	reportRatio(b, l.ceiling*time.Since(start).Seconds()/float64(ids))
+	rate, _, _ := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, l.open(b))
+	reportRatio(b, l.ceiling/rate)
 }
 
-// cpuRatio is the time of the processor that an ID takes then, over what the
-// floor takes by one goroutine.
-func cpuRatio(b *testing.B, goroutines int) {
+// cpuRatio is the time of the processor that an ID takes one goroutine then, over
+// what the floor takes it.
+func cpuRatio(b *testing.B) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("the time of the processor is not known here")
 	}
-	each := func(f issue, goroutines int) float64 {
-		before, _ := cpuTime()
-		n := saturate(b, time.Duration(b.N)*time.Millisecond/2, goroutines, f)
-		after, _ := cpuTime()
-		return float64(after-before) / float64(n)
+	each := func(f issue) float64 {
+		rate, core, _ := saturate(b, time.Duration(b.N)*time.Millisecond/2, 1, f)
+		return core / rate
 	}
-	reportRatio(b, each(named(saturated, ours).open(b), goroutines)/each(openFloor(b), 1))
+	reportRatio(b, each(named(saturated, ours).open(b))/each(openFloor(b)))
 }
 
 // fillSize is small, so that the caches hold it on a busy machine too.

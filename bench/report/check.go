@@ -18,16 +18,17 @@ var checked = []check{
 	{name: "of=NextID/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID,leased/over=NextID", quantile: 0.5, tolerance: 0.15},
-	{name: "of=Fill,16/over=floor", quantile: 0.5, tolerance: 0.15},
+	{name: "of=Fill,16/over=floor", quantile: 0.25, tolerance: 0.5}, // has two modes, 0.08 and 0.11
 	{name: "of=Decode/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base32/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=MarshalText/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base58/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=ParseID/over=strconv", quantile: 0.5, tolerance: 0.15},
+	{name: "of=ParseBase32/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
+	{name: "of=ParseBase58/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
 	{name: "of=ceiling/over=saturated", quantile: 0.1, tolerance: 0.03},
 	{name: "of=ceiling/over=saturated,64", quantile: 0.1, tolerance: 0.03},
 	{name: "of=saturated-cpu/over=floor-cpu", quantile: 0.25, tolerance: 0.4, cpu: true},
-	{name: "of=saturated-cpu,64/over=floor-cpu", quantile: 0.1, tolerance: 1.5, cpu: true},
 }
 
 type check struct {
