@@ -134,6 +134,11 @@ const (
 	base32Len  = 13 // 32^13 > 2^64
 	base58Max  = 11 // 58^11 > 2^64
 	base62Len  = 11 // 62^11 > 2^64
+
+	// The first digits of the largest ID.
+	base32First = math.MaxInt64 / (1 << 60)
+	base58First = math.MaxInt64 / (58 * 58 * 58 * 58 * 58 * 58 * 58 * 58 * 58 * 58)
+	base62First = math.MaxInt64 / (62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62)
 )
 
 var (
@@ -200,7 +205,7 @@ func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
 	}
-	v, ok := readBase(s, 32, &base32Values)
+	v, ok := readBase(s, 32, base32Len, base32First, &base32Values)
 	if !ok {
 		return 0, baseError("base 32", s, &base32Values)
 	}
@@ -217,7 +222,7 @@ func ParseBase58(s string) (ID, error) {
 	if len(s) > 1 && s[0] == base58Digits[0] {
 		return 0, parseError("base 58", s, "it has a leading 1, which is a zero here")
 	}
-	v, ok := readBase(s, 58, &base58Values)
+	v, ok := readBase(s, 58, base58Max, base58First, &base58Values)
 	if !ok {
 		return 0, baseError("base 58", s, &base58Values)
 	}
@@ -230,24 +235,24 @@ func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")
 	}
-	v, ok := readBase(s, 62, &base62Values)
+	v, ok := readBase(s, 62, base62Len, base62First, &base62Values)
 	if !ok {
 		return 0, baseError("base 62", s, &base62Values)
 	}
 	return ID(v), nil
 }
 
-// readBase reads digits of which all but the last together fit an ID, and
-// returns whether they are digits, and all of them do. It is small enough to be
-// inlined, which makes base a constant and reading a third faster.
-func readBase(s string, base uint64, values *[256]byte) (v uint64, ok bool) {
-	var before uint64
+// readBase reads digits, and returns whether they are of the alphabet and an ID.
+// As many as full are one where the first is at most MaxInt64/base^(full-1), and
+// so they do not overflow v either; fewer always are. It is small enough to be
+// inlined, which makes base a constant.
+func readBase(s string, base uint64, full int, first byte, values *[256]byte) (v uint64, ok bool) {
 	var all byte // the bits of all digits; those of noDigit are more than any has
 	for i := range len(s) {
 		d := values[s[i]]
-		before, v, all = v, v*base+uint64(d), all|d
+		v, all = v*base+uint64(d), all|d
 	}
-	return v, all != noDigit && before <= math.MaxInt64/base && v <= math.MaxInt64
+	return v, all != noDigit && v <= math.MaxInt64 && (len(s) < full || values[s[0]] <= first)
 }
 
 // baseError says why readBase does not take s.

@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,22 +20,22 @@ type part struct {
 
 var floorPart = part{3000, openFloor}
 
+type ratio struct {
+	name        string
+	over, under part
+}
+
 // BenchmarkRatio is what one thing costs over another. The two are timed in
 // turns, a short while each, and the median of the pairs is reported: so a busy
 // machine, which slows down both, hardly shows. The regression check is made of
 // these.
 func BenchmarkRatio(b *testing.B) {
 	id, plain := snowflake.ID(sample), int64(sample)
-	s10, s32, s58 := id.String(), id.Base32(), id.Base58()
+	s10 := id.String()
 	newBwmarrin(b, 10, 12) // sets the bits that its IDs are read by
 	theirs := bwmarrin.ID(sample)
-	b32, b58 := []byte(theirs.Base32()), []byte(theirs.Base58())
 	decode := part{4000, forEach(func() { parts = snowflake.Decode(id); id++ })}
 	next := part{3000, named(ample, ours).open}
-	type ratio struct {
-		name        string
-		over, under part
-	}
 	ratios := []ratio{
 		{"of=NextID/over=floor", next, floorPart},
 		{"of=NextID/over=bwmarrin", next, part{3000, named(ample, "bwmarrin").open}},
@@ -49,10 +50,9 @@ func BenchmarkRatio(b *testing.B) {
 		{"of=Base58/over=strconv", part{4000, forEach(func() { text = id.Base58() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
 		{"of=Base32/over=strconv", part{4000, forEach(func() { text = id.Base32() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 32) })}},
 		{"of=ParseID/over=strconv", part{4000, forEach(func() { id, _ = snowflake.ParseID(s10) })}, part{4000, forEach(func() { plain, _ = strconv.ParseInt(s10, 10, 64) })}},
-		{"of=ParseBase32/over=bwmarrin", part{4000, forEach(func() { id, _ = snowflake.ParseBase32(s32) })}, part{4000, forEach(func() { theirs, _ = bwmarrin.ParseBase32(b32) })}},
-		{"of=ParseBase58/over=bwmarrin", part{4000, forEach(func() { id, _ = snowflake.ParseBase58(s58) })}, part{4000, forEach(func() { theirs, _ = bwmarrin.ParseBase58(b58) })}},
 		{"of=MarshalText/over=strconv", part{4000, forEach(func() { buffer, _ = id.MarshalText() })}, part{4000, forEach(func() { text = strconv.FormatInt(plain, 10) })}},
 	}
+	ratios = append(ratios, textRatios()...)
 	for _, l := range ample[2:] { // the others
 		ratios = append(ratios, ratio{"of=" + l.name + "/over=NextID", part{500, l.open}, part{500, next.open}})
 	}
@@ -62,6 +62,34 @@ func BenchmarkRatio(b *testing.B) {
 	b.Run("of=ceiling/over=saturated", func(b *testing.B) { ceilingRatio(b, 1) })
 	b.Run("of=ceiling/over=saturated,64", func(b *testing.B) { ceilingRatio(b, 64) })
 	b.Run("of=saturated-cpu/over=floor-cpu", cpuRatio)
+}
+
+// textRatios are those of our forms over bwmarrin's of the same base.
+func textRatios() (ratios []ratio) {
+	all := forms()
+	for _, f := range all {
+		name, is := strings.CutSuffix(f.name, "/lib=ours")
+		i := slices.IndexFunc(all, func(f form) bool { return f.name == name+"/lib=bwmarrin" })
+		if !is || i < 0 {
+			continue
+		}
+		name = strings.NewReplacer("form=", "of=", "/do=", ",").Replace(name)
+		ratios = append(ratios, ratio{name + "/over=bwmarrin", formPart(f), formPart(all[i])})
+	}
+	return ratios
+}
+
+func formPart(f form) part {
+	return part{2000, func(testing.TB) issue {
+		return func(n int) error {
+			for range n {
+				if err := f.do(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}}
 }
 
 // reportRatio reports a ratio, and nothing of how long it took to find.

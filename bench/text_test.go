@@ -24,10 +24,16 @@ var (
 	when   time.Time
 )
 
-// BenchmarkText writes and reads an ID in each form, ours beside bwmarrin's of
-// the same base (whose base 32 has another alphabet, and no base 62), and both
-// beside what the standard library does with a plain int64.
-func BenchmarkText(b *testing.B) {
+// form is one way to write or to read an ID.
+type form struct {
+	name string
+	do   func() error
+}
+
+// forms returns all of them: ours, bwmarrin's of the same base (whose base 32 has
+// another alphabet, and no base 62), and what the standard library does with a
+// plain int64.
+func forms() []form {
 	id, theirs, plain := snowflake.ID(sample), bwmarrin.ID(sample), int64(sample)
 	s10, s32, s58, s62 := id.String(), id.Base32(), id.Base58(), id.Base62()
 	b32, b58 := []byte(theirs.Base32()), []byte(theirs.Base58())
@@ -45,10 +51,7 @@ func BenchmarkText(b *testing.B) {
 	}
 	row := []byte(`{"id":` + string(quoted) + `}`)
 
-	for _, bench := range []struct {
-		name string
-		do   func() error
-	}{
+	return []form{
 		{"form=decimal/do=write/lib=ours", func() error { text = id.String(); return nil }},
 		{"form=decimal/do=write/lib=bwmarrin", func() error { text = theirs.String(); return nil }},
 		{"form=decimal/do=write/lib=strconv", func() error { text = strconv.FormatInt(plain, 10); return nil }},
@@ -83,7 +86,12 @@ func BenchmarkText(b *testing.B) {
 		{"form=json/do=read/lib=ours", func() error { var r ourRow; err := json.Unmarshal(row, &r); number = int64(r.ID); return err }},
 		{"form=json/do=read/lib=bwmarrin", func() error { var r theirRow; err := json.Unmarshal(row, &r); number = int64(r.ID); return err }},
 		{"form=json/do=read/lib=int64", func() error { var r plainRow; err := json.Unmarshal(row, &r); number = r.ID; return err }},
-	} {
+	}
+}
+
+// BenchmarkText writes and reads an ID in each form.
+func BenchmarkText(b *testing.B) {
+	for _, bench := range forms() {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

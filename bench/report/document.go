@@ -35,7 +35,8 @@ var subjects = []subject{
 		bench: "Ratio", title: "Ratios", rows: []string{"of", "over"},
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
 		text: `What one costs over another, the two timed in turns for some 100 µs each, by one goroutine; the median of
-many pairs, so that a busy machine hardly shows. Over NextID, a peer above 1 is slower than ours. The
+many pairs, so that a busy machine hardly shows. Over NextID, a peer above 1 is slower than ours. Those of
+"write" and "read" are our text forms over bwmarrin's. The
 floor is what no generator with a lock and a clock can do without: Lock, one time.Since, Unlock.
 The last three are of the default layout, asked for more than it can give by one goroutine or by 64: its
 ceiling over the rate that comes, and the time of the processor that an ID takes one goroutine then over that of the

@@ -136,22 +136,24 @@ func saturates(s *samples, name string) goal {
 	return g
 }
 
-// textNoSlower compares each form with bwmarrin's, and names those that are slower.
+// same is what the ratio of two forms may be where they take the same time.
+const same = 1.03
+
+// textNoSlower compares each form with bwmarrin's, the two timed in turns, and
+// names those that are slower.
 func textNoSlower(s *samples) goal {
-	g := goal{text: "text forms no slower than bwmarrin's of the same base", where: "Text forms"}
+	g := goal{text: fmt.Sprintf("text forms no slower than bwmarrin's of the same base, within %.0f%%", 100*(same-1)), where: "Ratios"}
 	pairs := 0
 	var slower []string
 	for _, name := range s.names {
-		if !strings.HasPrefix(name, "Text/") || key(name, "lib") != "ours" {
-			continue
-		}
-		ours, theirs := s.median(name, "ns/op"), s.median(strings.Replace(name, "lib=ours", "lib=bwmarrin", 1), "ns/op")
-		if !known(ours, theirs) {
+		form, do, isText := strings.Cut(key(name, "of"), ",")
+		v := s.median(name, "ratio")
+		if !strings.HasPrefix(name, "Ratio/") || !isText || do != "read" && do != "write" || !known(v) {
 			continue
 		}
 		pairs++
-		if ours > theirs {
-			slower = append(slower, fmt.Sprintf("%s %s %s against %s ns", key(name, "form"), key(name, "do"), nanos(ours), nanos(theirs)))
+		if v > same {
+			slower = append(slower, fmt.Sprintf("%s %s %s", form, do, thousandths(v)))
 		}
 	}
 	if pairs > 0 {
