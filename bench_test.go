@@ -140,26 +140,6 @@ func BenchmarkDecode(b *testing.B) {
 	runtime.KeepAlive(p)
 }
 
-// returnParts is all that is left of Decode when it does nothing.
-//
-//go:noinline
-func returnParts(id ID) (p Parts) {
-	p.Sequence = int(id)
-	return p
-}
-
-// BenchmarkDecodeFloor is what handing over a Parts of 56 bytes costs.
-// BenchmarkDecode is to be held against it, in the same run.
-func BenchmarkDecodeFloor(b *testing.B) {
-	var p Parts
-	id := ID(1541815603606036480)
-	for b.Loop() {
-		p = returnParts(id)
-		id++
-	}
-	runtime.KeepAlive(p)
-}
-
 func BenchmarkLayoutDecode(b *testing.B) {
 	for _, bench := range []struct {
 		name   string

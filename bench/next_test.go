@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // floor is what no generator with a lock and a clock can do without.
@@ -254,27 +251,5 @@ func together(first, second issue) issue {
 		go func() { done <- begin(first) }()
 		err := begin(second)
 		return errors.Join(err, <-done)
-	}
-}
-
-// openLeased is our generator with a lease of the file store.
-func openLeased(tb testing.TB) issue {
-	ctx := context.Background()
-	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{Layout: ampleLayout()}))
-	tb.Cleanup(func() { l.Release(ctx) })
-	return issueOurs(must[*snowflake.Generator](tb)(snowflake.NewLeased(l, nil)))
-}
-
-// BenchmarkLeased is BenchmarkNext with a lease and without.
-func BenchmarkLeased(b *testing.B) {
-	for name, open := range map[string]func(testing.TB) issue{"none": named(ample, ours).open, "file": openLeased} {
-		b.Run("lease="+name, func(b *testing.B) {
-			b.ReportAllocs()
-			f := open(b)
-			b.ResetTimer()
-			if err := f(b.N); err != nil {
-				b.Fatal(err)
-			}
-		})
 	}
 }

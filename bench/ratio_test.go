@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	bwmarrin "github.com/bwmarrin/snowflake"
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // part is what is timed at once: n takes some 100 µs, which is too short for
@@ -40,6 +42,7 @@ func BenchmarkRatio(b *testing.B) {
 		{"of=NextID/over=floor", next, floorPart},
 		{"of=NextID/over=bwmarrin", next, part{3000, named(ample, "bwmarrin").open}},
 		{"of=NextID,leased/over=NextID", part{3000, openLeased}, next},
+		{"of=NextID,10000/over=NextID", part{many, openMany}, next},
 		{"of=Fill,16/over=floor", part{30_000, openFill(16)}, floorPart},
 		{"of=Fill/over=loop", part{200_000, openFill(fillSize)}, part{200_000, openLoop}},
 		{"of=Decode/over=floor", decode, floorPart},
@@ -116,6 +119,33 @@ func cpuRatio(b *testing.B) {
 		return core / rate
 	}
 	reportRatio(b, each(named(saturated, ours).open(b))/each(openFloor(b)))
+}
+
+// openLeased is our generator with a lease of the file store.
+func openLeased(tb testing.TB) issue {
+	ctx := context.Background()
+	l := must[*lease.Lease](tb)(lease.Acquire(ctx, lease.File(tb.TempDir()), &lease.Options{Layout: ampleLayout()}))
+	tb.Cleanup(func() { l.Release(ctx) })
+	return issueOurs(must[*snowflake.Generator](tb)(snowflake.NewLeased(l, nil)))
+}
+
+// openMany makes generators that issue in turn. Each is asked once while the clock
+// goes on by a tick or more, and has to open it.
+func openMany(tb testing.TB) issue {
+	generators := make([]*snowflake.Generator, many)
+	for i := range generators {
+		generators[i] = must[*snowflake.Generator](tb)(snowflake.New(1, &snowflake.Options{Layout: ampleLayout()}))
+	}
+	next := 0
+	return func(n int) error {
+		for range n {
+			if _, err := generators[next].NextID(); err != nil {
+				return err
+			}
+			next = (next + 1) % many
+		}
+		return nil
+	}
 }
 
 // fillSize is small, so that the caches hold it on a busy machine too.

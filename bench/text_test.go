@@ -103,6 +103,14 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
+// returnParts is all that is left of Decode when it does nothing.
+//
+//go:noinline
+func returnParts(id int64) (p snowflake.Parts) {
+	p.Sequence = int(id)
+	return p
+}
+
 // BenchmarkDecode takes an ID apart: its time, who made it and its sequence.
 func BenchmarkDecode(b *testing.B) {
 	v1 := must[uint64](b)(newSonyflake1(b).NextID())
@@ -115,6 +123,8 @@ func BenchmarkDecode(b *testing.B) {
 	}{
 		{"lib=ours/call=Decode", func(id int64) { parts = snowflake.Decode(snowflake.ID(id)) }},
 		{"lib=ours/call=Generator.Decode", func(id int64) { parts = g.Decode(snowflake.ID(id)) }},
+		{"lib=none/call=Parts", func(id int64) { parts = returnParts(id) }},
+		{"lib=none/call=UnixMilli", func(id int64) { when = time.UnixMilli(id).UTC() }},
 		{"lib=bwmarrin/call=Time,Node,Step", func(id int64) {
 			v := bwmarrin.ID(id)
 			number = v.Time() + v.Node() + v.Step()

@@ -28,12 +28,12 @@ func (g bars) median(series int) float64 { return quantile(g.values[series], 0.5
 // The chart brings its own background, so that it can be read on any page.
 const style = `<style>
 .card { fill: #ffffff; stroke: #d0d7de } .text { fill: #24292f } .soft { fill: #57606a }
-.a { fill: #57606a } .b { fill: #d0d7de; stroke: #57606a } .line { stroke: #24292f }
-.ours .a { fill: #0969da } .ours .b { fill: #b6dcff; stroke: #0969da }
+.a { fill: #8c959f } .b { fill: #d0d7de; stroke: #57606a } .line { stroke: #24292f } .tip { fill: #24292f }
+.ours .a { fill: #54aeff } .ours .b { fill: #b6dcff; stroke: #0969da }
 @media (prefers-color-scheme: dark) {
 .card { fill: #161b22; stroke: #30363d } .text { fill: #e6edf3 } .soft { fill: #9da7b3 }
-.a { fill: #8b949e } .b { fill: #30363d; stroke: #8b949e } .line { stroke: #e6edf3 }
-.ours .a { fill: #58a6ff } .ours .b { fill: #12345c; stroke: #58a6ff }
+.a { fill: #6e7681 } .b { fill: #30363d; stroke: #8b949e } .line { stroke: #ffffff } .tip { fill: #ffffff }
+.ours .a { fill: #1f6feb } .ours .b { fill: #12345c; stroke: #58a6ff }
 }
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
 .title { font-size: 16px; font-weight: 600 } .ours text { font-weight: 600 }
@@ -60,13 +60,13 @@ func (c chart) svg() string {
 	if c.limit > 0 {
 		longest = min(longest, c.limit)
 	}
-	height := chartTop + groupHigh*len(c.bars) + 14
+	height := chartTop + groupHigh*len(c.bars) + 30
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n", chartWidth, height, chartWidth, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n%s\n", html.EscapeString(c.title), style)
 	fmt.Fprintf(&b, `<rect class="card" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`+"\n", chartWidth-1, height-1)
 	fmt.Fprintf(&b, `<text class="text title" x="20" y="32">%s</text>`+"\n", html.EscapeString(c.title))
-	fmt.Fprintf(&b, `<text class="soft" x="%d" y="32" text-anchor="end">blue: ours; thin line: lowest to highest</text>`+"\n", chartWidth-20)
+	fmt.Fprintf(&b, `<text class="soft" x="20" y="%d">blue: ours; thin line: lowest to highest; arrow: more than the chart has room for</text>`+"\n", height-14)
 	x := 20
 	for i, series := range []string{c.series0, c.series1} {
 		fmt.Fprintf(&b, `<rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/><g class="ours"><rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/></g><text class="soft" x="%d" y="57">%s</text>`+"\n",
@@ -88,12 +88,12 @@ func (c chart) svg() string {
 			width := func(v float64) float64 { return max(2, barsWidth*min(v/longest, 1)) }
 			long, low, high := width(v), width(quantile(g.values[j], 0)), width(quantile(g.values[j], 1))
 			text := c.format(v)
-			if c.limit > 0 && v > c.limit {
-				text += " →"
-			}
 			fmt.Fprintf(&b, `<rect class="%c" x="%d" y="%d" width="%.1f" height="13" rx="2"/><path class="line" d="M%.1f %.1fH%.1f"/><text class="soft" x="%.1f" y="%d">%s</text>`+"\n",
 				'a'+j, barsLeft, y+1+15*j, long, barsLeft+low, float64(y)+7.5+float64(15*j), barsLeft+high,
 				barsLeft+max(long, high)+7, y+12+15*j, text)
+			if quantile(g.values[j], 1) > longest {
+				fmt.Fprintf(&b, `<path class="tip" d="M%.1f %.1fl-7 -4v8z"/>`+"\n", barsLeft+high, float64(y)+7.5+float64(15*j))
+			}
 		}
 		b.WriteString("</g>\n")
 	}

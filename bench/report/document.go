@@ -36,7 +36,10 @@ var subjects = []subject{
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
 		text: `What one costs over another, the two timed in turns for some 100 µs each, by one goroutine; the median of
 many pairs, so that a busy machine hardly shows. Over NextID, a peer above 1 is slower than ours. Those of
-"write" and "read" are our text forms over bwmarrin's. The
+"write" and "read" are our text forms over bwmarrin's. "NextID,10000" is 10,000 generators that issue in turn: each
+comes to a tick that is new to it, from memory that is not in the nearest cache. "Fill,16" is an ID of a batch of 16,
+"loop" writes consecutive numbers and nothing else. Where a table below has the same work, each by itself, believe
+this one. The
 floor is what no generator with a lock and a clock can do without: Lock, one time.Since, Unlock.
 The last three are of the default layout, asked for more than it can give by one goroutine or by 64: its
 ceiling over the rate that comes, and the time of the processor that an ID takes one goroutine then over that of the
@@ -55,15 +58,16 @@ google-uuid-v7-pool is with EnableRandPool, ksuid-fast with SetRand(FastRander).
 		bench: "Saturated", title: "At the ceiling", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.05,
 		units: []unit{{"ids/s", "IDs/s", count, false, 0}, {"%ceiling", "of the ceiling", percent, false, 1}, {"%core", "of a core", percent, false, -1}, {"%core-at-first", "of a core at first", percent, false, 0}},
 		text: `More is asked for than the layout can give: how much of its own ceiling comes, and how much of a core
-(user and system time of the process) that takes, and took in as long a time before, when the process had just
-begun: goroutines that start together sleep and wake together for a while, and contend for the lock. Bits are those of the sequence: 12 in 1 ms, 8 in 10 ms
+(user and system time of the process) that takes. Half of the time does not count, but for the last figure, which
+is of that first half: goroutines that start together sleep and wake together for a while, and contend for the
+lock. Bits are those of the sequence: 12 in 1 ms, 8 in 10 ms
 (Sonyflake's layout), 16 in 4 ms (sno's) and 6 in 1 ms (what yitter takes when it is told nothing). More
 than 100% is not better, and not counted so: yitter stamps up to 2,000 ticks ahead of the clock and then
 stops, holding its lock, until the clock is there; the others begin within a tick.`,
 	},
 	{
 		bench: "Tail", title: "The slowest calls", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.5,
-		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, 0}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, -1}},
+		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, -1}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, -1}},
 		text: `Each call is timed. That takes two readings of the clock, of which about one is in every figure (lib "none"
 calls nothing), and slows the generator's callers down by as much. Where goroutines outnumber cores, the
 longest of all calls is that of a goroutine which the scheduler, or the machine, set aside. With 12 bits
@@ -74,8 +78,8 @@ a tick is spent, and one call in 4,096 waits for the next: less than p99.9 shows
 		units: []unit{{"ns/op", "ms in all", millis, true, -1}},
 		text: `From a generator that has rested, into a slice, in each library's own way and with the bits that it takes
 when it is told nothing, or 21 ("ample") or 12 in a millisecond where it says so. 100,000 IDs of a 12-bit
-layout are 24.4 ticks: who takes less than 24 ms stamps ahead of the clock. Ours does that where
-BorrowAhead (25 ms here) allows it, yitter always.`,
+layout are 24.4 ticks, of which the first need not be waited for: with 12 bits, who takes less than some 23 ms
+stamps ahead of the clock. Ours does that where BorrowAhead (25 ms here) allows it, yitter always.`,
 	},
 	{
 		bench: "Fill", title: "A batch", rows: []string{"lib"},
@@ -96,11 +100,12 @@ overflow; ours are strict. "json" is a struct through encoding/json, "json-metho
 		units: []unit{{"ns/op", "ns", nanos, true, -1}},
 		text: `Time, worker and sequence of an ID. bwmarrin's Time is an int64 of milliseconds; the row with UnixMilli
 makes a time.Time of it, as ours and disgoorg's have. disgoorg's is for Discord's layout alone. sonyflake
-returns a map.`,
+returns a map. Of lib "none", "Parts" only returns the 56 bytes that Decode does, and "UnixMilli" only makes a
+time.Time in UTC of an int64.`,
 	},
 	{
 		bench: "Memory", title: "Memory", ours: "lib=ours", rows: []string{"lib"}, noise: 0.05,
-		units: []unit{{"B/generator", "bytes", count, false, -1}, {"goroutines/generator", "goroutines", count, false, -1}, {"ns/generator", "ns to make", nanos, false, 0}},
+		units: []unit{{"B/generator", "bytes", count, false, -1}, {"goroutines/generator", "goroutines", count, false, -1}, {"ns/generator", "ns to make", nanos, false, -1}},
 		text:  `10,000 generators: what the heap holds and which goroutines run because of them, divided by 10,000.`,
 	},
 	{
@@ -111,11 +116,6 @@ cache lines of its own), timed in turns as above, until the slower goroutine is 
 two floors on one cache line: what sharing one costs. Our generators share none where the ratio here is
 that of NextID over the floor, above; a peer's holds what it costs by itself, too. Where floors-in-a-line
 is not well above 1, something else had the second core, and the table shows nothing.`,
-	},
-	{
-		bench: "Leased", title: "With a lease", rows: []string{"lease"},
-		units: []unit{{"ns/op", "ns an ID", nanos, true, 0}, {"allocs/op", "allocations", count, false, 0}},
-		text:  `As in the first table, with a worker ID leased from the file store and without.`,
 	},
 }
 
@@ -169,9 +169,9 @@ Written by ` + "`%s`" + `, which anyone can repeat, on %s.
 | Go | %s |
 | peers | %s |
 
-The same work for each library. Every benchmark ran %s in a process of its own, once a
-round, in another order each round, %v in all. A figure is the median of the rounds; in brackets are the
-lowest and the highest, which tell of the noise: compare only figures that differ by more. The lowest is
+The same work for each library, in %s, each in another order and each benchmark in a process of its own: %v in
+all. A figure is the median of the rounds; in brackets, where there are any, are the lowest and the highest,
+which tell of the noise: compare only figures that differ by more. The lowest is
 what the code takes when nothing else runs. Ratios hold on other machines, nanoseconds do not.
 
 ![Nanoseconds an ID, by library, with 1 and with 64 goroutines; the table "One ID" has the figures](benchmarks-next.svg)
@@ -182,7 +182,7 @@ what the code takes when nothing else runs. Ratios hold on other machines, nanos
 func document(m machine, s *samples) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, head, m.command, m.date, fmt.Sprintf("%s, %d cores", s.cpu, m.cores), m.os, m.goVersion,
-		strings.Join(m.peers, ", "), times(m.rounds), m.took.Round(time.Second))
+		strings.Join(m.peers, ", "), inRounds(m.rounds), m.took.Round(time.Second))
 	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(s))
 	for _, sub := range subjects {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", sub.title, sub.text, sub.table(s))
@@ -193,11 +193,11 @@ func document(m machine, s *samples) string {
 	return b.String()
 }
 
-func times(n int) string {
+func inRounds(n int) string {
 	if n == 1 {
-		return "once"
+		return "one round"
 	}
-	return fmt.Sprintf("%d times", n)
+	return fmt.Sprintf("%d rounds", n)
 }
 
 // key is a part of a benchmark's name: Next/goroutines=64 has 64 under goroutines.
@@ -312,6 +312,9 @@ func (sub subject) verdict(s *samples) string {
 	return fmt.Sprintf("Better than ours (%s) by more than %.0f%%:\n\n%s", label(sub.ours), 100*sub.noise, strings.Join(worse, "\n"))
 }
 
+// ample is at the end of a way whose layout has bits to spare.
+const ample = ",ample"
+
 // counterpart returns the name of our benchmark that a peer's is to be compared
 // with: what sub.ours says, and the rest as the peer's.
 func (sub subject) counterpart(name string) string {
@@ -319,6 +322,9 @@ func (sub subject) counterpart(name string) string {
 	for part := range strings.SplitSeq(name, "/") {
 		k, _, _ := strings.Cut(part, "=")
 		if v := key(sub.ours, k); v != "" {
+			if strings.HasSuffix(part, ample) {
+				v += ample
+			}
 			part = k + "=" + v
 		}
 		parts = append(parts, part)

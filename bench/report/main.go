@@ -1,7 +1,7 @@
 // Command report measures this library beside its peers and writes what it found
 // to docs/: run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write docs/benchmarks.md and its charts
+//	go run ./bench/report          # measure all, write docs/benchmarks.md, its charts and the README's table
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
 package main
@@ -26,6 +26,10 @@ func main() {
 	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail where one is worse")
 	update := flag.Bool("update", false, "measure the ratios and write bench/baseline.json")
 	flag.Parse()
+	if *rounds < 1 || *benchtime <= 0 {
+		fmt.Fprintf(os.Stderr, "report: -rounds %d -benchtime %v: both must be more than 0\n", *rounds, *benchtime)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *rounds, *benchtime, *check, *update); err != nil {
@@ -110,5 +114,5 @@ func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Dur
 			return err
 		}
 	}
-	return nil
+	return replaceSummary(filepath.Join(dir, "..", "README.md"), summary(all))
 }

@@ -109,7 +109,7 @@ func measure(ctx context.Context, bin string, rounds int, benchtime time.Duratio
 func timeFor(name string, benchtime time.Duration) string {
 	switch bench, _, _ := strings.Cut(name, "/"); bench {
 	case "Saturated":
-		return (20 * benchtime).String() // and as long before
+		return (10 * benchtime).String() // and as long before
 	case "Cores":
 		return fmt.Sprint(max(1, benchtime.Milliseconds()/2), "x") // an op is two parts of more than 1 ms
 	case "Ratio":
