@@ -86,6 +86,8 @@ type Generator struct {
 	policy BackwardPolicy
 	borrow time.Duration
 	random bool
+
+	_ [^uint(0)>>63 ^ 1][36]byte // fills the lines where words are of 32 bits
 }
 
 // Stats counts what a Generator has done since it was made.
@@ -220,13 +222,16 @@ func (o *Options) check(worker int) error {
 //
 // The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
 // later. With a built-in clock, callers that waited for a tick but were woken
-// late, as they always are on Linux, are still given that tick's IDs when it
-// ended less than 5 ms ago, and so are those after them until they have caught
-// up: else a saturated generator would lose every other tick.
+// late, as they always are on Linux, are still given that tick's IDs until 5 ms
+// after its end, and so are those after them, as long as it or the ticks that
+// follow on it have some left: else a saturated generator would lose every other
+// tick. So a call that did not wait itself may get an ID of a tick that ended up
+// to 5 ms ago.
 //
 // Errors match [ErrClockBackward] (and the lease's error, where that could not
-// record an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. A call that returns an error has changed nothing: no ID is
-// lost by it, and none can be repeated.
+// record an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired].
+// A call that returns an error has changed nothing: no ID is lost by it, and none
+// can be repeated.
 func (g *Generator) NextID() (ID, error) {
 	// inTick, written out for one ID: this is the hot path, which a call more
 	// would slow down.

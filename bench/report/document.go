@@ -41,9 +41,9 @@ comes to a tick that is new to it, from memory that is not in the nearest cache.
 "loop" writes consecutive numbers and nothing else. Where a table below has the same work, each by itself, believe
 this one. The
 floor is what no generator with a lock and a clock can do without: Lock, one time.Since, Unlock.
-The last three are of the default layout, asked for more than it can give by one goroutine or by 64: its
-ceiling over the rate that comes, and the time of the processor that an ID takes one goroutine then over that of the
-floor.`,
+The last four are of the default layout, asked for more than it can give by one goroutine or by 64: its
+ceiling over the rate that comes, and the time of the processor that an ID takes then over that of the
+floor by one.`,
 	},
 	{
 		bench: "Next", title: "One ID", ours: "lib=ours", rows: []string{"lib"}, column: "goroutines", noise: 0.05,
