@@ -93,7 +93,8 @@ time, above, have fewer); in the default layout Fill waits for the ceiling as Ne
 		units: []unit{{"ns/op", "ns", nanos, true, -1}, {"allocs/op", "allocations", count, false, 0}},
 		text: `Ours beside bwmarrin's of the same base, and beside the standard library with a plain int64 (strconv; in
 JSON a field with ",string"). bwmarrin's parsers take more than its writers write, and do not see an
-overflow; ours are strict. "json" is a struct through encoding/json, "json-method" the ID's own method.`,
+overflow; ours are strict. Reading base 32 and 58 takes us 1.06 to 1.8 times as long as it takes
+bwmarrin, by where the linker puts the loop. "json" is a struct through encoding/json, "json-method" the ID's own method.`,
 	},
 	{
 		bench: "Decode", title: "Decode", ours: "lib=ours/call=Decode", rows: []string{"lib", "call"}, noise: 0.05,
