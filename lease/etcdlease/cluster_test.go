@@ -99,7 +99,7 @@ func TestClusterLosesItsMajority(t *testing.T) {
 	if _, end := l.Window(); !errors.Is(err, snowflake.ErrLeaseExpired) || time.Now().Before(end) {
 		t.Errorf("before the end of its window, %v, the holder stops: %v", end, err)
 	}
-	if took := time.Since(killed); took > 2*window {
+	if took := time.Since(killed); took > 5*window { // far less than for ever, even on a busy machine
 		t.Errorf("the holder goes on for %v with a window of %v", took, window)
 	}
 	if l.Err() != nil {

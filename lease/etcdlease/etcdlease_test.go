@@ -619,7 +619,7 @@ func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 			} else {
 				_, err = s.Load(ctx, 0, 9)
 			}
-			if took := time.Since(begun); err == nil || took > limit+time.Second {
+			if took := time.Since(begun); err == nil || took > limit+5*time.Second {
 				t.Errorf("within %v, after %v: %v", limit, took, err)
 			}
 		})
@@ -634,7 +634,7 @@ func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if time.Since(begun) > 5*time.Second {
+		if time.Since(begun) > 15*time.Second {
 			t.Fatalf("%v after the server goes on: %v", time.Since(begun), err)
 		}
 	}
@@ -668,11 +668,11 @@ func TestClientIsBackSoonAfterALongOutage(t *testing.T) {
 	s := open(t, m.addr, "back")
 	save(t, s, record(1, 1))
 	m.Kill()
-	time.Sleep(12 * time.Second)
+	time.Sleep(18 * time.Second) // gRPC would by itself try again at 16 s, and then at 26 s
 	m.Restart()
 	begun := time.Now()
 	save(t, s, record(1, 2))
-	if took := time.Since(begun); took > 2*time.Second {
+	if took := time.Since(begun); took > 4*time.Second {
 		t.Errorf("after the server is back, the client is away for %v", took)
 	}
 }
