@@ -553,7 +553,7 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 // whole acquisition of another, whose worker IDs then go to others.
 func TestFailoverThatLosesRecords(t *testing.T) {
 	t.Parallel()
-	const window = 2 * time.Second
+	const window = 4 * time.Second
 	master := startRedis(t)
 	create(t, master.client(t), nil)
 	link := servertest.NewProxy(t, master.addr)
@@ -566,7 +566,8 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, now.Load().(string))
 		}}), nil)
 	}
-	first, firstIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "first"})
+	// The first one's record is to outlast all until the next one looks at it.
+	first, firstIDs := acquire(t, open(), &lease.Options{Window: 2 * window, Owner: "first"})
 	inStep(t, master, replica)
 	link.Drop()
 	renewals := first.Stats().Renewals
