@@ -268,7 +268,9 @@ func cutOff(t *testing.T, s *Server) {
 	if !errors.Is(err, snowflake.ErrLeaseExpired) {
 		t.Fatalf("a, which was cut off: %v", err)
 	}
-	b := s.await(t, s.Open(t, s.Addr, space), s.only("b"))
+	o := s.only("b")
+	o.Window = long
+	b := s.await(t, s.Open(t, s.Addr, space), o)
 	if err := ids.issue(t, b, "b", 1000); err != nil {
 		t.Fatal(err)
 	}

@@ -448,7 +448,7 @@ func TestStoreThatIsLost(t *testing.T) {
 	client.FlushAll(t.Context())
 	refuses(t, store, ErrNoStore)
 	created := make(chan error, 1)
-	go func() { created <- Create(context.Background(), client, nil, window) }()
+	go func() { created <- Create(context.Background(), client, nil, 3*window) }() // long enough for what is looked at meanwhile
 	eventually(t, "the holder's window ends", func() bool { return errors.Is(issue(g), snowflake.ErrLeaseExpired) })
 	if err := l.Stats().LastError; !errors.Is(err, ErrNoStore) {
 		t.Errorf("the holder has met %v", err)
