@@ -208,7 +208,7 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) *holder
 		if err == nil {
 			return h
 		}
-		if time.Since(begun) > 30*time.Second+10*s.window() {
+		if time.Since(begun) > 2*time.Minute+10*s.window() {
 			t.Fatalf("%s: %v", o.Owner, err)
 		}
 	}
@@ -277,7 +277,7 @@ func cutOff(t *testing.T, s *Server) {
 	proxy.Heal()
 	select {
 	case <-a.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("a is not told that its lease is lost: %+v", a.Stats())
 	}
 	if !errors.Is(a.Err(), lease.ErrLost) {
@@ -297,7 +297,7 @@ func delayedRequest(t *testing.T, s *Server) {
 	a := mustAcquire(t, s.Open(t, proxy.Addr(), space), s.only("a"))
 	proxy.Hold()
 	for begun := time.Now(); a.Stats().Failures == 0; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
+		if time.Since(begun) > 2*time.Minute {
 			t.Fatal("a renews although its requests do not arrive")
 		}
 	}
@@ -309,7 +309,7 @@ func delayedRequest(t *testing.T, s *Server) {
 	proxy.Heal() // a's requests of a window ago arrive
 	select {
 	case <-a.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("a is not told that its lease is lost: %+v", a.Stats())
 	}
 	time.Sleep(s.window() / 2)
@@ -356,7 +356,7 @@ func windowsEnd(t *testing.T, s *Server) {
 		}
 		fault.end()
 		for begun := time.Now(); errors.Is(err, snowflake.ErrLeaseExpired); err = ids.issue(t, h, "a", 1000) {
-			if time.Since(begun) > 30*time.Second {
+			if time.Since(begun) > 2*time.Minute {
 				t.Fatalf("30 s after the server was %s: %v, %+v", fault.name, err, h.Stats())
 			}
 			time.Sleep(time.Millisecond)
