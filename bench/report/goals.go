@@ -62,13 +62,11 @@ func goals(s *samples) []goal {
 		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6, unitOf(millis, "ms"), "100,000 at once"),
 		atMost(s, "Decode at most 2 ns", "Decode/lib=ours/call=Decode", "ns/op", 2, unitOf(nanos, "ns"), "Decode"),
 		textNoSlower(s),
-		atMost(s, "a generator at most 256 bytes", "Memory/lib=ours", "B/generator", 256, tenths, "Memory"),
+		atMost(s, "a generator at most 256 bytes", "Memory/lib=ours", "B/generator", 256, count, "Memory"),
 		atMost(s, "NextID with a lease within 3% of one without", "Ratio/of=NextID,leased/over=NextID", "ratio", 1.03, thousandths, "Ratios"))
 }
 
 func thousandths(v float64) string { return fmt.Sprintf("%.3f", v) }
-
-func tenths(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 func unitOf(format func(float64) string, unit string) func(float64) string {
 	return func(v float64) string { return format(v) + " " + unit }

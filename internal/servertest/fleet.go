@@ -204,7 +204,7 @@ func (f *fleet) pause(d time.Duration) {
 // awaitAll waits until every living process has issued more IDs.
 func (f *fleet) awaitAll(when string) {
 	f.t.Helper()
-	limit := time.Now().Add(2*time.Minute + 10*f.k.Window)
+	limit := time.Now().Add(patience + 10*f.k.Window)
 	for _, c := range f.live {
 		before, _ := c.state()
 		for n := before; n < before+5*batch; time.Sleep(5 * time.Millisecond) {
