@@ -26,14 +26,15 @@ const maxAsks = 3
 
 // waiter is what a call remembers from one step to the next.
 type waiter struct {
-	wait    time.Duration // what the last step asked for
-	least   time.Duration // what it must not be less than
-	tick    int64         // the tick that it waits for
-	behind  bool          // the last step found the clock behind: ask the policy
-	seq     int           // the clock sequence that it found
-	consent Action        // ActionBump or ActionRewind, once the policy chose it,
-	by      time.Duration // for a clock that is this far behind
-	asks    int           // how often it was asked since the last sleep
+	wait     time.Duration // what the last step asked for
+	least    time.Duration // what it must not be less than
+	tick     int64         // the tick that it waits for
+	behind   bool          // the last step found the clock behind: ask the policy
+	grant    Grant         // of the lease that the last step found
+	extended Grant         // the one that the lease was asked to extend
+	consent  Action        // ActionBump or ActionRewind, once the policy chose it,
+	by       time.Duration // for a clock that is this far behind
+	asks     int           // how often it was asked since the last sleep
 
 	first  time.Duration // the first wait that the policy agreed to
 	agreed time.Duration // the sum of them
@@ -65,6 +66,12 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 	w := waiter{tick: -1}
 	for {
 		r, b, err := g.reserve(&w, n)
+		if e, ok := err.(*LeaseExpiredError); ok {
+			if err := g.extend(ctx, &w, e); err != nil {
+				return run{}, err
+			}
+			continue
+		}
 		if err != nil || r.n > 0 {
 			return r, err
 		}
@@ -92,13 +99,13 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 // be done at once, and false when the call is to wait first.
 func (g *Generator) ask(ctx context.Context, w *waiter, b Backward) (again bool, err error) {
 	w.asks++
-	switch a := g.policy(b); {
+	switch a := g.policy.OnBackward(b); {
 	case a == ActionWait && w.mayWait():
 		return false, nil
 	case w.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.seqs.Bump(ctx, w.seq, b.Now); err != nil {
+			if err := g.window.terms.Bump(ctx, w.grant, b.Now); err != nil {
 				return false, unbumped(ctx, b, err)
 			}
 		}
@@ -109,6 +116,26 @@ func (g *Generator) ask(ctx context.Context, w *waiter, b Backward) (again bool,
 		return true, nil
 	}
 	return false, &ClockBackwardError{b}
+}
+
+// extend asks the lease for more than the grant that e found spent. An error says
+// that there is no more.
+func (g *Generator) extend(ctx context.Context, w *waiter, e *LeaseExpiredError) error {
+	g.mu.Lock()
+	grant, extend, stopped := g.window.grant, g.window.terms.Extend, g.window.stopped
+	g.mu.Unlock()
+	if stopped || extend == nil || w.extended == grant {
+		return e
+	}
+	w.extended = grant
+	if err := extend(ctx, grant, e.now); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		e.Cause = err
+		return e
+	}
+	return nil
 }
 
 // unbumped is the error of a call whose clock is behind, because the change of the
@@ -168,10 +195,12 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 	limit := l.plus(now, g.borrow) // the last tick that may be stamped now
 	if g.window != nil {
 		if g.window.stopped {
-			return run{}, Backward{}, g.expired(now.tick)
+			return run{}, Backward{}, g.expired(now, now.tick)
 		}
 		if limit >= g.window.hi || w.consent == ActionBump {
-			g.look()
+			if err := g.look(); err != nil {
+				return run{}, Backward{}, err
+			}
 		}
 	}
 
@@ -200,7 +229,9 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 		}
 		if w.behind {
 			g.stats.Backward++
-			w.seq = g.clockSeq()
+			if g.window != nil {
+				w.grant = g.window.grant
+			}
 			w.wait = max(w.least, l.until(now, p.tick)-g.borrow)
 			return run{}, b, nil
 		}
@@ -214,7 +245,7 @@ func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
 		return run{}, Backward{}, nil
 	case g.window != nil && p.tick >= g.window.hi:
 		if p.tick <= now.tick || w.halted {
-			return run{}, Backward{}, g.expired(p.tick)
+			return run{}, Backward{}, g.expired(now, p.tick)
 		}
 		// It is borrowing that met the window's end. The clock has not.
 		w.tick, w.wait = p.tick, max(w.least, l.until(now, p.tick))
@@ -309,7 +340,8 @@ func (g *Generator) start() int64 {
 // canBump reports whether there is a clock sequence that is behind the clock.
 func (g *Generator) canBump(now instant) bool {
 	if g.window != nil {
-		return g.window.seqs != nil && now.tick > g.window.floor && g.window.seqs.CanBump(g.layout.time(now))
+		t := g.window.terms
+		return t.Bump != nil && t.CanBump != nil && g.layout.ClockSeqBits > 0 && now.tick > g.window.floor && t.CanBump(g.layout.time(now))
 	}
 	return g.past != nil && g.past.behind(now.tick) >= 0
 }
@@ -378,9 +410,6 @@ func (g *Generator) cut(n int) run {
 	g.spare -= int64(r.n)
 	return r
 }
-
-// clockSeq returns the clock sequence of the IDs to come.
-func (g *Generator) clockSeq() int { return g.layout.Decode(g.fixed).ClockSeq }
 
 // setClockSeq makes seq the clock sequence of the IDs to come.
 func (g *Generator) setClockSeq(seq int64) {

@@ -73,19 +73,20 @@ type Generator struct {
 	step  ID            // from one ID to the next in a tick
 	wall  wall          // the clock, where it is a built-in one
 
-	tick    int64 // the tick of the last ID
-	opened  int64 // what spare was when tick was entered
-	lagging bool  // those who waited for tick woke late: keep to it until maxLag after its end
-	past    *past // what is remembered of earlier ticks; nil where nothing can go back
-	window  *window
-	stats   Stats
-	fixed   ID // the clock sequence, datacenter and worker bits
+	tick   int64 // the tick of the last ID
+	opened int64 // what spare was when tick was entered
+	past   *past // what is remembered of earlier ticks; nil where nothing can go back
+	window *window
+	stats  Stats
+	fixed  ID // the clock sequence, datacenter and worker bits
 
 	layout Layout
 	clock  Clock // nil where it is wall
 	policy BackwardPolicy
 	borrow time.Duration
 	random bool
+
+	lagging bool // callers that waited for tick woke late; keep issuing from it until maxLag after it ends
 
 	_ [^uint(0)>>63 ^ 1][36]byte // fills the lines where words are of 32 bits
 }
@@ -113,21 +114,21 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, opts)
 }
 
-// NewLeased returns a Generator that has l's worker ID, and stamps only inside
-// l's window. Its errors are those of New and of a [Binder]. The window need not
-// be open yet: while the clock is before it, it counts as having gone back.
+// NewLeased returns a Generator that stamps only what l grants. Its errors are
+// those of New and of [Terms].Bind. The granted span need not have begun: while
+// the clock is before it, the clock counts as having gone back.
 //
 // A clock sequence has to be recorded before it is used. So ActionBump is
-// possible only where l is a [ClockSeqLease], as those of package lease are.
+// possible only if l has [Terms].Bump, as the leases of package lease have.
 //
-// A lease serves one Generator: two would repeat each other's IDs. (A [Binder]
-// refuses the second.) Where NewLeased fails the lease is the caller's still, to
-// be released.
+// A lease serves one Generator: two would repeat each other's IDs. (Leases of
+// package lease refuse the second.) If NewLeased fails, the lease is still the
+// caller's, to be released.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
 	}
-	return newGenerator(l.Worker(), l, opts)
+	return newGenerator(l.Grant().Worker, l, opts)
 }
 
 func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
@@ -135,8 +136,12 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if b, ok := lease.(Binder); ok {
-		o.follow(b)
+	t := termsOf(lease)
+	if o.Layout == (Layout{}) {
+		o.Layout = t.Layout
+	}
+	if o.Clock == nil {
+		o.Clock = t.Clock
 	}
 	if o.Layout == (Layout{}) {
 		o.Layout = DefaultLayout()
@@ -151,7 +156,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	g := &Generator{
 		tick:   -1,
 		step:   1 << l.sequenceShift(),
-		fixed:  ID(int64(o.Datacenter)<<l.datacenterShift() | int64(worker)<<l.workerShift()),
+		fixed:  l.fixed(0, o.Datacenter, worker),
 		layout: l,
 		clock:  o.Clock,
 		policy: o.OnBackward,
@@ -171,21 +176,11 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		g.resume(o.After)
 	}
 	if lease != nil {
-		if err := g.lease(lease); err != nil {
+		if err := g.lease(lease, t); err != nil {
 			return nil, err
 		}
 	}
 	return g, nil
-}
-
-// follow takes from a lease what was left out.
-func (o *Options) follow(b Binder) {
-	if o.Layout == (Layout{}) {
-		o.Layout = b.Layout()
-	}
-	if o.Clock == nil {
-		o.Clock = b.Clock()
-	}
 }
 
 // check refuses options that are out of range.
@@ -193,10 +188,7 @@ func (o *Options) check(worker int) error {
 	if err := o.Layout.Validate(); err != nil {
 		return err
 	}
-	if err := checkField(fieldWorker, worker, o.Layout.WorkerBits); err != nil {
-		return err
-	}
-	if err := checkField(fieldDatacenter, o.Datacenter, o.Layout.DatacenterBits); err != nil {
+	if err := o.Layout.checkFields(0, o.Datacenter, worker); err != nil {
 		return err
 	}
 	if most := math.MaxInt64 - o.Layout.Unit; o.BorrowAhead < 0 || o.BorrowAhead > most {

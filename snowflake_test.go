@@ -279,7 +279,7 @@ func TestStoppedClock(t *testing.T) {
 	})
 }
 
-func always(a Action) BackwardPolicy { return func(Backward) Action { return a } }
+func always(a Action) BackwardPolicy { return BackwardFunc(func(Backward) Action { return a }) }
 
 func TestClockSeqGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -412,13 +412,13 @@ func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 			return now
 		}),
 		RewindTicks: 1000,
-		OnBackward: func(b Backward) Action {
+		OnBackward: BackwardFunc(func(b Backward) Action {
 			asked = append(asked, b.By())
 			if b.By() < 10*ms {
 				return ActionRewind
 			}
 			return ActionFail
-		},
+		}),
 	})
 	require.NoError(t, err)
 	_, err = g.NextID()
@@ -474,10 +474,10 @@ func TestPolicyMayCallGenerator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		var i *issuer
-		i = newIssuer(t, &Options{Clock: c, OnBackward: func(Backward) Action {
+		i = newIssuer(t, &Options{Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
 			assert.EqualValues(t, 1, i.Stats().Issued)
 			return ActionFail
-		}})
+		})})
 		i.spend(1, noon)
 		c.step(-ms)
 		_, err := i.NextID()
@@ -894,7 +894,7 @@ func TestRandomStartLeavesHalfTheTick(t *testing.T) {
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: func(b Backward) Action {
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: BackwardFunc(func(b Backward) Action {
 			switch {
 			case b.By() <= ms:
 				return ActionWait
@@ -902,7 +902,7 @@ func TestStats(t *testing.T) {
 				return ActionRewind
 			}
 			return ActionBump
-		}})
+		})})
 		assert.Zero(t, i.Stats())
 		i.spend(1, noon)
 		assert.Equal(t, Stats{Issued: 1}, i.Stats())
