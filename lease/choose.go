@@ -31,7 +31,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		if r.Layout != o.Layout {
 			return c, 0, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: o.Layout}
 		}
-		if r.Worker < o.First || r.Worker > o.Last {
+		if r.Worker < o.First || r.Worker > o.last() {
 			continue
 		}
 		records = append(records, r)
@@ -43,7 +43,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 			}
 			continue
 		}
-		if passed[r.Worker] != nil || r.State == Spent || reuse == Once || reuse == Keep && !mine {
+		if passed[r.Worker] != nil || r.State == Spent || reuse == ReuseOnce || reuse == ReuseKeep && !mine {
 			continue
 		}
 		c := candidate{record: r, mine: mine}
@@ -54,7 +54,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
-	if o.Reuse != Keep || !owns {
+	if o.Reuse != ReuseKeep || !owns {
 		free = append(free, unused(o, records, passed, width)...)
 	}
 
@@ -86,8 +86,8 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	for _, err := range passed { // any of them
 		return c, wait, err
 	}
-	e := &ExhaustedError{First: o.First, Last: o.Last, Records: records}
-	if owns && o.Reuse == Keep {
+	e := &ExhaustedError{First: o.First, Last: o.last(), Records: records}
+	if owns && o.Reuse == ReuseKeep {
 		e.Owner = o.Owner
 		e.Records = slices.DeleteFunc(records, func(r Record) bool { return r.Owner != o.Owner })
 	}
@@ -110,7 +110,7 @@ func unused(o *Options, records []Record, passed map[int]error, n int) []candida
 		add(next, r.Worker-1)
 		next = r.Worker + 1
 	}
-	add(next, o.Last)
+	add(next, o.last())
 	return found
 }
 

@@ -62,13 +62,10 @@ func (s *fileStore) path(worker int, suffix string) string {
 // Locate returns the file of a worker ID's record.
 func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix) }
 
-func (s *fileStore) Load(ctx context.Context, first, last int) (Snapshot, error) {
+func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	var snap Snapshot
-	if err := ctx.Err(); err != nil {
+	if err := s.check(ctx); err != nil {
 		return snap, err
-	}
-	if s.dir == "" {
-		return snap, fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && (s.seen.Load() || !errors.Is(err, fs.ErrNotExist)) {
@@ -84,9 +81,6 @@ func (s *fileStore) Load(ctx context.Context, first, last int) (Snapshot, error)
 			continue
 		}
 		before = name
-		if w, err := strconv.Atoi(name[len(filePrefix):]); err == nil && w >= 0 && (w < first || w > last) {
-			continue
-		}
 		r, err := readRecord(filepath.Join(s.dir, name+fileSuffix))
 		if suffix == lockSuffix && errors.Is(err, fs.ErrNotExist) {
 			continue // its first save has not come that far
@@ -94,7 +88,7 @@ func (s *fileStore) Load(ctx context.Context, first, last int) (Snapshot, error)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		snap.Records = append(snap.Records, r)
+		snap.Records = append(snap.Records, r.Record)
 	}
 	// After the reading: were this process stopped between, records that were
 	// renewed meanwhile would lie in the future, and look as dead as old ones.
@@ -102,7 +96,52 @@ func (s *fileStore) Load(ctx context.Context, first, last int) (Snapshot, error)
 	return snap, nil
 }
 
+func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
+	if err := s.check(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	r, err := s.read(worker)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	snap := Snapshot{Now: time.Now()}
+	if r.Version > 0 {
+		snap.Records = []Record{r.Record}
+	}
+	return snap, nil
+}
+
+// check refuses a call that cannot be served.
+func (s *fileStore) check(ctx context.Context) error {
+	if s.dir == "" {
+		return fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
+	}
+	return ctx.Err()
+}
+
+// read returns a worker ID's record, with Version 0 if there is none. A directory that has gone
+// is an error.
+func (s *fileStore) read(worker int) (fileRecord, error) {
+	r, err := readRecord(s.path(worker, fileSuffix))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	if _, gone := os.Stat(s.dir); gone != nil && (s.seen.Load() || !errors.Is(gone, fs.ErrNotExist)) {
+		return r, &FileError{Path: s.dir, Err: gone}
+	}
+	return fileRecord{}, nil
+}
+
 func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
+	return s.save(ctx, r, nil, time.Time{})
+}
+
+func (s *fileStore) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error) {
+	return s.save(ctx, r, &ended, forget)
+}
+
+// save saves r, and ended in the history before it, unless ended is nil.
+func (s *fileStore) save(ctx context.Context, r Record, ended *Holding, forget time.Time) (Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
@@ -123,18 +162,24 @@ func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
+	now := fileRecord{Record: r, History: old.History}
 	if old.Version != r.Version-1 {
 		return r, fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
 	}
-	r.Renewed = time.Now().UTC().Round(0)
-	b, err := encodeRecord(r)
+	if ended != nil {
+		if now.History, err = s.keep(old.History, *ended, forget); err != nil {
+			return r, err
+		}
+	}
+	now.Renewed = time.Now().UTC().Round(0)
+	b, err := encodeRecord(now)
 	if err == nil {
 		err = s.replace(path, b)
 	}
 	if err != nil {
 		return r, &FileError{Path: path, Err: err}
 	}
-	return r, nil
+	return now.Record, nil
 }
 
 // lock waits for the file's lock.
@@ -204,16 +249,27 @@ func makeDir(dir string) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func encodeRecord(r Record) ([]byte, error) {
+// fileRecord is what a file has.
+type fileRecord struct {
+	Record
+	History history `json:"history"`
+}
+
+func encodeRecord(r fileRecord) ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(b, "\n%08x\n", crc32.Checksum(b, castagnoli)), nil
+	return withChecksum(b, '\n'), nil
 }
 
-func readRecord(path string) (Record, error) {
-	var r Record
+// withChecksum returns b, then sep, then b's checksum as a line of its own.
+func withChecksum(b []byte, sep byte) []byte {
+	return fmt.Appendf(b[:len(b):len(b)], "%c%08x\n", sep, crc32.Checksum(b, castagnoli))
+}
+
+func readRecord(path string) (fileRecord, error) {
+	var r fileRecord
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return r, &FileError{Path: path, Err: err}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +65,7 @@ func mustSave(t *testing.T, s lease.Store, r lease.Record) lease.Record {
 // whole.
 func mustHold(t *testing.T, s lease.Store, want ...lease.Record) {
 	t.Helper()
-	snap, err := s.Load(t.Context(), 0, math.MaxInt)
+	snap, err := s.Load(t.Context())
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, snap.Records)
 }
@@ -85,7 +84,7 @@ func names(t *testing.T, err error, path string) {
 func refuses(t *testing.T, dir, path string, content []byte) {
 	t.Helper()
 	s := lease.File(dir)
-	_, err := s.Load(t.Context(), 0, math.MaxInt)
+	_, err := s.Load(t.Context())
 	require.ErrorIs(t, err, lease.ErrBadRecord)
 	names(t, err, path)
 
@@ -93,7 +92,7 @@ func refuses(t *testing.T, dir, path string, content []byte) {
 	// outside of it.
 	for _, only := range []int{1, 9} {
 		_, err = lease.Acquire(t.Context(), s, &lease.Options{
-			Layout: snowflake.ClockSeqLayout(), Owner: "owner, version 1", First: only, Last: only, Window: time.Second,
+			Layout: snowflake.ClockSeqLayout(), Owner: "owner, version 1", First: only, Count: 1, Window: time.Second,
 		})
 		require.ErrorIs(t, err, lease.ErrBadRecord)
 		names(t, err, path)
@@ -211,7 +210,7 @@ func TestFileThatMakesNoSense(t *testing.T) {
 			content, err := lease.EncodeRecord(r)
 			require.NoError(t, err)
 			refusesContent(t, dir, content)
-			_, err = lease.File(dir).Load(t.Context(), 0, math.MaxInt)
+			_, err = lease.File(dir).Load(t.Context())
 			assert.ErrorContains(t, err, c.says)
 		})
 	}
@@ -232,7 +231,7 @@ func TestFileThatIsADirectory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(fileOf(dir, 1), 0o755))
 	s := lease.File(dir)
-	_, err := s.Load(t.Context(), 0, math.MaxInt)
+	_, err := s.Load(t.Context())
 	names(t, err, fileOf(dir, 1))
 	_, err = lease.Acquire(t.Context(), s, nil)
 	names(t, err, fileOf(dir, 1))
@@ -286,7 +285,7 @@ func TestFileWhoseDirectoryIsAFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("content"), 0o644))
 	for _, dir := range []string{path, filepath.Join(path, "below")} {
 		s := lease.File(dir)
-		_, err := s.Load(t.Context(), 0, math.MaxInt)
+		_, err := s.Load(t.Context())
 		names(t, err, dir)
 		_, err = lease.Acquire(t.Context(), s, nil)
 		var file *lease.FileError
@@ -332,7 +331,7 @@ func TestFileCrashes(t *testing.T) {
 			os.Exit(fileCrashed)
 		}
 	})
-	snap, err := s.Load(t.Context(), 0, math.MaxInt)
+	snap, err := s.Load(t.Context())
 	require.NoError(t, err)
 	_, _ = s.Save(t.Context(), fileRecord(1, uint64(len(snap.Records))+1))
 	t.Fatalf("there is no step %q", at)
@@ -349,7 +348,7 @@ func TestFileCrashAtEachStep(t *testing.T) {
 				if version == 2 {
 					mustSave(t, s, fileRecord(1, 1))
 				}
-				before, err := s.Load(t.Context(), 0, math.MaxInt)
+				before, err := s.Load(t.Context())
 				require.NoError(t, err)
 
 				cmd := exec.Command(self, "-test.run", "^TestFileCrashes$")
@@ -363,7 +362,7 @@ func TestFileCrashAtEachStep(t *testing.T) {
 				if i == len(fileSteps)-1 {
 					now = []lease.Record{fileRecord(1, version)}
 				}
-				after, err := s.Load(t.Context(), 0, math.MaxInt)
+				after, err := s.Load(t.Context())
 				require.NoError(t, err)
 				require.Len(t, after.Records, len(now))
 				for i, r := range after.Records {
@@ -430,7 +429,7 @@ func lockHeldUp(t *testing.T, dir string, one lease.Record) {
 	names(t, err, filepath.Join(dir, "worker-1.lock"))
 
 	mustHold(t, s, one, mustSave(t, s, fileRecord(2, 1)))
-	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Last: 3})
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Count: 1})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"strings"
 	"sync"
@@ -21,14 +20,14 @@ import (
 type Reuse uint8
 
 const (
-	// Recycle lets anybody have it, from its bound on.
-	Recycle Reuse = iota
-	// Keep lets only the owner that had it first have it again, and gives an
-	// owner no second one: after a crash it waits for its own.
-	Keep
-	// Once throws it away: every acquisition takes an ID that was never used,
-	// as Baidu's uid-generator does. The range will run out.
-	Once
+	// ReuseAny lets anybody have it, from its bound on.
+	ReuseAny Reuse = iota
+	// ReuseKeep lets only the owner that had it first have it again, and gives
+	// an owner no second one: after a crash it waits for its own.
+	ReuseKeep
+	// ReuseOnce throws it away: every acquisition takes an ID that was never
+	// used, as Baidu's uid-generator does. The range will run out.
+	ReuseOnce
 
 	// A record says how its worker ID was taken, and who comes next keeps to
 	// the stricter of that and its own Options.Reuse.
@@ -43,7 +42,7 @@ type Options struct {
 
 	// Owner is who asks, for people and for stickiness: an owner gets a worker
 	// ID that it had before in preference to others, where that is free. (After
-	// a crash it is not known to be, for up to a window; see Keep.) Make
+	// a crash it is not known to be, for up to a window; see ReuseKeep.) Make
 	// it stable across restarts and different for each process, such as a
 	// pod's name. Empty: the host's name.
 	Owner string
@@ -54,9 +53,9 @@ type Options struct {
 	// more. At least 1 ms, and at least a tick.
 	Window time.Duration
 
-	// First and Last are the range of worker IDs. Last 0: the layout's last (so
-	// worker 0 alone is no range).
-	First, Last int
+	// First and Count are the range of worker IDs: Count of them, beginning with
+	// First. Count 0: up to the layout's last.
+	First, Count int
 
 	// Reuse says what becomes of a worker ID afterwards.
 	Reuse Reuse
@@ -67,7 +66,7 @@ type Options struct {
 	// start takes up to a window for its answers that do not come and, after a
 	// crash, up to another one until the bound has passed. Empty: none.
 	//
-	// It takes Reuse: Keep, because the store cannot be asked whether another
+	// It takes Reuse: ReuseKeep, because the store cannot be asked whether another
 	// got the worker ID meanwhile. For the same reason the directory's identity
 	// becomes a part of the owner's name: where the directory is lost, or the
 	// owner moves to another host, it gets another worker ID.
@@ -84,6 +83,11 @@ type Options struct {
 	// how much of the future a clock that leapt can burn. 0: 1 minute. Give a
 	// larger value to accept a leap.
 	MaxLeap time.Duration
+
+	// History is for how long a store that is a [Historian] keeps who held a
+	// worker ID before, for [Whois]. It is counted in ID time, back from the clock,
+	// and kept to when a worker ID or clock sequence changes hands. 0: 90 days.
+	History time.Duration
 
 	// Clock is the generator's: NewLeased takes it from the lease.
 	// nil: snowflake.SystemClock().
@@ -113,25 +117,42 @@ func (o *Options) withDefaults() (Options, error) {
 	if d.Clock == nil {
 		d.Clock = snowflake.SystemClock()
 	}
-	last := 1<<d.Layout.WorkerBits - 1
-	if d.Last == 0 {
-		d.Last = last
+	if d.History == 0 {
+		d.History = 90 * 24 * time.Hour
+	}
+	all := 1 << d.Layout.WorkerBits
+	if d.Count == 0 {
+		d.Count = all - d.First
 	}
 	switch {
-	case d.First < 0 || d.First > d.Last || d.Last > last:
-		return d, fmt.Errorf("%w: worker IDs %d to %d are not within 0 to %d", ErrInvalidOptions, d.First, d.Last, last)
+	case d.First < 0 || d.Count <= 0 || d.Count > all-d.First:
+		return d, fmt.Errorf("%w: %d worker IDs from %d on are not within 0 to %d", ErrInvalidOptions, d.Count, d.First, all-1)
+	case d.History < 0:
+		return d, fmt.Errorf("%w: History %v is negative", ErrInvalidOptions, d.History)
 	case d.Window < max(time.Millisecond, d.Layout.Unit):
 		return d, fmt.Errorf("%w: Window %v is under %v", ErrInvalidOptions, d.Window, max(time.Millisecond, d.Layout.Unit))
 	case d.MaxLeap < 0:
 		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
 	case !utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0):
 		return d, fmt.Errorf("%w: Owner %q is not UTF-8 without NUL", ErrInvalidOptions, d.Owner)
-	case d.LocalCopy != "" && d.Reuse != Keep:
-		return d, fmt.Errorf("%w: LocalCopy takes Reuse: Keep, or the copy's worker ID may be another's by now", ErrInvalidOptions)
-	case d.Reuse > Once:
+	case d.LocalCopy != "" && d.Reuse != ReuseKeep:
+		return d, fmt.Errorf("%w: LocalCopy takes Reuse: ReuseKeep, or the copy's worker ID may be another's by now", ErrInvalidOptions)
+	case d.Reuse > ReuseOnce:
 		return d, fmt.Errorf("%w: Reuse %d is unknown", ErrInvalidOptions, d.Reuse)
 	}
 	return d, nil
+}
+
+// last returns the last worker ID of the range.
+func (o *Options) last() int { return o.First + o.Count - 1 }
+
+// begin returns where a window begins if nothing was stamped at or after from and
+// the clock reads now: with the tick of now, or at from.
+func (o *Options) begin(from, now time.Time) time.Time {
+	if id, err := o.Layout.Encode(snowflake.Parts{Time: now}); err == nil {
+		now = o.Layout.Decode(id).Time
+	}
+	return later(from, now).UTC()
 }
 
 // now reads the clock, without a monotonic part that comparisons would go by.
@@ -181,6 +202,7 @@ type Lease struct {
 type window struct {
 	seq      int
 	from, to time.Time
+	before   time.Time // the bound that was stored before: not after from
 }
 
 // Stats says how a Lease is doing.
@@ -246,11 +268,13 @@ func (l *Lease) Bump(ctx context.Context, from int, now time.Time) error {
 	if begin.After(now) {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
-	err := l.move(ctx, func(r Record) Record { return r.withBound(seq, now.Add(l.o.Window)) })
+	w := window{seq: seq, from: l.o.begin(begin, now), before: begin}
+	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, now.Add(l.o.Window)) })
 	if err != nil {
 		return err
 	}
-	l.window.Store(&window{seq: seq, from: begin, to: l.record.Load().Bound()})
+	w.to = l.record.Load().Bound()
+	l.window.Store(&w)
 	return nil
 }
 
@@ -412,7 +436,7 @@ func (l *Lease) claim(ctx context.Context) error {
 			tried = append(tried, a) // a client that asks again by itself can conflict with itself
 			conflicts++
 			passed[c.record.Worker] = err
-			if conflicts%maxConflicts == 0 || l.o.Reuse != Recycle {
+			if conflicts%maxConflicts == 0 || l.o.Reuse != ReuseAny {
 				reload = forget(passed, ErrConflict)
 			}
 		case ctx.Err() != nil:
@@ -423,7 +447,7 @@ func (l *Lease) claim(ctx context.Context) error {
 			tried = append(tried, a)
 			failures = append(failures, err)
 			reload = true
-			if l.o.Reuse != Keep || errors.Is(err, ErrLost) { // an owner is to keep one only
+			if l.o.Reuse != ReuseKeep || errors.Is(err, ErrLost) { // an owner is to keep one only
 				passed[c.record.Worker] = err
 			}
 		}
@@ -448,6 +472,7 @@ func forget(errs map[int]error, target error) bool {
 // attempt is a record that would make a candidate ours.
 type attempt struct {
 	candidate
+	window window
 	wanted Record
 	begun  time.Time
 }
@@ -458,8 +483,10 @@ func (l *Lease) attempt(snap Snapshot, c candidate) (attempt, error) {
 	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
-	r = r.withBound(c.seq, later(c.from, l.o.now()).Add(l.o.Window))
-	a := attempt{c, r, time.Now()}
+	now := l.o.now()
+	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
+	r = r.withWindow(w, later(c.from, now).Add(l.o.Window))
+	a := attempt{c, w, r, time.Now()}
 	if l.ownClock {
 		return a, l.checkLeap(r.Worker, r.Bound(), snap.Now.Add(l.o.Window))
 	}
@@ -470,7 +497,7 @@ func (l *Lease) attempt(snap Snapshot, c candidate) (attempt, error) {
 func (l *Lease) take(ctx context.Context, a attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	saved, err := l.store.Save(ctx, a.wanted)
+	saved, err := replace(ctx, l.store, &l.o, a.record, a.wanted)
 	if err == nil {
 		l.hold(a, saved)
 	}
@@ -492,7 +519,8 @@ func (l *Lease) adopt(tried []attempt, snap Snapshot) bool {
 
 func (l *Lease) hold(a attempt, saved Record) {
 	l.record.Store(&saved)
-	l.window.Store(&window{seq: a.seq, from: a.from, to: saved.Bound()})
+	a.window.to = saved.Bound()
+	l.window.Store(&a.window)
 	l.saved, l.base, l.moved, l.stats.Renewed = time.Now(), saved.Bound(), a.begun, a.begun
 }
 
@@ -500,12 +528,12 @@ func (l *Lease) hold(a attempt, saved Record) {
 func (l *Lease) load(ctx context.Context) (Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	return l.store.Load(ctx, 0, math.MaxInt)
+	return l.store.Load(ctx)
 }
 
 // locate adds to an error where the record is kept.
 func (l *Lease) locate(err error) error {
-	s, ok := l.store.(interface{ Locate(worker int) string })
+	s, ok := l.store.(Locator)
 	if e := new(LayoutError); ok && errors.As(err, &e) {
 		e.Where = s.Locate(e.Worker)
 	}
@@ -578,8 +606,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	return l.move(ctx, func(r Record) Record {
 		r.State = Free
-		if l.o.Reuse == Once {
+		if l.o.Reuse == ReuseOnce {
 			r.State = Spent
+		}
+		w := l.window.Load()
+		if stop != nil && !next.After(w.from) {
+			next = w.before // nothing was stamped
 		}
 		if stop != nil && next.Before(r.Bound()) {
 			r = r.withBound(r.ClockSeq, next)

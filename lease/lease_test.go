@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	records  map[int]Record
+	history  map[int][]Holding
 	saves    int
 	ownClock bool
 	offset   time.Duration // of its clock
@@ -37,11 +40,19 @@ type memory struct {
 
 var errDown = errors.New("the store is away")
 
-func newMemory() *memory { return &memory{records: map[int]Record{}} }
+func newMemory() *memory { return &memory{records: map[int]Record{}, history: map[int][]Holding{}} }
 
 func (m *memory) now() time.Time { return time.Now().Add(m.offset) }
 
-func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
+func (m *memory) Load(ctx context.Context) (Snapshot, error) {
+	return m.load(ctx, func(int) bool { return true })
+}
+
+func (m *memory) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
+	return m.load(ctx, func(w int) bool { return w == worker })
+}
+
+func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (Snapshot, error) {
 	m.mu.Lock()
 	if m.hangs {
 		m.mu.Unlock()
@@ -57,7 +68,7 @@ func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 	}
 	snap := Snapshot{Now: m.now(), OwnClock: m.ownClock}
 	for w, r := range m.records {
-		if first <= w && w <= last {
+		if wanted(w) {
 			snap.Records = append(snap.Records, r)
 		}
 	}
@@ -65,6 +76,33 @@ func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 }
 
 func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
+	return m.answer(ctx, r, func() (Record, error) { return m.save(r) })
+}
+
+func (m *memory) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error) {
+	return m.answer(ctx, r, func() (Record, error) {
+		saved, err := m.save(r)
+		if err == nil {
+			m.set(func() {
+				kept := slices.DeleteFunc(m.history[r.Worker], func(h Holding) bool { return h.same(ended) })
+				m.history[r.Worker] = slices.DeleteFunc(append(kept, ended), func(h Holding) bool { return h.To.Before(forget) })
+			})
+		}
+		return saved, err
+	})
+}
+
+func (m *memory) History(_ context.Context, worker int) ([]Holding, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil, errDown
+	}
+	return slices.Clone(m.history[worker]), nil
+}
+
+// answer serves a save, or fails as it was told to.
+func (m *memory) answer(ctx context.Context, r Record, save func() (Record, error)) (Record, error) {
 	m.mu.Lock()
 	down, delay, loseAnswer, slow := m.down || m.refuses[r.Worker], m.delay, m.loseAnswer || m.failSaves > 0, m.slow
 	resent := m.resends > 0
@@ -76,15 +114,15 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		}
 	}
 	if delay > 0 {
-		time.AfterFunc(delay, func() { _, _ = m.save(r) })
+		time.AfterFunc(delay, func() { _, _ = save() })
 		return r, errDown
 	}
 	if down {
 		return r, errDown
 	}
-	saved, err := m.save(r)
+	saved, err := save()
 	if resent {
-		return m.save(r)
+		return save()
 	}
 	if err == nil && loseAnswer {
 		return r, errDown
@@ -807,9 +845,9 @@ func TestStickyOwnerGetsItsWorkerIDBack(t *testing.T) {
 func TestKeptWorkerIDsGoToNoOtherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Release(t.Context()))
-		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(Keep)).Worker())
-		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Release(t.Context()))
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(ReuseKeep)).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
 	})
 }
 
@@ -818,24 +856,24 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		for range 3 {
-			crash(t, m, fleet, clockAt(0), reuse(Keep))
+			crash(t, m, fleet, clockAt(0), reuse(ReuseKeep))
 			require.Equal(t, 1, m.count())
 		}
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
 		time.Sleep(2 * span)
 		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "it is kept from one that recycles")
-		h := mustAcquire(t, m, fleet, clockAt(0), reuse(Recycle))
+		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseAny))
 		assert.Equal(t, 0, h.Worker())
 		require.NoError(t, h.Release(t.Context()))
 		assert.Equal(t, 3, mustAcquire(t, m, fleet, clockAt(0), named("d")).Worker(), "and stays kept when its owner recycles")
-		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
 	})
 }
 
 func TestWorkerIDsUsedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		three := func(o *Options) { o.Reuse, o.First, o.Last = Once, 5, 7 }
+		three := func(o *Options) { o.Reuse, o.First, o.Count = ReuseOnce, 5, 3 }
 		for worker := 5; worker <= 7; worker++ {
 			h := mustAcquire(t, m, fleet, clockAt(0), three)
 			assert.Equal(t, worker, h.Worker())
@@ -844,7 +882,7 @@ func TestWorkerIDsUsedOnce(t *testing.T) {
 		}
 		_, err := acquire(t, m, fleet, clockAt(0), three)
 		require.ErrorIs(t, err, ErrExhausted)
-		_, err = acquire(t, m, fleet, clockAt(0), func(o *Options) { o.First, o.Last = 5, 7 })
+		_, err = acquire(t, m, fleet, clockAt(0), func(o *Options) { o.First, o.Count = 5, 3 })
 		require.ErrorIs(t, err, ErrExhausted, "what is spent is not recycled by another either")
 	})
 }
@@ -852,7 +890,7 @@ func TestWorkerIDsUsedOnce(t *testing.T) {
 func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		two := func(o *Options) { o.First, o.Last = 3, 4 }
+		two := func(o *Options) { o.First, o.Count = 3, 2 }
 		mustAcquire(t, m, fleet, clockAt(0), two)
 		b := mustAcquire(t, m, fleet, clockAt(0), two, named("b"))
 		start := time.Now()
@@ -927,9 +965,13 @@ func TestLeaseServesOneGeneratorOfItsLayout(t *testing.T) {
 
 func TestAcquireRefusesOptionsOutOfRange(t *testing.T) {
 	for name, o := range map[string]Options{
-		"range beyond layout": {Layout: fleet, Last: 256},
+		"range beyond layout": {Layout: fleet, Count: 257},
+		"range past the last": {Layout: fleet, First: 255, Count: 2},
+		"range huge":          {Layout: fleet, First: 1, Count: math.MaxInt},
+		"first beyond layout": {Layout: fleet, First: 256},
 		"range negative":      {Layout: fleet, First: -1},
-		"range empty":         {Layout: fleet, First: 2, Last: 1},
+		"range empty":         {Layout: fleet, First: 2, Count: -1},
+		"history":             {Layout: fleet, History: -1},
 		"window negative":     {Layout: fleet, Window: -1},
 		"window short":        {Layout: fleet, Window: ms - 1},
 		"window under a tick": {Layout: snowflake.JSSafeLayout(), Window: time.Second - 1},
@@ -952,7 +994,7 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 
 func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Recycle, Keep, Once} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.failSaves = 1
 			h := mustAcquire(t, m, fleet, clockAt(0), reuse(r))
@@ -967,7 +1009,7 @@ func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 
 func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Keep, Once} {
+		for _, r := range []Reuse{ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.resends = 1
 			begun := time.Now()
@@ -991,7 +1033,7 @@ func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 
 func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Recycle, Keep, Once} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.slow = time.Hour
 			begun := time.Now()
@@ -1005,7 +1047,7 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 // A store that answers later than a renewal may take cannot be used.
 func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for r, state := range map[Reuse]State{Recycle: Free, Keep: Free, Once: Spent} {
+		for r, state := range map[Reuse]State{ReuseAny: Free, ReuseKeep: Free, ReuseOnce: Spent} {
 			m := newMemory()
 			m.slow = span/3 + 200*ms
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))

@@ -88,15 +88,27 @@ func (s *fileStore) identity(ctx context.Context) (string, error) {
 
 // Load returns what the shared store has, and our own records as they are here.
 // Where the shared store does not answer, our own are all there is.
-func (s *localCopy) Load(ctx context.Context, first, last int) (Snapshot, error) {
-	own, err := s.local.Load(ctx, first, last)
+func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
+	return s.load(ctx, s.local.Load, s.Store.Load)
+}
+
+// LoadWorker is Load for one worker ID.
+func (s *localCopy) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
+	one := func(s Store) func(context.Context) (Snapshot, error) {
+		return func(ctx context.Context) (Snapshot, error) { return s.LoadWorker(ctx, worker) }
+	}
+	return s.load(ctx, one(s.local), one(s.Store))
+}
+
+func (s *localCopy) load(ctx context.Context, local, shared func(context.Context) (Snapshot, error)) (Snapshot, error) {
+	own, err := local(ctx)
 	if err != nil {
 		return own, err
 	}
 	own.Records = ours(own.Records, s.owner)
 	half, cancel := s.half(ctx)
 	defer cancel()
-	snap, err := s.Store.Load(half, first, last)
+	snap, err := shared(half)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord):
@@ -166,7 +178,7 @@ func ours(records []Record, owner string) (own []Record) {
 // of a worker ID needs the shared store, and only that may find nothing here: a
 // copy that is gone might come back, as with a file system that was not mounted.
 func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
-	own, err := s.local.Load(ctx, r.Worker, r.Worker)
+	own, err := s.local.LoadWorker(ctx, r.Worker)
 	switch {
 	case err != nil:
 		return r, err
@@ -211,7 +223,7 @@ func (s *localCopy) tell(ctx context.Context, r Record) error {
 				return nil
 			}
 		}
-		snap, err := s.Store.Load(ctx, r.Worker, r.Worker)
+		snap, err := s.Store.LoadWorker(ctx, r.Worker)
 		if err != nil {
 			s.away.Store(&err)
 			return nil
@@ -234,7 +246,7 @@ func (s *localCopy) half(ctx context.Context) (context.Context, context.CancelFu
 
 // Locate returns where the shared store keeps a record, if it says so.
 func (s *localCopy) Locate(worker int) string {
-	if located, ok := s.Store.(interface{ Locate(worker int) string }); ok {
+	if located, ok := s.Store.(Locator); ok {
 		return located.Locate(worker)
 	}
 	return ""

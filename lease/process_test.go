@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,7 +22,7 @@ import (
 
 func TestLeasesOfOneProcessGetDifferentWorkerIDs(t *testing.T) {
 	dir := t.TempDir()
-	opts := &lease.Options{First: 3, Last: 4, Window: time.Minute}
+	opts := &lease.Options{First: 3, Count: 2, Window: time.Minute}
 	var gens []*snowflake.Generator
 	for range 2 {
 		// Each has its own view of the store, as if it knew nothing of the other.
@@ -81,7 +80,7 @@ func (o outage) end(t *testing.T) {
 // bound returns what is stored in the directory that was taken away.
 func (o outage) bound(t *testing.T) time.Time {
 	t.Helper()
-	snap, err := lease.File(o.away).Load(t.Context(), 0, math.MaxInt)
+	snap, err := lease.File(o.away).Load(t.Context())
 	require.NoError(t, err)
 	require.Len(t, snap.Records, 1)
 	return snap.Records[0].Bound()
@@ -260,7 +259,7 @@ func TestNoGoroutineOutlivesTheLease(t *testing.T) {
 	t.Run("refusals", func(t *testing.T) {
 		dir := t.TempDir()
 		before := renewals()
-		opts := lease.Options{First: 5, Last: 5, Window: 50 * time.Millisecond}
+		opts := lease.Options{First: 5, Count: 1, Window: 50 * time.Millisecond}
 		long := opts
 		long.Window = time.Minute // it is not taken for dead, however slow the machine
 		l, err := lease.Acquire(t.Context(), lease.File(dir), &long)

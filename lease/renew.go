@@ -52,7 +52,7 @@ func (l *Lease) extend(ctx context.Context) error {
 	if leap != nil {
 		bound = w.to
 	}
-	err := l.move(ctx, func(r Record) Record { return r.withBound(w.seq, later(r.bound(w.seq), bound)) })
+	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), bound)) })
 	if err == nil {
 		l.accepted.Store(false)
 		w.to = l.record.Load().Bound()
@@ -106,9 +106,10 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		}
 	}
 	for {
-		r := change(*l.record.Load())
+		old := *l.record.Load()
+		r := change(old)
 		r.Version++
-		saved, err := l.store.Save(ctx, r)
+		saved, err := replace(ctx, l.store, &l.o, old, r)
 		if err == nil {
 			l.record.Store(&saved)
 			l.saved, l.tried = time.Now(), nil // not before Renewed, so that no leap hides in how long it took
@@ -135,7 +136,7 @@ const maxTried = 1000
 // older one is ours, too: the store lost what came after.
 func (l *Lease) look(ctx context.Context) error {
 	own := l.record.Load()
-	snap, err := l.store.Load(ctx, own.Worker, own.Worker)
+	snap, err := l.store.LoadWorker(ctx, own.Worker)
 	if err != nil {
 		return err
 	}

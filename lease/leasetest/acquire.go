@@ -34,7 +34,7 @@ func (s *suite) options(owner string, first, last int) lease.Options {
 		Owner:   owner,
 		Window:  long,
 		First:   first,
-		Last:    last,
+		Count:   last - first + 1,
 		MaxLeap: 24 * time.Hour, // the engine's clock need not be right
 	}
 }
@@ -271,7 +271,7 @@ func (s *suite) sticky() {
 func (s *suite) kept() {
 	keep := func(name string) lease.Options {
 		o := s.options(name, 2, 2)
-		o.Reuse, o.Window = lease.Keep, s.window
+		o.Reuse, o.Window = lease.ReuseKeep, s.window
 		return o
 	}
 	s.release(s.mustAcquire(s.storage.Open(), keep("a")))
@@ -282,7 +282,7 @@ func (s *suite) kept() {
 
 func (s *suite) once() {
 	o := s.options("a", 1, 3)
-	o.Reuse, o.Window = lease.Once, s.window
+	o.Reuse, o.Window = lease.ReuseOnce, s.window
 	store := s.storage.Open()
 	used := map[int]bool{}
 	for range 3 {
@@ -298,7 +298,7 @@ func (s *suite) once() {
 	}
 	_, err := s.acquire(store, o)
 	s.wants(err, lease.ErrExhausted, "when all are used up")
-	o.Reuse = lease.Recycle
+	o.Reuse = lease.ReuseAny
 	_, err = s.acquire(store, o)
 	s.wants(err, lease.ErrExhausted, "when all are used up, for one who would recycle")
 }
@@ -367,11 +367,18 @@ type link struct {
 
 var errCut = errors.New("leasetest: the network is cut")
 
-func (l *link) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
+func (l *link) Load(ctx context.Context) (lease.Snapshot, error) {
 	if l.cut.Load() {
 		return lease.Snapshot{}, errCut
 	}
-	return l.Store.Load(ctx, first, last)
+	return l.Store.Load(ctx)
+}
+
+func (l *link) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	if l.cut.Load() {
+		return lease.Snapshot{}, errCut
+	}
+	return l.Store.LoadWorker(ctx, worker)
 }
 
 func (l *link) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
