@@ -56,7 +56,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 // meanwhile it tries again.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
-		s := search{l: l, begun: time.Now(), passed: map[int]error{}}
+		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
 		a, err := s.find(ctx)
 		if err == nil {
 			s.tried = append(s.tried, a)
@@ -122,6 +122,7 @@ type search struct {
 	conflicts int           // how often others were quicker; after each there is more to choose from
 	failures  []error       // of saves, other than conflicts
 	tried     []attempt     // the saves that seem not to have been made
+	locks     locks
 }
 
 const (
@@ -290,6 +291,12 @@ func (s *search) missed(ctx context.Context, a attempt, err error) error {
 	case errors.Is(err, ErrConflict):
 		s.conflicts++
 		s.passed[a.record.Worker] = err
+		if errors.Is(err, errLocked) {
+			s.passed[a.record.Worker] = s.locks.found(a.record.Worker, err, s.l.o.patience())
+			if err := sleep(ctx, minBackoff); err != nil {
+				return s.because(err)
+			}
+		}
 		if s.conflicts%maxConflicts == 0 || s.l.o.Reuse != ReuseAny {
 			s.loaded = !forget(s.passed, ErrConflict)
 		}
