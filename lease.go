@@ -86,6 +86,11 @@ type window struct {
 	end     time.Time
 }
 
+// canBump reports whether a clock sequence of the layout can be changed at all.
+func (t *Terms) canBump(l Layout) bool {
+	return l.ClockSeqBits > 0 && t.Bump != nil && t.CanBump != nil
+}
+
 // termsOf returns the terms of a lease; they are zero if it has none.
 func termsOf(l Lease) Terms {
 	if m, ok := l.(ManagedLease); ok {
@@ -100,7 +105,7 @@ func (g *Generator) lease(l Lease, t Terms) error {
 	if err := g.look(); err != nil {
 		return err
 	}
-	g.stats = Stats{}
+	g.stats = Stats{Issued: uint64(g.left)}
 	if t.Bind != nil {
 		return t.Bind(Binding{Layout: g.layout, Stop: g.stop})
 	}
@@ -141,7 +146,7 @@ func (g *Generator) look() error {
 // sequence. g.mu must be held.
 func (g *Generator) top() int64 {
 	if g.past != nil {
-		return max(g.tick, g.past.top)
+		return max(g.tick, g.past.ring.top)
 	}
 	return g.tick
 }
@@ -149,18 +154,21 @@ func (g *Generator) top() int64 {
 // stop is Binding.Stop.
 func (g *Generator) stop(cause error) time.Time {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !g.window.stopped {
 		g.leave()
 		last := g.top()
-		g.opened, g.spare, g.fresh = 0, 0, 0
+		g.left, g.fresh = 0, 0
 		g.window.stopped, g.window.cause, g.window.end = true, cause, g.layout.time(instant{tick: last + 1})
+		if g.queue != nil {
+			g.queue.call(nil) // who finds the lease expired, and tells the next
+		}
 	}
 	return g.window.end
 }
 
 // expired is the error of a call whose next ID would lie in tick. g.mu must be held.
-func (g *Generator) expired(now instant, tick int64) error {
+func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
 	return &LeaseExpiredError{
 		Worker:   g.layout.Decode(g.fixed).Worker,
 		NotAfter: g.window.end,

@@ -63,32 +63,30 @@ var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
 // [ClockSeqPolicy] or [RewindPolicy] (or one of yours that chooses ActionBump
 // or ActionRewind) answers a clock that went back.
 type Generator struct {
-	mu sync.Mutex // guards all fields up to the blank line
+	mu sync.Mutex // guards the fields down to lagging
 
 	// What NextID needs while the clock stays within the tick: with wall's
 	// anchor, 64 bytes, which are one cache line.
-	fresh time.Duration // up to this long after wall's anchor, tick holds; 0 where clock is the user's
-	next  ID            // the next ID in tick
-	spare int64         // how many IDs tick has left
-	step  ID            // from one ID to the next in a tick
-	wall  wall          // the clock, where it is a built-in one
+	fresh  time.Duration // up to this long after wall's anchor, tick holds; 0 if clock is the user's
+	nextID ID            // the next ID in tick
+	left   int64         // how many IDs tick has left
+	stride ID            // from one ID to the next in a tick; does not change
+	wall   wall          // the clock, if it is a built-in one
 
-	tick   int64 // the tick of the last ID
-	opened int64 // what spare was when tick was entered
-	past   *past // what is remembered of earlier ticks; nil where nothing can go back
-	window *window
-	stats  Stats
-	fixed  ID // the clock sequence, datacenter and worker bits
+	tick    int64  // the tick of the last ID
+	past    *past  // what is remembered of earlier ticks; nil if nothing can go back
+	queue   *queue // the callers that wait; nil if none ever did
+	window  *window
+	stats   Stats // Issued counts what tick has left, too
+	fixed   ID    // the clock sequence, datacenter and worker bits
+	lagging bool  // callers that waited for tick woke late; keep issuing from it until maxLag after it ends
 
-	layout Layout
-	clock  Clock // nil where it is wall
-	policy BackwardPolicy
-	borrow time.Duration
 	random bool
-
-	lagging bool // callers that waited for tick woke late; keep issuing from it until maxLag after it ends
-
-	_ [^uint(0)>>63 ^ 1][36]byte // fills the lines where words are of 32 bits
+	borrow time.Duration
+	layout Layout
+	clock  Clock                      // nil if it is wall
+	_      [^uint(0)>>63 ^ 1][40]byte // fills the lines if words have 32 bits
+	policy BackwardPolicy
 }
 
 // Stats counts what a Generator has done since it was made.
@@ -155,7 +153,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	l := o.Layout
 	g := &Generator{
 		tick:   -1,
-		step:   1 << l.sequenceShift(),
+		stride: 1 << l.sequenceShift(),
 		fixed:  l.fixed(0, o.Datacenter, worker),
 		layout: l,
 		clock:  o.Clock,
@@ -166,7 +164,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if b, ok := o.Clock.(*builtinClock); ok {
 		g.clock, g.wall = nil, b.begin(lease != nil)
 	}
-	if _, err := g.read(); err != nil {
+	if _, err := g.refresh(); err != nil {
 		return nil, err
 	}
 	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
@@ -229,10 +227,10 @@ func (g *Generator) NextID() (ID, error) {
 	// would slow down.
 	if g.clock == nil {
 		g.mu.Lock()
-		if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.spare > 0 {
-			id := g.next
-			g.next += g.step
-			g.spare--
+		if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.left > 0 {
+			id := g.nextID
+			g.nextID += g.stride
+			g.left--
 			g.mu.Unlock()
 			return id, nil
 		}
@@ -277,7 +275,7 @@ func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 			ordered = false
 		}
 		part := dst[n : n+r.n]
-		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.step {
+		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.stride {
 			part[i] = id
 		}
 		n += r.n
@@ -306,7 +304,7 @@ func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Issued += uint64(g.opened - g.spare)
+	s.Issued -= uint64(g.left)
 	return s
 }
 
@@ -319,7 +317,7 @@ func (g *Generator) inTick(n int) run {
 	var r run
 	g.mu.Lock()
 	if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) {
-		r = g.cut(n)
+		r = g.draw(n)
 	}
 	g.mu.Unlock()
 	return r
