@@ -218,7 +218,7 @@ func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
 			h.next()
 			m.take(0, "b")
 			m.set(func() { m.slow, m.refuses = slow, map[int]bool{1: slow == 0, 2: slow == 0, 3: slow == 0} })
-			h.ask() // it finds out now
+			h.ask()                   // it finds out now
 			time.Sleep(3*slow/2 + ms) // it tries to save, or has failed
 			require.ErrorIs(t, h.trouble(), ErrLost)
 			require.NoError(t, h.Release(t.Context()))
