@@ -18,11 +18,13 @@ var presets = []struct {
 }{
 	{"default", snowflake.DefaultLayout()},
 	{"twitter", snowflake.TwitterLayout()},
+	{"bwmarrin", snowflake.BwmarrinLayout()},
 	{"clockseq", snowflake.ClockSeqLayout()},
 	{"jssafe", snowflake.JSSafeLayout()},
 	{"baidu", snowflake.BaiduLayout()},
 	{"redis", snowflake.RedisLayout()},
 	{"sonyflake", snowflake.SonyflakeLayout()},
+	{"sonyflake-v2", snowflake.SonyflakeV2Layout()},
 	{"discord", snowflake.DiscordLayout()},
 	{"instagram", snowflake.InstagramLayout()},
 }
