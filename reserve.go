@@ -106,7 +106,7 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.terms.Bump(ctx, c.grant, b.Now); err != nil {
+			if err := g.window.terms.Bump(ctx, *c.grant, b.Now); err != nil {
 				return consent{}, unbumped(ctx, b, err)
 			}
 		}
@@ -132,7 +132,7 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 		return c.expired
 	}
 	c.extended = c.grant
-	err := g.window.terms.Extend(ctx, c.grant, c.expired.now)
+	err := g.window.terms.Extend(ctx, *c.grant, c.expired.now)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
