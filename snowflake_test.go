@@ -751,6 +751,30 @@ func TestNewRefusesOptionsWithoutEffect(t *testing.T) {
 	require.ErrorContains(t, err, "the lease cannot change its clock sequence")
 }
 
+// A policy that panics, as under net/http's recover, leaves the queue in order.
+func TestCallersBehindAPanicAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		asked := 0
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
+			if asked++; asked == 1 {
+				time.Sleep(ms) // others come
+				panic("the policy is broken")
+			}
+			return ActionWait
+		})})
+		i.spend(1, noon)
+		c.step(-10 * ms)
+		go func() {
+			defer func() { assert.NotNil(t, recover()) }()
+			_, _ = i.NextID()
+		}()
+		synctest.Wait()
+		d := elapsed(func() { i.spend(3, noon) })
+		assert.Equal(t, 10*ms, d)
+	})
+}
+
 func TestZeroGeneratorSaysThatItWasNotMade(t *testing.T) {
 	var g Generator
 	_, err := g.NextID()
