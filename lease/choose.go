@@ -2,6 +2,8 @@ package lease
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -31,7 +33,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		if r.Layout != o.Layout {
 			return c, 0, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: o.Layout}
 		}
-		if r.Worker < o.First || r.Worker > o.Last {
+		if r.Worker < o.First || r.Worker > o.last() {
 			continue
 		}
 		records = append(records, r)
@@ -43,7 +45,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 			}
 			continue
 		}
-		if passed[r.Worker] != nil || r.State == Spent || reuse == Once || reuse == Keep && !mine {
+		if passed[r.Worker] != nil || r.State == Spent || reuse == ReuseOnce || reuse == ReuseKeep && !mine {
 			continue
 		}
 		c := candidate{record: r, mine: mine}
@@ -54,7 +56,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
-	if o.Reuse != Keep || !owns {
+	if o.Reuse != ReuseKeep || !owns {
 		free = append(free, unused(o, records, passed, width)...)
 	}
 
@@ -86,8 +88,8 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	for _, err := range passed { // any of them
 		return c, wait, err
 	}
-	e := &ExhaustedError{First: o.First, Last: o.Last, Records: records}
-	if owns && o.Reuse == Keep {
+	e := &ExhaustedError{First: o.First, Last: o.last(), Records: records}
+	if owns && o.Reuse == ReuseKeep {
 		e.Owner = o.Owner
 		e.Records = slices.DeleteFunc(records, func(r Record) bool { return r.Owner != o.Owner })
 	}
@@ -110,7 +112,7 @@ func unused(o *Options, records []Record, passed map[int]error, n int) []candida
 		add(next, r.Worker-1)
 		next = r.Worker + 1
 	}
-	add(next, o.Last)
+	add(next, o.last())
 	return found
 }
 
@@ -122,4 +124,22 @@ func compareBool(a, b bool) int {
 		return 1
 	}
 	return -1
+}
+
+// locks are the worker IDs whose records were locked by others, and since when.
+type locks map[int]time.Time
+
+// found returns err, which says that a record is locked. If it has been for longer than
+// patience, whoever locked it is stuck: then the error is no conflict any more.
+func (l locks) found(worker int, err error, patience time.Duration) error {
+	since, ok := l[worker]
+	if !ok {
+		l[worker] = time.Now()
+		return err
+	}
+	e := new(FileError)
+	if passed := time.Since(since); passed > patience && errors.As(err, &e) {
+		return &FileError{Path: e.Path, Err: fmt.Errorf("%w for %v", errLocked, passed.Round(time.Millisecond))}
+	}
+	return err
 }

@@ -30,6 +30,20 @@ var (
 	// when its worker ID has not been used since what you replace it with.
 	ErrBadRecord = errors.New("lease: bad record")
 
+	// ErrWiped is returned by Acquire, by a Store's methods and in Stats if the
+	// store has lost records that were in use. What was issued under them is not
+	// known any more, so nothing is issued until somebody who knows it repairs
+	// the store, as its package says.
+	ErrWiped = errors.New("lease: the store has lost its records")
+
+	// ErrNeverIssued is returned by Whois for an ID that no holder of a worker
+	// ID can have issued.
+	ErrNeverIssued = errors.New("lease: nobody can have issued it")
+
+	// ErrForgotten is returned by Whois for an ID whose issuer is no longer in
+	// the store's history.
+	ErrForgotten = errors.New("lease: its issuer is forgotten")
+
 	// ErrLayout is returned by Acquire for a store whose records are of another
 	// layout or epoch, and by snowflake.NewLeased for options with another
 	// layout than the lease's. The error is a [*LayoutError].
@@ -53,7 +67,7 @@ var (
 type ExhaustedError struct {
 	First, Last int      // the range
 	Records     []Record // of the range, by worker; where Owner is set, its own
-	Owner       string   // with Keep: who has a worker ID already, and gets no second one
+	Owner       string   // with ReuseKeep: who has a worker ID already, and gets no second one
 }
 
 func (e *ExhaustedError) Error() string {

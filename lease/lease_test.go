@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +23,7 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	records  map[int]Record
+	history  map[int][]Holding
 	saves    int
 	ownClock bool
 	offset   time.Duration // of its clock
@@ -37,11 +41,19 @@ type memory struct {
 
 var errDown = errors.New("the store is away")
 
-func newMemory() *memory { return &memory{records: map[int]Record{}} }
+func newMemory() *memory { return &memory{records: map[int]Record{}, history: map[int][]Holding{}} }
 
 func (m *memory) now() time.Time { return time.Now().Add(m.offset) }
 
-func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
+func (m *memory) Load(ctx context.Context) (Snapshot, error) {
+	return m.load(ctx, func(int) bool { return true })
+}
+
+func (m *memory) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
+	return m.load(ctx, func(w int) bool { return w == worker })
+}
+
+func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (Snapshot, error) {
 	m.mu.Lock()
 	if m.hangs {
 		m.mu.Unlock()
@@ -57,7 +69,7 @@ func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 	}
 	snap := Snapshot{Now: m.now(), OwnClock: m.ownClock}
 	for w, r := range m.records {
-		if first <= w && w <= last {
+		if wanted(w) {
 			snap.Records = append(snap.Records, r)
 		}
 	}
@@ -65,6 +77,33 @@ func (m *memory) Load(ctx context.Context, first, last int) (Snapshot, error) {
 }
 
 func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
+	return m.answer(ctx, r, func() (Record, error) { return m.save(r) })
+}
+
+func (m *memory) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error) {
+	return m.answer(ctx, r, func() (Record, error) {
+		saved, err := m.save(r)
+		if err == nil {
+			m.set(func() {
+				kept := slices.DeleteFunc(m.history[r.Worker], func(h Holding) bool { return h.same(ended) })
+				m.history[r.Worker] = slices.DeleteFunc(append(kept, ended), func(h Holding) bool { return h.To.Before(forget) })
+			})
+		}
+		return saved, err
+	})
+}
+
+func (m *memory) History(_ context.Context, worker int) ([]Holding, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return nil, errDown
+	}
+	return slices.Clone(m.history[worker]), nil
+}
+
+// answer serves a save, or fails as it was told to.
+func (m *memory) answer(ctx context.Context, r Record, save func() (Record, error)) (Record, error) {
 	m.mu.Lock()
 	down, delay, loseAnswer, slow := m.down || m.refuses[r.Worker], m.delay, m.loseAnswer || m.failSaves > 0, m.slow
 	resent := m.resends > 0
@@ -76,15 +115,15 @@ func (m *memory) Save(ctx context.Context, r Record) (Record, error) {
 		}
 	}
 	if delay > 0 {
-		time.AfterFunc(delay, func() { _, _ = m.save(r) })
+		time.AfterFunc(delay, func() { _, _ = save() })
 		return r, errDown
 	}
 	if down {
 		return r, errDown
 	}
-	saved, err := m.save(r)
+	saved, err := save()
 	if resent {
-		return m.save(r)
+		return save()
 	}
 	if err == nil && loseAnswer {
 		return r, errDown
@@ -159,7 +198,7 @@ type holder struct {
 
 func acquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, change ...func(*Options)) (*holder, error) {
 	t.Helper()
-	o := &Options{Layout: layout, Owner: "a", Clock: c}
+	o := &Options{Layout: layout, Owner: "a", Clock: c, Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(o)
 	}
@@ -199,6 +238,7 @@ func (h *holder) refused(want error) {
 }
 
 func named(owner string) func(*Options) { return func(o *Options) { o.Owner = owner } }
+func stops(o *Options)                  { o.OnLoss = Stop }
 func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }
 
 func TestBoundIsRecordedBeforeItIsUsed(t *testing.T) {
@@ -222,7 +262,7 @@ func TestStoreGoneGoesOnToTheWindowsEndAndRecovers(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		time.Sleep(10*time.Second + 7*ms)
 		m.set(func() { m.down = true })
-		_, end := h.Window()
+		end := h.Grant().To
 		for time.Now().Before(end) {
 			h.next()
 			time.Sleep(ms)
@@ -259,7 +299,7 @@ func TestLostAnswersAreFoundOut(t *testing.T) {
 func TestDelayedRequestsChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		h := mustAcquire(t, m, plain, clockAt(0))
+		h := mustAcquire(t, m, plain, clockAt(0), stops)
 		m.set(func() { m.delay = time.Hour })
 		time.Sleep(span) // renewals are under way, and will arrive in an hour
 		m.set(func() { m.delay, m.down = 0, true })
@@ -284,11 +324,11 @@ func TestHolderThatLostStopsAtItsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		slow := clockAt(-time.Second) // so that its window goes on when another has taken over
-		a := mustAcquire(t, m, plain, slow)
+		a := mustAcquire(t, m, plain, slow, stops)
 		m.set(func() { m.offset = -time.Hour }) // the store's clock makes a look dead
 		b := mustAcquire(t, m, plain, clockAt(0), named("b"))
 		b.seen = a.seen
-		_, end := a.Window()
+		end := a.Grant().To
 		for slow.Now().Before(end) {
 			a.next()
 			b.next()
@@ -307,7 +347,7 @@ func TestHolderThatLostStopsAtItsBound(t *testing.T) {
 func TestRecordThatIsGoneEndsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		h := mustAcquire(t, m, plain, clockAt(0))
+		h := mustAcquire(t, m, plain, clockAt(0), stops)
 		m.set(func() { delete(m.records, 0) })
 		time.Sleep(span)
 		assert.ErrorIs(t, h.Err(), ErrLost)
@@ -364,15 +404,23 @@ func TestReleaseThatFailsMayBeTriedAgain(t *testing.T) {
 	})
 }
 
-func TestContextEndsTheLease(t *testing.T) {
+// A context with a time-out, and a deferred cancel, is what everybody writes.
+func TestContextBoundsTheAcquisitionOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		ctx, cancel := context.WithCancel(t.Context())
-		l, err := Acquire(ctx, m, &Options{Layout: plain})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		l, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(0)})
 		require.NoError(t, err)
 		cancel()
-		<-l.Done()
-		assert.ErrorIs(t, l.Err(), context.Canceled)
+		g, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		for range 100 {
+			time.Sleep(time.Second)
+			_, err := g.NextID()
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release(t.Context()))
 		saves := m.saves
 		time.Sleep(time.Minute)
 		assert.Equal(t, saves, m.saves)
@@ -400,11 +448,15 @@ func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ..
 	for _, f := range change {
 		f(o)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	l, err := Acquire(ctx, m, o)
+	l, err := Acquire(t.Context(), m, o)
 	require.NoError(t, err)
-	cancel()
-	<-l.Done()
+	stopRenewing(l)
+}
+
+// stopRenewing leaves a lease as a crash does.
+func stopRenewing(l *Lease) {
+	l.cancel()
+	<-l.ended
 }
 
 func TestRestartAfterCrashPrefersABoundThatHasPassed(t *testing.T) {
@@ -566,7 +618,7 @@ func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
 		c := clockAt(0)
 		h := mustAcquire(t, m, plain, c)
 		time.Sleep(time.Second)
-		_, end := h.Window()
+		end := h.Grant().To
 
 		c.set(time.Hour)
 		time.Sleep(10 * span)
@@ -723,27 +775,6 @@ func TestAfterHoldsUnderALease(t *testing.T) {
 	}
 }
 
-// One that sees only Window must not stamp clock sequence 0 in another's.
-func TestWindowWithoutClockSequenceIsThatOfZero(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		require.NoError(t, mustRelease(t, m, clockAt(0)))
-		h := mustAcquire(t, m, seqs, clockAt(-time.Hour))
-		require.Equal(t, 1, h.next().ClockSeq)
-		g, err := snowflake.NewLeased(struct{ snowflake.Lease }{h.Lease}, &snowflake.Options{Layout: seqs, Clock: h.c})
-		require.NoError(t, err)
-		_, err = g.NextID()
-		require.Error(t, err)
-	})
-}
-
-func mustRelease(t *testing.T, m *memory, c *clock) error {
-	t.Helper()
-	h := mustAcquire(t, m, seqs, c)
-	h.next()
-	return h.Release(t.Context())
-}
-
 // What was stamped last is not what was stamped latest, after rewinding.
 func TestReleaseAfterRewinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -807,9 +838,9 @@ func TestStickyOwnerGetsItsWorkerIDBack(t *testing.T) {
 func TestKeptWorkerIDsGoToNoOtherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Release(t.Context()))
-		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(Keep)).Worker())
-		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Release(t.Context()))
+		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(ReuseKeep)).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
 	})
 }
 
@@ -818,24 +849,24 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		for range 3 {
-			crash(t, m, fleet, clockAt(0), reuse(Keep))
+			crash(t, m, fleet, clockAt(0), reuse(ReuseKeep))
 			require.Equal(t, 1, m.count())
 		}
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
 		time.Sleep(2 * span)
 		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "it is kept from one that recycles")
-		h := mustAcquire(t, m, fleet, clockAt(0), reuse(Recycle))
+		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseAny))
 		assert.Equal(t, 0, h.Worker())
 		require.NoError(t, h.Release(t.Context()))
 		assert.Equal(t, 3, mustAcquire(t, m, fleet, clockAt(0), named("d")).Worker(), "and stays kept when its owner recycles")
-		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker())
+		assert.Equal(t, 0, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
 	})
 }
 
 func TestWorkerIDsUsedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		three := func(o *Options) { o.Reuse, o.First, o.Last = Once, 5, 7 }
+		three := func(o *Options) { o.Reuse, o.First, o.Count = ReuseOnce, 5, 3 }
 		for worker := 5; worker <= 7; worker++ {
 			h := mustAcquire(t, m, fleet, clockAt(0), three)
 			assert.Equal(t, worker, h.Worker())
@@ -844,7 +875,7 @@ func TestWorkerIDsUsedOnce(t *testing.T) {
 		}
 		_, err := acquire(t, m, fleet, clockAt(0), three)
 		require.ErrorIs(t, err, ErrExhausted)
-		_, err = acquire(t, m, fleet, clockAt(0), func(o *Options) { o.First, o.Last = 5, 7 })
+		_, err = acquire(t, m, fleet, clockAt(0), func(o *Options) { o.First, o.Count = 5, 3 })
 		require.ErrorIs(t, err, ErrExhausted, "what is spent is not recycled by another either")
 	})
 }
@@ -852,7 +883,7 @@ func TestWorkerIDsUsedOnce(t *testing.T) {
 func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		two := func(o *Options) { o.First, o.Last = 3, 4 }
+		two := func(o *Options) { o.First, o.Count = 3, 2 }
 		mustAcquire(t, m, fleet, clockAt(0), two)
 		b := mustAcquire(t, m, fleet, clockAt(0), two, named("b"))
 		start := time.Now()
@@ -927,9 +958,13 @@ func TestLeaseServesOneGeneratorOfItsLayout(t *testing.T) {
 
 func TestAcquireRefusesOptionsOutOfRange(t *testing.T) {
 	for name, o := range map[string]Options{
-		"range beyond layout": {Layout: fleet, Last: 256},
+		"range beyond layout": {Layout: fleet, Count: 257},
+		"range past the last": {Layout: fleet, First: 255, Count: 2},
+		"range huge":          {Layout: fleet, First: 1, Count: math.MaxInt},
+		"first beyond layout": {Layout: fleet, First: 256},
 		"range negative":      {Layout: fleet, First: -1},
-		"range empty":         {Layout: fleet, First: 2, Last: 1},
+		"range empty":         {Layout: fleet, First: 2, Count: -1},
+		"history":             {Layout: fleet, History: -1},
 		"window negative":     {Layout: fleet, Window: -1},
 		"window short":        {Layout: fleet, Window: ms - 1},
 		"window under a tick": {Layout: snowflake.JSSafeLayout(), Window: time.Second - 1},
@@ -952,7 +987,7 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 
 func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Recycle, Keep, Once} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.failSaves = 1
 			h := mustAcquire(t, m, fleet, clockAt(0), reuse(r))
@@ -967,7 +1002,7 @@ func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 
 func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Keep, Once} {
+		for _, r := range []Reuse{ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.resends = 1
 			begun := time.Now()
@@ -991,13 +1026,14 @@ func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 
 func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, r := range []Reuse{Recycle, Keep, Once} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.slow = time.Hour
 			begun := time.Now()
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.LessOrEqual(t, time.Since(begun), 3*span)
+			time.Sleep(2 * span) // it tries to give back what it may have taken
 		}
 	})
 }
@@ -1005,11 +1041,12 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 // A store that answers later than a renewal may take cannot be used.
 func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for r, state := range map[Reuse]State{Recycle: Free, Keep: Free, Once: Spent} {
+		for r, state := range map[Reuse]State{ReuseAny: Free, ReuseKeep: Free, ReuseOnce: Spent} {
 			m := newMemory()
 			m.slow = span/3 + 200*ms
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(2 * span) // it gives back what it took
 			assert.Equal(t, 1, m.count())
 			assert.Equal(t, state, m.record(0).State)
 		}
@@ -1047,11 +1084,11 @@ func (c *cloned) Save(ctx context.Context, r Record) (Record, error) {
 func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		a := mustAcquire(t, m, fleet, clockAt(0))
+		a := mustAcquire(t, m, fleet, clockAt(0), stops)
 		time.Sleep(2*span + 123*ms)
 		c := &cloned{memory: m}
 		c.record.Store(a.record.Load())
-		b := mustAcquire(t, c, fleet, clockAt(0))
+		b := mustAcquire(t, c, fleet, clockAt(0), stops)
 		require.Equal(t, a.record.Load().Token, b.record.Load().Token)
 		time.Sleep(span)
 		alive, dead := a, b
@@ -1153,7 +1190,7 @@ func TestNoBumpAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), seqs, clockAt(0))
 		require.NoError(t, h.Release(t.Context()))
-		assert.ErrorIs(t, h.Bump(t.Context(), 0, time.Now().Add(-time.Hour)), ErrReleased)
+		assert.ErrorIs(t, h.bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func withCopy(dir string) func(*Options) {
-	return func(o *Options) { o.Reuse, o.LocalCopy = Keep, dir }
+	return func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, dir }
 }
 
 func (m *memory) setDown(down bool) { m.set(func() { m.down = down }) }
@@ -29,7 +29,7 @@ func (h *holder) also(other *holder) *holder {
 }
 
 func TestLocalCopyTakesKeep(t *testing.T) {
-	for _, r := range []Reuse{Recycle, Once} {
+	for _, r := range []Reuse{ReuseAny, ReuseOnce} {
 		_, err := acquire(t, newMemory(), fleet, clockAt(0), withCopy(t.TempDir()), reuse(r))
 		require.ErrorIs(t, err, ErrInvalidOptions)
 	}
@@ -44,11 +44,11 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		assert.Equal(t, 1, h.Worker())
 		h.next()
 		bound := h.Stats().Bound
-		h.cancel() // as a crash would
+		stopRenewing(h.Lease) // as a crash would
 		m.setDown(true)
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
 		assert.Equal(t, 1, again.Worker())
-		from, _ := again.Window()
+		from := again.Grant().From
 		assert.False(t, from.Before(bound))
 		require.ErrorIs(t, again.Stats().Away, errDown)
 		for range 100 { // longer than any window
@@ -58,9 +58,10 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		require.NoError(t, again.Release(t.Context()))
 
 		at := again.g.Decode(lastOf(again)).Time
+		snap, err := File(dir).LoadWorker(t.Context(), 1)
+		require.NoError(t, err)
+		assert.Equal(t, at.Add(ms), snap.Records[0].Bound(), "a release is exact in the copy, too")
 		third := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(again)
-		from, _ = third.Window()
-		assert.Equal(t, at.Add(ms), from, "a release is exact in the copy, too")
 		third.next()
 		m.setDown(false)
 		time.Sleep(span)
@@ -73,11 +74,11 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		time.Sleep(span)
 		third.next()
 		bound = third.Stats().Bound
-		third.cancel()
+		stopRenewing(third.Lease)
 		m.setDown(false) // before it was told
 		fourth := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(third)
-		from, _ = fourth.Window()
-		assert.Equal(t, bound, from)
+		from = fourth.Grant().From
+		assert.WithinRange(t, from, bound, bound.Add(ms), "it waited for the bound that the copy has")
 		fourth.next()
 	})
 }
@@ -181,7 +182,7 @@ func TestLocalCopyIsHeldOnce(t *testing.T) {
 func TestLocalCopyOfAPausedProcessIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 		m.setDown(true)
 		require.NoError(t, h.lock(t.Context())) // renews no more
 		time.Sleep(2 * span)
@@ -203,7 +204,7 @@ func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
 		require.NoError(t, h.Release(t.Context()))
 		require.NoError(t, os.RemoveAll(dir))
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
-		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), reuse(Keep)).Worker(), "nor is one without a copy")
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker(), "nor is one without a copy")
 	})
 }
 
@@ -211,7 +212,7 @@ func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
 func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 		m.set(func() { delete(m.records, 0) })
 		time.Sleep(span)
 		require.ErrorIs(t, h.Err(), ErrLost)
@@ -222,7 +223,7 @@ func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		assert.Equal(t, 1, again.Worker())
-		again.cancel()
+		stopRenewing(again.Lease)
 		time.Sleep(3 * span)
 		m.setDown(true)
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
@@ -247,10 +248,10 @@ func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
-		h.cancel()
+		stopRenewing(h.Lease)
 		m.set(func() { delete(m.records, 0) })
 		_, err := acquire(t, m, plain, clockAt(0), withCopy(dir))
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, ErrBadRecord)
 		assert.ErrorContains(t, err, filepath.Join(dir, "worker-0.json"))
 		assert.Zero(t, m.count())
 	})
@@ -327,7 +328,7 @@ func TestLocalCopyThatIsGoneStopsItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, down := range []bool{false, true} {
 			m, dir := newMemory(), t.TempDir()
-			h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+			h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 			m.setDown(down)
 			path := filepath.Join(dir, "worker-0.json")
 			require.NoError(t, os.Rename(path, path+".away"))
@@ -357,7 +358,7 @@ func TestLocalCopyOfBeforeIsNoneTheWorse(t *testing.T) {
 		h.next() // under another clock sequence
 		time.Sleep(10 * span)
 		h.next()
-		h.cancel()
+		stopRenewing(h.Lease)
 		bounds := m.record(0).Bounds
 		require.NoError(t, h.Stats().Away)
 		require.Len(t, bounds, 2)
@@ -388,7 +389,7 @@ func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(dir, link))
 	for _, same := range []string{dir, dir + "/", link} {
-		_, err := Acquire(t.Context(), File(dir), &Options{Reuse: Keep, LocalCopy: same})
+		_, err := Acquire(t.Context(), File(dir), &Options{Reuse: ReuseKeep, LocalCopy: same})
 		require.ErrorIs(t, err, ErrInvalidOptions)
 	}
 	entries, err := os.ReadDir(dir)
@@ -399,13 +400,15 @@ func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
 func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(Keep), func(o *Options) { o.First = 7 }).Release(t.Context()))
+		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(ReuseKeep), func(o *Options) { o.First = 7 }).Release(t.Context()))
 		var got atomic.Int32
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if _, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: Keep}); err == nil {
+				if l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep}); err == nil {
 					got.Add(1)
+					defer stopRenewing(l)
+					time.Sleep(10 * span)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
 					assert.ErrorContains(t, err, "of 0 to 255 for a, who keeps one already; worker 0 held by a")
@@ -428,7 +431,7 @@ func TestKeepGivesAnOwnerOneWorkerIDThoughSavesAreLate(t *testing.T) {
 		} {
 			m := newMemory()
 			fault(m)
-			_, _ = acquire(t, m, fleet, clockAt(0), reuse(Keep))
+			_, _ = acquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
 			time.Sleep(20 * span)
 			m.set(func() { assert.LessOrEqual(t, len(m.records), 1) })
 		}

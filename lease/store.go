@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Store keeps one Record per worker ID. Its two methods are all that the
+// Store keeps one Record per worker ID. Its three methods are all that the
 // protocol asks for; package leasetest checks an implementation.
 //
 // Implementations are safe for concurrent use, and keep what was saved across
@@ -19,30 +19,75 @@ import (
 // in and comes out shares no memory with the store. Texts are UTF-8 without NUL;
 // numbers and times come back exactly.
 //
-// A Store may also have a method Locate(worker int) string, which says where a
-// record is kept, for errors.
+// A store that lost its records while they were in use must not pass for a new
+// one: as far as its engine can tell the two apart, its methods return
+// [ErrWiped].
+//
+// A Store may also be a [Locator] and a [Historian].
 type Store interface {
-	// Load returns the records of the worker IDs from first to last, with every
-	// Save that had returned before it, by whichever client. Acquire asks for all
-	// of them, from 0 to math.MaxInt, and a holder for its own. It fails as a
-	// whole when any of them cannot be read: one that is taken for missing could
-	// be issued again.
-	Load(ctx context.Context, first, last int) (Snapshot, error)
+	// Load returns all records, with every Save that had returned before Load was
+	// called, by whichever client. It fails as a whole if any record cannot be
+	// read: a record that is taken for missing could be issued again.
+	Load(ctx context.Context) (Snapshot, error)
 
-	// Save writes r when the stored record of r.Worker has Version r.Version-1,
-	// or when there is none and r.Version is 1. It does so atomically: of two
+	// LoadWorker is Load for one worker ID: a Snapshot with one record or none.
+	// A record of another worker ID that cannot be read is no obstacle.
+	LoadWorker(ctx context.Context, worker int) (Snapshot, error)
+
+	// Save writes r if the stored record of r.Worker has Version r.Version-1,
+	// or if there is none and r.Version is 1. It does so atomically: of two
 	// that carry the same Version one is written, and the other one gets an
 	// error that matches ErrConflict, however late it arrives. It returns when
 	// the record will survive a crash, with Renewed set to the store's time.
-	// Where the stored record cannot be read, a Save with Version 1 fails.
+	// If the stored record cannot be read, a Save with Version 1 fails.
 	//
 	// After any other error it is unknown whether r was or will be written.
 	Save(ctx context.Context, r Record) (Record, error)
 }
 
-// Snapshot is what a Store holds of a range of worker IDs. Its records need not be
-// of one moment; each of them was the stored one at some moment after Load was
-// called.
+// Locator is a Store that can say where a record is kept, for errors.
+type Locator interface {
+	// Locate returns the place of a worker ID's record, such as its file.
+	Locate(worker int) string
+}
+
+// Historian is a Store that keeps what is replaced, so that [Whois] finds the
+// issuer of an ID whose worker ID has gone to another since.
+type Historian interface {
+	Store
+
+	// SaveEnding is Save, and in the same step (transaction, script,
+	// multi-operation) it keeps ended in the history of r.Worker and drops from
+	// that history each Holding whose To is before forget. Either all of it
+	// happens or nothing. If the history has a Holding with the same Token,
+	// ClockSeq and From, ended replaces it.
+	SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error)
+
+	// History returns what is kept of a worker ID, in any order. It fails if
+	// any of it cannot be read.
+	History(ctx context.Context, worker int) ([]Holding, error)
+}
+
+// Holding is a stretch of ID time in which one holder had a worker ID and clock
+// sequence: no other holder stamped them in [From, To).
+type Holding struct {
+	Worker   int       `json:"worker"`
+	ClockSeq int       `json:"clock_seq"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Token    string    `json:"token"` // of the acquisition
+	Owner    string    `json:"owner"` // Options.Owner
+	Host     string    `json:"host"`  // where the holder ran
+	PID      int       `json:"pid"`
+}
+
+// same reports whether h and other are one stretch, whose end may have moved.
+func (h Holding) same(other Holding) bool {
+	return h.Worker == other.Worker && h.ClockSeq == other.ClockSeq && h.Token == other.Token && h.From.Equal(other.From)
+}
+
+// Snapshot is what a Store holds. Its records need not be of one moment; each of
+// them was the stored one at some moment after Load was called.
 type Snapshot struct {
 	Records []Record // at most one of each worker, in any order
 
@@ -88,8 +133,14 @@ type Record struct {
 	// sequences has one.
 	Bounds []time.Time `json:"bounds"`
 
-	// ClockSeq is the clock sequence that the holder stamps.
-	ClockSeq int `json:"clock_seq"`
+	// ClockSeq is the clock sequence that the holder stamps, and From the time
+	// from which on it stamps it: [From, Bound()) is its current Holding.
+	ClockSeq int       `json:"clock_seq"`
+	From     time.Time `json:"from"`
+
+	// Forgotten is the time before which holders of this worker ID may be missing
+	// from the store's history. The zero time means that all are there.
+	Forgotten time.Time `json:"forgotten"`
 
 	// Window is the holder's. It renews three times in each, so that one that
 	// has not done so for a whole one is taken for dead.
@@ -112,12 +163,43 @@ func (r Record) bound(seq int) time.Time {
 	return time.Time{}
 }
 
+// holding returns what r says of its holder.
+func (r Record) holding() Holding {
+	return Holding{
+		Worker: r.Worker, ClockSeq: r.ClockSeq, From: r.From, To: r.Bound(),
+		Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
+	}
+}
+
+// replace saves r in place of old. If another holding begins with r, it keeps
+// old's in the history, and drops what ended longer than o.History ago.
+func replace(ctx context.Context, s Store, o *Options, old, r Record) (Record, error) {
+	ended := old.holding()
+	if old.Version == 0 || ended.same(r.holding()) || !ended.From.Before(ended.To) {
+		return s.Save(ctx, r)
+	}
+	if h, ok := s.(Historian); ok {
+		forget := o.now().Add(-o.History).UTC()
+		r.Forgotten = later(r.Forgotten, forget)
+		return h.SaveEnding(ctx, r, ended, forget)
+	}
+	r.Forgotten = later(r.Forgotten, ended.To)
+	return s.Save(ctx, r)
+}
+
 // withBound returns r stamping seq up to bound. It leaves r's own Bounds alone.
 func (r Record) withBound(seq int, bound time.Time) Record {
 	bounds := make([]time.Time, max(len(r.Bounds), seq+1))
 	copy(bounds, r.Bounds)
 	bounds[seq] = bound.UTC()
 	r.ClockSeq, r.Bounds = seq, bounds
+	return r
+}
+
+// withWindow returns r stamping what w has, up to bound.
+func (r Record) withWindow(w window, bound time.Time) Record {
+	r = r.withBound(w.seq, bound)
+	r.From = w.from
 	return r
 }
 
@@ -152,7 +234,7 @@ func (r Record) Validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
-	case r.Reuse > Once:
+	case r.Reuse > ReuseOnce:
 		why = fmt.Sprintf("its reuse is %d", r.Reuse)
 	case r.Window <= 0:
 		why = fmt.Sprintf("its window is %v", r.Window)
@@ -165,7 +247,7 @@ func (r Record) Validate() error {
 // String describes r on one line.
 func (r Record) String() string {
 	state := string(r.State)
-	if r.State == Free && r.Reuse == Keep {
+	if r.State == Free && r.Reuse == ReuseKeep {
 		state = "kept for"
 	} else {
 		state += " by"

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -57,7 +56,7 @@ func setupWorker(fs *flag.FlagSet) action {
 		} else if !info.IsDir() {
 			return fmt.Errorf("-dir: %s is not a directory", *dir)
 		}
-		snap, err := lease.File(*dir).Load(context.Background(), 0, math.MaxInt)
+		snap, err := lease.File(*dir).Load(context.Background())
 		if err != nil {
 			return failed(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,7 +173,7 @@ func TestNewWithALease(t *testing.T) {
 	text, _, _ := strings.Cut(out[2], " ")
 	last, err := snowflake.ParseID(text)
 	require.NoError(t, err)
-	snap, err := lease.File(dir).Load(t.Context(), 0, math.MaxInt)
+	snap, err := lease.File(dir).Load(t.Context())
 	require.NoError(t, err)
 	bounds := map[int]time.Time{}
 	for _, r := range snap.Records {

@@ -54,7 +54,22 @@ func (s *server) reach(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *server) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
+func (s *server) Load(ctx context.Context) (lease.Snapshot, error) {
+	snap, err := s.load(ctx, func(int) bool { return true })
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.loads++
+		s.read += len(snap.Records)
+	}
+	return snap, err
+}
+
+func (s *server) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	return s.load(ctx, func(w int) bool { return w == worker })
+}
+
+func (s *server) load(ctx context.Context, wanted func(worker int) bool) (lease.Snapshot, error) {
 	snap := lease.Snapshot{OwnClock: true}
 	if err := s.reach(ctx); err != nil {
 		return snap, err
@@ -62,15 +77,11 @@ func (s *server) Load(ctx context.Context, first, last int) (lease.Snapshot, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w, r := range s.records {
-		if first <= w && w <= last {
+		if wanted(w) {
 			snap.Records = append(snap.Records, r)
 		}
 	}
 	snap.Now = time.Now()
-	if first != last {
-		s.loads++
-		s.read += len(snap.Records)
-	}
 	return snap, nil
 }
 
@@ -135,7 +146,7 @@ func start(t *testing.T, s *server, n, workers int, name string) []holder {
 		wg.Go(func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			begun := time.Now()
-			o := &lease.Options{Layout: layout, Window: window, Last: workers - 1, Owner: fmt.Sprint(name, "-", i)}
+			o := &lease.Options{Layout: layout, Window: window, Count: workers, Owner: fmt.Sprint(name, "-", i)}
 			l, err := lease.Acquire(ctx, s, o)
 			if err != nil {
 				cancel()

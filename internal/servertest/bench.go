@@ -32,7 +32,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 		b.StopTimer()
 		stores := s.clients(b, n, s.Addr, s.space(b))
 		for _, store := range stores { // connects
-			if _, err := store.Load(context.Background(), 0, 0); err != nil {
+			if _, err := store.LoadWorker(context.Background(), 0); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -29,7 +29,7 @@ const childEnv = "SERVERTEST_CHILD"
 // task is what a child is to do.
 type task struct {
 	Addr, Space, Owner string
-	Last               int
+	Count              int
 	Window             time.Duration
 }
 
@@ -71,7 +71,7 @@ func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int 
 func (k task) hold(store lease.Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Last: k.Last, Window: k.Window, MaxLeap: 24 * time.Hour})
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour})
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func Outage(t *testing.T, s *Server, fault func()) {
 func outage(t *testing.T, s *Server, addr string, fault func()) {
 	t.Helper()
 	const processes = 6
-	f := &fleet{t: t, k: task{Addr: addr, Space: s.space(t), Last: processes + 1, Window: s.window()}}
+	f := &fleet{t: t, k: task{Addr: addr, Space: s.space(t), Count: processes + 2, Window: s.window()}}
 	t.Cleanup(func() {
 		for _, c := range f.live {
 			f.end(c)

@@ -201,7 +201,7 @@ func fullLayout(t *testing.T, s *Server) {
 
 // only are the options for worker ID 3 alone.
 func (s *Server) only(owner string) lease.Options {
-	return lease.Options{Owner: owner, First: 3, Last: 3, Window: s.window()}
+	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window()}
 }
 
 // await acquires a worker ID that has to come free.
@@ -329,7 +329,7 @@ func delayedRequest(t *testing.T, s *Server) {
 // load returns the record of worker 3.
 func load(t *testing.T, store lease.Store) lease.Record {
 	t.Helper()
-	snap, err := store.Load(t.Context(), 3, 3)
+	snap, err := store.LoadWorker(t.Context(), 3)
 	if err != nil || len(snap.Records) != 1 {
 		t.Fatalf("%v, %v", snap.Records, err)
 	}

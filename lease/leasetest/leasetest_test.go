@@ -47,7 +47,25 @@ func (m *memory) now() time.Time {
 	}
 }
 
-func (m *memory) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
+func (m *memory) Load(ctx context.Context) (lease.Snapshot, error) {
+	return m.load(ctx, func(int) bool { return true })
+}
+
+func (m *memory) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	return m.load(ctx, func(w int) bool {
+		switch m.fault {
+		case "all workers for one":
+			return true
+		case "no worker for one":
+			return false
+		case "a prefix for one":
+			return strings.HasPrefix(fmt.Sprint(w), fmt.Sprint(worker))
+		}
+		return w == worker
+	})
+}
+
+func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil && !m.is("load that ignores the context") {
 		return lease.Snapshot{}, err
 	}
@@ -61,7 +79,7 @@ func (m *memory) Load(ctx context.Context, first, last int) (lease.Snapshot, err
 	}
 	snap := lease.Snapshot{Now: m.now(), OwnClock: m.is("another clock, of which it says so")}
 	for w, r := range m.s.records {
-		if (w < first || w > last) && !m.is("range ignored") || m.is("range without its last") && w == last {
+		if !wanted(w) {
 			continue
 		}
 		if m.s.garbled[w] {
@@ -276,7 +294,7 @@ func TestFindsFaults(t *testing.T) {
 		{"WorkersDoNotDisturbOneAnother", []string{"none", "one version for all workers"}},
 		{"DelayedRequestsChangeNothing", []string{"none", "last save wins", "versions that repeat"}},
 		{"DoneContextChangesNothing", []string{"none", "load that ignores the context", "save that ignores the context", "done context, saved all the same"}},
-		{"LoadReturnsTheRangeAskedFor", []string{"range ignored", "range without its last"}},
+		{"LoadWorkerReturnsOneRecord", []string{"none", "all workers for one", "no worker for one", "a prefix for one"}},
 		{"SaveThatRanOutOfTimeIsWhole", []string{"none", "halves"}},
 		{"UnreadableRecordFailsAll", []string{"none", "unreadable taken for missing", "unreadable taken for none"}},
 		{"ManyAtOnceGetDifferentWorkerIDs", []string{"none", "check and write apart"}},

@@ -151,6 +151,13 @@ func variety() []variation {
 		{"bound before 1970", func(r *lease.Record) { r.Bounds[0] = time.Unix(-1, 999999999) }},
 		{"bound in 9999", func(r *lease.Record) { r.Bounds[0] = far }},
 		{"bound of another zone", func(r *lease.Record) { r.Bounds[0] = r.Bounds[0].In(time.FixedZone("", 19800)) }},
+		{"from with nanoseconds", func(r *lease.Record) { r.From = r.From.Add(987654321) }},
+		{"from zero", func(r *lease.Record) { r.From = time.Time{} }},
+		{"from before 1970", func(r *lease.Record) { r.From = time.Unix(-1, 999999999) }},
+		{"from in 9999", func(r *lease.Record) { r.From = far }},
+		{"forgotten", func(r *lease.Record) { r.Forgotten = r.From.Add(-123456789) }},
+		{"forgotten before 1970", func(r *lease.Record) { r.Forgotten = time.Unix(-1, 999999999) }},
+		{"forgotten in 9999", func(r *lease.Record) { r.Forgotten = far }},
 		{"window with nanoseconds", func(r *lease.Record) { r.Window = 3*time.Second + 1 }},
 		{"window short", func(r *lease.Record) { r.Window = time.Millisecond }},
 		{"window longest", func(r *lease.Record) { r.Window = math.MaxInt64 }},
@@ -229,30 +236,24 @@ func (s *suite) renewed() {
 	}
 }
 
-// ranges: Load returns the records of the range, both ends included.
-func (s *suite) ranges() {
+// oneWorker: LoadWorker returns the record of the worker, and of no other.
+func (s *suite) oneWorker() {
 	store := s.storage.Open()
-	var all []lease.Record
+	stored := map[int]lease.Record{}
 	for _, w := range []int{0, 2, 9, 10, 99, 100, 1023} {
-		all = append(all, s.save(store, s.record(w, 1)))
+		stored[w] = s.save(store, s.record(w, 1))
 	}
-	for _, r := range [][2]int{{0, math.MaxInt}, {0, 0}, {1, 1}, {0, 9}, {2, 10}, {3, 8}, {9, 99}, {10, 100}, {100, 1023}, {1023, math.MaxInt}, {1024, math.MaxInt}} {
-		snap, err := s.storage.Open().Load(s.ctx, r[0], r[1])
+	for _, w := range []int{0, 1, 2, 9, 10, 11, 99, 100, 101, 999, 1000, 1023, 1024} {
+		snap, err := s.storage.Open().LoadWorker(s.ctx, w)
 		if err != nil {
-			s.Fatalf("loading %d to %d: %v", r[0], r[1], err)
+			s.Fatalf("loading worker %d: %v", w, err)
 		}
-		got := map[int]lease.Record{}
-		for _, r := range snap.Records {
-			got[r.Worker] = r
-		}
-		for _, want := range all {
-			has, ok := got[want.Worker]
-			switch in := r[0] <= want.Worker && want.Worker <= r[1]; {
-			case ok != in:
-				s.Errorf("from %d to %d: the record of worker %d is returned: %v", r[0], r[1], want.Worker, ok)
-			case in && diff(has, want) != "":
-				s.Errorf("from %d to %d: worker %d: %s", r[0], r[1], want.Worker, diff(has, want))
-			}
+		want, ok := stored[w]
+		switch {
+		case !ok && len(snap.Records) > 0, ok && len(snap.Records) != 1:
+			s.Errorf("of worker %d, which has a record: %v, LoadWorker returns %v", w, ok, snap.Records)
+		case ok && diff(snap.Records[0], watched(want, snap)) != "":
+			s.Errorf("worker %d: %s", w, diff(snap.Records[0], watched(want, snap)))
 		}
 	}
 }
@@ -294,7 +295,7 @@ func (s *suite) loadsKeepUp() {
 			for w := range done {
 				least[w] = done[w].Load()
 			}
-			snap, err := stores[i].Load(s.ctx, 0, math.MaxInt)
+			snap, err := stores[i].Load(s.ctx)
 			if err != nil {
 				s.Errorf("loading: %v", err)
 				return
@@ -405,7 +406,7 @@ func (s *suite) doneContext() {
 	for _, done := range []context.Context{canceled, late} {
 		store := s.storage.Open()
 		stored := s.load(store).Records
-		_, err := store.Load(done, 0, math.MaxInt)
+		_, err := store.Load(done)
 		s.wants(err, done.Err(), "Load")
 		for _, version := range []uint64{1, 2, 3, 4} {
 			_, err = store.Save(done, s.record(1, version))
@@ -457,7 +458,7 @@ func (s *suite) garbled() {
 	s.save(store, s.record(2, 1))
 	s.storage.Garble(1)
 	for _, store := range []lease.Store{store, s.storage.Open()} {
-		snap, err := store.Load(s.ctx, 0, math.MaxInt)
+		snap, err := store.Load(s.ctx)
 		if err == nil {
 			s.Fatalf("Load takes no notice of a record that cannot be read, and returns %v", snap.Records)
 		}
@@ -465,7 +466,7 @@ func (s *suite) garbled() {
 		if _, err := store.Save(s.ctx, s.record(1, 1)); err == nil {
 			s.Fatal("Save takes a record that cannot be read for none")
 		}
-		_, err = lease.Acquire(s.ctx, store, &lease.Options{First: 3, Last: 3})
+		_, err = lease.Acquire(s.ctx, store, &lease.Options{First: 3, Count: 1})
 		s.wants(err, lease.ErrBadRecord, "Acquire")
 	}
 }
