@@ -154,6 +154,19 @@ func (m *memory) set(change func()) {
 	change()
 }
 
+func (m *memory) saved() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.saves
+}
+
+// ended returns what the history has of a worker ID.
+func (m *memory) ended(worker int) []Holding {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.history[worker])
+}
+
 func (m *memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -427,9 +440,9 @@ func TestContextBoundsTheAcquisitionOnly(t *testing.T) {
 		}
 		require.NoError(t, l.Err())
 		require.NoError(t, l.Release(t.Context()))
-		saves := m.saves
+		saves := m.saved()
 		time.Sleep(time.Minute)
-		assert.Equal(t, saves, m.saves)
+		assert.Equal(t, saves, m.saved())
 		// That no goroutine is left is seen by synctest.
 	})
 }
@@ -822,7 +835,7 @@ func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
 		_, err := acquire(t, m, plain, clockAt(time.Hour))
 		require.ErrorIs(t, err, ErrClockLeap)
 		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z, over 1m0s")
-		assert.Zero(t, m.saves)
+		assert.Zero(t, m.saved())
 		h := mustAcquire(t, m, plain, clockAt(time.Hour), func(o *Options) { o.MaxLeap = 2 * time.Hour })
 		h.next()
 	})
