@@ -186,13 +186,13 @@ func (s *search) load(ctx context.Context) error {
 // withLost adds to records what this lease knows of the worker IDs that it lost. If
 // such a record was removed, the store no longer knows what was stamped under it.
 func (l *Lease) withLost(records []Record) []Record {
-	for worker, lost := range l.lost {
+	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
 		i := slices.IndexFunc(records, func(r Record) bool { return r.Worker == worker })
 		if i < 0 {
 			i = len(records)
 			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
 		}
-		records[i] = records[i].withBoundsOf(lost)
+		records[i] = records[i].withBoundsOf(l.lost[worker])
 	}
 	return records
 }

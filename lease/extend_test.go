@@ -57,6 +57,32 @@ func TestOversleptWindowIsNoOutage(t *testing.T) {
 	})
 }
 
+// A process that was paused, and lost its worker ID meanwhile: the call waits for the
+// replacement.
+func TestCallWaitsForTheReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		h.next()
+		for range 5 {
+			was := h.Worker()
+			m.take(was, "b")
+			m.set(func() { m.slow = 20 * ms })
+			h.c.suspend(2 * span)
+			begun := time.Now()
+			id, err := h.g.NextID()
+			require.NoError(t, err)
+			assert.NotEqual(t, was, h.g.Decode(id).Worker)
+			assert.LessOrEqual(t, time.Since(begun), 60*ms)
+			m.set(func() { m.slow = 0 })
+		}
+		m.take(h.Worker(), "b")
+		m.set(func() { m.hangs = true })
+		h.c.suspend(2 * span)
+		assert.Error(t, h.expired(span/3), "and no longer than for a renewal")
+	})
+}
+
 // So it is with a store that has a clock of its own, which is asked for the time once.
 func TestOversleptWindowOfAStoreWithAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -431,3 +431,17 @@ func TestHoldingsThatEnd(t *testing.T) {
 		}
 	})
 }
+
+// A program that ends with Release(context.Background()) does end.
+func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.slow = time.Hour })
+		begun := time.Now()
+		err := h.Release(context.Background())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "the store did not answer in time")
+		assert.Equal(t, span, time.Since(begun))
+	})
+}
