@@ -397,6 +397,7 @@ func (l *Lease) claim(ctx context.Context) error {
 	conflicts := 0
 	var failures []error // other than those
 	var tried []attempt
+	busy := locks{}
 	for reload := true; ; {
 		if reload {
 			var err error
@@ -436,6 +437,11 @@ func (l *Lease) claim(ctx context.Context) error {
 			tried = append(tried, a) // a client that asks again by itself can conflict with itself
 			conflicts++
 			passed[c.record.Worker] = err
+			if errors.Is(err, errLocked) {
+				if passed[c.record.Worker], err = busy.found(c.record.Worker, err, l.o.patience()), sleep(ctx, minBackoff); err != nil {
+					return err
+				}
+			}
 			if conflicts%maxConflicts == 0 || l.o.Reuse != ReuseAny {
 				reload = forget(passed, ErrConflict)
 			}

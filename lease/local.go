@@ -2,13 +2,10 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -36,11 +33,13 @@ type localCopy struct {
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
-	local := &fileStore{dir: o.LocalCopy}
-	if shared, ok := s.(*fileStore); ok && sameDir(shared.dir, local.dir) {
-		return nil, fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, local.dir)
-	}
-	id, err := local.identity(ctx)
+	local := &fileStore{dir: o.LocalCopy, copy: true, disk: osDisk{}}
+	id, err := run(ctx, local, "identity", func(op *operation) (string, error) {
+		if shared, ok := s.(*fileStore); ok && op.sameDir(shared.dir, local.dir) {
+			return "", fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, local.dir)
+		}
+		return local.enter(op)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -48,42 +47,15 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	return &localCopy{Store: s, local: local, owner: o.Owner, patience: o.patience(), now: time.Now(), read: time.Now()}, nil
 }
 
-func sameDir(a, b string) bool {
+func (o *operation) sameDir(a, b string) bool {
 	x, err1 := filepath.Abs(a)
 	y, err2 := filepath.Abs(b)
 	if err1 == nil && err2 == nil && x == y {
 		return true
 	}
-	infoA, err1 := os.Stat(a)
-	infoB, err2 := os.Stat(b)
+	infoA, err1 := o.stat(a)
+	infoB, err2 := o.stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(infoA, infoB)
-}
-
-// identity returns the random name of the directory, which it gives to it where
-// it has none.
-func (s *fileStore) identity(ctx context.Context) (string, error) {
-	if err := makeDir(s.dir); err != nil {
-		return "", &FileError{Path: s.dir, Err: err}
-	}
-	path := filepath.Join(s.dir, "identity")
-	unlock, err := s.lock(ctx, path+lockSuffix)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		b = []byte(rand.Text() + "\n")
-		err = s.replace(path, b)
-	}
-	id, whole := strings.CutSuffix(string(b), "\n")
-	if err == nil && (!whole || len(id) != len(rand.Text())) {
-		err = fmt.Errorf("%w: it is not an identity: %q", ErrBadRecord, b)
-	}
-	if err != nil {
-		return "", &FileError{Path: path, Err: err}
-	}
-	return id, nil
 }
 
 // Load returns what the shared store has, and our own records as they are here.
