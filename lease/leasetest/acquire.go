@@ -239,7 +239,7 @@ func (s *suite) releaseFrees() {
 	if took := time.Since(begun); took > long/4 {
 		s.Errorf("acquiring what was released took %v", took)
 	}
-	if from, _ := b.Window(); !from.Equal(bound) {
+	if from := b.Grant().From; !from.Equal(bound) {
 		s.Errorf("b's window begins at %v, where a's last ID leaves %v", from, bound)
 	}
 	b.issue(seen, "b", 300)
@@ -414,7 +414,7 @@ func (s *suite) cutOff() {
 	if e.LeaseExpiredError == nil || e.Worker != worker {
 		s.Fatalf("a, which is cut off, ends with %v", e.err)
 	}
-	if from, _ := b.Window(); from.Before(e.NotAfter) {
+	if from := b.Grant().From; from.Before(e.NotAfter) {
 		s.Errorf("b's window begins at %v, a's ends at %v", from, e.NotAfter)
 	}
 	if err := a.Err(); err != nil {
