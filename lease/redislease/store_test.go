@@ -665,7 +665,7 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 	redistest.InStep(t, master, replica)
 	link.Drop()
 	renewals := first.Stats().Renewals
-	lost, lostIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "lost"})
+	lost, lostIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "lost", OnLoss: lease.Stop})
 	redistest.Eventually(t, "the first is renewed", func() bool { return first.Stats().Renewals > renewals })
 	master.Kill()
 	redistest.Eventually(t, "the lost one meets the outage", func() bool { return lost.Stats().LastError != nil })
@@ -745,7 +745,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	refuses(t, opened(t, client, &Options{Replicas: 2}), ErrReplicas)
-	if kept, err := one.History(t.Context(), 0); err != nil || len(kept) != 1 {
+	if kept, err := one.History(t.Context(), 0); err != nil || len(kept) == 0 {
 		t.Errorf("the history of worker 0: %v, %v", kept, err)
 	}
 }

@@ -109,9 +109,14 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	}
 	var met *net.OpError
 	if !errors.As(a.err, &met) {
-		a.err = errors.Join(k.dial(), a.err)
+		if err := k.dial(); err != nil {
+			a.err = err
+		}
 	}
-	return a.value, fmt.Errorf("%w: %w", ctx.Err(), a.err)
+	if !errors.Is(a.err, ctx.Err()) {
+		a.err = fmt.Errorf("%w: %w", ctx.Err(), a.err)
+	}
+	return a.value, a.err
 }
 
 // dial returns the error of one more connection, if there is one soon. It is the
