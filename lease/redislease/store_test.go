@@ -75,6 +75,13 @@ func TestStore(t *testing.T) {
 	}, nil)
 }
 
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	create(t, server.Client(t), nil)
+	servertest.History(t, func() lease.Historian { return opened(t, server.Client(t), nil) })
+}
+
 // record is one that is held.
 func record(worker int, version uint64) lease.Record {
 	return lease.Record{

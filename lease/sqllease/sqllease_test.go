@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqllease_test
 
 import (
@@ -119,6 +121,7 @@ func (d database) fits(t *testing.T) {
 		{"ForeignRecords", foreignRecords},
 		{"CreateWaitsForWindowsToEnd", createNew},
 		{"DeletedRowsAreNoNewStore", deletedRows},
+		{"History", historyKept},
 		{"SpoiltHistory", spoiltHistory},
 		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
 		{"NodesKeepWhatTheyAreTold", nodesRows},

@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqllease_test
 
 import (
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
@@ -154,6 +157,12 @@ func createNew(t *testing.T, d database) {
 	if snap, err := s.Load(t.Context()); err != nil || len(snap.Records) != 1 {
 		t.Errorf("after Create of what is there: %v, %v", snap.Records, err)
 	}
+}
+
+func historyKept(t *testing.T, d database) {
+	table := newTable()
+	d.created(t, table)
+	servertest.History(t, func() lease.Historian { return d.store(t, table) })
 }
 
 // spoiltHistory: what this package did not write is never taken for none.
