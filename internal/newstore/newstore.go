@@ -1,5 +1,4 @@
-// Package newstore makes what a lease store keeps its records in, without taking a store that was
-// wiped for a new one.
+// Package newstore makes a lease store, or repairs one that was wiped, when no holder can be left.
 package newstore
 
 import (
@@ -14,13 +13,13 @@ import (
 // defaultWindow is that of lease.Options.
 const defaultWindow = 3 * time.Second
 
-// Poll is how often Create looks whether another process has made the store.
+// Poll is how often Create looks whether another process has done so.
 const Poll = 100 * time.Millisecond
 
-// Create calls make if exists still returns false after two windows. In that time the holders of a
-// store that was wiped come to the end of their windows, because none can renew. Create returns
-// early if exists returns true or an error. A window of 0 is lease's default.
-func Create(ctx context.Context, window time.Duration, exists func(context.Context) (bool, error), make func(context.Context) error) error {
+// Create calls repair if whole still returns false after two windows. In that time the holders whose
+// records are gone come to the end of their windows, because they cannot renew. Create returns early
+// if whole returns true or an error. A window of 0 is lease's default.
+func Create(ctx context.Context, window time.Duration, whole func(context.Context) (bool, error), repair func(context.Context) error) error {
 	const most = time.Duration(math.MaxInt64) / 2
 	if window < 0 || window > most {
 		return fmt.Errorf("%w: the window %v is not within 0 to %v", lease.ErrInvalidOptions, window, most)
@@ -29,12 +28,12 @@ func Create(ctx context.Context, window time.Duration, exists func(context.Conte
 		window = defaultWindow
 	}
 	for begun := time.Now(); ; {
-		if there, err := exists(ctx); there || err != nil {
+		if ok, err := whole(ctx); ok || err != nil {
 			return err
 		}
 		wait := 2*window - time.Since(begun)
 		if wait <= 0 {
-			return make(ctx)
+			return repair(ctx)
 		}
 		timer := time.NewTimer(min(wait, Poll))
 		select {

@@ -20,12 +20,12 @@ type engine struct {
 	calls int
 }
 
-func (e *engine) exists(context.Context) (bool, error) {
+func (e *engine) whole(context.Context) (bool, error) {
 	e.calls++
 	return !e.made.IsZero(), e.err
 }
 
-func (e *engine) make(context.Context) error {
+func (e *engine) repair(context.Context) error {
 	e.made = time.Now()
 	return nil
 }
@@ -40,7 +40,7 @@ func TestCreateWaitsForTwoWindows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var e engine
 			begun := time.Now()
-			require.NoError(t, Create(t.Context(), window, e.exists, e.make))
+			require.NoError(t, Create(t.Context(), window, e.whole, e.repair))
 			require.Equal(t, want, e.made.Sub(begun), "window %v", window)
 		})
 	}
@@ -51,7 +51,7 @@ func TestCreateLeavesAStoreThatIsThere(t *testing.T) {
 		begun := time.Now()
 		e := engine{made: begun}
 		time.Sleep(time.Second)
-		require.NoError(t, Create(t.Context(), 0, e.exists, e.make))
+		require.NoError(t, Create(t.Context(), 0, e.whole, e.repair))
 		require.Equal(t, begun, e.made)
 		require.Equal(t, time.Second, time.Since(begun))
 	})
@@ -60,9 +60,9 @@ func TestCreateLeavesAStoreThatIsThere(t *testing.T) {
 func TestCreateReturnsSoonAfterAnotherMadeTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e engine
-		time.AfterFunc(time.Second, func() { e.make(t.Context()) })
+		time.AfterFunc(time.Second, func() { e.repair(t.Context()) })
 		begun := time.Now()
-		require.NoError(t, Create(t.Context(), time.Hour, e.exists, e.make))
+		require.NoError(t, Create(t.Context(), time.Hour, e.whole, e.repair))
 		require.Equal(t, begun.Add(time.Second), e.made)
 		require.LessOrEqual(t, time.Since(begun), time.Second+Poll)
 	})
@@ -73,21 +73,21 @@ func TestCreateEndsWithItsContext(t *testing.T) {
 		var e engine
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, Create(ctx, 0, e.exists, e.make), context.DeadlineExceeded)
+		require.ErrorIs(t, Create(ctx, 0, e.whole, e.repair), context.DeadlineExceeded)
 		require.Zero(t, e.made)
 	})
 }
 
 func TestCreateReturnsTheStoresError(t *testing.T) {
 	e := engine{err: errors.New("away")}
-	require.ErrorIs(t, Create(t.Context(), 0, e.exists, e.make), e.err)
+	require.ErrorIs(t, Create(t.Context(), 0, e.whole, e.repair), e.err)
 	require.Zero(t, e.made)
 }
 
 func TestCreateRefusesAWindowThatCannotBe(t *testing.T) {
 	for _, window := range []time.Duration{-1, math.MaxInt64/2 + 1} {
 		var e engine
-		require.ErrorIs(t, Create(t.Context(), window, e.exists, e.make), lease.ErrInvalidOptions)
+		require.ErrorIs(t, Create(t.Context(), window, e.whole, e.repair), lease.ErrInvalidOptions)
 		require.Zero(t, e.calls)
 	}
 }

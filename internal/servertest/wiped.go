@@ -12,11 +12,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Wiped lets wipe delete a space under live holders. They go on to the end of their windows and are
-// told why they cannot renew; newcomers are refused. Then create makes the space anew, as a process
-// that starts would, and newcomers repeat no ID.
-//
-// create is nil if what was wiped cannot be made again before the space is deleted as a whole.
+// Wiped lets wipe delete a space, or a part of it, under live holders. They go on to the end of their
+// windows and are told why they cannot renew; newcomers are refused. Then create makes the space
+// whole, as a process that starts would, and newcomers repeat no ID.
 func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 	t.Helper()
 	const holders = 3
@@ -38,18 +36,14 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 			t.Fatalf("a newcomer gets %v, %v", h, err)
 		}
 	}
+	for _, h := range all {
+		h.awaitWiped(t)
+	}
 	created := make(chan struct{})
 	go func() {
 		defer close(created)
-		if create != nil {
-			create(space)
-		}
+		create(space)
 	}()
-	if create == nil {
-		for _, h := range all {
-			h.awaitWiped(t)
-		}
-	}
 	for i, h := range all {
 		name := fmt.Sprint("holder ", i)
 		if err := ids.issue(t, h, name, maxIDs); !errors.Is(err, snowflake.ErrLeaseExpired) {
@@ -57,12 +51,6 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 		}
 	}
 	<-created
-	if create == nil {
-		if h, err := acquire(t, store, newcomer); !errors.Is(err, lease.ErrWiped) {
-			t.Fatalf("after the windows have ended a newcomer gets %v, %v", h, err)
-		}
-		return
-	}
 	for i := range holders {
 		name := fmt.Sprint("newcomer ", i)
 		h := mustAcquire(t, store, lease.Options{Owner: name, Window: s.window()})

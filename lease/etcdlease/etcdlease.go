@@ -2,9 +2,9 @@
 //
 //	client, err := clientv3.New(etcdlease.Config("10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"))
 //	...
-//	err = etcdlease.Create(ctx, client, nil, 0) // does nothing if the store is there
-//	...
 //	store, err := etcdlease.New(client, nil)
+//	...
+//	err = store.Create(ctx, 0) // does nothing if the store is there
 //	...
 //	l, err := lease.Acquire(ctx, store, nil)
 //	...
@@ -54,11 +54,11 @@
 // when they were issued. So a store without the key "created", or with a worker
 // ID that was used and has no record, is an error that matches [lease.ErrWiped],
 // for holders and newcomers: holders go on to the end of their windows, and
-// newcomers get nothing. To begin anew, delete all keys with the prefix, and call
-// [Create]: it waits until all windows have ended, and then makes the store. It
-// goes by the hosts' clocks in this.
+// newcomers get nothing. [Store.Create] makes the store whole again, when all
+// windows must have ended. So if each process calls Create when it starts, the next
+// one that starts ends the outage.
 //
-// To remove the record of one worker ID, wait until its bound has passed, and
+// To remove the record of one worker ID by hand, wait until its bound has passed, and
 // delete its record and its key under used/ in one transaction.
 //
 // # Hazards
@@ -70,11 +70,11 @@
 // when that was made, and IDs could be issued twice. Stop all holders before, and
 // start none until the clock is past the last bound: a window after they stopped.
 //
-// HAZARD: a store that was wiped has lost the bounds. If a holder's clock was
-// ahead of the others', then after Create a newcomer may issue IDs that the holder
-// issued. If all keys are deleted and the key "created" is put by hand, or Create
-// is called with a shorter window than the fleet's, newcomers may repeat IDs of
-// live holders.
+// HAZARD: a store that was wiped has lost the bounds, and Create goes by time
+// instead. If a holder's clock was ahead of the others', then a newcomer may issue
+// IDs that this holder issued. If Create is called with a shorter window than the
+// fleet's, or keys are put by hand, newcomers may repeat IDs of live holders.
+// [lease.Whois] does not find issuers that were wiped.
 //
 // HAZARD: members that run with --unsafe-no-fsync, or on disks that do not keep
 // what they say, may forget what they acknowledged.
@@ -97,6 +97,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,7 +121,20 @@ type Options struct {
 	Prefix string
 }
 
-// New returns the store that is kept in the client's cluster, where [Create] has
+// Store is a [lease.Store] in an etcd cluster. It may be used by any number of
+// goroutines and leases.
+type Store struct {
+	client *clientv3.Client
+	leases pb.LeaseClient
+	prefix string
+	now    func() time.Time
+	keep   int // how much history a worker ID may have
+	streams
+}
+
+var _ lease.Historian = (*Store)(nil)
+
+// New returns the store that is kept in the client's cluster, where [Store.Create] has
 // made it. New asks for nothing yet: whether the cluster can be reached, and lets
 // the client in, shows at Acquire. Closing the client ends the store. Without a
 // client, New returns an error that matches [lease.ErrInvalidOptions].
@@ -135,50 +149,7 @@ type Options struct {
 // package. A value that is not a record as Save writes it is a
 // [lease.ErrBadRecord], and is never replaced by a new one. A store that was wiped,
 // or never created, is a [lease.ErrWiped].
-func New(client *clientv3.Client, opts *Options) (lease.Historian, error) {
-	s, err := newStore(client, opts)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Create makes the store of opts if it is not there. Call it when a fleet is set
-// up, or at each start: if the store is there Create does nothing.
-//
-// A store that is missing may have been wiped, and then there may be holders that
-// go on until their windows end. So Create waits for two windows before it makes
-// the store. Give it the longest lease.Options.Window of the fleet, or 0 for the
-// default of 3 s. For a store that is known to be new, a nanosecond does. If the
-// window is negative or too long, or the client is nil, the error matches
-// [lease.ErrInvalidOptions].
-func Create(ctx context.Context, client *clientv3.Client, opts *Options, window time.Duration) error {
-	s, err := newStore(client, opts)
-	if err != nil {
-		return err
-	}
-	exists := func(ctx context.Context) (bool, error) {
-		resp, err := s.txn(ctx).Then(s.getCreated()).Commit()
-		return err == nil && !missing(resp, 0), err
-	}
-	create := func(ctx context.Context) error {
-		key := s.prefix + created
-		_, err := s.txn(ctx).If(absent(key)).Then(clientv3.OpPut(key, s.now().UTC().Format(time.RFC3339))).Commit()
-		return err
-	}
-	return s.explain(newstore.Create(ctx, window, exists, create))
-}
-
-type store struct {
-	client *clientv3.Client
-	leases pb.LeaseClient
-	prefix string
-	now    func() time.Time
-	keep   int // how much history a worker ID may have
-	streams
-}
-
-func newStore(client *clientv3.Client, opts *Options) (*store, error) {
+func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
 	}
@@ -186,13 +157,79 @@ func newStore(client *clientv3.Client, opts *Options) (*store, error) {
 	if opts != nil && opts.Prefix != "" {
 		prefix = strings.TrimSuffix(opts.Prefix, "/") + "/"
 	}
-	return &store{
+	return &Store{
 		client: client,
 		leases: pb.NewLeaseClient(client.ActiveConnection()),
 		prefix: prefix,
 		now:    time.Now,
 		keep:   maxHistory,
 	}, nil
+}
+
+// Create makes the store if it is not there, and repairs a store that was wiped.
+// Call it when a fleet is set up, or at each start: if the store is whole Create
+// does nothing.
+//
+// A store that is not there may have been wiped, and then there may be holders that
+// go on until their windows end. So Create waits for two windows before it makes
+// or repairs a store. Give it the longest lease.Options.Window of the fleet, or 0 for the
+// default of 3 s. For a store that is known to be new, a nanosecond does. If the
+// window is negative or too long, the error matches [lease.ErrInvalidOptions].
+func (s *Store) Create(ctx context.Context, window time.Duration) error {
+	whole := func(ctx context.Context) (bool, error) {
+		there, lost, err := s.survey(ctx)
+		return there && len(lost) == 0, err
+	}
+	return s.explain(newstore.Create(ctx, window, whole, s.repair))
+}
+
+// survey says whether the store is there, and which worker IDs have lost their
+// records.
+func (s *Store) survey(ctx context.Context) (there bool, lost []int, err error) {
+	get := func(kind string) clientv3.Op {
+		return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	}
+	resp, err := s.txn(ctx).Then(s.getCreated(), get(records), get(used)).Commit()
+	if err != nil {
+		return false, nil, err
+	}
+	has := map[string]bool{}
+	for _, kv := range found(resp, 1) {
+		has[path.Base(string(kv.Key))] = true
+	}
+	for _, kv := range found(resp, 2) {
+		name := path.Base(string(kv.Key))
+		if worker, err := strconv.Atoi(name); err == nil && !has[name] {
+			lost = append(lost, worker)
+		}
+	}
+	return !missing(resp, 0), lost, nil
+}
+
+// repair makes a store of what is there. The key that says so comes last.
+func (s *Store) repair(ctx context.Context) error {
+	const most = 100 // etcd allows 128 operations in a transaction
+	for {
+		_, lost, err := s.survey(ctx)
+		if err != nil {
+			return err
+		}
+		if len(lost) == 0 {
+			break
+		}
+		var still []clientv3.Cmp // or another process has repaired it
+		var ops []clientv3.Op
+		for _, worker := range lost[:min(most, len(lost))] {
+			still = append(still, absent(s.key(records, worker)))
+			ops = append(ops, clientv3.OpDelete(s.key(used, worker)))
+		}
+		if _, err := s.txn(ctx).If(still...).Then(ops...).Commit(); err != nil {
+			return err
+		}
+	}
+	key := s.prefix + created
+	_, err := s.txn(ctx).If(absent(key)).Then(clientv3.OpPut(key, s.now().UTC().Format(time.RFC3339))).Commit()
+	return err
 }
 
 const (
@@ -207,24 +244,24 @@ const (
 	maxWorker = int64(9_999_999_999)
 )
 
-func (s *store) key(kind string, worker int) string {
+func (s *Store) key(kind string, worker int) string {
 	return fmt.Sprintf("%s%s%0*d", s.prefix, kind, digits, worker)
 }
 
 // Locate returns the key of a worker ID's record.
-func (s *store) Locate(worker int) string { return s.key(records, worker) }
+func (s *Store) Locate(worker int) string { return s.key(records, worker) }
 
 // Load reads the records and who is alive, all as of one revision.
-func (s *store) Load(ctx context.Context) (lease.Snapshot, error) {
+func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix()) })
 }
 
 // LoadWorker is Load for one worker ID.
-func (s *store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
 	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.key(kind, worker)) })
 }
 
-func (s *store) load(ctx context.Context, get func(kind string) clientv3.Op) (lease.Snapshot, error) {
+func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Snapshot{}, err
 	}
@@ -262,7 +299,7 @@ func (s *store) load(ctx context.Context, get func(kind string) clientv3.Op) (le
 }
 
 // getCreated reads whether the store was created.
-func (s *store) getCreated() clientv3.Op { return clientv3.OpGet(s.prefix + created) }
+func (s *Store) getCreated() clientv3.Op { return clientv3.OpGet(s.prefix + created) }
 
 // found returns what a transaction's i-th operation has read.
 func found(resp *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
@@ -275,8 +312,8 @@ func absent(key string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 }
 
-func (s *store) neverCreated() error {
-	return fmt.Errorf("%w: there is no key %s%s, so the store was wiped or never created: see etcdlease.Create", lease.ErrWiped, s.prefix, created)
+func (s *Store) neverCreated() error {
+	return fmt.Errorf("%w: there is no key %s%s, so the store was wiped or never created: see Store.Create", lease.ErrWiped, s.prefix, created)
 }
 
 func gone(key string) error {
@@ -285,7 +322,7 @@ func gone(key string) error {
 
 // txn begins a transaction. A member that is cut off from the others shall say so
 // at once.
-func (s *store) txn(ctx context.Context) clientv3.Txn {
+func (s *Store) txn(ctx context.Context) clientv3.Txn {
 	return s.client.Txn(clientv3.WithRequireLeader(ctx))
 }
 
@@ -306,7 +343,7 @@ func head(worker int, version uint64) string {
 	return fmt.Sprintf(`{"worker":%d,"version":%d,`, worker, version)
 }
 
-func (s *store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
+func (s *Store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 	if err := json.Unmarshal(kv.Value, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
@@ -320,7 +357,7 @@ func (s *store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 }
 
 // Save replaces the record, and tells that its holder is alive, or no more.
-func (s *store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
@@ -329,7 +366,7 @@ func (s *store) Save(ctx context.Context, r lease.Record) (lease.Record, error) 
 
 // save replaces the record, and does more in the same transaction. A holder that
 // is known to be new gets its session first.
-func (s *store) save(ctx context.Context, r lease.Record, isNew bool, more ...clientv3.Op) (lease.Record, error) {
+func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...clientv3.Op) (lease.Record, error) {
 	r.Renewed = s.now().UTC().Round(0)
 	value, err := json.Marshal(r)
 	if err != nil {
@@ -361,7 +398,7 @@ type move struct {
 }
 
 // write makes the move, and keeps the session going.
-func (s *store) write(ctx context.Context, m move) error {
+func (s *Store) write(ctx context.Context, m move) error {
 	worker := m.r.Worker
 	key := s.key(records, worker)
 	live := clientv3.OpPut(s.key(alive, worker), m.r.Token, clientv3.WithLease(m.id))
@@ -400,12 +437,12 @@ func (s *store) write(ctx context.Context, m move) error {
 }
 
 // whyNot reads what refusal needs, with its first operations.
-func (s *store) whyNot(worker int) []clientv3.Op {
+func (s *Store) whyNot(worker int) []clientv3.Op {
 	return []clientv3.Op{s.getCreated(), clientv3.OpGet(s.key(used, worker)), clientv3.OpGet(s.key(records, worker))}
 }
 
 // refusal says why r does not replace what is stored.
-func (s *store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
+func (s *Store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
 	switch {
 	case missing(resp, 0):
 		return s.neverCreated()
@@ -418,7 +455,7 @@ func (s *store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
 // session returns the ID of the etcd lease of r's holder, and its seconds. The ID
 // is made of what no two sessions have in common, so that it need not be kept
 // anywhere.
-func (s *store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
+func (s *Store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 	ttl = min(int64((r.Window-1)/time.Second)+1, clientv3.MaxLeaseTTL)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %s", s.key(alive, r.Worker), ttl, r.Token)
@@ -426,7 +463,7 @@ func (s *store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 }
 
 // grant begins a session.
-func (s *store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
+func (s *Store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
 	_, err := s.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseExist) {
 		return nil // an earlier request's, whose answer was lost
@@ -435,7 +472,7 @@ func (s *store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error
 }
 
 // explain says where an error comes from.
-func (s *store) explain(err error) error {
+func (s *Store) explain(err error) error {
 	if err == nil || errors.Is(err, lease.ErrInvalidOptions) {
 		return err
 	}

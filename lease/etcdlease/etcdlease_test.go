@@ -173,11 +173,8 @@ func TestNoClientIsRefused(t *testing.T) {
 	t.Parallel()
 	var none *clientv3.Client
 	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
-		_, err := etcdlease.New(none, o)
-		for _, err := range []error{err, etcdlease.Create(t.Context(), none, o, 0)} {
-			if !errors.Is(err, lease.ErrInvalidOptions) || !strings.Contains(err.Error(), "the client is nil") {
-				t.Errorf("without a client: %v", err)
-			}
+		if s, err := etcdlease.New(none, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), "the client is nil") {
+			t.Errorf("without a client: %v, %v", s, err)
 		}
 	}
 }
@@ -243,7 +240,7 @@ func TestCredentials(t *testing.T) {
 	must(err)
 	other := &etcdlease.Options{Prefix: "/other"}
 	refused(t, opened(t, writer, other), rpctypes.ErrPermissionDenied, "/other/ on "+addr)
-	if err := etcdlease.Create(t.Context(), writer, other, 1); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+	if err := opened(t, writer, other).Create(t.Context(), 1); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("Create: %v", err)
 	}
 	s := store(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
@@ -485,12 +482,8 @@ func calls(s lease.Historian) map[string]func(context.Context) error {
 // storeAt opens a store whose client's clock is off.
 func storeAt(t *testing.T, addr string, o *etcdlease.Options, off time.Duration) lease.Store {
 	t.Helper()
-	client := connect(t, addr)
-	store(t, client, o)
-	s, err := etcdlease.NewAt(client, o, func() time.Time { return time.Now().Add(off) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := store(t, connect(t, addr), o)
+	s.SetNow(func() time.Time { return time.Now().Add(off) })
 	return s
 }
 
@@ -776,7 +769,7 @@ func TestClientTriesOften(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := etcdlease.Create(ctx, client, nil, 0); !errors.Is(err, context.DeadlineExceeded) {
+		if err := opened(t, client, nil).Create(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Create: %v", err)
 		}
 		client.Close()

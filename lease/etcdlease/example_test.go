@@ -24,12 +24,12 @@ func ExampleConfig() {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := etcdlease.Create(ctx, client, nil, 0); err != nil { // does nothing if the store is there
+	store, err := etcdlease.New(client, nil)
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	store, err := etcdlease.New(client, nil)
-	if err != nil {
+	if err := store.Create(ctx, 0); err != nil { // does nothing if the store is there
 		fmt.Println(err)
 		return
 	}

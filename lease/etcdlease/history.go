@@ -27,10 +27,10 @@ const (
 )
 
 // holdings is what the keys of a worker ID's history begin with.
-func (s *store) holdings(worker int) string { return s.key(history, worker) + "/" }
+func (s *Store) holdings(worker int) string { return s.key(history, worker) + "/" }
 
 // holding is the key of a holding. Keys sort by From.
-func (s *store) holding(worker int, h lease.Holding) string {
+func (s *Store) holding(worker int, h lease.Holding) string {
 	token := fnv.New64a()
 	token.Write([]byte(h.Token))
 	return fmt.Sprintf("%s%s-%d-%016x", s.holdings(worker), stamp(h.From), h.ClockSeq, token.Sum64())
@@ -40,7 +40,7 @@ func (s *store) holding(worker int, h lease.Holding) string {
 func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000000000") }
 
 // History reads what is kept of a worker ID.
-func (s *store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
+func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func decodeHolding(kv *mvccpb.KeyValue) (h lease.Holding, err error) {
 // its record, what was read is still there if the transaction finds the version that r replaces.
 //
 // If more than maxHistory are kept, it drops the oldest and makes r.Forgotten later.
-func (s *store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
+func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}

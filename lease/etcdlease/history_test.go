@@ -201,12 +201,9 @@ func TestHistoryThatCannotBeRead(t *testing.T) {
 func TestHistoryHasABound(t *testing.T) {
 	t.Parallel()
 	client := connect(t, addrs(start(t, 1)))
-	store(t, client, nil)
 	open := func(most int) lease.Historian {
-		s, err := etcdlease.NewKeeping(client, nil, most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := store(t, client, nil)
+		s.SetKeep(most)
 		return s
 	}
 	c := begin(t, open(10), 1)

@@ -116,16 +116,17 @@ func open(t testing.TB, addr, space string) lease.Store {
 }
 
 // store opens a client's store, and makes it if it is not there.
-func store(t testing.TB, client *clientv3.Client, o *etcdlease.Options) lease.Historian {
+func store(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
 	t.Helper()
-	if err := etcdlease.Create(t.Context(), client, o, 1); err != nil {
+	s := opened(t, client, o)
+	if err := s.Create(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	return opened(t, client, o)
+	return s
 }
 
 // opened opens a client's store.
-func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) lease.Historian {
+func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
 	t.Helper()
 	s, err := etcdlease.New(client, o)
 	if err != nil {
@@ -144,12 +145,11 @@ func TestMain(m *testing.M) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		o := &etcdlease.Options{Prefix: prefix(space)}
-		if err := etcdlease.Create(ctx, client, o, 1); err != nil {
-			client.Close()
-			return nil, err
+		s, err := etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
+		if err == nil {
+			err = s.Create(ctx, 1)
 		}
-		return etcdlease.New(client, o)
+		return s, err
 	}))
 }
 

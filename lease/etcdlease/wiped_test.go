@@ -28,9 +28,9 @@ func remove(t *testing.T, c *clientv3.Client, key string, opts ...clientv3.OpOpt
 	}
 }
 
-// create makes a space as a process does that starts.
+// create makes a space whole as a process does that starts.
 func create(t *testing.T, c *clientv3.Client, space string) {
-	if err := etcdlease.Create(t.Context(), c, &etcdlease.Options{Prefix: prefix(space)}, window); err != nil {
+	if err := opened(t, c, &etcdlease.Options{Prefix: prefix(space)}).Create(t.Context(), window); err != nil {
 		t.Error(err)
 	}
 }
@@ -40,24 +40,28 @@ func TestWipedUnderLiveHolders(t *testing.T) {
 	m := start(t, 1)[0]
 	s := &servertest.Server{Addr: m.addr, Open: open, Window: window}
 	client := connect(t, m.addr)
-	anew := func(space string) { create(t, client, space) }
 	for _, test := range []struct {
-		name   string
-		wipe   func(space string)
-		create func(space string)
+		name string
+		wipe func(space string)
 	}{
-		{"Prefix", func(space string) { remove(t, client, prefix(space), clientv3.WithPrefix()) }, anew},
-		{"All", func(string) { remove(t, client, "", clientv3.WithFromKey()) }, anew},
-		{"Records", func(space string) { remove(t, client, prefix(space)+"records/", clientv3.WithPrefix()) }, nil},
+		{"Prefix", func(space string) { remove(t, client, prefix(space), clientv3.WithPrefix()) }},
+		{"All", func(string) { remove(t, client, "", clientv3.WithFromKey()) }},
+		{"Records", func(space string) { remove(t, client, prefix(space)+"records/", clientv3.WithPrefix()) }},
+		{"Created", func(space string) {
+			remove(t, client, prefix(space)+"records/", clientv3.WithPrefix())
+			remove(t, client, prefix(space)+"created")
+		}},
 		{"Disk", func(string) {
 			m.Kill()
 			if err := os.RemoveAll(m.dir); err != nil {
 				t.Fatal(err)
 			}
 			m.Restart()
-		}, anew},
+		}},
 	} {
-		t.Run(test.name, func(t *testing.T) { servertest.Wiped(t, s, test.wipe, test.create) })
+		t.Run(test.name, func(t *testing.T) {
+			servertest.Wiped(t, s, test.wipe, func(space string) { create(t, client, space) })
+		})
 	}
 }
 
@@ -97,6 +101,37 @@ func TestRecordThatIsGone(t *testing.T) {
 	save(t, s, record(1, 1))
 }
 
+// A store that has lost more records than one transaction can deal with is whole again after Create,
+// and what is left of it is as it was.
+func TestCreateRepairs(t *testing.T) {
+	t.Parallel()
+	client := connect(t, addrs(start(t, 1)))
+	s := store(t, client, nil)
+	const n = 250
+	for i := range n {
+		save(t, s, record(i, 1))
+	}
+	if _, err := s.SaveEnding(t.Context(), record(1, 2), holding(1, 1), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, client, "/snowflake/records/0000000002", clientv3.WithRange("/snowflake/records/9"))
+	if err := s.Create(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := s.Load(t.Context())
+	if err != nil || len(snap.Records) != 2 {
+		t.Fatalf("%d are left, %v", len(snap.Records), err)
+	}
+	has(t, s, 1, holding(1, 1))
+	for i := range n {
+		version := uint64(1)
+		if i < 2 {
+			version += uint64(i) + 1
+		}
+		save(t, s, record(i, version))
+	}
+}
+
 func TestStoreThatWasNeverCreated(t *testing.T) {
 	t.Parallel()
 	client := connect(t, addrs(start(t, 1)))
@@ -109,7 +144,7 @@ func TestStoreThatWasNeverCreated(t *testing.T) {
 	if _, err := s.Save(t.Context(), record(1, 1)); !errors.Is(err, lease.ErrWiped) {
 		t.Errorf("a first Save: %v", err)
 	}
-	refused(t, s, lease.ErrWiped, "there is no key /snowflake/created", "etcdlease.Create")
+	refused(t, s, lease.ErrWiped, "there is no key /snowflake/created", "see Store.Create")
 }
 
 func TestCreateLeavesWhatIsThere(t *testing.T) {
@@ -121,7 +156,7 @@ func TestCreateLeavesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := etcdlease.Create(t.Context(), client, nil, time.Hour); err != nil {
+	if err := s.Create(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	after, err := client.Get(t.Context(), "/snowflake/", clientv3.WithPrefix())
@@ -131,12 +166,12 @@ func TestCreateLeavesWhatIsThere(t *testing.T) {
 	if after.Header.Revision != before.Header.Revision {
 		t.Errorf("Create has changed %v to %v", before.Kvs, after.Kvs)
 	}
-	if err := etcdlease.Create(t.Context(), client, nil, -1); !errors.Is(err, lease.ErrInvalidOptions) {
+	if err := s.Create(t.Context(), -1); !errors.Is(err, lease.ErrInvalidOptions) {
 		t.Errorf("with a negative window: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := etcdlease.Create(ctx, client, &etcdlease.Options{Prefix: "other"}, 1); !errors.Is(err, context.Canceled) {
+	if err := opened(t, client, &etcdlease.Options{Prefix: "other"}).Create(ctx, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that is done: %v", err)
 	}
 }

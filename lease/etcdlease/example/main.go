@@ -40,11 +40,11 @@ func run(ctx context.Context, config clientv3.Config) error {
 		return err
 	}
 	defer client.Close()
-	if err := etcdlease.Create(ctx, client, nil, 0); err != nil { // takes 6 s the first time
-		return err
-	}
 	store, err := etcdlease.New(client, nil)
 	if err != nil {
+		return err
+	}
+	if err := store.Create(ctx, 0); err != nil { // takes 6 s the first time
 		return err
 	}
 	l, err := lease.Acquire(ctx, store, nil)
