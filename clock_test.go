@@ -229,7 +229,7 @@ func TestPolicies(t *testing.T) {
 		{"no rewind", RewindPolicy(), Backward{Last: now.Add(1), Now: now, CanBump: true}, ActionFail},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, test.policy(test.b))
+			assert.Equal(t, test.want, test.policy.OnBackward(test.b))
 		})
 	}
 	assert.Equal(t, ActionFail, Action(0), "an Action nobody chose fails")

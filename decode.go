@@ -83,13 +83,7 @@ func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
 	}
-	if err := checkField(fieldClockSeq, p.ClockSeq, l.ClockSeqBits); err != nil {
-		return 0, err
-	}
-	if err := checkField(fieldDatacenter, p.Datacenter, l.DatacenterBits); err != nil {
-		return 0, err
-	}
-	if err := checkField(fieldWorker, p.Worker, l.WorkerBits); err != nil {
+	if err := l.checkFields(p.ClockSeq, p.Datacenter, p.Worker); err != nil {
 		return 0, err
 	}
 	if err := checkField(fieldSequence, p.Sequence, l.SequenceBits); err != nil {
@@ -99,11 +93,24 @@ func (l Layout) Encode(p Parts) (ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ID(at.tick<<l.timeShift() |
-		int64(p.ClockSeq)<<l.clockSeqShift() |
-		int64(p.Datacenter)<<l.datacenterShift() |
-		int64(p.Worker)<<l.workerShift() |
-		int64(p.Sequence)<<l.sequenceShift()), nil
+	return l.fixed(p.ClockSeq, p.Datacenter, p.Worker) |
+		ID(at.tick<<l.timeShift()|int64(p.Sequence)<<l.sequenceShift()), nil
+}
+
+// fixed returns the bits of an ID that stay the same from tick to tick.
+func (l Layout) fixed(clockSeq, datacenter, worker int) ID {
+	return ID(int64(clockSeq)<<l.clockSeqShift() | int64(datacenter)<<l.datacenterShift() | int64(worker)<<l.workerShift())
+}
+
+// checkFields returns a [*FieldRangeError] if one of the fields does not fit.
+func (l Layout) checkFields(clockSeq, datacenter, worker int) error {
+	if err := checkField(fieldClockSeq, clockSeq, l.ClockSeqBits); err != nil {
+		return err
+	}
+	if err := checkField(fieldDatacenter, datacenter, l.DatacenterBits); err != nil {
+		return err
+	}
+	return checkField(fieldWorker, worker, l.WorkerBits)
 }
 
 func checkField(name string, v int, bits uint8) error {

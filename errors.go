@@ -3,6 +3,7 @@ package snowflake
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -91,21 +92,32 @@ func (e *FieldRangeError) Is(target error) bool {
 	return target == ErrInvalidID
 }
 
-// LeaseExpiredError says which worker ID may no longer be stamped, and since
-// when. It matches [ErrLeaseExpired].
+// LeaseExpiredError says which worker ID may no longer be stamped, since when and
+// why. It matches [ErrLeaseExpired], and what Cause matches.
 type LeaseExpiredError struct {
 	Worker   int
-	NotAfter time.Time // the end of the lease's window, or of what was stamped when it was released: no ID at or past it
+	NotAfter time.Time // no ID at or past it: the end of the lease's window, or of what was stamped before the release
 	Time     time.Time // the timestamp that the next ID would have had
+	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
+	now      time.Time // the clock's reading
 }
 
 func (e *LeaseExpiredError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: worker %d ", ErrLeaseExpired, e.Worker)
 	if e.Time.Before(e.NotAfter) { // in the tick of the last ID
-		return fmt.Sprintf("%v: worker %d was released at %s", ErrLeaseExpired, e.Worker, formatTime(e.NotAfter))
+		fmt.Fprintf(&b, "was released at %s", formatTime(e.NotAfter))
+	} else {
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
 	}
-	return fmt.Sprintf("%v: worker %d may stamp IDs before %s, the next would be at %s",
-		ErrLeaseExpired, e.Worker, formatTime(e.NotAfter), formatTime(e.Time))
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	return b.String()
 }
+
+// Unwrap returns Cause.
+func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
 
 // Is reports whether target is [ErrLeaseExpired].
 func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }

@@ -101,7 +101,7 @@ func ExampleClockBackwardError() {
 }
 
 // A policy of your own chooses by how far the clock is behind.
-func ExampleBackwardPolicy() {
+func ExampleBackwardFunc() {
 	policy := func(b snowflake.Backward) snowflake.Action {
 		switch {
 		case b.By() <= 5*time.Millisecond:
@@ -115,7 +115,7 @@ func ExampleBackwardPolicy() {
 	gen, err := snowflake.New(7, &snowflake.Options{
 		Layout:     snowflake.ClockSeqLayout(),
 		Clock:      snowflake.ClockFunc(func() time.Time { return now }),
-		OnBackward: policy,
+		OnBackward: snowflake.BackwardFunc(policy),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -255,8 +255,7 @@ func TestUnitsOfAnyLength(t *testing.T) {
 // window is a lease that stays as it is.
 type window [2]time.Time
 
-func (window) Worker() int                               { return 0 }
-func (w window) Window() (notBefore, notAfter time.Time) { return w[0], w[1] }
+func (w window) Grant() snowflake.Grant { return snowflake.Grant{From: w[0], To: w[1]} }
 
 // The tick after the last is one that an int64 does not have, when all 63 bits
 // are time.

@@ -2,131 +2,178 @@ package snowflake
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// Lease is a worker ID and the span of ID time that its holder may stamp.
-// Package lease has leases that renew themselves; they are also a [Binder] and
-// a [ClockSeqLease].
+// Lease is what a generator asks of whoever gave it its worker ID. Package lease
+// has leases that renew themselves; they are also [ManagedLease].
 type Lease interface {
-	// Worker returns the worker ID. It does not change.
-	Worker() int
-	// Window returns the span that may be stamped, [notBefore, notAfter). It is
-	// called with the generator's lock held and must not block. Between calls
-	// the window may grow; it must never have included what another holder of
-	// the worker ID may stamp.
-	Window() (notBefore, notAfter time.Time)
+	// Grant returns what may be stamped now. It is called with the generator's
+	// lock held and must not block. A later Grant may extend To, or name another
+	// worker ID or clock sequence. It must never have included what another
+	// holder of the worker ID may stamp.
+	Grant() Grant
 }
 
-// Binder is a Lease that serves one Generator and can end it.
-type Binder interface {
+// Grant is a worker ID, a clock sequence and the span of ID time, [From, To), in
+// which they may be stamped. Without clock-sequence bits ClockSeq is 0.
+type Grant struct {
+	Worker, ClockSeq int
+	From, To         time.Time
+}
+
+// ManagedLease is a Lease that can do more for its generator than grant.
+type ManagedLease interface {
 	Lease
-	// Layout returns the layout that the lease is for. NewLeased takes it where
-	// Options.Layout is zero.
-	Layout() Layout
-	// Clock returns the clock that the lease goes by. NewLeased takes it where
-	// Options.Clock is nil.
-	Clock() Clock
-	// Bind is called by NewLeased, last of all. An error makes NewLeased fail
-	// with it.
-	Bind(Binding) error
+	Terms() Terms
 }
 
-// Binding is what a Binder gets to know of its Generator.
+// Terms is what a lease settles with its generator besides the grant. Each field
+// may be zero.
+type Terms struct {
+	// Layout is taken by NewLeased if Options.Layout is zero.
+	Layout Layout
+
+	// Clock is taken by NewLeased if Options.Clock is nil.
+	Clock Clock
+
+	// Bind is called by NewLeased, last of all. If it returns an error, NewLeased
+	// fails with that error.
+	Bind func(Binding) error
+
+	// Extend is called, without the generator's lock, when nothing before g.To is
+	// left to stamp. now is the clock's reading. Extend returns nil when Grant may
+	// give more than g: a later To, another worker ID or another clock sequence.
+	// The generator then calls Grant again. An error says that Grant will not give
+	// more soon; it becomes the Cause of a [LeaseExpiredError], unless ctx is done.
+	//
+	// If now has reached g.To, a renewal is asked for at once. If now is before
+	// g.To, Options.BorrowAhead ran into the window's end, and Extend waits for
+	// the next regular renewal.
+	Extend func(ctx context.Context, g Grant, now time.Time) error
+
+	// CanBump reports whether there is a clock sequence that may be stamped from
+	// now on, a reading of the generator's clock. It must not block.
+	CanBump func(now time.Time) bool
+
+	// Bump goes over to such a clock sequence from that of g. If g is no longer
+	// the grant, it does nothing. It may block, and returns when the change is
+	// recorded. Its error becomes a part of NextID's. Without Bump, [ActionBump]
+	// is not possible.
+	Bump func(ctx context.Context, g Grant, now time.Time) error
+}
+
+// Binding is what a lease gets to know of its generator.
 type Binding struct {
 	// Layout is the generator's.
 	Layout Layout
 	// Stop makes the generator issue no further ID: calls return a
-	// [*LeaseExpiredError]. It returns the first instant that was not stamped.
-	Stop func() time.Time
+	// [*LeaseExpiredError] with this cause. It returns the first instant that
+	// the generator did not stamp, under any worker ID.
+	Stop func(cause error) time.Time
 }
 
-// ClockSeqLease is a Lease of the clock sequences of a worker ID, one at a time,
-// so that [ClockSeqPolicy] is possible under a lease.
-type ClockSeqLease interface {
-	Lease
-	// ClockSeqWindow returns the clock sequence to stamp and the window in which
-	// it may be stamped. It takes the place of Window.
-	ClockSeqWindow() (seq int, notBefore, notAfter time.Time)
-	// CanBump reports whether there is a clock sequence that may be stamped
-	// from now on, a reading of the generator's clock. It must not block.
-	CanBump(now time.Time) bool
-	// Bump goes over to such a clock sequence from the one given, or does
-	// nothing where that is no longer the current one. It may block, and
-	// returns when the change is recorded. An error becomes a part of NextID's.
-	Bump(ctx context.Context, from int, now time.Time) error
-}
-
-// window is the lease's window in ticks.
+// window is the lease's grant in ticks.
 type window struct {
 	lease   Lease
-	seqs    ClockSeqLease // lease, where it is one and the layout has clock sequences
-	floor   int64         // ticks up to this one are closed to all clock sequences
-	hi      int64         // the first tick that may not be stamped any more
+	terms   Terms
+	grant   Grant
+	floor   int64 // ticks up to this one are closed to all clock sequences
+	hi      int64 // the first tick that may not be stamped any more
+	stopped bool  // for good
+	cause   error // why it was stopped
 	end     time.Time
-	stopped bool // for good
 }
 
-// lease makes g stamp only inside l's window.
-func (g *Generator) lease(l Lease) error {
-	g.window = &window{lease: l, floor: g.tick} // that of Options.After
-	if s, ok := l.(ClockSeqLease); ok && g.layout.ClockSeqBits > 0 {
-		g.window.seqs = s
+// canBump reports whether a clock sequence of the layout can be changed at all.
+func (t *Terms) canBump(l Layout) bool {
+	return l.ClockSeqBits > 0 && t.Bump != nil && t.CanBump != nil
+}
+
+// termsOf returns the terms of a lease; they are zero if it has none.
+func termsOf(l Lease) Terms {
+	if m, ok := l.(ManagedLease); ok {
+		return m.Terms()
 	}
-	g.look()
-	g.stats = Stats{}
-	if b, ok := l.(Binder); ok {
-		return b.Bind(Binding{Layout: g.layout, Stop: g.stop})
+	return Terms{}
+}
+
+// lease makes g stamp only what l grants.
+func (g *Generator) lease(l Lease, t Terms) error {
+	g.window = &window{lease: l, terms: t, floor: g.tick} // that of Options.After
+	if err := g.look(); err != nil {
+		return err
+	}
+	g.stats = Stats{Issued: uint64(g.left)}
+	if t.Bind != nil {
+		return t.Bind(Binding{Layout: g.layout, Stop: g.stop})
 	}
 	return nil
 }
 
-// look asks the lease for its window, and closes what is before it.
-func (g *Generator) look() {
-	w := g.window
-	seq := g.clockSeq()
-	var notBefore, notAfter time.Time
-	if w.seqs != nil {
-		seq, notBefore, notAfter = w.seqs.ClockSeqWindow()
-	} else {
-		notBefore, notAfter = w.lease.Window()
+// look asks the lease for its grant, and closes what is before it. If the grant
+// does not fit the layout, nothing changes. g.mu must be held.
+func (g *Generator) look() error {
+	w, was := g.window, g.layout.Decode(g.fixed)
+	grant := w.lease.Grant()
+	if err := g.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
+		return fmt.Errorf("the lease's grant: %w", err)
 	}
-	w.hi, w.end = g.layout.ceil(notAfter), notAfter
-	lo := g.layout.ceil(notBefore)
-	if bumped := seq != g.clockSeq(); bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
+	w.grant, w.end, w.hi = grant, grant.To, g.layout.ceil(grant.To)
+	replaced := grant.Worker != was.Worker
+	bumped := !replaced && grant.ClockSeq != was.ClockSeq
+	lo := g.layout.ceil(grant.From)
+	last := max(lo-1, w.floor)
+	if replaced {
+		last = max(last, g.top()) // later IDs are greater
+	}
+	if bumped {
+		g.stats.Bumps++
+	}
+	if replaced || bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
-		if bumped {
-			g.stats.Bumps++
-			g.setClockSeq(int64(seq))
-		}
-		last := max(lo-1, w.floor)
+		g.fixed = g.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker)
 		g.open(last, 0)
 		if g.past != nil {
 			g.past.restart(last)
 		}
 	}
+	return nil
+}
+
+// top returns the last tick that was stamped under the current worker ID and clock
+// sequence. g.mu must be held.
+func (g *Generator) top() int64 {
+	if g.past != nil {
+		return max(g.tick, g.past.ring.top)
+	}
+	return g.tick
 }
 
 // stop is Binding.Stop.
-func (g *Generator) stop() time.Time {
+func (g *Generator) stop(cause error) time.Time {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	if !g.window.stopped {
 		g.leave()
-		last := g.tick
-		if g.past != nil {
-			last = g.past.top
+		last := g.top()
+		g.left, g.fresh = 0, 0
+		g.window.stopped, g.window.cause, g.window.end = true, cause, g.layout.time(instant{tick: last + 1})
+		if g.queue != nil {
+			g.queue.call(nil) // who finds the lease expired, and tells the next
 		}
-		g.opened, g.spare, g.fresh = 0, 0, 0
-		g.window.stopped, g.window.end = true, g.layout.time(instant{tick: last + 1})
 	}
 	return g.window.end
 }
 
-func (g *Generator) expired(tick int64) error {
+// expired is the error of a call whose next ID would lie in tick. g.mu must be held.
+func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
 	return &LeaseExpiredError{
 		Worker:   g.layout.Decode(g.fixed).Worker,
 		NotAfter: g.window.end,
 		Time:     g.layout.time(instant{tick: tick}),
+		Cause:    g.window.cause,
+		now:      g.layout.time(now),
 	}
 }

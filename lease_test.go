@@ -1,6 +1,8 @@
 package snowflake
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,11 +27,9 @@ func newFakeLease(from, to time.Time) *fakeLease {
 
 func (l *fakeLease) grow(to time.Time) { l.to.Store(&to) }
 
-func (l *fakeLease) Worker() int { return 1 }
-
-func (l *fakeLease) Window() (time.Time, time.Time) {
+func (l *fakeLease) Grant() Grant {
 	l.asked.Add(1)
-	return *l.from.Load(), *l.to.Load()
+	return Grant{Worker: 1, From: *l.from.Load(), To: *l.to.Load()}
 }
 
 func newLeasedIssuer(t *testing.T, l Lease, opts *Options) *issuer {
@@ -230,5 +230,108 @@ func TestLeasedAfterBeforeTheWindow(t *testing.T) {
 			require.False(t, i.next().Time.Before(noon.Add(begin)))
 			require.Equal(t, 1, i.Worker())
 		}
+	})
+}
+
+// managed is a fakeLease with terms, whose grant names the worker ID that the test
+// sets.
+type managed struct {
+	*fakeLease
+	worker atomic.Int64
+	terms  Terms
+}
+
+func (m *managed) Grant() Grant {
+	g := m.fakeLease.Grant()
+	g.Worker = int(m.worker.Load())
+	return g
+}
+
+func (m *managed) Terms() Terms { return m.terms }
+
+func newManaged(from, to time.Time, terms Terms) *managed {
+	m := &managed{fakeLease: newFakeLease(from, to), terms: terms}
+	m.worker.Store(1)
+	return m
+}
+
+// An expired window is extended on demand, by the call that needs it.
+func TestLeasedAsksForMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m *managed
+		var asked []Grant
+		m = newManaged(noon, noon.Add(ms), Terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
+			assert.False(t, now.Before(g.To))
+			asked = append(asked, g)
+			time.Sleep(7 * ms)
+			m.grow(noon.Add(time.Second))
+			return nil
+		}})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
+		time.Sleep(20 * ms)
+		i.spend(1, noon.Add(27*ms))
+		assert.Equal(t, []Grant{{Worker: 1, From: noon, To: noon.Add(ms)}}, asked)
+	})
+}
+
+func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
+	away := errors.New("connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return away }}),
+			&Options{Layout: small, Clock: newTestClock()})
+		err := i.refused(ErrLeaseExpired)
+		assert.ErrorIs(t, err, away)
+		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z: connection refused")
+	})
+	synctest.Test(t, func(t *testing.T) { // a lease that says it gave more, but did not
+		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return nil }}),
+			&Options{Layout: small, Clock: newTestClock()})
+		i.refused(ErrLeaseExpired)
+	})
+	synctest.Test(t, func(t *testing.T) { // the caller's own limit is not the lease's fault
+		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(ctx context.Context, _ Grant, _ time.Time) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}), &Options{Layout: small, Clock: newTestClock()})
+		ctx, cancel := context.WithTimeout(t.Context(), ms)
+		defer cancel()
+		_, err := i.NextIDContext(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, ErrLeaseExpired)
+	})
+}
+
+// The IDs of a new worker ID are greater, in whichever tick its window begins.
+func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
+	for _, from := range []time.Time{noon.Add(-time.Hour), noon.Add(ms), noon.Add(5 * ms)} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newManaged(noon.Add(-time.Second), noon.Add(ms), Terms{})
+			g, err := NewLeased(m, &Options{Layout: small, Clock: newTestClock(), OnBackward: RewindPolicy(), RewindTicks: 100})
+			require.NoError(t, err)
+			last, err := g.NextID()
+			require.NoError(t, err)
+			m.worker.Store(0) // less than the one before
+			m.from.Store(&from)
+			m.grow(noon.Add(time.Hour))
+			time.Sleep(5 * ms)
+			id, err := g.NextID()
+			require.NoError(t, err)
+			require.Greater(t, id, last)
+			require.Equal(t, 0, g.Decode(id).Worker)
+			require.Equal(t, 0, g.Worker())
+			require.Equal(t, noon.Add(5*ms), g.Decode(id).Time)
+		})
+	}
+}
+
+func TestLeasedRefusesAGrantThatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManaged(noon, noon.Add(ms), Terms{})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
+		i.spend(1, noon)
+		m.worker.Store(16)
+		time.Sleep(ms)
+		err := i.refused(ErrWorkerRange)
+		assert.ErrorContains(t, err, "worker 16")
 	})
 }

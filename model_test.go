@@ -178,13 +178,13 @@ func randomPolicy(r *rand.Rand) BackwardPolicy {
 		WaitPolicy(randomDuration(r)),
 		ClockSeqPolicy(),
 		RewindPolicy(),
-		func(b Backward) Action { // any, but the same for the same question
+		BackwardFunc(func(b Backward) Action { // any, but the same for the same question
 			a := Action(rand.New(rand.NewPCG(s, uint64(b.Now.UnixNano()))).IntN(5))
 			if a == ActionWait && b.By() > time.Hour {
 				return ActionFail
 			}
 			return a
-		},
+		}),
 	}[r.IntN(6)]
 }
 
@@ -473,7 +473,7 @@ func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, 
 				CanBump:   r.otherSeq(tick) >= 0,
 				CanRewind: r.canRewind(tick) && r.firstRoom(tick) <= near && r.room(place{r.seq, r.firstRoom(tick)}) > 0,
 			}
-			switch action := r.policy(b); {
+			switch action := r.policy.OnBackward(b); {
 			case action == ActionBump && b.CanBump:
 				r.goOver(r.otherSeq(tick))
 				target = tick

@@ -1,15 +1,93 @@
 package snowflake
 
-// past is what a generator remembers of the ticks that it has left: for the
-// clock sequences the last tick of each, for rewinding how much of each recent
-// tick is used. Where neither is asked for, there is none.
+// past is what a generator remembers of the ticks that it has left. A generator
+// that can neither rewind nor change its clock sequence by itself has none.
 type past struct {
-	// Of the current clock sequence:
+	ring ring
+	seqs clockSeqs
+}
+
+func newPast(l Layout, rewindTicks int) *past {
+	p := &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l)}
+	return p
+}
+
+// restart begins after tick, with nothing of what was before.
+func (p *past) restart(tick int64) { p.ring.restart(tick) }
+
+// resume begins in tick under clock sequence first.
+func (p *past) resume(tick, first int64) {
+	p.ring.top, p.ring.floor = tick, tick-1
+	p.seqs.virgin, p.seqs.first = tick, first
+}
+
+// bump goes over to the clock sequence that is to be used at tick, and returns
+// it. The tick of the current one has been recorded.
+func (p *past) bump(tick int64) int64 {
+	seq, last := p.seqs.bump(tick, p.ring.top)
+	p.restart(last)
+	return seq
+}
+
+// ring is how much of each recent tick of the current clock sequence is used, for
+// rewinding.
+type ring struct {
 	top   int64  // the last tick stamped
 	floor int64  // ticks up to this one are closed
-	ring  []mark // the ticks from top-RewindTicks on, by tick modulo its length
+	marks []mark // the ticks from top-RewindTicks on, by tick modulo their number
+}
 
-	// Of all of them, in the order of their first use:
+// mark is a tick and how many IDs it has left.
+type mark struct{ tick, left int64 }
+
+func newRing(rewindTicks int) ring {
+	r := ring{}
+	if rewindTicks > 0 {
+		r.marks = make([]mark, rewindTicks+1)
+	}
+	r.restart(-1)
+	return r
+}
+
+// restart closes the ticks up to tick, and forgets what was used.
+func (r *ring) restart(tick int64) {
+	r.top, r.floor = tick, tick
+	for i := range r.marks {
+		r.marks[i] = mark{tick: -1}
+	}
+}
+
+// record notes how many IDs the tick that is being left has left.
+func (r *ring) record(tick, left int64) {
+	r.top = max(r.top, tick)
+	if len(r.marks) > 0 && tick > r.floor {
+		r.marks[tick%int64(len(r.marks))] = mark{tick, left}
+	}
+}
+
+// knows reports whether ticks from tick on can be looked up with left, when
+// head is the tick that has not been recorded yet.
+func (r *ring) knows(tick, head int64) bool {
+	return tick > r.floor && tick > max(r.top, head)-int64(len(r.marks))
+}
+
+// left returns how many IDs a tick that was stamped or closed has left. It is
+// false for a tick that was never stamped.
+func (r *ring) left(tick int64) (int64, bool) {
+	if tick <= r.floor {
+		return 0, true
+	}
+	if len(r.marks) > 0 {
+		if m := r.marks[tick%int64(len(r.marks))]; m.tick == tick {
+			return m.left, true
+		}
+	}
+	return 0, false
+}
+
+// clockSeqs is the last tick of each clock sequence, in the order of their first
+// use.
+type clockSeqs struct {
 	last    []int64 // the last tick stamped; out of date for the current one
 	current int
 	size    int64 // how many there are
@@ -17,91 +95,37 @@ type past struct {
 	virgin  int64 // ticks up to this one are closed for those not used yet
 }
 
-// mark is a tick and how many IDs it has left.
-type mark struct{ tick, left int64 }
-
-func newPast(l Layout, rewindTicks int) *past {
-	p := &past{top: -1, floor: -1, virgin: -1, size: lowBits(l.ClockSeqBits) + 1, last: []int64{-1}}
-	if rewindTicks > 0 {
-		p.ring = make([]mark, rewindTicks+1)
-		p.forget()
-	}
-	return p
+func newClockSeqs(l Layout) clockSeqs {
+	return clockSeqs{virgin: -1, size: lowBits(l.ClockSeqBits) + 1, last: []int64{-1}}
 }
 
-// forget empties the ring.
-func (p *past) forget() {
-	for i := range p.ring {
-		p.ring[i] = mark{tick: -1}
-	}
-}
+const noClockSeq = -1
 
-// restart begins behind tick, with nothing of what was before.
-func (p *past) restart(tick int64) {
-	p.top, p.floor = tick, tick
-	p.forget()
-}
-
-// resume begins in tick under clock sequence first.
-func (p *past) resume(tick, first int64) {
-	p.top, p.floor = tick, tick-1
-	p.virgin, p.first = tick, first
-}
-
-// record notes how many IDs the tick that is being left has left.
-func (p *past) record(tick, left int64) {
-	p.top = max(p.top, tick)
-	if len(p.ring) > 0 && tick > p.floor {
-		p.ring[tick%int64(len(p.ring))] = mark{tick, left}
-	}
-}
-
-// knows reports whether ticks from tick on can be looked up with left, when
-// head is the tick that has not been recorded yet.
-func (p *past) knows(tick, head int64) bool {
-	return tick > p.floor && tick > max(p.top, head)-int64(len(p.ring))
-}
-
-// left returns how many IDs a tick that was stamped or closed has left. It is
-// false for a tick that was never stamped.
-func (p *past) left(tick int64) (int64, bool) {
-	if tick <= p.floor {
-		return 0, true
-	}
-	if len(p.ring) > 0 {
-		if m := p.ring[tick%int64(len(p.ring))]; m.tick == tick {
-			return m.left, true
-		}
-	}
-	return 0, false
-}
-
-// behind returns the place in last of the clock sequence to take when the clock
-// is at tick: of those whose own last tick is behind it, the one least so, so
-// that the others are kept for longer steps; one that was never used is a place
-// past the end. It is -1 when there is none.
-func (p *past) behind(tick int64) int {
-	best := -1
-	for i, last := range p.last {
-		if i != p.current && last < tick && (best < 0 || last > p.last[best]) {
+// next returns the place in last of the clock sequence to take when the clock is
+// at tick: the sequence with the latest last tick before the clock's, so that the
+// others are kept for longer steps; or, past the end of last, a sequence that was
+// never used. It is noClockSeq if there is no such sequence.
+func (s *clockSeqs) next(tick int64) int {
+	best := noClockSeq
+	for i, last := range s.last {
+		if i != s.current && last < tick && (best == noClockSeq || last > s.last[best]) {
 			best = i
 		}
 	}
-	if best < 0 && int64(len(p.last)) < p.size && p.virgin < tick {
-		return len(p.last)
+	if best == noClockSeq && int64(len(s.last)) < s.size && s.virgin < tick {
+		return len(s.last)
 	}
 	return best
 }
 
-// bump goes over to the clock sequence that behind chooses, and returns it. The
-// tick of the one before has been recorded.
-func (p *past) bump(tick int64) int64 {
-	to := p.behind(tick)
-	if to == len(p.last) {
-		p.last = append(p.last, p.virgin)
+// bump goes over to the clock sequence that next chooses. top is the last tick of
+// the current one. It returns the new one, and its last tick.
+func (s *clockSeqs) bump(tick, top int64) (seq, last int64) {
+	to := s.next(tick)
+	if to == len(s.last) {
+		s.last = append(s.last, s.virgin)
 	}
-	p.last[p.current] = p.top
-	p.current = to
-	p.restart(p.last[to])
-	return (p.first + int64(to)) % p.size
+	s.last[s.current] = top
+	s.current = to
+	return (s.first + int64(to)) % s.size, s.last[to]
 }

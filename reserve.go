@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// A call takes its IDs in steps: reserve, under the lock, either takes them or
-// says how long to wait. The policy and the sleep come in between, without it.
+// A call takes its IDs in steps. Each step, with the lock, takes them or finds
+// what to do before the next step: ask the policy, ask the lease, or wait in the
+// queue. All of that happens without the lock.
 
 // maxStall is how long a call goes on waiting for a clock that runs at less
 // than half of its speed, or not at all. It is longer than the steps of any
@@ -20,31 +21,9 @@ const maxStall = 50 * time.Millisecond
 // minRetry is the shortest wait for a clock that has not moved in the last one.
 const minRetry = 100 * time.Microsecond
 
-// maxAsks is how often a policy is asked before a call sleeps, waits or fails.
-// Once is enough unless the clock goes back further between the questions.
+// maxAsks is how often a policy is asked before a call waits or fails. Once is
+// enough unless the clock goes back further between the questions.
 const maxAsks = 3
-
-// waiter is what a call remembers from one step to the next.
-type waiter struct {
-	wait    time.Duration // what the last step asked for
-	least   time.Duration // what it must not be less than
-	tick    int64         // the tick that it waits for
-	behind  bool          // the last step found the clock behind: ask the policy
-	seq     int           // the clock sequence that it found
-	consent Action        // ActionBump or ActionRewind, once the policy chose it,
-	by      time.Duration // for a clock that is this far behind
-	asks    int           // how often it was asked since the last sleep
-
-	first  time.Duration // the first wait that the policy agreed to
-	agreed time.Duration // the sum of them
-
-	since   time.Time     // the first sleep's beginning
-	start   instant       // the clock's reading then
-	last    instant       // and its reading in the last step
-	slept   time.Duration // since then, not only asked for
-	counted time.Duration // how much of slept is in the statistics
-	halted  bool          // the clock did not keep up with slept
-}
 
 // run is some consecutive IDs of one tick: n of them, from first on.
 type run struct {
@@ -55,60 +34,87 @@ type run struct {
 // plan is where the next ID would lie.
 type plan struct {
 	tick int64
-	room int64 // how many IDs are left there
+	left int64 // how many IDs the tick has left
 	bump bool  // under another clock sequence
-	late bool  // those who waited for it woke late: see Generator.lagging
+	late bool  // callers that waited for the tick woke late: see Generator.lagging
 }
 
-// take returns 1 to n IDs, and waits for them where it has to.
+// consent is what the policy agreed to.
+type consent struct {
+	action Action
+	by     time.Duration // for a clock that is this far behind
+}
+
+// reservation is what a step came to: IDs, or what to do before the next step.
+type reservation struct {
+	ids    run
+	caller *caller // who waits
+
+	behind *Backward     // ask the policy
+	stuck  time.Duration // for how long the caller has waited for the clock, if it was not asked before
+
+	first bool          // else wait: as the head of the queue for so long,
+	wait  time.Duration // otherwise until it is called
+	due   time.Duration // its turn does not come before that
+}
+
+var errNotMade = fmt.Errorf("%w: this Generator is zero; make one with New or NewLeased", ErrInvalidOptions)
+
+// take returns 1 to n IDs, and waits for them if it has to.
 func (g *Generator) take(ctx context.Context, n int) (run, error) {
-	w := waiter{tick: -1}
+	if g.layout == (Layout{}) {
+		return run{}, errNotMade
+	}
+	_, limited := ctx.Deadline()
+	c := &caller{n: n, limited: limited}
+	var agreed consent
 	for {
-		r, b, err := g.reserve(&w, n)
-		if err != nil || r.n > 0 {
-			return r, err
+		r, err := g.reserve(c, agreed)
+		if err != nil || r.ids.n > 0 {
+			return r.ids, err
 		}
-		if w.behind {
-			again, err := g.ask(ctx, &w, b)
-			if err != nil {
-				return run{}, err
-			}
-			if again {
-				continue
-			}
+		c, agreed = r.caller, consent{}
+		again, served := false, false
+		switch {
+		case r.behind != nil:
+			agreed, err = g.ask(ctx, c, r)
+			again = agreed != consent{}
+		case c.expired != nil:
+			err = g.extend(ctx, c)
+			again = true
 		}
-		if w.since.IsZero() {
-			w.since = time.Now()
+		if err == nil && !again {
+			served, err = c.wait(ctx, r)
 		}
-		if err := sleep(ctx, w.wait); err != nil {
-			return run{}, err
+		if err != nil {
+			return g.quit(c, err)
 		}
-		w.slept = time.Since(w.since)
-		w.consent, w.asks = ActionFail, 0
+		if served {
+			return c.ids, nil
+		}
 	}
 }
 
-// ask asks the policy about b. It returns true when what the policy chose is to
-// be done at once, and false when the call is to wait first.
-func (g *Generator) ask(ctx context.Context, w *waiter, b Backward) (again bool, err error) {
-	w.asks++
-	switch a := g.policy(b); {
-	case a == ActionWait && w.mayWait():
-		return false, nil
-	case w.asks > maxAsks:
+// ask asks the policy what to do about a clock that is behind. It returns no
+// consent if the caller is to wait, and an error if it fails.
+func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent, error) {
+	b := *r.behind
+	c.asks++
+	switch a := g.policy.OnBackward(b); {
+	case a == ActionWait && c.agreeToWait(r):
+		return consent{}, nil
+	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.seqs.Bump(ctx, w.seq, b.Now); err != nil {
-				return false, unbumped(ctx, b, err)
+			if err := g.window.terms.Bump(ctx, c.grant, b.Now); err != nil {
+				return consent{}, unbumped(ctx, b, err)
 			}
 		}
-		w.consent, w.by = a, b.By()
-		return true, nil
+		return consent{a, b.By()}, nil
 	case a == ActionRewind && b.CanRewind:
-		w.consent, w.by = a, b.By()
-		return true, nil
+		return consent{a, b.By()}, nil
 	}
-	return false, &ClockBackwardError{b}
+	return consent{}, &ClockBackwardError{b}
 }
 
 // unbumped is the error of a call whose clock is behind, because the change of the
@@ -120,143 +126,198 @@ func unbumped(ctx context.Context, b Backward, err error) error {
 	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
 }
 
-// mayWait reports whether the wait that the policy has agreed to is within what
-// a call may wait for a clock that is behind, and counts it.
-func (w *waiter) mayWait() bool {
-	if w.agreed == 0 {
-		w.first = w.wait
+// extend asks the lease for more than c.grant. An error says that the call fails.
+func (g *Generator) extend(ctx context.Context, c *caller) error {
+	if c.extended == c.grant { // the lease said that it gave more, and did not
+		return c.expired
 	}
-	w.agreed += w.wait
-	return w.agreed <= maxStall || w.agreed/2 <= w.first
+	c.extended = c.grant
+	err := g.window.terms.Extend(ctx, c.grant, c.expired.now)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.expired.Cause = err
+	return c.expired
 }
 
-// sleep waits for d, or until ctx is done. It refuses at once to wait longer
-// than to ctx's deadline.
-func sleep(ctx context.Context, d time.Duration) error {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", d, formatTime(deadline), context.DeadlineExceeded)
-	}
-	if ctx.Done() == nil {
-		time.Sleep(d)
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// reserve takes 1 to n IDs of one tick. Where that is not possible now, it
-// returns none and sets w.wait; where the clock is behind, it also sets
-// w.behind and returns what the policy is to be told.
+// reserve takes 1 to n IDs of one tick for c. If that is not possible now, c is
+// in the queue, and the reservation says what to do before the next step. If
+// there is an error, c is not in the queue.
 //
-// It checks everything first, and changes what IDs come from only when it
-// returns some.
-func (g *Generator) reserve(w *waiter, n int) (run, Backward, error) {
+// It checks everything first, and changes what IDs come from only when a caller
+// gets some.
+func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	now, err := g.read()
+	defer g.unlock()
+	if c.ids.n > 0 { // it was served while it was asking
+		return reservation{ids: c.ids}, nil
+	}
+	r, err := g.step(c, agreed)
 	if err != nil {
-		return run{}, Backward{}, err
+		g.dismiss(c)
 	}
-	l := g.layout
-	g.count(w, now)
-	limit := l.plus(now, g.borrow) // the last tick that may be stamped now
-	if g.window != nil {
-		if g.window.stopped {
-			return run{}, Backward{}, g.expired(now.tick)
-		}
-		if limit >= g.window.hi || w.consent == ActionBump {
-			g.look()
-		}
-	}
-
-	p := g.forward(now, w.tick)
-	// Behind a tick that was gone back to there may be others that are spent: a
-	// few of them are waited for, more are a clock that is behind.
-	near := limit + min(max(1, int64(maxStall/l.Unit)), math.MaxInt64-limit)
-	if w.behind = g.tick > limit || p.tick > near || w.halted && p.tick > limit; w.behind {
-		last := p.tick
-		if g.tick > limit {
-			last = g.tick
-		}
-		b := Backward{
-			Last:      l.time(instant{tick: last}).Add(-g.borrow),
-			Now:       l.time(now),
-			CanBump:   g.canBump(now),
-			CanRewind: g.canRewind(now.tick, near),
-		}
-		switch {
-		case b.By() > w.by: // it agreed to less
-		case w.consent == ActionBump && b.CanBump && g.window == nil:
-			p, w.behind = plan{tick: now.tick, room: g.start(), bump: true}, false
-		case w.consent == ActionRewind && b.CanRewind:
-			p = g.room(now.tick)
-			w.behind = w.halted && p.tick > limit
-		}
-		if w.behind {
-			g.stats.Backward++
-			w.seq = g.clockSeq()
-			w.wait = max(w.least, l.until(now, p.tick)-g.borrow)
-			return run{}, b, nil
-		}
-	}
-
-	switch {
-	case p.room == 0:
-		return run{}, Backward{}, l.exhausted(l.Expires())
-	case p.tick > limit:
-		w.tick, w.wait = p.tick, max(w.least, l.until(now, p.tick)-g.borrow)
-		return run{}, Backward{}, nil
-	case g.window != nil && p.tick >= g.window.hi:
-		if p.tick <= now.tick || w.halted {
-			return run{}, Backward{}, g.expired(p.tick)
-		}
-		// It is borrowing that met the window's end. The clock has not.
-		w.tick, w.wait = p.tick, max(w.least, l.until(now, p.tick))
-		return run{}, Backward{}, nil
-	}
-	g.enter(p, now)
-	return g.cut(n), Backward{}, nil
+	return r, err
 }
 
-// read reads the clock.
-func (g *Generator) read() (instant, error) {
-	g.fresh = 0 // it was counted from an anchor that may move now
+// step is reserve. g.mu must be held.
+func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
+	now, err := g.refresh()
+	if err != nil {
+		return reservation{}, err
+	}
+	g.observe(c, now)
+	limit := g.layout.plus(now, g.borrow) // the last tick that may be stamped now
+	if err := g.follow(now, limit, agreed); err != nil {
+		return reservation{}, err
+	}
+	p := g.forward(now)
+	b := g.behind(p, now, limit, c.stalled)
+	if b != nil && b.By() <= agreed.by {
+		p, b = g.backward(p, now, limit, agreed, b, c.stalled)
+	}
+	if b == nil {
+		if p = g.issue(c, p, now, limit); c.ids.n > 0 {
+			return reservation{ids: c.ids}, nil
+		}
+		if p.left == 0 {
+			return reservation{}, g.layout.exhausted(g.layout.Expires())
+		}
+	}
+
+	r := reservation{behind: b, wait: g.until(c, now, p.tick)}
+	var atEnd *LeaseExpiredError
+	switch {
+	case b != nil:
+		g.stats.Backward++
+	case p.tick <= limit: // the window's end
+		if atEnd = g.expired(now, p.tick); g.window.terms.Extend == nil && (p.tick <= now.tick || c.stalled) {
+			return reservation{}, atEnd
+		}
+		r.wait = min(g.layout.until(now, p.tick), maxStall) // and look again
+	}
+	if c.limited && atEnd == nil {
+		r.due = g.until(c, now, g.place(c, p).tick)
+	}
+	r.caller = g.join(c, p, now)
+	g.queue.note(&r, p)
+	r.caller.expired = nil
+	if g.window != nil {
+		r.caller.grant = g.window.grant
+		if r.first && g.window.terms.Extend != nil {
+			r.caller.expired = atEnd
+		}
+	}
+	return r, nil
+}
+
+// refresh reads the clock. Until a tick is entered, every call comes here: the
+// anchor that fresh counts from may have moved. g.mu must be held.
+func (g *Generator) refresh() (instant, error) {
+	g.fresh = 0
 	if g.clock != nil {
 		return g.layout.instant(g.clock.Now())
 	}
 	return g.layout.instant(g.wall.now())
 }
 
-// count notes, for the statistics and for w, what w has slept for.
-func (g *Generator) count(w *waiter, now instant) {
-	if w.asks > 0 {
-		return // it has not slept since the last step
+// observe notes what c's last wait says of the clock. g.mu must be held.
+func (g *Generator) observe(c *caller, now instant) {
+	if c.woken {
+		t := time.Now()
+		g.count(c, t)
+		c.stalled, c.least = false, 0
+		if now == c.last {
+			c.least = minRetry
+		}
+		if q := g.queue; q.head == c {
+			waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))
+			c.stalled = waited >= maxStall && passed < waited/2
+		}
 	}
-	if w.slept == 0 {
-		w.start, w.last = now, now
-		return
-	}
-	g.stats.Waits++
-	g.stats.Waited += w.slept - w.counted
-	w.counted = w.slept
-	passed := g.layout.time(now).Sub(g.layout.time(w.start))
-	w.halted = w.slept >= maxStall && passed < w.slept/2
-	w.least = 0
-	if now == w.last {
-		w.least = minRetry
-	}
-	w.last = now
+	c.woken, c.last = false, now
 }
 
-// forward returns the plan that keeps IDs in order. waited is the tick that the
-// caller has waited for, or -1.
-func (g *Generator) forward(now instant, waited int64) plan {
+// follow follows the lease, if there is one. g.mu must be held.
+func (g *Generator) follow(now instant, limit int64, agreed consent) error {
+	switch {
+	case g.window == nil:
+		return nil
+	case g.window.stopped:
+		return g.expired(now, now.tick)
+	case limit >= g.window.hi || agreed.action == ActionBump:
+		return g.look()
+	}
+	return nil
+}
+
+// behind returns what to tell the policy if the clock is behind, and nil if it is
+// not. p is the plan that keeps IDs in order. g.mu must be held.
+func (g *Generator) behind(p plan, now instant, limit int64, stalled bool) *Backward {
+	// After a tick that was gone back to there may be others that are spent. A
+	// few of them are waited for; if there are more, the clock is behind.
+	near := limit + min(max(1, int64(maxStall/g.layout.Unit)), math.MaxInt64-limit)
+	last := p.tick
+	switch {
+	case g.tick > limit:
+		last = g.tick
+	case p.tick > near, stalled && p.tick > limit:
+	default:
+		return nil
+	}
+	return &Backward{
+		Last:      g.layout.time(instant{tick: last}).Add(-g.borrow),
+		Now:       g.layout.time(now),
+		Stalled:   stalled,
+		CanBump:   g.canBump(now),
+		CanRewind: g.canRewind(now.tick, near),
+	}
+}
+
+// backward returns the plan that the policy agreed to, or p and b again if that is
+// not possible now. g.mu must be held.
+func (g *Generator) backward(p plan, now instant, limit int64, agreed consent, b *Backward, stalled bool) (plan, *Backward) {
+	switch {
+	case agreed.action == ActionBump && b.CanBump && g.window == nil:
+		return plan{tick: now.tick, left: g.layout.sequences(), bump: true}, nil
+	case agreed.action == ActionRewind && b.CanRewind:
+		if back := g.next(now.tick); back.tick <= limit || !stalled {
+			return back, nil
+		}
+	}
+	return p, b
+}
+
+// issue enters the tick of p, and the next ones, as long as there are callers to
+// serve and the clock and the window allow it: those in the queue first, then c.
+// It returns where the next ID would lie. g.mu must be held.
+func (g *Generator) issue(c *caller, p plan, now instant, limit int64) plan {
+	head := g.head()
+	for p.left > 0 && p.tick <= limit && (g.window == nil || p.tick < g.window.hi) {
+		g.enter(p, now)
+		g.give(c, now)
+		if g.head() == nil {
+			if c.ids.n == 0 {
+				c.ids = g.draw(c.n)
+			}
+			if c.ids.n > 0 {
+				return p
+			}
+		}
+		p = g.forward(now)
+	}
+	if g.head() != head {
+		g.queue.call(c)
+	}
+	return p
+}
+
+// until returns how long c is to wait for tick at least.
+func (g *Generator) until(c *caller, now instant, tick int64) time.Duration {
+	return max(c.least, g.layout.until(now, tick)-g.borrow)
+}
+
+// forward returns the plan that keeps IDs in order. g.mu must be held.
+func (g *Generator) forward(now instant) plan {
 	from, late := now.tick, false
 	switch {
 	case now.tick <= g.tick:
@@ -265,66 +326,62 @@ func (g *Generator) forward(now instant, waited int64) plan {
 		// It is not known to be smooth.
 	case g.lagging && g.tick >= g.layout.plus(now, -maxLag):
 		from, late = g.tick, true
-	case waited > g.tick && waited >= g.layout.plus(now, -maxLag) && waited <= now.tick:
-		from, late = waited, waited < now.tick || now.into > 0
+	case g.head() != nil:
+		if waited := g.queue.tick; waited > g.tick && waited >= g.layout.plus(now, -maxLag) && waited <= now.tick {
+			from, late = waited, waited < now.tick || now.into > 0
+		}
 	}
-	p := g.room(from)
+	p := g.next(from)
 	p.late = late && p.tick <= now.tick
 	return p
 }
 
-// room finds the first tick from tick on that has IDs left. Where there is none
-// it returns the layout's last, without room.
-func (g *Generator) room(tick int64) plan {
+// next returns the first tick from tick on that has IDs left. If there is none, it
+// returns the layout's last tick, with no ID left. g.mu must be held.
+func (g *Generator) next(tick int64) plan {
 	for ; ; tick++ {
-		room := g.left(tick)
-		if room > 0 || tick == g.layout.maxTick() {
-			return plan{tick: tick, room: room}
+		left := g.leftIn(tick)
+		if left > 0 || tick == g.layout.maxTick() {
+			return plan{tick: tick, left: left}
 		}
 	}
 }
 
-// left returns how many IDs a tick has left under the current clock sequence.
-func (g *Generator) left(tick int64) int64 {
+// leftIn returns how many IDs a tick has left under the current clock sequence.
+// g.mu must be held.
+func (g *Generator) leftIn(tick int64) int64 {
 	if tick == g.tick {
-		return g.spare
+		return g.left
 	}
 	if g.past != nil {
-		if left, ok := g.past.left(tick); ok {
+		if left, ok := g.past.ring.left(tick); ok {
 			return left
 		}
 	}
-	return g.start()
+	return g.layout.sequences()
 }
 
-// start returns how many IDs a tick that was never stamped has to give.
-func (g *Generator) start() int64 {
-	size := g.layout.sequences()
-	if !g.random {
-		return size
-	}
-	return size - rand.Int64N(max(size/2, min(size, 2)))
-}
-
-// canBump reports whether there is a clock sequence that is behind the clock.
+// canBump reports whether there is a clock sequence whose last tick is before the
+// clock's. g.mu must be held.
 func (g *Generator) canBump(now instant) bool {
-	if g.window != nil {
-		return g.window.seqs != nil && now.tick > g.window.floor && g.window.seqs.CanBump(g.layout.time(now))
+	if g.window == nil {
+		return g.past != nil && g.past.seqs.next(now.tick) != noClockSeq
 	}
-	return g.past != nil && g.past.behind(now.tick) >= 0
+	t := g.window.terms
+	return t.canBump(g.layout) && now.tick > g.window.floor && t.CanBump(g.layout.time(now))
 }
 
 // canRewind reports whether all that was stamped in tick and since is known, and
-// leaves room in it or up to near.
+// leaves IDs in it or up to near. g.mu must be held.
 func (g *Generator) canRewind(tick, near int64) bool {
-	if g.past == nil || tick >= g.tick || !g.past.knows(tick, g.tick) {
+	if g.past == nil || tick >= g.tick || !g.past.ring.knows(tick, g.tick) {
 		return false
 	}
-	p := g.room(tick)
-	return p.room > 0 && p.tick <= near
+	p := g.next(tick)
+	return p.left > 0 && p.tick <= near
 }
 
-// enter makes p the tick that IDs come from.
+// enter makes p the tick that IDs come from. g.mu must be held.
 func (g *Generator) enter(p plan, now instant) {
 	if p.bump || p.tick != g.tick {
 		g.leave()
@@ -338,31 +395,45 @@ func (g *Generator) enter(p plan, now instant) {
 		if p.tick > now.tick {
 			g.stats.Borrowed++
 		}
-		g.open(p.tick, p.room)
+		g.open(p.tick, p.left-g.skipped(p.left))
 	}
 	g.lagging = p.late
+	if g.queue != nil {
+		g.queue.behind = time.Time{}
+	}
 	if g.clock == nil {
 		g.fresh = g.holds(now)
 	}
 }
 
-// leave closes the tick that IDs came from.
+// skipped returns how many IDs of a tick RandomStart leaves out. A tick that was
+// stamped before has fewer left than a whole one, and leaves out no more.
+func (g *Generator) skipped(left int64) int64 {
+	if size := g.layout.sequences(); g.random && left == size {
+		return rand.Int64N(max(size/2, min(size, 2)))
+	}
+	return 0
+}
+
+// leave closes the tick that IDs came from. g.mu must be held.
 func (g *Generator) leave() {
-	g.stats.Issued += uint64(g.opened - g.spare)
+	g.stats.Issued -= uint64(g.left)
 	if g.past != nil {
-		g.past.record(g.tick, g.spare)
+		g.past.ring.record(g.tick, g.left)
 	}
 }
 
-// open makes tick, with its last room IDs, the one that IDs come from.
-func (g *Generator) open(tick, room int64) {
+// open makes tick, with its last IDs left, the one that IDs come from, and counts
+// them as issued until it is left. g.mu must be held.
+func (g *Generator) open(tick, left int64) {
 	l := g.layout
-	g.tick, g.spare, g.opened = tick, room, room
-	g.next = ID(tick<<l.timeShift()|(l.sequences()-room)<<l.sequenceShift()) | g.fixed
+	g.tick, g.left = tick, left
+	g.stats.Issued += uint64(left)
+	g.nextID = ID(tick<<l.timeShift()|(l.sequences()-left)<<l.sequenceShift()) | g.fixed
 }
 
 // holds returns how long after wall's anchor the clock will have moved so far
-// that tick is no longer the one to stamp.
+// that tick is no longer the one to stamp. g.mu must be held.
 func (g *Generator) holds(now instant) time.Duration {
 	left := g.layout.until(now, g.tick+1)
 	if g.lagging {
@@ -371,38 +442,36 @@ func (g *Generator) holds(now instant) time.Duration {
 	return g.wall.passed + min(left, g.wall.trusted())
 }
 
-// cut takes up to n of the IDs of the open tick.
-func (g *Generator) cut(n int) run {
-	r := run{first: g.next, n: int(min(int64(n), g.spare))}
-	g.next += ID(r.n) * g.step
-	g.spare -= int64(r.n)
+// draw takes up to n of the IDs of the open tick. g.mu must be held.
+func (g *Generator) draw(n int) run {
+	r := run{first: g.nextID, n: int(min(int64(n), g.left))}
+	g.nextID += ID(r.n) * g.stride
+	g.left -= int64(r.n)
 	return r
 }
 
-// clockSeq returns the clock sequence of the IDs to come.
-func (g *Generator) clockSeq() int { return g.layout.Decode(g.fixed).ClockSeq }
-
-// setClockSeq makes seq the clock sequence of the IDs to come.
+// setClockSeq makes seq the clock sequence of the IDs to come. g.mu must be held.
 func (g *Generator) setClockSeq(seq int64) {
 	shift := g.layout.clockSeqShift()
 	g.fixed = g.fixed&^ID(lowBits(g.layout.ClockSeqBits)<<shift) | ID(seq<<shift)
 }
 
-// resume goes on in the tick of after, with the first ID above it, or behind
-// that tick where it has none for this worker.
+// resume goes on in the tick of after, with the first ID above after. If that
+// tick has no such ID for this worker, it goes on in the next tick.
 func (g *Generator) resume(after ID) {
 	l := g.layout
 	p := l.Decode(after)
 	tick := int64(after) >> l.timeShift()
 	g.setClockSeq(int64(p.ClockSeq))
-	room := int64(0)
+	left := int64(0)
 	for _, first := range []int64{0, int64(p.Sequence), int64(p.Sequence) + 1} {
-		if g.open(tick, l.sequences()-first); g.next > after && first < l.sequences() {
-			room = l.sequences() - first
+		if g.open(tick, l.sequences()-first); g.nextID > after && first < l.sequences() {
+			left = l.sequences() - first
 			break
 		}
 	}
-	g.open(tick, room)
+	g.open(tick, left)
+	g.stats.Issued = uint64(left)
 	if g.past != nil {
 		g.past.resume(tick, int64(p.ClockSeq))
 	}

@@ -63,31 +63,30 @@ var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
 // [ClockSeqPolicy] or [RewindPolicy] (or one of yours that chooses ActionBump
 // or ActionRewind) answers a clock that went back.
 type Generator struct {
-	mu sync.Mutex // guards all fields up to the blank line
+	mu sync.Mutex // guards the fields down to lagging
 
 	// What NextID needs while the clock stays within the tick: with wall's
 	// anchor, 64 bytes, which are one cache line.
-	fresh time.Duration // up to this long after wall's anchor, tick holds; 0 where clock is the user's
-	next  ID            // the next ID in tick
-	spare int64         // how many IDs tick has left
-	step  ID            // from one ID to the next in a tick
-	wall  wall          // the clock, where it is a built-in one
+	fresh  time.Duration // up to this long after wall's anchor, tick holds; 0 if clock is the user's
+	nextID ID            // the next ID in tick
+	left   int64         // how many IDs tick has left
+	stride ID            // from one ID to the next in a tick; does not change
+	wall   wall          // the clock, if it is a built-in one
 
-	tick    int64 // the tick of the last ID
-	opened  int64 // what spare was when tick was entered
-	lagging bool  // those who waited for tick woke late: keep to it until maxLag after its end
-	past    *past // what is remembered of earlier ticks; nil where nothing can go back
+	tick    int64  // the tick of the last ID
+	past    *past  // what is remembered of earlier ticks; nil if nothing can go back
+	queue   *queue // the callers that wait; nil if none ever did
 	window  *window
-	stats   Stats
-	fixed   ID // the clock sequence, datacenter and worker bits
+	stats   Stats // Issued counts what tick has left, too
+	fixed   ID    // the clock sequence, datacenter and worker bits
+	lagging bool  // callers that waited for tick woke late; keep issuing from it until maxLag after it ends
 
-	layout Layout
-	clock  Clock // nil where it is wall
-	policy BackwardPolicy
-	borrow time.Duration
 	random bool
-
-	_ [^uint(0)>>63 ^ 1][36]byte // fills the lines where words are of 32 bits
+	borrow time.Duration
+	layout Layout
+	clock  Clock                      // nil if it is wall
+	_      [^uint(0)>>63 ^ 1][40]byte // fills the lines if words have 32 bits
+	policy BackwardPolicy
 }
 
 // Stats counts what a Generator has done since it was made.
@@ -113,21 +112,21 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, opts)
 }
 
-// NewLeased returns a Generator that has l's worker ID, and stamps only inside
-// l's window. Its errors are those of New and of a [Binder]. The window need not
-// be open yet: while the clock is before it, it counts as having gone back.
+// NewLeased returns a Generator that stamps only what l grants. Its errors are
+// those of New and of [Terms].Bind. The granted span need not have begun: while
+// the clock is before it, the clock counts as having gone back.
 //
 // A clock sequence has to be recorded before it is used. So ActionBump is
-// possible only where l is a [ClockSeqLease], as those of package lease are.
+// possible only if l has [Terms].Bump, as the leases of package lease have.
 //
-// A lease serves one Generator: two would repeat each other's IDs. (A [Binder]
-// refuses the second.) Where NewLeased fails the lease is the caller's still, to
-// be released.
+// A lease serves one Generator: two would repeat each other's IDs. (Leases of
+// package lease refuse the second.) If NewLeased fails, the lease is still the
+// caller's, to be released.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
 	}
-	return newGenerator(l.Worker(), l, opts)
+	return newGenerator(l.Grant().Worker, l, opts)
 }
 
 func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
@@ -135,8 +134,12 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if b, ok := lease.(Binder); ok {
-		o.follow(b)
+	t := termsOf(lease)
+	if o.Layout == (Layout{}) {
+		o.Layout = t.Layout
+	}
+	if o.Clock == nil {
+		o.Clock = t.Clock
 	}
 	if o.Layout == (Layout{}) {
 		o.Layout = DefaultLayout()
@@ -150,8 +153,8 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	l := o.Layout
 	g := &Generator{
 		tick:   -1,
-		step:   1 << l.sequenceShift(),
-		fixed:  ID(int64(o.Datacenter)<<l.datacenterShift() | int64(worker)<<l.workerShift()),
+		stride: 1 << l.sequenceShift(),
+		fixed:  l.fixed(0, o.Datacenter, worker),
 		layout: l,
 		clock:  o.Clock,
 		policy: o.OnBackward,
@@ -161,7 +164,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if b, ok := o.Clock.(*builtinClock); ok {
 		g.clock, g.wall = nil, b.begin(lease != nil)
 	}
-	if _, err := g.read(); err != nil {
+	if _, err := g.refresh(); err != nil {
 		return nil, err
 	}
 	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
@@ -171,21 +174,11 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		g.resume(o.After)
 	}
 	if lease != nil {
-		if err := g.lease(lease); err != nil {
+		if err := g.lease(lease, t); err != nil {
 			return nil, err
 		}
 	}
 	return g, nil
-}
-
-// follow takes from a lease what was left out.
-func (o *Options) follow(b Binder) {
-	if o.Layout == (Layout{}) {
-		o.Layout = b.Layout()
-	}
-	if o.Clock == nil {
-		o.Clock = b.Clock()
-	}
 }
 
 // check refuses options that are out of range.
@@ -193,10 +186,7 @@ func (o *Options) check(worker int) error {
 	if err := o.Layout.Validate(); err != nil {
 		return err
 	}
-	if err := checkField(fieldWorker, worker, o.Layout.WorkerBits); err != nil {
-		return err
-	}
-	if err := checkField(fieldDatacenter, o.Datacenter, o.Layout.DatacenterBits); err != nil {
+	if err := o.Layout.checkFields(0, o.Datacenter, worker); err != nil {
 		return err
 	}
 	if most := math.MaxInt64 - o.Layout.Unit; o.BorrowAhead < 0 || o.BorrowAhead > most {
@@ -237,10 +227,10 @@ func (g *Generator) NextID() (ID, error) {
 	// would slow down.
 	if g.clock == nil {
 		g.mu.Lock()
-		if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.spare > 0 {
-			id := g.next
-			g.next += g.step
-			g.spare--
+		if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.left > 0 {
+			id := g.nextID
+			g.nextID += g.stride
+			g.left--
 			g.mu.Unlock()
 			return id, nil
 		}
@@ -285,7 +275,7 @@ func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 			ordered = false
 		}
 		part := dst[n : n+r.n]
-		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.step {
+		for i, id := 0, r.first; i < len(part); i, id = i+1, id+g.stride {
 			part[i] = id
 		}
 		n += r.n
@@ -314,7 +304,7 @@ func (g *Generator) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Issued += uint64(g.opened - g.spare)
+	s.Issued -= uint64(g.left)
 	return s
 }
 
@@ -327,7 +317,7 @@ func (g *Generator) inTick(n int) run {
 	var r run
 	g.mu.Lock()
 	if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) {
-		r = g.cut(n)
+		r = g.draw(n)
 	}
 	g.mu.Unlock()
 	return r

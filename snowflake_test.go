@@ -99,18 +99,18 @@ func (i *issuer) refused(want error) error {
 
 // state is all that IDs come from.
 type state struct {
-	tick, spare int64
-	next, fixed ID
-	past        past
+	tick, left    int64
+	nextID, fixed ID
+	past          past
 }
 
 func (g *Generator) state() state {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := state{g.tick, g.spare, g.next, g.fixed, past{}}
+	s := state{g.tick, g.left, g.nextID, g.fixed, past{}}
 	if g.past != nil {
 		s.past = *g.past
-		s.past.last, s.past.ring = slices.Clone(s.past.last), slices.Clone(s.past.ring)
+		s.past.seqs.last, s.past.ring.marks = slices.Clone(s.past.seqs.last), slices.Clone(s.past.ring.marks)
 	}
 	return s
 }
@@ -279,7 +279,7 @@ func TestStoppedClock(t *testing.T) {
 	})
 }
 
-func always(a Action) BackwardPolicy { return func(Backward) Action { return a } }
+func always(a Action) BackwardPolicy { return BackwardFunc(func(Backward) Action { return a }) }
 
 func TestClockSeqGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -412,13 +412,13 @@ func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 			return now
 		}),
 		RewindTicks: 1000,
-		OnBackward: func(b Backward) Action {
+		OnBackward: BackwardFunc(func(b Backward) Action {
 			asked = append(asked, b.By())
 			if b.By() < 10*ms {
 				return ActionRewind
 			}
 			return ActionFail
-		},
+		}),
 	})
 	require.NoError(t, err)
 	_, err = g.NextID()
@@ -474,10 +474,10 @@ func TestPolicyMayCallGenerator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		var i *issuer
-		i = newIssuer(t, &Options{Clock: c, OnBackward: func(Backward) Action {
+		i = newIssuer(t, &Options{Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
 			assert.EqualValues(t, 1, i.Stats().Issued)
 			return ActionFail
-		}})
+		})})
 		i.spend(1, noon)
 		c.step(-ms)
 		_, err := i.NextID()
@@ -894,7 +894,7 @@ func TestRandomStartLeavesHalfTheTick(t *testing.T) {
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: func(b Backward) Action {
+		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: BackwardFunc(func(b Backward) Action {
 			switch {
 			case b.By() <= ms:
 				return ActionWait
@@ -902,7 +902,7 @@ func TestStats(t *testing.T) {
 				return ActionRewind
 			}
 			return ActionBump
-		}})
+		})})
 		assert.Zero(t, i.Stats())
 		i.spend(1, noon)
 		assert.Equal(t, Stats{Issued: 1}, i.Stats())
@@ -942,16 +942,15 @@ func TestLateWakersCatchUp(t *testing.T) {
 				i := newIssuer(t, &Options{Layout: layout})
 				start := time.Now().UTC()
 				i.spend(4, start)
-				w := waiter{tick: -1}
-				_, _, err := i.reserve(&w, 1)
+				r, err := i.reserve(&caller{n: 1}, consent{})
 				require.NoError(t, err)
-				require.Equal(t, ms, w.wait)
-				time.Sleep(w.wait + test.late)
-				w.slept = w.wait
-				r, _, err := i.reserve(&w, 1)
+				require.Equal(t, ms, r.wait)
+				time.Sleep(r.wait + test.late)
+				r.caller.woken = true
+				r, err = i.reserve(r.caller, consent{})
 				require.NoError(t, err)
-				require.Equal(t, 1, r.n)
-				got := []int{int(i.keep(r.first).Time.Sub(start)/ms) - 1}
+				require.Equal(t, 1, r.ids.n)
+				got := []int{int(i.keep(r.ids.first).Time.Sub(start)/ms) - 1}
 				for range len(test.ticks) - 1 {
 					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
 				}
@@ -967,11 +966,10 @@ func TestCatchingUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIssuer(t, &Options{Layout: layout})
 		i.spend(4, time.Now().UTC())
-		w := waiter{tick: -1}
-		_, _, err := i.reserve(&w, 1)
+		r, err := i.reserve(&caller{n: 1}, consent{})
 		require.NoError(t, err)
-		time.Sleep(w.wait + 2*ms)
-		_, _, err = i.reserve(&w, 1)
+		time.Sleep(r.wait + 2*ms)
+		_, err = i.reserve(r.caller, consent{})
 		require.NoError(t, err)
 		require.True(t, i.lagging)
 		time.Sleep(maxLag)

@@ -48,7 +48,7 @@ func BenchmarkSave(b *testing.B) {
 	defer l.Release(context.Background())
 	b.ResetTimer()
 	for b.Loop() {
-		if err := l.extend(context.Background()); err != nil {
+		if err := l.renew(context.Background()); err != nil {
 			b.Fatal(err)
 		}
 	}

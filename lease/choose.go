@@ -2,6 +2,8 @@ package lease
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -122,4 +124,22 @@ func compareBool(a, b bool) int {
 		return 1
 	}
 	return -1
+}
+
+// locks are the worker IDs whose records were locked by others, and since when.
+type locks map[int]time.Time
+
+// found returns err, which says that a record is locked. If it has been for longer than
+// patience, whoever locked it is stuck: then the error is no conflict any more.
+func (l locks) found(worker int, err error, patience time.Duration) error {
+	since, ok := l[worker]
+	if !ok {
+		l[worker] = time.Now()
+		return err
+	}
+	e := new(FileError)
+	if passed := time.Since(since); passed > patience && errors.As(err, &e) {
+		return &FileError{Path: e.Path, Err: fmt.Errorf("%w for %v", errLocked, passed.Round(time.Millisecond))}
+	}
+	return err
 }

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"os"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,21 +39,24 @@ import (
 // removed by something that takes them for stale ones, and it must not lie on a file system
 // whose locks do not reach all its clients (some network file systems): IDs
 // could then be issued twice.
-func File(dir string) Store { return &fileStore{dir: dir} }
+func File(dir string) Store { return &fileStore{dir: dir, disk: osDisk{}} }
 
 type fileStore struct {
 	dir  string
-	seen atomic.Bool // it is there: were it missing now, it would have gone
+	copy bool // of a lease, as Options.LocalCopy: its records may go
+	disk disk
 
-	// crash is called before each step of a save, in tests.
-	crash func(step string)
+	mu      sync.Mutex
+	running map[string]*operation // by key
+
+	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
+	marked atomic.Bool            // the directory is known to be marked as in use
 }
 
 const (
 	filePrefix = "worker-"
 	fileSuffix = ".json"
 	lockSuffix = ".lock"
-	lockRetry  = 2 * time.Millisecond
 )
 
 func (s *fileStore) path(worker int, suffix string) string {
@@ -63,73 +67,34 @@ func (s *fileStore) path(worker int, suffix string) string {
 func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix) }
 
 func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
-	var snap Snapshot
-	if err := s.check(ctx); err != nil {
-		return snap, err
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil && (s.seen.Load() || !errors.Is(err, fs.ErrNotExist)) {
-		return snap, &FileError{Path: s.dir, Err: err}
-	}
-	before := ""
-	for _, e := range entries {
-		// While a record is being replaced, a listing may be without its file
-		// (on btrfs it is, now and then), but never without its lock.
-		suffix := filepath.Ext(e.Name())
-		name := strings.TrimSuffix(e.Name(), suffix)
-		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == before {
-			continue
-		}
-		before = name
-		r, err := readRecord(filepath.Join(s.dir, name+fileSuffix))
-		if suffix == lockSuffix && errors.Is(err, fs.ErrNotExist) {
-			continue // its first save has not come that far
-		}
+	return run(ctx, s, "load", func(op *operation) (Snapshot, error) {
+		records, err := s.readAll(op)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		snap.Records = append(snap.Records, r.Record)
-	}
-	// After the reading: were this process stopped between, records that were
-	// renewed meanwhile would lie in the future, and look as dead as old ones.
-	snap.Now = time.Now()
-	return snap, nil
+		snap := Snapshot{Records: make([]Record, len(records))}
+		for i, r := range records {
+			snap.Records[i] = r.Record
+		}
+		// After the reading: were this process stopped between, records that were
+		// renewed meanwhile would lie in the future, and look as dead as old ones.
+		snap.Now = time.Now()
+		return snap, nil
+	})
 }
 
 func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
-	if err := s.check(ctx); err != nil {
-		return Snapshot{}, err
-	}
-	r, err := s.read(worker)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	snap := Snapshot{Now: time.Now()}
-	if r.Version > 0 {
-		snap.Records = []Record{r.Record}
-	}
-	return snap, nil
-}
-
-// check refuses a call that cannot be served.
-func (s *fileStore) check(ctx context.Context) error {
-	if s.dir == "" {
-		return fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
-	}
-	return ctx.Err()
-}
-
-// read returns a worker ID's record, with Version 0 if there is none. A directory that has gone
-// is an error.
-func (s *fileStore) read(worker int) (fileRecord, error) {
-	r, err := readRecord(s.path(worker, fileSuffix))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return r, err
-	}
-	if _, gone := os.Stat(s.dir); gone != nil && (s.seen.Load() || !errors.Is(gone, fs.ErrNotExist)) {
-		return r, &FileError{Path: s.dir, Err: gone}
-	}
-	return fileRecord{}, nil
+	return run(ctx, s, fmt.Sprint("read ", worker), func(op *operation) (Snapshot, error) {
+		r, err := s.readOne(op, worker)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		snap := Snapshot{Now: time.Now()}
+		if r.Version > 0 {
+			snap.Records = []Record{r.Record}
+		}
+		return snap, nil
+	})
 }
 
 func (s *fileStore) Save(ctx context.Context, r Record) (Record, error) {
@@ -140,120 +105,140 @@ func (s *fileStore) SaveEnding(ctx context.Context, r Record, ended Holding, for
 	return s.save(ctx, r, &ended, forget)
 }
 
-// save saves r, and ended in the history before it, unless ended is nil.
 func (s *fileStore) save(ctx context.Context, r Record, ended *Holding, forget time.Time) (Record, error) {
-	if err := ctx.Err(); err != nil {
-		return r, err
-	}
-	if !s.seen.Load() {
-		if err := makeDir(s.dir); err != nil {
-			return r, &FileError{Path: s.dir, Err: err}
-		}
-		s.seen.Store(true)
-	}
-	unlock, err := s.lock(ctx, s.path(r.Worker, lockSuffix))
+	saved, err := run(ctx, s, fmt.Sprint("save ", r.Worker), func(op *operation) (Record, error) {
+		return s.saveIn(op, r, ended, forget)
+	})
 	if err != nil {
 		return r, err
 	}
-	defer unlock()
+	return saved, nil
+}
 
-	path := s.path(r.Worker, fileSuffix)
-	old, err := readRecord(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// saveIn saves r and, unless ended is nil, ended in the history before it.
+func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.Time) (Record, error) {
+	name, err := s.enter(op)
+	if err != nil {
 		return r, err
 	}
-	now := fileRecord{Record: r, History: old.History}
-	if old.Version != r.Version-1 {
-		return r, fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
+	lock, err := s.lock(op, r)
+	if err != nil {
+		return r, err
 	}
+	defer lock.Close()
+	old, err := s.readOne(op, r.Worker)
+	if err != nil {
+		return r, err
+	}
+	if old.Version != r.Version-1 {
+		return r, conflict(r, old)
+	}
+	now := fileRecord{Record: r, Store: name, History: old.History}
 	if ended != nil {
-		if now.History, err = s.keep(old.History, *ended, forget); err != nil {
+		if now.History, err = s.keep(op, old.History, *ended, forget); err != nil {
 			return r, err
 		}
 	}
 	now.Renewed = time.Now().UTC().Round(0)
+	path := s.path(r.Worker, fileSuffix)
 	b, err := encodeRecord(now)
-	if err == nil {
-		err = s.replace(path, b)
-	}
 	if err != nil {
 		return r, &FileError{Path: path, Err: err}
 	}
+	if err := op.replace(path, b); err != nil {
+		return r, err
+	}
+	s.mark(op, name, lock)
 	return now.Record, nil
 }
 
-// lock waits for the file's lock.
-func (s *fileStore) lock(ctx context.Context, path string) (unlock func(), err error) {
-	for {
-		unlock, err := tryLock(path)
-		if err == nil {
-			return unlock, nil
-		}
+func conflict(r Record, old fileRecord) error {
+	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
+}
+
+// minBackoff and maxBackoff are how long a save waits before it tries again to
+// lock what another one has locked.
+const (
+	minBackoff = 2 * time.Millisecond
+	maxBackoff = 64 * time.Millisecond
+)
+
+// lock waits for the lock of a record. If r is to take the worker ID over, it does
+// not wait: whoever has the lock is about to save, or is stuck.
+func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
+	path := s.path(r.Worker, lockSuffix)
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		lock, err := op.lock(path)
 		if !errors.Is(err, errLocked) {
-			return nil, &FileError{Path: path, Err: err}
+			return lock, err
 		}
-		if err := sleep(ctx, lockRetry); err != nil {
-			return nil, &FileError{Path: path, Err: err}
+		old, err := s.readOne(op, r.Worker)
+		switch {
+		case err != nil:
+			return nil, err
+		case old.Version != r.Version-1:
+			return nil, conflict(r, old)
+		case old.Token != r.Token:
+			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
+		}
+		op.at.Store(&request{"lock", path})
+		if err := sleep(op.ctx, backoff/2+rand.N(backoff)); err != nil {
+			return nil, op.hangs(err)
 		}
 	}
 }
 
-// replace writes b to path so that a crash leaves the old file or the new one.
-func (s *fileStore) replace(path string, b []byte) error {
-	aside := path + ".tmp"
-	s.step("create")
-	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+// readAll reads all records.
+func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
+	entries, err := op.list(s.dir)
+	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
+		return nil, s.mayBeNew(op)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.step("write")
-	_, err = f.Write(b)
-	s.step("sync")
-	err = errors.Join(err, f.Sync(), f.Close())
-	s.step("rename")
-	if err == nil {
-		err = rename(aside, path)
-	}
-	s.step("sync directory")
-	if err == nil {
-		return syncDir(filepath.Dir(path))
-	}
-	return errors.Join(err, os.Remove(aside))
-}
-
-func (s *fileStore) step(name string) {
-	if s.crash != nil {
-		s.crash(name)
-	}
-}
-
-// makeDir makes dir and those that it lies in, and their names durable.
-func makeDir(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := makeDir(parent); err != nil {
-			return err
+	var records []fileRecord
+	before := ""
+	for _, e := range entries {
+		// While a record is being replaced, a listing may be without its file
+		// (on btrfs it is, now and then), but never without its lock.
+		suffix := filepath.Ext(e.Name())
+		name := strings.TrimSuffix(e.Name(), suffix)
+		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == before {
+			continue
+		}
+		before = name
+		r, err := s.readRecord(op, filepath.Join(s.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if r.Version > 0 {
+			records = append(records, r)
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	return records, s.check(op, len(records) > 0)
+}
+
+// readOne reads the record of a worker ID. If there is none, its Version is 0.
+func (s *fileStore) readOne(op *operation, worker int) (fileRecord, error) {
+	r, err := s.readRecord(op, s.path(worker, ""))
+	if err == nil && r.Version == 0 {
+		err = s.isThere(op)
 	}
-	return syncDir(parent)
+	return r, err
 }
 
 // A file has the record as one line of JSON and, on the next, the CRC-32C of
 // that line in hexadecimal.
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // fileRecord is what a file has.
 type fileRecord struct {
 	Record
+	Store   string  `json:"store"` // whose record it is
 	History history `json:"history"`
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func encodeRecord(r fileRecord) ([]byte, error) {
 	b, err := json.Marshal(r)
@@ -268,24 +253,38 @@ func withChecksum(b []byte, sep byte) []byte {
 	return fmt.Appendf(b[:len(b):len(b)], "%c%08x\n", sep, crc32.Checksum(b, castagnoli))
 }
 
-func readRecord(path string) (fileRecord, error) {
-	var r fileRecord
-	b, err := os.ReadFile(path)
+// readRecord reads the record in the file with this name, without its suffix. If there is none,
+// and the lock does not say that there was one, its Version is 0.
+func (s *fileStore) readRecord(op *operation, name string) (fileRecord, error) {
+	path := name + fileSuffix
+	b, err := op.read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fileRecord{}, s.mayBeUnused(op, name)
+	}
 	if err != nil {
-		return r, &FileError{Path: path, Err: err}
+		return fileRecord{}, err
 	}
-	line, sum, _ := strings.Cut(string(b), "\n")
-	if want := fmt.Sprintf("%08x\n", crc32.Checksum([]byte(line), castagnoli)); sum != want {
-		return r, &FileError{Path: path, Err: fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)}
+	r, err := decodeRecord(b)
+	if err == nil && filepath.Base(path) != filePrefix+strconv.Itoa(r.Worker)+fileSuffix {
+		err = fmt.Errorf("%w: it is of worker %d", ErrBadRecord, r.Worker)
 	}
-	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		return r, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrBadRecord, err)}
+	if err == nil {
+		err = s.isOurs(r)
 	}
-	if filepath.Base(path) != filePrefix+strconv.Itoa(r.Worker)+fileSuffix {
-		return r, &FileError{Path: path, Err: fmt.Errorf("%w: it is of worker %d", ErrBadRecord, r.Worker)}
-	}
-	if err := r.Validate(); err != nil {
-		return r, &FileError{Path: path, Err: err}
+	if err != nil {
+		return fileRecord{}, &FileError{Path: path, Err: err}
 	}
 	return r, nil
+}
+
+func decodeRecord(b []byte) (fileRecord, error) {
+	var r fileRecord
+	line, _, _ := strings.Cut(string(b), "\n")
+	if string(withChecksum([]byte(line), '\n')) != string(b) {
+		return r, fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)
+	}
+	if err := json.Unmarshal([]byte(line), &r); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrBadRecord, err)
+	}
+	return r, r.Validate()
 }

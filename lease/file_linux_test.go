@@ -3,7 +3,6 @@ package lease_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -68,7 +67,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 }
 
 func TestFileWithoutInodes(t *testing.T) {
-	dir := mountTmpfs(t, "nr_inodes=4") // the root, a lock, a record, and what is written aside
+	dir := mountTmpfs(t, "nr_inodes=6") // the root, two locks, the identity, a record, and what is written aside
 	s := lease.File(dir)
 	mustSave(t, s, fileRecord(1, 1))
 	one := mustSave(t, s, fileRecord(1, 2))
@@ -169,7 +168,7 @@ func TestFileLockOfAStoppedProcess(t *testing.T) {
 		one := mustSave(t, s, fileRecord(1, 1))
 
 		cmd := exec.Command(self, "-test.run", "^TestFileStops$")
-		cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"=rename")
+		cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"=rename worker-1.json")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -199,33 +198,30 @@ func TestFileLoadThatTakesLong(t *testing.T) {
 	live := fileRecord(2, 1)
 	live.Window = 20 * time.Millisecond
 	mustSave(t, s, live)
-	content, err := lease.EncodeRecord(fileRecord(1, 1))
-	require.NoError(t, err)
-	require.NoError(t, syscall.Mkfifo(fileOf(dir, 1), 0o644)) // reading it waits for a writer
+	one := mustSave(t, s, fileRecord(1, 1))
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	slow := lease.HookedFile(dir, func(what, path string) {
+		if what == "read" && path == fileOf(dir, 2) {
+			close(reading)
+			<-goOn
+		}
+	})
 	type result struct {
 		lease.Snapshot
 		error
 	}
 	loaded := make(chan result)
 	go func() {
-		snap, err := s.Load(context.Background())
+		snap, err := slow.Load(context.Background())
 		loaded <- result{snap, err}
 	}()
-	var pipe *os.File
-	require.Eventually(t, func() bool { // until there is a reader
-		pipe, err = os.OpenFile(fileOf(dir, 1), os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		return !errors.Is(err, syscall.ENXIO)
-	}, 10*time.Second, time.Millisecond)
-	require.NoError(t, err)
-
+	<-reading
 	time.Sleep(3 * live.Window)
 	live.Version++
 	live = mustSave(t, s, live)
-	_, err = pipe.Write(content)
-	require.NoError(t, errors.Join(err, pipe.Close()))
+	close(goOn)
 	r := <-loaded
 	require.NoError(t, r.error)
-	require.Len(t, r.Records, 2)
-	assert.Equal(t, live, r.Records[1])
+	assert.Equal(t, []lease.Record{one, live}, r.Records)
 	assert.False(t, r.Now.Before(live.Renewed), "Now is %v before a record was renewed", live.Renewed.Sub(r.Now))
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,11 +247,11 @@ func TestFileIgnoresOtherFiles(t *testing.T) {
 	old := mustSave(t, s, fileRecord(1, 1))
 	for _, name := range []string{
 		"worker-1.json.tmp", "worker-2.json.tmp", // of a save that crashed
-		"worker-3.lock", // of one that crashed sooner
 		"worker-1.json~", ".worker-1.json.swp", "worker-1.json.bak", "notes.txt", "worker.json", "json", "worker-4",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("garbage\n"), 1000), 0o644))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "worker-3.lock"), nil, 0o644)) // of one that crashed sooner
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "worker-5"), 0o755))
 	mustHold(t, s, old)
 	all := []lease.Record{mustSave(t, s, fileRecord(1, 2))}
@@ -275,8 +276,7 @@ func TestFileMakesItsDirectory(t *testing.T) {
 		assert.FileExists(t, fileOf(dir, 1))
 	}
 	_, err := lease.File("").Save(t.Context(), fileRecord(2, 1))
-	var file *lease.FileError
-	require.ErrorAs(t, err, &file)
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	assert.NoFileExists(t, fileOf(base, 2))
 }
 
@@ -300,18 +300,90 @@ func TestFileWhoseDirectoryIsAFile(t *testing.T) {
 	assert.Equal(t, "content", string(content))
 }
 
-// fileSteps are the steps of a save. Before the last one the new record is there.
-var fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
+// saving is a save whose steps are tried one by one.
+type saving struct {
+	name   string
+	before func(*testing.T, lease.Store) // what was saved before
+	save   func(context.Context, lease.Store) (lease.Record, error)
+	ended  bool // it keeps a holding
+}
+
+func plainSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {
+	return func(ctx context.Context, s lease.Store) (lease.Record, error) { return s.Save(ctx, fileRecord(1, version)) }
+}
+
+func endingSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {
+	return func(ctx context.Context, s lease.Store) (lease.Record, error) {
+		return s.(lease.Historian).SaveEnding(ctx, fileRecord(1, version), ending(version), time.Time{})
+	}
+}
+
+// ending is what a save of this version keeps.
+func ending(version uint64) lease.Holding {
+	at := time.Date(2026, 11, 20, 12, 0, int(version), 0, time.UTC)
+	return lease.Holding{Worker: 1, ClockSeq: 1, From: at, To: at.Add(time.Second), Token: "token", Owner: strings.Repeat("o", 1000), Host: "host", PID: 1}
+}
+
+var savings = []saving{
+	{"first", func(*testing.T, lease.Store) {}, plainSave(1), false},
+	{"renewal", func(t *testing.T, s lease.Store) { mustSave(t, s, fileRecord(1, 1)) }, plainSave(2), false},
+	{"first ending", func(t *testing.T, s lease.Store) { mustSave(t, s, fileRecord(1, 1)) }, endingSave(2), true},
+	{"second ending", savesEnding(2), endingSave(3), true},
+	{"ending that trims", savesEnding(trims - 1), endingSave(trims), true},
+}
+
+// trims is the version whose save makes the history too long.
+const trims = 59
+
+// savesEnding saves up to a version, each with its holding.
+func savesEnding(last uint64) func(*testing.T, lease.Store) {
+	return func(t *testing.T, s lease.Store) {
+		mustSave(t, s, fileRecord(1, 1))
+		for version := uint64(2); version <= last; version++ {
+			_, err := endingSave(version)(t.Context(), s)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// steps returns what a save asks of the disk.
+func (c saving) steps(t *testing.T) (steps []string) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	c.before(t, lease.File(dir))
+	_, err := c.save(t.Context(), lease.CrashingFile(dir, func(step string) { steps = append(steps, step) }))
+	require.NoError(t, err)
+	return steps
+}
 
 func TestFileStepsOfASave(t *testing.T) {
+	record := []string{"create worker-1.json.tmp", "write worker-1.json.tmp", "sync worker-1.json.tmp", "rename worker-1.json", "sync directory"}
+	history := []string{"create worker-1.history0", "write worker-1.history0", "sync worker-1.history0"}
+	for _, c := range savings {
+		want := record
+		switch c.name {
+		case "first":
+			continue
+		case "first ending":
+			want = slices.Concat(history, []string{"sync directory"}, record)
+		case "second ending":
+			want = slices.Concat(history, record)
+		case "ending that trims":
+			continue
+		}
+		assert.Equal(t, want, c.steps(t), c.name)
+	}
+	assert.Contains(t, savings[len(savings)-1].steps(t), "rename worker-1.history1")
+
 	dir := t.TempDir()
-	var steps []string
-	s := lease.CrashingFile(dir, func(step string) { steps = append(steps, step) })
+	var steps int
+	s := lease.CrashingFile(dir, func(string) { steps++ })
 	mustSave(t, s, fileRecord(1, 1))
-	assert.Equal(t, fileSteps, steps)
+	steps = 0
 	_, err := s.Save(t.Context(), fileRecord(1, 1))
 	require.ErrorIs(t, err, lease.ErrConflict)
-	assert.Equal(t, fileSteps, steps, "a conflict writes nothing")
+	_, err = endingSave(1)(t.Context(), s)
+	require.ErrorIs(t, err, lease.ErrConflict)
+	assert.Zero(t, steps, "a conflict writes nothing")
 }
 
 const (
@@ -322,59 +394,77 @@ const (
 
 // TestFileCrashes is the process that crashes in TestFileCrashAtEachStep.
 func TestFileCrashes(t *testing.T) {
-	dir, at := os.Getenv(fileCrashDir), os.Getenv(fileCrashStep)
+	dir := os.Getenv(fileCrashDir)
 	if dir == "" {
 		t.Skip("it is for TestFileCrashAtEachStep to run")
 	}
-	s := lease.CrashingFile(dir, func(step string) {
-		if step == at {
+	var i, left int
+	_, err := fmt.Sscan(os.Getenv(fileCrashStep), &i, &left)
+	require.NoError(t, err)
+	s := lease.CrashingFile(dir, func(string) {
+		if left == 0 {
 			os.Exit(fileCrashed)
 		}
+		left--
 	})
-	snap, err := s.Load(t.Context())
-	require.NoError(t, err)
-	_, _ = s.Save(t.Context(), fileRecord(1, uint64(len(snap.Records))+1))
-	t.Fatalf("there is no step %q", at)
+	_, err = savings[i].save(t.Context(), s)
+	t.Fatalf("it has not so many steps: %v", err)
 }
 
 func TestFileCrashAtEachStep(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for i, step := range fileSteps {
-		for version := uint64(1); version <= 2; version++ {
-			t.Run(fmt.Sprintf("before %s of version %d", step, version), func(t *testing.T) {
+	for i, c := range savings {
+		steps := c.steps(t)
+		renamed := slices.Index(steps, "rename worker-1.json")
+		for n, step := range steps {
+			t.Run(fmt.Sprintf("%s, before %d, %s", c.name, n, step), func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "leases")
 				s := lease.File(dir)
-				if version == 2 {
-					mustSave(t, s, fileRecord(1, 1))
-				}
+				c.before(t, s)
 				before, err := s.Load(t.Context())
 				require.NoError(t, err)
+				kept, err := s.(lease.Historian).History(t.Context(), 1)
+				require.NoError(t, err)
+				version := uint64(1)
+				if len(before.Records) > 0 {
+					version = before.Records[0].Version + 1
+				}
 
 				cmd := exec.Command(self, "-test.run", "^TestFileCrashes$")
-				cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"="+step, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+				cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fmt.Sprintf("%s=%d %d", fileCrashStep, i, n), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 				out, err := cmd.CombinedOutput()
 				var exit *exec.ExitError
 				require.ErrorAs(t, err, &exit, "%s", out)
 				require.Equal(t, fileCrashed, exit.ExitCode(), "%s", out)
 
 				now := before.Records
-				if i == len(fileSteps)-1 {
+				if n > renamed {
 					now = []lease.Record{fileRecord(1, version)}
+					if c.ended {
+						kept = append(kept, ending(version))
+					}
 				}
-				after, err := s.Load(t.Context())
+				after, err := lease.File(dir).Load(t.Context())
 				require.NoError(t, err)
 				require.Len(t, after.Records, len(now))
 				for i, r := range after.Records {
 					now[i].Renewed = r.Renewed
 					require.Equal(t, now[i], r)
 				}
+				history, err := lease.File(dir).(lease.Historian).History(t.Context(), 1)
+				require.NoError(t, err)
+				require.ElementsMatch(t, kept, history, "a holding is kept with the record that follows it, or not at all")
 
-				next := version
-				if i == len(fileSteps)-1 {
-					next++
+				if n > renamed {
+					version++
 				}
-				mustHold(t, lease.File(dir), mustSave(t, s, fileRecord(1, next)))
+				saved, err := endingSave(version)(t.Context(), s)
+				require.NoError(t, err)
+				mustHold(t, lease.File(dir), saved)
+				history, err = s.(lease.Historian).History(t.Context(), 1)
+				require.NoError(t, err)
+				require.ElementsMatch(t, append(kept, ending(version)), history)
 				assert.NoFileExists(t, fileOf(dir, 1)+".tmp", "what the crash left is gone")
 			})
 		}
@@ -390,7 +480,7 @@ func TestFileLockIsOfOneWorker(t *testing.T) {
 	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		slow := lease.CrashingFile(dir, func(step string) {
-			if step == "rename" {
+			if step == "rename worker-1.json" {
 				close(entered)
 				<-leave
 			}
@@ -402,9 +492,14 @@ func TestFileLockIsOfOneWorker(t *testing.T) {
 
 	lockHeldUp(t, dir, one)
 
+	taking := fileRecord(1, 2)
+	taking.Token = "another"
+	_, err := s.Save(t.Context(), taking)
+	require.ErrorIs(t, err, lease.ErrConflict, "whoever would take it looks for another worker ID")
+	names(t, err, filepath.Join(dir, "worker-1.lock"))
 	waiting := make(chan error)
 	go func() {
-		_, err := s.Save(context.Background(), fileRecord(1, 3))
+		_, err := s.Save(context.Background(), fileRecord(1, 2))
 		waiting <- err
 	}()
 	select {
@@ -414,7 +509,7 @@ func TestFileLockIsOfOneWorker(t *testing.T) {
 	}
 	close(leave)
 	require.NoError(t, <-left)
-	require.NoError(t, <-waiting)
+	require.ErrorIs(t, <-waiting, lease.ErrConflict)
 }
 
 // lockHeldUp checks what others can do while the lock of worker 1, which has the

@@ -1,15 +1,10 @@
 package lease
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -37,102 +32,76 @@ func (s *fileStore) historyPath(worker, file int) string {
 }
 
 // keep writes ended to the history h, durably, and returns the history that has
-// it. h stays as it is.
-func (s *fileStore) keep(h history, ended Holding, forget time.Time) (history, error) {
-	line, err := encodeHolding(ended)
+// it. What h has stays as it is.
+func (s *fileStore) keep(op *operation, h history, ended Holding, forget time.Time) (history, error) {
+	b, err := encodeHolding(ended)
 	if err != nil {
 		return h, err
 	}
 	h.Forget = later(h.Forget, forget.UTC())
-	if h.Size+int64(len(line)) <= max(trimAt, 2*h.Trimmed) {
-		path := s.historyPath(ended.Worker, h.File)
-		if err := s.append(path, h.Size, line); err != nil {
-			return h, &FileError{Path: path, Err: err}
-		}
-		h.Size += int64(len(line))
-		return h, nil
+	if h.Size+int64(len(b)) > max(trimAt, 2*h.Trimmed) {
+		return s.trim(op, h, ended)
 	}
-	kept, err := s.holdings(ended.Worker, h)
+	path := s.historyPath(ended.Worker, h.File)
+	if err := op.write(path, h.Size, b); err != nil {
+		return h, err
+	}
+	if h.Size == 0 { // it may be new
+		err = op.syncDir(s.dir)
+	}
+	h.Size += int64(len(b))
+	return h, err
+}
+
+// trim writes what is still to be kept of h, and ended, to the other file.
+func (s *fileStore) trim(op *operation, h history, ended Holding) (history, error) {
+	kept, err := s.holdings(op, ended.Worker, h)
 	if err != nil {
 		return h, err
 	}
-	var b []byte
+	var all []byte
 	for _, k := range append(kept, ended) {
-		if line, err = encodeHolding(k); err != nil {
+		b, err := encodeHolding(k)
+		if err != nil {
 			return h, err
 		}
-		b = append(b, line...)
+		all = append(all, b...)
 	}
 	h.File = 1 - h.File
-	h.Size = int64(len(b))
-	h.Trimmed = h.Size
-	path := s.historyPath(ended.Worker, h.File)
-	if err := s.replace(path, b); err != nil {
-		return h, &FileError{Path: path, Err: err}
-	}
-	return h, nil
-}
-
-// append writes b to a file that has size bytes that count.
-func (s *fileStore) append(path string, size int64, b []byte) error {
-	s.step("append")
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() < size {
-		return fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, info.Size(), size)
-	}
-	if _, err := f.WriteAt(b, size); err != nil {
-		return err
-	}
-	s.step("sync history")
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if size == 0 { // it may be new
-		return syncDir(filepath.Dir(path))
-	}
-	return nil
+	h.Size, h.Trimmed = int64(len(all)), int64(len(all))
+	return h, op.replace(s.historyPath(ended.Worker, h.File), all)
 }
 
 func (s *fileStore) History(ctx context.Context, worker int) ([]Holding, error) {
-	if err := s.check(ctx); err != nil {
-		return nil, err
-	}
-	for {
-		r, err := s.read(worker)
-		if err != nil {
-			return nil, err
+	return run(ctx, s, fmt.Sprint("read ", worker), func(op *operation) ([]Holding, error) {
+		for {
+			r, err := s.readOne(op, worker)
+			if err != nil {
+				return nil, err
+			}
+			kept, err := s.holdings(op, worker, r.History)
+			if err == nil {
+				return kept, nil
+			}
+			if now, again := s.readOne(op, worker); again != nil || now.History == r.History {
+				return nil, err
+			}
+			// It was trimmed twice meanwhile.
 		}
-		kept, err := s.holdings(worker, r.History)
-		if err == nil {
-			return kept, nil
-		}
-		if now, again := s.read(worker); again != nil || now.History == r.History {
-			return nil, err
-		}
-		// It was trimmed meanwhile, for the second time.
-	}
+	})
 }
 
 // holdings reads a history.
-func (s *fileStore) holdings(worker int, h history) ([]Holding, error) {
+func (s *fileStore) holdings(op *operation, worker int, h history) ([]Holding, error) {
 	if h.Size == 0 {
 		return nil, nil
 	}
 	path := s.historyPath(worker, h.File)
-	f, err := os.Open(path)
+	b, err := op.read(path)
 	if err != nil {
-		return nil, &FileError{Path: path, Err: err}
+		return nil, err
 	}
-	defer f.Close()
-	kept, err := decodeHoldings(bufio.NewReader(io.LimitReader(f, h.Size)), h)
+	kept, err := decodeHoldings(b, h)
 	if err != nil {
 		return nil, &FileError{Path: path, Err: err}
 	}
@@ -147,32 +116,22 @@ func encodeHolding(h Holding) ([]byte, error) {
 	return withChecksum(b, ' '), nil
 }
 
-// decodeHoldings reads what a history has to its end.
-func decodeHoldings(r *bufio.Reader, h history) ([]Holding, error) {
+// decodeHoldings returns what a file has of the history h.
+func decodeHoldings(b []byte, h history) ([]Holding, error) {
+	if int64(len(b)) < h.Size {
+		return nil, fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, len(b), h.Size)
+	}
 	var kept []Holding
-	var size int64
-	for {
-		line, err := r.ReadBytes('\n')
-		size += int64(len(line))
-		if errors.Is(err, io.EOF) && len(line) == 0 {
-			break
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		cut := max(0, len(line)-len(" 01234567\n"))
-		if !bytes.Equal(withChecksum(line[:cut], ' '), line) {
-			return nil, fmt.Errorf("%w: the checksum of line %d is not that of its content", ErrBadRecord, len(kept)+1)
+	for line := range bytes.Lines(b[:h.Size]) {
+		content := line[:max(0, len(line)-len(" 01234567\n"))]
+		if !bytes.Equal(withChecksum(content, ' '), line) {
+			return nil, fmt.Errorf("%w: a checksum is not that of its line", ErrBadRecord)
 		}
 		var k Holding
-		if err := json.Unmarshal(line[:cut], &k); err != nil {
+		if err := json.Unmarshal(content, &k); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBadRecord, err)
 		}
-		kept = slices.DeleteFunc(kept, k.same)
-		kept = append(kept, k)
-	}
-	if size != h.Size {
-		return nil, fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, size, h.Size)
+		kept = append(slices.DeleteFunc(kept, k.same), k)
 	}
 	return slices.DeleteFunc(kept, func(k Holding) bool { return k.To.Before(h.Forget) }), nil
 }

@@ -2,13 +2,11 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -26,9 +24,18 @@ type localCopy struct {
 	patience time.Duration         // with the shared store
 	away     atomic.Pointer[error] // why the shared store was not told of the last move
 
-	version uint64    // guarded by Lease.op: of the record in the shared store, 0 where not known
-	now     time.Time // guarded by Lease.op: the shared store's time when it answered last,
-	read    time.Time // guarded by Lease.op: and when that was
+	// turn has room for one: whoever uses the store. It guards what follows.
+	turn   chan struct{}
+	shared map[int]*shared // by worker ID
+	now    time.Time       // the shared store's time when it answered last,
+	read   time.Time       // and when that was
+}
+
+// shared is what is known of a worker ID in the shared store.
+type shared struct {
+	version uint64    // of the record, 0 if it is not known
+	checked bool      // the histories, here and there, were compared
+	untold  []Holding // what is not in the history there yet
 }
 
 // withLocalCopy returns s with copies, and makes the directory's identity a part
@@ -36,54 +43,32 @@ type localCopy struct {
 func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
-	local := &fileStore{dir: o.LocalCopy}
-	if shared, ok := s.(*fileStore); ok && sameDir(shared.dir, local.dir) {
-		return nil, fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, local.dir)
-	}
-	id, err := local.identity(ctx)
+	local := &fileStore{dir: o.LocalCopy, copy: true, disk: osDisk{}}
+	id, err := run(ctx, local, "identity", func(op *operation) (string, error) {
+		if shared, ok := s.(*fileStore); ok && op.sameDir(shared.dir, local.dir) {
+			return "", fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, local.dir)
+		}
+		return local.enter(op)
+	})
 	if err != nil {
 		return nil, err
 	}
 	o.Owner += " @" + id
-	return &localCopy{Store: s, local: local, owner: o.Owner, patience: o.patience(), now: time.Now(), read: time.Now()}, nil
+	return &localCopy{
+		Store: s, local: local, owner: o.Owner, patience: o.patience(),
+		turn: make(chan struct{}, 1), shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
+	}, nil
 }
 
-func sameDir(a, b string) bool {
+func (o *operation) sameDir(a, b string) bool {
 	x, err1 := filepath.Abs(a)
 	y, err2 := filepath.Abs(b)
 	if err1 == nil && err2 == nil && x == y {
 		return true
 	}
-	infoA, err1 := os.Stat(a)
-	infoB, err2 := os.Stat(b)
+	infoA, err1 := o.stat(a)
+	infoB, err2 := o.stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(infoA, infoB)
-}
-
-// identity returns the random name of the directory, which it gives to it where
-// it has none.
-func (s *fileStore) identity(ctx context.Context) (string, error) {
-	if err := makeDir(s.dir); err != nil {
-		return "", &FileError{Path: s.dir, Err: err}
-	}
-	path := filepath.Join(s.dir, "identity")
-	unlock, err := s.lock(ctx, path+lockSuffix)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		b = []byte(rand.Text() + "\n")
-		err = s.replace(path, b)
-	}
-	id, whole := strings.CutSuffix(string(b), "\n")
-	if err == nil && (!whole || len(id) != len(rand.Text())) {
-		err = fmt.Errorf("%w: it is not an identity: %q", ErrBadRecord, b)
-	}
-	if err != nil {
-		return "", &FileError{Path: path, Err: err}
-	}
-	return id, nil
 }
 
 // Load returns what the shared store has, and our own records as they are here.
@@ -101,6 +86,11 @@ func (s *localCopy) LoadWorker(ctx context.Context, worker int) (Snapshot, error
 }
 
 func (s *localCopy) load(ctx context.Context, local, shared func(context.Context) (Snapshot, error)) (Snapshot, error) {
+	done, err := s.enter(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer done()
 	own, err := local(ctx)
 	if err != nil {
 		return own, err
@@ -111,10 +101,10 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	snap, err := shared(half)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord):
+	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || errors.Is(err, ErrWiped):
 		return snap, err
 	default:
-		s.away.Store(&err)
+		s.isAway(err)
 		return own, nil
 	}
 	s.now, s.read = snap.Now, time.Now()
@@ -174,66 +164,181 @@ func ours(records []Record, owner string) (own []Record) {
 	return own
 }
 
-// Save saves a record here, and then tells the shared store. Only the first one
+// enter waits for its turn.
+func (s *localCopy) enter(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Save saves a record here, and then tells the shared store. Only the first save
 // of a worker ID needs the shared store, and only that may find nothing here: a
 // copy that is gone might come back, as with a file system that was not mounted.
 func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
-	own, err := s.local.LoadWorker(ctx, r.Worker)
-	switch {
-	case err != nil:
-		return r, err
-	case len(own.Records) == 0 && r.Version > 1:
-		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
-	case len(own.Records) == 0:
-		if _, err := s.Store.Save(ctx, r); err != nil {
-			return r, err
-		}
-	case own.Records[0].Owner != s.owner || own.Records[0].State == Spent:
-		return r, &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf(
-			"%w: it is the copy of a record that the store no longer has; remove it when worker %d is to be used again", ErrLost, r.Worker)}
-	}
-	saved, err := s.local.Save(ctx, r)
+	return s.save(ctx, r, nil, func() (Record, error) { return s.local.Save(ctx, r) })
+}
+
+// SaveEnding is Save, with a history here and, if the shared store is a Historian,
+// there.
+func (s *localCopy) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error) {
+	return s.save(ctx, r, []Holding{ended}, func() (Record, error) { return s.local.SaveEnding(ctx, r, ended, forget) })
+}
+
+// History returns the history that is kept here.
+func (s *localCopy) History(ctx context.Context, worker int) ([]Holding, error) {
+	return s.local.History(ctx, worker)
+}
+
+func (s *localCopy) save(ctx context.Context, r Record, ended []Holding, local func() (Record, error)) (Record, error) {
+	done, err := s.enter(ctx)
 	if err != nil {
 		return r, err
 	}
-	err = s.tell(ctx, saved)
+	defer done()
+	own, err := s.local.LoadWorker(ctx, r.Worker)
+	if err != nil {
+		return r, err
+	}
+	if len(own.Records) == 0 {
+		if r.Version > 1 {
+			return r, s.refuse(r, ErrLost, "the copy is gone")
+		}
+		if _, err := s.Store.Save(ctx, r); err != nil {
+			return r, err
+		}
+	} else if has := own.Records[0]; has.Owner != s.owner || has.State == Spent {
+		is := ErrBadRecord
+		if has.Token == r.Token {
+			is = ErrLost
+		}
+		return r, s.refuse(r, is, fmt.Sprintf("it is the copy of a record that the store no longer has; "+
+			"remove it when worker %d is to be used again", r.Worker))
+	}
+	saved, err := local()
+	if err != nil {
+		return r, err
+	}
+	there := s.shared[r.Worker]
+	if there == nil {
+		there = new(shared)
+		s.shared[r.Worker] = there
+	}
+	there.untold = append(there.untold, ended...)
+	err = s.tell(ctx, there, saved)
 	saved.Renewed = s.now.Add(time.Since(s.read))
 	return saved, err
 }
 
-// tell saves a record of ours in the shared store, whatever it has of ours. It
+// refuse is the error of a save that the copy does not allow.
+func (s *localCopy) refuse(r Record, is error, why string) error {
+	return &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf("%w: %s", is, why)}
+}
+
+// tell saves a record of ours in the shared store, whatever that has of ours. It
 // fails only when the worker ID is no longer ours there.
-func (s *localCopy) tell(ctx context.Context, r Record) error {
+func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 	ctx, cancel := s.half(ctx)
 	defer cancel()
 	for {
-		if s.version > 0 {
-			shared := r
-			shared.Version = s.version + 1
-			shared, err := s.Store.Save(ctx, shared)
+		if there.version > 0 {
+			err := s.share(ctx, there, r)
 			if err == nil {
-				s.version++
-				s.now, s.read = shared.Renewed, time.Now()
 				s.away.Store(nil)
 				return nil
 			}
-			s.version = 0
+			there.version = 0
 			if !errors.Is(err, ErrConflict) {
-				s.away.Store(&err)
+				s.isAway(err)
 				return nil
 			}
 		}
 		snap, err := s.Store.LoadWorker(ctx, r.Worker)
 		if err != nil {
-			s.away.Store(&err)
+			s.isAway(err)
 			return nil
 		}
-		shared := ours(snap.Records, s.owner)
-		if len(shared) == 0 {
+		found := ours(snap.Records, s.owner)
+		if len(found) == 0 {
 			return fmt.Errorf("%w: worker %d is no longer recorded as ours", ErrConflict, r.Worker)
 		}
-		s.version = shared[0].Version
+		there.version = found[0].Version
 	}
+}
+
+// share saves r in the shared store, and what that was not told of the history.
+func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
+	h, ok := s.Store.(Historian)
+	switch {
+	case !ok:
+		for _, ended := range there.untold {
+			r.Forgotten = later(r.Forgotten, ended.To)
+		}
+		there.untold = nil
+	case !there.checked:
+		if err := s.compare(ctx, h, there, r.Worker); err != nil {
+			return err
+		}
+	}
+	for {
+		r.Version = there.version + 1
+		var saved Record
+		var err error
+		if len(there.untold) == 0 {
+			saved, err = s.Store.Save(ctx, r)
+		} else {
+			saved, err = h.SaveEnding(ctx, r, there.untold[0], r.Forgotten)
+		}
+		if err != nil {
+			return err
+		}
+		there.version++
+		s.now, s.read = saved.Renewed, time.Now()
+		if len(there.untold) <= 1 {
+			there.untold = nil
+			return nil
+		}
+		there.untold = there.untold[1:]
+	}
+}
+
+// compare finds what the shared store's history lacks, because a process that was
+// here before could not tell it.
+func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, worker int) error {
+	here, err := s.local.History(ctx, worker)
+	if err != nil {
+		return err
+	}
+	has, err := h.History(ctx, worker)
+	if err != nil {
+		return err
+	}
+	there.checked = true
+	has = append(has, there.untold...)
+	for _, ended := range here {
+		if !slices.ContainsFunc(has, ended.same) {
+			there.untold = append(there.untold, ended)
+		}
+	}
+	return nil
+}
+
+// isAway notes why the shared store was not told. A time-out does not hide what was
+// wrong before it.
+func (s *localCopy) isAway(err error) {
+	if s.away.Load() == nil || !isTimeout(err) {
+		s.away.Store(&err)
+	}
+}
+
+// whyAway returns why the shared store was not told of the last move, or nil.
+func (s *localCopy) whyAway() error {
+	if err := s.away.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // half leaves time to go on without the shared store.

@@ -44,11 +44,11 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		assert.Equal(t, 1, h.Worker())
 		h.next()
 		bound := h.Stats().Bound
-		h.cancel() // as a crash would
+		stopRenewing(h.Lease) // as a crash would
 		m.setDown(true)
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(h)
 		assert.Equal(t, 1, again.Worker())
-		from, _ := again.Window()
+		from := again.Grant().From
 		assert.False(t, from.Before(bound))
 		require.ErrorIs(t, again.Stats().Away, errDown)
 		for range 100 { // longer than any window
@@ -74,10 +74,10 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		time.Sleep(span)
 		third.next()
 		bound = third.Stats().Bound
-		third.cancel()
+		stopRenewing(third.Lease)
 		m.setDown(false) // before it was told
 		fourth := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(third)
-		from, _ = fourth.Window()
+		from = fourth.Grant().From
 		assert.WithinRange(t, from, bound, bound.Add(ms), "it waited for the bound that the copy has")
 		fourth.next()
 	})
@@ -182,7 +182,7 @@ func TestLocalCopyIsHeldOnce(t *testing.T) {
 func TestLocalCopyOfAPausedProcessIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 		m.setDown(true)
 		require.NoError(t, h.lock(t.Context())) // renews no more
 		time.Sleep(2 * span)
@@ -212,7 +212,7 @@ func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
 func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 		m.set(func() { delete(m.records, 0) })
 		time.Sleep(span)
 		require.ErrorIs(t, h.Err(), ErrLost)
@@ -223,7 +223,7 @@ func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		assert.Equal(t, 1, again.Worker())
-		again.cancel()
+		stopRenewing(again.Lease)
 		time.Sleep(3 * span)
 		m.setDown(true)
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).Worker())
@@ -248,10 +248,10 @@ func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
-		h.cancel()
+		stopRenewing(h.Lease)
 		m.set(func() { delete(m.records, 0) })
 		_, err := acquire(t, m, plain, clockAt(0), withCopy(dir))
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, ErrBadRecord)
 		assert.ErrorContains(t, err, filepath.Join(dir, "worker-0.json"))
 		assert.Zero(t, m.count())
 	})
@@ -328,7 +328,7 @@ func TestLocalCopyThatIsGoneStopsItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, down := range []bool{false, true} {
 			m, dir := newMemory(), t.TempDir()
-			h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+			h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
 			m.setDown(down)
 			path := filepath.Join(dir, "worker-0.json")
 			require.NoError(t, os.Rename(path, path+".away"))
@@ -358,7 +358,7 @@ func TestLocalCopyOfBeforeIsNoneTheWorse(t *testing.T) {
 		h.next() // under another clock sequence
 		time.Sleep(10 * span)
 		h.next()
-		h.cancel()
+		stopRenewing(h.Lease)
 		bounds := m.record(0).Bounds
 		require.NoError(t, h.Stats().Away)
 		require.Len(t, bounds, 2)
@@ -405,8 +405,10 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if _, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep}); err == nil {
+				if l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep}); err == nil {
 					got.Add(1)
+					defer stopRenewing(l)
+					time.Sleep(10 * span)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
 					assert.ErrorContains(t, err, "of 0 to 255 for a, who keeps one already; worker 0 held by a")

@@ -2,13 +2,18 @@
 
 package lease
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 var errLocked = errors.New("locked by another")
 
+const openNonblock = 0
+
 // tryLock fails: without a lock that the system lets go of when a process ends,
 // the file store would not be safe.
-func tryLock(string) (unlock func(), err error) {
+func tryLock(string) (*os.File, error) {
 	return nil, errors.ErrUnsupported
 }
 

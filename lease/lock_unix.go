@@ -10,10 +10,13 @@ import (
 
 var errLocked = errors.New("locked by another")
 
+// openNonblock keeps an opening from waiting for the other end of a pipe.
+const openNonblock = syscall.O_NONBLOCK
+
 // tryLock locks a file against all other openings of it, in this process or
-// another. The system unlocks it when the process ends.
-func tryLock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// another. The system unlocks it when the file is closed, or the process ends.
+func tryLock(path string) (*os.File, error) {
+	f, err := openRegular(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -23,15 +26,13 @@ func tryLock(path string) (unlock func(), err error) {
 			break
 		}
 	}
-	switch err {
-	case nil:
-		if !isAt(f, path) {
-			f.Close()
-			return nil, errLocked // it was removed meanwhile: lock the one that is there
-		}
-		return func() { f.Close() }, nil
-	case syscall.EWOULDBLOCK:
+	switch {
+	case err == syscall.EWOULDBLOCK:
 		err = errLocked
+	case err == nil && !isAt(f, path):
+		err = errLocked // it was removed meanwhile: lock the one that is there
+	case err == nil:
+		return f, nil
 	}
 	return nil, errors.Join(err, f.Close())
 }

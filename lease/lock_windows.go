@@ -9,9 +9,11 @@ import (
 
 var errLocked = errors.New("locked by another")
 
+const openNonblock = 0
+
 // tryLock opens a file so that nobody else can. The system closes it when the
 // process ends.
-func tryLock(path string) (unlock func(), err error) {
+func tryLock(path string) (*os.File, error) {
 	const sharingViolation = syscall.Errno(32)
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
@@ -25,12 +27,12 @@ func tryLock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { syscall.CloseHandle(h) }, nil
+	return os.NewFile(uintptr(h), path), nil
 }
 
 // rename replaces a file, once nobody is reading it.
 func rename(from, to string) error {
-	for deadline := time.Now().Add(100 * time.Millisecond); ; time.Sleep(lockRetry) {
+	for deadline := time.Now().Add(100 * time.Millisecond); ; time.Sleep(minBackoff) {
 		err := os.Rename(from, to)
 		if err == nil || time.Now().After(deadline) {
 			return err

@@ -23,8 +23,8 @@ func main() {
 	show("WaitPolicy", time.Hour, options{OnBackward: wait})
 	show("ClockSeqPolicy", time.Hour, options{OnBackward: snowflake.ClockSeqPolicy(), Layout: seq})
 	show("RewindPolicy", time.Minute, options{OnBackward: snowflake.RewindPolicy(), Layout: snowflake.JSSafeLayout(), RewindTicks: 120})
-	show("decide", 200*time.Millisecond, options{OnBackward: decide, Layout: seq})
-	show("decide", time.Hour, options{OnBackward: decide, Layout: seq})
+	show("decide", 200*time.Millisecond, options{OnBackward: snowflake.BackwardFunc(decide), Layout: seq})
+	show("decide", time.Hour, options{OnBackward: snowflake.BackwardFunc(decide), Layout: seq})
 }
 
 // decide is a policy that says what it is told. It keeps the order of IDs where

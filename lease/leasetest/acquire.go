@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ func (s *suite) options(owner string, first, last int) lease.Options {
 		First:   first,
 		Count:   last - first + 1,
 		MaxLeap: 24 * time.Hour, // the engine's clock need not be right
+		OnLoss:  lease.Stop,
+		Logger:  slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -44,24 +47,24 @@ type holder struct {
 	*lease.Lease
 	*snowflake.Generator
 	s     *suite
-	crash context.CancelFunc // ends the renewal, and leaves the record as it is
+	crash func() // leaves the record as it is from now on
 }
 
 // Worker is that of both.
 func (h *holder) Worker() int { return h.Lease.Worker() }
 
 // acquire takes a worker ID as a new process would. When the test ends, so does
-// the renewal.
+// the lease, and its record stays what it is.
 func (s *suite) acquire(store lease.Store, o lease.Options) (*holder, error) {
-	ctx, crash := context.WithCancel(s.ctx)
-	l, err := lease.Acquire(ctx, store, &o)
+	network, store := connect(store)
+	l, err := lease.Acquire(s.ctx, store, &o)
 	if err != nil {
-		crash()
 		return nil, err
 	}
+	crash := func() { network.cut(true) }
 	s.Cleanup(func() {
 		crash()
-		<-l.Done()
+		_ = l.Release(context.Background()) // it ends, and cannot say so
 	})
 	g, err := snowflake.NewLeased(l, &snowflake.Options{Layout: o.Layout, Clock: o.Clock})
 	if err != nil {
@@ -239,7 +242,7 @@ func (s *suite) releaseFrees() {
 	if took := time.Since(begun); took > long/4 {
 		s.Errorf("acquiring what was released took %v", took)
 	}
-	if from, _ := b.Window(); !from.Equal(bound) {
+	if from := b.Grant().From; !from.Equal(bound) {
 		s.Errorf("b's window begins at %v, where a's last ID leaves %v", from, bound)
 	}
 	b.issue(seen, "b", 300)
@@ -342,7 +345,6 @@ func (s *suite) crashed() {
 	}()
 	time.Sleep(s.window)
 	a.crash()
-	<-a.Done()
 	begun := time.Now()
 	o.Owner, o.Clock = "b", clockOff(-s.window/2)
 	b := s.await(s.storage.Open(), o)
@@ -359,45 +361,16 @@ func (s *suite) crashed() {
 	}
 }
 
-// link is a client whose network can be cut.
-type link struct {
-	lease.Store
-	cut atomic.Bool
-}
-
-var errCut = errors.New("leasetest: the network is cut")
-
-func (l *link) Load(ctx context.Context) (lease.Snapshot, error) {
-	if l.cut.Load() {
-		return lease.Snapshot{}, errCut
-	}
-	return l.Store.Load(ctx)
-}
-
-func (l *link) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
-	if l.cut.Load() {
-		return lease.Snapshot{}, errCut
-	}
-	return l.Store.LoadWorker(ctx, worker)
-}
-
-func (l *link) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	if l.cut.Load() {
-		return r, errCut
-	}
-	return l.Store.Save(ctx, r)
-}
-
 // cutOff: a process goes on while it cannot reach the store, and comes back when
 // its worker ID has gone to another.
 func (s *suite) cutOff() {
 	const worker = 6
 	seen := newIssued()
-	network := &link{Store: s.storage.Open()}
+	network, cutOff := connect(s.storage.Open())
 	o := s.options("a", worker, worker)
 	o.Window = s.window
-	a := s.mustAcquire(network, o)
-	network.cut.Store(true)
+	a := s.mustAcquire(cutOff, o)
+	network.cut(true)
 	type end struct {
 		*snowflake.LeaseExpiredError
 		err error
@@ -414,14 +387,14 @@ func (s *suite) cutOff() {
 	if e.LeaseExpiredError == nil || e.Worker != worker {
 		s.Fatalf("a, which is cut off, ends with %v", e.err)
 	}
-	if from, _ := b.Window(); from.Before(e.NotAfter) {
+	if from := b.Grant().From; from.Before(e.NotAfter) {
 		s.Errorf("b's window begins at %v, a's ends at %v", from, e.NotAfter)
 	}
 	if err := a.Err(); err != nil {
 		s.Errorf("before it can reach the store, a says %v", err)
 	}
 
-	network.cut.Store(false)
+	network.cut(false)
 	select {
 	case <-a.Done():
 	case <-s.ctx.Done():

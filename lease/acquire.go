@@ -1,0 +1,384 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds
+// the acquisition only: when it is done later, the lease goes on. When Acquire
+// returns, the clock has reached the window.
+//
+// It prefers a worker ID that the owner had before, then the smallest, of those
+// whose bound has passed (or, if others were quicker, one of the smallest);
+// else one whose bound passes within a window, for which it waits. While all are
+// held it waits for up to a window and a half, in case that one is released or
+// its holder is dead, and then returns an [*ExhaustedError]. If only bounds
+// further in the future are left, because the clock was set back, it returns a
+// [*snowflake.ClockBackwardError] that says by how much. Other errors match
+// ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped,
+// ErrClockLeap, ctx's error, or are the store's. If Acquire fails after it took a
+// worker ID, it gives it back, in the background if the store is slow.
+func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
+	}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.LocalCopy != "" {
+		if s, err = withLocalCopy(ctx, s, &o); err != nil {
+			return nil, err
+		}
+	}
+	l := newLease(s, o)
+	if err := l.obtain(ctx); err != nil {
+		l.cancel()
+		return nil, err
+	}
+	l.publish()
+	l.log.acquired(l)
+	go l.run(l.ctx)
+	return l, nil
+}
+
+// obtain makes a worker ID ours, and waits for the clock to reach its window. If it
+// fails, there is none, and what it took is given back. If the worker ID is lost
+// meanwhile it tries again.
+func (l *Lease) obtain(ctx context.Context) error {
+	for {
+		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
+		a, err := s.find(ctx)
+		if err == nil {
+			s.tried = append(s.tried, a)
+			err = l.settle(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		l.record.Store(nil)
+		if errors.Is(err, ErrLost) && ctx.Err() == nil {
+			continue
+		}
+		s.giveBack(ctx)
+		return err
+	}
+}
+
+// settle waits for the clock to reach the window. It renews the lease meanwhile, and
+// if the store took long to answer.
+func (l *Lease) settle(ctx context.Context) error {
+	const tries = 3
+	every := l.o.Window / 3
+	deadline := time.Now().Add(2 * l.o.Window)
+	for failures := 0; ; {
+		now := l.o.now()
+		wait := l.window.from.Sub(now)
+		if wait > 0 && time.Now().Add(wait).After(deadline) {
+			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: l.window.from, Now: now}}
+		}
+		due := every - time.Since(l.renewed())
+		if due <= 0 {
+			err := l.renew(ctx)
+			switch {
+			case err == nil:
+				continue
+			case errors.Is(err, ErrLost) || ctx.Err() != nil:
+				return err
+			case wait <= 0:
+				if failures++; failures == tries {
+					return err
+				}
+				continue
+			}
+			due = every / 8 // the next renewal may succeed
+		}
+		if wait <= 0 {
+			return nil
+		}
+		if err := sleep(ctx, min(wait, due)); err != nil {
+			return err
+		}
+	}
+}
+
+// search looks for a worker ID that can be taken.
+type search struct {
+	l     *Lease
+	begun time.Time
+
+	snap      Snapshot
+	loaded    bool          // snap is not to be loaded again
+	passed    map[int]error // the worker IDs that others were quicker at, or whose records could not be saved
+	conflicts int           // how often others were quicker; after each there is more to choose from
+	failures  []error       // of saves, other than conflicts
+	tried     []attempt     // the saves that seem not to have been made
+	locks     locks
+}
+
+const (
+	// maxFailures is how many saves may fail before one more ends a search.
+	maxFailures = 2
+
+	// maxConflicts is how often a search tries to take a worker ID by one
+	// snapshot. A save costs a store less than all records do.
+	maxConflicts = 8
+)
+
+// find makes one worker ID ours. It waits for a free one for up to a window and a
+// half, and a window for each answer of the store.
+func (s *search) find(ctx context.Context) (attempt, error) {
+	for {
+		if !s.loaded {
+			if err := s.load(ctx); err != nil {
+				return attempt{}, s.because(err)
+			}
+			if a, ok := s.adopt(); ok {
+				return a, nil
+			}
+		}
+		c, wait, err := choose(&s.l.o, s.snap, s.passed, s.conflicts)
+		if err != nil {
+			if err := s.wait(ctx, wait, err); err != nil {
+				return attempt{}, err
+			}
+			continue
+		}
+		a, err := s.attempt(c)
+		if err != nil {
+			return a, err
+		}
+		saved, err := s.save(ctx, a)
+		if err == nil {
+			s.l.hold(a, saved)
+			return a, nil
+		}
+		if err := s.missed(ctx, a, err); err != nil {
+			return a, err
+		}
+	}
+}
+
+// load asks the store for its records.
+func (s *search) load(ctx context.Context) error {
+	l := s.l
+	patient, cancel := context.WithTimeout(ctx, l.o.patience())
+	defer cancel()
+	snap, err := l.store.Load(patient)
+	if err != nil {
+		return unanswered(ctx, patient, err)
+	}
+	snap.Records = l.withLost(snap.Records)
+	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
+	return nil
+}
+
+// withLost adds to records what this lease knows of the worker IDs that it lost. If
+// such a record was removed, the store no longer knows what was stamped under it.
+func (l *Lease) withLost(records []Record) []Record {
+	for worker, lost := range l.lost {
+		i := slices.IndexFunc(records, func(r Record) bool { return r.Worker == worker })
+		if i < 0 {
+			i = len(records)
+			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
+		}
+		records[i] = records[i].withBoundsOf(lost)
+	}
+	return records
+}
+
+// because adds to the error of a context what was wrong before.
+func (s *search) because(err error) error {
+	if n := len(s.failures); n > 0 && isTimeout(err) {
+		return fmt.Errorf("%w: %w", err, s.failures[n-1])
+	}
+	return err
+}
+
+// adopt takes a record whose Save returned an error but was made.
+func (s *search) adopt() (attempt, bool) {
+	for _, a := range s.tried {
+		for _, r := range s.snap.Records {
+			if r.same(a.wanted) {
+				s.l.hold(a, r)
+				return a, true
+			}
+		}
+	}
+	return attempt{}, false
+}
+
+// wait waits until a worker ID may come free, after choose found none.
+func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
+	s.loaded = false
+	if forget(s.passed, ErrConflict) {
+		return nil
+	}
+	o := &s.l.o
+	wait = min(wait, o.Window/4) // one may be released, too
+	if wait <= 0 || time.Since(s.begun)+wait > o.Window+o.Window/2 {
+		return s.locate(none)
+	}
+	if ended := sleep(ctx, wait); ended != nil {
+		return fmt.Errorf("%w: %w", ended, s.locate(none))
+	}
+	return nil
+}
+
+// forget removes the errors that match target, and reports whether there were
+// any.
+func forget(errs map[int]error, target error) bool {
+	n := len(errs)
+	maps.DeleteFunc(errs, func(_ int, err error) bool { return errors.Is(err, target) })
+	return len(errs) < n
+}
+
+// locate adds to an error where the record is kept.
+func (s *search) locate(err error) error {
+	at, ok := s.l.store.(Locator)
+	if e := new(LayoutError); ok && errors.As(err, &e) {
+		e.Where = at.Locate(e.Worker)
+	}
+	return err
+}
+
+// attempt is a record that would make a candidate ours.
+type attempt struct {
+	candidate
+	window window
+	wanted Record
+	begun  time.Time
+}
+
+func (s *search) attempt(c candidate) (attempt, error) {
+	l := s.l
+	now, begun := l.o.now(), time.Now()
+	if err := l.checkClock(s.snap, c.record.Worker, now, begun); err != nil {
+		return attempt{}, err
+	}
+	r := c.record
+	r.Version++
+	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
+	r.Host, r.PID = hostname(), os.Getpid()
+	r.Window = l.o.Window
+	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
+	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun}, nil
+}
+
+// save saves the record of an attempt.
+func (s *search) save(ctx context.Context, a attempt) (Record, error) {
+	patient, cancel := context.WithTimeout(ctx, s.l.o.patience())
+	defer cancel()
+	saved, err := replace(patient, s.l.store, &s.l.o, a.record, a.wanted)
+	return saved, unanswered(ctx, patient, err)
+}
+
+// missed draws the conclusions from a save that failed. If the search is to end, it
+// returns the error to end with.
+func (s *search) missed(ctx context.Context, a attempt, err error) error {
+	s.tried = append(s.tried, a) // it may have been made, or be yet; a client that asks again by itself can conflict with itself
+	keeps := s.l.o.Reuse == ReuseKeep
+	switch {
+	case errors.Is(err, ErrConflict):
+		s.conflicts++
+		s.passed[a.record.Worker] = err
+		if errors.Is(err, errLocked) {
+			s.passed[a.record.Worker] = s.locks.found(a.record.Worker, err, s.l.o.patience())
+			if err := sleep(ctx, minBackoff); err != nil {
+				return s.because(err)
+			}
+		}
+		if s.conflicts%maxConflicts == 0 || s.l.o.Reuse != ReuseAny {
+			s.loaded = !forget(s.passed, ErrConflict)
+		}
+		return nil
+	case ctx.Err() != nil:
+		return s.because(err)
+	case len(s.failures) == maxFailures:
+		return s.failures[0]
+	}
+	if isTimeout(err) {
+		s.conflicts++ // a crowd may be what makes the store slow
+	}
+	s.failures = append(s.failures, err)
+	s.loaded = false
+	if !keeps || errors.Is(err, ErrBadRecord) { // an owner is to keep one only
+		s.passed[a.record.Worker] = err
+	}
+	return nil
+}
+
+// hold makes the worker ID of an attempt ours, whose record was saved.
+func (l *Lease) hold(a attempt, saved Record) {
+	l.op <- struct{}{}
+	defer l.unlock()
+	l.record.Store(&saved)
+	l.window, l.granted = a.window, false
+	l.window.to = saved.Bound()
+	l.unknown, l.tried, l.saved = false, nil, time.Now()
+	l.horizon.reached(saved.Bound(), a.begun)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Renewed = a.begun
+}
+
+// farewell is how long a search that failed waits until what it took is given
+// back. After that, giving it back goes on without it.
+const farewell = 100 * time.Millisecond
+
+// giveBack frees the worker IDs that were taken, or may have been. Nothing was
+// stamped under them.
+func (s *search) giveBack(ctx context.Context) {
+	if len(s.tried) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.l.o.patience())
+		defer cancel()
+		for _, a := range s.tried {
+			free(ctx, s.l.store, &s.l.o, a)
+		}
+	}()
+	_ = nap(context.WithoutCancel(ctx), farewell, done)
+}
+
+// free frees the worker ID of an attempt if that was made. If it fails, the worker
+// ID comes free by itself after a window.
+func free(ctx context.Context, s Store, o *Options, a attempt) {
+	snap, err := s.LoadWorker(ctx, a.wanted.Worker)
+	if err != nil {
+		return
+	}
+	for _, r := range snap.Records {
+		if r.Token == a.wanted.Token && r.State == Held {
+			r.Version++
+			r.State = vacant(o)
+			_, _ = s.Save(ctx, r.withBound(a.window.seq, a.window.before))
+		}
+	}
+}
+
+// unanswered returns err, and says that the store did not answer in time if that is
+// why: patient has ended, and ctx, which it was made of, has not.
+func unanswered(ctx, patient context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || patient.Err() == nil || !isTimeout(err) {
+		return err
+	}
+	return fmt.Errorf("lease: the store did not answer in time: %w", err)
+}
+
+// isTimeout reports whether err says no more than that time was up.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

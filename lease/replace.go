@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// lose notes that the worker ID is another's. What its window has left may still be
+// stamped, because the other's window begins after it.
+func (l *Lease) lose(lost error) {
+	l.op <- struct{}{}
+	r := *l.record.Load()
+	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
+	l.record.Store(nil)
+	l.granted = false
+	l.mu.Lock()
+	l.loss, l.failing = lost, nil
+	l.tell()
+	l.mu.Unlock()
+	l.unlock()
+	l.log.lost(r.Worker, lost)
+}
+
+// replace takes another worker ID in place of one that was lost, for as long as that
+// takes. It returns nil when that is granted, and an error when ctx is done.
+func (l *Lease) replace(ctx context.Context, lost error) error {
+	begun := time.Now()
+	backoff := l.o.Window / 100
+	for {
+		err := l.obtain(ctx)
+		if err == nil {
+			l.succeed()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.note(time.Now(), fmt.Errorf("%w; it was not replaced: %w", lost, err), false)
+		l.log.unreplaced(l, err, time.Since(begun))
+		if err := sleep(ctx, jittered(backoff)); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, l.o.Window)
+	}
+}
+
+// succeed grants the worker ID that replaces a lost one.
+func (l *Lease) succeed() {
+	l.op <- struct{}{}
+	before := l.Worker()
+	l.publish()
+	l.unlock()
+	l.log.replaced(l, before)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loss, l.failing, l.stats.LastError = nil, nil, nil
+	l.stats.Replacements++
+	l.tell()
+}

@@ -1,0 +1,276 @@
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// queue holds the callers that wait, in order of arrival. The first of them
+// sleeps until the next tick, or asks the policy or the lease; the others wait
+// for their turn. Whoever opens a tick gives its IDs to the queue from its head
+// before taking any, so a tick with IDs left means an empty queue.
+//
+// g.mu must be held for all methods.
+type queue struct {
+	head, tail *caller
+	served     *caller // the first of the callers that are told, when the lock is given back, that they have IDs
+	last       *caller // of these
+
+	tick int64 // the tick that the head waits for
+
+	since   time.Time // when a tick was last opened for the queue, or since when it is not empty
+	reading instant   // the clock's reading then
+	behind  time.Time // when the clock was first found behind since then; zero if it is not
+
+	// Where IDs will come from, if the next one comes from base: a caller that
+	// joins now gets its IDs from end. Unknown after a caller has left.
+	base, end plan
+	known     bool
+}
+
+// caller is a call that could not be served at once.
+type caller struct {
+	n       int  // how many IDs it wants
+	limited bool // it has a deadline
+	ids     run  // what it got, guarded by Generator.mu until turn is closed
+
+	next, prev *caller
+	queued     bool
+	turn       chan struct{} // has a value when the caller comes to the head; closed when it has its IDs
+
+	since   time.Time     // when it began to wait; zero if it has not
+	waited  time.Duration // how much of the time since then is in the statistics
+	woken   bool          // it has waited since the last step
+	last    instant       // the clock's reading in the last step
+	stalled bool          // the clock did not keep up with the last wait
+	least   time.Duration // what the next wait must not be less than
+	asks    int           // how often the policy was asked since the last wait
+	first   time.Duration // the first wait for the clock that the policy agreed to
+	agreed  time.Duration // the sum of such waits
+
+	grant    Grant              // of the lease, in the last step
+	expired  *LeaseExpiredError // ask the lease for more than that
+	extended Grant              // what it was asked to extend
+}
+
+// join puts c at the tail. now is the clock's reading.
+func (q *queue) join(c *caller, now instant) {
+	c.queued, c.prev = true, q.tail
+	if q.tail == nil {
+		q.head, q.tick = c, -1
+		q.since, q.reading = time.Now(), now
+	} else {
+		q.tail.next = c
+	}
+	q.tail = c
+}
+
+// leave takes c out.
+func (q *queue) leave(c *caller) {
+	if !c.queued {
+		return
+	}
+	if c.prev == nil {
+		q.head = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.tail = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev, c.queued, q.known = nil, nil, false, false
+}
+
+// head returns the head of the queue, or nil. g.mu must be held.
+func (g *Generator) head() *caller {
+	if g.queue == nil {
+		return nil
+	}
+	return g.queue.head
+}
+
+// note notes what the caller of r waits for, and whether it is the first.
+func (q *queue) note(r *reservation, p plan) {
+	c := r.caller
+	r.first = q.head == c
+	if r.behind == nil {
+		q.tick, q.behind = p.tick, time.Time{}
+		return
+	}
+	if q.behind.IsZero() {
+		q.behind = time.Now()
+	}
+	since := q.behind
+	if c.since.After(since) {
+		since = c.since
+	}
+	r.stuck = time.Since(since)
+}
+
+// agreeToWait reports whether a wait that the policy agreed to is within what c
+// may wait for a clock that is behind, and adds it to what c has waited.
+func (c *caller) agreeToWait(r reservation) bool {
+	if c.agreed == 0 {
+		c.first, c.agreed = r.wait, r.stuck
+	}
+	c.agreed += r.wait
+	return c.agreed <= maxStall || c.agreed/2 <= c.first
+}
+
+// call tells the head that it is its turn, unless it is c.
+func (q *queue) call(c *caller) {
+	if q.head == nil || q.head == c {
+		return
+	}
+	select {
+	case q.head.turn <- struct{}{}:
+	default: // it was told before
+	}
+}
+
+// place returns where c will get its IDs from, if the next ID comes from p and
+// nobody leaves.
+func (g *Generator) place(c *caller, p plan) plan {
+	q := g.queue
+	if q == nil {
+		return p
+	}
+	if !c.queued && q.known && q.base == p {
+		return q.end
+	}
+	end := p
+	for o := q.head; o != nil && o != c; o = o.next {
+		end = g.following(end, o.n)
+	}
+	if !c.queued {
+		q.base, q.end, q.known = p, end, true
+	}
+	return end
+}
+
+// following returns where the next caller gets IDs from, after one that takes up
+// to n from p.
+func (g *Generator) following(p plan, n int) plan {
+	p.left -= min(int64(n), p.left)
+	if p.left == 0 && p.tick < g.layout.maxTick() {
+		p = g.next(p.tick + 1)
+	}
+	return p
+}
+
+// join makes c wait in the queue, unless it does already, and returns the caller
+// that waits. p is where the next ID comes from. g.mu must be held.
+func (g *Generator) join(c *caller, p plan, now instant) *caller {
+	if c.queued {
+		return c
+	}
+	waiting := *c // c itself stays on its stack, for the calls that need not wait
+	waiting.since, waiting.turn = time.Now(), make(chan struct{}, 1)
+	if g.queue == nil {
+		g.queue = new(queue)
+	}
+	if q := g.queue; q.known && q.base == p {
+		q.end = g.following(q.end, c.n)
+	} else {
+		q.known = false
+	}
+	g.queue.join(&waiting, now)
+	return &waiting
+}
+
+// give gives the IDs of the open tick to the queue, in order. opener is the caller
+// that opened it. g.mu must be held.
+func (g *Generator) give(opener *caller, reading instant) {
+	q := g.queue
+	if q == nil || q.head == nil {
+		return
+	}
+	now := time.Now()
+	for c := q.head; c != nil && g.left > 0; c = q.head {
+		c.ids = g.draw(c.n)
+		if c != opener { // which has counted its wait
+			g.count(c, now)
+		}
+		q.leave(c)
+		if q.served == nil {
+			q.served = c
+		} else {
+			q.last.next = c
+		}
+		q.last = c
+	}
+	q.since, q.reading = now, reading
+}
+
+// count puts the time that c has waited into the statistics.
+func (g *Generator) count(c *caller, now time.Time) {
+	waited := now.Sub(c.since)
+	g.stats.Waits++
+	g.stats.Waited += waited - c.waited
+	c.waited = waited
+}
+
+// quit takes c out of the queue because of err. If c was served meanwhile, there
+// is no error.
+func (g *Generator) quit(c *caller, err error) (run, error) {
+	g.mu.Lock()
+	defer g.unlock()
+	if c.ids.n > 0 {
+		return c.ids, nil
+	}
+	g.dismiss(c)
+	return run{}, err
+}
+
+// dismiss takes c out of the queue, if it is in it. g.mu must be held.
+func (g *Generator) dismiss(c *caller) {
+	if !c.queued {
+		return
+	}
+	q := g.queue
+	first := q.head == c
+	q.leave(c)
+	if first {
+		q.call(nil)
+	}
+}
+
+// unlock gives the lock back, and tells the callers that were served.
+func (g *Generator) unlock() {
+	var c, next *caller
+	if g.queue != nil {
+		c, g.queue.served = g.queue.served, nil
+	}
+	g.mu.Unlock()
+	for ; c != nil; c = next {
+		next = c.next
+		close(c.turn)
+	}
+}
+
+// wait waits for c's turn, or until ctx is done. The head of the queue sleeps for
+// r.wait at most. wait refuses at once if c's turn comes after ctx's deadline, and
+// reports whether c was served.
+func (c *caller) wait(ctx context.Context, r reservation) (served bool, err error) {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < r.due {
+		return false, fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", r.due, formatTime(deadline), context.DeadlineExceeded)
+	}
+	c.woken, c.asks = true, 0
+	var wake <-chan time.Time
+	if r.first {
+		timer := time.NewTimer(r.wait)
+		defer timer.Stop()
+		wake = timer.C
+	}
+	select {
+	case _, called := <-c.turn:
+		return !called, nil
+	case <-wake:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
