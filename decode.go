@@ -6,10 +6,14 @@ import (
 	"time"
 )
 
-// Parts is an ID taken apart. Fields that the layout does not have are 0.
+// Parts is an ID taken apart. Fields that the layout does not have are 0. In JSON
+// the keys are those of [Parts.LogValue].
 type Parts struct {
-	Time                                   time.Time // UTC, start of the tick
-	ClockSeq, Datacenter, Worker, Sequence int
+	Time       time.Time `json:"time"` // UTC, start of the tick
+	ClockSeq   int       `json:"clockseq"`
+	Datacenter int       `json:"datacenter"`
+	Worker     int       `json:"worker"`
+	Sequence   int       `json:"sequence"`
 }
 
 // The fields' names in errors.

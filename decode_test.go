@@ -56,6 +56,22 @@ func TestKnownIDs(t *testing.T) {
 	assert.Len(t, seen, len(layouts), "a layout has no known ID")
 }
 
+// The JSON of Parts and its attributes in a log have the same keys.
+func TestPartsHaveTheSameKeysInJSONAndLogs(t *testing.T) {
+	p := snowflake.SonyflakeLayout().Decode(314948827708654619)
+	b, err := json.Marshal(p)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"time":"2020-08-12T17:35:29.98Z","clockseq":0,"datacenter":0,"worker":1051,"sequence":0}`, string(b))
+	var back snowflake.Parts
+	require.NoError(t, json.Unmarshal(b, &back))
+	assert.Equal(t, p, back)
+	var logged bytes.Buffer
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "id", p)
+	var line struct{ ID json.RawMessage }
+	require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
+	assert.JSONEq(t, string(b), string(line.ID))
+}
+
 func TestDecodeIsThatOfTheDefaultLayout(t *testing.T) {
 	ids := append(tellingIDs(), -1, math.MinInt64)
 	for rng := rand.New(rand.NewPCG(17, 18)); len(ids) < 10_000; {

@@ -12,26 +12,28 @@
 //
 // No ID is issued twice by a Generator, whatever its clock reads: set back, set
 // forward, stopped or leaping. A wrong clock may cost availability, never a
-// duplicate. Where the promise cannot be kept the caller gets an error, at once,
-// and nothing has changed. Beside it:
+// duplicate. If the promise cannot be kept, the caller gets an error, at once,
+// and nothing has changed. Besides:
 //
 //   - Order. IDs of one Generator strictly increase: a call that begins after
-//     another has returned gets a larger ID. Except under the backward policies
-//     that say otherwise ([ClockSeqPolicy], [RewindPolicy]).
+//     another has returned gets a larger ID, also after a lease has replaced the
+//     worker ID. [ClockSeqPolicy] and [RewindPolicy] give this up when the clock
+//     goes back.
 //   - Truth. A timestamp is the tick that the clock reads, or later by at most
-//     [Options].BorrowAhead. Under a built-in clock it may also be of a tick
-//     that ended less than 5 ms ago, when callers had waited for that tick; and
+//     [Options].BorrowAhead. Under a built-in clock it may also be a tick that
+//     ended less than 5 ms ago, when callers had waited for that tick; and
 //     that clock may be 100 ms late to follow a step of the wall clock, or
-//     10 ms ahead of one that is being slewed.
+//     10 ms ahead of a wall clock that is being slewed.
 //   - Fields never touch. No value spills into its neighbour, every ID is >= 0,
-//     and one of [JSSafeLayout] is <= 2^53-1. When a layout's time runs out the
-//     caller gets [ErrTimeExhausted].
-//   - No unbounded waiting, and none under the lock. A call waits for the next
-//     tick when a tick is spent, and for the clock as long as its policy agrees
-//     to (see [ActionWait]); when the clock stands still the policy is asked
-//     after 50 ms or, where that is longer, a tick. Under a lasting overload it
-//     may be overtaken at each tick. [Generator.NextIDContext] refuses at once
-//     what would outlast its deadline.
+//     and every ID of [JSSafeLayout] is <= 2^53-1. When a layout's time runs out
+//     the caller gets [ErrTimeExhausted].
+//   - Fair and bounded waiting, and none under the lock. Callers that wait for a
+//     tick are served in order of arrival: if k callers wait and a tick has n
+//     IDs, the next caller waits for at most k/n+1 ticks, and the wake-up. A call
+//     waits for the clock as long as its policy agrees to (see [ActionWait]);
+//     when the clock stands still the policy is asked after 50 ms or, if a tick
+//     is longer, a tick. If a call's turn comes after its deadline,
+//     [Generator.NextIDContext] says so at once.
 //
 // # What you must see to
 //
@@ -59,10 +61,12 @@
 //
 //	layout            workers       IDs per worker    until    for
 //	DefaultLayout     1,024         4,096 a ms        2095     nearly everyone
-//	ClockSeqLayout    128           4,096 a ms        2095     clocks that are set back, where waiting will not do
+//	ClockSeqLayout    128           4,096 a ms        2095     clocks that are set back, if waiting will not do
 //	JSSafeLayout      16            32,768 a s        2298     IDs that must stay numbers in JavaScript
 //	TwitterLayout     32 x 32       4,096 a ms        2080     datacenters; IDs beside Twitter's
-//	SonyflakeLayout   65,536        256 in 10 ms      2188     many workers with few IDs each
+//	BwmarrinLayout    1,024         4,096 a ms        2080     IDs beside those of bwmarrin/snowflake, or of Leaf
+//	SonyflakeLayout   65,536        256 in 10 ms      2188     many workers with few IDs each; IDs beside sonyflake's, version 1
+//	SonyflakeV2Layout 65,536        256 in 10 ms      2199     IDs beside those of sonyflake, version 2
 //	RedisLayout       4,096         1,024 a ms        2039     IDs beside those of a Redis script
 //	Layout{...}       as you say    as you say                 a power of two of each
 //
@@ -74,10 +78,12 @@
 //	WaitPolicy(max)   wait for up to max, else fail (the default, 10 ms)       yes
 //	FailPolicy        fail at once                                             yes
 //	ClockSeqPolicy    go on at once under another clock sequence               no
-//	RewindPolicy      go on at once in the earlier tick, behind its sequence   no
+//	RewindPolicy      go on at once in the earlier tick, after its sequence    no
 //	your own          choose among these by how far the clock is behind        if it only fails and waits
 //
-// [Options].BorrowAhead absorbs small steps back without any policy.
+// With [Options].BorrowAhead, a step back by less than timestamps may still run
+// ahead of the clock needs no policy: IDs go on at once and in order. With 2 h of
+// it, and a clock that is set back by 1 h, nobody notices.
 //
 // # Choosing where worker IDs come from
 //

@@ -28,7 +28,8 @@ var (
 
 	// ErrLeaseExpired is returned by NextID, NextIDContext and Fill of a
 	// generator made by NewLeased, when the next ID would lie at or past the
-	// end of the lease's window. The error is a [*LeaseExpiredError].
+	// end of the lease's window, and the lease does not extend the window. The
+	// error is a [*LeaseExpiredError].
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
 
 	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and
@@ -47,20 +48,25 @@ var (
 	ErrWorkerRange = errors.New("snowflake: worker out of range")
 
 	// ErrInvalidOptions is returned by New and NewLeased for an option that is
-	// out of its range.
+	// out of its range or would have no effect, and by the methods of a Generator
+	// that was not made by them.
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
 
 	// ErrInvalidRange is returned by Layout.Range when from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
 )
 
-// ClockBackwardError says how far the clock was behind when a call was refused.
-// It matches [ErrClockBackward].
+// ClockBackwardError says how far the clock was behind when a call was refused,
+// and whether it stands still. It matches [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }
 
 func (e *ClockBackwardError) Error() string {
+	if e.Stalled {
+		return fmt.Sprintf("snowflake: clock stands still, or runs at less than half of its speed: it reads %s, %v before %s",
+			formatTime(e.Now), e.By(), formatTime(e.Last))
+	}
 	return fmt.Sprintf("%v: it reads %s, %v behind %s",
 		ErrClockBackward, formatTime(e.Now), e.By(), formatTime(e.Last))
 }

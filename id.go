@@ -85,6 +85,17 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// UnmarshalParam is UnmarshalText for the query and path parameters that gin and
+// echo bind.
+func (id *ID) UnmarshalParam(s string) error {
+	v, err := ParseID(s)
+	if err != nil {
+		return err
+	}
+	*id = v
+	return nil
+}
+
 // UnmarshalJSON reads a string that [ParseID] takes, written without escapes,
 // or an integer number without sign, fraction or exponent. A null leaves id as
 // it was, and so does any error.
@@ -101,6 +112,7 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 // Scan makes id a scan target of database/sql: for an integer column, and for a
 // text column whose texts [ParseID] takes. A negative integer, a NULL and any
 // other value give an error that matches [ErrInvalidID], and leave id as it was.
+// If the column may be NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:
@@ -119,8 +131,10 @@ func (id *ID) Scan(src any) error {
 		}
 		*id = ID(v)
 		return nil
+	case nil:
+		return fmt.Errorf("%w: the column is NULL; scan into *ID or sql.Null[ID]", ErrInvalidID)
 	}
-	return fmt.Errorf("%w: a column of type %T", ErrInvalidID, src)
+	return fmt.Errorf("%w: the column has type %T", ErrInvalidID, src)
 }
 
 // The alphabets. Those of base 32 and 62 are in ASCII order, so that texts of

@@ -647,6 +647,26 @@ func TestUnmarshalJSONWithoutClosingQuote(t *testing.T) {
 	assert.EqualValues(t, 42, id)
 }
 
+func TestScanOfNullSaysWhatToScanInto(t *testing.T) {
+	id := snowflake.ID(7)
+	err := id.Scan(nil)
+	require.ErrorIs(t, err, snowflake.ErrInvalidID)
+	require.ErrorContains(t, err, "scan into *ID or sql.Null[ID]")
+	require.EqualValues(t, 7, id)
+}
+
+// gin and echo bind parameters to what has an UnmarshalParam method.
+func TestUnmarshalParamIsStrict(t *testing.T) {
+	var id snowflake.ID
+	var param interface{ UnmarshalParam(string) error } = &id
+	require.NoError(t, param.UnmarshalParam("1541815603606036480"))
+	require.EqualValues(t, 1541815603606036480, id)
+	for _, s := range []string{"", "+1", "01", " 1", "1.0", "0x1", "9223372036854775808", "-1"} {
+		require.ErrorIs(t, param.UnmarshalParam(s), snowflake.ErrInvalidID, s)
+		require.EqualValues(t, 1541815603606036480, id, "an error leaves it as it was")
+	}
+}
+
 func TestScanRefusesWhatIsNoID(t *testing.T) {
 	for _, src := range []any{int64(-1), uint64(1 << 63), "", "007", "-5", []byte("+5"), nil, 5.0, true, time.Now()} {
 		id := snowflake.ID(42)

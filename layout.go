@@ -54,6 +54,13 @@ func TwitterLayout() Layout {
 	return Layout{Epoch: TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
 }
 
+// BwmarrinLayout is the default of github.com/bwmarrin/snowflake: 41 bits of
+// milliseconds since [TwitterEpoch], 10 of worker (its node) and 12 of sequence,
+// until 2080-07-10. Meituan's Leaf has the same.
+func BwmarrinLayout() Layout {
+	return Layout{Epoch: TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+}
+
 // ClockSeqLayout is the default layout with three bits of the worker given to a
 // clock sequence: 128 workers, each of which goes on at once when its clock is
 // set back, for up to seven overlapping steps. Use it with [ClockSeqPolicy].
@@ -82,10 +89,19 @@ func RedisLayout() Layout {
 	return Layout{Epoch: UnixEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 12, SequenceBits: 10}
 }
 
-// SonyflakeLayout is that of sony/sonyflake: 39 bits of 10 ms since 2014-09-01,
-// 8 of sequence and, lowest, 16 of machine.
+// SonyflakeLayout is the default of github.com/sony/sonyflake, version 1: 39 bits
+// of 10 ms since 2014-09-01, 8 of sequence and, lowest, 16 of machine (the worker
+// here), until 2188. Version 2 has another epoch: see [SonyflakeV2Layout].
 func SonyflakeLayout() Layout {
 	return Layout{Epoch: 1409529600000, Unit: 10 * time.Millisecond, TimeBits: 39, SequenceBits: 8, WorkerBits: 16, WorkerLast: true}
+}
+
+// SonyflakeV2Layout is the default of github.com/sony/sonyflake/v2: that of
+// [SonyflakeLayout], counted from 2025-01-01, until 2199.
+func SonyflakeV2Layout() Layout {
+	l := SonyflakeLayout()
+	l.Epoch = 1735689600000
+	return l
 }
 
 // DiscordLayout is that of Discord's IDs: milliseconds since [DiscordEpoch], 5

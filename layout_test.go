@@ -39,6 +39,12 @@ var presets = []struct {
 		"time=41 datacenter=5 worker=5 sequence=12 unit=1ms epoch=2010-11-04T01:42:54.657Z",
 	},
 	{
+		"bwmarrin", snowflake.BwmarrinLayout(),
+		snowflake.Layout{Epoch: 1288834974657, Unit: 1e6, TimeBits: 41, WorkerBits: 10, SequenceBits: 12},
+		"2080-07-10T17:30:30.209Z", 1288834974657 + 2199023255552,
+		"time=41 worker=10 sequence=12 unit=1ms epoch=2010-11-04T01:42:54.657Z",
+	},
+	{
 		"clock sequence", snowflake.ClockSeqLayout(),
 		snowflake.Layout{Epoch: 1767225600000, Unit: 1e6, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12},
 		"2095-09-07T15:47:35.552Z", 1767225600000 + 2199023255552,
@@ -68,6 +74,12 @@ var presets = []struct {
 		snowflake.Layout{Epoch: 1409529600000, Unit: 1e7, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLast: true},
 		"2188-11-16T03:28:58.88Z", 1409529600000 + 549755813888*10,
 		"time=39 sequence=8 worker=16 unit=10ms epoch=2014-09-01T00:00:00.000Z",
+	},
+	{
+		"sonyflake v2", snowflake.SonyflakeV2Layout(),
+		snowflake.Layout{Epoch: 1735689600000, Unit: 1e7, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLast: true},
+		"2199-03-19T03:28:58.88Z", 1735689600000 + 549755813888*10,
+		"time=39 sequence=8 worker=16 unit=10ms epoch=2025-01-01T00:00:00.000Z",
 	},
 	{
 		"discord", snowflake.DiscordLayout(),
@@ -110,8 +122,8 @@ func lastParts(l snowflake.Layout) snowflake.Parts {
 func TestLastIDOfEachPreset(t *testing.T) {
 	want := map[string]snowflake.ID{
 		"JavaScript-safe": 1<<52 - 1, // well under JavaScript's limit
-		"default":         math.MaxInt64, "twitter": math.MaxInt64, "clock sequence": math.MaxInt64,
-		"baidu": math.MaxInt64, "redis": math.MaxInt64, "sonyflake": math.MaxInt64,
+		"default":         math.MaxInt64, "twitter": math.MaxInt64, "bwmarrin": math.MaxInt64, "clock sequence": math.MaxInt64,
+		"baidu": math.MaxInt64, "redis": math.MaxInt64, "sonyflake": math.MaxInt64, "sonyflake v2": math.MaxInt64,
 		"discord": math.MaxInt64, "instagram": math.MaxInt64,
 	}
 	for _, p := range presets {

@@ -78,11 +78,11 @@ type Binding struct {
 type window struct {
 	lease   Lease
 	terms   Terms
-	grant   Grant
-	floor   int64 // ticks up to this one are closed to all clock sequences
-	hi      int64 // the first tick that may not be stamped any more
-	stopped bool  // for good
-	cause   error // why it was stopped
+	grant   *Grant // replaced when it changes
+	floor   int64  // ticks up to this one are closed to all clock sequences
+	hi      int64  // the first tick that may not be stamped any more
+	stopped bool   // for good
+	cause   error  // why it was stopped
 	end     time.Time
 }
 
@@ -120,7 +120,9 @@ func (g *Generator) look() error {
 	if err := g.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
-	w.grant, w.end, w.hi = grant, grant.To, g.layout.ceil(grant.To)
+	if w.grant == nil || *w.grant != grant {
+		w.grant, w.end, w.hi = &grant, grant.To, g.layout.ceil(grant.To)
+	}
 	replaced := grant.Worker != was.Worker
 	bumped := !replaced && grant.ClockSeq != was.ClockSeq
 	lo := g.layout.ceil(grant.From)

@@ -143,7 +143,7 @@ func newHistory(t *testing.T, s int) *history {
 	layout.Epoch = EpochAt(start.Add(-back)) - 1
 
 	h := &history{t: t, r: r, seen: map[ID]bool{}, last: -1, clock: &skewedClock{time.Now(), start, 100}}
-	h.opts = Options{Layout: layout, Clock: h.clock, OnBackward: randomPolicy(r), RandomStart: r.IntN(4) == 0}
+	h.opts = Options{Layout: layout, Clock: h.clock, OnBackward: randomPolicy(r), RandomStart: layout.SequenceBits > 0 && r.IntN(4) == 0}
 	if r.IntN(3) == 0 {
 		h.opts.BorrowAhead = min(randomDuration(r), 50*layout.Unit)
 	}
@@ -156,6 +156,16 @@ func newHistory(t *testing.T, s int) *history {
 	if r.IntN(3) == 0 {
 		h.opts.After = h.randomAfter(start)
 	}
+	// What New refuses, because it would have no effect.
+	switch h.opts.OnBackward.(type) {
+	case clockSeqPolicy:
+		if layout.ClockSeqBits == 0 {
+			h.opts.OnBackward = FailPolicy()
+		}
+	case rewindPolicy:
+		h.opts.RewindTicks = max(h.opts.RewindTicks, 1)
+	}
+	h.opts.BorrowAhead = min(h.opts.BorrowAhead, layout.until(instant{}, layout.maxTick()))
 	g, err := New(testWorker, &h.opts)
 	if errors.Is(err, ErrTimeExhausted) || errors.Is(err, ErrBeforeEpoch) {
 		return newHistory(t, s+1_000_000) // noon fell outside

@@ -49,9 +49,9 @@ type caller struct {
 	first   time.Duration // the first wait for the clock that the policy agreed to
 	agreed  time.Duration // the sum of such waits
 
-	grant    Grant              // of the lease, in the last step
+	grant    *Grant             // of the lease, in the last step
 	expired  *LeaseExpiredError // ask the lease for more than that
-	extended Grant              // what it was asked to extend
+	extended *Grant             // what it was asked to extend
 }
 
 // join puts c at the tail. now is the clock's reading.

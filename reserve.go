@@ -67,32 +67,46 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 	}
 	_, limited := ctx.Deadline()
 	c := &caller{n: n, limited: limited}
+	done := false
+	defer func() {
+		if !done { // a policy, a lease or a clock has panicked: the queue must not wait for this caller
+			_, _ = g.quit(c, nil)
+		}
+	}()
 	var agreed consent
 	for {
 		r, err := g.reserve(c, agreed)
 		if err != nil || r.ids.n > 0 {
+			done = true
 			return r.ids, err
 		}
-		c, agreed = r.caller, consent{}
-		again, served := false, false
-		switch {
-		case r.behind != nil:
-			agreed, err = g.ask(ctx, c, r)
-			again = agreed != consent{}
-		case c.expired != nil:
-			err = g.extend(ctx, c)
-			again = true
-		}
-		if err == nil && !again {
-			served, err = c.wait(ctx, r)
-		}
+		c = r.caller
+		served := false
+		served, agreed, err = g.proceed(ctx, c, r)
 		if err != nil {
+			done = true
 			return g.quit(c, err)
 		}
 		if served {
+			done = true
 			return c.ids, nil
 		}
 	}
+}
+
+// proceed does what is to be done before the next step, and reports whether c was
+// served, so that there is none.
+func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (served bool, agreed consent, err error) {
+	switch {
+	case r.behind != nil:
+		if agreed, err = g.ask(ctx, c, r); err != nil || agreed != (consent{}) {
+			return false, agreed, err
+		}
+	case c.expired != nil:
+		return false, consent{}, g.extend(ctx, c)
+	}
+	served, err = c.wait(ctx, r)
+	return served, consent{}, err
 }
 
 // ask asks the policy what to do about a clock that is behind. It returns no
@@ -106,7 +120,7 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.terms.Bump(ctx, c.grant, b.Now); err != nil {
+			if err := g.window.terms.Bump(ctx, *c.grant, b.Now); err != nil {
 				return consent{}, unbumped(ctx, b, err)
 			}
 		}
@@ -132,7 +146,7 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 		return c.expired
 	}
 	c.extended = c.grant
-	err := g.window.terms.Extend(ctx, c.grant, c.expired.now)
+	err := g.window.terms.Extend(ctx, *c.grant, c.expired.now)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

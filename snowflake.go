@@ -18,9 +18,9 @@ type Options struct {
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
 
-	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own an ID
-	// costs what its Now does, and callers that wait for a tick are not caught
-	// up with: see NextID.
+	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of
+	// your own an ID costs what its Now does, and timestamps do not catch up with
+	// callers that woke late: see NextID.
 	Clock Clock
 
 	// OnBackward chooses what happens when the clock goes back.
@@ -28,20 +28,24 @@ type Options struct {
 	OnBackward BackwardPolicy
 
 	// BorrowAhead is how far timestamps may run ahead of the clock when a
-	// tick's sequence is spent. 0: wait for the next tick. With it, a burst of
-	// BorrowAhead/Unit ticks' worth of IDs comes at once, and a clock that goes
-	// back by less than is left of it goes unnoticed. Not negative.
+	// tick's sequence is spent. 0: wait for the next tick. With it, the IDs of
+	// BorrowAhead/Unit ticks come at once in a burst. If the clock goes back by
+	// less than is left of it, IDs go on at once and in order, whatever the
+	// policy. 0 to the time that the layout lasts.
+	//
+	// A process that restarts may find itself behind its own last ID by as much:
+	// set After, or use a lease.
 	BorrowAhead time.Duration
 
 	// RewindTicks is how many past ticks RewindPolicy may go back to, counted
-	// from the latest tick that was stamped: more than the step back that is
-	// to be survived has ticks. Each takes 16 bytes. 0 to 1<<20.
+	// from the latest tick that was stamped. Choose more ticks than the largest
+	// step back that you want to survive has. Each takes 16 bytes. 0 to 1<<20.
 	RewindTicks int
 
 	// RandomStart starts each tick's sequence at a random value in its lower
 	// half, so that IDs at low traffic are not all even, do not all fall on one
-	// shard, and cannot be guessed from those of other ticks. Those of one tick
-	// still count up by 1; and with Layout.WorkerLast the low bits are the
+	// shard, and cannot be guessed from the IDs of other ticks. Within a tick,
+	// IDs still increase by 1; and with Layout.WorkerLast the low bits are the
 	// worker's. At least half of the IDs of a tick remain. (Of a one-bit
 	// sequence, at least one.)
 	RandomStart bool
@@ -49,7 +53,8 @@ type Options struct {
 	// After makes all IDs greater than this one: pass SELECT max(id) to go on
 	// after the IDs of an earlier process with this worker ID. 0: no limit.
 	// While the clock is behind After, it counts as having gone back; no policy
-	// goes below After.
+	// goes below After. An After that is more than a day ahead of the clock is
+	// refused: it is most likely an ID of another layout.
 	After ID
 }
 
@@ -59,8 +64,8 @@ var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
 
 // Generator issues IDs. All methods may be called by any number of goroutines.
 //
-// A call that begins after another has returned gets a larger ID, except where a
-// [ClockSeqPolicy] or [RewindPolicy] (or one of yours that chooses ActionBump
+// A call that begins after another has returned gets a larger ID, unless a
+// [ClockSeqPolicy] or [RewindPolicy] (or a policy of yours that chooses ActionBump
 // or ActionRewind) answers a clock that went back.
 type Generator struct {
 	mu sync.Mutex // guards the fields down to lagging
@@ -106,8 +111,11 @@ type Stats struct {
 //
 // It returns a [*FieldRangeError] for a worker or datacenter that does not fit
 // the layout, and errors that match [ErrInvalidLayout], [ErrInvalidOptions] or,
-// for Options.After, [ErrInvalidID]. It reads the clock: one that is outside of
-// the layout gives [ErrBeforeEpoch] or [ErrTimeExhausted].
+// for an Options.After that is not an ID of the layout, [ErrInvalidID]. It refuses
+// options that would silently do nothing: a ClockSeqPolicy without clock-sequence
+// bits, a RewindPolicy without RewindTicks, a RandomStart without sequence bits.
+// It reads the clock: if the clock is outside of the layout, the error matches
+// [ErrBeforeEpoch] or [ErrTimeExhausted].
 func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, opts)
 }
@@ -147,7 +155,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if o.OnBackward == nil {
 		o.OnBackward = defaultPolicy
 	}
-	if err := o.check(worker); err != nil {
+	if err := o.check(worker, lease, t); err != nil {
 		return nil, err
 	}
 	l := o.Layout
@@ -164,7 +172,11 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if b, ok := o.Clock.(*builtinClock); ok {
 		g.clock, g.wall = nil, b.begin(lease != nil)
 	}
-	if _, err := g.refresh(); err != nil {
+	now, err := g.refresh()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkAfter(now); err != nil {
 		return nil, err
 	}
 	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
@@ -181,44 +193,89 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	return g, nil
 }
 
-// check refuses options that are out of range.
-func (o *Options) check(worker int) error {
-	if err := o.Layout.Validate(); err != nil {
+// check refuses options that are out of range, and options that would silently do
+// nothing.
+func (o *Options) check(worker int, lease Lease, t Terms) error {
+	l := o.Layout
+	if err := l.Validate(); err != nil {
 		return err
 	}
-	if err := o.Layout.checkFields(0, o.Datacenter, worker); err != nil {
+	if err := l.checkFields(0, o.Datacenter, worker); err != nil {
 		return err
 	}
-	if most := math.MaxInt64 - o.Layout.Unit; o.BorrowAhead < 0 || o.BorrowAhead > most {
-		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v", ErrInvalidOptions, o.BorrowAhead, most)
-	}
-	if o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks {
+	lasts := min(l.until(instant{}, l.maxTick()), math.MaxInt64-l.Unit)
+	switch {
+	case o.BorrowAhead < 0 || o.BorrowAhead > lasts:
+		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, which is all the time of the layout", ErrInvalidOptions, o.BorrowAhead, lasts)
+	case o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks:
 		return fmt.Errorf("%w: RewindTicks %d is not within 0 to %d", ErrInvalidOptions, o.RewindTicks, maxRewindTicks)
+	case o.RandomStart && l.SequenceBits == 0:
+		return fmt.Errorf("%w: RandomStart has no effect: the layout has no sequence bits", ErrInvalidOptions)
 	}
-	if err := o.Layout.Check(o.After); err != nil {
+	if err := l.Check(o.After); err != nil {
 		return fmt.Errorf("Options.After: %w", err)
 	}
+	return o.checkPolicy(lease, t)
+}
+
+// checkPolicy refuses a policy that would always fail.
+func (o *Options) checkPolicy(lease Lease, t Terms) error {
+	switch p := o.OnBackward.(type) {
+	case waitPolicy:
+		if p.max < 0 {
+			return fmt.Errorf("%w: WaitPolicy(%v) is negative", ErrInvalidOptions, p.max)
+		}
+	case rewindPolicy:
+		if o.RewindTicks == 0 {
+			return fmt.Errorf("%w: RewindPolicy has no effect without RewindTicks", ErrInvalidOptions)
+		}
+	case clockSeqPolicy:
+		if o.Layout.ClockSeqBits == 0 {
+			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has", ErrInvalidOptions)
+		}
+		if lease != nil && !t.canBump(o.Layout) {
+			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the lease cannot change its clock sequence", ErrInvalidOptions)
+		}
+	case BackwardFunc:
+		if p == nil {
+			return fmt.Errorf("%w: OnBackward is a nil BackwardFunc", ErrInvalidOptions)
+		}
+	}
 	return nil
+}
+
+// maxAfter is how far Options.After may be ahead of the clock.
+const maxAfter = 24 * time.Hour
+
+// checkAfter refuses an After that can hardly be an ID of the layout.
+func (o *Options) checkAfter(now instant) error {
+	l := o.Layout
+	after := instant{tick: int64(o.After) >> l.timeShift()}
+	if after.tick <= l.plus(now, maxAfter) {
+		return nil
+	}
+	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: it is probably an ID of another layout than %v",
+		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
 }
 
 // NextID returns a new ID.
 //
 // When the tick's sequence is spent it waits for the next tick, and when the
 // clock has gone back it does what the policy says; the default is
-// WaitPolicy(10 * time.Millisecond). It waits without the lock, so that others
-// go on. Where more callers wait than a tick has IDs, some of them wait for a later
-// tick, in no order: under a lasting overload only NextIDContext's deadline
-// bounds how long one of them may be overtaken.
+// WaitPolicy(10 * time.Millisecond). Calls wait without the lock, and are served in
+// order of arrival: if k calls are waiting and a tick has n IDs, the next call
+// waits for k/n+1 ticks at most, and for the wake-up. (A Fill takes up to a whole
+// tick at its turn.)
 //
 // The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
-// later. With a built-in clock, callers that waited for a tick but were woken
-// late, as they always are on Linux, are still given that tick's IDs until 5 ms
-// after its end, and so are those after them, as long as it or the ticks that
-// follow on it have some left: else a saturated generator would lose every other
-// tick. So a call that did not wait itself may get an ID of a tick that ended up
-// to 5 ms ago.
+// later. With a built-in clock, callers that waited for a tick but woke late, as
+// they always do on Linux, are still given that tick's IDs until 5 ms after its
+// end, and so are the calls after them, as long as that tick or the ticks that
+// follow it have some left; otherwise a saturated generator would lose every
+// other tick. So a call that did not wait itself may get an ID of a tick that
+// ended up to 5 ms ago.
 //
-// Errors match [ErrClockBackward] (and the lease's error, where that could not
+// Errors match [ErrClockBackward] (and the lease's error, if the lease could not
 // record an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired].
 // A call that returns an error has changed nothing: no ID is lost by it, and none
 // can be repeated.
@@ -241,8 +298,9 @@ func (g *Generator) NextID() (ID, error) {
 }
 
 // NextIDContext is NextID with a limit to the wait. It returns ctx's error when
-// ctx is done, and at once an error that matches [context.DeadlineExceeded]
-// when the wait would outlast ctx's deadline.
+// ctx is done. If the call's place in the queue shows that its turn comes after
+// ctx's deadline, it returns an error that matches [context.DeadlineExceeded] at
+// once.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -256,11 +314,12 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 
 // Fill fills dst with new IDs, increasing. It takes all that a tick has left
 // with one lock and one reading of the clock, and waits between ticks as
-// NextIDContext does. On error, dst[:n] holds new IDs, which are the caller's
-// to use. An empty dst gives 0 and ctx's error.
+// NextIDContext does; for each tick it takes its place in the queue again. On
+// error, dst[:n] holds new IDs, which are the caller's to use. An empty dst gives
+// 0 and ctx's error.
 //
-// Where the policy lets order go and the clock goes back meanwhile, the IDs of
-// one call still increase.
+// If the policy lets order go and the clock goes back meanwhile, the IDs of one
+// call still increase.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -308,7 +367,7 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// inTick returns up to n of the IDs that the tick has left, and none where the
+// inTick returns up to n of the IDs that the tick has left, and none if the
 // built-in clock is not known to be within it still.
 func (g *Generator) inTick(n int) run {
 	if g.clock != nil {

@@ -260,7 +260,7 @@ func TestStoppedClock(t *testing.T) {
 				d := elapsed(func() {
 					_, err := i.NextID()
 					assert.ErrorIs(t, err, ErrClockBackward)
-					assert.ErrorContains(t, err, "1ms behind 2026-11-21T12:00:00.001Z")
+					assert.ErrorContains(t, err, "clock stands still, or runs at less than half of its speed: it reads 2026-11-21T12:00:00.000Z, 1ms before 2026-11-21T12:00:00.001Z")
 				})
 				assert.Equal(t, test.wait, d)
 				assert.Equal(t, before, i.state())
@@ -682,7 +682,7 @@ func TestTimeRunsOut(t *testing.T) {
 
 func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 63}
-	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": ClockSeqPolicy(), "rewind": RewindPolicy(), "fail": FailPolicy()} {
+	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": always(ActionBump), "rewind": RewindPolicy(), "fail": FailPolicy()} {
 		t.Run(name, func(t *testing.T) {
 			g, err := New(0, &Options{Layout: layout, Clock: &stopped{layout.Expires().Add(-1)}, OnBackward: policy, RewindTicks: 3})
 			require.NoError(t, err)
@@ -700,11 +700,103 @@ func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 // The limit that borrowing allows may lie past all ticks.
 func TestBorrowAheadOfEverything(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 61, SequenceBits: 2}
-	g, err := New(0, &Options{Layout: layout, Clock: &stopped{noon}, BorrowAhead: math.MaxInt64 - 1})
+	g, err := New(0, &Options{Layout: layout, Clock: &stopped{noon}, BorrowAhead: 1<<61 - 1})
 	require.NoError(t, err)
 	for range 100 {
 		_, err := g.NextID()
 		require.NoError(t, err)
+	}
+}
+
+// What would silently do nothing, or never work, is refused with the reason.
+func TestNewRefusesOptionsWithoutEffect(t *testing.T) {
+	clock := &stopped{noon}
+	bits := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41}
+	ahead := func(d time.Duration) ID {
+		id, err := DefaultLayout().Encode(Parts{Time: noon.Add(d)})
+		require.NoError(t, err)
+		return id
+	}
+	tests := map[string]struct {
+		opts Options
+		text string // "": it is taken
+	}{
+		"ClockSeqPolicy without bits":          {Options{OnBackward: ClockSeqPolicy()}, "no clock-sequence bits"},
+		"ClockSeqPolicy with bits":             {Options{OnBackward: ClockSeqPolicy(), Layout: ClockSeqLayout()}, ""},
+		"RewindPolicy without RewindTicks":     {Options{OnBackward: RewindPolicy()}, "without RewindTicks"},
+		"RewindPolicy with RewindTicks":        {Options{OnBackward: RewindPolicy(), RewindTicks: 1}, ""},
+		"RandomStart without sequence bits":    {Options{Layout: bits, RandomStart: true}, "no sequence bits"},
+		"a negative WaitPolicy":                {Options{OnBackward: WaitPolicy(-1)}, "WaitPolicy(-1ns) is negative"},
+		"WaitPolicy(0)":                        {Options{OnBackward: WaitPolicy(0)}, ""},
+		"a nil function":                       {Options{OnBackward: BackwardFunc(nil)}, "nil BackwardFunc"},
+		"BorrowAhead of all the layout's time": {Options{Layout: bits, BorrowAhead: bits.Expires().Sub(bits.Epoch.Time()) - ms}, ""},
+		"BorrowAhead of more":                  {Options{Layout: bits, BorrowAhead: bits.Expires().Sub(bits.Epoch.Time()) - ms + 1}, "is all the time of the layout"},
+		"After a day ahead":                    {Options{After: ahead(24 * time.Hour)}, ""},
+		"After more than a day ahead":          {Options{After: ahead(24*time.Hour + ms)}, "it is probably an ID of another layout than time=41"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.opts.Clock = clock
+			_, err := New(0, &test.opts)
+			if test.text == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, ErrInvalidOptions)
+			require.ErrorContains(t, err, test.text)
+		})
+	}
+	_, err := NewLeased(newFakeLease(noon, noon), &Options{Layout: ClockSeqLayout(), Clock: clock, OnBackward: ClockSeqPolicy()})
+	require.ErrorIs(t, err, ErrInvalidOptions)
+	require.ErrorContains(t, err, "the lease cannot change its clock sequence")
+}
+
+// A policy that panics, as under net/http's recover, leaves the queue in order.
+func TestCallersBehindAPanicAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		asked := 0
+		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: BackwardFunc(func(Backward) Action {
+			if asked++; asked == 1 {
+				time.Sleep(ms) // others come
+				panic("the policy is broken")
+			}
+			return ActionWait
+		})})
+		i.spend(1, noon)
+		c.step(-10 * ms)
+		go func() {
+			defer func() { assert.NotNil(t, recover()) }()
+			_, _ = i.NextID()
+		}()
+		synctest.Wait()
+		d := elapsed(func() { i.spend(3, noon) })
+		assert.Equal(t, 10*ms, d)
+	})
+}
+
+func TestZeroGeneratorSaysThatItWasNotMade(t *testing.T) {
+	var g Generator
+	_, err := g.NextID()
+	require.ErrorIs(t, err, ErrInvalidOptions)
+	require.ErrorContains(t, err, "make one with New")
+	_, err = g.Fill(context.Background(), make([]ID, 3))
+	require.ErrorIs(t, err, ErrInvalidOptions)
+}
+
+// Two hours that may be borrowed survive a clock that is set back by an hour.
+func TestBorrowAheadSurvivesAStepBackInOrder(t *testing.T) {
+	for name, policy := range map[string]BackwardPolicy{"fail": FailPolicy(), "wait": nil, "rewind": RewindPolicy()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: policy, RewindTicks: 10, BorrowAhead: 2 * time.Hour})
+				i.spend(4, noon)
+				c.step(-time.Hour)
+				d := elapsed(func() { i.spend(4, noon.Add(ms)) })
+				assert.Zero(t, d)
+			})
+		})
 	}
 }
 
@@ -861,7 +953,7 @@ func TestFillIncreasesThoughTheClockGoesBack(t *testing.T) {
 }
 
 func TestRandomStart(t *testing.T) {
-	for bits := range uint8(13) {
+	for bits := uint8(1); bits < 13; bits++ {
 		t.Run(fmt.Sprint(bits), func(t *testing.T) {
 			layout := Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 41, WorkerBits: 1, SequenceBits: bits}
 			c := &stopped{now: noon}

@@ -77,35 +77,36 @@ func (l *Lease) obtain(ctx context.Context) error {
 // settle waits for the clock to reach the window. It renews the lease meanwhile, and
 // if the store took long to answer.
 func (l *Lease) settle(ctx context.Context) error {
-	const tries = 3
 	every := l.o.Window / 3
 	deadline := time.Now().Add(2 * l.o.Window)
-	for failures := 0; ; {
+	failing := time.Time{} // since when renewals have failed
+	for {
 		now := l.o.now()
 		wait := l.window.from.Sub(now)
 		if wait > 0 && time.Now().Add(wait).After(deadline) {
 			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: l.window.from, Now: now}}
 		}
-		due := every - time.Since(l.renewed())
-		if due <= 0 {
+		pause := every - time.Since(l.renewed())
+		if pause <= 0 {
+			begun := time.Now()
 			err := l.renew(ctx)
-			switch {
-			case err == nil:
-				continue
-			case errors.Is(err, ErrLost) || ctx.Err() != nil:
-				return err
-			case wait <= 0:
-				if failures++; failures == tries {
-					return err
-				}
+			if err == nil {
+				failing = time.Time{}
 				continue
 			}
-			due = every / 8 // the next renewal may succeed
-		}
-		if wait <= 0 {
+			if failing.IsZero() {
+				failing = begun
+			}
+			if errors.Is(err, ErrLost) || ctx.Err() != nil || time.Since(failing) >= l.o.patience() {
+				return err
+			}
+			pause = every / 8
+		} else if wait <= 0 {
 			return nil
+		} else {
+			pause = min(pause, wait)
 		}
-		if err := sleep(ctx, min(wait, due)); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -309,7 +309,9 @@ type saving struct {
 }
 
 func plainSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {
-	return func(ctx context.Context, s lease.Store) (lease.Record, error) { return s.Save(ctx, fileRecord(1, version)) }
+	return func(ctx context.Context, s lease.Store) (lease.Record, error) {
+		return s.Save(ctx, fileRecord(1, version))
+	}
 }
 
 func endingSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {

@@ -25,6 +25,7 @@ type memory struct {
 	records  map[int]Record
 	history  map[int][]Holding
 	saves    int
+	loads    int
 	ownClock bool
 	offset   time.Duration // of its clock
 
@@ -61,6 +62,7 @@ func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (Snapsh
 		return Snapshot{}, ctx.Err()
 	}
 	defer m.mu.Unlock()
+	m.loads++
 	if m.down {
 		return Snapshot{}, errDown
 	}

@@ -136,7 +136,8 @@ func TestDirectoryGone(t *testing.T) {
 		_, err = g.NextID()
 		var expired *snowflake.LeaseExpiredError
 		require.ErrorAs(t, err, &expired, "and not one tick further")
-		assert.Equal(t, snowflake.LeaseExpiredError{Worker: l.Worker(), NotAfter: bound, Time: bound}, *expired)
+		assert.Equal(t, []any{l.Worker(), bound, bound}, []any{expired.Worker, expired.NotAfter, expired.Time})
+		require.ErrorAs(t, expired.Cause, &file)
 	}
 	require.NoError(t, l.Err())
 

@@ -74,6 +74,19 @@ longest of all calls is that of a goroutine which the scheduler, or the machine,
 a tick is spent, and one call in 4,096 waits for the next: less than p99.9 shows, with one goroutine.`,
 	},
 	{
+		bench: "Wait", title: "The longest wait", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "callers", noise: 0.5,
+		units: []unit{{"ideal-ns", "ideal", shortTime, false, 0}, {"longest-ns", "longest", shortTime, false, -1}, {"fewest-ids", "fewest IDs", count, false, 0}, {"most-ids", "most IDs of a caller", count, false, 0}},
+		text: `Callers in a loop ask for more than the layout can give, for a second, or for three ticks if that is longer. The longest
+wait of one call, beside what a queue in order of arrival would have if waking up took no time; and what the least
+and the most fortunate caller got. Bits are those of the sequence, as above; 15 bits are in 1 s (JSSafeLayout), and 1 bit in 1 ms.`,
+	},
+	{
+		bench: "Deadlines", title: "Callers that give up", rows: []string{"bits", "lib", "callers"},
+		units: []unit{{"%ceiling", "of the ceiling", percent, true, 0}},
+		text: `400 callers in a loop, each of which gives up after 5 to 200 ms, ask for IDs of a layout that has 2 in a
+millisecond: what is issued, of what the layout can give.`,
+	},
+	{
 		bench: "Burst", title: "100,000 at once", ours: "lib=ours/way=NextID", rows: []string{"lib", "way"}, noise: 0.05,
 		units: []unit{{"ns/op", "ms in all", millis, true, -1}},
 		text: `From a generator that has rested, into a slice, in each library's own way and with the bits that it takes

@@ -57,7 +57,13 @@ func goals(s *samples) []goal {
 			all = append(all, saturates(s, name))
 		}
 	}
+	for _, name := range s.names {
+		if strings.HasPrefix(name, "Wait/") && key(name, "lib") == "ours" {
+			all = append(all, waits(s, name))
+		}
+	}
 	return append(all,
+		atLeast(s, "99% of the ceiling beside callers that give up", "Deadlines/bits=1/lib=ours/callers=400", "%ceiling", 99, percent, "Callers that give up"),
 		atMost(s, "Fill at most 1.0 ns an ID", "Fill/lib=ours", "ns/op", 1, unitOf(nanos, "ns"), "A batch"),
 		atMost(s, "100,000 IDs with BorrowAhead in at most 0.2 ms", "Burst/lib=ours/way=Fill,BorrowAhead", "ns/op", 0.2e6, unitOf(millis, "ms"), "100,000 at once"),
 		atMost(s, "Decode at most 2 ns", "Decode/lib=ours/call=Decode", "ns/op", 2, unitOf(nanos, "ns"), "Decode"),
@@ -77,6 +83,15 @@ func atMost(s *samples, text, name, unit string, limit float64, format func(floa
 	g := goal{text: text, where: where}
 	if v := s.median(name, unit); known(v) {
 		g.measured, g.met = format(v), v <= limit
+	}
+	return g
+}
+
+// atLeast is a goal that one figure decides.
+func atLeast(s *samples, text, name, unit string, limit float64, format func(float64) string, where string) goal {
+	g := goal{text: text, where: where}
+	if v := s.median(name, unit); known(v) {
+		g.measured, g.met = format(v), v >= limit
 	}
 	return g
 }
@@ -130,6 +145,19 @@ func saturates(s *samples, name string) goal {
 		key(name, "bits"), key(name, "goroutines"))}
 	if ceiling, core := s.median(name, "%ceiling"), s.median(name, "%core"); known(ceiling, core) {
 		g.measured, g.met = fmt.Sprintf("%.1f%% on %s", ceiling, percent(core)), ceiling >= 99 && core <= 30
+	}
+	return g
+}
+
+// wakeUp is what waking up may add to the longest wait of a queue in order of
+// arrival: the timer is a millisecond late, and callers take turns on the cores.
+const wakeUp = 10e6
+
+func waits(s *samples, name string) goal {
+	g := goal{where: "The longest wait", text: fmt.Sprintf("the longest wait at most %s over the ideal, %s bits, callers %s",
+		shortTime(wakeUp), key(name, "bits"), key(name, "callers"))}
+	if ideal, longest := s.median(name, "ideal-ns"), s.median(name, "longest-ns"); known(ideal, longest) {
+		g.measured, g.met = fmt.Sprintf("%s, ideal %s", shortTime(longest), shortTime(ideal)), longest <= ideal+wakeUp
 	}
 	return g
 }

@@ -21,15 +21,17 @@ func describeAt(l snowflake.Layout, now time.Time) string {
 func TestListOfLayouts(t *testing.T) {
 	var want strings.Builder
 	for _, line := range []string{
-		"default    " + snowflake.DefaultLayout().String(),
-		"twitter    " + snowflake.TwitterLayout().String(),
-		"clockseq   " + snowflake.ClockSeqLayout().String(),
-		"jssafe     " + snowflake.JSSafeLayout().String(),
-		"baidu      " + snowflake.BaiduLayout().String(),
-		"redis      " + snowflake.RedisLayout().String(),
-		"sonyflake  " + snowflake.SonyflakeLayout().String(),
-		"discord    " + snowflake.DiscordLayout().String(),
-		"instagram  " + snowflake.InstagramLayout().String(),
+		"default      " + snowflake.DefaultLayout().String(),
+		"twitter      " + snowflake.TwitterLayout().String(),
+		"bwmarrin     " + snowflake.BwmarrinLayout().String(),
+		"clockseq     " + snowflake.ClockSeqLayout().String(),
+		"jssafe       " + snowflake.JSSafeLayout().String(),
+		"baidu        " + snowflake.BaiduLayout().String(),
+		"redis        " + snowflake.RedisLayout().String(),
+		"sonyflake    " + snowflake.SonyflakeLayout().String(),
+		"sonyflake-v2 " + snowflake.SonyflakeV2Layout().String(),
+		"discord      " + snowflake.DiscordLayout().String(),
+		"instagram    " + snowflake.InstagramLayout().String(),
 	} {
 		want.WriteString(line + "\n")
 	}
@@ -39,15 +41,17 @@ func TestListOfLayouts(t *testing.T) {
 // The dates are epoch + 2^bits ticks, computed elsewhere.
 func TestWhenPresetsRunOut(t *testing.T) {
 	ends := map[string]string{
-		"default":   "2095-09-07T15:47:35.552Z",
-		"twitter":   "2080-07-10T17:30:30.209Z",
-		"clockseq":  "2095-09-07T15:47:35.552Z",
-		"jssafe":    "2298-03-16T12:56:32Z",
-		"baidu":     "2024-11-20T13:24:16Z",
-		"redis":     "2039-09-07T15:47:35.552Z",
-		"sonyflake": "2188-11-16T03:28:58.88Z",
-		"discord":   "2084-09-06T15:47:35.552Z",
-		"instagram": "2046-06-27T17:00:49.497Z",
+		"default":      "2095-09-07T15:47:35.552Z",
+		"twitter":      "2080-07-10T17:30:30.209Z",
+		"bwmarrin":     "2080-07-10T17:30:30.209Z",
+		"clockseq":     "2095-09-07T15:47:35.552Z",
+		"jssafe":       "2298-03-16T12:56:32Z",
+		"baidu":        "2024-11-20T13:24:16Z",
+		"redis":        "2039-09-07T15:47:35.552Z",
+		"sonyflake":    "2188-11-16T03:28:58.88Z",
+		"sonyflake-v2": "2199-03-19T03:28:58.88Z",
+		"discord":      "2084-09-06T15:47:35.552Z",
+		"instagram":    "2046-06-27T17:00:49.497Z",
 	}
 	for _, p := range presets {
 		t.Run(p.name, func(t *testing.T) {
@@ -136,7 +140,7 @@ func TestIDsPerSecond(t *testing.T) {
 		{"20/0/0", "1s", "1 for one worker, 1 in all"},
 		{"20/4/5", "10s", "3.2 for one worker, 51.2 in all"},
 		{"20/0/7/3/4", "1s", "16 for one worker, 16,384 in all"},
-		{"1/30/32", "1ns", "4.295e+18 for one worker, 4.612e+27 in all"},
+		{"1/31/31", "1ns", "2.147e+18 for one worker, 4.612e+27 in all"},
 	}
 	for _, test := range tests {
 		t.Run(test.spec+" "+test.unit, func(t *testing.T) {

@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// twoLayout has 2 IDs a millisecond.
+func twoLayout() snowflake.Layout {
+	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 1}
+}
+
+// overloaded are the libraries with a ceiling, and layouts of ours that are soon
+// spent. Ideal is the longest wait of n callers in order of arrival.
+var overloaded = append([]lib{
+	{ours, openOurs(&snowflake.Options{Layout: snowflake.JSSafeLayout()}), 15, 32_768},
+	{ours, openOurs(&snowflake.Options{Layout: twoLayout()}), 1, 2_000},
+}, saturated...)
+
+// BenchmarkWait is callers in a loop that ask for more than the ceiling: the
+// longest wait of one call, and the IDs that the callers got.
+func BenchmarkWait(b *testing.B) {
+	for _, l := range overloaded {
+		for _, callers := range []int{64, 1000} {
+			b.Run(fmt.Sprintf("bits=%d/lib=%s/callers=%d", l.bits, l.name, callers), func(b *testing.B) {
+				size := float64(int64(1) << l.bits)
+				tick := time.Duration(math.Round(size / l.ceiling * 1e9))
+				b.ReportMetric(float64(tick)*max(1, float64(callers)/size), "ideal-ns")
+				length := max(time.Second, 3*tick)
+				for range b.N {
+					longestWait(b, l.open, callers, length)
+				}
+			})
+		}
+	}
+}
+
+func longestWait(b *testing.B, open func(testing.TB) issue, callers int, length time.Duration) {
+	f := open(b)
+	longest, got := make([]time.Duration, callers), make([]int, callers)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i := range callers {
+		wg.Go(func() {
+			for before := time.Since(start); before < length; {
+				if err := f(1); err != nil {
+					b.Error(err)
+					return
+				}
+				after := time.Since(start)
+				longest[i] = max(longest[i], after-before)
+				got[i]++
+				before = after
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(slices.Max(longest)), "longest-ns")
+	b.ReportMetric(float64(slices.Min(got)), "fewest-ids")
+	b.ReportMetric(float64(slices.Max(got)), "most-ids")
+}
+
+// BenchmarkDeadlines is 400 callers in a loop, who give up after 5 to 200 ms, at
+// a layout of 2 IDs a millisecond: how much of the ceiling comes.
+func BenchmarkDeadlines(b *testing.B) {
+	const length = 2 * time.Second
+	b.Run("bits=1/lib=ours/callers=400", func(b *testing.B) {
+		for range b.N {
+			g := must[*snowflake.Generator](b)(snowflake.New(1, &snowflake.Options{Layout: twoLayout()}))
+			var wg sync.WaitGroup
+			start := time.Now()
+			for range 400 {
+				wg.Go(func() {
+					for time.Since(start) < length {
+						after := 5*time.Millisecond + rand.N(195*time.Millisecond)
+						ctx, cancel := context.WithTimeout(context.Background(), after)
+						_, err := g.NextIDContext(ctx)
+						if errors.Is(err, context.DeadlineExceeded) {
+							<-ctx.Done() // or it would ask again at once, for as long as it is refused
+						} else if err != nil {
+							b.Error(err)
+						}
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(100*float64(g.Stats().Issued)/(2000*time.Since(start).Seconds()), "%ceiling")
+		}
+	})
+}
