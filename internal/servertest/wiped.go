@@ -14,7 +14,7 @@ import (
 
 // Wiped lets wipe delete a space, or a part of it, under live holders. They go on to the end of their
 // windows and are told why they cannot renew; newcomers are refused. Then create makes the space
-// whole, as a process that starts would, and newcomers repeat no ID.
+// whole, as a process that starts would. Newcomers repeat no ID, and the holders go on by themselves.
 func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 	t.Helper()
 	const holders = 3
@@ -56,6 +56,18 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 		h := mustAcquire(t, store, lease.Options{Owner: name, Window: s.window()})
 		if err := ids.issue(t, h, name, 1000); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for i, h := range all {
+		name := fmt.Sprint("holder ", i)
+		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+			err := ids.issue(t, h, name, 1000)
+			if err == nil {
+				break
+			}
+			if time.Since(begun) > patience {
+				t.Fatalf("%s does not go on: %v, %+v", name, err, h.Stats())
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@
 // There is one key for the store, and a few for each worker ID. Under the default
 // prefix, with worker ID 7:
 //
-//	/snowflake/created              when Create made the store
+//	/snowflake/created              when Create made the store, and a checksum of used/
 //	/snowflake/records/0000000007   the record, as JSON; it stays when the holder has gone
 //	/snowflake/alive/0000000007     the holder's token; it goes when the holder does
 //	/snowflake/used/0000000007      empty: there was a record, so there has to be one
@@ -52,14 +52,14 @@
 //
 // If keys are deleted while IDs are being issued, nobody knows any more up to
 // when they were issued. So a store without the key "created", or with a worker
-// ID that was used and has no record, is an error that matches [lease.ErrWiped],
-// for holders and newcomers: holders go on to the end of their windows, and
+// ID that was used and has no record, or whose keys under used/ were deleted, is an
+// error that matches [lease.ErrWiped], for holders and newcomers: holders go on to the end of their windows, and
 // newcomers get nothing. [Store.Create] makes the store whole again, when all
 // windows must have ended. So if each process calls Create when it starts, the next
 // one that starts ends the outage.
 //
-// To remove the record of one worker ID by hand, wait until its bound has passed, and
-// delete its record and its key under used/ in one transaction.
+// So to remove the record of one worker ID, wait until its bound has passed, delete
+// it, and call Create.
 //
 // # Hazards
 //
@@ -177,45 +177,50 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 // window is negative or too long, the error matches [lease.ErrInvalidOptions].
 func (s *Store) Create(ctx context.Context, window time.Duration) error {
 	whole := func(ctx context.Context) (bool, error) {
-		there, lost, err := s.survey(ctx)
-		return there && len(lost) == 0, err
+		resp, lost, err := s.survey(ctx)
+		if err == nil {
+			err = s.intact(resp)
+		}
+		if errors.Is(err, lease.ErrWiped) {
+			return false, nil
+		}
+		return len(lost) == 0, err
 	}
 	return s.explain(newstore.Create(ctx, window, whole, s.repair))
 }
 
-// survey says whether the store is there, and which worker IDs have lost their
-// records.
-func (s *Store) survey(ctx context.Context) (there bool, lost []int, err error) {
+// survey reads what intact asks for, and which worker IDs have lost their records.
+func (s *Store) survey(ctx context.Context) (resp *clientv3.TxnResponse, lost []int, err error) {
 	get := func(kind string) clientv3.Op {
 		return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	}
-	resp, err := s.txn(ctx).Then(s.getCreated(), get(records), get(used)).Commit()
+	resp, err = s.txn(ctx).Then(s.getCreated(), s.countUsed(), get(records), get(used)).Commit()
 	if err != nil {
-		return false, nil, err
+		return nil, nil, err
 	}
 	has := map[string]bool{}
-	for _, kv := range found(resp, 1) {
+	for _, kv := range found(resp, 2) {
 		has[path.Base(string(kv.Key))] = true
 	}
-	for _, kv := range found(resp, 2) {
+	for _, kv := range found(resp, 3) {
 		name := path.Base(string(kv.Key))
 		if worker, err := strconv.Atoi(name); err == nil && !has[name] {
 			lost = append(lost, worker)
 		}
 	}
-	return !missing(resp, 0), lost, nil
+	return resp, lost, nil
 }
 
 // repair makes a store of what is there. The key that says so comes last.
 func (s *Store) repair(ctx context.Context) error {
 	const most = 100 // etcd allows 128 operations in a transaction
 	for {
-		_, lost, err := s.survey(ctx)
+		resp, lost, err := s.survey(ctx)
 		if err != nil {
 			return err
 		}
 		if len(lost) == 0 {
-			break
+			return s.settle(ctx, resp)
 		}
 		var still []clientv3.Cmp // or another process has repaired it
 		var ops []clientv3.Op
@@ -227,8 +232,20 @@ func (s *Store) repair(ctx context.Context) error {
 			return err
 		}
 	}
-	key := s.prefix + created
-	_, err := s.txn(ctx).If(absent(key)).Then(clientv3.OpPut(key, s.now().UTC().Format(time.RFC3339))).Commit()
+}
+
+// settle makes a store intact, unless another process has done so since resp.
+func (s *Store) settle(ctx context.Context, resp *clientv3.TxnResponse) error {
+	if err := s.intact(resp); !errors.Is(err, lease.ErrWiped) {
+		return err
+	}
+	var revision, version int64 // 0 if the key is missing
+	for _, kv := range found(resp, 0) {
+		revision, version = kv.ModRevision, kv.Version
+	}
+	_, err := s.txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(s.prefix+created), "=", revision)).
+		Then(s.putCreated(version+1, uses(resp))).Commit()
 	return err
 }
 
@@ -265,20 +282,20 @@ func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (le
 	if err := ctx.Err(); err != nil {
 		return lease.Snapshot{}, err
 	}
-	resp, err := s.txn(ctx).Then(s.getCreated(), get(records), get(alive), get(used)).Commit()
+	resp, err := s.txn(ctx).Then(s.getCreated(), s.countUsed(), get(records), get(alive), get(used)).Commit()
+	if err == nil {
+		err = s.intact(resp)
+	}
 	if err != nil {
 		return lease.Snapshot{}, s.explain(err)
 	}
-	if missing(resp, 0) {
-		return lease.Snapshot{}, s.explain(s.neverCreated())
-	}
 	snap := lease.Snapshot{Now: s.now()}
 	tokens := map[string]string{}
-	for _, kv := range found(resp, 2) {
+	for _, kv := range found(resp, 3) {
 		tokens[path.Base(string(kv.Key))] = string(kv.Value)
 	}
 	there := map[string]bool{}
-	for _, kv := range found(resp, 1) {
+	for _, kv := range found(resp, 2) {
 		r, err := s.decode(kv)
 		if err != nil {
 			return lease.Snapshot{}, fmt.Errorf("etcdlease: key %s: %w", kv.Key, err)
@@ -290,7 +307,7 @@ func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (le
 		}
 		snap.Records = append(snap.Records, r)
 	}
-	for _, kv := range found(resp, 3) {
+	for _, kv := range found(resp, 4) {
 		if name := path.Base(string(kv.Key)); !there[name] {
 			return lease.Snapshot{}, s.explain(gone(s.prefix + records + name))
 		}
@@ -298,8 +315,42 @@ func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (le
 	return snap, nil
 }
 
-// getCreated reads whether the store was created.
+// Each first save of a worker ID puts a key under used/, and the key "created" again.
+// So etcd's version of "created" less the number of keys under used/ stays what it
+// is, and is written in "created". Nobody can delete keys under used/, and leave a
+// store that looks new. The transactions that intact looks at begin with getCreated
+// and countUsed.
+
 func (s *Store) getCreated() clientv3.Op { return clientv3.OpGet(s.prefix + created) }
+
+func (s *Store) countUsed() clientv3.Op {
+	return clientv3.OpGet(s.prefix+used, clientv3.WithPrefix(), clientv3.WithCountOnly())
+}
+
+// intact returns lease.ErrWiped if "created", or a key under used/, was deleted.
+func (s *Store) intact(resp *clientv3.TxnResponse) error {
+	if missing(resp, 0) {
+		return fmt.Errorf("%w: there is no key %s%s, so the store was wiped or never created: see Store.Create", lease.ErrWiped, s.prefix, created)
+	}
+	kv := found(resp, 0)[0]
+	_, text, _ := strings.Cut(string(kv.Value), " ")
+	want, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: key %s: %w", lease.ErrBadRecord, kv.Key, err)
+	}
+	if n := kv.Version - uses(resp) - want; n != 0 {
+		return fmt.Errorf("%w: %d keys under %s%s were deleted", lease.ErrWiped, n, s.prefix, used)
+	}
+	return nil
+}
+
+func uses(resp *clientv3.TxnResponse) int64 { return resp.Responses[1].GetResponseRange().Count }
+
+// putCreated puts "created" as its version-th version, when so many worker IDs are
+// used.
+func (s *Store) putCreated(version, uses int64) clientv3.Op {
+	return clientv3.OpPut(s.prefix+created, fmt.Sprintf("%s %d", s.now().UTC().Format(time.RFC3339), version-uses))
+}
 
 // found returns what a transaction's i-th operation has read.
 func found(resp *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
@@ -310,10 +361,6 @@ func missing(resp *clientv3.TxnResponse, i int) bool { return len(found(resp, i)
 
 func absent(key string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-}
-
-func (s *Store) neverCreated() error {
-	return fmt.Errorf("%w: there is no key %s%s, so the store was wiped or never created: see Store.Create", lease.ErrWiped, s.prefix, created)
 }
 
 func gone(key string) error {
@@ -418,7 +465,7 @@ func (s *Store) write(ctx context.Context, m move) error {
 		mark := s.key(used, worker)
 		there := clientv3.Compare(clientv3.CreateRevision(s.prefix+created), ">", 0)
 		conditions = []clientv3.Cmp{absent(key), absent(mark), there}
-		ops = append(ops, clientv3.OpPut(mark, ""))
+		ops = append(ops, clientv3.OpPut(mark, ""), clientv3.OpPut(s.prefix+created, "", clientv3.WithIgnoreValue()))
 	}
 	resp, err := s.txn(ctx).If(conditions...).Then(append(ops, m.more...)...).Else(s.whyNot(worker)...).Commit()
 	ended := errors.Is(<-kept, rpctypes.ErrLeaseNotFound)
@@ -438,15 +485,15 @@ func (s *Store) write(ctx context.Context, m move) error {
 
 // whyNot reads what refusal needs, with its first operations.
 func (s *Store) whyNot(worker int) []clientv3.Op {
-	return []clientv3.Op{s.getCreated(), clientv3.OpGet(s.key(used, worker)), clientv3.OpGet(s.key(records, worker))}
+	return []clientv3.Op{s.getCreated(), s.countUsed(), clientv3.OpGet(s.key(used, worker)), clientv3.OpGet(s.key(records, worker))}
 }
 
 // refusal says why r does not replace what is stored.
 func (s *Store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
-	switch {
-	case missing(resp, 0):
-		return s.neverCreated()
-	case missing(resp, 2) && !missing(resp, 1):
+	if err := s.intact(resp); err != nil && missing(resp, 3) {
+		return err
+	}
+	if missing(resp, 3) && !missing(resp, 2) {
 		return gone(s.key(records, r.Worker))
 	}
 	return fmt.Errorf("%w: worker %d does not have version %d", lease.ErrConflict, r.Worker, r.Version-1)

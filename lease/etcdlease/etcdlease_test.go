@@ -313,8 +313,8 @@ func TestTokenThatIsInvalid(t *testing.T) {
 			renewals := func(n int) {
 				begun := time.Now()
 				for ; n > 0; n-- {
-					for _, end := l.Window(); ; time.Sleep(window / 20) {
-						if _, now := l.Window(); now.After(end) {
+					for end := l.Grant().To; ; time.Sleep(window / 20) {
+						if l.Grant().To.After(end) {
 							break
 						}
 						if l.Err() != nil || time.Since(begun) > 30*window {

@@ -44,15 +44,15 @@ func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	resp, err := s.txn(ctx).Then(s.getCreated(), clientv3.OpGet(s.holdings(worker), clientv3.WithPrefix())).Commit()
+	resp, err := s.txn(ctx).Then(s.getCreated(), s.countUsed(), clientv3.OpGet(s.holdings(worker), clientv3.WithPrefix())).Commit()
+	if err == nil {
+		err = s.intact(resp)
+	}
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	if missing(resp, 0) {
-		return nil, s.explain(s.neverCreated())
-	}
 	var kept []lease.Holding
-	for _, kv := range found(resp, 1) {
+	for _, kv := range found(resp, 2) {
 		h, err := decodeHolding(kv)
 		if err != nil {
 			return nil, fmt.Errorf("etcdlease: key %s: %w", kv.Key, err)
@@ -88,14 +88,14 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 	if err != nil {
 		return r, s.explain(err)
 	}
-	if kv := found(resp, 2); r.Version > 1 && (len(kv) == 0 || !bytes.HasPrefix(kv[0].Value, []byte(head(r.Worker, r.Version-1)))) {
+	if kv := found(resp, 3); r.Version > 1 && (len(kv) == 0 || !bytes.HasPrefix(kv[0].Value, []byte(head(r.Worker, r.Version-1)))) {
 		return r, s.explain(s.refusal(r, resp))
 	}
 	h := trimming{key: s.holding(r.Worker, ended), forget: forget}
-	h.over = int(resp.Responses[4].GetResponseRange().Count) + 1 - s.keep
+	h.over = int(resp.Responses[5].GetResponseRange().Count) + 1 - s.keep
 	// Both are the first keys of the history.
-	oldest := found(resp, 3)
-	if first := found(resp, 4); len(first) > len(oldest) {
+	oldest := found(resp, 4)
+	if first := found(resp, 5); len(first) > len(oldest) {
 		oldest = first
 	}
 	put := clientv3.OpPut(h.key, string(value))

@@ -47,6 +47,10 @@ func TestWipedUnderLiveHolders(t *testing.T) {
 		{"Prefix", func(space string) { remove(t, client, prefix(space), clientv3.WithPrefix()) }},
 		{"All", func(string) { remove(t, client, "", clientv3.WithFromKey()) }},
 		{"Records", func(space string) { remove(t, client, prefix(space)+"records/", clientv3.WithPrefix()) }},
+		{"RecordsAndUsed", func(space string) {
+			remove(t, client, prefix(space)+"records/", clientv3.WithPrefix())
+			remove(t, client, prefix(space)+"used/", clientv3.WithPrefix())
+		}},
 		{"Created", func(space string) {
 			remove(t, client, prefix(space)+"records/", clientv3.WithPrefix())
 			remove(t, client, prefix(space)+"created")
@@ -94,7 +98,13 @@ func TestRecordThatIsGone(t *testing.T) {
 	}
 	save(t, s, record(2, 2))
 
-	remove(t, client, "/snowflake/used/0000000001") // as the docs say
+	remove(t, client, "/snowflake/used/0000000001")
+	for _, name := range []string{"Load", "LoadWorker", "History", "Save", "SaveEnding"} {
+		wiped(name, calls(s)[name](t.Context()))
+	}
+	if err := s.Create(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Load(t.Context()); err != nil {
 		t.Error(err)
 	}
