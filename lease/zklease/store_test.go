@@ -32,8 +32,9 @@ func TestStore(t *testing.T) {
 	s := start(t)
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		o := newRoot()
+		open(t, connect(t, s.addr), o)
 		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, connect(t, s.addr), o) },
+			Open: func() lease.Store { return opened(t, connect(t, s.addr), o) },
 			Garble: func(worker int) {
 				_, err := connect(t, s.addr).Set(recordPath(o, worker), []byte(`{"worker":`), -1)
 				require.NoError(t, err)
