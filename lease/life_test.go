@@ -445,3 +445,38 @@ func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 		assert.Equal(t, span, time.Since(begun))
 	})
 }
+
+// A thousand processes that start at once make the store slow: it is asked again, with
+// more patience, but not for ever.
+func TestAcquireAsksAgainForTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		slow := &slowLoads{memory: m, take: 3 * span}
+		h, err := acquire(t, slow, plain, clockAt(0))
+		require.NoError(t, err)
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		slow.take = time.Hour
+		begun := time.Now()
+		_, err = acquire(t, slow, plain, clockAt(0))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded, time.Since(begun))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*span)
+		defer cancel()
+		_, err = Acquire(ctx, slow, &Options{Layout: plain})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded+2*span, time.Since(begun))
+	})
+}
+
+type slowLoads struct {
+	*memory
+	take time.Duration
+}
+
+func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
+	if err := sleep(ctx, s.take); err != nil {
+		return Snapshot{}, err
+	}
+	return s.memory.Load(ctx)
+}
