@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -22,16 +21,13 @@ func temporary() (dir string, remove func()) {
 	return dir, func() { os.RemoveAll(dir) }
 }
 
-// quiet keeps what these examples do out of their output.
-var quiet = slog.New(slog.DiscardHandler)
-
 func ExampleAcquire() {
 	dir, remove := temporary()
 	defer remove()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel() // ctx bounds the acquisition only
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: "orders-1", Logger: quiet})
+	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -55,7 +51,7 @@ func ExampleAcquire_exhausted() {
 	ctx := context.Background()
 
 	for _, window := range []time.Duration{time.Minute, time.Minute, time.Second} {
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: window, Logger: quiet})
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: window})
 		var exhausted *lease.ExhaustedError
 		if errors.As(err, &exhausted) {
 			fmt.Println("all are held:", len(exhausted.Records))
@@ -81,7 +77,7 @@ func ExampleReuse() {
 	ctx := context.Background()
 
 	for _, owner := range []string{"orders-0", "orders-1", "orders-0"} {
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: owner, Reuse: lease.ReuseKeep, Logger: quiet})
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: owner, Reuse: lease.ReuseKeep})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -103,7 +99,7 @@ func ExampleLease_Release() {
 	defer remove()
 	ctx := context.Background()
 
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Logger: quiet})
+	l, err := lease.Acquire(ctx, lease.File(dir), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -133,7 +129,7 @@ func ExampleLease_Stats() {
 	defer remove()
 	ctx := context.Background()
 
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Logger: quiet})
+	l, err := lease.Acquire(ctx, lease.File(dir), nil)
 	if err != nil {
 		fmt.Println(err)
 		return

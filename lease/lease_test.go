@@ -19,6 +19,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+// What leases log is tested with a handler of its own.
+func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
+
 // memory is a store that fails as it is told to.
 type memory struct {
 	mu       sync.Mutex
@@ -213,7 +216,7 @@ type holder struct {
 
 func acquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, change ...func(*Options)) (*holder, error) {
 	t.Helper()
-	o := &Options{Layout: layout, Owner: "a", Clock: c, Logger: slog.New(slog.DiscardHandler)}
+	o := &Options{Layout: layout, Owner: "a", Clock: c}
 	for _, f := range change {
 		f(o)
 	}
