@@ -480,3 +480,38 @@ func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
 	}
 	return s.memory.Load(ctx)
 }
+
+// A clock sequence can be changed under the new worker ID, and not while it is awaited.
+func TestBumpAcrossAReplacement(t *testing.T) {
+	layout := seqs
+	layout.WorkerBits = 4
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, layout, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		m.set(func() {
+			m.refuses = map[int]bool{}
+			for worker := 1; worker < 16; worker++ {
+				m.refuses[worker] = true
+			}
+		})
+		h.ask()
+		time.Sleep(ms)
+		g := h.Grant()
+		require.ErrorIs(t, h.bump(t.Context(), g, h.c.Now().Add(-time.Hour)), ErrLost)
+		require.False(t, h.canBump(h.c.Now()))
+		h.c.step(-time.Hour)
+		h.refused(snowflake.ErrClockBackward)
+		m.set(func() { m.refuses = nil })
+		h.c.step(time.Hour)
+		time.Sleep(span)
+		was := h.next()
+		assert.Positive(t, was.Worker)
+		h.c.step(-time.Hour)
+		is := h.next()
+		assert.Equal(t, was.Worker, is.Worker)
+		assert.NotEqual(t, was.ClockSeq, is.ClockSeq)
+		require.NoError(t, h.bump(t.Context(), g, h.c.Now()), "it is no longer the grant")
+	})
+}
