@@ -301,6 +301,37 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 	})
 }
 
+// A store may answer a call whose context is done with an error of its own, as
+// drivers do whose connection was cut.
+func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
+	cut := errors.New("connection was cut")
+	answer := func(ctx context.Context) error {
+		<-ctx.Done()
+		return cut
+	}
+	for name, terms := range map[string]Terms{
+		"extend": {Extend: func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) }},
+		"bump": {
+			CanBump: func(time.Time) bool { return true },
+			Bump:    func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newLeasedIssuer(t, newManaged(noon.Add(-time.Hour), noon.Add(ms), terms), &Options{Layout: small, Clock: c, OnBackward: always(ActionBump)})
+				i.spend(1, noon)
+				c.step(map[string]time.Duration{"extend": ms, "bump": -time.Second}[name])
+				ctx, cancel := context.WithTimeout(t.Context(), ms)
+				defer cancel()
+				_, err := i.NextIDContext(ctx)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, cut)
+			})
+		})
+	}
+}
+
 // The IDs of a new worker ID are greater, in whichever tick its window begins.
 func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
 	for _, from := range []time.Time{noon.Add(-time.Hour), noon.Add(ms), noon.Add(5 * ms)} {
