@@ -116,6 +116,27 @@ func TestLeasedWindowThatJumps(t *testing.T) {
 	})
 }
 
+// After a rewind, ticks ahead of the last ID are used. A grant that begins among
+// them must not make the generator forget that.
+func TestLeasedWindowThatJumpsAmongUsedTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon, noon.Add(10*ms))
+		c := newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100, BorrowAhead: 5 * ms})
+		c.step(6 * ms)
+		i.spend(1, noon.Add(6*ms))
+		c.step(-6 * ms)
+		i.spend(1, noon)
+		from := noon.Add(3 * ms)
+		l.from.Store(&from)
+		l.grow(noon.Add(20 * ms))
+		c.step(6 * ms)
+		for range 8 {
+			i.next()
+		}
+	})
+}
+
 func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon, noon.Add(3*ms))

@@ -219,6 +219,7 @@ func (r *reference) look() {
 	case seq:
 		r.bumps++
 	case from >= r.head:
+		last = max(last, r.last(r.seq))
 	default:
 		return
 	}
