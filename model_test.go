@@ -49,6 +49,7 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			h := newHistory(t, s)
+			defer h.wg.Wait() // also if the test has failed
 			for h.begin() {
 				h.live()
 			}

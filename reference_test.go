@@ -284,7 +284,11 @@ func (r *reference) settle() {
 	for {
 		switch {
 		case len(r.queue) > 0 && r.queue[0].wake.IsZero() && r.queue[0].asking.IsZero():
+			waiting := len(r.queue)
 			r.step(r.queue[0])
+			if len(r.again) > 0 && len(r.queue) < waiting {
+				r.unclear = true // did the Fill come before?
+			}
 		case len(r.again) > 0:
 			if len(r.again) > 1 {
 				r.unclear = true // who comes first?
@@ -316,9 +320,6 @@ func (r *reference) give(c *refCall, err error) {
 
 func (r *reference) refuse(c *refCall, err error) {
 	r.remove(c)
-	if len(r.again) > 0 && r.now.After(c.since) {
-		r.unclear = true // had the Fill come again before?
-	}
 	r.finish(c, err)
 }
 
