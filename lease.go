@@ -127,11 +127,10 @@ func (g *Generator) look() error {
 	bumped := !replaced && grant.ClockSeq != was.ClockSeq
 	lo := g.layout.ceil(grant.From)
 	last := max(lo-1, w.floor)
-	if replaced {
-		last = max(last, g.top()) // later IDs are greater
-	}
 	if bumped {
 		g.stats.Bumps++
+	} else {
+		last = max(last, g.top()) // later IDs are greater, and none is repeated
 	}
 	if replaced || bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()

@@ -117,6 +117,27 @@ func TestLeasedWindowThatJumps(t *testing.T) {
 	})
 }
 
+// After a rewind, ticks ahead of the last ID are used. A grant that begins among
+// them must not make the generator forget that.
+func TestLeasedWindowThatJumpsAmongUsedTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon, noon.Add(10*ms))
+		c := newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100, BorrowAhead: 5 * ms})
+		c.step(6 * ms)
+		i.spend(1, noon.Add(6*ms))
+		c.step(-6 * ms)
+		i.spend(1, noon)
+		from := noon.Add(3 * ms)
+		l.from.Store(&from)
+		l.grow(noon.Add(20 * ms))
+		c.step(6 * ms)
+		for range 8 {
+			i.next()
+		}
+	})
+}
+
 func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon, noon.Add(3*ms))
@@ -300,6 +321,37 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, ErrLeaseExpired)
 	})
+}
+
+// A store may answer a call whose context is done with an error of its own, as
+// drivers do whose connection was cut.
+func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
+	cut := errors.New("connection was cut")
+	answer := func(ctx context.Context) error {
+		<-ctx.Done()
+		return cut
+	}
+	for name, terms := range map[string]Terms{
+		"extend": {Extend: func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) }},
+		"bump": {
+			CanBump: func(time.Time) bool { return true },
+			Bump:    func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newLeasedIssuer(t, newManaged(noon.Add(-time.Hour), noon.Add(ms), terms), &Options{Layout: small, Clock: c, OnBackward: always(ActionBump)})
+				i.spend(1, noon)
+				c.step(map[string]time.Duration{"extend": ms, "bump": -time.Second}[name])
+				ctx, cancel := context.WithTimeout(t.Context(), ms)
+				defer cancel()
+				_, err := i.NextIDContext(ctx)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, cut)
+			})
+		})
+	}
 }
 
 // The IDs of a new worker ID are greater, in whichever tick its window begins.
