@@ -33,7 +33,7 @@ type outcome struct {
 	mono          time.Duration // the monotonic clock's reading before it
 	before, after snowflake.Stats
 	renewals      uint64 // of the lease, meanwhile
-	changes       int // of the machine, before it
+	changes       int    // of the machine, before it
 	readings
 }
 
