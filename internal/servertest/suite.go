@@ -203,9 +203,9 @@ func fullLayout(t *testing.T, s *Server) {
 	}
 }
 
-// only are the options for worker ID 3 alone, and for no other after it.
+// only are the options for worker ID 3 alone.
 func (s *Server) only(owner string) lease.Options {
-	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window(), OnLoss: lease.Stop}
+	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window()}
 }
 
 // await acquires a worker ID that has to come free.
