@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -183,7 +184,7 @@ func (n *node) end(e Event) {
 	case CrashInFile:
 		p.arm(nowhere, fileSteps[e.N])
 	case Exit:
-		p.cancel()
+		p.exit()
 	case Release:
 		p.release()
 	}
@@ -218,9 +219,9 @@ func (n *node) clone() {
 	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Clock(), setOnce{c.machine, q}).(snowflake.Clock)
+		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
 	}
-	leaseClone, seq, bound := seam.CloneLease(q.ctx, l, client{q}, clock)
+	leaseClone, seq, bound := seam.CloneLease(l, client{q}, clock)
 	if leaseClone == nil {
 		return
 	}
@@ -265,6 +266,7 @@ type process struct {
 	solo             bool   // one caller is in the generator, and nobody else comes
 	overtaker        func() // what happens while a caller reads the clock
 	releasing        bool
+	acquiring        bool
 	readings         // of a clock that is not built in
 	lease            *lease.Lease
 	gen              *snowflake.Generator
@@ -326,8 +328,35 @@ func (p *process) kill(why string) {
 		p.w.logf("%v: %s", p, why)
 		close(p.dead)
 		p.cancel()
+		p.killLease()
 	}
 }
+
+// killLease ends the lease of a dead process, without a word to the store.
+func (p *process) killLease() {
+	p.mu.Lock()
+	l := p.lease
+	p.mu.Unlock()
+	if l != nil && p.isDead() {
+		seam.KillLease(l)
+	}
+}
+
+// exit ends the program without a release. If it is acquiring a lease, it gives
+// up, and ends after that.
+func (p *process) exit() {
+	p.mu.Lock()
+	acquiring := p.acquiring
+	p.mu.Unlock()
+	if acquiring {
+		p.cancel()
+		return
+	}
+	p.kill("exits")
+}
+
+// quiet is a logger for nobody.
+var quiet = slog.New(slog.DiscardHandler)
 
 func (p *process) arm(point int, step string) {
 	p.mu.Lock()
@@ -523,18 +552,23 @@ func (p *process) begin() bool {
 			p.node.mu.Unlock()
 			p.after = o.After
 		}
+		p.setAcquiring(true)
 		l, err = lease.Acquire(p.ctx, client{p}, &lease.Options{
-			Layout: p.w.Layout, Owner: p.owner, Window: p.w.Window, Last: p.w.Last, Reuse: p.w.Reuse,
-			LocalCopy: p.copyDir(), MaxLeap: p.w.MaxLeap, Clock: p.newClock(false),
+			Layout: p.w.Layout, Owner: p.owner, Window: p.w.Window, Count: p.w.Last + 1, Reuse: p.w.Reuse,
+			LocalCopy: p.copyDir(), MaxLeap: p.w.MaxLeap, Clock: p.newClock(false), Logger: quiet, OnLoss: lease.Stop,
 		})
+		p.setAcquiring(false)
 		if err == nil {
 			p.worker = l.Worker()
 			p.w.count(func(t *Totals) { t.Leases++ })
+			p.mu.Lock()
 			p.lease = l
+			p.mu.Unlock()
+			p.killLease()
 			p.checkWindow()
-			if _, from, _ := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
+			if from := l.Grant().From; p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
 				p.w.fail("window", "%v: Acquire returned before %v", p, from)
-			} else if _, _, to := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
+			} else if to := l.Grant().To; p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
 				p.w.fail("window", "%v: Acquire returned with a window until %v", p, to)
 			}
 			p.gate()
@@ -568,6 +602,12 @@ func (p *process) begin() bool {
 	return true
 }
 
+func (p *process) setAcquiring(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acquiring = is
+}
+
 func (p *process) policy() snowflake.BackwardPolicy {
 	switch p.Policy {
 	case "fail":
@@ -578,14 +618,21 @@ func (p *process) policy() snowflake.BackwardPolicy {
 		return snowflake.ClockSeqPolicy()
 	case "rewind":
 		return snowflake.RewindPolicy()
+	case "mixed":
+		return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action {
+			if b.CanBump && (!b.CanRewind || p.w.intN(2) == 0) {
+				return snowflake.ActionBump
+			}
+			return snowflake.ActionRewind
+		})
 	}
-	return func(b snowflake.Backward) snowflake.Action { // any, and some that there are not
+	return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action { // any, and some that there are not
 		a := snowflake.Action(p.w.intN(5))
 		if a == snowflake.ActionWait && b.By() > p.MaxWait {
 			return snowflake.ActionFail
 		}
 		return a
-	}
+	})
 }
 
 // release releases the lease, while callers may be in the generator.
@@ -599,7 +646,7 @@ func (p *process) release() {
 		time.Sleep(us)
 	}
 	if l != nil && !p.isDead() {
-		ctx, cancel := context.WithTimeout(context.Background(), p.w.Window)
+		ctx, cancel := context.WithTimeout(p.ctx, p.w.Window)
 		defer cancel()
 		err := l.Release(ctx)
 		p.w.logf("%v: releases: %v", p, err)

@@ -37,7 +37,7 @@ type Node struct {
 	Offset     time.Duration // of its clock
 	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
-	Policy     string        // fail, wait, clockseq, rewind or any
+	Policy     string        // fail, wait, clockseq, rewind, mixed (of those two) or any
 	MaxWait    time.Duration // of policy wait
 	Datacenter int
 	Borrow     time.Duration
@@ -157,7 +157,7 @@ func New(seed uint64, nodes int) *Scenario {
 		OwnClock:  r.IntN(3) > 0,
 		OneHost:   r.IntN(4) == 0,
 		LocalCopy: r.IntN(12) == 0,
-		Reuse:     []lease.Reuse{lease.Recycle, lease.Recycle, lease.Recycle, lease.Keep, lease.Once}[r.IntN(5)],
+		Reuse:     []lease.Reuse{lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce}[r.IntN(5)],
 		MaxLeap:   []time.Duration{0, time.Second, 10 * time.Second}[r.IntN(3)],
 		Network:   []time.Duration{us, ms, 20 * ms}[r.IntN(3)],
 	}
@@ -181,7 +181,7 @@ func New(seed uint64, nodes int) *Scenario {
 	s.OneHost = s.OneHost && !s.OwnClock
 	s.LocalCopy = s.LocalCopy && s.Leased && nodes < 100 // real files take long
 	if s.LocalCopy {
-		s.Reuse = lease.Keep
+		s.Reuse = lease.ReuseKeep
 	}
 	for range nodes {
 		s.Nodes = append(s.Nodes, randomNode(r, s))
@@ -241,7 +241,7 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
 		Drift:    r.Int64N(2*maxDrift+1) - maxDrift,
 		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
-		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "any"),
+		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind", "any"),
 		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
 		Random:   r.IntN(4) == 0,
 		Gap:      min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
@@ -255,9 +255,13 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		n.Borrow = s.Layout.Unit * time.Duration(1+r.IntN(20))
 	}
 	if s.Layout.ClockSeqBits > 0 && r.IntN(2) == 0 {
-		n.Policy = "clockseq"
+		n.Policy = oneOf(r, "clockseq", "clockseq", "mixed")
 	}
-	if n.Policy == "rewind" || n.Policy == "any" {
+	if n.Policy == "clockseq" && s.Layout.ClockSeqBits == 0 {
+		n.Policy = "wait"
+	}
+	n.Random = n.Random && s.Layout.SequenceBits > 0
+	if n.Policy == "rewind" || n.Policy == "any" || n.Policy == "mixed" {
 		n.Rewind = oneOf(r, 3, 50, 2000)
 	}
 	return n

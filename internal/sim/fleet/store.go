@@ -75,12 +75,12 @@ func (s *store) isDown() bool {
 }
 
 // load adds to snap the records that it is about, one half of them at a time.
-func (s *store) load(snap *lease.Snapshot, first, last, half int) {
+func (s *store) load(snap *lease.Snapshot, half int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, worker := range slices.Sorted(maps.Keys(s.records)) { // in no order chance would be
 		r := s.records[worker]
-		if worker < first || worker > last || worker%2 != half {
+		if worker%2 != half {
 			continue
 		}
 		if s.lie > 0 && r.State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
@@ -121,14 +121,23 @@ type answer struct {
 }
 
 // Load asks for the records.
-func (c client) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
-	a := c.call(ctx, fmt.Sprintf("load %d to %d", first, last), func(s *store) answer {
+func (c client) Load(ctx context.Context) (lease.Snapshot, error) {
+	a := c.call(ctx, "load", func(s *store) answer {
 		var a answer
-		s.load(&a.snap, first, last, 0)
-		if last > first {
-			time.Sleep(c.p.w.up(c.p.w.Network))
-		}
-		s.load(&a.snap, first, last, 1)
+		s.load(&a.snap, 0)
+		time.Sleep(c.p.w.up(c.p.w.Network))
+		s.load(&a.snap, 1)
+		return a
+	})
+	return a.snap, a.err
+}
+
+// LoadWorker asks for the record of one worker ID.
+func (c client) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	a := c.call(ctx, fmt.Sprintf("load worker %d", worker), func(s *store) answer {
+		var a answer
+		s.load(&a.snap, worker%2)
+		a.snap.Records = slices.DeleteFunc(a.snap.Records, func(r lease.Record) bool { return r.Worker != worker })
 		return a
 	})
 	return a.snap, a.err
