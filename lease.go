@@ -102,7 +102,7 @@ func termsOf(l Lease) Terms {
 // lease makes g stamp only what l grants.
 func (g *Generator) lease(l Lease, t Terms) error {
 	g.window = &window{lease: l, terms: t, floor: g.tick} // that of Options.After
-	if err := g.look(); err != nil {
+	if err := g.look(false); err != nil {
 		return err
 	}
 	g.stats = Stats{Issued: uint64(g.left)}
@@ -112,9 +112,10 @@ func (g *Generator) lease(l Lease, t Terms) error {
 	return nil
 }
 
-// look asks the lease for its grant, and closes what is before it. If the grant
-// does not fit the layout, nothing changes. g.mu must be held.
-func (g *Generator) look() error {
+// look asks the lease for its grant, and closes what is before it. Later IDs are
+// greater, unless the policy asked for another clock sequence. If the grant does not
+// fit the layout, nothing changes. g.mu must be held.
+func (g *Generator) look(asked bool) error {
 	w, was := g.window, g.layout.Decode(g.fixed)
 	grant := w.lease.Grant()
 	if err := g.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
@@ -124,16 +125,16 @@ func (g *Generator) look() error {
 		w.grant, w.end, w.hi = &grant, grant.To, g.layout.ceil(grant.To)
 	}
 	replaced := grant.Worker != was.Worker
-	bumped := !replaced && grant.ClockSeq != was.ClockSeq
+	changed := replaced || grant.ClockSeq != was.ClockSeq
 	lo := g.layout.ceil(grant.From)
 	last := max(lo-1, w.floor)
-	if replaced {
-		last = max(last, g.top()) // later IDs are greater
-	}
-	if bumped {
+	switch {
+	case changed && !replaced && asked:
 		g.stats.Bumps++
+	case changed:
+		last = max(last, g.top())
 	}
-	if replaced || bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
+	if changed || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
 		g.fixed = g.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker)
 		g.open(last, 0)

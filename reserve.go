@@ -259,7 +259,7 @@ func (g *Generator) follow(now instant, limit int64, agreed consent) error {
 	case g.window.stopped:
 		return g.expired(now, now.tick)
 	case limit >= g.window.hi || agreed.action == ActionBump:
-		return g.look()
+		return g.look(agreed.action == ActionBump)
 	}
 	return nil
 }
