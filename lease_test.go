@@ -232,14 +232,14 @@ func TestLeasedClockIsTheLeases(t *testing.T) {
 func leasedClockIsTheLeases(t *testing.T, clock *builtinClock) {
 	t.Helper()
 	clock.Now()
-	clock.wall.ahead = time.Hour // the wall clock was, when the lease read it
+	clock.wall.ahead = int32(2 * time.Second) // the wall clock was, when the lease read it
 	now := clock.Now()
 	l := newFakeLease(now.Add(-time.Minute), now.Add(time.Minute))
 	g, err := NewLeased(l, &Options{Clock: clock})
 	require.NoError(t, err)
 	id, err := g.NextID()
 	require.NoError(t, err)
-	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second)
+	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second/2)
 }
 
 // Where the window begins in the tick of After, or behind it, that tick is another

@@ -466,10 +466,10 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 		m.setDown(true)
 		bump()
 		bump()
-		assert.Empty(t, m.history[0])
+		assert.Empty(t, m.ended(0))
 		m.setDown(false)
 		time.Sleep(span)
-		assert.Equal(t, ended, m.history[0])
+		assert.Equal(t, ended, m.ended(0))
 
 		m.setDown(true)
 		bump()
@@ -480,15 +480,15 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 		m.setDown(false)
 		time.Sleep(span)
 		require.NoError(t, again.Stats().Away)
-		assert.Len(t, m.history[0], len(ended))
+		assert.Len(t, m.ended(0), len(ended))
 		for _, e := range ended {
-			assert.True(t, slices.ContainsFunc(m.history[0], e.same), "%v", e)
+			assert.True(t, slices.ContainsFunc(m.ended(0), e.same), "%v", e)
 		}
 		r := m.record(0)
 		assert.Equal(t, again.Grant().From, r.From)
-		saves := m.saves
+		saves := m.saved()
 		time.Sleep(span)
-		assert.LessOrEqual(t, m.saves, saves+4, "a renewal is one save again")
+		assert.LessOrEqual(t, m.saved(), saves+4, "a renewal is one save again")
 	})
 }
 
@@ -520,9 +520,7 @@ func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		h.next()
-		m.set(func() { delete(m.records, 0) })
-		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
-		require.Equal(t, 0, other.Worker())
+		m.take(0, "b")
 		time.Sleep(2 * span)
 		assert.Equal(t, 1, h.next().Worker)
 		m.setDown(true)

@@ -105,7 +105,7 @@ func Run(t *testing.T, s *Server) {
 type holder struct {
 	*lease.Lease
 	gen   *snowflake.Generator
-	crash context.CancelFunc // ends the renewal, and leaves the record as it is
+	crash func() // ends the lease, and leaves the record as it is
 }
 
 // patience is how long a test waits for what has to come, on however slow a
@@ -116,18 +116,66 @@ const patience = 2 * time.Minute
 // the machine.
 const long = time.Minute
 
-// Acquire takes a worker ID and keeps it until the test ends, or crash is called.
-func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash context.CancelFunc, err error) {
-	ctx, crash := context.WithCancel(context.Background())
-	l, err = lease.Acquire(ctx, store, &o)
+// mortal is the store of a process that may crash.
+type mortal struct {
+	lease.Store
+	dead atomic.Bool
+}
+
+var errCrashed = errors.New("servertest: the process has crashed")
+
+func (m *mortal) Load(ctx context.Context) (lease.Snapshot, error) {
+	if m.dead.Load() {
+		return lease.Snapshot{}, errCrashed
+	}
+	return m.Store.Load(ctx)
+}
+
+func (m *mortal) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	if m.dead.Load() {
+		return lease.Snapshot{}, errCrashed
+	}
+	return m.Store.LoadWorker(ctx, worker)
+}
+
+func (m *mortal) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+	if m.dead.Load() {
+		return r, errCrashed
+	}
+	return m.Store.Save(ctx, r)
+}
+
+func (m *mortal) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
+	h, ok := m.Store.(lease.Historian)
+	if !ok {
+		return m.Save(ctx, r)
+	}
+	if m.dead.Load() {
+		return r, errCrashed
+	}
+	return h.SaveEnding(ctx, r, ended, forget)
+}
+
+func (m *mortal) History(ctx context.Context, worker int) ([]lease.Holding, error) {
+	if h, ok := m.Store.(lease.Historian); ok && !m.dead.Load() {
+		return h.History(ctx, worker)
+	}
+	return nil, nil
+}
+
+// Acquire takes a worker ID and keeps it until the test ends, or crash is called,
+// which leaves the record as it is.
+func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash func(), err error) {
+	m := &mortal{Store: store}
+	l, err = lease.Acquire(context.Background(), m, &o)
 	if err != nil {
-		crash()
 		return nil, nil, err
 	}
-	t.Cleanup(func() {
-		crash()
-		<-l.Done()
-	})
+	crash = func() {
+		m.dead.Store(true)
+		_ = l.Release(context.Background())
+	}
+	t.Cleanup(crash)
 	return l, crash, nil
 }
 
@@ -199,9 +247,9 @@ func fullLayout(t *testing.T, s *Server) {
 	}
 }
 
-// only are the options for worker ID 3 alone.
+// only are the options for worker ID 3 alone, and for no other after it.
 func (s *Server) only(owner string) lease.Options {
-	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window()}
+	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window(), OnLoss: lease.Stop}
 }
 
 // await acquires a worker ID that has to come free.
@@ -350,7 +398,7 @@ func windowsEnd(t *testing.T, s *Server) {
 		if !errors.Is(err, snowflake.ErrLeaseExpired) {
 			t.Fatalf("the server is %s: %v", fault.name, err)
 		}
-		_, end := h.Window()
+		end := h.Grant().To
 		var last snowflake.ID
 		for id := range ids {
 			last = max(last, id)
