@@ -138,6 +138,30 @@ func TestLeasedWindowThatJumpsAmongUsedTicks(t *testing.T) {
 	})
 }
 
+// changingLease is a lease whose grant the test changes.
+type changingLease struct{ grant Grant }
+
+func (l *changingLease) Grant() Grant { return l.grant }
+
+// A lost worker ID may come back with another clock sequence, which no policy
+// asked for.
+func TestLeaseThatChangesItsClockSequenceKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &changingLease{Grant{Worker: 1, ClockSeq: 1, From: noon, To: noon.Add(10 * ms)}}
+		g, err := NewLeased(l, &Options{Layout: Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 45, ClockSeqBits: 2, WorkerBits: 4, SequenceBits: 2}, Clock: newTestClock(), BorrowAhead: 9 * ms, OnBackward: FailPolicy()})
+		require.NoError(t, err)
+		ids := make([]ID, 9*4)
+		_, err = g.Fill(t.Context(), ids)
+		require.NoError(t, err)
+		time.Sleep(ms)
+		l.grant = Grant{Worker: 1, ClockSeq: 0, From: noon.Add(-ms), To: noon.Add(20 * ms)}
+		id, err := g.NextID()
+		require.NoError(t, err)
+		assert.Greater(t, id, ids[len(ids)-1])
+		assert.Zero(t, g.Decode(id).ClockSeq)
+	})
+}
+
 func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon, noon.Add(3*ms))
