@@ -493,6 +493,28 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 }
 
 // A lost worker ID is replaced, and told to the store as the first was.
+// A store without a history says that it has forgotten, and goes on to say so.
+func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		bare := struct{ Store }{m}
+		h := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		time.Sleep(span)
+		require.NoError(t, h.Release(t.Context()))
+		again := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		for range 2 {
+			_, err = Whois(t.Context(), bare, id)
+			require.ErrorIs(t, err, ErrForgotten)
+			renewals := again.Stats().Renewals
+			time.Sleep(span)
+			require.Greater(t, again.Stats().Renewals, renewals)
+		}
+		require.NoError(t, again.Release(t.Context()))
+	})
+}
+
 func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
