@@ -5,7 +5,6 @@ package servertest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,12 +12,15 @@ import (
 )
 
 // Bench measures a store with its server: how long Acquire takes where 1, 50 and
-// 200 clients do so at once, how many round trips a renewal takes, and what the
+// 200 clients do so at once, and where a worker ID is taken over, how long a
+// renewal takes, how many round trips a renewal takes, and what the
 // renewals of a fleet with the default window cost the server.
 func Bench(b *testing.B, s *Server) {
 	for _, n := range []int{1, 50, 200} {
 		b.Run(fmt.Sprintf("acquire/clients=%d", n), func(b *testing.B) { benchAcquire(b, s, n) })
 	}
+	b.Run("takeover", func(b *testing.B) { benchTakeover(b, s) })
+	b.Run("save", func(b *testing.B) { benchSave(b, s) })
 	b.Run("renewal", func(b *testing.B) { benchRenewal(b, s) })
 	for _, n := range []int{256, 1024} {
 		b.Run(fmt.Sprintf("fleet/holders=%d", n), func(b *testing.B) { benchFleet(b, s, n) })
@@ -45,11 +47,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 		all = append(all, took...)
 		b.StartTimer()
 	}
-	slices.Sort(all)
-	at := func(q float64) float64 { return all[int(q*float64(len(all)-1))].Seconds() * 1e3 }
-	b.ReportMetric(at(0.5), "ms-median")
-	b.ReportMetric(at(0.99), "ms-p99")
-	b.ReportMetric(0, "ns/op")
+	report(b, all)
 }
 
 // benchRenewal counts round trips by what a proxy sees: what is sent to the
