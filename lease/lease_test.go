@@ -208,7 +208,11 @@ func acquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, change ..
 	if err != nil {
 		return nil, err
 	}
-	g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.ClockSeqPolicy()})
+	policy := snowflake.FailPolicy()
+	if layout.ClockSeqBits > 0 {
+		policy = snowflake.ClockSeqPolicy()
+	}
+	g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: policy})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Release(context.Background()) })
 	return &holder{l, t, g, c, map[snowflake.ID]bool{}}, nil
