@@ -120,7 +120,7 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.terms.Bump(ctx, *c.grant, b.Now); err != nil {
+			if err := g.bump(ctx, *c.grant, b.Now); err != nil {
 				return consent{}, unbumped(ctx, b, err)
 			}
 		}
@@ -192,7 +192,7 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	}
 	g.observe(c, now)
 	limit := g.layout.plus(now, g.borrow) // the last tick that may be stamped now
-	if err := g.follow(now, limit, agreed); err != nil {
+	if err := g.follow(now, limit); err != nil {
 		return reservation{}, err
 	}
 	p := g.forward(now)
@@ -263,13 +263,13 @@ func (g *Generator) observe(c *caller, now instant) {
 }
 
 // follow follows the lease, if there is one. g.mu must be held.
-func (g *Generator) follow(now instant, limit int64, agreed consent) error {
+func (g *Generator) follow(now instant, limit int64) error {
 	switch {
 	case g.window == nil:
 		return nil
 	case g.window.stopped:
 		return g.expired(now, now.tick)
-	case limit >= g.window.hi || agreed.action == ActionBump:
+	case limit >= g.window.hi:
 		return g.look()
 	}
 	return nil

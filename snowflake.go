@@ -90,7 +90,7 @@ type Generator struct {
 	borrow time.Duration
 	layout Layout
 	clock  Clock                      // nil if it is wall
-	_      [^uint(0)>>63 ^ 1][40]byte // fills the lines if words have 32 bits
+	_      [^uint(0)>>63 ^ 1][36]byte // fills the lines if words have 32 bits
 	policy BackwardPolicy
 }
 
