@@ -38,7 +38,7 @@ func TestOversleptWindowIsNoOutage(t *testing.T) {
 			h.c.suspend(2 * span)
 			time.Sleep(100 * ms) // not long enough for a regular renewal
 			m.set(func() { m.slow = 20 * ms })
-			saves, begun := m.saves, time.Now()
+			saves, begun := m.saved(), time.Now()
 			var calls sync.WaitGroup
 			for range 15 {
 				calls.Go(func() {
@@ -48,12 +48,38 @@ func TestOversleptWindowIsNoOutage(t *testing.T) {
 			}
 			calls.Wait()
 			assert.Less(t, time.Since(begun), 23*ms, "as long as a renewal takes")
-			assert.Equal(t, saves+1, m.saves, "one renewal for all")
+			assert.Equal(t, saves+1, m.saved(), "one renewal for all")
 			m.set(func() { m.slow = 0 })
 			time.Sleep(20 * ms)
-			assert.Equal(t, saves+1, m.saves)
+			assert.Equal(t, saves+1, m.saved())
 		}
 		assert.Zero(t, h.Stats().Failures)
+	})
+}
+
+// A process that was paused, and lost its worker ID meanwhile: the call waits for the
+// replacement.
+func TestCallWaitsForTheReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		h.next()
+		for range 5 {
+			was := h.Worker()
+			m.take(was, "b")
+			m.set(func() { m.slow = 20 * ms })
+			h.c.suspend(2 * span)
+			begun := time.Now()
+			id, err := h.g.NextID()
+			require.NoError(t, err)
+			assert.NotEqual(t, was, h.g.Decode(id).Worker)
+			assert.LessOrEqual(t, time.Since(begun), 60*ms)
+			m.set(func() { m.slow = 0 })
+		}
+		m.take(h.Worker(), "b")
+		m.set(func() { m.hangs = true })
+		h.c.suspend(2 * span)
+		assert.Error(t, h.expired(span/3), "and no longer than for a renewal")
 	})
 }
 
@@ -67,15 +93,15 @@ func TestOversleptWindowOfAStoreWithAClock(t *testing.T) {
 		for range 3 {
 			h.c.suspend(time.Hour)
 			m.set(func() { m.offset += time.Hour })
-			saves := m.saves
+			saves := m.saved()
 			h.next()
-			assert.Equal(t, saves+2, m.saves)
+			assert.Equal(t, saves+2, m.saved())
 		}
 	})
 }
 
-// A renewal that was under way when the process was paused has failed, and says nothing of
-// the store.
+// A renewal that was under way when the process was paused has failed, and says
+// nothing of the store.
 func TestPauseDuringARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -92,8 +118,8 @@ func TestPauseDuringARenewal(t *testing.T) {
 	})
 }
 
-// A call that comes while the renewal that was cut short is still under way waits for the
-// next one.
+// A call that comes while the renewal that was cut short is still under way
+// waits for the next one.
 func TestCallDuringARenewalThatWasPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -160,9 +186,9 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
 		g := h.Grant()
-		saves, begun := m.saves, time.Now()
+		saves, begun := m.saved(), time.Now()
 		require.NoError(t, h.extend(t.Context(), g, h.c.Now()))
-		assert.Equal(t, saves+1, m.saves)
+		assert.Equal(t, saves+1, m.saved())
 		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/24-ms)
 		assert.True(t, h.Grant().To.After(g.To))
 
@@ -182,9 +208,9 @@ func TestExtendWithAClockThatIsBehind(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.c.step(-time.Hour)
-		saves := m.saves
+		saves := m.saved()
 		require.ErrorIs(t, h.extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
-		assert.LessOrEqual(t, m.saves, saves+2)
+		assert.LessOrEqual(t, m.saved(), saves+2)
 	})
 }
 

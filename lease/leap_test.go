@@ -131,8 +131,8 @@ func TestAcceptLeapIsSooner(t *testing.T) {
 	})
 }
 
-// With the store away for as long as the leap has to last, the leap is accepted when it is
-// back.
+// With the store away for as long as the leap has to last, the leap is accepted
+// when it is back.
 func TestLeapIsAcceptedThoughTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -34,8 +34,8 @@ func (m *memory) give(worker int) {
 	})
 }
 
-// more issues IDs for d. Those that are issued are greater than each before, and none is
-// refused.
+// more issues IDs for d. Those that are issued are greater than each before,
+// and none is refused.
 func (h *holder) more(d time.Duration, last snowflake.ID) snowflake.ID {
 	h.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * ms) {
@@ -138,7 +138,8 @@ func TestReplacementGoesOnForAsLongAsItTakes(t *testing.T) {
 	}
 }
 
-// All worker IDs are held for an hour: the store is not asked more than twice in a window.
+// All worker IDs are held for an hour: the store is not asked more than twice
+// in a window.
 func TestReplacementWaitsForAFreeWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -225,9 +226,9 @@ func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
 			h.refused(ErrReleased)
 			m.set(func() { m.slow, m.refuses = 0, nil })
 			time.Sleep(span)
-			saves := m.saves
+			saves := m.saved()
 			time.Sleep(time.Hour)
-			assert.Equal(t, saves, m.saves, "it does not go on")
+			assert.Equal(t, saves, m.saved(), "it does not go on")
 			assert.NotEqual(t, Held, m.record(1).State)
 			assert.Equal(t, "b", m.record(0).Owner)
 		}
@@ -392,7 +393,8 @@ func TestReleaseRecordsTheEndOfAPartialTick(t *testing.T) {
 	})
 }
 
-// A holding ends when a worker ID or a clock sequence changes hands, and not at a renewal.
+// A holding ends when a worker ID or a clock sequence changes hands, and not at
+// a renewal.
 func TestHoldingsThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -402,14 +404,14 @@ func TestHoldingsThatEnd(t *testing.T) {
 		a.next()
 		time.Sleep(10 * span)
 		a.next()
-		assert.Empty(t, m.history[0])
+		assert.Empty(t, m.ended(0))
 		end := a.Grant().To
 		c.step(-time.Hour)
 		a.next()
 		was := m.record(0)
 		assert.Equal(t, []Holding{{
 			Worker: 0, ClockSeq: 0, From: first.From, To: end, Token: was.Token, Owner: "a", Host: was.Host, PID: was.PID,
-		}}, m.history[0])
+		}}, m.ended(0))
 		assert.Equal(t, a.Grant().From, was.From)
 		assert.True(t, was.Forgotten.Equal(c.Now().Add(-90*24*time.Hour)))
 
@@ -417,15 +419,99 @@ func TestHoldingsThatEnd(t *testing.T) {
 		was = m.record(0)
 		time.Sleep(2 * span)
 		b := mustAcquire(t, m, seqs, c, named("b"), func(o *Options) { o.History = time.Minute })
-		assert.Equal(t, []Holding{was.holding()}, m.history[0][1:])
+		assert.Equal(t, []Holding{was.holding()}, m.ended(0)[1:])
 		assert.Equal(t, b.Grant().From, m.record(0).From)
 		b.next()
 		require.NoError(t, b.Release(t.Context()))
 		time.Sleep(2 * time.Minute)
 		mustAcquire(t, m, seqs, c, named("b"), func(o *Options) { o.History = time.Minute })
-		require.NotEmpty(t, m.history[0])
-		for _, h := range m.history[0] {
+		require.NotEmpty(t, m.ended(0))
+		for _, h := range m.ended(0) {
 			assert.False(t, h.To.Before(m.record(0).Forgotten))
 		}
+	})
+}
+
+// A program that ends with Release(context.Background()) does end.
+func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.slow = time.Hour })
+		begun := time.Now()
+		err := h.Release(context.Background())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "the store did not answer in time")
+		assert.Equal(t, span, time.Since(begun))
+	})
+}
+
+// A thousand processes that start at once make the store slow: it is asked again, with
+// more patience, but not for ever.
+func TestAcquireAsksAgainForTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		slow := &slowLoads{memory: m, take: 3 * span}
+		h, err := acquire(t, slow, plain, clockAt(0))
+		require.NoError(t, err)
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		slow.take = time.Hour
+		begun := time.Now()
+		_, err = acquire(t, slow, plain, clockAt(0))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded, time.Since(begun))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*span)
+		defer cancel()
+		_, err = Acquire(ctx, slow, &Options{Layout: plain})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded+2*span, time.Since(begun))
+	})
+}
+
+type slowLoads struct {
+	*memory
+	take time.Duration
+}
+
+func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
+	if err := sleep(ctx, s.take); err != nil {
+		return Snapshot{}, err
+	}
+	return s.memory.Load(ctx)
+}
+
+// A clock sequence can be changed under the new worker ID, and not while it is awaited.
+func TestBumpAcrossAReplacement(t *testing.T) {
+	layout := seqs
+	layout.WorkerBits = 4
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, layout, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		m.set(func() {
+			m.refuses = map[int]bool{}
+			for worker := 1; worker < 16; worker++ {
+				m.refuses[worker] = true
+			}
+		})
+		h.ask()
+		time.Sleep(ms)
+		g := h.Grant()
+		require.ErrorIs(t, h.bump(t.Context(), g, h.c.Now().Add(-time.Hour)), ErrLost)
+		require.False(t, h.canBump(h.c.Now()))
+		h.c.step(-time.Hour)
+		h.refused(snowflake.ErrClockBackward)
+		m.set(func() { m.refuses = nil })
+		h.c.step(time.Hour)
+		time.Sleep(span)
+		was := h.next()
+		assert.Positive(t, was.Worker)
+		h.c.step(-time.Hour)
+		is := h.next()
+		assert.Equal(t, was.Worker, is.Worker)
+		assert.NotEqual(t, was.ClockSeq, is.ClockSeq)
+		require.NoError(t, h.bump(t.Context(), g, h.c.Now()), "it is no longer the grant")
 	})
 }

@@ -466,10 +466,10 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 		m.setDown(true)
 		bump()
 		bump()
-		assert.Empty(t, m.history[0])
+		assert.Empty(t, m.ended(0))
 		m.setDown(false)
 		time.Sleep(span)
-		assert.Equal(t, ended, m.history[0])
+		assert.Equal(t, ended, m.ended(0))
 
 		m.setDown(true)
 		bump()
@@ -480,27 +480,47 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 		m.setDown(false)
 		time.Sleep(span)
 		require.NoError(t, again.Stats().Away)
-		assert.Len(t, m.history[0], len(ended))
+		assert.Len(t, m.ended(0), len(ended))
 		for _, e := range ended {
-			assert.True(t, slices.ContainsFunc(m.history[0], e.same), "%v", e)
+			assert.True(t, slices.ContainsFunc(m.ended(0), e.same), "%v", e)
 		}
 		r := m.record(0)
 		assert.Equal(t, again.Grant().From, r.From)
-		saves := m.saves
+		saves := m.saved()
 		time.Sleep(span)
-		assert.LessOrEqual(t, m.saves, saves+4, "a renewal is one save again")
+		assert.LessOrEqual(t, m.saved(), saves+4, "a renewal is one save again")
 	})
 }
 
 // A lost worker ID is replaced, and told to the store as the first was.
+// A store without a history says that it has forgotten, and goes on to say so.
+func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		bare := struct{ Store }{m}
+		h := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		time.Sleep(span)
+		require.NoError(t, h.Release(t.Context()))
+		again := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		for range 2 {
+			_, err = Whois(t.Context(), bare, id)
+			require.ErrorIs(t, err, ErrForgotten)
+			renewals := again.Stats().Renewals
+			time.Sleep(span)
+			require.Greater(t, again.Stats().Renewals, renewals)
+		}
+		require.NoError(t, again.Release(t.Context()))
+	})
+}
+
 func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
 		h.next()
-		m.set(func() { delete(m.records, 0) })
-		other := mustAcquire(t, m, fleet, clockAt(0), named("b"))
-		require.Equal(t, 0, other.Worker())
+		m.take(0, "b")
 		time.Sleep(2 * span)
 		assert.Equal(t, 1, h.next().Worker)
 		m.setDown(true)

@@ -30,6 +30,12 @@ func (l *logged) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+func (l *logged) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.records)
+}
+
 // take returns what was told since the last time: the levels and messages.
 func (l *logged) take() (told []string) {
 	l.mu.Lock()
@@ -69,9 +75,12 @@ func TestLog(t *testing.T) {
 		assert.Empty(t, log.take(), "nothing for an ID or a renewal")
 
 		m.set(func() { m.down = true })
-		time.Sleep(span/2 - span/8)
-		assert.Empty(t, log.take(), "not yet")
-		time.Sleep(span / 3)
+		for log.count() == 0 {
+			time.Sleep(ms)
+		}
+		since := time.Since(h.Stats().Renewed)
+		assert.GreaterOrEqual(t, since, span/2)
+		assert.Less(t, since, span)
 		assert.Equal(t, errDown, log.attr("error"))
 		assert.Equal(t, []string{"WARN lease: renewals fail"}, log.take())
 		time.Sleep(long)

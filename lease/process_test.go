@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -243,7 +242,7 @@ func TestNoGoroutineOutlivesTheLease(t *testing.T) {
 			o := newOutage(t)
 			before := renewals()
 			l, err := lease.Acquire(t.Context(), lease.File(o.dir), &lease.Options{
-				Window: 100 * time.Millisecond, OnLoss: lease.Stop, Logger: slog.New(slog.DiscardHandler),
+				Window: 100 * time.Millisecond, OnLoss: lease.Stop,
 			})
 			require.NoError(t, err)
 			eventually(t, func() bool { return len(renewals()) == len(before)+1 }) // there is one to be found

@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -239,7 +238,6 @@ func (c *childProcess) acquire(ctx context.Context) bool {
 		Window: c.Window,
 		OnLoss: c.OnLoss,
 		Clock:  c.clock,
-		Logger: slog.New(slog.DiscardHandler), // stderr has the reports
 	})
 	end := time.Now()
 	r.Took = end.Sub(start)

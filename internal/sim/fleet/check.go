@@ -32,7 +32,8 @@ type outcome struct {
 	whole         time.Duration // with them
 	mono          time.Duration // the monotonic clock's reading before it
 	before, after snowflake.Stats
-	changes       int // of the machine, before it
+	renewals      uint64 // of the lease, meanwhile
+	changes       int    // of the machine, before it
 	readings
 }
 
@@ -45,6 +46,9 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 	p.inCall = true
 	gated := p.gatedFor
 	p.mu.Unlock()
+	if p.lease != nil {
+		o.renewals = p.lease.Stats().Renewals
+	}
 	begun := time.Now()
 	o.ids, o.err = f()
 	o.whole = time.Since(begun)
@@ -57,6 +61,9 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 		return o.err // what a dead process has, nobody gets
 	}
 	o.after = p.gen.Stats()
+	if p.lease != nil {
+		o.renewals = p.lease.Stats().Renewals - o.renewals
+	}
 	if p.w.tracing {
 		p.w.logf("%v: %s: %v", p, c.what, describe(p.w.Layout, o))
 	}
@@ -66,9 +73,7 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
-	if p.lease != nil && o.after.Bumps > o.before.Bumps {
-		p.checkWindow()
-	}
+	p.checkGrant()
 	for _, id := range o.ids {
 		p.checkFields(id)
 		p.checkTruth(id, o)
@@ -76,6 +81,9 @@ func (p *process) check(o outcome) {
 		p.checkNew(id)
 	}
 	p.checkOrder(o)
+	p.checkWorkers(o)
+	p.checkIssuer(o)
+	p.checkHaste(o)
 	p.checkWait(o)
 	p.checkError(o)
 	p.checkSequence(o)
@@ -101,7 +109,7 @@ func (p *process) check(o outcome) {
 // checkFields: fields never touch, and no ID is negative.
 func (p *process) checkFields(id snowflake.ID) {
 	parts := p.w.Layout.Decode(id)
-	if id < 0 || p.w.Layout.Check(id) != nil || parts.Worker != p.worker || parts.Datacenter != p.Datacenter {
+	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != p.Datacenter {
 		p.w.fail("fields", "%v is worker %d in datacenter %d, and issued %d: %v", p, p.worker, p.Datacenter, id, parts)
 	}
 }
@@ -148,14 +156,14 @@ func (p *process) checkBound(id snowflake.ID) {
 	p.w.store.mu.Lock()
 	r, taken := p.w.store.records[parts.Worker], p.w.store.taken[parts.Worker]
 	p.w.store.mu.Unlock()
-	if taken.by == p && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
+	if taken.by == p && p.tookOnce(parts.Worker) && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
 		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
 	}
 	if p.w.LocalCopy {
 		if parts.Time.Before(p.copied[parts.ClockSeq]) {
 			return
 		}
-		snap, err := lease.File(p.copyDir()).Load(context.Background(), parts.Worker, parts.Worker)
+		snap, err := lease.File(p.copyDir()).LoadWorker(context.Background(), parts.Worker)
 		if err != nil || len(snap.Records) != 1 {
 			p.w.fail("bound", "%v has no copy of its record: %v", p, err)
 			return
@@ -181,11 +189,12 @@ func (p *process) checkBound(id snowflake.ID) {
 // sequence, by whomever.
 func (p *process) checkWindow() {
 	w := p.w
-	seq, from, _ := p.lease.ClockSeqWindow()
+	g := p.lease.Grant()
+	worker, seq, from := g.Worker, g.ClockSeq, g.From
 	w.mu.Lock()
-	last, stamped := w.last[[2]int{p.worker, seq}]
+	last, stamped := w.last[[2]int{worker, seq}]
 	tick := w.startOf(last)
-	_, common := w.commonWindow(p.worker, seq, tick)
+	_, common := w.commonWindow(worker, seq, tick)
 	w.mu.Unlock()
 	if stamped && !common && !from.After(tick) {
 		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p, from.Format(timeFormat), seq, tick.Format(timeFormat))
@@ -269,9 +278,7 @@ func (p *process) checkWait(o outcome) {
 	if o.within > 0 && o.took > o.within+late && o.after.Bumps == o.before.Bumps {
 		w.fail("deadline", "%v: %s took %v, its deadline was %v", p, o.what, o.took, o.within)
 	}
-	if o.within > 0 && errors.Is(o.err, context.DeadlineExceeded) && o.took >= o.within && w.Late == 0 && p.lease == nil {
-		w.fail("deadline", "%v: %s waited for all of %v, for nothing: %v", p, o.what, o.within, o.err)
-	}
+	p.checkDeadline(o)
 	room := 1 << w.Layout.SequenceBits
 	if p.Random {
 		room = max(room/2, 1)
@@ -279,7 +286,9 @@ func (p *process) checkWait(o outcome) {
 	ticks := time.Duration(o.call.ids/room + 2)
 	bound := ticks*4*w.Layout.Unit + late
 	if p.lease != nil {
-		bound += p.Borrow // which may meet the window's end, and then waits for the clock
+		// At the window's end a call waits for a renewal: if it was borrowing, until the
+		// clock gets there, and then for an answer of the store.
+		bound += p.Borrow + w.Window/3*time.Duration(1+o.renewals) + late
 	}
 	if p.changes != p.machine.changes() {
 		bound += ticks * 50 * ms // the clock may stand still
@@ -296,6 +305,20 @@ func (p *process) checkWait(o outcome) {
 	}
 	if o.took > bound {
 		w.fail("wait", "%v: %s of %d IDs took %v, over %v, with policy %s: %v", p, o.what, o.call.ids, o.took, bound, p.Policy, o.err)
+	}
+}
+
+// checkDeadline: a call is refused at once, exactly if its tick begins after its
+// deadline. If it is not refused, only a timer that wakes late keeps it from its ID.
+func (p *process) checkDeadline(o outcome) {
+	w := p.w
+	if p.lease != nil || p.isClone || o.within == 0 || o.callers != 1 || p.Clock != "custom" || p.lastTick < 0 || p.Borrow > 0 ||
+		p.changes != p.machine.changes() || o.after.Backward != o.before.Backward || !errors.Is(o.err, context.DeadlineExceeded) {
+		return
+	}
+	due := w.startOf(p.lastTick + 1).Sub(o.lo)
+	if at := o.whole == 0; at && o.within >= due || !at && (o.within < due || o.within > due+due/1000+w.Late+ms) {
+		w.fail("deadline", "%v: %s failed after %v, with a deadline of %v and %v to the next tick: %v", p, o.what, o.whole, o.within, due, o.err)
 	}
 }
 
@@ -318,7 +341,7 @@ func (p *process) checkError(o outcome) {
 		p.mu.Lock()
 		calm := p.Clock == "custom" && o.callers == 1 && !p.releasing && o.whole == 0
 		p.mu.Unlock()
-		if p.lease.Err() == nil && p.w.isCalm() {
+		if p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(err) {
 			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
 		}
 		if calm && p.lease.Err() == nil && met.Before(to) {
@@ -355,13 +378,13 @@ func (p *process) isBegun(reading time.Time) bool {
 }
 
 func (p *process) window() (from, to time.Time) {
-	_, from, to = p.lease.ClockSeqWindow()
-	return from, to
+	g := p.lease.Grant()
+	return g.From, g.To
 }
 
 func isStoreError(err error) bool {
 	for _, known := range []error{
-		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased,
+		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased, lease.ErrWiped,
 		context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, known) {
@@ -372,6 +395,9 @@ func isStoreError(err error) bool {
 }
 
 func (p *process) checkBeginError(err error) {
+	if p.w.Leased && p.lease == nil && errors.Is(err, lease.ErrLost) {
+		p.w.fail("acquisition", "%v: Acquire returns %v", p, err)
+	}
 	for _, known := range []error{
 		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch, snowflake.ErrTimeExhausted,
 	} {
@@ -392,7 +418,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		return
 	}
 	taken := old.Version > 0 && old.Token != r.Token
-	if r.Reuse == lease.Keep && r.State == lease.Held && !w.LocalCopy {
+	if r.Reuse == lease.ReuseKeep && r.State == lease.Held && !w.LocalCopy {
 		for _, o := range s.records {
 			if o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
 				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
@@ -400,9 +426,9 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		}
 	}
 	switch {
-	case taken && old.Reuse == lease.Once:
+	case taken && old.Reuse == lease.ReuseOnce:
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
-	case taken && old.Reuse == lease.Keep && old.Owner != r.Owner:
+	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
 	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && isLive(old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of one that lives: %v", p, r.Worker, old)
@@ -424,7 +450,11 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 	if maxLeap == 0 {
 		maxLeap = time.Minute
 	}
-	if most := s.machine.Wall().Add(w.Window + w.Window/3 + maxLeap); w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
+	most := s.machine.Wall().Add(w.Window + w.Window/3 + maxLeap)
+	if taken { // whose bound may be up to a window ahead
+		most = most.Add(w.Window)
+	}
+	if w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
 		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Version == 0 || !old.Bound().After(most)) {
 		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.Bound(), maxLeap, s.machine.Wall())
 	}
@@ -437,65 +467,9 @@ func boundOf(r lease.Record, seq int) time.Time {
 	return time.Time{}
 }
 
-// checkAlive: some time after the last fault, a node issues IDs again, unless
-// there is a reason that the documentation gives.
-func (n *node) checkAlive() {
-	n.mu.Lock()
-	issued, err := n.issuedAt, n.lastErr
-	n.mu.Unlock()
-	if time.Since(issued) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap || n.isExcused() {
-		return
-	}
-	n.w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id,
-		issued.Sub(n.w.begun), time.Since(n.w.begun)-n.w.Faults, err)
-}
-
-// isExcused is whether time has run out, or all that the node may have is taken,
-// used up or ahead of its clock.
-func (n *node) isExcused() bool {
-	w := n.w
-	now := n.machine.Wall()
-	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
-		return true
-	}
-	if last := w.Layout.Decode(n.lastID).Time; !w.Leased || w.LocalCopy && last.After(now) {
-		return last.After(now)
-	}
-	if n.id%3 == 2 && w.Layout.Decode(n.lastID).Time.After(now) {
-		return true // that is its Options.After
-	}
-	own := -1 // the worker ID of a lease that lives
-	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
-		own = p.worker
-	}
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	owns, unused := false, w.Last+1
-	for _, r := range w.store.records {
-		unused--
-		if w.LocalCopy {
-			r = n.copyOf(r)
-		}
-		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
-		if mine && r.State != lease.Spent {
-			owns = true
-		}
-		if r.State == lease.Spent || w.Reuse == lease.Once || w.Reuse == lease.Keep && !mine || isLive(r, w.store.machine.Wall()) && r.Worker != own {
-			continue
-		}
-		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
-			return false
-		}
-	}
-	if unused > 0 && (w.Reuse != lease.Keep || !owns) {
-		return false
-	}
-	return true
-}
-
 // copyOf returns the node's own copy of a record, where it has one.
 func (n *node) copyOf(r lease.Record) lease.Record {
-	snap, err := lease.File(n.copyDir()).Load(context.Background(), r.Worker, r.Worker)
+	snap, err := lease.File(n.copyDir()).LoadWorker(context.Background(), r.Worker)
 	if err == nil && len(snap.Records) == 1 {
 		return snap.Records[0]
 	}

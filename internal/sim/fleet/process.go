@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -161,7 +162,11 @@ func (n *node) recover() {
 	if p != nil {
 		p.arm(nowhere, "")
 	}
-	if !n.w.OneHost || n.id == 0 {
+	switch {
+	case n.w.OneHost && n.id > 0:
+	case n.Stays:
+		n.machine.change(func(s *segment) { s.rate, s.asleep = million, false })
+	default:
 		n.machine.right(n.Offset / 4) // which is as good as a time daemon gets it
 	}
 }
@@ -183,7 +188,7 @@ func (n *node) end(e Event) {
 	case CrashInFile:
 		p.arm(nowhere, fileSteps[e.N])
 	case Exit:
-		p.cancel()
+		p.exit()
 	case Release:
 		p.release()
 	}
@@ -218,19 +223,24 @@ func (n *node) clone() {
 	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Clock(), setOnce{c.machine, q}).(snowflake.Clock)
+		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
 	}
-	leaseClone, seq, bound := seam.CloneLease(q.ctx, l, client{q}, clock)
+	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock)
 	if leaseClone == nil {
 		return
 	}
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
+	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
+	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, q.newClock(true)).(*snowflake.Generator)
 	p.mu.Lock()
 	q.offset, q.changes, q.after, q.lastID = p.offset, -1, p.after, p.lastID
 	p.mu.Unlock()
 	stats := q.gen.Stats()
 	q.got, q.shuffles = stats.Issued, stats.Bumps+stats.Rewinds
+	n.mu.Lock()
+	c.lastID = n.lastID
+	n.mu.Unlock()
 	c.first = q
 	n.w.mu.Lock()
 	c.id = len(n.w.nodes)
@@ -265,9 +275,12 @@ type process struct {
 	solo             bool   // one caller is in the generator, and nobody else comes
 	overtaker        func() // what happens while a caller reads the clock
 	releasing        bool
+	acquiring        bool
 	readings         // of a clock that is not built in
 	lease            *lease.Lease
 	gen              *snowflake.Generator
+
+	took map[int]int // how often it took each worker ID; of the store
 
 	// Of the caller:
 	worker   int
@@ -288,8 +301,9 @@ type process struct {
 	lastTick int64
 	lastSeq  int
 	calledAt time.Duration // the monotonic clock's reading after the last call
-	starts   int           // ticks that were begun,
-	zeros    int           // and those of them that began with sequence 0
+	life
+	starts int // ticks that were begun,
+	zeros  int // and those of them that began with sequence 0
 }
 
 // readings are what the generator's clock told it during a call.
@@ -299,6 +313,7 @@ const nowhere = -1
 
 func newProcess(n *node, run int) *process {
 	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1,
+		took: map[int]int{}, life: life{left: map[int]uint64{}},
 		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, calledAt: -time.Hour}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.changes = n.machine.changes()
@@ -326,8 +341,35 @@ func (p *process) kill(why string) {
 		p.w.logf("%v: %s", p, why)
 		close(p.dead)
 		p.cancel()
+		p.killLease()
 	}
 }
+
+// killLease ends the lease of a dead process, without a word to the store.
+func (p *process) killLease() {
+	p.mu.Lock()
+	l := p.lease
+	p.mu.Unlock()
+	if l != nil && p.isDead() {
+		seam.KillLease(l)
+	}
+}
+
+// exit ends the program without a release. If it is acquiring a lease, it gives
+// up, and ends after that.
+func (p *process) exit() {
+	p.mu.Lock()
+	acquiring := p.acquiring
+	p.mu.Unlock()
+	if acquiring {
+		p.cancel()
+		return
+	}
+	p.kill("exits")
+}
+
+// quiet is a logger for nobody.
+var quiet = slog.New(slog.DiscardHandler)
 
 func (p *process) arm(point int, step string) {
 	p.mu.Lock()
@@ -451,9 +493,7 @@ func (p *process) run() {
 	}
 	time.Sleep(time.Nanosecond) // the renewal begins first, too
 	for p.sleep(p.w.up(2 * p.gap())) {
-		if l := p.lease; l != nil && l.Err() != nil && !p.Stubborn {
-			p.checkLoss()
-			p.countLoss()
+		if p.hasEnded() {
 			return
 		}
 		err := p.load()
@@ -466,7 +506,7 @@ func (p *process) run() {
 			p.erring = time.Time{}
 		case p.erring.IsZero():
 			p.erring = time.Now()
-		case time.Since(p.erring) > p.Patience:
+		case time.Since(p.erring) > p.Patience && (p.lease == nil || p.Stops):
 			p.w.logf("%v: gives up: %v", p, err)
 			if p.lease != nil && p.w.chance(50) {
 				p.release()
@@ -523,18 +563,18 @@ func (p *process) begin() bool {
 			p.node.mu.Unlock()
 			p.after = o.After
 		}
-		l, err = lease.Acquire(p.ctx, client{p}, &lease.Options{
-			Layout: p.w.Layout, Owner: p.owner, Window: p.w.Window, Last: p.w.Last, Reuse: p.w.Reuse,
-			LocalCopy: p.copyDir(), MaxLeap: p.w.MaxLeap, Clock: p.newClock(false),
-		})
+		l, err = p.acquire()
 		if err == nil {
-			p.worker = l.Worker()
+			p.worker, p.grant = l.Worker(), l.Grant()
 			p.w.count(func(t *Totals) { t.Leases++ })
+			p.mu.Lock()
 			p.lease = l
+			p.mu.Unlock()
+			p.killLease()
 			p.checkWindow()
-			if _, from, _ := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
+			if from := l.Grant().From; p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
 				p.w.fail("window", "%v: Acquire returned before %v", p, from)
-			} else if _, _, to := l.ClockSeqWindow(); p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
+			} else if to := l.Grant().To; p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
 				p.w.fail("window", "%v: Acquire returned with a window until %v", p, to)
 			}
 			p.gate()
@@ -568,6 +608,12 @@ func (p *process) begin() bool {
 	return true
 }
 
+func (p *process) setAcquiring(is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acquiring = is
+}
+
 func (p *process) policy() snowflake.BackwardPolicy {
 	switch p.Policy {
 	case "fail":
@@ -578,14 +624,21 @@ func (p *process) policy() snowflake.BackwardPolicy {
 		return snowflake.ClockSeqPolicy()
 	case "rewind":
 		return snowflake.RewindPolicy()
+	case "mixed":
+		return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action {
+			if b.CanBump && (!b.CanRewind || p.w.intN(2) == 0) {
+				return snowflake.ActionBump
+			}
+			return snowflake.ActionRewind
+		})
 	}
-	return func(b snowflake.Backward) snowflake.Action { // any, and some that there are not
+	return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action { // any, and some that there are not
 		a := snowflake.Action(p.w.intN(5))
 		if a == snowflake.ActionWait && b.By() > p.MaxWait {
 			return snowflake.ActionFail
 		}
 		return a
-	}
+	})
 }
 
 // release releases the lease, while callers may be in the generator.
@@ -599,7 +652,7 @@ func (p *process) release() {
 		time.Sleep(us)
 	}
 	if l != nil && !p.isDead() {
-		ctx, cancel := context.WithTimeout(context.Background(), p.w.Window)
+		ctx, cancel := context.WithTimeout(p.ctx, p.w.Window)
 		defer cancel()
 		err := l.Release(ctx)
 		p.w.logf("%v: releases: %v", p, err)

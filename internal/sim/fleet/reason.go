@@ -165,7 +165,7 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 	if taken.by != p || errors.Is(l.Err(), lease.ErrLost) {
 		return
 	}
-	_, from, _ := l.ClockSeqWindow()
+	from := l.Grant().From
 	if most := w.startOf(p.top + 1); r.State == lease.Held ||
 		g != nil && !busy && p.after == 0 && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)

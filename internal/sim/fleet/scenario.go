@@ -22,7 +22,9 @@ type Scenario struct {
 	Reuse     lease.Reuse
 	Window    time.Duration
 	MaxLeap   time.Duration
-	Last      int // the last worker ID
+	History   time.Duration // Options.History
+	Forgets   bool          // the store is no lease.Historian
+	Last      int           // the last worker ID
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
 
@@ -37,15 +39,17 @@ type Node struct {
 	Offset     time.Duration // of its clock
 	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
-	Policy     string        // fail, wait, clockseq, rewind or any
+	Policy     string        // fail, wait, clockseq, rewind, mixed (of those two) or any
 	MaxWait    time.Duration // of policy wait
 	Datacenter int
 	Borrow     time.Duration
 	Rewind     int
 	Random     bool
 	Gap        time.Duration // between calls, on average
-	Patience   time.Duration // with errors, before the process is restarted
-	Stubborn   bool          // ignores Lease.Done, and goes on while there are IDs
+	Stops      bool          // OnLoss is Stop: the program makes another lease when one has ended
+	Stays      bool          // the wall clock stays as it is when the faults end
+	Patience   time.Duration // with errors, before a process is restarted that has no lease, or Stops
+	Stubborn   bool          // if it Stops: ignores Lease.Done, and goes on while there are IDs
 	Absent     bool          // left out, to make a failing run shorter
 }
 
@@ -79,6 +83,7 @@ const (
 	Delay        Kind = "requests and answers wait"   // By: up to
 	Resend       Kind = "requests arrive twice"       // N: percent
 	StoreDown    Kind = "the store is down"           //
+	StoreWiped   Kind = "the records are gone"        // and the store knows it, until they are back
 	StoreStep    Kind = "the store's clock steps"     //
 	Lie          Kind = "live holders are taken dead" // N: percent
 	Burst        Kind = "burst"                       // N: how many callers
@@ -90,7 +95,7 @@ const (
 func (e Event) String() string {
 	s := fmt.Sprintf("node %d: %s", e.Node, e.Kind)
 	switch e.Kind {
-	case StoreDown, StoreStep:
+	case StoreDown, StoreStep, StoreWiped:
 		s = string(e.Kind)
 	}
 	switch e.Kind {
@@ -157,7 +162,7 @@ func New(seed uint64, nodes int) *Scenario {
 		OwnClock:  r.IntN(3) > 0,
 		OneHost:   r.IntN(4) == 0,
 		LocalCopy: r.IntN(12) == 0,
-		Reuse:     []lease.Reuse{lease.Recycle, lease.Recycle, lease.Recycle, lease.Keep, lease.Once}[r.IntN(5)],
+		Reuse:     []lease.Reuse{lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce}[r.IntN(5)],
 		MaxLeap:   []time.Duration{0, time.Second, 10 * time.Second}[r.IntN(3)],
 		Network:   []time.Duration{us, ms, 20 * ms}[r.IntN(3)],
 	}
@@ -181,7 +186,7 @@ func New(seed uint64, nodes int) *Scenario {
 	s.OneHost = s.OneHost && !s.OwnClock
 	s.LocalCopy = s.LocalCopy && s.Leased && nodes < 100 // real files take long
 	if s.LocalCopy {
-		s.Reuse = lease.Keep
+		s.Reuse = lease.ReuseKeep
 	}
 	for range nodes {
 		s.Nodes = append(s.Nodes, randomNode(r, s))
@@ -197,7 +202,29 @@ func New(seed uint64, nodes int) *Scenario {
 			s.Events = append(s.Events, companion(r, s, e)...)
 		}
 	}
+	if s.Leased {
+		addLives(rand.New(rand.NewPCG(seed, 4)), s)
+	}
 	return s
+}
+
+// addLives adds what leases live through.
+func addLives(r *rand.Rand, s *Scenario) {
+	s.Forgets = r.IntN(8) == 0
+	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
+	if r.IntN(4) == 0 {
+		s.Events = append(s.Events, Event{
+			At: time.Duration(r.Int64N(int64(s.Faults))), Kind: StoreWiped, For: time.Duration(r.Int64N(int64(2 * s.Window))),
+		})
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Stops = r.IntN(6) == 0
+		if n.Stays = r.IntN(4) == 0; n.Stays && r.IntN(2) == 0 {
+			at := time.Duration(r.Int64N(int64(s.Faults)))
+			s.Events = append(s.Events, Event{At: at, Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
+		}
+	}
 }
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
@@ -241,7 +268,7 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
 		Drift:    r.Int64N(2*maxDrift+1) - maxDrift,
 		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
-		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "any"),
+		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind", "any"),
 		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
 		Random:   r.IntN(4) == 0,
 		Gap:      min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
@@ -255,9 +282,13 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		n.Borrow = s.Layout.Unit * time.Duration(1+r.IntN(20))
 	}
 	if s.Layout.ClockSeqBits > 0 && r.IntN(2) == 0 {
-		n.Policy = "clockseq"
+		n.Policy = oneOf(r, "clockseq", "clockseq", "mixed")
 	}
-	if n.Policy == "rewind" || n.Policy == "any" {
+	if n.Policy == "clockseq" && s.Layout.ClockSeqBits == 0 {
+		n.Policy = "wait"
+	}
+	n.Random = n.Random && s.Layout.SequenceBits > 0
+	if n.Policy == "rewind" || n.Policy == "any" || n.Policy == "mixed" {
 		n.Rewind = oneOf(r, 3, 50, 2000)
 	}
 	return n

@@ -4,7 +4,6 @@
 package seam
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -30,8 +29,12 @@ var (
 
 	// CloneLease returns a copy of a *lease.Lease, as a machine has it that was
 	// cloned, and the bound up to which both may stamp. It is nil while the
-	// lease is being changed.
-	CloneLease func(ctx context.Context, lease, store, clock any) (clone any, seq int, bound time.Time)
+	// lease is being changed or replaced.
+	CloneLease func(lease, store, clock any) (clone any, seq int, bound time.Time)
+
+	// KillLease ends the goroutine that renews a *lease.Lease, as when its process
+	// dies.
+	KillLease func(lease any)
 
 	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned
 	// lease.
