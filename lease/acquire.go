@@ -17,10 +17,10 @@ import (
 // the acquisition only: when it is done later, the lease goes on. When Acquire
 // returns, the clock has reached the window.
 //
-// It prefers a worker ID that the owner had before, then the smallest, of those
-// whose bound has passed (or, if others were quicker, one of the smallest);
-// else one whose bound passes within a window, for which it waits. While all are
-// held it waits for up to a window and a half, in case that one is released or
+// Of the worker IDs whose bound has passed, it prefers one that the owner had
+// before, then the smallest (or, if others were quicker, one of the smallest).
+// If no bound has passed, it takes a worker ID whose bound passes within a window,
+// and waits for that. While all are held it waits for up to a window and a half, in case that one is released or
 // its holder is dead, and then returns an [*ExhaustedError]. If only bounds
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
