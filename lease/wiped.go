@@ -96,24 +96,13 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 	return err
 }
 
-// isThere is nil if the directory is the one that it was before. One that has
-// gone may come back, and one that was replaced was wiped.
+// isThere is nil if the directory, which has no record of a worker ID, is the one
+// that it was before.
 func (s *fileStore) isThere(op *operation) error {
 	if s.copy {
 		return nil
 	}
-	known := s.name.Load()
-	if known == nil {
-		_, err := s.files(op)
-		return err
-	}
-	name, _, err := s.readIdentity(op)
-	if err == nil && name == "" {
-		_, err = op.stat(s.dir)
-	}
-	if err == nil && name != *known {
-		err = wiped(s.identityPath(), fmt.Sprintf("the store was %s, and is %q now", *known, name))
-	}
+	_, err := s.files(op)
 	return err
 }
 
