@@ -286,7 +286,7 @@ type history struct {
 	opts    Options
 	worker  int
 	ordered bool // the policy keeps order
-	steady  bool // the clock was let run since the generator was made
+	steady  bool // the clock runs at its speed, and was not set since the generator was made
 
 	clock   *skewedClock  // if it is the user's own
 	builtin *builtinModel // else
@@ -518,7 +518,7 @@ func (h *history) begin() bool {
 		}
 		h.ref = newReference(&h.opts, worker, lease, read)
 	}
-	h.steady = true
+	h.steady = h.clock == nil || h.clock.rate == 100
 	return true
 }
 
@@ -854,7 +854,7 @@ func (h *history) checkCeiling(issued map[int64]int64) {
 		for tick := began + 1; tick < int64(c.ids[len(c.ids)-1])>>l.timeShift(); tick++ {
 			if after := int64(h.opts.After) >> l.timeShift(); tick > after {
 				h.outcomes["ceiling checked"]++
-				require.EqualValues(h.t, l.sequences(), issued[tick], "the IDs of a tick are left over")
+				require.EqualValuesf(h.t, l.sequences(), issued[tick], "the IDs of tick %d are left over, while call %d waited", tick, c.order)
 			}
 		}
 	}

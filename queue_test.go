@@ -228,6 +228,31 @@ func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
 	}
 }
 
+// A place is not remembered beyond a call that leaves.
+func TestDeadlineIsJudgedAnewAfterOneLeaves(t *testing.T) {
+	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := i.start(ctx, 1)
+		others := i.startAll(3)
+		within := func() *pending {
+			limited, stop := context.WithTimeout(t.Context(), ms+1)
+			t.Cleanup(stop)
+			return i.start(limited, 1)
+		}
+		assert.ErrorIs(t, within().err, context.DeadlineExceeded, "the tick is given away")
+		cancel()
+		synctest.Wait()
+		assert.ErrorIs(t, first.err, context.Canceled)
+		last := within()
+		assert.ErrorIs(t, within().err, context.DeadlineExceeded, "the tick is given away again")
+		time.Sleep(ms)
+		synctest.Wait()
+		for k, p := range append(others, last) {
+			assert.Equal(t, []int{4 + k}, i.places(p))
+		}
+	})
+}
+
 // Each waking reads the clock: the head's at the start of a tick, and that of the
 // next head, which sets the next timer.
 func TestOneTimerHoweverManyWait(t *testing.T) {
@@ -263,6 +288,7 @@ func TestStaleReadingIsNotBelieved(t *testing.T) {
 		"NextID":        func(g *Generator) error { _, err := g.NextID(); return err },
 		"NextIDContext": func(g *Generator) error { _, err := g.NextIDContext(t.Context()); return err },
 		"Fill":          func(g *Generator) error { _, err := g.Fill(t.Context(), make([]ID, 2)); return err },
+		"take":          func(g *Generator) error { _, err := g.take(t.Context(), 1); return err }, // what they do if the tick is spent
 	} {
 		t.Run(name, func(t *testing.T) {
 			layout := Layout{Epoch: UnixEpoch, Unit: time.Microsecond, TimeBits: 60, SequenceBits: 1}

@@ -61,6 +61,11 @@ func TestStore(t *testing.T) {
 		create(t, admin, opts)
 		return leasetest.Storage{
 			Open: func() lease.Store { return opened(t, server.Client(t), opts) },
+			Wipe: func() {
+				if err := admin.Del(t.Context(), opts.Prefix+"leases").Err(); err != nil {
+					t.Fatal(err)
+				}
+			},
 			Garble: func(worker int) {
 				key, field := opts.Prefix+"leases", strconv.Itoa(worker)
 				text, err := admin.HGet(t.Context(), key, field).Result()
@@ -467,8 +472,10 @@ func TestDeletedKeysAreNoNewStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			refuses(t, store, lease.ErrWiped)
-			if _, err := store.Save(t.Context(), record(0, 1)); !errors.Is(err, lease.ErrWiped) {
-				t.Errorf("Save of version 1: %v", err)
+			for _, version := range []uint64{1, 2} {
+				if _, err := store.Save(t.Context(), record(0, version)); !errors.Is(err, lease.ErrWiped) {
+					t.Errorf("Save of version %d: %v", version, err)
+				}
 			}
 			redistest.Eventually(t, "the holder is told", func() bool { return errors.Is(holder.Stats().LastError, lease.ErrWiped) })
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

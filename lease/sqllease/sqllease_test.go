@@ -100,6 +100,7 @@ func (d database) conforms(t *testing.T) {
 		d.created(t, table)
 		return leasetest.Storage{
 			Open: func() lease.Store { return d.store(t, table) },
+			Wipe: func() { d.exec(t, "DELETE FROM "+table) },
 			Garble: func(worker int) {
 				d.exec(t, fmt.Sprintf("UPDATE %s SET record = substr(record, 1, 50) WHERE worker = %d", table, worker))
 			},

@@ -44,8 +44,11 @@ func deletedRows(t *testing.T, d database) {
 				d.exec(t, replaceAt(test.wipe, table+of))
 			}
 			refused(t, s, lease.ErrWiped, "sqllease: ")
-			if _, err := s.Save(t.Context(), record(0)); !errors.Is(err, lease.ErrWiped) {
-				t.Errorf("Save of version 1 returns %v", err)
+			r := record(0)
+			for r.Version = 1; r.Version <= 2; r.Version++ {
+				if _, err := s.Save(t.Context(), r); !errors.Is(err, lease.ErrWiped) {
+					t.Errorf("Save of version %d returns %v", r.Version, err)
+				}
 			}
 			eventually(t, "the holder is told", func() bool { return errors.Is(holder.Stats().LastError, lease.ErrWiped) })
 			hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
