@@ -541,7 +541,7 @@ func TestTimeOutsWidenTheChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acquired := 0
 		for range 5 {
-			l, err := Acquire(t.Context(), &stuck{newMemory(), 3}, &Options{Layout: fleet, Clock: clockAt(0)})
+			l, err := Acquire(t.Context(), &deaf{newMemory(), 3}, &Options{Layout: fleet, Clock: clockAt(0)})
 			if err == nil {
 				acquired++
 				require.NoError(t, l.Release(t.Context()))
@@ -551,13 +551,13 @@ func TestTimeOutsWidenTheChoice(t *testing.T) {
 	})
 }
 
-// stuck does not answer to a save of one of its first worker IDs.
-type stuck struct {
+// deaf does not answer to a save of one of its first worker IDs.
+type deaf struct {
 	*memory
 	workers int
 }
 
-func (s *stuck) Save(ctx context.Context, r Record) (Record, error) {
+func (s *deaf) Save(ctx context.Context, r Record) (Record, error) {
 	if r.Worker < s.workers {
 		<-ctx.Done()
 		return r, ctx.Err()
