@@ -80,13 +80,6 @@ func TestStore(t *testing.T) {
 	}, nil)
 }
 
-func TestHistory(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	create(t, server.Client(t), nil)
-	servertest.History(t, func() lease.Historian { return opened(t, server.Client(t), nil) })
-}
-
 // record is one that is held.
 func record(worker int, version uint64) lease.Record {
 	return lease.Record{
@@ -472,6 +465,9 @@ func TestDeletedKeysAreNoNewStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			refuses(t, store, lease.ErrWiped)
+			if _, err := store.LoadWorker(t.Context(), 0); !errors.Is(err, lease.ErrWiped) {
+				t.Errorf("LoadWorker: %v", err)
+			}
 			for _, version := range []uint64{1, 2} {
 				if _, err := store.Save(t.Context(), record(0, version)); !errors.Is(err, lease.ErrWiped) {
 					t.Errorf("Save of version %d: %v", version, err)
