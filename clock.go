@@ -89,19 +89,23 @@ func (c *builtinClock) begin(leased bool) wall {
 	return wall{steady: c.wall.steady}
 }
 
-// wall reads time as the monotonic time that has passed since its anchor, where
+// started is a fixed instant of the monotonic clock.
+var started = time.Now()
+
+// wall reads time as the monotonic time that has passed since its anchor, when
 // both clocks were read together.
 type wall struct {
+	mono   time.Duration // from started to anchor
 	anchor time.Time     // zero before the first reading
 	passed time.Duration // from anchor to the last reading
-	ahead  time.Duration // how far readings were ahead of the wall clock at anchor; absorbed at a quarter of the time passed
+	ahead  int32         // by how many nanoseconds readings were ahead of the wall clock at anchor; absorbed at a quarter of the time passed
 	steady bool          // anchor once and for all
 }
 
-// now returns the reading, and takes a new anchor first where one is due.
+// now returns the reading, and takes a new anchor first if one is due.
 func (w *wall) now() time.Time {
 	if w.anchor.IsZero() {
-		w.anchor = time.Now()
+		w.drop(time.Now())
 	} else if w.passed = time.Since(w.anchor); !w.steady && uint64(w.passed) >= uint64(anchorEvery) {
 		now := time.Now()
 		w.reanchor(now, now.Sub(w.anchor))
@@ -111,7 +115,7 @@ func (w *wall) now() time.Time {
 
 // at returns the reading when passed has passed since the anchor.
 func (w *wall) at(passed time.Duration) time.Time {
-	return w.anchor.Add(passed + max(0, w.ahead-passed/4))
+	return w.anchor.Add(passed + max(0, time.Duration(w.ahead)-passed/4))
 }
 
 // reanchor makes now, a reading of both clocks when passed had passed since the
@@ -121,7 +125,13 @@ func (w *wall) reanchor(now time.Time, passed time.Duration) {
 	if ahead > maxSlew {
 		ahead = 0 // a step
 	}
-	w.anchor, w.passed, w.ahead = now, 0, max(0, ahead)
+	w.ahead = int32(max(0, ahead))
+	w.drop(now)
+}
+
+// drop makes now, a reading of both clocks, the anchor.
+func (w *wall) drop(now time.Time) {
+	w.anchor, w.mono, w.passed = now, now.Sub(started), 0
 }
 
 // trusted returns for how long from now on the readings come without a look at

@@ -660,10 +660,10 @@ func TestUnmarshalParamIsStrict(t *testing.T) {
 	var id snowflake.ID
 	var param interface{ UnmarshalParam(string) error } = &id
 	require.NoError(t, param.UnmarshalParam("1541815603606036480"))
-	require.EqualValues(t, 1541815603606036480, id)
+	require.Equal(t, snowflake.ID(1541815603606036480), id)
 	for _, s := range []string{"", "+1", "01", " 1", "1.0", "0x1", "9223372036854775808", "-1"} {
 		require.ErrorIs(t, param.UnmarshalParam(s), snowflake.ErrInvalidID, s)
-		require.EqualValues(t, 1541815603606036480, id, "an error leaves it as it was")
+		require.Equal(t, snowflake.ID(1541815603606036480), id, "an error leaves it as it was")
 	}
 }
 

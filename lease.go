@@ -80,6 +80,7 @@ type window struct {
 	terms   Terms
 	grant   *Grant // replaced when it changes
 	floor   int64  // ticks up to this one are closed to all clock sequences
+	bumping int    // calls that have asked the lease for another clock sequence
 	hi      int64  // the first tick that may not be stamped any more
 	stopped bool   // for good
 	cause   error  // why it was stopped
@@ -112,8 +113,9 @@ func (g *Generator) lease(l Lease, t Terms) error {
 	return nil
 }
 
-// look asks the lease for its grant, and closes what is before it. If the grant
-// does not fit the layout, nothing changes. g.mu must be held.
+// look asks the lease for its grant, and closes what is before it. Later IDs are
+// greater, unless the policy asked for another clock sequence. If the grant does not
+// fit the layout, nothing changes. g.mu must be held.
 func (g *Generator) look() error {
 	w, was := g.window, g.layout.Decode(g.fixed)
 	grant := w.lease.Grant()
@@ -124,16 +126,15 @@ func (g *Generator) look() error {
 		w.grant, w.end, w.hi = &grant, grant.To, g.layout.ceil(grant.To)
 	}
 	replaced := grant.Worker != was.Worker
-	bumped := !replaced && grant.ClockSeq != was.ClockSeq
+	changed := replaced || grant.ClockSeq != was.ClockSeq
 	lo := g.layout.ceil(grant.From)
 	last := max(lo-1, w.floor)
-	if replaced {
-		last = max(last, g.top()) // later IDs are greater
-	}
-	if bumped {
+	if bumped := changed && !replaced && w.bumping > 0; bumped {
 		g.stats.Bumps++
+	} else {
+		last = max(last, g.top()) // later IDs are greater, and none is repeated
 	}
-	if replaced || bumped || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
+	if changed || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
 		g.fixed = g.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker)
 		g.open(last, 0)
@@ -142,6 +143,29 @@ func (g *Generator) look() error {
 		}
 	}
 	return nil
+}
+
+// bump asks the lease for another clock sequence than that of grant, and goes over
+// to it.
+func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error {
+	w := g.window
+	g.mu.Lock()
+	w.bumping++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		w.bumping--
+	}()
+	if err := w.terms.Bump(ctx, grant, now); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.stopped {
+		return nil
+	}
+	return g.look()
 }
 
 // top returns the last tick that was stamped under the current worker ID and clock

@@ -120,7 +120,7 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.terms.Bump(ctx, *c.grant, b.Now); err != nil {
+			if err := g.bump(ctx, *c.grant, b.Now); err != nil {
 				return consent{}, unbumped(ctx, b, err)
 			}
 		}
@@ -134,10 +134,21 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 // unbumped is the error of a call whose clock is behind, because the change of the
 // clock sequence could not be recorded.
 func unbumped(ctx context.Context, b Backward, err error) error {
-	if ctx.Err() != nil || errors.Is(err, ErrClockBackward) {
+	if ctx.Err() != nil {
+		return ended(ctx, err)
+	}
+	if errors.Is(err, ErrClockBackward) {
 		return err
 	}
 	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
+}
+
+// ended returns err so that it matches ctx's error, if both are there.
+func ended(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // extend asks the lease for more than c.grant. An error says that the call fails.
@@ -148,7 +159,7 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 	c.extended = c.grant
 	err := g.window.terms.Extend(ctx, *c.grant, c.expired.now)
 	if err == nil || ctx.Err() != nil {
-		return err
+		return ended(ctx, err)
 	}
 	c.expired.Cause = err
 	return c.expired
@@ -181,7 +192,7 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	}
 	g.observe(c, now)
 	limit := g.layout.plus(now, g.borrow) // the last tick that may be stamped now
-	if err := g.follow(now, limit, agreed); err != nil {
+	if err := g.follow(now, limit); err != nil {
 		return reservation{}, err
 	}
 	p := g.forward(now)
@@ -252,13 +263,13 @@ func (g *Generator) observe(c *caller, now instant) {
 }
 
 // follow follows the lease, if there is one. g.mu must be held.
-func (g *Generator) follow(now instant, limit int64, agreed consent) error {
+func (g *Generator) follow(now instant, limit int64) error {
 	switch {
 	case g.window == nil:
 		return nil
 	case g.window.stopped:
 		return g.expired(now, now.tick)
-	case limit >= g.window.hi || agreed.action == ActionBump:
+	case limit >= g.window.hi:
 		return g.look()
 	}
 	return nil

@@ -70,8 +70,8 @@ var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
 type Generator struct {
 	mu sync.Mutex // guards the fields down to lagging
 
-	// What NextID needs while the clock stays within the tick: with wall's
-	// anchor, 64 bytes, which are one cache line.
+	// What NextID needs while the clock stays within the tick: with wall.mono, one
+	// cache line.
 	fresh  time.Duration // up to this long after wall's anchor, tick holds; 0 if clock is the user's
 	nextID ID            // the next ID in tick
 	left   int64         // how many IDs tick has left
@@ -90,7 +90,7 @@ type Generator struct {
 	borrow time.Duration
 	layout Layout
 	clock  Clock                      // nil if it is wall
-	_      [^uint(0)>>63 ^ 1][40]byte // fills the lines if words have 32 bits
+	_      [^uint(0)>>63 ^ 1][36]byte // fills the lines if words have 32 bits
 	policy BackwardPolicy
 }
 
@@ -283,8 +283,9 @@ func (g *Generator) NextID() (ID, error) {
 	// inTick, written out for one ID: this is the hot path, which a call more
 	// would slow down.
 	if g.clock == nil {
+		read := time.Since(started) // before the lock, which others wait for
 		g.mu.Lock()
-		if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) && g.left > 0 {
+		if uint64(read-g.wall.mono) < uint64(g.fresh) && g.left > 0 {
 			id := g.nextID
 			g.nextID += g.stride
 			g.left--
@@ -374,8 +375,9 @@ func (g *Generator) inTick(n int) run {
 		return run{}
 	}
 	var r run
+	read := time.Since(started)
 	g.mu.Lock()
-	if uint64(time.Since(g.wall.anchor)) < uint64(g.fresh) {
+	if uint64(read-g.wall.mono) < uint64(g.fresh) {
 		r = g.draw(n)
 	}
 	g.mu.Unlock()

@@ -93,8 +93,9 @@ func BenchmarkDeadlines(b *testing.B) {
 					}
 				})
 			}
-			wg.Wait()
+			time.Sleep(length)
 			b.ReportMetric(100*float64(g.Stats().Issued)/(2000*time.Since(start).Seconds()), "%ceiling")
+			wg.Wait()
 		}
 	})
 }

@@ -25,8 +25,9 @@ import (
 // further in the future are left, because the clock was set back, it returns a
 // [*snowflake.ClockBackwardError] that says by how much. Other errors match
 // ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped,
-// ErrClockLeap, ctx's error, or are the store's. If Acquire fails after it took a
-// worker ID, it gives it back, in the background if the store is slow.
+// ErrClockLeap, ctx's error, or are the store's. A store that does not answer is
+// given up after half a minute, or a window if that is more. If Acquire fails after
+// it took a worker ID, it gives it back, in the background if the store is slow.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
@@ -77,35 +78,36 @@ func (l *Lease) obtain(ctx context.Context) error {
 // settle waits for the clock to reach the window. It renews the lease meanwhile, and
 // if the store took long to answer.
 func (l *Lease) settle(ctx context.Context) error {
-	const tries = 3
 	every := l.o.Window / 3
 	deadline := time.Now().Add(2 * l.o.Window)
-	for failures := 0; ; {
+	failing := time.Time{} // since when renewals have failed
+	for {
 		now := l.o.now()
 		wait := l.window.from.Sub(now)
 		if wait > 0 && time.Now().Add(wait).After(deadline) {
 			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: l.window.from, Now: now}}
 		}
-		due := every - time.Since(l.renewed())
-		if due <= 0 {
+		pause := every - time.Since(l.renewed())
+		if pause <= 0 {
+			begun := time.Now()
 			err := l.renew(ctx)
-			switch {
-			case err == nil:
-				continue
-			case errors.Is(err, ErrLost) || ctx.Err() != nil:
-				return err
-			case wait <= 0:
-				if failures++; failures == tries {
-					return err
-				}
+			if err == nil {
+				failing = time.Time{}
 				continue
 			}
-			due = every / 8 // the next renewal may succeed
-		}
-		if wait <= 0 {
+			if failing.IsZero() {
+				failing = begun
+			}
+			if errors.Is(err, ErrLost) || ctx.Err() != nil || time.Since(failing) >= l.o.patience() {
+				return err
+			}
+			pause = every / 8
+		} else if wait <= 0 {
 			return nil
+		} else {
+			pause = min(pause, wait)
 		}
-		if err := sleep(ctx, min(wait, due)); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -135,7 +137,7 @@ const (
 )
 
 // find makes one worker ID ours. It waits for a free one for up to a window and a
-// half, and a window for each answer of the store.
+// half, a window for the answer to each save, and longer for all records.
 func (s *search) find(ctx context.Context) (attempt, error) {
 	for {
 		if !s.loaded {
@@ -168,30 +170,47 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 	}
 }
 
-// load asks the store for its records.
+// load asks the store for its records. If the answer does not come, it asks again
+// with twice the patience, for crowded in all.
 func (s *search) load(ctx context.Context) error {
 	l := s.l
-	patient, cancel := context.WithTimeout(ctx, l.o.patience())
-	defer cancel()
-	snap, err := l.store.Load(patient)
+	snap, err := s.snapshot(ctx, l.o.patience())
+	for patience := 2 * l.o.patience(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
+		left := crowded - time.Since(s.begun)
+		if left <= 0 {
+			break
+		}
+		snap, err = s.snapshot(ctx, min(patience, left))
+	}
 	if err != nil {
-		return unanswered(ctx, patient, err)
+		return err
 	}
 	snap.Records = l.withLost(snap.Records)
 	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
 	return nil
 }
 
+// crowded is how long a search goes on asking for the records of a store that does not
+// answer, as when a thousand processes start at once.
+const crowded = 30 * time.Second
+
+func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	snap, err := s.l.store.Load(patient)
+	return snap, unanswered(ctx, patient, err)
+}
+
 // withLost adds to records what this lease knows of the worker IDs that it lost. If
 // such a record was removed, the store no longer knows what was stamped under it.
 func (l *Lease) withLost(records []Record) []Record {
-	for worker, lost := range l.lost {
+	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
 		i := slices.IndexFunc(records, func(r Record) bool { return r.Worker == worker })
 		if i < 0 {
 			i = len(records)
 			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
 		}
-		records[i] = records[i].withBoundsOf(lost)
+		records[i] = records[i].withBoundsOf(l.lost[worker])
 	}
 	return records
 }

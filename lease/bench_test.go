@@ -53,3 +53,45 @@ func BenchmarkSave(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLoad is what an acquisition reads of a directory that has been used
+// by many.
+func BenchmarkLoad(b *testing.B) {
+	dir := b.TempDir()
+	for w := range 1000 {
+		r := Record{
+			Worker: w, Version: 1, Token: "token", State: Free, Owner: "owner", Host: "host", Window: time.Second,
+			Layout: snowflake.DefaultLayout(), Bounds: []time.Time{time.Now()}, From: time.Now(),
+		}
+		if _, err := File(dir).Save(context.Background(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := File(dir).Load(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAcquire is an acquisition from the file store and its release, of a worker ID that
+// was used before, so that the history is written, too.
+func BenchmarkAcquire(b *testing.B) {
+	s := File(b.TempDir())
+	for b.Loop() {
+		l, err := Acquire(context.Background(), s, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		g, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := g.NextID(); err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Release(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -230,8 +230,10 @@ func (o *operation) write(path string, at int64, b []byte) error {
 		if info.Size() < at {
 			return fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, info.Size(), at)
 		}
-		if err := f.Truncate(at); err != nil {
-			return err
+		if info.Size() > at {
+			if err := f.Truncate(at); err != nil {
+				return err
+			}
 		}
 		_, err = f.WriteAt(b, at)
 		return err

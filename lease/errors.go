@@ -16,11 +16,14 @@ var (
 	// free within a window. The error is an [*ExhaustedError].
 	ErrExhausted = errors.New("lease: no worker ID is free")
 
-	// ErrLost is what Lease.Err returns after another one took the worker ID,
-	// or its record was removed.
+	// ErrLost says that another process took the worker ID, or that its record was
+	// removed. Stats and the cause of a snowflake.LeaseExpiredError match it until
+	// the worker ID is replaced, and so does Lease.Err with OnLoss: Stop. Acquire
+	// never returns it: it tries again.
 	ErrLost = errors.New("lease: lost")
 
-	// ErrReleased is what Lease.Err returns after Release.
+	// ErrReleased is what Lease.Err returns after Release, and the cause of the
+	// snowflake.LeaseExpiredError that the generator's calls return then.
 	ErrReleased = errors.New("lease: released")
 
 	// ErrBadRecord is returned by Acquire, and by a Store's methods, for a
@@ -49,8 +52,9 @@ var (
 	// layout than the lease's. The error is a [*LayoutError].
 	ErrLayout = errors.New("lease: another layout")
 
-	// ErrClockLeap is what Acquire returns, and Stats shows, while a bound would
-	// lie too far ahead. The error is a [*ClockLeapError].
+	// ErrClockLeap is what Acquire returns, and Stats and the cause of a
+	// snowflake.LeaseExpiredError match, while a bound would lie too far ahead.
+	// The error is a [*ClockLeapError].
 	ErrClockLeap = errors.New("lease: the clock leapt forward")
 
 	// ErrInvalidOptions is returned by Acquire for an option that is out of its

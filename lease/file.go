@@ -197,6 +197,9 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(entries) > crowd {
+		defer s.queue(op)()
+	}
 	var records []fileRecord
 	before := ""
 	for _, e := range entries {
@@ -217,6 +220,35 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 		}
 	}
 	return records, s.check(op, len(records) > 0)
+}
+
+// A thousand processes that start at once and read a thousand records each would
+// keep the machine so busy that nobody's saves come to their end in time. So of a
+// directory with more than crowd files, about queues read at once.
+const (
+	crowd  = 64
+	queues = 2
+)
+
+// queue waits for our turn to read all records, for half of the time that is left
+// and half a minute at most: whoever is before us may be stuck. leave makes room
+// for the next one.
+func (s *fileStore) queue(op *operation) (leave func()) {
+	patience := time.Minute
+	if by, ok := op.ctx.Deadline(); ok {
+		patience = min(patience, time.Until(by))
+	}
+	ctx, cancel := context.WithTimeout(op.ctx, patience/2)
+	defer cancel()
+	for backoff := minBackoff; ; backoff = min(2*backoff, 8*maxBackoff) {
+		lock, err := op.lock(filepath.Join(s.dir, "load"+strconv.Itoa(rand.IntN(queues))+lockSuffix))
+		if err == nil {
+			return func() { _ = lock.Close() }
+		}
+		if !errors.Is(err, errLocked) || sleep(ctx, backoff/2+rand.N(backoff)) != nil {
+			return func() {} // it is only to be kind to others
+		}
+	}
 }
 
 // readOne reads the record of a worker ID. If there is none, its Version is 0.
@@ -259,7 +291,11 @@ func (s *fileStore) readRecord(op *operation, name string) (fileRecord, error) {
 	path := name + fileSuffix
 	b, err := op.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fileRecord{}, s.mayBeUnused(op, name)
+		if wiped := s.mayBeUnused(op, name); wiped == nil {
+			return fileRecord{}, nil
+		} else if b, err = op.read(path); errors.Is(err, fs.ErrNotExist) { // it did not come meanwhile
+			return fileRecord{}, wiped
+		}
 	}
 	if err != nil {
 		return fileRecord{}, err

@@ -28,6 +28,13 @@ func TestFile(t *testing.T) {
 			Garble: func(worker int) {
 				require.NoError(t, os.Truncate(fileOf(dir, worker), 100))
 			},
+			Wipe: func() {
+				records, err := filepath.Glob(filepath.Join(dir, "worker-*.json"))
+				require.NoError(t, err)
+				for _, path := range records {
+					require.NoError(t, os.Remove(path))
+				}
+			},
 		}
 	}, nil)
 }
@@ -309,7 +316,9 @@ type saving struct {
 }
 
 func plainSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {
-	return func(ctx context.Context, s lease.Store) (lease.Record, error) { return s.Save(ctx, fileRecord(1, version)) }
+	return func(ctx context.Context, s lease.Store) (lease.Record, error) {
+		return s.Save(ctx, fileRecord(1, version))
+	}
 }
 
 func endingSave(version uint64) func(context.Context, lease.Store) (lease.Record, error) {

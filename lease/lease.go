@@ -150,7 +150,8 @@ func (l *Lease) Stats() Stats {
 // Release ends the lease: the generator stops, and the worker ID is free for
 // others from the first instant that it did not stamp. It returns the store's
 // error if that could not be recorded; the lease has ended all the same, and
-// the worker ID comes free by itself after a window. It may be called again.
+// the worker ID comes free by itself after a window. It waits for the store for a
+// window, or 1 s if that is more, and not past ctx. It may be called again.
 // If the lease was not given to NewLeased, its bound stays what it was.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
@@ -162,13 +163,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	l.finish(ErrReleased)
 	l.cancel()
-	select {
-	case <-l.ended:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := l.lock(ctx); err != nil {
-		return err
+	patient, cancel := context.WithTimeout(ctx, l.o.patience())
+	defer cancel()
+	if err := l.calm(patient); err != nil {
+		return unanswered(ctx, patient, err)
 	}
 	defer l.unlock()
 	r := l.record.Load()
@@ -178,11 +176,21 @@ func (l *Lease) Release(ctx context.Context) error {
 	if stop == nil {
 		next = r.Bound()
 	}
-	if err := l.vacate(ctx, next); err != nil {
-		return err
+	if err := l.vacate(patient, next); err != nil {
+		return unanswered(ctx, patient, err)
 	}
 	l.log.released(*l.record.Load())
 	return nil
+}
+
+// calm waits until the renewing has ended, and nobody else changes the record.
+func (l *Lease) calm(ctx context.Context) error {
+	select {
+	case <-l.ended:
+		return l.lock(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // vacate records that the worker ID is free, and that the generator stamped

@@ -33,9 +33,10 @@ type localCopy struct {
 
 // shared is what is known of a worker ID in the shared store.
 type shared struct {
-	version uint64    // of the record, 0 if it is not known
-	checked bool      // the histories, here and there, were compared
-	untold  []Holding // what is not in the history there yet
+	version   uint64    // of the record, 0 if it is not known
+	checked   bool      // the histories, here and there, were compared
+	untold    []Holding // what is not in the history there yet
+	forgotten time.Time // what ended before is not there, because the store is no Historian
 }
 
 // withLocalCopy returns s with copies, and makes the directory's identity a part
@@ -271,17 +272,18 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 // share saves r in the shared store, and what that was not told of the history.
 func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 	h, ok := s.Store.(Historian)
-	switch {
-	case !ok:
-		for _, ended := range there.untold {
-			r.Forgotten = later(r.Forgotten, ended.To)
-		}
-		there.untold = nil
-	case !there.checked:
+	if !there.checked {
 		if err := s.compare(ctx, h, there, r.Worker); err != nil {
 			return err
 		}
 	}
+	if !ok {
+		for _, ended := range there.untold {
+			there.forgotten = later(there.forgotten, ended.To)
+		}
+		there.untold = nil
+	}
+	r.Forgotten = later(r.Forgotten, there.forgotten)
 	for {
 		r.Version = there.version + 1
 		var saved Record
@@ -305,15 +307,17 @@ func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 }
 
 // compare finds what the shared store's history lacks, because a process that was
-// here before could not tell it.
+// here before could not tell it. If the store has no history, h is nil.
 func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, worker int) error {
 	here, err := s.local.History(ctx, worker)
 	if err != nil {
 		return err
 	}
-	has, err := h.History(ctx, worker)
-	if err != nil {
-		return err
+	var has []Holding
+	if h != nil {
+		if has, err = h.History(ctx, worker); err != nil {
+			return err
+		}
 	}
 	there.checked = true
 	has = append(has, there.untold...)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -446,5 +447,98 @@ func TestAcquireTakesWhatIsReleasedMeanwhile(t *testing.T) {
 		begun := time.Now()
 		mustAcquire(t, m, plain, clockAt(0), named("b"))
 		assert.LessOrEqual(t, time.Since(begun), span*3/4+ms)
+	})
+}
+
+// What ended while the store was away is in its history when it is back, also if another
+// process tells it.
+func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		h := mustAcquire(t, m, seqs, clockAt(0), withCopy(dir))
+		h.next()
+		var ended []Holding
+		bump := func() {
+			ended = append(ended, h.record.Load().holding())
+			h.c.step(-10 * time.Second)
+			h.next()
+		}
+		m.setDown(true)
+		bump()
+		bump()
+		assert.Empty(t, m.ended(0))
+		m.setDown(false)
+		time.Sleep(span)
+		assert.Equal(t, ended, m.ended(0))
+
+		m.setDown(true)
+		bump()
+		ended = append(ended, h.record.Load().holding())
+		stopRenewing(h.Lease)
+		again := mustAcquire(t, m, seqs, h.c, withCopy(dir)).also(h)
+		again.next()
+		m.setDown(false)
+		time.Sleep(span)
+		require.NoError(t, again.Stats().Away)
+		assert.Len(t, m.ended(0), len(ended))
+		for _, e := range ended {
+			assert.True(t, slices.ContainsFunc(m.ended(0), e.same), "%v", e)
+		}
+		r := m.record(0)
+		assert.Equal(t, again.Grant().From, r.From)
+		saves := m.saved()
+		time.Sleep(span)
+		assert.LessOrEqual(t, m.saved(), saves+4, "a renewal is one save again")
+	})
+}
+
+// A lost worker ID is replaced, and told to the store as the first was.
+// A store without a history says that it has forgotten, and goes on to say so.
+func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		bare := struct{ Store }{m}
+		h := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		time.Sleep(span)
+		require.NoError(t, h.Release(t.Context()))
+		again := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
+		for range 2 {
+			_, err = Whois(t.Context(), bare, id)
+			require.ErrorIs(t, err, ErrForgotten)
+			renewals := again.Stats().Renewals
+			time.Sleep(span)
+			require.Greater(t, again.Stats().Renewals, renewals)
+		}
+		require.NoError(t, again.Release(t.Context()))
+	})
+}
+
+func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		layout := seqs
+		layout.WorkerBits = 4
+		h := mustAcquire(t, m, layout, clockAt(0), withCopy(dir))
+		h.next()
+		m.setDown(true)
+		h.c.step(-time.Second)
+		h.next() // under another clock sequence, which the store is not told of
+		m.take(0, "b")
+		m.setDown(false)
+		time.Sleep(2 * span)
+		assert.Equal(t, 1, h.next().Worker)
+		assert.Empty(t, m.ended(1), "what ended is of another worker ID")
+		m.setDown(true)
+		for range 20 {
+			time.Sleep(span / 2)
+			h.next()
+		}
+		m.setDown(false)
+		time.Sleep(span)
+		require.NoError(t, h.Stats().Away)
+		assert.Equal(t, h.Grant().To, m.record(1).Bound())
+		assert.Equal(t, "b", m.record(0).Owner)
 	})
 }

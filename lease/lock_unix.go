@@ -4,6 +4,7 @@ package lease
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -16,7 +17,10 @@ const openNonblock = syscall.O_NONBLOCK
 // tryLock locks a file against all other openings of it, in this process or
 // another. The system unlocks it when the file is closed, or the process ends.
 func tryLock(path string) (*os.File, error) {
-	f, err := openRegular(path, os.O_RDWR|os.O_CREATE)
+	f, err := openRegular(path, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) { // mostly it is there, and others need not wait for the directory
+		f, err = openRegular(path, os.O_RDWR|os.O_CREATE)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -129,7 +128,9 @@ func (r report) withError(err error) report {
 	}
 	errors.As(err, &r.Exhausted)
 	errors.As(err, &r.Backward)
-	errors.As(err, &r.Expired)
+	if e := new(snowflake.LeaseExpiredError); errors.As(err, &e) {
+		r.Expired = &snowflake.LeaseExpiredError{Worker: e.Worker, NotAfter: e.NotAfter, Time: e.Time} // Err has the cause
+	}
 	return r
 }
 
@@ -237,7 +238,6 @@ func (c *childProcess) acquire(ctx context.Context) bool {
 		Window: c.Window,
 		OnLoss: c.OnLoss,
 		Clock:  c.clock,
-		Logger: slog.New(slog.DiscardHandler), // stderr has the reports
 	})
 	end := time.Now()
 	r.Took = end.Sub(start)
@@ -783,6 +783,7 @@ func TestKillAmongMany(t *testing.T) {
 						Dir: dir, Layout: plain, First: 3, Count: 3, Window: window,
 						Owner:  fmt.Sprint("owner", n),
 						Offset: between(rnd, -6, math.Log10(window.Seconds())),
+						OnLoss: lease.OnLoss(rnd.IntN(2)),
 					}}
 					u.live(rnd)
 					all.add(i*processes+n, u.ids...)
@@ -796,8 +797,8 @@ func TestKillAmongMany(t *testing.T) {
 					mu.Unlock()
 					for _, r := range u.told {
 						switch r.What + " " + r.Is {
-						case "acquired ", "refused " + isCanceled, "failed " + isBackward, "failed " + isExpired,
-							"ended " + isCanceled, "ended " + isLost, "released ", "released " + isLost:
+						case "acquired ", "refused " + isCanceled, "failed " + isBackward, "failed " + isExpired, "failed " + isLost,
+							"ended " + isLost, "released ", "released " + isLost:
 						case "refused " + isBackward:
 							assert.Greater(t, r.Backward.By(), window)
 						case "refused " + isExhausted:
@@ -927,7 +928,7 @@ func (p *process) issue() snowflake.ID {
 func TestStoppedHolderIsFenced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 300 * time.Millisecond, Obey: true}
+	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 300 * time.Millisecond, OnLoss: lease.Stop, Obey: true}
 	var all issued
 
 	k.Owner = "a"
@@ -986,7 +987,7 @@ func TestStoppedAtFullRate(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
 	dir := t.TempDir()
-	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 120 * time.Millisecond}
+	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 120 * time.Millisecond, OnLoss: lease.Stop}
 	children := &nursery{t: t}
 	var all issued
 	a := children.take().begin(k)

@@ -62,7 +62,8 @@ func (l *Lease) renew(ctx context.Context) error {
 	now, begun := l.o.now(), time.Now()
 	err := unanswered(ctx, patient, l.advance(patient))
 	took := max(time.Since(begun), l.o.now().Sub(now))
-	l.note(begun, err, took > 2*l.o.Window/3)
+	paused := took > 2*l.o.Window/3 // the process, and so it says nothing of the store
+	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }
 
@@ -103,9 +104,9 @@ func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
 	return nil
 }
 
-// note keeps the statistics, and answers the calls that asked for a renewal. One that
-// was cut short by a pause of the process says nothing of the store.
-func (l *Lease) note(begun time.Time, err error, cut bool) {
+// note keeps the statistics, and answers the calls that asked for a renewal. final
+// is whether they are to fail if it has failed; otherwise they wait for the next.
+func (l *Lease) note(begun time.Time, err error, final bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
@@ -120,10 +121,10 @@ func (l *Lease) note(begun time.Time, err error, cut bool) {
 		return
 	}
 	l.stats.Failures++
-	if l.stats.LastError == nil || !isTimeout(err) {
+	if l.stats.LastError == nil || l.failing == nil || !isTimeout(err) {
 		l.stats.LastError = err
 	}
-	if !cut || l.failing != nil {
+	if final || l.failing != nil {
 		l.failing = l.stats.LastError
 	}
 }

@@ -36,7 +36,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.note(time.Now(), fmt.Errorf("%w; it was not replaced: %w", lost, err), false)
+		l.note(time.Now(), fmt.Errorf("%w; it was not replaced: %w", lost, err), true)
 		l.log.unreplaced(l, err, time.Since(begun))
 		if err := sleep(ctx, jittered(backoff)); err != nil {
 			return err

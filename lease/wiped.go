@@ -96,24 +96,13 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 	return err
 }
 
-// isThere is nil if the directory is the one that it was before. One that has
-// gone may come back, and one that was replaced was wiped.
+// isThere is nil if the directory, which has no record of a worker ID, is the one
+// that it was before.
 func (s *fileStore) isThere(op *operation) error {
 	if s.copy {
 		return nil
 	}
-	known := s.name.Load()
-	if known == nil {
-		_, err := s.files(op)
-		return err
-	}
-	name, _, err := s.readIdentity(op)
-	if err == nil && name == "" {
-		_, err = op.stat(s.dir)
-	}
-	if err == nil && name != *known {
-		err = wiped(s.identityPath(), fmt.Sprintf("the store was %s, and is %q now", *known, name))
-	}
+	_, err := s.files(op)
 	return err
 }
 
@@ -145,6 +134,10 @@ func (s *fileStore) check(op *operation, some bool) error {
 		return wiped(s.dir, fmt.Sprintf("it is another store than it was before: %s has %q, %s has %q", s.identityPath(), name, s.outsidePath(), outside))
 	}
 	if !some && (used || outside != "") {
+		// Look again: the first record may have come before its marks.
+		if paths, err := s.recordPaths(op); err != nil || len(paths) > 0 {
+			return err
+		}
 		return wiped(s.dir, fmt.Sprintf("it has no records, and %s or %s says that it was in use", s.identityPath(), s.outsidePath()))
 	}
 	if some && name != "" {
@@ -153,19 +146,26 @@ func (s *fileStore) check(op *operation, some bool) error {
 	return nil
 }
 
-// files returns the names of the records' files.
-func (s *fileStore) files(op *operation) (paths []string, err error) {
+// recordPaths returns the files of records.
+func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
 	entries, err := op.list(s.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filePrefix) && filepath.Ext(e.Name()) == fileSuffix {
+			paths = append(paths, filepath.Join(s.dir, e.Name()))
+		}
+	}
+	return paths, err
+}
+
+// files returns the files of records, after it has checked the directory. If the
+// directory is not there, there are none.
+func (s *fileStore) files(op *operation) ([]string, error) {
+	paths, err := s.recordPaths(op)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
 		return nil, s.mayBeNew(op)
 	}
 	if err != nil {
 		return nil, err
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filePrefix) && filepath.Ext(e.Name()) == fileSuffix {
-			paths = append(paths, filepath.Join(s.dir, e.Name()))
-		}
 	}
 	return paths, s.check(op, len(paths) > 0)
 }

@@ -47,7 +47,7 @@ func setupLayout(fs *flag.FlagSet) action {
 
 func listPresets(w io.Writer) {
 	for _, p := range presets {
-		fmt.Fprintf(w, "%-11s%v\n", p.name, p.layout)
+		fmt.Fprintf(w, "%-13s%v\n", p.name, p.layout)
 	}
 }
 

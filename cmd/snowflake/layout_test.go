@@ -140,7 +140,7 @@ func TestIDsPerSecond(t *testing.T) {
 		{"20/0/0", "1s", "1 for one worker, 1 in all"},
 		{"20/4/5", "10s", "3.2 for one worker, 51.2 in all"},
 		{"20/0/7/3/4", "1s", "16 for one worker, 16,384 in all"},
-		{"1/30/32", "1ns", "4.295e+18 for one worker, 4.612e+27 in all"},
+		{"1/31/31", "1ns", "2.147e+18 for one worker, 4.612e+27 in all"},
 	}
 	for _, test := range tests {
 		t.Run(test.spec+" "+test.unit, func(t *testing.T) {

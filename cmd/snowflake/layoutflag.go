@@ -31,12 +31,15 @@ var presets = []struct {
 
 // aboutLayouts explains NAME and SPEC in help texts.
 func aboutLayouts() string {
-	names := make([]string, len(presets))
+	var names strings.Builder
 	for i, p := range presets {
-		names[i] = p.name
+		before := " "
+		if i%6 == 0 {
+			before = "\n  "
+		}
+		names.WriteString(before + p.name)
 	}
-	return `A layout is named, one of
-  ` + strings.Join(names, " ") + `
+	return `A layout is named, one of` + names.String() + `
 or spelled out by the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
   41/3/7/12      time/clockseq/worker/sequence

@@ -59,6 +59,7 @@ func main() {
 type streams struct {
 	in  io.Reader
 	out *bufio.Writer
+	err io.Writer
 }
 
 // failure is an error that is no fault of the arguments, such as one of reading
@@ -78,7 +79,7 @@ func failed(err error) error {
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := streams{in: stdin, out: bufio.NewWriter(stdout)}
+	s := streams{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
 	err := dispatch(s, args)
 	if flushed := failed(s.out.Flush()); err == nil {
 		err = flushed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -80,7 +81,8 @@ func issueLeased(s streams, dir string, opts *snowflake.Options, n int, decode b
 	context.AfterFunc(ctx, stop) // a second signal ends the process
 
 	window := max(3*time.Second, opts.Layout.Unit)
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window})
+	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window, Logger: log})
 	if errors.Is(err, lease.ErrLayout) {
 		return err
 	}

@@ -1,6 +1,6 @@
 // The lease program is the production form: it leases a worker ID from a
-// directory, issues IDs until its work is done or it is told to stop, and gives
-// the worker ID back.
+// directory, issues IDs until its work is done or it is told to stop, finishes what
+// it has begun, and gives the worker ID back.
 //
 //	go run ./examples/lease /var/lib/orders/workers
 //
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 func serve(ctx context.Context, dir string) error {
-	l, err := lease.Acquire(ctx, lease.File(dir), nil)
+	l, err := acquire(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -51,23 +51,36 @@ func serve(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("worker:", l.Worker())
+	fmt.Println("worker:", g.Worker())
 
 	for range 3 {
 		select {
-		case <-l.Done():
-			if ctx.Err() != nil { // told to stop; there are IDs for the rest of the window
-				return nil
-			}
-			return l.Err() // lost, as after a long pause: begin again, with another one
+		case <-ctx.Done():
+			fmt.Println("told to stop")
+			return handle(g) // the request that is under way still gets its ID
 		case <-time.After(10 * time.Millisecond): // a request
 		}
-		id, err := g.NextID()
-		if err != nil {
+		if err := handle(g); err != nil {
 			return err
 		}
-		fmt.Println("id:    ", id, g.Decode(id))
 	}
+	return nil
+}
+
+// acquire waits for a worker ID for 5 s at most. Its context bounds that, and not
+// the lease.
+func acquire(ctx context.Context, dir string) (*lease.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return lease.Acquire(ctx, lease.File(dir), nil)
+}
+
+func handle(g *snowflake.Generator) error {
+	id, err := g.NextID()
+	if err != nil {
+		return err
+	}
+	fmt.Println("id:    ", id, g.Decode(id))
 	return nil
 }
 

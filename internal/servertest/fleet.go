@@ -69,12 +69,16 @@ func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int 
 
 // hold takes a worker ID and issues IDs until the lease has ended.
 func (k task) hold(store lease.Store) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := context.Background()
 	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour})
 	if err != nil {
 		return err
 	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(ctx, k.Window)
+		defer cancel()
+		_ = l.Release(ctx)
+	}()
 	g, err := snowflake.NewLeased(l, nil)
 	if err != nil {
 		return err

@@ -206,14 +206,14 @@ func summary(reports []fleet.Report, took time.Duration) string {
 %.1f node-hours, %.1f a minute
 %d IDs checked, %.1f million a minute
 %d faults, %.0f a minute
-%d processes, %d leases of which %d were lost, %d clones
+%d processes, %d leases of which %d were lost, %d worker IDs replaced, %d clones; %d issuers found
 %d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
 %d IDs were issued by a clone and its original, up to %v ahead of the clock that was cloned`,
 		seeds, took.Round(time.Millisecond), different,
 		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
 		t.IDs, perMinute(float64(t.IDs)/1e6),
 		t.Faults, perMinute(float64(t.Faults)),
-		t.Processes, t.Leases, t.Lost, t.Clones,
+		t.Processes, t.Leases, t.Lost, t.Replaced, t.Clones, t.Named,
 		t.Backward, t.Bumps, t.Rewinds, t.Borrowed, t.Waits, t.Errors,
 		t.Repeated, t.Overlap)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
 // cluster starts three members.
@@ -96,7 +97,7 @@ func TestClusterLosesItsMajority(t *testing.T) {
 	for err == nil {
 		_, err = g.NextID()
 	}
-	if _, end := l.Window(); !errors.Is(err, snowflake.ErrLeaseExpired) || time.Now().Before(end) {
+	if end := l.Grant().To; !errors.Is(err, snowflake.ErrLeaseExpired) || time.Now().Before(end) {
 		t.Errorf("before the end of its window, %v, the holder stops: %v", end, err)
 	}
 	if took := time.Since(killed); took > 5*window { // far less than for ever, even on a busy machine
@@ -105,11 +106,11 @@ func TestClusterLosesItsMajority(t *testing.T) {
 	if l.Err() != nil {
 		t.Errorf("the lease has ended: %v", l.Err())
 	}
-	survivor := open(t, members[slices.IndexFunc(members, (*member).alive)].addr, "majority")
+	survivor := opened(t, connect(t, members[slices.IndexFunc(members, (*member).alive)].addr), &etcdlease.Options{Prefix: prefix("majority")})
 	for begun := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), window/2)
 		_, err := survivor.Save(ctx, record(9, 1))
-		snap, loadErr := survivor.Load(ctx, 0, 9)
+		snap, loadErr := survivor.Load(ctx)
 		cancel()
 		if loadErr == nil {
 			t.Fatalf("a member that is alone answers %v, which may be old", snap)
@@ -163,7 +164,7 @@ func TestMemberThatHangsIsLeftAside(t *testing.T) {
 			continue
 		}
 		failed++
-		snap, err := store.Load(t.Context(), 1, 1)
+		snap, err := store.LoadWorker(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -49,10 +50,11 @@ func Config(endpoints ...string) clientv3.Config {
 }
 
 // dialer knows the connections of a client. gRPC itself does not notice sooner
-// than after 10 s that one is dead.
+// than after 10 s that one is dead, and reports why there is none as a text.
 type dialer struct {
-	mu    sync.Mutex
-	conns map[string]*conn // by both their addresses
+	mu     sync.Mutex
+	conns  map[string]*conn // by both their addresses
+	failed error            // why there was no connection at last; nil after one was made
 }
 
 // patience is how long a call has to have waited before its connection is
@@ -63,10 +65,24 @@ const patience = 250 * time.Millisecond
 type conn struct {
 	net.Conn
 	heard  atomic.Pointer[time.Time]
+	silent atomic.Bool // closed because it was not heard of
+	lost   func(error)
 	forget func()
 }
 
 func name(local, remote net.Addr) string { return local.String() + " " + remote.String() }
+
+func (d *dialer) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = err
+}
+
+func (d *dialer) cause() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
 
 func (d *dialer) dial(ctx context.Context, addr string) (net.Conn, error) {
 	network := "tcp"
@@ -74,11 +90,12 @@ func (d *dialer) dial(ctx context.Context, addr string) (net.Conn, error) {
 		network, addr = "unix", socket
 	}
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	d.note(err)
 	if err != nil {
 		return nil, err
 	}
 	key := name(c.LocalAddr(), c.RemoteAddr())
-	known := &conn{Conn: c}
+	known := &conn{Conn: c, lost: d.note}
 	known.forget = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -98,6 +115,12 @@ func (c *conn) Read(b []byte) (int, error) {
 		now := time.Now()
 		c.heard.Store(&now)
 	}
+	if c.silent.Load() {
+		err = errNoAnswer
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		c.lost(err)
+	}
 	return n, err
 }
 
@@ -106,30 +129,56 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// watch makes a call. Where that runs out of time, and nothing at all was heard
+// watch makes a call. If that runs out of time, and nothing at all was heard
 // from the server meanwhile, it closes the connection, so that the next call has
-// another one.
+// another one. The error says why there was no answer.
 func (d *dialer) watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	begun := time.Now()
 	var p peer.Peer
 	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.Peer(&p))...)
-	if status.Code(err) != codes.DeadlineExceeded {
-		return err
-	}
-	if p.LocalAddr == nil { // the client would drop why there is no connection
-		return fmt.Errorf("%w: %s", context.DeadlineExceeded, status.Convert(err).Message())
-	}
-	if time.Since(begun) < patience {
-		return err
-	}
-	d.mu.Lock()
-	c := d.conns[name(p.LocalAddr, p.Addr)]
-	d.mu.Unlock()
-	if c == nil {
-		return err
-	}
-	if heard := c.heard.Load(); heard == nil || heard.Before(begun) {
-		c.Close()
+	switch code := status.Code(err); {
+	case code == codes.Unavailable:
+		if cause := d.cause(); cause != nil {
+			return &unavailable{err, cause}
+		}
+	case code != codes.DeadlineExceeded:
+	case p.LocalAddr == nil: // there was no connection
+		cause := d.cause()
+		if cause == nil {
+			cause = errors.New(status.Convert(err).Message())
+		}
+		return tooLate(cause)
+	case time.Since(begun) >= patience:
+		d.mu.Lock()
+		c := d.conns[name(p.LocalAddr, p.Addr)]
+		d.mu.Unlock()
+		if c == nil {
+			break
+		}
+		if heard := c.heard.Load(); heard == nil || heard.Before(begun) {
+			c.silent.Store(true)
+			c.Close()
+			return tooLate(fmt.Errorf("%w at %v", errNoAnswer, p.Addr))
+		}
 	}
 	return err
 }
+
+// tooLate is none of gRPC's errors, because the client would replace those by the
+// context's, and drop the cause.
+func tooLate(cause error) error { return fmt.Errorf("%w: %w", context.DeadlineExceeded, cause) }
+
+// errNoAnswer is the cause if a server hangs that a client is connected to.
+var errNoAnswer = errors.New("nothing was heard from the server")
+
+// unavailable is an error of gRPC, of which the client knows what to do, with its
+// cause.
+type unavailable struct {
+	error
+	cause error
+}
+
+func (e *unavailable) Unwrap() []error { return []error{e.error, e.cause} }
+
+// GRPCStatus is for package status.
+func (e *unavailable) GRPCStatus() *status.Status { return status.Convert(e.error) }

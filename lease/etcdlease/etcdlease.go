@@ -2,7 +2,11 @@
 //
 //	client, err := clientv3.New(etcdlease.Config("10.0.0.1:2379", "10.0.0.2:2379", "10.0.0.3:2379"))
 //	...
-//	l, err := lease.Acquire(ctx, etcdlease.New(client, nil), nil)
+//	store, err := etcdlease.New(client, nil)
+//	...
+//	err = store.Create(ctx, 0) // does nothing if the store is there
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
 //	...
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
@@ -13,30 +17,49 @@
 //
 // # What is stored
 //
-// Each worker ID has two keys. Worker 7, under the default prefix:
+// There is one key for the store, and a few for each worker ID. Under the default
+// prefix, with worker ID 7:
 //
-//	/snowflake/records/0000000007  its record, as JSON; it stays when the holder has gone
-//	/snowflake/alive/0000000007    the holder's token; it goes when the holder does
+//	/snowflake/created              when Create made the store, and a checksum of used/
+//	/snowflake/records/0000000007   the record, as JSON; it stays when the holder has gone
+//	/snowflake/alive/0000000007     the holder's token; it goes when the holder does
+//	/snowflake/used/0000000007      empty: there was a record, so there has to be one
+//	/snowflake/history/0000000007/* a holder of before, as JSON, by when its window began
 //
 // A move of the bound is one transaction, which compares the version in the
-// stored record and puts both keys. The second key is attached to an etcd lease
-// of the holder's own, which each renewal keeps alive with a request that it sends
-// at the same time, so that it takes one round trip. Nothing runs in between.
+// stored record and puts the record and the second key. That key is attached to
+// an etcd lease of the holder's own, which each renewal keeps alive with a request
+// that it sends at the same time, so that a renewal takes one round trip. Nothing
+// runs in between. If a worker ID or clock sequence changes hands, the same
+// transaction writes the history.
 //
 // The session only says who is alive. What may be stamped is what the record
-// says, so that a session which ends too early, or too late, makes no duplicate.
+// says, so a session that ends too early, or too late, makes no duplicate.
 //
 // # Time
 //
 // etcd has no clock that can be asked, but its leases end by the clock of the
 // cluster's leader. A holder is dead when its session has ended, however old its
-// record is by anybody's clock: that is a window after its last renewal, rounded
+// record is by anybody's clock: a window after its last renewal, rounded
 // up to seconds, and not before etcd's minimum, which is 2 s with the default
 // election timeout. After a change of leader all sessions start again, and the
 // worker IDs of the dead come free later by as much.
 //
 // Snapshot.Now and Record.Renewed are of the client's clock. So a clock that is
 // ahead already at Acquire is not noticed; later leaps are.
+//
+// # A store that was wiped
+//
+// If keys are deleted while IDs are being issued, nobody knows any more up to
+// when they were issued. So a store without the key "created", or with a worker
+// ID that was used and has no record, or whose keys under used/ were deleted, is an
+// error that matches [lease.ErrWiped], for holders and newcomers: holders go on to the end of their windows, and
+// newcomers get nothing. [Store.Create] makes the store whole again, when all
+// windows must have ended. So if each process calls Create when it starts, the next
+// one that starts ends the outage.
+//
+// So to remove the record of one worker ID, wait until its bound has passed, delete
+// it, and call Create.
 //
 // # Hazards
 //
@@ -47,6 +70,12 @@
 // when that was made, and IDs could be issued twice. Stop all holders before, and
 // start none until the clock is past the last bound: a window after they stopped.
 //
+// HAZARD: a store that was wiped has lost the bounds, and Create goes by time
+// instead. If a holder's clock was ahead of the others', then a newcomer may issue
+// IDs that this holder issued. If Create is called with a shorter window than the
+// fleet's, or keys are put by hand, newcomers may repeat IDs of live holders.
+// [lease.Whois] does not find issuers that were wiped.
+//
 // HAZARD: members that run with --unsafe-no-fsync, or on disks that do not keep
 // what they say, may forget what they acknowledged.
 //
@@ -54,8 +83,8 @@
 // worker ID twice. Two fleets with the same prefix share its worker IDs, which is
 // safe, and may exhaust them.
 //
-// HAZARD: etcd keeps the history of all keys unless it is told to compact it. A
-// renewal, one a second with the default window, leaves some 0.7 kB, and when the
+// HAZARD: etcd keeps all versions of all keys unless it is told to compact them. A
+// renewal, one a second with the default window, leaves some 0.8 kB, and when the
 // quota is full (2 GB by default) none succeeds any more. Start the members with
 // --auto-compaction-mode=periodic --auto-compaction-retention=5m, or the like.
 package etcdlease
@@ -68,6 +97,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +108,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-5394e6b1/snowflake/internal/newstore"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -90,105 +121,255 @@ type Options struct {
 	Prefix string
 }
 
-// New returns the store that is kept in the client's cluster. It asks for
-// nothing yet: whether the cluster can be reached, and lets the client in, shows
-// at Acquire. Closing the client ends the store. Without a client, the store's
-// methods return a [lease.ErrInvalidOptions].
+// Store is a [lease.Store] in an etcd cluster. It may be used by any number of
+// goroutines and leases.
+type Store struct {
+	client *clientv3.Client
+	leases pb.LeaseClient
+	prefix string
+	now    func() time.Time
+	keep   int // how much history a worker ID may have
+	streams
+}
+
+var _ lease.Historian = (*Store)(nil)
+
+// New returns the store that is kept in the client's cluster, where [Store.Create] has
+// made it. New asks for nothing yet: whether the cluster can be reached, and lets
+// the client in, shows at Acquire. Closing the client ends the store. Without a
+// client, New returns an error that matches [lease.ErrInvalidOptions].
 //
 // A client that has a user needs the permission readwrite on all keys with the
 // prefix. One store can serve any number of leases.
 //
 // Errors name the prefix and the endpoints, or the key, and match etcd's own,
 // such as rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is
-// full) and ErrNoLeader (a majority is away). A value that is not a record as Save
-// writes it is a [lease.ErrBadRecord], and is never replaced by a new one.
-func New(client *clientv3.Client, opts *Options) lease.Store {
+// full) and ErrNoLeader (a majority is away). If there was no connection, they match
+// the reason, such as syscall.ECONNREFUSED, for clients with a [Config] of this
+// package. A value that is not a record as Save writes it is a
+// [lease.ErrBadRecord], and is never replaced by a new one. A store that was wiped,
+// or never created, is a [lease.ErrWiped].
+func New(client *clientv3.Client, opts *Options) (*Store, error) {
+	if client == nil {
+		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
+	}
 	prefix := "/snowflake/"
 	if opts != nil && opts.Prefix != "" {
 		prefix = strings.TrimSuffix(opts.Prefix, "/") + "/"
 	}
-	s := &store{client: client, prefix: prefix, now: time.Now}
-	if client != nil {
-		s.leases = pb.NewLeaseClient(client.ActiveConnection())
-	}
-	return s
+	return &Store{
+		client: client,
+		leases: pb.NewLeaseClient(client.ActiveConnection()),
+		prefix: prefix,
+		now:    time.Now,
+		keep:   maxHistory,
+	}, nil
 }
 
-// check says why there is nothing to be asked.
-func (s *store) check(ctx context.Context) error {
-	if s.client == nil {
-		return fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
+// Create makes the store if it is not there, and repairs a store that was wiped.
+// Call it when a fleet is set up, or at each start: if the store is whole Create
+// does nothing.
+//
+// A store that is not there may have been wiped, and then there may be holders that
+// go on until their windows end. So Create waits for two windows before it makes
+// or repairs a store. Give it the longest lease.Options.Window of the fleet, or 0 for the
+// default of 3 s. For a store that is known to be new, a nanosecond does. If the
+// window is negative or too long, the error matches [lease.ErrInvalidOptions].
+func (s *Store) Create(ctx context.Context, window time.Duration) error {
+	whole := func(ctx context.Context) (bool, error) {
+		resp, lost, err := s.survey(ctx)
+		if err == nil {
+			err = s.intact(resp)
+		}
+		if errors.Is(err, lease.ErrWiped) {
+			return false, nil
+		}
+		return len(lost) == 0, err
 	}
-	return ctx.Err()
+	return s.explain(newstore.Create(ctx, window, whole, s.repair))
 }
 
-type store struct {
-	client *clientv3.Client
-	leases pb.LeaseClient
-	prefix string
-	now    func() time.Time
-	streams
+// survey reads what intact asks for, and which worker IDs have lost their records.
+func (s *Store) survey(ctx context.Context) (resp *clientv3.TxnResponse, lost []int, err error) {
+	get := func(kind string) clientv3.Op {
+		return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	}
+	resp, err = s.txn(ctx).Then(s.getCreated(), s.countUsed(), get(records), get(used)).Commit()
+	if err != nil {
+		return nil, nil, err
+	}
+	has := map[string]bool{}
+	for _, kv := range found(resp, 2) {
+		has[path.Base(string(kv.Key))] = true
+	}
+	for _, kv := range found(resp, 3) {
+		name := path.Base(string(kv.Key))
+		if worker, err := strconv.Atoi(name); err == nil && !has[name] {
+			lost = append(lost, worker)
+		}
+	}
+	return resp, lost, nil
+}
+
+// repair makes a store of what is there. The key that says so comes last.
+func (s *Store) repair(ctx context.Context) error {
+	const most = 100 // etcd allows 128 operations in a transaction
+	for {
+		resp, lost, err := s.survey(ctx)
+		if err != nil {
+			return err
+		}
+		if len(lost) == 0 {
+			return s.settle(ctx, resp)
+		}
+		var still []clientv3.Cmp // or another process has repaired it
+		var ops []clientv3.Op
+		for _, worker := range lost[:min(most, len(lost))] {
+			still = append(still, absent(s.key(records, worker)))
+			ops = append(ops, clientv3.OpDelete(s.key(used, worker)))
+		}
+		if _, err := s.txn(ctx).If(still...).Then(ops...).Commit(); err != nil {
+			return err
+		}
+	}
+}
+
+// settle makes a store intact, unless another process has done so since resp.
+func (s *Store) settle(ctx context.Context, resp *clientv3.TxnResponse) error {
+	if err := s.intact(resp); !errors.Is(err, lease.ErrWiped) {
+		return err
+	}
+	var revision, version int64 // 0 if the key is missing
+	for _, kv := range found(resp, 0) {
+		revision, version = kv.ModRevision, kv.Version
+	}
+	_, err := s.txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(s.prefix+created), "=", revision)).
+		Then(s.putCreated(version+1, uses(resp))).Commit()
+	return err
 }
 
 const (
+	created = "created"
 	records = "records/"
 	alive   = "alive/"
+	used    = "used/"
+	history = "history/"
 
 	// Keys have as many digits, so that they sort as the worker IDs do.
 	digits    = 10
 	maxWorker = int64(9_999_999_999)
 )
 
-func (s *store) key(kind string, worker int) string {
+func (s *Store) key(kind string, worker int) string {
 	return fmt.Sprintf("%s%s%0*d", s.prefix, kind, digits, worker)
 }
 
 // Locate returns the key of a worker ID's record.
-func (s *store) Locate(worker int) string { return s.key(records, worker) }
+func (s *Store) Locate(worker int) string { return s.key(records, worker) }
 
-// get reads the keys of the worker IDs from first to last.
-func (s *store) get(kind string, first, last int) clientv3.Op {
-	from, end := s.key(kind, first), s.key(kind, last)+"\x00"
-	if first == 0 {
-		from = s.prefix + kind
-	}
-	if int64(last) > maxWorker {
-		end = clientv3.GetPrefixRangeEnd(s.prefix + kind)
-	}
-	return clientv3.OpGet(from, clientv3.WithRange(end))
+// Load reads the records and who is alive, all as of one revision.
+func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
+	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix()) })
 }
 
-// Load reads the records and who is alive, both as of one revision.
-func (s *store) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
-	var snap lease.Snapshot
-	if err := s.check(ctx); err != nil {
-		return snap, err
+// LoadWorker is Load for one worker ID.
+func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.key(kind, worker)) })
+}
+
+func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (lease.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return lease.Snapshot{}, err
 	}
-	resp, err := s.txn(ctx).Then(s.get(records, first, last), s.get(alive, first, last)).Commit()
+	resp, err := s.txn(ctx).Then(s.getCreated(), s.countUsed(), get(records), get(alive), get(used)).Commit()
+	if err == nil {
+		err = s.intact(resp)
+	}
 	if err != nil {
-		return snap, s.explain(err)
+		return lease.Snapshot{}, s.explain(err)
 	}
-	snap.Now = s.now()
+	snap := lease.Snapshot{Now: s.now()}
 	tokens := map[string]string{}
-	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+	for _, kv := range found(resp, 3) {
 		tokens[path.Base(string(kv.Key))] = string(kv.Value)
 	}
-	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+	there := map[string]bool{}
+	for _, kv := range found(resp, 2) {
 		r, err := s.decode(kv)
 		if err != nil {
 			return lease.Snapshot{}, fmt.Errorf("etcdlease: key %s: %w", kv.Key, err)
 		}
+		name := path.Base(string(kv.Key))
+		there[name] = true
 		if r.State == lease.Held {
-			setAlive(&r, snap.Now, tokens[path.Base(string(kv.Key))] == r.Token)
+			setAlive(&r, snap.Now, tokens[name] == r.Token)
 		}
 		snap.Records = append(snap.Records, r)
+	}
+	for _, kv := range found(resp, 4) {
+		if name := path.Base(string(kv.Key)); !there[name] {
+			return lease.Snapshot{}, s.explain(gone(s.prefix + records + name))
+		}
 	}
 	return snap, nil
 }
 
+// Each first save of a worker ID puts a key under used/, and the key "created" again.
+// So etcd's version of "created" less the number of keys under used/ stays what it
+// is, and is written in "created". Nobody can delete keys under used/, and leave a
+// store that looks new. The transactions that intact looks at begin with getCreated
+// and countUsed.
+
+func (s *Store) getCreated() clientv3.Op { return clientv3.OpGet(s.prefix + created) }
+
+func (s *Store) countUsed() clientv3.Op {
+	return clientv3.OpGet(s.prefix+used, clientv3.WithPrefix(), clientv3.WithCountOnly())
+}
+
+// intact returns lease.ErrWiped if "created", or a key under used/, was deleted.
+func (s *Store) intact(resp *clientv3.TxnResponse) error {
+	if missing(resp, 0) {
+		return fmt.Errorf("%w: there is no key %s%s, so the store was wiped or never created: see Store.Create", lease.ErrWiped, s.prefix, created)
+	}
+	kv := found(resp, 0)[0]
+	_, text, _ := strings.Cut(string(kv.Value), " ")
+	want, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: key %s: %w", lease.ErrBadRecord, kv.Key, err)
+	}
+	if n := kv.Version - uses(resp) - want; n != 0 {
+		return fmt.Errorf("%w: %d keys under %s%s were deleted", lease.ErrWiped, n, s.prefix, used)
+	}
+	return nil
+}
+
+func uses(resp *clientv3.TxnResponse) int64 { return resp.Responses[1].GetResponseRange().Count }
+
+// putCreated puts "created" as its version-th version, when so many worker IDs are
+// used.
+func (s *Store) putCreated(version, uses int64) clientv3.Op {
+	return clientv3.OpPut(s.prefix+created, fmt.Sprintf("%s %d", s.now().UTC().Format(time.RFC3339), version-uses))
+}
+
+// found returns what a transaction's i-th operation has read.
+func found(resp *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
+	return resp.Responses[i].GetResponseRange().Kvs
+}
+
+func missing(resp *clientv3.TxnResponse, i int) bool { return len(found(resp, i)) == 0 }
+
+func absent(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+}
+
+func gone(key string) error {
+	return fmt.Errorf("%w: key %s is gone", lease.ErrWiped, key)
+}
+
 // txn begins a transaction. A member that is cut off from the others shall say so
 // at once.
-func (s *store) txn(ctx context.Context) clientv3.Txn {
+func (s *Store) txn(ctx context.Context) clientv3.Txn {
 	return s.client.Txn(clientv3.WithRequireLeader(ctx))
 }
 
@@ -209,7 +390,7 @@ func head(worker int, version uint64) string {
 	return fmt.Sprintf(`{"worker":%d,"version":%d,`, worker, version)
 }
 
-func (s *store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
+func (s *Store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 	if err := json.Unmarshal(kv.Value, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
@@ -223,71 +404,105 @@ func (s *store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 }
 
 // Save replaces the record, and tells that its holder is alive, or no more.
-func (s *store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	if err := s.check(ctx); err != nil {
+func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+	if err := ctx.Err(); err != nil {
 		return r, err
 	}
+	return s.save(ctx, r, r.Version == 1)
+}
+
+// save replaces the record, and does more in the same transaction. A holder that
+// is known to be new gets its session first.
+func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...clientv3.Op) (lease.Record, error) {
 	r.Renewed = s.now().UTC().Round(0)
 	value, err := json.Marshal(r)
 	if err != nil {
 		return r, fmt.Errorf("etcdlease: %w", err)
 	}
-	if int64(r.Worker) > maxWorker || !bytes.HasPrefix(value, []byte(head(r.Worker, r.Version))) {
+	if r.Worker < 0 || int64(r.Worker) > maxWorker || !bytes.HasPrefix(value, []byte(head(r.Worker, r.Version))) {
 		return r, fmt.Errorf("etcdlease: %w: worker %d cannot be stored", lease.ErrBadRecord, r.Worker)
 	}
-	id, ttl := s.session(r)
-	err = s.write(ctx, r, string(value), id, ttl)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // a new holder, or one that was taken for dead
-		if err = s.grant(ctx, id, ttl); err == nil {
-			err = s.write(ctx, r, string(value), id, ttl)
+	m := move{r: r, value: string(value), more: more}
+	m.id, m.ttl = s.session(r)
+	if err = rpctypes.ErrLeaseNotFound; !isNew || r.State != lease.Held {
+		err = s.write(ctx, m)
+	}
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // or a holder that was taken for dead
+		if err = s.grant(ctx, m.id, m.ttl); err == nil {
+			err = s.write(ctx, m)
 		}
 	}
 	return r, s.explain(err)
 }
 
+// move is a change of a record, with the holder's session.
+type move struct {
+	r     lease.Record
+	value string
+	more  []clientv3.Op
+	id    clientv3.LeaseID
+	ttl   int64
+}
+
 // write makes the move, and keeps the session going.
-func (s *store) write(ctx context.Context, r lease.Record, value string, id clientv3.LeaseID, ttl int64) error {
-	key := s.key(records, r.Worker)
-	live := clientv3.OpPut(s.key(alive, r.Worker), r.Token, clientv3.WithLease(id))
+func (s *Store) write(ctx context.Context, m move) error {
+	worker := m.r.Worker
+	key := s.key(records, worker)
+	live := clientv3.OpPut(s.key(alive, worker), m.r.Token, clientv3.WithLease(m.id))
 	kept := make(chan error, 1)
-	if r.State == lease.Held {
-		go func() { kept <- s.keepAlive(ctx, id) }()
+	if m.r.State == lease.Held {
+		go func() { kept <- s.keepAlive(ctx, m.id) }()
 	} else {
-		live = clientv3.OpDelete(s.key(alive, r.Worker))
+		live = clientv3.OpDelete(s.key(alive, worker))
 		kept <- nil
 	}
-	resp, err := s.txn(ctx).If(replaces(key, r)...).Then(clientv3.OpPut(key, value), live).Commit()
+	conditions := []clientv3.Cmp{
+		clientv3.Compare(clientv3.Value(key), ">", head(worker, m.r.Version-1)),
+		clientv3.Compare(clientv3.Value(key), "<", clientv3.GetPrefixRangeEnd(head(worker, m.r.Version-1))),
+	}
+	ops := []clientv3.Op{clientv3.OpPut(key, m.value), live}
+	if m.r.Version == 1 {
+		mark := s.key(used, worker)
+		there := clientv3.Compare(clientv3.CreateRevision(s.prefix+created), ">", 0)
+		conditions = []clientv3.Cmp{absent(key), absent(mark), there}
+		ops = append(ops, clientv3.OpPut(mark, ""), clientv3.OpPut(s.prefix+created, "", clientv3.WithIgnoreValue()))
+	}
+	resp, err := s.txn(ctx).If(conditions...).Then(append(ops, m.more...)...).Else(s.whyNot(worker)...).Commit()
 	ended := errors.Is(<-kept, rpctypes.ErrLeaseNotFound)
 	switch {
 	case err != nil:
 		return err
 	case !resp.Succeeded:
-		return fmt.Errorf("%w: worker %d does not have version %d", lease.ErrConflict, r.Worker, r.Version-1)
+		return s.refusal(m.r, resp)
 	case ended: // it was at its end, and took the key with it
-		if err := s.grant(ctx, id, ttl); err != nil {
+		if err := s.grant(ctx, m.id, m.ttl); err != nil {
 			return err
 		}
-		_, err = s.txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).Then(live).Commit()
+		_, err = s.txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", m.value)).Then(live).Commit()
 	}
 	return err
 }
 
-// replaces compares the stored record's version with the one before r's.
-func replaces(key string, r lease.Record) []clientv3.Cmp {
-	if r.Version == 1 {
-		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}
+// whyNot reads what refusal needs, with its first operations.
+func (s *Store) whyNot(worker int) []clientv3.Op {
+	return []clientv3.Op{s.getCreated(), s.countUsed(), clientv3.OpGet(s.key(used, worker)), clientv3.OpGet(s.key(records, worker))}
+}
+
+// refusal says why r does not replace what is stored.
+func (s *Store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
+	if err := s.intact(resp); err != nil && missing(resp, 3) {
+		return err
 	}
-	from := head(r.Worker, r.Version-1)
-	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.Value(key), ">", from),
-		clientv3.Compare(clientv3.Value(key), "<", clientv3.GetPrefixRangeEnd(from)),
+	if missing(resp, 3) && !missing(resp, 2) {
+		return gone(s.key(records, r.Worker))
 	}
+	return fmt.Errorf("%w: worker %d does not have version %d", lease.ErrConflict, r.Worker, r.Version-1)
 }
 
 // session returns the ID of the etcd lease of r's holder, and its seconds. The ID
 // is made of what no two sessions have in common, so that it need not be kept
 // anywhere.
-func (s *store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
+func (s *Store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 	ttl = min(int64((r.Window-1)/time.Second)+1, clientv3.MaxLeaseTTL)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %s", s.key(alive, r.Worker), ttl, r.Token)
@@ -295,8 +510,8 @@ func (s *store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 }
 
 // grant begins a session.
-func (s *store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
-	_, err := s.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
+func (s *Store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
+	_, err := s.leases.LeaseGrant(clientv3.WithRequireLeader(ctx), &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseExist) {
 		return nil // an earlier request's, whose answer was lost
 	}
@@ -304,9 +519,9 @@ func (s *store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error
 }
 
 // explain says where an error comes from.
-func (s *store) explain(err error) error {
-	if err == nil {
-		return nil
+func (s *Store) explain(err error) error {
+	if err == nil || errors.Is(err, lease.ErrInvalidOptions) {
+		return err
 	}
 	// The client may see that time is up before the context does.
 	if status.Code(err) == codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -40,6 +42,12 @@ func record(worker int, version uint64) lease.Record {
 	}
 }
 
+// holding is one that ended.
+func holding(worker, n int) lease.Holding {
+	from := time.Date(2026, 11, 20, 12, n, 0, 0, time.UTC)
+	return lease.Holding{Worker: worker, From: from, To: from.Add(time.Minute), Token: fmt.Sprint("token ", n), Owner: fmt.Sprint("owner ", n)}
+}
+
 func save(t *testing.T, s lease.Store, r lease.Record) {
 	t.Helper()
 	if _, err := s.Save(t.Context(), r); err != nil {
@@ -50,7 +58,7 @@ func save(t *testing.T, s lease.Store, r lease.Record) {
 // live loads one record and says whether its holder is alive.
 func live(t *testing.T, s lease.Store, worker int) bool {
 	t.Helper()
-	snap, err := s.Load(t.Context(), worker, worker)
+	snap, err := s.LoadWorker(t.Context(), worker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +137,12 @@ func TestForeignValueIsRefused(t *testing.T) {
 		})
 	}
 	put(t, client, prefix("good")+"records/0000000007", good)
-	l, err := acquire(t, open(t, addr, "good"), lease.Options{First: 7, Last: 7})
-	if err != nil {
+	s := open(t, addr, "good")
+	if _, err := acquire(t, s, lease.Options{First: 7, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if from, _ := l.Window(); !from.Equal(r.Bound()) {
-		t.Errorf("the window begins at %v", from)
+	if snap, err := s.LoadWorker(t.Context(), 7); err != nil || len(snap.Records) != 1 || snap.Records[0].Version < 2 {
+		t.Errorf("it was not taken up: %+v, %v", snap, err)
 	}
 }
 
@@ -164,13 +172,9 @@ func TestRecordRewrittenByHand(t *testing.T) {
 func TestNoClientIsRefused(t *testing.T) {
 	t.Parallel()
 	var none *clientv3.Client
-	for _, s := range []lease.Store{etcdlease.New(nil, nil), etcdlease.New(none, &etcdlease.Options{Prefix: "/none"})} {
-		refused(t, s, lease.ErrInvalidOptions, "the client is nil")
-		if _, err := s.Load(t.Context(), 0, 9); !errors.Is(err, lease.ErrInvalidOptions) {
-			t.Errorf("Load: %v", err)
-		}
-		if _, err := s.Save(t.Context(), record(1, 1)); !errors.Is(err, lease.ErrInvalidOptions) {
-			t.Errorf("Save: %v", err)
+	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
+		if s, err := etcdlease.New(none, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), "the client is nil") {
+			t.Errorf("without a client: %v, %v", s, err)
 		}
 	}
 }
@@ -224,11 +228,7 @@ func TestCredentials(t *testing.T) {
 	if _, err := login(t, addr, "writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("with a wrong password clientv3.New returns %v", err)
 	}
-	refused(t, open(t, addr, "snowflake"), rpctypes.ErrUserEmpty, addr)
-
-	reader, err := login(t, addr, "reader", "secret")
-	must(err)
-	refused(t, etcdlease.New(reader, nil), rpctypes.ErrPermissionDenied, "/snowflake/ on "+addr)
+	refused(t, opened(t, connect(t, addr), nil), rpctypes.ErrUserEmpty, addr)
 
 	var logins atomic.Int64
 	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -238,8 +238,12 @@ func TestCredentials(t *testing.T) {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}))
 	must(err)
-	refused(t, etcdlease.New(writer, &etcdlease.Options{Prefix: "/other"}), rpctypes.ErrPermissionDenied, "/other/ on "+addr)
-	s := etcdlease.New(writer, &etcdlease.Options{Prefix: "/snowflake"})
+	other := &etcdlease.Options{Prefix: "/other"}
+	refused(t, opened(t, writer, other), rpctypes.ErrPermissionDenied, "/other/ on "+addr)
+	if err := opened(t, writer, other).Create(t.Context(), 1); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("Create: %v", err)
+	}
+	s := store(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
 	before := logins.Load()
 	for version := range uint64(20) {
 		save(t, s, record(1, version+1))
@@ -250,6 +254,9 @@ func TestCredentials(t *testing.T) {
 	if !live(t, s, 1) {
 		t.Error("the holder is not alive")
 	}
+	reader, err := login(t, addr, "reader", "secret")
+	must(err)
+	refused(t, opened(t, reader, nil), rpctypes.ErrPermissionDenied, "/snowflake/ on "+addr)
 }
 
 // A holder logs in again by itself, whatever made its token invalid.
@@ -298,7 +305,7 @@ func TestTokenThatIsInvalid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store := etcdlease.New(client, nil)
+			store := store(t, client, nil)
 			l, err := acquire(t, store, lease.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -306,8 +313,8 @@ func TestTokenThatIsInvalid(t *testing.T) {
 			renewals := func(n int) {
 				begun := time.Now()
 				for ; n > 0; n-- {
-					for _, end := l.Window(); ; time.Sleep(window / 20) {
-						if _, now := l.Window(); now.After(end) {
+					for end := l.Grant().To; ; time.Sleep(window / 20) {
+						if l.Grant().To.After(end) {
 							break
 						}
 						if l.Err() != nil || time.Since(begun) > 30*window {
@@ -329,7 +336,7 @@ func TestTokenThatIsInvalid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := etcdlease.New(client, nil)
+		s := store(t, client, nil)
 		for version := range uint64(2) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			_, err := s.Save(ctx, record(1, version+1))
@@ -357,7 +364,7 @@ func TestHoldersShareALogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := etcdlease.New(client, nil)
+	s := store(t, client, nil)
 	holders := map[int]bool{}
 	for i := range 200 {
 		holders[i] = true
@@ -406,7 +413,7 @@ func TestPasswordThatWasChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := etcdlease.New(client, nil)
+	s := store(t, client, nil)
 	save(t, s, record(1, 1))
 	root, err := login(t, m.addr, "root", "secret")
 	if err == nil {
@@ -419,7 +426,7 @@ func TestPasswordThatWasChanged(t *testing.T) {
 	m.Restart()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := s.Load(ctx, 0, 9); !errors.Is(err, rpctypes.ErrAuthFailed) {
+	if _, err := s.Load(ctx); !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("Load: %v", err)
 	}
 }
@@ -428,6 +435,7 @@ func TestFullDiskQuotaIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := addrs(start(t, 1, "--quota-backend-bytes", "1000000"))
 	client := connect(t, addr)
+	s := open(t, addr, "full")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for { // the server learns its size only when it commits a batch, each 100 ms
@@ -439,13 +447,44 @@ func TestFullDiskQuotaIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(t, open(t, addr, "full"), rpctypes.ErrNoSpace, "/full/ on "+addr)
+	refused(t, s, rpctypes.ErrNoSpace, "/full/ on "+addr)
 }
 
 func TestServerAwayIsNamed(t *testing.T) {
 	t.Parallel()
 	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
-	refused(t, open(t, addr, "away"), context.DeadlineExceeded, "/away/ on "+addr, "connection refused")
+	s := opened(t, connect(t, addr), &etcdlease.Options{Prefix: prefix("away")})
+	refused(t, s, context.DeadlineExceeded, "/away/ on "+addr, "connection refused")
+	for name, call := range calls(s) {
+		ctx, cancel := context.WithTimeout(t.Context(), window/4)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// calls are those of a store's methods.
+func calls(s lease.Historian) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Load":       func(ctx context.Context) error { _, err := s.Load(ctx); return err },
+		"LoadWorker": func(ctx context.Context) error { _, err := s.LoadWorker(ctx, 1); return err },
+		"History":    func(ctx context.Context) error { _, err := s.History(ctx, 1); return err },
+		"Save":       func(ctx context.Context) error { _, err := s.Save(ctx, record(1, 2)); return err },
+		"SaveEnding": func(ctx context.Context) error {
+			_, err := s.SaveEnding(ctx, record(1, 2), holding(1, 1), time.Time{})
+			return err
+		},
+	}
+}
+
+// storeAt opens a store whose client's clock is off.
+func storeAt(t *testing.T, addr string, o *etcdlease.Options, off time.Duration) lease.Store {
+	t.Helper()
+	s := store(t, connect(t, addr), o)
+	s.SetNow(func() time.Time { return time.Now().Add(off) })
+	return s
 }
 
 // The clients' clocks, which are in the records, do not decide who is alive.
@@ -457,8 +496,7 @@ func TestClientsClocksDoNotDecideWhoIsAlive(t *testing.T) {
 			t.Run(fmt.Sprint(hour, other), func(t *testing.T) {
 				t.Parallel()
 				o := &etcdlease.Options{Prefix: fmt.Sprintf("/clock%d%d", hour, other)}
-				a := etcdlease.NewAt(connect(t, addr), o, func() time.Time { return time.Now().Add(hour * time.Hour) })
-				b := etcdlease.NewAt(connect(t, addr), o, func() time.Time { return time.Now().Add(other * time.Hour) })
+				a, b := storeAt(t, addr, o, hour*time.Hour), storeAt(t, addr, o, other*time.Hour)
 				begun := time.Now()
 				for version := uint64(1); time.Since(begun) < 3*window; version++ {
 					saved := time.Now()
@@ -584,7 +622,7 @@ func TestSessionThatEndsDuringASaveBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	s := etcdlease.New(client, nil)
+	s := store(t, client, nil)
 	save(t, s, record(1, 1))
 	for len(txns) > 0 {
 		<-txns
@@ -603,7 +641,7 @@ func TestSessionThatEndsDuringASaveBeginsAgain(t *testing.T) {
 func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)
-	s := open(t, addrs(m), "hung")
+	s := store(t, connect(t, addrs(m)), nil)
 	save(t, s, record(1, 1))
 	m[0].Pause()
 	var wg sync.WaitGroup
@@ -612,15 +650,11 @@ func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 			limit := time.Duration(i) * 50 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			begun := time.Now()
-			var err error
-			if i%2 == 0 {
-				_, err = s.Save(ctx, record(1, 2))
-			} else {
-				_, err = s.Load(ctx, 0, 9)
-			}
-			if took := time.Since(begun); err == nil || took > limit+5*time.Second {
-				t.Errorf("within %v, after %v: %v", limit, took, err)
+			for name, call := range calls(s) {
+				err := call(ctx) // or the connection was closed, when another call ran out of time
+				if err == nil || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "nothing was heard from the server") {
+					t.Errorf("%s within %v: %v", name, limit, err)
+				}
 			}
 		})
 	}
@@ -629,7 +663,7 @@ func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 	begun := time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), window)
-		_, err := s.Load(ctx, 0, 9)
+		_, err := s.Load(ctx)
 		cancel()
 		if err == nil {
 			break
@@ -640,41 +674,115 @@ func TestHungServerHoldsNobodyBeyondTheirTime(t *testing.T) {
 	}
 }
 
+// A renewal is a transaction and a keep-alive, neither of which waits for the other.
 func TestRenewalTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
-	proxy := servertest.NewProxy(t, addrs(start(t, 1)))
-	s := open(t, proxy.Addr(), "trip")
-	r := record(1, 1)
-	r.Window = time.Minute
-	for ; r.Version < 3; r.Version++ {
-		save(t, s, r)
+	var txns, keepAlives atomic.Int64
+	var meet sync.WaitGroup // each is sent when both have been made
+	renewing := false
+	c := etcdlease.Config(addrs(start(t, 1)))
+	c.DialOptions = append(c.DialOptions,
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if txns.Add(1); renewing {
+				meet.Done()
+				meet.Wait()
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}),
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := streamer(ctx, desc, cc, method, opts...)
+			return &lateStream{s, func() {
+				if keepAlives.Add(1); renewing {
+					meet.Done()
+					meet.Wait()
+				}
+			}}, err
+		}))
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	const trip = time.Second
-	proxy.Delay(trip / 2)
-	least := time.Minute
-	for ; r.Version < 6; r.Version++ {
-		begun := time.Now()
-		save(t, s, r)
-		least = min(least, time.Since(begun))
-	}
-	if least < trip || least > 2*trip-trip/10 {
-		t.Errorf("with round trips of %v a renewal takes %v", trip, least)
+	defer client.Close()
+	s := store(t, client, nil)
+	save(t, s, record(1, 1))
+	renewing = true
+	for version := uint64(2); version < 12; version++ {
+		txns.Store(0)
+		keepAlives.Store(0)
+		meet.Add(2)
+		save(t, s, record(1, version))
+		if txns.Load() != 1 || keepAlives.Load() != 1 {
+			t.Errorf("a renewal takes %d calls and %d keep-alives", txns.Load(), keepAlives.Load())
+		}
 	}
 }
 
-func TestClientIsBackSoonAfterALongOutage(t *testing.T) {
+// A session that ends before its window would let another one have the worker ID of
+// a holder that is still to renew.
+func TestSessionLastsForTheWindow(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1)[0]
-	s := open(t, m.addr, "back")
-	save(t, s, record(1, 1))
-	m.Kill()
-	time.Sleep(18 * time.Second) // gRPC would by itself try again at 16 s, and then at 26 s
-	m.Restart()
-	begun := time.Now()
-	save(t, s, record(1, 2))
-	if took := time.Since(begun); took > 4*time.Second {
-		t.Errorf("after the server is back, the client is away for %v", took)
+	addr := addrs(start(t, 1))
+	client := connect(t, addr)
+	s := store(t, client, nil)
+	for i, test := range []struct {
+		window time.Duration
+		ttl    int64
+	}{
+		{time.Millisecond, 1},
+		{time.Second - 1, 1},
+		{time.Second, 1},
+		{time.Second + 1, 2},
+		{1500 * time.Millisecond, 2},
+		{2 * time.Second, 2},
+		{3*time.Second - 1, 3},
+		{time.Hour + time.Millisecond, 3601},
+	} {
+		r := record(i, 1)
+		r.Window = test.window
+		save(t, s, r)
+		resp, err := client.Get(t.Context(), fmt.Sprintf("/snowflake/alive/%010d", i))
+		if err != nil || len(resp.Kvs) != 1 {
+			t.Fatal(resp, err)
+		}
+		session, err := client.TimeToLive(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if session.GrantedTTL != test.ttl {
+			t.Errorf("with a window of %v the session lasts for %d s, not %d s", test.window, session.GrantedTTL, test.ttl)
+		}
 	}
+}
+
+// However long the outage was, the client tries to connect again within 1.5 s.
+func TestClientTriesOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		c := etcdlease.Config("127.0.0.1:1")
+		c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			tries = append(tries, time.Now())
+			return nil, syscall.ECONNREFUSED
+		}))
+		client, err := clientv3.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := opened(t, client, nil).Create(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Create: %v", err)
+		}
+		client.Close()
+		synctest.Wait()
+		if len(tries) < 2400 {
+			t.Errorf("in an hour the client tries %d times", len(tries))
+		}
+		for i := 1; i < len(tries); i++ {
+			if gap := tries[i].Sub(tries[i-1]); gap > 1500*time.Millisecond {
+				t.Fatalf("after %v the client waits for %v", tries[i].Sub(tries[0]), gap)
+			}
+		}
+	})
 }
 
 // What is left of the session of a holder does not make its successor alive.
@@ -693,7 +801,9 @@ func TestSessionOfAnotherIsNotTheHolders(t *testing.T) {
 func TestReadsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	var loads atomic.Int64
-	c := etcdlease.Config(addrs(start(t, 1)))
+	addr := addrs(start(t, 1))
+	store(t, connect(t, addr), nil)
+	c := etcdlease.Config(addr)
 	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if txn, ok := req.(*pb.TxnRequest); ok {
 			for _, op := range txn.Success {
@@ -710,12 +820,14 @@ func TestReadsAreLinearizable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for _, last := range []int{0, 7, math.MaxInt} {
-		if _, err := etcdlease.New(client, nil).Load(t.Context(), 0, last); err != nil {
+	s := opened(t, client, nil)
+	for _, name := range []string{"Load", "LoadWorker", "History"} {
+		loads.Store(0)
+		if err := calls(s)[name](t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if loads.Load() != 6 {
-		t.Errorf("the test itself is wrong: there were %d requests", loads.Load())
+		if loads.Load() == 0 {
+			t.Errorf("the test itself is wrong: %s makes no request", name)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package etcdlease_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -21,7 +22,18 @@ func ExampleConfig() {
 		return
 	}
 	defer client.Close()
-	l, err := lease.Acquire(context.Background(), etcdlease.New(client, nil), &lease.Options{Owner: "orders-1"})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	store, err := etcdlease.New(client, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := store.Create(ctx, 0); err != nil { // does nothing if the store is there
+		fmt.Println(err)
+		return
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)
 		return

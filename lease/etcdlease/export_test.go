@@ -1,16 +1,12 @@
 package etcdlease
 
-import (
-	"time"
+import "time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+// MaxHistory is how many holdings of a worker ID a store keeps.
+const MaxHistory = maxHistory
 
-	"github.com/seed-5394e6b1/snowflake/lease"
-)
+// SetNow gives the client another clock.
+func (s *Store) SetNow(now func() time.Time) { s.now = now }
 
-// NewAt is New for a client with another clock.
-func NewAt(client *clientv3.Client, opts *Options, now func() time.Time) lease.Store {
-	s := New(client, opts).(*store)
-	s.now = now
-	return s
-}
+// SetKeep sets how many holdings of a worker ID are kept.
+func (s *Store) SetKeep(most int) { s.keep = most }

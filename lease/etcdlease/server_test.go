@@ -28,6 +28,7 @@ const window = time.Second
 type member struct {
 	*servertest.Process
 	addr string
+	dir  string // of its data
 	dead bool
 }
 
@@ -39,7 +40,7 @@ func start(t testing.TB, n int, args ...string) []*member {
 	var members []*member
 	var peers, cluster []string
 	for i := range n {
-		members = append(members, &member{addr: fmt.Sprint("127.0.0.1:", servertest.Port(t))})
+		members = append(members, &member{addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, fmt.Sprint("m", i))})
 		peers = append(peers, fmt.Sprint("http://127.0.0.1:", servertest.Port(t)))
 		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
@@ -47,7 +48,7 @@ func start(t testing.TB, n int, args ...string) []*member {
 	for i, m := range members {
 		c := servertest.Command{Path: path, Args: append([]string{
 			"--name", fmt.Sprint("m", i),
-			"--data-dir", filepath.Join(dir, fmt.Sprint("m", i)),
+			"--data-dir", m.dir,
 			"--listen-client-urls", "http://" + m.addr,
 			"--advertise-client-urls", "http://" + m.addr,
 			"--listen-peer-urls", peers[i],
@@ -108,10 +109,30 @@ func connect(t testing.TB, addr string) *clientv3.Client {
 	return client
 }
 
-// open opens a store of its own.
+// open opens a store with a client of its own, and makes it if it is not there.
 func open(t testing.TB, addr, space string) lease.Store {
 	t.Helper()
-	return etcdlease.New(connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
+	return store(t, connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
+}
+
+// store opens a client's store, and makes it if it is not there.
+func store(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
+	t.Helper()
+	s := opened(t, client, o)
+	if err := s.Create(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// opened opens a client's store.
+func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
+	t.Helper()
+	s, err := etcdlease.New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func prefix(space string) string { return "/" + space + "/" }
@@ -122,7 +143,13 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return nil, err
 		}
-		return etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)}), nil
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s, err := etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
+		if err == nil {
+			err = s.Create(ctx, 1)
+		}
+		return s, err
 	}))
 }
 

@@ -30,7 +30,7 @@ type stream struct {
 var waitForReady = grpc.WaitForReady(true)
 
 // keepAlive starts the session's time again.
-func (s *store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
+func (s *Store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	for {
 		st := s.take()
 		if st == nil {
@@ -53,7 +53,7 @@ func (s *store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 }
 
 // ask sends one request and waits for its answer.
-func (s *store) ask(ctx context.Context, st *stream, id clientv3.LeaseID) error {
+func (s *Store) ask(ctx context.Context, st *stream, id clientv3.LeaseID) error {
 	stop := context.AfterFunc(ctx, st.cancel)
 	err := st.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
 	var resp *pb.LeaseKeepAliveResponse

@@ -1,33 +1,37 @@
--- The records of the workers ARGV[1] to ARGV[2] in the hash KEYS[1]:
--- {'loaded', the server's time, worker, record, worker, record, ...}, or
--- {'missing'} where there is no store.
---
--- Worker IDs are compared as Lua's numbers, which are exact up to 2^53 and keep
--- their order beyond: what is returned may be too much, and is never too little.
+-- The records of the store in the hash KEYS[1], or the record of worker ARGV[1]:
+-- {'loaded', the server's time, worker, record, worker, record, ...},
+-- {'wiped', worker} if that worker ID is in the set KEYS[2] of the worker IDs that
+-- were used, and has no record, or
+-- {'missing'} if there is no store.
 local time = redis.call('TIME')
 local reply = {'loaded', time[1] .. '.' .. string.format('%06d', time[2])}
-if ARGV[1] == ARGV[2] then
+if ARGV[1] then
   local found = redis.call('HMGET', KEYS[1], 'created', ARGV[1])
   if not found[1] then
     return {'missing'}
   end
   if found[2] then
     reply[3], reply[4] = ARGV[1], found[2]
+  elseif redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then
+    return {'wiped', ARGV[1]}
   end
   return reply
 end
-local first, last, created = tonumber(ARGV[1]), tonumber(ARGV[2]), false
+local stored = {}
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
-  local worker = tonumber(all[i])
-  if all[i] == 'created' then
-    created = true
-  elseif not worker or worker >= first and worker <= last then
+  stored[all[i]] = true
+  if all[i] ~= 'created' then
     reply[#reply + 1] = all[i]
     reply[#reply + 1] = all[i + 1]
   end
 end
-if not created then
+if not stored['created'] then
   return {'missing'}
+end
+for _, worker in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+  if not stored[worker] then
+    return {'wiped', worker}
+  end
 end
 return reply

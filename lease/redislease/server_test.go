@@ -4,9 +4,7 @@ package redislease
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,57 +13,21 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
-
-// redisServer is one that runs until the test ends.
-type redisServer struct {
-	*servertest.Process
-	addr string
-}
-
-// startRedis starts one that keeps nothing, unless args say so.
-func startRedis(t testing.TB, args ...string) *redisServer {
-	t.Helper()
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	s := &redisServer{addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	client := redis.NewClient(&redis.Options{Addr: s.addr, DialerRetries: 1})
-	t.Cleanup(func() { _ = client.Close() })
-	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--save", "", "--repl-diskless-sync-delay", "0"}, args...)
-	s.Process = servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error {
-		err := client.Ping(context.Background()).Err()
-		if redis.HasErrorPrefix(err, "NOAUTH") {
-			return nil
-		}
-		return err
-	})
-	return s
-}
-
-// options are those of a client that is fit for a store.
-func (s *redisServer) options() *redis.Options {
-	return &redis.Options{Addr: s.addr, ContextTimeoutEnabled: true}
-}
-
-func (s *redisServer) client(t testing.TB) *redis.Client { return newClient(t, s.options()) }
-
-func newClient(t testing.TB, opts *redis.Options) *redis.Client {
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
 
 // open opens a store as a process of a fleet does.
 func open(addr, space string) (*redis.Client, lease.Store, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // a slow machine
-	opts := &Options{Prefix: space + ":"}
-	return client, New(client, opts), Create(context.Background(), client, opts, time.Nanosecond)
+	store, err := New(client, &Options{Prefix: space + ":"})
+	if err == nil {
+		err = store.Create(context.Background(), time.Nanosecond)
+	}
+	return client, store, err
 }
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of the connections that fail on purpose
-	if addr := os.Getenv(sequencerEnv); addr != "" {
-		runSequencer(addr)
-	}
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		_, store, err := open(addr, space)
 		return store, err
@@ -73,9 +35,9 @@ func TestMain(m *testing.M) {
 }
 
 func fleetServer(t testing.TB) *servertest.Server {
-	s := startRedis(t, durable...)
+	s := redistest.Start(t, durable...)
 	return &servertest.Server{
-		Addr: s.addr,
+		Addr: s.Addr,
 		Open: func(t testing.TB, addr, space string) lease.Store {
 			client, store, err := open(addr, space)
 			if err != nil {

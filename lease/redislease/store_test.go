@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,30 +22,50 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-const leasesKey = defaultPrefix + "leases"
+const leasesKey = conn.DefaultPrefix + "leases"
 
 // durable is a server that keeps what was saved.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-func create(t testing.TB, client redis.UniversalClient, opts *Options) {
+// opened is a store that need not be there.
+func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	t.Helper()
-	if err := Create(t.Context(), client, opts, time.Nanosecond); err != nil {
+	s, err := New(client, opts)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// create makes a store that is known to be new.
+func create(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
+	t.Helper()
+	s := opened(t, client, opts)
+	if err := s.Create(t.Context(), time.Nanosecond); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestStore(t *testing.T) {
-	server := startRedis(t, durable...)
+	server := redistest.Start(t, durable...)
 	var n int
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		n++
 		opts := &Options{Prefix: fmt.Sprintf("test%d:", n)}
-		admin := server.client(t)
+		admin := server.Client(t)
 		create(t, admin, opts)
 		return leasetest.Storage{
-			Open: func() lease.Store { return New(server.client(t), opts) },
+			Open: func() lease.Store { return opened(t, server.Client(t), opts) },
+			Wipe: func() {
+				if err := admin.Del(t.Context(), opts.Prefix+"leases").Err(); err != nil {
+					t.Fatal(err)
+				}
+			},
 			Garble: func(worker int) {
 				key, field := opts.Prefix+"leases", strconv.Itoa(worker)
 				text, err := admin.HGet(t.Context(), key, field).Result()
@@ -59,6 +78,13 @@ func TestStore(t *testing.T) {
 			},
 		}
 	}, nil)
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	create(t, server.Client(t), nil)
+	servertest.History(t, func() lease.Historian { return opened(t, server.Client(t), nil) })
 }
 
 // record is one that is held.
@@ -81,22 +107,16 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { <-l.Done() }) // ctx is done before
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = l.Release(ctx) // the server may be gone
+	})
 	g, err := snowflake.NewLeased(l, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l, g
-}
-
-// eventually waits for something that must come.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
 }
 
 // refuses checks that Acquire fails soon, with an error that has the words.
@@ -122,55 +142,53 @@ func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 
 func TestMissingStoreIsRefused(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	client := server.client(t)
-	store := New(client, nil)
-	refuses(t, store, ErrNoStore, leasesKey, server.addr, "call redislease.Create")
+	server := redistest.Start(t)
+	client := server.Client(t)
+	store := opened(t, client, nil)
+	refuses(t, store, ErrNoStore, leasesKey, server.Addr, "Create makes it")
 	if _, err := store.Save(t.Context(), record(1, 1)); !errors.Is(err, ErrNoStore) {
 		t.Fatalf("Save: %v", err)
 	}
-	for _, last := range []int{1, math.MaxInt} {
-		if _, err := store.Load(t.Context(), 1, last); !errors.Is(err, ErrNoStore) {
-			t.Fatalf("Load of 1 to %d: %v", last, err)
-		}
+	if _, err := store.LoadWorker(t.Context(), 1); !errors.Is(err, ErrNoStore) || !errors.Is(err, lease.ErrWiped) {
+		t.Fatalf("LoadWorker: %v", err)
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Fatalf("there are %d keys", n)
 	}
 	for _, window := range []time.Duration{-1, -time.Second, math.MinInt64, math.MaxInt64, math.MaxInt64/2 + 1} {
-		if err := Create(t.Context(), client, nil, window); !errors.Is(err, lease.ErrInvalidOptions) {
+		if err := store.Create(t.Context(), window); !errors.Is(err, lease.ErrInvalidOptions) {
 			t.Errorf("Create with a window of %v: %v", window, err)
 		}
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Fatalf("Create with such windows made %d keys", n)
 	}
-	begun := time.Now()
-	if err := Create(t.Context(), client, nil, 200*time.Millisecond); err != nil || time.Since(begun) < 400*time.Millisecond {
-		t.Fatalf("Create with a window of 200 ms returns %v after %v", err, time.Since(begun))
+	for _, window := range []time.Duration{0, math.MaxInt64 / 2} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := store.Create(ctx, window); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Create with a window of %v does not wait: %v", window, err)
+		}
+		cancel()
 	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Fatalf("Create that was given up made %d keys", n)
+	}
+	create(t, client, nil)
 	created := client.HGetAll(t.Context(), leasesKey).Val()
-	if err := Create(t.Context(), client, nil, time.Hour); err != nil {
+	if err := store.Create(t.Context(), time.Hour); err != nil {
 		t.Fatalf("Create of what is there: %v", err)
 	}
 	if now := client.HGetAll(t.Context(), leasesKey).Val(); len(now) != 1 || now["created"] != created["created"] {
 		t.Fatalf("Create changed %v to %v", created, now)
 	}
 	acquire(t, store, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	for _, window := range []time.Duration{0, math.MaxInt64 / 2} {
-		if err := Create(ctx, client, &Options{Prefix: "another:"}, window); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Create that is given up: %v", err)
-		}
-	}
 }
 
 func TestForeignDataIsRefused(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	client := server.client(t)
-	store := New(client, nil)
+	server := redistest.Start(t)
+	client := server.Client(t)
+	store := opened(t, client, nil)
 	good, err := encode(record(7, 3))
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +206,7 @@ func TestForeignDataIsRefused(t *testing.T) {
 			client.Del(t.Context(), leasesKey)
 			create(t, client, nil)
 			client.HSet(t.Context(), leasesKey, field, value)
-			refuses(t, store, lease.ErrBadRecord, leasesKey, strconv.Quote(field), server.addr)
+			refuses(t, store, lease.ErrBadRecord, leasesKey, strconv.Quote(field), server.Addr)
 			if worker, err := strconv.Atoi(field); err == nil {
 				if _, err := store.Save(t.Context(), record(worker, 1)); err == nil {
 					t.Fatalf("Save of version 1 over %q succeeds", value)
@@ -199,13 +217,13 @@ func TestForeignDataIsRefused(t *testing.T) {
 	client.Del(t.Context(), leasesKey)
 	create(t, client, nil)
 	client.HSet(t.Context(), leasesKey, "7", "3 1763731635.123456 "+good)
-	if snap, err := store.Load(t.Context(), 0, math.MaxInt); err != nil || len(snap.Records) != 1 {
+	if snap, err := store.Load(t.Context()); err != nil || len(snap.Records) != 1 {
 		t.Fatalf("the test itself is wrong: %v, %v", snap, err)
 	}
 
 	client.Set(t.Context(), leasesKey, "a text", 0)
 	refuses(t, store, lease.ErrBadRecord, leasesKey, "WRONGTYPE")
-	if err := Create(t.Context(), client, nil, time.Nanosecond); !errors.Is(err, lease.ErrBadRecord) {
+	if err := store.Create(t.Context(), time.Nanosecond); !errors.Is(err, lease.ErrBadRecord) {
 		t.Fatalf("Create over a text: %v", err)
 	}
 	client.Del(t.Context(), leasesKey)
@@ -217,41 +235,12 @@ func TestForeignDataIsRefused(t *testing.T) {
 	}
 }
 
-func TestLoadReadsOnlyItsRange(t *testing.T) {
-	t.Parallel()
-	client := startRedis(t).client(t)
-	create(t, client, nil)
-	store := New(client, nil)
-	for _, worker := range []int{0, 1, 2, 9, 10, 11, 100} {
-		if _, err := store.Save(t.Context(), record(worker, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	client.HSet(t.Context(), leasesKey, "5", "garbled")
-	for _, test := range []struct {
-		first, last int
-		want        []int
-	}{{0, 2, []int{0, 1, 2}}, {9, 11, []int{9, 10, 11}}, {10, 10, []int{10}}, {3, 3, nil}, {12, 99, nil}, {6, math.MaxInt, []int{9, 10, 11, 100}}} {
-		snap, err := store.Load(t.Context(), test.first, test.last)
-		var got []int
-		for _, r := range snap.Records {
-			got = append(got, r.Worker)
-		}
-		if slices.Sort(got); err != nil || !slices.Equal(got, test.want) {
-			t.Errorf("%d to %d: %v, %v", test.first, test.last, got, err)
-		}
-	}
-	if _, err := store.Load(t.Context(), 5, 5); !errors.Is(err, lease.ErrBadRecord) {
-		t.Errorf("the garbled one: %v", err)
-	}
-}
-
 // Versions are exact where Lua's numbers are not.
 func TestVersionsOver53Bits(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	create(t, client, nil)
-	store := New(client, nil)
+	store := opened(t, client, nil)
 	for _, version := range []uint64{1<<53 + 1, math.MaxUint64 - 3} {
 		text, err := encode(record(1, version))
 		if err != nil {
@@ -266,7 +255,7 @@ func TestVersionsOver53Bits(t *testing.T) {
 		if _, err := store.Save(t.Context(), record(1, version+1)); err != nil {
 			t.Errorf("version %d after %d: %v", version+1, version, err)
 		}
-		if snap, err := store.Load(t.Context(), 1, 1); err != nil || snap.Records[0].Version != version+1 {
+		if snap, err := store.LoadWorker(t.Context(), 1); err != nil || snap.Records[0].Version != version+1 {
 			t.Errorf("%v, %v", snap, err)
 		}
 	}
@@ -274,81 +263,111 @@ func TestVersionsOver53Bits(t *testing.T) {
 
 func TestUnfitClientsAreRefused(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t).addr
+	addr := redistest.Start(t).Addr
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addr}, ContextTimeoutEnabled: true})
 	defer ring.Close()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
 	defer cluster.Close()
-	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
-		refuses(t, New(none, nil), lease.ErrInvalidOptions, "nil")
-		if err := Create(t.Context(), none, nil, 1); !errors.Is(err, lease.ErrInvalidOptions) {
-			t.Errorf("Create: %v", err)
+	plain := redistest.NewClient(t, &redis.Options{Addr: addr})
+	fit := redistest.NewClient(t, &redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	for _, test := range []struct {
+		client redis.UniversalClient
+		opts   Options
+		says   string
+	}{
+		{nil, Options{}, "nil"},
+		{(*redis.Client)(nil), Options{}, "nil"},
+		{(*redis.ClusterClient)(nil), Options{}, "nil"},
+		{struct{ redis.UniversalClient }{ring}, Options{}, "*redis.Client"},
+		{ring, Options{}, "Ring"},
+		{cluster, Options{}, "ContextTimeoutEnabled"},
+		{plain, Options{}, "ContextTimeoutEnabled"},
+		{fit, Options{Replicas: -1}, "Replicas"},
+		{fit, Options{Prefix: "{}"}, "Prefix"},
+		{fit, Options{Prefix: "a{b:"}, "Prefix"},
+		{fit, Options{Prefix: "a}b:"}, "Prefix"},
+	} {
+		if _, err := New(test.client, &test.opts); !errors.Is(err, lease.ErrInvalidOptions) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%T, %+v: %v", test.client, test.opts, err)
 		}
-		newStore(none, nil).Locate(1) // does not panic
 	}
-	refuses(t, New(struct{ redis.UniversalClient }{ring}, nil), lease.ErrInvalidOptions, "*redis.Client")
-	refuses(t, New(ring, nil), lease.ErrInvalidOptions, "Ring")
-	refuses(t, New(cluster, nil), lease.ErrInvalidOptions, "ContextTimeoutEnabled")
-	refuses(t, New(newClient(t, &redis.Options{Addr: addr}), nil), lease.ErrInvalidOptions, "ContextTimeoutEnabled")
-	fit := newClient(t, &redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	refuses(t, New(fit, &Options{Replicas: -1}), lease.ErrInvalidOptions, "Replicas")
-	if err := Create(t.Context(), ring, nil, 1); !errors.Is(err, lease.ErrInvalidOptions) {
-		t.Errorf("Create: %v", err)
+}
+
+// All keys of a store are in one slot of a cluster.
+func TestKeysShareASlot(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, "--cluster-enabled", "yes").Client(t)
+	for _, prefix := range []string{"", "snowflake:7:", "{a}:", "x{a}y{b}", "a{b}c}"} {
+		s := opened(t, client, &Options{Prefix: prefix})
+		want := client.ClusterKeySlot(t.Context(), s.key.Name).Val()
+		for _, key := range []string{s.used, s.historyOf(0), s.historyOf(1023)} {
+			if got := client.ClusterKeySlot(t.Context(), key).Val(); got != want {
+				t.Errorf("%q is in slot %d, %q in slot %d", s.key.Name, want, key, got)
+			}
+		}
 	}
 }
 
 func TestMissingRightsAreRefused(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t, "--requirepass", "right")
-	opts := server.options()
-	refuses(t, New(newClient(t, opts), nil), nil, "NOAUTH", server.addr)
+	server := redistest.Start(t, "--requirepass", "right")
+	opts := server.Options()
+	refuses(t, opened(t, redistest.NewClient(t, opts), nil), nil, "NOAUTH", server.Addr)
 	opts.Password = "wrong"
-	refuses(t, New(newClient(t, opts), nil), nil, "WRONGPASS", server.addr)
+	refuses(t, opened(t, redistest.NewClient(t, opts), nil), nil, "WRONGPASS", server.Addr)
 	opts.Password = "right"
-	admin := newClient(t, opts)
+	admin := redistest.NewClient(t, opts)
 	create(t, admin, nil)
-	acquire(t, New(admin, nil), nil)
+	acquire(t, opened(t, admin, nil), nil)
 
-	user := func(name string, rules ...string) *redis.Client {
-		rules = append([]string{"reset", "on", ">pass"}, rules...)
-		if err := admin.ACLSetUser(t.Context(), name, rules...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		opts := server.options()
-		opts.Username, opts.Password = name, "pass"
-		return newClient(t, opts)
-	}
-	refuses(t, New(user("noscripts", "~*", "+@all", "-@scripting"), nil), nil, "NOPERM", "evalsha")
-	refuses(t, New(user("nokeys", "~other:*", "+@all"), nil), nil, "NOPERM")
-	refuses(t, New(user("nowrite", "%R~*", "+@all"), nil), nil, "NOPERM")
-	refuses(t, New(user("nohset", "~*", "+@all", "-hset"), nil), nil, "can't run this command")
+	refuses(t, opened(t, server.User(t, admin, "noscripts", "~*", "+@all", "-@scripting"), nil), nil, "NOPERM", "evalsha")
+	refuses(t, opened(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil), nil, "NOPERM")
+	refuses(t, opened(t, server.User(t, admin, "nowrite", "%R~*", "+@all"), nil), nil, "NOPERM")
+	refuses(t, opened(t, server.User(t, admin, "nohset", "~*", "+@all", "-hset"), nil), nil, "can't run this command")
 
 	// What the README says is enough.
-	enough := user("enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+hmget", "+hgetall", "+hset", "+hsetnx", "+get", "+set", "+info")
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+hmget", "+hgetall", "+hexists", "+hset",
+		"+sismember", "+smembers", "+sadd", "+srem", "+zrange", "+zrangebylex", "+zadd", "+zrem")
 	admin.FlushAll(t.Context())
 	create(t, enough, nil)
-	acquire(t, New(enough, nil), nil)
-	newUnique(t).take(newSequencer(t, enough, nil), 1)
+	for range 2 {
+		l, _ := acquire(t, opened(t, enough, nil), &lease.Options{Count: 1})
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
+// An error says why the server did not answer, whether or not the caller's time has
+// run out.
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
+	server := redistest.Start(t)
+	client := server.Client(t)
+	store := create(t, client, nil)
 	server.Kill()
-	refuses(t, New(server.client(t), nil), nil, server.addr, "refused")
+	refuses(t, store, syscall.ECONNREFUSED, server.Addr, "refused")
+	for _, patience := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := store.Save(ctx, record(1, 1))
+		cancel()
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("within %v: %v", patience, err)
+		}
+	}
 }
 
 // A client that hangs returns when its context is done, and leaves nothing that
 // keeps the others from going on when the server does.
 func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	opts := server.options()
+	server := redistest.Start(t)
+	opts := server.Options()
 	opts.PoolSize = 4
-	client := newClient(t, opts)
+	client := redistest.NewClient(t, opts)
 	create(t, client, nil)
-	store := New(client, nil)
-	if _, err := store.Load(t.Context(), 0, 9); err != nil {
+	store := opened(t, client, nil)
+	if _, err := store.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server.Pause()
@@ -383,28 +402,12 @@ func TestServerThatHangs(t *testing.T) {
 	}
 }
 
-// A connection may run out of its time just before the context does that it had it
-// from.
-func TestTimeoutIsTheContextsOwn(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
-	defer cancel()
-	if _, err := call(ctx, func() (int, error) { return 0, os.ErrDeadlineExceeded }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("just before the deadline: %v", err)
-	}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := call(ctx, func() (int, error) { return 0, os.ErrDeadlineExceeded }); err != os.ErrDeadlineExceeded {
-		t.Errorf("long before the deadline: %v", err)
-	}
-}
-
 func TestRecordsSurviveAKill(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t, durable...)
-	client := server.client(t)
+	server := redistest.Start(t, durable...)
+	client := server.Client(t)
 	create(t, client, nil)
-	store := New(client, nil)
+	store := opened(t, client, nil)
 	var saved []lease.Record
 	for worker := range 50 {
 		r, err := store.Save(t.Context(), record(worker, 1))
@@ -415,7 +418,7 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	}
 	server.Kill()
 	server.Restart()
-	snap, err := store.Load(t.Context(), 0, math.MaxInt)
+	snap, err := store.Load(t.Context())
 	if err != nil || len(snap.Records) != len(saved) {
 		t.Fatalf("%d records, %v", len(snap.Records), err)
 	}
@@ -426,96 +429,141 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// Holders go on to their windows' end, and nobody new begins before that.
-func TestStoreThatIsLost(t *testing.T) {
+// Whatever is deleted under a live holder, nobody gets a worker ID until Create has
+// waited for all windows to end, and no ID is issued twice.
+func TestDeletedKeysAreNoNewStore(t *testing.T) {
 	t.Parallel()
-	const window = 500 * time.Millisecond
-	client := startRedis(t).client(t)
-	create(t, client, nil)
-	store := New(client, nil)
-	u := newUnique(t)
-	issue := func(g *snowflake.Generator) error {
-		id, err := g.NextID()
-		if err == nil {
-			u.add(id)
-		}
-		return err
+	for _, test := range []struct {
+		name string
+		wipe func(ctx context.Context, client *redis.Client, s *Store) error
+	}{
+		{"one record", func(ctx context.Context, client *redis.Client, s *Store) error {
+			return client.HDel(ctx, leasesKey, "0").Err()
+		}},
+		{"the hash", func(ctx context.Context, client *redis.Client, s *Store) error {
+			return client.Del(ctx, leasesKey).Err()
+		}},
+		{"the records and what was used", func(ctx context.Context, client *redis.Client, s *Store) error {
+			return client.Del(ctx, leasesKey, s.used).Err()
+		}},
+		{"everything", func(ctx context.Context, client *redis.Client, s *Store) error {
+			return client.FlushAll(ctx).Err()
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const window = 500 * time.Millisecond
+			client := redistest.Start(t).Client(t)
+			store := create(t, client, nil)
+			ids := map[snowflake.ID]bool{}
+			issue := func(g *snowflake.Generator) error {
+				id, err := g.NextID()
+				if err == nil && ids[id] {
+					t.Fatalf("%v was issued twice", g.Decode(id))
+				}
+				ids[id] = err == nil
+				return err
+			}
+			holder, old := acquire(t, store, &lease.Options{Window: window, Owner: "holder"})
+			if err := issue(old); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.wipe(t.Context(), client, store); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, store, lease.ErrWiped)
+			for _, version := range []uint64{1, 2} {
+				if _, err := store.Save(t.Context(), record(0, version)); !errors.Is(err, lease.ErrWiped) {
+					t.Errorf("Save of version %d: %v", version, err)
+				}
+			}
+			redistest.Eventually(t, "the holder is told", func() bool { return errors.Is(holder.Stats().LastError, lease.ErrWiped) })
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := store.Create(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Create, which has to wait for an hour: %v", err)
+			}
+			refuses(t, store, lease.ErrWiped)
+
+			created := make(chan error)
+			go func() { created <- store.Create(context.Background(), window) }()
+			for waiting := true; waiting; {
+				select {
+				case err := <-created:
+					if err != nil {
+						t.Fatal(err)
+					}
+					waiting = false
+				default:
+					_ = issue(old)
+				}
+			}
+			_, next := acquire(t, store, &lease.Options{Window: time.Minute, Owner: "next"})
+			for range 10_000 {
+				_ = issue(old)
+				if err := issue(next); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
-	l, g := acquire(t, store, &lease.Options{Window: window})
-	if err := issue(g); err != nil {
+}
+
+// What this package did not write is never taken for none, and nothing is written
+// by half.
+func TestSpoiltHistory(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	store := create(t, client, nil)
+	h := lease.Holding{Worker: 3, From: time.Unix(1e9, 1), To: time.Unix(1e9, 2), Token: "t"}
+	r, err := store.SaveEnding(t.Context(), record(3, 1), h, time.Time{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	client.FlushAll(t.Context())
-	refuses(t, store, ErrNoStore)
-	created := make(chan error, 1)
-	go func() { created <- Create(context.Background(), client, nil, 3*window) }() // long enough for what is looked at meanwhile
-	eventually(t, "the holder's window ends", func() bool { return errors.Is(issue(g), snowflake.ErrLeaseExpired) })
-	if err := l.Stats().LastError; !errors.Is(err, ErrNoStore) {
-		t.Errorf("the holder has met %v", err)
-	}
-	if err := l.Err(); err != nil {
-		t.Errorf("the lease ended before there was a store again: %v", err)
-	}
-	if err := <-created; err != nil {
-		t.Fatal(err)
-	}
-	_, next := acquire(t, store, &lease.Options{Window: window})
-	for range 100 {
-		if err := issue(next); err != nil {
-			t.Fatal(err)
+	key := store.historyOf(3)
+	good := client.ZRange(t.Context(), key, 0, -1).Val()[0]
+	for _, bad := range []string{"", "x", good[:beforeHolding], good[:len(good)-1], strings.Replace(good, `"worker":3`, `"worker":4`, 1)} {
+		client.Del(t.Context(), key)
+		client.ZAdd(t.Context(), key, redis.Z{Member: bad})
+		if kept, err := store.History(t.Context(), 3); !errors.Is(err, lease.ErrBadRecord) || !strings.Contains(err.Error(), key) {
+			t.Errorf("of %q History returns %v, %v", bad, kept, err)
 		}
 	}
-	<-l.Done()
-	if err := l.Err(); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("the holder ends with %v", err)
+	client.Del(t.Context(), key)
+	client.Set(t.Context(), key, "a text", 0)
+	r.Version++
+	if _, err := store.SaveEnding(t.Context(), r, h, time.Time{}); !errors.Is(err, lease.ErrBadRecord) {
+		t.Errorf("over a text SaveEnding returns %v", err)
 	}
-}
-
-// startReplica starts a replica of a server, and waits until it is in step.
-func startReplica(t testing.TB, master *redisServer) *redisServer {
-	t.Helper()
-	replica := startReplicaOf(t, master.addr)
-	inStep(t, master, replica)
-	return replica
-}
-
-func startReplicaOf(t testing.TB, addr string) *redisServer {
-	_, port, _ := net.SplitHostPort(addr)
-	return startRedis(t, "--replicaof", "127.0.0.1 "+port)
-}
-
-func inStep(t testing.TB, master, replica *redisServer) {
-	t.Helper()
-	from, to := master.client(t), replica.client(t)
-	eventually(t, "the replica is in step", func() bool {
-		mark := time.Now().String()
-		from.Set(context.Background(), "mark", mark, 0)
-		time.Sleep(5 * time.Millisecond)
-		return to.Get(context.Background(), "mark").Val() == mark
-	})
+	if snap, err := store.LoadWorker(t.Context(), 3); err != nil || snap.Records[0].Version != 1 {
+		t.Errorf("half of a save was made: %v, %v", snap.Records, err)
+	}
+	if _, err := store.Save(t.Context(), r); err != nil {
+		t.Errorf("a renewal needs no history: %v", err)
+	}
 }
 
 func TestReplicaIsNoStore(t *testing.T) {
 	t.Parallel()
-	master := startRedis(t)
-	create(t, master.client(t), nil)
-	replica := startReplica(t, master)
-	refuses(t, New(replica.client(t), nil), nil, "READONLY", replica.addr)
+	master := redistest.Start(t)
+	create(t, master.Client(t), nil)
+	replica := redistest.StartReplica(t, master)
+	refuses(t, opened(t, replica.Client(t), nil), nil, "READONLY", replica.Addr)
 }
 
 func TestSaveWaitsForReplicas(t *testing.T) {
 	t.Parallel()
-	master := startRedis(t)
-	replica := startReplica(t, master)
-	proxy := servertest.NewProxy(t, master.addr)
-	client := newClient(t, &redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	proxy := servertest.NewProxy(t, master.Addr)
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true})
 	create(t, client, nil)
-	store := New(client, &Options{Replicas: 1})
+	store := opened(t, client, &Options{Replicas: 1})
 	client.ScriptFlush(t.Context())
 	if _, err := store.Save(t.Context(), record(9, 1)); err != nil { // EVALSHA in vain, then EVAL
 		t.Fatal(err)
 	}
-	if n := replica.client(t).HExists(t.Context(), leasesKey, "9").Val(); !n {
+	if n := replica.Client(t).HExists(t.Context(), leasesKey, "9").Val(); !n {
 		t.Fatal("the replica has no record")
 	}
 	turns := proxy.Turns()
@@ -540,12 +588,72 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	}
 	refuses(t, store, ErrReplicas, leasesKey)
 	replica.Resume()
-	inStep(t, master, replica)
+	redistest.InStep(t, master, replica)
 	if _, err := store.Save(t.Context(), record(9, 4)); err != nil {
 		t.Fatalf("after what fewer acknowledged, which is written: %v", err)
 	}
-	if _, err := New(client, &Options{Replicas: 2}).Save(t.Context(), record(9, 5)); !errors.Is(err, ErrReplicas) {
+	if _, err := opened(t, client, &Options{Replicas: 2}).Save(t.Context(), record(9, 5)); !errors.Is(err, ErrReplicas) {
 		t.Fatalf("with one replica of two: %v", err)
+	}
+}
+
+// deadline is a context that has one, and is not done when it passes.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
+
+// waits notes the time-outs of the WAITs that a client is to send, and sends nothing.
+type waits struct{ timeouts []int64 }
+
+var errNotSent = errors.New("not sent")
+
+func (w *waits) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (w *waits) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (w *waits) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "wait" {
+				w.timeouts = append(w.timeouts, cmd.Args()[2].(int64))
+			}
+			cmd.SetErr(errNotSent)
+		}
+		return errNotSent
+	}
+}
+
+// WAIT with a time-out of 0 would wait for ever: for a replica that hangs, for
+// longer than the caller has, and the connection could not be used again.
+func TestWaitAlwaysHasATimeout(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
+	defer client.Close()
+	sent := &waits{}
+	client.AddHook(sent)
+	store := opened(t, client, &Options{Replicas: 1})
+	for _, test := range []struct{ left, most time.Duration }{
+		{time.Hour, time.Second},
+		{time.Second, time.Second / 2},
+		{100 * time.Millisecond, 50 * time.Millisecond},
+		{2 * time.Millisecond, time.Millisecond},
+		{time.Millisecond, time.Millisecond},
+		{time.Microsecond, time.Millisecond},
+		{0, time.Millisecond},
+		{-time.Hour, time.Millisecond},
+	} {
+		sent.timeouts = nil
+		ctx := deadline{t.Context(), time.Now().Add(test.left)}
+		if _, err := store.Save(ctx, record(1, 1)); !errors.Is(err, errNotSent) {
+			t.Fatal(err)
+		}
+		if len(sent.timeouts) != 1 || sent.timeouts[0] < 1 || sent.timeouts[0] > test.most.Milliseconds() {
+			t.Errorf("with %v left, WAIT has the time-outs %v, in ms, and not 1 to %d", test.left, sent.timeouts, test.most.Milliseconds())
+		}
+	}
+	if _, err := store.Save(t.Context(), record(1, 1)); !errors.Is(err, errNotSent) || sent.timeouts[len(sent.timeouts)-1] != 1000 {
+		t.Errorf("without a deadline, WAIT has the time-out %v, in ms", sent.timeouts)
 	}
 }
 
@@ -554,32 +662,32 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 func TestFailoverThatLosesRecords(t *testing.T) {
 	t.Parallel()
 	const window = 4 * time.Second
-	master := startRedis(t)
-	create(t, master.client(t), nil)
-	link := servertest.NewProxy(t, master.addr)
-	replica := startReplicaOf(t, link.Addr())
-	inStep(t, master, replica)
+	master := redistest.Start(t)
+	create(t, master.Client(t), nil)
+	link := servertest.NewProxy(t, master.Addr)
+	replica := redistest.StartReplicaOf(t, link.Addr())
+	redistest.InStep(t, master, replica)
 	var now atomic.Value // the master's address, as Sentinel would tell
-	now.Store(master.addr)
+	now.Store(master.Addr)
 	open := func() lease.Store {
-		return New(newClient(t, &redis.Options{ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return opened(t, redistest.NewClient(t, &redis.Options{ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, now.Load().(string))
 		}}), nil)
 	}
 	// The first one's record is to outlast all until the next one looks at it.
 	first, firstIDs := acquire(t, open(), &lease.Options{Window: 2 * window, Owner: "first"})
-	inStep(t, master, replica)
+	redistest.InStep(t, master, replica)
 	link.Drop()
 	renewals := first.Stats().Renewals
-	lost, lostIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "lost"})
-	eventually(t, "the first is renewed", func() bool { return first.Stats().Renewals > renewals })
+	lost, lostIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "lost", OnLoss: lease.Stop})
+	redistest.Eventually(t, "the first is renewed", func() bool { return first.Stats().Renewals > renewals })
 	master.Kill()
-	eventually(t, "the lost one meets the outage", func() bool { return lost.Stats().LastError != nil })
-	_, bound := lost.Window()
-	if err := replica.client(t).ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
+	redistest.Eventually(t, "the lost one meets the outage", func() bool { return lost.Stats().LastError != nil })
+	bound := lost.Grant().To
+	if err := replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	now.Store(replica.addr)
+	now.Store(replica.Addr)
 
 	// The new master knows the first one, which goes on; it does not know the
 	// other, whose worker ID it gives away.
@@ -613,7 +721,7 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 		t.Errorf("the lost one ended with %v", err)
 	}
 	renewals = first.Stats().Renewals
-	eventually(t, "the first is renewed on the new master", func() bool { return first.Stats().Renewals > renewals })
+	redistest.Eventually(t, "the first is renewed on the new master", func() bool { return first.Stats().Renewals > renewals })
 	if _, err := firstIDs.NextID(); err != nil || first.Err() != nil {
 		t.Errorf("the first: %v, %v", err, first.Err())
 	}
@@ -631,53 +739,12 @@ func count(t *testing.T, seen map[snowflake.ID]bool, id snowflake.ID, bound time
 	return 1
 }
 
-// startCluster starts two masters, and a replica of the one that has the key.
-func startCluster(t *testing.T) *redis.ClusterClient {
-	t.Helper()
-	var addrs []string
-	var nodes []*redis.Client
-	for range 3 {
-		server := startRedis(t, "--cluster-enabled", "yes")
-		addrs, nodes = append(addrs, server.addr), append(nodes, server.client(t))
-	}
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx := t.Context()
-	do(nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
-	do(nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
-	for _, addr := range addrs[1:] {
-		host, port, _ := net.SplitHostPort(addr)
-		do(nodes[0].ClusterMeet(ctx, host, port).Err())
-	}
-	slot, err := nodes[0].ClusterKeySlot(ctx, leasesKey).Result()
-	do(err)
-	master := nodes[slot/8192]
-	id, err := master.ClusterMyID(ctx).Result()
-	do(err)
-	eventually(t, "the replica follows", func() bool { return nodes[2].ClusterReplicate(ctx, id).Err() == nil })
-	eventually(t, "the cluster is ready", func() bool {
-		ready := strings.Contains(master.Info(ctx, "replication").Val(), "state=online")
-		for _, node := range nodes {
-			info := node.ClusterInfo(ctx).Val()
-			ready = ready && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
-		}
-		return ready
-	})
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	client := startCluster(t)
+	client := redistest.StartCluster(t, leasesKey)
 	create(t, client, nil)
 	for _, replicas := range []int{0, 1} {
-		l, g := acquire(t, New(client, &Options{Replicas: replicas}), nil)
+		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), nil)
 		if _, err := g.NextID(); err != nil {
 			t.Fatal(err)
 		}
@@ -685,12 +752,14 @@ func TestCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	one := New(client, &Options{Replicas: 1})
+	one := opened(t, client, &Options{Replicas: 1})
 	for version := uint64(1); version < 20; version++ {
 		if _, err := one.Save(t.Context(), record(9, version)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	refuses(t, New(client, &Options{Replicas: 2}), ErrReplicas)
-	newUnique(t).take(newSequencer(t, client, nil), 10)
+	refuses(t, opened(t, client, &Options{Replicas: 2}), ErrReplicas)
+	if kept, err := one.History(t.Context(), 0); err != nil || len(kept) == 0 {
+		t.Errorf("the history of worker 0: %v, %v", kept, err)
+	}
 }

@@ -44,63 +44,142 @@ func (d Dialect) now() string {
 	return `SELECT ` + d.micros() + `, 1`
 }
 
-// statements returns those of a Store. Their parameters are those that write and
-// records give; MySQL's are for fmt.Sprintf, since its drivers would prepare a
-// statement with parameters first.
-//
-// PostgreSQL: a row that is there already is left as it is, and asks for the right
-// to UPDATE, so that nobody takes a worker ID without being able to renew it.
+// statements are the SQL of a Store. Parameters are numbered as the comments say.
+// MySQL's are verbs of fmt.Sprintf, because its drivers would prepare a statement
+// that has parameters first.
+type statements struct {
+	// These return worker, version, renewed and record: of the stored records, and
+	// with version 0 of worker IDs whose record is gone.
+	load       string
+	loadWorker string // 1 worker
+
+	// 1 record, 2 worker, 3 version, 4 the version before; SQLite: 5 now.
+	insert, update string
+	// The same, and 5 id, 6 begun, 7 ended, 8 holding, 9 forget. PostgreSQL only.
+	insertEnding, updateEnding string
+
+	// Not PostgreSQL, whose insert and update do this, too.
+	use    string // 1 worker; writes nothing if the marker is gone
+	keep   string // 1 worker, 2 id, 3 begun, 4 ended, 5 holding
+	forget string // 1 worker, 2 forget
+
+	history string // 1 worker
+
+	lost   string // the worker IDs whose record is gone, and -1 if the marker is there
+	repair string // drops the worker IDs whose record is gone
+	mark   string // 1 text; SQLite: 2 now
+}
+
+// PostgreSQL: one statement does all that a save does. Its parts see what was there
+// before, so the row that kept writes is none that forgotten deletes. A row of
+// {workers} that is there already is left as it is; DO UPDATE asks for the right to
+// UPDATE, so that nobody takes a worker ID without being able to renew it. If the
+// marker is gone, {used} gets a NULL, which it does not take.
 //
 // MySQL: LAST_INSERT_ID(n) makes n what the server returns as the last ID. A row
 // that is there already is left as it is (INSERT IGNORE would hide errors too).
-// Nothing is written, and no row locked, where it would not be committed.
-func (d Dialect) statements(table string) (insert, update, load string) {
-	switch d {
-	case PostgreSQL:
-		insert = `INSERT INTO @ (record, worker, version, renewed) VALUES ($1, $2, 1, ` + d.micros() + `)
+// Nothing is written, and no row locked, if it would not be committed.
+func (d Dialect) statements(names *strings.Replacer) statements {
+	const (
+		insertPostgres = `INSERT INTO {workers} (record, worker, version, renewed)
+			SELECT $1::text, $2::bigint, $3::bigint, {now} WHERE $4::bigint = 0
 			ON CONFLICT (worker) DO UPDATE
 			SET record = excluded.record, version = excluded.version, renewed = excluded.renewed WHERE false
 			RETURNING renewed`
-		update = `UPDATE @ SET record = $1, version = $2, renewed = ` + d.micros() + `
-			WHERE worker = $3 AND version = $4 RETURNING renewed`
-		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN $1 AND $2`
-	case MySQL:
-		insert = `INSERT INTO @ (record, worker, version, renewed)
-			SELECT X'%x', %d, 1, LAST_INSERT_ID(` + d.micros() + `) FROM DUAL WHERE @@autocommit = 1
-			ON DUPLICATE KEY UPDATE version = version + LAST_INSERT_ID(0)`
-		update = `UPDATE @ SET record = X'%x', version = %d, renewed = LAST_INSERT_ID(` + d.micros() + `)
-			WHERE worker = %d AND version = %d AND @@autocommit = 1`
-		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN %d AND %d`
-	default:
-		insert = `INSERT INTO @ (renewed, record, worker, version) VALUES (?1, ?2, ?3, 1)
-			ON CONFLICT (worker) DO NOTHING`
-		update = `UPDATE @ SET renewed = ?1, record = ?2, version = ?3 WHERE worker = ?4 AND version = ?5`
-		load = `SELECT worker, version, renewed, record FROM @ WHERE worker BETWEEN ?1 AND ?2`
-	}
-	in := func(s string) string { return strings.Replace(s, "@", table, 1) }
-	return in(insert), in(update), in(load)
-}
+		updatePostgres = `UPDATE {workers} SET record = $1::text, version = $3::bigint, renewed = {now}
+			WHERE worker = $2::bigint AND version = $4::bigint RETURNING renewed`
+		used = `, used AS (INSERT INTO {used} (worker)
+				SELECT CASE WHEN EXISTS (SELECT FROM {workers} WHERE worker = -1) THEN $2::bigint END FROM saved)`
+		ending = `, kept AS (
+				INSERT INTO {history} (worker, id, begun, ended, holding)
+				SELECT $2::bigint, $5::text, $6::text, $7::text, $8::text FROM saved WHERE $7::text COLLATE "C" >= $9::text
+				ON CONFLICT (worker, id) DO UPDATE SET ended = excluded.ended, holding = excluded.holding
+			), forgotten AS (
+				DELETE FROM {history} WHERE worker = $2::bigint AND EXISTS (SELECT FROM saved)
+				AND CASE WHEN id = $5::text THEN $7::text COLLATE "C" ELSE ended END < $9::text
+			)`
 
-// workersTable is what stands behind CREATE TABLE IF NOT EXISTS and the name.
-func (d Dialect) workersTable() string {
+		load = `SELECT worker, version, renewed, record FROM {workers}`
+		gone = ` FROM {used} u WHERE NOT EXISTS (SELECT 1 FROM {workers} w WHERE w.worker = u.worker)`
+		rest = ` UNION ALL SELECT u.worker, 0, 0, ''` + gone
+		keep = `REPLACE INTO {history} (worker, id, begun, ended, holding) VALUES `
+		mark = `INSERT INTO {workers} (worker, version, renewed, record) `
+	)
+	st := statements{
+		load:   load + rest,
+		lost:   `SELECT u.worker` + gone + ` UNION ALL SELECT worker FROM {workers} WHERE worker = -1`,
+		repair: `DELETE FROM {used} WHERE worker >= 0 AND worker NOT IN (SELECT worker FROM {workers})`,
+	}
 	switch d {
 	case PostgreSQL:
-		return `(worker bigint PRIMARY KEY, version bigint NOT NULL, renewed bigint NOT NULL, record text NOT NULL)`
+		saving := func(save, and string) string {
+			return `WITH saved AS (` + save + `)` + and + ` SELECT renewed FROM saved`
+		}
+		st.insert, st.update = saving(insertPostgres, used), updatePostgres
+		st.insertEnding, st.updateEnding = saving(insertPostgres, used+ending), saving(updatePostgres, ending)
+		st.loadWorker = load + ` WHERE worker IN (-1, $1)` + rest + ` AND u.worker = $1`
+		st.history = `SELECT holding FROM {history} WHERE worker = $1`
+		st.mark = mark + `VALUES (-1, 0, {now}, $1) ON CONFLICT (worker) DO NOTHING`
 	case MySQL:
-		return `(worker BIGINT PRIMARY KEY, version BIGINT NOT NULL, renewed BIGINT NOT NULL,
-			record MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL) ENGINE=InnoDB`
+		st.insert = `INSERT INTO {workers} (record, worker, version, renewed)
+			SELECT X'%[1]x', %[2]d, 1, LAST_INSERT_ID({now}) FROM DUAL WHERE @@autocommit = 1
+			ON DUPLICATE KEY UPDATE version = version + LAST_INSERT_ID(0)`
+		st.update = `UPDATE {workers} SET record = X'%[1]x', version = %[3]d, renewed = LAST_INSERT_ID({now})
+			WHERE worker = %[2]d AND version = %[4]d AND @@autocommit = 1`
+		st.use = `INSERT INTO {used} (worker) SELECT %d FROM {workers} WHERE worker = -1`
+		st.keep = keep + `(%d, X'%x', X'%x', X'%x', X'%x')`
+		st.forget = `DELETE FROM {history} WHERE worker = %d AND ended < X'%x'`
+		st.loadWorker = load + ` WHERE worker IN (-1, %[1]d)` + rest + ` AND u.worker = %[1]d`
+		st.history = `SELECT holding FROM {history} WHERE worker = %d`
+		st.mark = mark + `VALUES (-1, 0, {now}, X'%x') ON DUPLICATE KEY UPDATE version = version`
+	default:
+		st.insert = `INSERT INTO {workers} (record, worker, version, renewed) SELECT ?1, ?2, ?3, ?5 WHERE ?4 = 0
+			ON CONFLICT (worker) DO NOTHING`
+		st.update = `UPDATE {workers} SET record = ?1, version = ?3, renewed = ?5 WHERE worker = ?2 AND version = ?4`
+		st.use = `INSERT INTO {used} (worker) SELECT ?1 FROM {workers} WHERE worker = -1`
+		st.keep = keep + `(?1, ?2, ?3, ?4, ?5)`
+		st.forget = `DELETE FROM {history} WHERE worker = ?1 AND ended < ?2`
+		st.loadWorker = load + ` WHERE worker IN (-1, ?1)` + rest + ` AND u.worker = ?1`
+		st.history = `SELECT holding FROM {history} WHERE worker = ?1`
+		st.mark = mark + `VALUES (-1, 0, {now}, ?1) ON CONFLICT (worker) DO NOTHING`
 	}
-	return `(worker INTEGER PRIMARY KEY, version INTEGER NOT NULL, renewed INTEGER NOT NULL, record TEXT NOT NULL)`
+	for _, text := range []*string{&st.load, &st.loadWorker, &st.insert, &st.update, &st.insertEnding, &st.updateEnding,
+		&st.use, &st.keep, &st.forget, &st.history, &st.lost, &st.repair, &st.mark} {
+		*text = names.Replace(*text)
+	}
+	return st
 }
 
-// table is one of a database.
+// definitions returns what follows CREATE TABLE IF NOT EXISTS and the name.
+func (d Dialect) definitions() (workers, history, used string) {
+	switch d {
+	case PostgreSQL:
+		return `(worker bigint PRIMARY KEY, version bigint NOT NULL, renewed bigint NOT NULL, record text NOT NULL)`,
+			`(worker bigint NOT NULL, id text NOT NULL, begun text NOT NULL, ended text COLLATE "C" NOT NULL,
+			holding text NOT NULL, PRIMARY KEY (worker, id))`,
+			`(worker bigint PRIMARY KEY)`
+	case MySQL:
+		return `(worker BIGINT PRIMARY KEY, version BIGINT NOT NULL, renewed BIGINT NOT NULL,
+			record MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL) ENGINE=InnoDB`,
+			`(worker BIGINT NOT NULL, id CHAR(32) NOT NULL, begun CHAR(30) NOT NULL, ended CHAR(30) NOT NULL,
+			holding MEDIUMTEXT NOT NULL, PRIMARY KEY (worker, id)) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin`,
+			`(worker BIGINT PRIMARY KEY) ENGINE=InnoDB`
+	}
+	return `(worker INTEGER PRIMARY KEY, version INTEGER NOT NULL, renewed INTEGER NOT NULL, record TEXT NOT NULL)`,
+		`(worker INTEGER NOT NULL, id TEXT NOT NULL, begun TEXT NOT NULL, ended TEXT NOT NULL,
+		holding TEXT NOT NULL, PRIMARY KEY (worker, id))`,
+		`(worker INTEGER PRIMARY KEY)`
+}
+
+// table is a table of a database.
 type table struct {
 	db           *sql.DB
 	dialect      Dialect
 	name, quoted string
 }
 
-var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+// With what New adds to the name it has up to 63 characters, as PostgreSQL allows.
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,54}$`)
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, error) {
 	if opts != nil && opts.Table != "" {
@@ -115,20 +194,23 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, e
 		return table{}, fmt.Errorf("sqllease: %w: Table %q is not name or schema.name of letters, digits and underscores",
 			lease.ErrInvalidOptions, name)
 	}
+	t := table{db: db, dialect: dialect}
+	return t.named(name), nil
+}
+
+// named returns another table of the same database.
+func (t table) named(name string) table {
 	quote := `"`
-	if dialect == MySQL {
+	if t.dialect == MySQL {
 		quote = "`"
 	}
-	quoted := quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote
-	return table{db, dialect, name, quoted}, nil
+	t.name, t.quoted = name, quote+strings.ReplaceAll(name, ".", quote+"."+quote)+quote
+	return t
 }
 
 // create creates the table unless its columns can be read. It may fail because
 // another is doing the same; so what counts is whether they can be read then.
 func (t *table) create(ctx context.Context, definition, columns string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	read := `SELECT ` + columns + ` FROM ` + t.quoted + ` WHERE 1 = 0`
 	return t.retry(ctx, func() error {
 		if err := t.probe(ctx, t.dialect.now()); err != nil { // perhaps of another dialect
@@ -170,7 +252,7 @@ func (t *table) wrap(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case isNoTable(err):
-		return fmt.Errorf("%w: %s; CreateTable creates it: %w", ErrNoTable, t.name, err)
+		return fmt.Errorf("%w: %s; Create creates it: %w", ErrNoTable, t.name, err)
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()): // drivers tell it in their own words
 		return fmt.Errorf("sqllease: table %s: %w: %w", t.name, ctx.Err(), err)
 	}
@@ -184,6 +266,12 @@ func (t *table) wrap(ctx context.Context, err error) error {
 // isNoTable reports whether err says that the table, or its schema, is not there.
 func isNoTable(err error) bool {
 	return hasState(err, "42P01", "3F000") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
+}
+
+// isUsed reports whether err says that a worker ID cannot be put down as used: that
+// it is there already, or (PostgreSQL) that the marker is gone.
+func isUsed(err error) bool {
+	return hasState(err, "23502", "23505") || hasNumber(err, 1062) || strings.Contains(err.Error(), "UNIQUE constraint failed")
 }
 
 // isBusy reports whether err says that nothing was changed because others were in

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +38,12 @@ func refusedUsers(t *testing.T, s *server) {
 	}
 	says := "password authentication failed"
 	denied := "permission denied"
-	grant := "GRANT SELECT ON " + table + " TO reader"
+	grant := func(rights string) {
+		t.Helper()
+		for _, of := range []string{"", "_history", "_used"} {
+			s.owner().exec(t, "GRANT "+rights+" ON "+table+of+" TO reader")
+		}
+	}
 	if s.dialect == sqllease.MySQL {
 		says, denied = "Access denied", "command denied"
 	}
@@ -46,21 +52,27 @@ func refusedUsers(t *testing.T, s *server) {
 		s.owner().exec(t, "GRANT CREATE TEMPORARY TABLES ON app.* TO reader")
 	}
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
-	s.owner().exec(t, grant)
+	grant("SELECT")
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
 	// One that can take a worker ID but not renew it takes none.
-	s.owner().exec(t, strings.Replace(grant, "SELECT", "SELECT, INSERT", 1))
+	grant("SELECT, INSERT")
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
-	if err := store(s.as(t, "reader", "reader")).(*sqllease.Store).CreateTable(t.Context()); err != nil {
-		t.Errorf("CreateTable of a table that is there needs no right to create one: %v", err)
+	if err := store(s.as(t, "reader", "reader")).(*sqllease.Store).Create(t.Context(), time.Nanosecond); err != nil {
+		t.Errorf("Create of a table that is there needs no right to create one: %v", err)
 	}
-	snap, err := store(s.as(t, "app", password)).Load(t.Context(), 0, 1023)
+	snap, err := store(s.as(t, "app", password)).Load(t.Context())
 	if err != nil || len(snap.Records) > 0 {
 		t.Errorf("there are %v: %v", snap.Records, err)
 	}
+	grant("SELECT, INSERT, UPDATE, DELETE") // what New asks for
+	l := acquire(t, store(s.as(t, "reader", "reader")), nil)
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	acquire(t, store(s.as(t, "reader", "reader")), nil)
 }
 
-// oneRoundTrip counts those of renewals, and of loads.
+// oneRoundTrip counts the round trips of renewals, of loads, and of takeovers.
 func oneRoundTrip(t *testing.T, s *server) {
 	proxy := servertest.NewProxy(t, s.addr)
 	table := newTable()
@@ -84,12 +96,21 @@ func oneRoundTrip(t *testing.T, s *server) {
 	}
 	load := func() {
 		t.Helper()
-		if _, err := store.Load(t.Context(), 0, 1023); err != nil {
+		if _, err := store.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	takeOver := func() {
+		t.Helper()
+		ended := lease.Holding{Worker: 1, From: time.Unix(int64(r.Version), 0), To: time.Unix(int64(r.Version), 1), Token: "t"}
+		if r, err = store.SaveEnding(t.Context(), r, ended, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		r.Version++
+	}
 	save() // version 1
 	save() // this one prepares the statement
+	takeOver()
 	load()
 	const times = 20
 	before := proxy.Turns()
@@ -105,6 +126,17 @@ func oneRoundTrip(t *testing.T, s *server) {
 	}
 	if n := proxy.Turns() - before; n != 2*times {
 		t.Errorf("%d loads take %d round trips, not 2 each", times, n)
+	}
+	most := 1 // PostgreSQL's is one statement, MySQL's a transaction of three
+	if s.dialect == sqllease.MySQL {
+		most = 5
+	}
+	before = proxy.Turns()
+	for range times {
+		takeOver()
+	}
+	if n := proxy.Turns() - before; n != most*times {
+		t.Errorf("%d saves with a history take %d round trips, not %d each", times, n, most)
 	}
 }
 
@@ -158,11 +190,11 @@ func autocommitOff(t *testing.T, s *server) {
 					t.Errorf("after %s a transaction is open: %v", after, err)
 				}
 			}
-			untouched("CreateTable")
-			if err := store.CreateTable(t.Context()); err != nil {
+			untouched("Create")
+			if err := store.Create(t.Context(), time.Nanosecond); err != nil {
 				t.Error(err)
 			}
-			untouched("CreateTable again")
+			untouched("Create again")
 			refused(t, store, lease.ErrInvalidOptions, "table "+table+": ", "autocommit=0")
 			untouched("Acquire")
 			save := func(r lease.Record) {
@@ -181,12 +213,12 @@ func autocommitOff(t *testing.T, s *server) {
 			next := saved
 			next.Version++
 			save(next)
-			snap, err := on.store(t, table).Load(t.Context(), 0, 1023)
+			snap, err := on.store(t, table).Load(t.Context())
 			if err != nil || len(snap.Records) != 1 || snap.Records[0].Version != 1 {
 				t.Errorf("there are %v: %v", snap.Records, err)
 			}
 			on.exec(t, "UPDATE "+table+" SET record = 'odd'")
-			if _, err := store.Load(t.Context(), 0, 1023); !errors.Is(err, lease.ErrInvalidOptions) {
+			if _, err := store.Load(t.Context()); !errors.Is(err, lease.ErrInvalidOptions) {
 				t.Errorf("Load returns %v", err)
 			}
 			untouched("Load of a bad record")
@@ -261,7 +293,7 @@ func otherSettings(t *testing.T, s *server) {
 					t.Errorf("version %d after version %d: %v", late.Version, r.Version, err)
 				}
 			}
-			snap, err := store.Load(t.Context(), 7, 7)
+			snap, err := store.LoadWorker(t.Context(), 7)
 			if err != nil || len(snap.Records) != 1 || snap.Records[0].String() != saved.String() || snap.Records[0].Version != r.Version {
 				t.Fatalf("Load returns %v, %v", snap.Records, err)
 			}
@@ -312,7 +344,7 @@ func openSpace(ctx context.Context, dialect sqllease.Dialect, addr, space string
 	db.SetMaxIdleConns(8)
 	s, err := sqllease.New(db, dialect, &sqllease.Options{Table: "w_" + space})
 	if err == nil {
-		err = s.CreateTable(ctx)
+		err = s.Create(ctx, time.Nanosecond)
 	}
 	if err != nil {
 		db.Close()
@@ -362,7 +394,7 @@ func serverAway(t *testing.T, s *server) {
 			defer cancel()
 			err := error(nil)
 			if i%2 == 0 {
-				_, err = store.Load(ctx, 0, 9)
+				_, err = store.Load(ctx)
 			} else {
 				_, err = store.Save(ctx, r)
 			}
@@ -377,7 +409,7 @@ func serverAway(t *testing.T, s *server) {
 		t.Errorf("calls that had 100 ms took %v", took)
 	}
 	s.Resume()
-	snap, err := store.Load(t.Context(), 1, 1)
+	snap, err := store.LoadWorker(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,6 +417,26 @@ func serverAway(t *testing.T, s *server) {
 	if _, err := store.Save(t.Context(), r); err != nil && !errors.Is(err, lease.ErrConflict) {
 		t.Fatal(err) // a conflict: one of those that hung was made now
 	}
+}
+
+// serverGone: the cause of an error can be found in it.
+func serverGone(t *testing.T, s *server) {
+	store := open(s.dialect)(t, s.addr, "gone")
+	s.Kill()
+	defer s.Restart()
+	for range 20 { // the connections that there were, and new ones
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, err := store.Save(ctx, record(1))
+		cancel()
+		if err == nil {
+			t.Fatal("Save succeeds")
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return
+		}
+		t.Log(err)
+	}
+	t.Error("no error says that the connection was refused")
 }
 
 // rowLocked: a lock that another holds is waited for, whatever the server's limit
@@ -503,7 +555,7 @@ func assignForEver(path string) {
 		if err != nil {
 			panic(err)
 		}
-		if err := n.CreateTable(context.Background()); err != nil {
+		if err := n.Create(context.Background()); err != nil {
 			panic(err)
 		}
 		w, err := n.Assign(context.Background(), sqllease.Node{}, snowflake.BaiduLayout())
@@ -640,3 +692,7 @@ func clientsAtOnce(t *testing.T, d database) {
 func BenchmarkPostgreSQL(b *testing.B) { servertest.Bench(b, startPostgres(b).fleet()) }
 
 func BenchmarkMariaDB(b *testing.B) { servertest.Bench(b, startMariaDB(b).fleet()) }
+
+func BenchmarkSQLite(b *testing.B) {
+	servertest.Saves(b, open(sqllease.SQLite)(b, filepath.Join(b.TempDir(), "workers.db"), "bench"))
+}

@@ -28,11 +28,11 @@ import (
 // at 1 (worker 0 is never given out), so that 10 bits last for 1,023 starts in
 // all. Take a layout with many worker bits; 22 last for 4,194,303.
 //
-// HAZARD: a number must never come twice. It may where rows are deleted and the
+// HAZARD: a number must never come twice. It may if rows are deleted and the
 // server is MySQL 5.7 or older or MariaDB before 10.2.4, whose InnoDB forgets the
-// count when it restarts and goes on from the largest number left, or where a
-// table of SQLite that CreateTable has not made lacks AUTOINCREMENT; where the
-// table is truncated or dropped, or its count is set back; where the database is
+// count when it restarts and goes on from the largest number left, or if a
+// table of SQLite that Create has not made lacks AUTOINCREMENT; if the
+// table is truncated or dropped, or its count is set back; if the database is
 // restored from a backup, or fails over to a replica that lacked the last rows.
 // Keep the rows; after such a loss set the count above all that was given out.
 // The hazards of commits that are not durable, in the package's documentation,
@@ -41,7 +41,7 @@ type Nodes struct{ table }
 
 // Node describes a process, for people. The database does not look at it.
 type Node struct {
-	Host string // up to 64 characters fit Baidu's own table, 255 that of CreateTable
+	Host string // up to 64 characters fit Baidu's own table, 255 that of Create
 	Port string // or a container's ID, or whatever else tells processes of a host apart
 	Type NodeType
 
@@ -61,7 +61,7 @@ const (
 // database. Errors are those of New.
 //
 // The user of db needs the right to INSERT (PostgreSQL: also to SELECT ID); for
-// CreateTable also to SELECT and to create a table, where it is not there yet.
+// Create also to SELECT and to create a table, where it is not there yet.
 func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 	t, err := newTable(db, dialect, opts, "WORKER_NODE")
 	if err != nil {
@@ -72,10 +72,13 @@ func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 
 const nodeColumns = `HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED`
 
-// CreateTable creates the table where it is not there, with the columns of
+// Create creates the table if it is not there, with the columns of
 // Baidu's. One that was made for uid-generator serves as it is. Any number of
 // processes may do so at once.
-func (n *Nodes) CreateTable(ctx context.Context) error {
+func (n *Nodes) Create(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	id, kind := `BIGINT AUTO_INCREMENT PRIMARY KEY`, ` ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`
 	switch n.dialect {
 	case PostgreSQL:

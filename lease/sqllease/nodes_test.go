@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqllease_test
 
 import (
@@ -24,7 +26,7 @@ func (d database) nodes(t testing.TB, table string) *sqllease.Nodes {
 func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 	t.Helper()
 	n := d.nodes(t, table)
-	if err := n.CreateTable(t.Context()); err != nil {
+	if err := n.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -191,6 +191,7 @@ func (s *server) fits(t *testing.T) {
 		{"OtherSettings", otherSettings},
 		{"LockIsNoConflict", rowLocked},
 		{"ServerThatHangs", serverAway},
+		{"ServerThatIsGone", serverGone},
 		{"NodesAfterTheServerWasKilled", nodesAfterKill},
 		{"Fleet", fleets},
 	} {

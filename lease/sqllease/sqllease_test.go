@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqllease_test
 
 import (
@@ -69,7 +71,7 @@ func (d database) store(t testing.TB, table string) *sqllease.Store {
 func (d database) created(t testing.TB, table string) *sqllease.Store {
 	t.Helper()
 	s := d.store(t, table)
-	if err := s.CreateTable(t.Context()); err != nil {
+	if err := s.Create(t.Context(), time.Nanosecond); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -82,6 +84,15 @@ func (d database) exec(t testing.TB, statement string) {
 	}
 }
 
+// empty makes a new store of a table's.
+func (d database) empty(t testing.TB, table string) {
+	t.Helper()
+	for _, of := range []string{"", "_history", "_used"} {
+		d.exec(t, "DELETE FROM "+table+of)
+	}
+	d.created(t, table)
+}
+
 // conforms runs the tests that every store passes.
 func (d database) conforms(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
@@ -89,6 +100,7 @@ func (d database) conforms(t *testing.T) {
 		d.created(t, table)
 		return leasetest.Storage{
 			Open: func() lease.Store { return d.store(t, table) },
+			Wipe: func() { d.exec(t, "DELETE FROM "+table) },
 			Garble: func(worker int) {
 				d.exec(t, fmt.Sprintf("UPDATE %s SET record = substr(record, 1, 50) WHERE worker = %d", table, worker))
 			},
@@ -108,6 +120,10 @@ func (d database) fits(t *testing.T) {
 		{"AnotherTableOfThatName", foreignTable},
 		{"DatabaseOfAnotherDialect", otherDialect},
 		{"ForeignRecords", foreignRecords},
+		{"CreateWaitsForWindowsToEnd", createNew},
+		{"DeletedRowsAreNoNewStore", deletedRows},
+		{"History", historyKept},
+		{"SpoiltHistory", spoiltHistory},
 		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
 		{"NodesKeepWhatTheyAreTold", nodesRows},
 		{"NodesOutOfRange", nodesOutOfRange},
@@ -128,8 +144,8 @@ func manyCreate(t *testing.T, d database) {
 		s := d.store(t, table)
 		n := d.nodes(t, table+"_node")
 		wg.Go(func() {
-			errs[2*i] = s.CreateTable(t.Context())
-			errs[2*i+1] = n.CreateTable(t.Context())
+			errs[2*i] = s.Create(t.Context(), time.Nanosecond)
+			errs[2*i+1] = n.Create(t.Context())
 		})
 	}
 	wg.Wait()
@@ -138,12 +154,12 @@ func manyCreate(t *testing.T, d database) {
 	}
 	s := d.store(t, table)
 	l := acquire(t, s, nil)
-	if err := s.CreateTable(t.Context()); err != nil { // and it keeps what is there
+	if err := s.Create(t.Context(), time.Nanosecond); err != nil { // and it keeps what is there
 		t.Fatal(err)
 	}
-	snap, err := s.Load(t.Context(), 0, 1023)
+	snap, err := s.Load(t.Context())
 	if err != nil || len(snap.Records) != 1 || snap.Records[0].Worker != l.Worker() {
-		t.Fatalf("after CreateTable again there are %v, %v", snap.Records, err)
+		t.Fatalf("after Create again there are %v, %v", snap.Records, err)
 	}
 }
 
@@ -182,11 +198,11 @@ func refused(t *testing.T, s lease.Store, target error, says ...string) {
 func missingTable(t *testing.T, d database) {
 	table := newTable()
 	s := d.store(t, table)
-	refused(t, s, sqllease.ErrNoTable, "no such table: "+table+"; CreateTable creates it")
+	refused(t, s, sqllease.ErrNoTable, "no such table: "+table+"; Create creates it")
 	if _, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.DefaultLayout()); !errors.Is(err, sqllease.ErrNoTable) {
 		t.Errorf("Assign returns %v", err)
 	}
-	if err := s.CreateTable(t.Context()); err != nil {
+	if err := s.Create(t.Context(), time.Nanosecond); err != nil {
 		t.Fatal(err)
 	}
 	acquire(t, s, nil)
@@ -194,12 +210,13 @@ func missingTable(t *testing.T, d database) {
 
 func foreignTable(t *testing.T, d database) {
 	table := newTable()
+	s := d.created(t, table)
+	d.exec(t, "DROP TABLE "+table)
 	d.exec(t, "CREATE TABLE "+table+" (worker int, name varchar(10))")
-	s := d.store(t, table)
 	refused(t, s, nil, "sqllease: table "+table+": ", "version")
-	err := s.CreateTable(t.Context())
+	err := s.Create(t.Context(), time.Nanosecond)
 	if err == nil || !strings.Contains(err.Error(), "table "+table+": ") || !strings.Contains(err.Error(), "version") {
-		t.Errorf("CreateTable returns %v", err)
+		t.Errorf("Create returns %v", err)
 	}
 }
 
@@ -211,14 +228,14 @@ func otherDialect(t *testing.T, d database) {
 			continue
 		}
 		other := database{dialect, d.open}
-		if err := other.store(t, table).CreateTable(t.Context()); err == nil {
-			t.Errorf("CreateTable of dialect %d returns no error", dialect)
+		if err := other.store(t, table).Create(t.Context(), time.Nanosecond); err == nil {
+			t.Errorf("Create of dialect %d returns no error", dialect)
 		}
-		if err := other.nodes(t, table).CreateTable(t.Context()); err == nil {
-			t.Errorf("CreateTable of dialect %d for Nodes returns no error", dialect)
+		if err := other.nodes(t, table).Create(t.Context()); err == nil {
+			t.Errorf("Create of dialect %d for Nodes returns no error", dialect)
 		}
-		if _, err := d.store(t, table).Load(t.Context(), 0, 0); !errors.Is(err, sqllease.ErrNoTable) {
-			t.Errorf("after CreateTable of dialect %d Load returns %v", dialect, err)
+		if _, err := d.store(t, table).Load(t.Context()); !errors.Is(err, sqllease.ErrNoTable) {
+			t.Errorf("after Create of dialect %d Load returns %v", dialect, err)
 		}
 	}
 }
@@ -235,12 +252,12 @@ func foreignRecords(t *testing.T, d database) {
 	where := "table " + table + ": worker 0: "
 	for _, bad := range []string{"record = ''", "record = 'free'", "record = '{}'", "record = 'null'",
 		"record = replace(record, '\"free\"', '\"odd\"')", "version = version + 1", "record = replace(record, '\"worker\":0', '\"worker\":1')"} {
-		d.exec(t, "DELETE FROM "+table)
+		d.empty(t, table)
 		acquire(t, s, nil).Release(t.Context())
 		set(bad)
 		refused(t, s, lease.ErrBadRecord, where)
 	}
-	d.exec(t, "DELETE FROM "+table)
+	d.empty(t, table)
 	r := acquire(t, s, &lease.Options{Layout: snowflake.SonyflakeLayout()})
 	if err := r.Release(t.Context()); err != nil {
 		t.Fatal(err)
@@ -250,14 +267,14 @@ func foreignRecords(t *testing.T, d database) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	db := sqliteFile(t).open(t)
-	long := strings.Repeat("n", 63)
-	for _, name := range []string{"", "t", "_", "T1", "main.workers", long, long + "." + long, "select"} {
+	long, schema := strings.Repeat("n", 55), strings.Repeat("s", 63)
+	for _, name := range []string{"", "t", "_", "T1", "main.workers", long, schema + "." + long, "select"} {
 		if _, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name}); err != nil {
 			t.Errorf("Table %q: %v", name, err)
 		}
 	}
 	for _, name := range []string{" ", "1", "a b", "a;", `a"`, "a`", "a'", "a.b.c", ".a", "a.", "a-b", "ä", "a\n", "a\x00",
-		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n"} {
+		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n", schema + "s.a"} {
 		for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
 			_, err := sqllease.New(db, dialect, &sqllease.Options{Table: name})
 			_, err2 := sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})

@@ -11,7 +11,7 @@ import (
 // Dial is for [zk.WithDialer]. It is [net.DialTimeout], except that the connection
 // is given up when nothing is read for twice timeout after something was written.
 // Package zk sets timeout to 1 s; it then goes on with the next server, in the same
-// session.
+// session. It remembers why it failed, for the errors of the stores.
 //
 // Without it, a server that hangs is given up after two thirds of the session
 // timeout, and one that hangs when it is connected to after almost seven times the
@@ -19,9 +19,21 @@ import (
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
+		failures.Store(address, err)
 		return nil, err
 	}
+	failures.Delete(address)
 	return &impatient{Conn: c, patience: 2 * timeout}, nil
+}
+
+// failures has why an address could not be connected to at last. Package zk writes
+// that into its log only.
+var failures sync.Map // of errors
+
+func failure(address string) error {
+	err, _ := failures.Load(address)
+	why, _ := err.(error)
+	return why
 }
 
 // impatient is a connection on which what is written has to be answered.

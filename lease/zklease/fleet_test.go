@@ -3,6 +3,7 @@
 package zklease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,7 +29,19 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		conn, err := dial(addr, session)
-		return zklease.New(conn, &zklease.Options{Root: "/" + space}), err
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		s, err := zklease.New(conn, &zklease.Options{Root: "/" + space})
+		if err == nil {
+			err = s.Create(ctx, 1)
+		}
+		if err != nil {
+			conn.Close()
+		}
+		return s, err
 	}))
 }
 
@@ -36,7 +49,7 @@ func fleet(s *server, addr string) *servertest.Server {
 	return &servertest.Server{
 		Addr: addr,
 		Open: func(t testing.TB, addr, space string) lease.Store {
-			return zklease.New(connectFor(t, addr, session), &zklease.Options{Root: "/" + space})
+			return open(t, connectFor(t, addr, session), &zklease.Options{Root: "/" + space})
 		},
 		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
 	}

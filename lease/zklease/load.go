@@ -16,28 +16,36 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Load reads one record at once. Of those who want more, one at a time reads, and
-// those who began to wait before it did so have its answer.
-func (s *store) Load(ctx context.Context, first, last int) (lease.Snapshot, error) {
-	if err := ctx.Err(); err != nil {
+// all stands for all worker IDs.
+const all = -1
+
+// LoadWorker reads one record.
+func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	if err := ctx.Err(); err != nil || worker < 0 {
 		return lease.Snapshot{}, err
 	}
-	if first == last {
-		return s.load(ctx, first, last)
+	return s.load(ctx, worker)
+}
+
+// Load reads all records. Of several callers one at a time reads, and callers that
+// began to wait before it did so have its answer.
+func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return lease.Snapshot{}, err
 	}
 	before := s.begun.Load()
 	select {
 	case s.loading <- struct{}{}:
 		defer func() { <-s.loading }()
 	case <-ctx.Done():
-		return lease.Snapshot{}, &Error{s.servers(), ctx.Err()}
+		return lease.Snapshot{}, &Error{s.servers(), s.tooLate(ctx)}
 	}
-	if a := s.answer; a.number > before && a.first == first && a.last == last {
-		return clone(a.snap), nil
+	if s.answer.number > before {
+		return clone(s.answer.snap), nil
 	}
-	a := answer{number: s.begun.Add(1), first: first, last: last}
+	a := answer{number: s.begun.Add(1)}
 	var err error
-	if a.snap, err = s.load(ctx, first, last); err != nil {
+	if a.snap, err = s.load(ctx, all); err != nil {
 		return lease.Snapshot{}, err
 	}
 	s.answer = a
@@ -46,9 +54,8 @@ func (s *store) Load(ctx context.Context, first, last int) (lease.Snapshot, erro
 
 // answer is that of one Load.
 type answer struct {
-	number      int64 // how many had begun
-	first, last int
-	snap        lease.Snapshot
+	number int64 // how many had begun
+	snap   lease.Snapshot
 }
 
 func clone(snap lease.Snapshot) lease.Snapshot {
@@ -60,9 +67,9 @@ func clone(snap lease.Snapshot) lease.Snapshot {
 }
 
 // load reads again when the connection is lost, as when the lead changes.
-func (s *store) load(ctx context.Context, first, last int) (lease.Snapshot, error) {
+func (s *Store) load(ctx context.Context, worker int) (lease.Snapshot, error) {
 	for {
-		snap, err := s.loadOnce(ctx, first, last)
+		snap, err := s.loadOnce(ctx, worker)
 		if !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrSessionExpired) || ctx.Err() != nil {
 			return snap, err
 		}
@@ -71,28 +78,75 @@ func (s *store) load(ctx context.Context, first, last int) (lease.Snapshot, erro
 
 // loadOnce asks for the time, reads the records, and then who is alive. In another
 // order, a holder that came in between would be taken for dead.
-func (s *store) loadOnce(ctx context.Context, first, last int) (snap lease.Snapshot, err error) {
+func (s *Store) loadOnce(ctx context.Context, worker int) (snap lease.Snapshot, err error) {
 	asked := time.Now()
 	told, err := s.tick(ctx)
 	if err != nil {
 		return snap, err
 	}
 	answered := time.Now()
-	workers := []int{first}
-	if first != last {
-		if workers, err = s.list(ctx, s.servers(), first, last); err != nil {
-			return snap, err
-		}
+	var records []lease.Record
+	if worker == all {
+		records, err = s.readAll(ctx)
+	} else {
+		records, err = s.readOne(ctx, worker)
 	}
-	records, err := s.readAll(ctx, workers)
 	if err != nil {
 		return snap, err
 	}
-	if err := s.markDead(ctx, records, first, last); err != nil {
+	if err := s.markDead(ctx, records, worker); err != nil {
 		return snap, err
 	}
 	now := latest(told, time.Since(asked), time.Since(answered), records)
 	return lease.Snapshot{Records: records, Now: now, OwnClock: true}, nil
+}
+
+// readAll reads all records. First it asks which worker IDs were used, because a
+// record is made together with the znode that says so; and in the end whether any
+// of these znodes was removed, because what was removed later has been read.
+func (s *Store) readAll(ctx context.Context) ([]lease.Record, error) {
+	used, err := s.list(ctx, s.used())
+	if err != nil {
+		return nil, err
+	}
+	workers, err := s.list(ctx, s.servers())
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.read(ctx, workers)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]bool{}
+	for _, r := range records {
+		there[r.Worker] = true
+	}
+	for _, w := range used {
+		if !there[w] {
+			return nil, gone(s.Locate(w))
+		}
+	}
+	return records, s.intact(ctx)
+}
+
+// readOne reads one record. If there is none it looks whether there was one, and
+// then reads again, because the first one may have been made meanwhile.
+func (s *Store) readOne(ctx context.Context, worker int) ([]lease.Record, error) {
+	records, err := s.read(ctx, []int{worker})
+	if err != nil || len(records) > 0 {
+		return records, err
+	}
+	used, err := s.exists(ctx, s.usedOf(worker))
+	if err != nil {
+		return nil, err
+	}
+	if !used {
+		return nil, s.intact(ctx)
+	}
+	if records, err = s.read(ctx, []int{worker}); err == nil && len(records) == 0 {
+		err = gone(s.Locate(worker))
+	}
+	return records, err
 }
 
 // latest returns the server's time after the records were read. It told its time
@@ -114,11 +168,11 @@ func latest(told time.Time, sinceAsked, sinceAnswered time.Duration, records []l
 // markDead sets Renewed to zero where a holder has no ephemeral znode. Since both
 // are changed together, there is none of another holder; and where it is missing
 // because of a change since the record was read, that is read again.
-func (s *store) markDead(ctx context.Context, records []lease.Record, first, last int) error {
+func (s *Store) markDead(ctx context.Context, records []lease.Record, worker int) error {
 	if !slices.ContainsFunc(records, held) {
 		return nil
 	}
-	alive, err := s.alive(ctx, first, last)
+	alive, err := s.alive(ctx, worker)
 	if err != nil {
 		return err
 	}
@@ -128,7 +182,7 @@ func (s *store) markDead(ctx context.Context, records []lease.Record, first, las
 			missing = append(missing, r.Worker)
 		}
 	}
-	again, err := s.readAll(ctx, missing)
+	again, err := s.read(ctx, missing)
 	if err != nil {
 		return err
 	}
@@ -149,31 +203,26 @@ func (s *store) markDead(ctx context.Context, records []lease.Record, first, las
 
 func held(r lease.Record) bool { return r.State == lease.Held }
 
-// alive returns the worker IDs from first to last that have an ephemeral znode.
-func (s *store) alive(ctx context.Context, first, last int) (map[int]bool, error) {
-	alive := map[int]bool{}
-	if first == last {
-		p := s.instanceOf(first)
-		exists, err := call(ctx, s, p, func() (bool, error) {
-			exists, _, err := s.conn.Exists(p)
-			return exists, err
-		})
-		alive[first] = exists
-		return alive, err
+// alive returns which worker IDs have an ephemeral znode, all or one.
+func (s *Store) alive(ctx context.Context, worker int) (map[int]bool, error) {
+	if worker != all {
+		there, err := s.exists(ctx, s.instanceOf(worker))
+		return map[int]bool{worker: there}, err
 	}
-	workers, err := s.list(ctx, s.instances(), first, last)
+	workers, err := s.list(ctx, s.instances())
+	alive := map[int]bool{}
 	for _, w := range workers {
 		alive[w] = true
 	}
 	return alive, err
 }
 
-// list returns the worker IDs from first to last that have a znode in dir.
-func (s *store) list(ctx context.Context, dir string, first, last int) ([]int, error) {
-	names, err := call(ctx, s, dir, func() ([]string, error) {
-		names, _, err := s.conn.Children(dir)
-		return names, err
-	})
+// list returns the worker IDs that have a znode in dir, which is a part of the tree.
+func (s *Store) list(ctx context.Context, dir string) ([]int, error) {
+	names, err := s.children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, notWhole(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -183,25 +232,46 @@ func (s *store) list(ctx context.Context, dir string, first, last int) ([]int, e
 		if err != nil || nodeName(w) != name {
 			return nil, &Error{dir + "/" + name, fmt.Errorf("%w: its name is not that of a worker ID", lease.ErrBadRecord)}
 		}
-		if first <= w && w <= last {
-			workers = append(workers, w)
-		}
+		workers = append(workers, w)
 	}
 	return workers, nil
 }
 
-// readAll reads the records of workers, without those that have none.
-func (s *store) readAll(ctx context.Context, workers []int) ([]lease.Record, error) {
+// read reads the records of workers that have one.
+func (s *Store) read(ctx context.Context, workers []int) ([]lease.Record, error) {
+	records, err := many(ctx, workers, func(ctx context.Context, worker int) (lease.Record, error) {
+		p := s.Locate(worker)
+		data, stat, err := s.get(ctx, p)
+		if err != nil {
+			return lease.Record{}, err
+		}
+		r, err := decode(data, stat)
+		if err == nil && r.Worker != worker {
+			err = fmt.Errorf("%w: it is of worker %d", lease.ErrBadRecord, r.Worker)
+		}
+		if err != nil {
+			return lease.Record{}, &Error{p, err}
+		}
+		return r, nil
+	})
+	return records, err
+}
+
+// many calls read for each of what, several at a time, and returns what they return
+// but for the znodes that are not there.
+func many[A, B any](ctx context.Context, what []A, read func(context.Context, A) (B, error)) ([]B, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	records := make([]lease.Record, len(workers))
+	results := make([]B, len(what))
+	there := make([]bool, len(what))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(len(workers), maxReaders) {
+	for range min(len(what), maxReaders) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(workers)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(len(what)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				var err error
-				records[i], err = s.read(ctx, workers[i])
+				results[i], err = read(ctx, what[i])
+				there[i] = err == nil
 				if err != nil && !errors.Is(err, zk.ErrNoNode) {
 					cancel(err)
 				}
@@ -212,31 +282,26 @@ func (s *store) readAll(ctx context.Context, workers []int) ([]lease.Record, err
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return slices.DeleteFunc(records, func(r lease.Record) bool { return r.Version == 0 }), nil
+	n := 0
+	for i, ok := range there {
+		if ok {
+			results[n] = results[i]
+			n++
+		}
+	}
+	return results[:n:n], nil
 }
 
-// read reads the record of one worker ID.
-func (s *store) read(ctx context.Context, worker int) (lease.Record, error) {
+func (s *Store) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	type answer struct {
 		data []byte
 		stat *zk.Stat
 	}
-	p := s.Locate(worker)
-	a, err := call(ctx, s, p, func() (answer, error) {
-		data, stat, err := s.conn.Get(p)
+	a, err := call(ctx, s, path, func() (answer, error) {
+		data, stat, err := s.conn.Get(path)
 		return answer{data, stat}, err
 	})
-	if err != nil {
-		return lease.Record{}, err
-	}
-	r, err := decode(a.data, a.stat)
-	if err == nil && r.Worker != worker {
-		err = fmt.Errorf("%w: it is of worker %d", lease.ErrBadRecord, r.Worker)
-	}
-	if err != nil {
-		return lease.Record{}, &Error{p, err}
-	}
-	return r, nil
+	return a.data, a.stat, err
 }
 
 // stored is a record without what the znode itself says: its fields hide those

@@ -35,8 +35,12 @@ func copier(addr, dir string) error {
 	if err != nil {
 		return err
 	}
-	l, err := lease.Acquire(context.Background(), zklease.New(conn, nil),
-		&lease.Options{Owner: "copier", Window: 2 * time.Second, Reuse: lease.Keep, LocalCopy: dir})
+	s, err := zklease.New(conn, nil)
+	if err != nil {
+		return err
+	}
+	l, err := lease.Acquire(context.Background(), s,
+		&lease.Options{Owner: "copier", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: dir})
 	if err != nil {
 		return err
 	}
@@ -131,7 +135,7 @@ func (c *copying) drain(seen map[string]bool) {
 
 func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
 	s, dir, seen := start(t), servertest.Dir(t, ""), map[string]bool{}
-	other, err := lease.Acquire(t.Context(), zklease.New(connect(t, s.addr), nil), &lease.Options{Owner: "other"})
+	other, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), nil), &lease.Options{Owner: "other"})
 	require.NoError(t, err)
 	a := startCopier(t, s.addr, dir)
 	worker := a.await("worker", 1, seen)
@@ -156,7 +160,7 @@ func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
 
 func TestLocalCopyIsRefusedWhereWorkerIDsAreRecycled(t *testing.T) {
 	s := start(t)
-	_, err := lease.Acquire(t.Context(), zklease.New(connect(t, s.addr), nil), &lease.Options{LocalCopy: t.TempDir()})
+	_, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), nil), &lease.Options{LocalCopy: t.TempDir()})
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "LocalCopy")
 }

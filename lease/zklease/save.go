@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,35 +14,52 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Save writes the record alone where the ephemeral znode is there and ours, and
+// Save writes the record alone if the ephemeral znode is there and ours, and
 // both of them in one transaction otherwise.
-func (s *store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	if err := ctx.Err(); err != nil {
+func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+	if err := s.check(ctx, r); err != nil {
 		return r, err
 	}
+	return s.save(ctx, r, nil)
+}
+
+// check refuses what cannot be saved, and waits for a session.
+func (s *Store) check(ctx context.Context, r lease.Record) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	p := s.Locate(r.Worker)
-	// In a request, version -1 means any.
-	if r.Version == 0 || r.Version > math.MaxInt32+1 {
-		return r, conflict(p, r)
+	switch {
+	case r.Version == 0 || r.Version > math.MaxInt32+1: // in a request, version -1 means any
+		return conflict(p, r)
+	case r.Version > math.MaxInt32:
+		return &Error{p, fmt.Errorf("it can be saved %d times", math.MaxInt32)}
 	}
-	if r.Version > math.MaxInt32 {
-		return r, &Error{p, fmt.Errorf("it can be saved %d times", math.MaxInt32)}
+	if err := s.connected(ctx); err != nil {
+		return &Error{p, err}
 	}
+	return nil
+}
+
+// save writes the record, and changes the history in the same transaction.
+func (s *Store) save(ctx context.Context, r lease.Record, history []any) (lease.Record, error) {
+	p := s.Locate(r.Worker)
 	data, err := encode(r)
 	if err != nil {
 		return r, &Error{p, err}
 	}
-	if err := s.connected(ctx); err != nil {
-		return r, &Error{p, err}
-	}
+	i := instance{r.Token, s.conn.SessionID()}
 	var stat *zk.Stat
-	if i := (instance{r.Token, s.conn.SessionID()}); r.Version > 1 && r.State == lease.Held && s.isMade(r.Worker, i) {
+	if r.Version > 1 && r.State == lease.Held && len(history) == 0 && s.isMade(r.Worker, i) {
 		stat, err = s.set(ctx, p, data, int32(r.Version-1))
-		if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+		switch {
+		case errors.Is(err, zk.ErrBadVersion):
 			err = conflict(p, r)
+		case errors.Is(err, zk.ErrNoNode):
+			err = s.noRecord(ctx, r)
 		}
 	} else {
-		stat, err = s.replace(ctx, r, data, i)
+		stat, err = s.replace(ctx, r, data, i, history)
 	}
 	if err != nil {
 		return r, err
@@ -54,9 +72,29 @@ func conflict(p string, r lease.Record) error {
 	return &Error{p, fmt.Errorf("%w: it does not have version %d", lease.ErrConflict, int64(r.Version)-1)}
 }
 
-// replace writes the record, and makes or removes the ephemeral znode. Whether
-// there is one, perhaps of an earlier holder, it guesses and finds out.
-func (s *store) replace(ctx context.Context, r lease.Record, data []byte, i instance) (*zk.Stat, error) {
+// noRecord says why there is none for r to replace: it was removed, or never made.
+func (s *Store) noRecord(ctx context.Context, r lease.Record) error {
+	p := s.Locate(r.Worker)
+	used, err := s.exists(ctx, s.usedOf(r.Worker))
+	if err == nil && used {
+		err = gone(p)
+	}
+	if err == nil {
+		err = s.intact(ctx)
+	}
+	if err == nil {
+		err = conflict(p, r)
+	}
+	return err
+}
+
+// errStale is what replace returns if the history is not what it was read as.
+var errStale = errors.New("zklease: the history has changed")
+
+// replace writes the record, makes or removes the ephemeral znode, and changes the
+// history. Whether there is an ephemeral znode, perhaps of an earlier holder, it
+// guesses and finds out.
+func (s *Store) replace(ctx context.Context, r lease.Record, data []byte, i instance, history []any) (*zk.Stat, error) {
 	who, err := json.Marshal(struct {
 		Token string `json:"token"`
 		Owner string `json:"owner"`
@@ -66,25 +104,27 @@ func (s *store) replace(ctx context.Context, r lease.Record, data []byte, i inst
 	if err != nil {
 		return nil, err
 	}
-	record, ephemeral := s.Locate(r.Worker), s.instanceOf(r.Worker)
+	record, ephemeral, used := s.Locate(r.Worker), s.instanceOf(r.Worker), s.usedOf(r.Worker)
 	there := s.forget(r.Worker)
 	for {
 		var ops []any
-		var paths []string
-		add := func(path string, op any) { ops, paths = append(ops, op), append(paths, path) }
 		if r.Version == 1 {
 			// Created empty and then set, so that its data version is 1, and the
 			// answer has its mtime.
-			add(record, &zk.CreateRequest{Path: record, Acl: s.acl})
+			ops = append(ops, &zk.CreateRequest{Path: record, Acl: s.acl})
 		}
-		add(record, &zk.SetDataRequest{Path: record, Data: data, Version: int32(r.Version - 1)})
-		set := len(ops) - 1
+		set := len(ops)
+		ops = append(ops, &zk.SetDataRequest{Path: record, Data: data, Version: int32(r.Version - 1)})
+		if r.Version == 1 {
+			ops = append(ops, &zk.CreateRequest{Path: used, Acl: s.acl})
+		}
 		if there {
-			add(ephemeral, &zk.DeleteRequest{Path: ephemeral, Version: -1})
+			ops = append(ops, &zk.DeleteRequest{Path: ephemeral, Version: -1})
 		}
 		if r.State == lease.Held {
-			add(ephemeral, &zk.CreateRequest{Path: ephemeral, Data: who, Acl: s.acl, Flags: zk.FlagEphemeral})
+			ops = append(ops, &zk.CreateRequest{Path: ephemeral, Data: who, Acl: s.acl, Flags: zk.FlagEphemeral})
 		}
+		ops = append(ops, history...)
 		answers, err := call(ctx, s, record, func() ([]zk.MultiResponse, error) { return s.conn.Multi(ops...) })
 		if err == nil {
 			if r.State == lease.Held {
@@ -100,36 +140,58 @@ func (s *store) replace(ctx context.Context, r lease.Record, data []byte, i inst
 		if failed >= len(answers) {
 			return nil, err // all of it
 		}
-		_, creates := ops[failed].(*zk.CreateRequest)
-		switch err := answers[failed].Error; {
-		case creates && err == zk.ErrNoNode: // its parent
-			if err := s.makeTree(ctx); err != nil {
-				return nil, err
-			}
-		case failed <= set && (err == zk.ErrNodeExists || err == zk.ErrNoNode || err == zk.ErrBadVersion):
+		at, creates := target(ops[failed])
+		why := answers[failed].Error
+		exists, missing := why == zk.ErrNodeExists, why == zk.ErrNoNode
+		switch {
+		case creates && missing && !strings.HasPrefix(at, s.historyOf(r.Worker)+"/"):
+			return nil, notWhole(parent(at))
+		case at == record && missing:
+			return nil, s.noRecord(ctx, r)
+		case at == record && (exists || why == zk.ErrBadVersion):
 			return nil, conflict(record, r)
-		case failed > set && (err == zk.ErrNodeExists || err == zk.ErrNoNode):
+		case at == used && exists:
+			return nil, gone(record)
+		case at == ephemeral && (exists || missing):
 			there = !there
+		case exists || missing:
+			return nil, errStale
 		default:
-			return nil, &Error{paths[failed], err}
+			return nil, &Error{at, why}
 		}
 	}
 }
 
-func (s *store) isMade(worker int, i instance) bool {
+// target returns the znode that a part of a transaction is about, and whether the
+// part creates it.
+func target(op any) (path string, creates bool) {
+	switch op := op.(type) {
+	case *zk.CreateRequest:
+		return op.Path, true
+	case *zk.SetDataRequest:
+		return op.Path, false
+	case *zk.DeleteRequest:
+		return op.Path, false
+	}
+	return "", false
+}
+
+func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
+
+func (s *Store) isMade(worker int, i instance) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made[worker] == i
 }
 
-func (s *store) remember(worker int, i instance) {
+func (s *Store) remember(worker int, i instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made[worker] = i
 }
 
 // forget reports whether the ephemeral znode of a worker ID was made by us.
-func (s *store) forget(worker int) bool {
+func (s *Store) forget(worker int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.made[worker]

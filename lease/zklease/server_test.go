@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
-	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
@@ -147,4 +146,18 @@ func newRoot() *zklease.Options {
 	return &zklease.Options{Root: fmt.Sprint("/test/", spaces.Add(1))}
 }
 
-func open(conn *zk.Conn, o *zklease.Options) lease.Store { return zklease.New(conn, o) }
+// opened opens a store.
+func opened(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
+	t.Helper()
+	s, err := zklease.New(conn, o)
+	require.NoError(t, err)
+	return s
+}
+
+// open opens a store, and makes it if it is not there.
+func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
+	t.Helper()
+	s := opened(t, conn, o)
+	require.NoError(t, s.Create(t.Context(), 1))
+	return s
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,8 +32,10 @@ func TestStore(t *testing.T) {
 	s := start(t)
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		o := newRoot()
+		open(t, connect(t, s.addr), o)
 		return leasetest.Storage{
-			Open: func() lease.Store { return open(connect(t, s.addr), o) },
+			Open: func() lease.Store { return opened(t, connect(t, s.addr), o) },
+			Wipe: func() { removeAll(t, connect(t, s.addr), o.Root) },
 			Garble: func(worker int) {
 				_, err := connect(t, s.addr).Set(recordPath(o, worker), []byte(`{"worker":`), -1)
 				require.NoError(t, err)
@@ -60,7 +63,6 @@ func TestZooKeeper(t *testing.T) {
 		{"ForeignZnodesAreRefused", foreignZnodesAreRefused},
 		{"OneRecordIsReadAlone", oneRecordIsReadAlone},
 		{"WrongCredentialsAreNamed", wrongCredentialsAreNamed},
-		{"InvalidRootIsNamed", invalidRootIsNamed},
 		{"VersionsEndBeforeTheyWrap", versionsEndBeforeTheyWrap},
 		{"RootMayBeTheTop", rootMayBeTheTop},
 		{"HalfATreeIsCompleted", halfATreeIsCompleted},
@@ -70,7 +72,17 @@ func TestZooKeeper(t *testing.T) {
 		{"LoadSurvivesALostConnection", loadSurvivesALostConnection},
 		{"LoadsAtOnceHaveTheirOwnAnswers", loadsAtOnceHaveTheirOwnAnswers},
 		{"ReleasedMeanwhileIsNotDead", releasedMeanwhileIsNotDead},
-		{"RecordsThatVanishAreNone", recordsThatVanishAreNone},
+		{"RecordsThatVanishAreMissed", recordsThatVanishAreMissed},
+		{"RecordThatIsGoneIsMissed", recordThatIsGoneIsMissed},
+		{"StoreThatWasNeverCreatedIsRefused", storeThatWasNeverCreatedIsRefused},
+		{"CreateRepairs", createRepairs},
+		{"HistoryDropsExactlyWhatEndedBefore", historyDropsExactlyWhatEndedBefore},
+		{"HistoryIsChangedWithTheRecordOnly", historyIsChangedWithTheRecordOnly},
+		{"ChangeOfTheClockSequenceLeavesTheHolderAlive", changeOfTheClockSequenceLeavesTheHolderAlive},
+		{"ThousandsAreDropped", thousandsAreDropped},
+		{"HistoryThatCannotBeReadIsRefused", historyThatCannotBeReadIsRefused},
+		{"HistoryHasABound", historyHasABound},
+		{"HistoryIsWrittenAfterALostConnection", historyIsWrittenAfterALostConnection},
 		{"PausedServer", pausedServer}, // the last: it takes the sessions of all
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
@@ -108,7 +120,7 @@ func mustSave(t *testing.T, s lease.Store, r lease.Record) lease.Record {
 
 func mustLoad(t *testing.T, s lease.Store) lease.Snapshot {
 	t.Helper()
-	snap, err := s.Load(t.Context(), 0, math.MaxInt)
+	snap, err := s.Load(t.Context())
 	require.NoError(t, err)
 	return snap
 }
@@ -120,7 +132,7 @@ func live(t *testing.T, s lease.Store) bool {
 	for try := 1; ; try++ {
 		snap := mustLoad(t, s)
 		require.Len(t, snap.Records, 1)
-		one, err := s.Load(t.Context(), snap.Records[0].Worker, snap.Records[0].Worker)
+		one, err := s.LoadWorker(t.Context(), snap.Records[0].Worker)
 		require.NoError(t, err)
 		if try == 5 || assert.ObjectsAreEqual(snap.Records, one.Records) {
 			require.Equal(t, snap.Records, one.Records)
@@ -131,7 +143,7 @@ func live(t *testing.T, s lease.Store) bool {
 
 func treeIsThatOfTheArticle(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	l, err := lease.Acquire(t.Context(), open(conn, o), &lease.Options{Owner: "web-7"})
+	l, err := lease.Acquire(t.Context(), open(t, conn, o), &lease.Options{Owner: "web-7"})
 	require.NoError(t, err)
 	require.Equal(t, 0, l.Worker())
 
@@ -159,7 +171,7 @@ func treeIsThatOfTheArticle(t *testing.T, s *server) {
 
 func renewalIsOneRoundTrip(t *testing.T, s *server) {
 	proxy := servertest.NewProxy(t, s.addr)
-	store := open(connectFor(t, proxy.Addr(), time.Minute), newRoot())
+	store := open(t, connectFor(t, proxy.Addr(), time.Minute), newRoot())
 	mustSave(t, store, record(3, 1, "a"))
 	before := proxy.Turns()
 	for version := uint64(2); version < 12; version++ {
@@ -170,8 +182,8 @@ func renewalIsOneRoundTrip(t *testing.T, s *server) {
 
 func closedSessionFreesAtOnce(t *testing.T, s *server) {
 	o := newRoot()
-	a, b := connect(t, s.addr), open(connect(t, s.addr), o)
-	mustSave(t, open(a, o), record(3, 1, "a"))
+	a, b := connect(t, s.addr), open(t, connect(t, s.addr), o)
+	mustSave(t, open(t, a, o), record(3, 1, "a"))
 	require.True(t, live(t, b))
 	a.Close()
 	for end := time.Now().Add(10 * time.Second); live(t, b); time.Sleep(time.Millisecond) {
@@ -181,7 +193,7 @@ func closedSessionFreesAtOnce(t *testing.T, s *server) {
 
 func instanceRemovedByHandFreesAtOnce(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store := open(conn, o)
+	store := open(t, conn, o)
 	mustSave(t, store, record(3, 1, "a"))
 	require.NoError(t, conn.Delete(instancePath(o, 3), -1))
 	require.False(t, live(t, store))
@@ -192,7 +204,7 @@ func instanceRemovedByHandFreesAtOnce(t *testing.T, s *server) {
 func hungHolderIsFreeAfterItsWindow(t *testing.T, s *server) {
 	o := newRoot()
 	connA, connB := connect(t, s.addr), connect(t, s.addr)
-	a, b := open(connA, o), open(connB, o)
+	a, b := open(t, connA, o), open(t, connB, o)
 	mustSave(t, a, record(3, 1, "a"))
 	old := record(3, 2, "a")
 	old.Window = time.Millisecond
@@ -215,7 +227,7 @@ func hungHolderIsFreeAfterItsWindow(t *testing.T, s *server) {
 
 func releaseOfAnInstanceThatIsGone(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store := open(conn, o)
+	store := open(t, conn, o)
 	mustSave(t, store, record(3, 1, "a"))
 	require.NoError(t, conn.Delete(instancePath(o, 3), -1))
 	free := record(3, 2, "a")
@@ -229,7 +241,7 @@ func releaseOfAnInstanceThatIsGone(t *testing.T, s *server) {
 func expiredSessionComesBack(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), 2*time.Second)
-	a, b := open(conn, o), open(connect(t, s.addr), o)
+	a, b := open(t, conn, o), open(t, connect(t, s.addr), o)
 	mustSave(t, a, record(3, 1, "a"))
 	session := conn.SessionID()
 	end := time.Now().Add(90 * time.Second)
@@ -261,7 +273,7 @@ func expiredSessionComesBack(t *testing.T, s *server) {
 func requestOfAnEarlierConnectionChangesNothing(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	connA := connectFor(t, proxy.Addr(), time.Minute)
-	a, b := open(connA, o), open(connect(t, s.addr), o)
+	a, b := open(t, connA, o), open(t, connect(t, s.addr), o)
 	mustSave(t, a, record(3, 1, "a"))
 	proxy.Hold()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -279,14 +291,14 @@ func requestOfAnEarlierConnectionChangesNothing(t *testing.T, s *server) {
 	}, 20*time.Second, 20*time.Millisecond)
 	_, err = a.Save(t.Context(), late)
 	require.ErrorIs(t, err, lease.ErrConflict)
-	snap, err := b.Load(t.Context(), 3, 3)
+	snap, err := b.LoadWorker(t.Context(), 3)
 	require.NoError(t, err)
 	require.Equal(t, []lease.Record{taken}, snap.Records)
 }
 
 func recordEditedByHandIsGoneOnFrom(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store := open(conn, o)
+	store := open(t, conn, o)
 	mustSave(t, store, record(3, 1, "a"))
 	data, _, err := conn.Get(recordPath(o, 3))
 	require.NoError(t, err)
@@ -319,7 +331,7 @@ func foreignZnodesAreRefused(t *testing.T, s *server) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newRoot()
-			store := open(conn, o)
+			store := open(t, conn, o)
 			mustLoad(t, store) // makes the tree
 			foreign := o.Root + "/servers/" + test.node
 			_, err := conn.Create(foreign, nil, 0, zk.WorldACL(zk.PermAll))
@@ -336,7 +348,7 @@ func foreignZnodesAreRefused(t *testing.T, s *server) {
 	}
 	t.Run("never set", func(t *testing.T) {
 		o := newRoot()
-		store := open(conn, o)
+		store := open(t, conn, o)
 		mustLoad(t, store)
 		_, err := conn.Create(recordPath(o, 3), good(3), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
@@ -347,20 +359,18 @@ func foreignZnodesAreRefused(t *testing.T, s *server) {
 
 func oneRecordIsReadAlone(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store := open(conn, o)
+	store := open(t, conn, o)
 	saved := mustSave(t, store, record(3, 1, "a"))
 	mustSave(t, store, record(4, 1, "b"))
 	_, err := conn.Set(recordPath(o, 4), nil, -1)
 	require.NoError(t, err)
-	for _, first := range []int{0, 3} {
-		snap, err := store.Load(t.Context(), first, 3)
-		require.NoError(t, err)
-		require.Equal(t, []lease.Record{saved}, snap.Records)
-	}
-	snap, err := store.Load(t.Context(), 5, 5)
+	snap, err := store.LoadWorker(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, []lease.Record{saved}, snap.Records)
+	snap, err = store.LoadWorker(t.Context(), 5)
 	require.NoError(t, err)
 	require.Empty(t, snap.Records)
-	_, err = store.Load(t.Context(), 3, 4)
+	_, err = store.Load(t.Context())
 	require.ErrorIs(t, err, lease.ErrBadRecord)
 }
 
@@ -369,7 +379,7 @@ func wrongCredentialsAreNamed(t *testing.T, s *server) {
 	o.ACL = zk.DigestACL(zk.PermAll, "app", "secret")
 	right := connect(t, s.addr)
 	require.NoError(t, right.AddAuth("digest", []byte("app:secret")))
-	l, err := lease.Acquire(t.Context(), open(right, o), nil)
+	l, err := lease.Acquire(t.Context(), open(t, right, o), nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 
@@ -378,25 +388,19 @@ func wrongCredentialsAreNamed(t *testing.T, s *server) {
 		if auth != "" {
 			require.NoError(t, conn.AddAuth("digest", []byte(auth)))
 		}
-		_, err := lease.Acquire(t.Context(), open(conn, o), nil)
+		_, err := lease.Acquire(t.Context(), opened(t, conn, o), nil)
 		require.ErrorIs(t, err, zk.ErrNoAuth, name)
 		require.ErrorContains(t, err, o.Root, name)
-		_, err = open(conn, o).Save(t.Context(), record(0, 1, "a"))
+		_, err = opened(t, conn, o).Save(t.Context(), record(0, 1, "a"))
 		require.ErrorIs(t, err, zk.ErrNoAuth, name)
-		_, err = open(conn, &zklease.Options{Root: o.Root + "/below"}).Load(t.Context(), 0, 9)
+		err = opened(t, conn, &zklease.Options{Root: o.Root + "/below"}).Create(t.Context(), 1)
 		require.ErrorIs(t, err, zk.ErrNoAuth, name)
 		require.ErrorContains(t, err, o.Root+"/below", name)
 	}
 }
 
-func invalidRootIsNamed(t *testing.T, s *server) {
-	_, err := lease.Acquire(t.Context(), open(connect(t, s.addr), &zklease.Options{Root: "snowflake"}), nil)
-	require.ErrorIs(t, err, zk.ErrInvalidPath)
-	require.ErrorContains(t, err, "snowflake/clock")
-}
-
 func versionsEndBeforeTheyWrap(t *testing.T, s *server) {
-	store := open(connect(t, s.addr), newRoot())
+	store := open(t, connect(t, s.addr), newRoot())
 	_, err := store.Save(t.Context(), record(3, math.MaxInt32+1, "a"))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, lease.ErrConflict)
@@ -408,7 +412,7 @@ func versionsEndBeforeTheyWrap(t *testing.T, s *server) {
 
 func rootMayBeTheTop(t *testing.T, s *server) {
 	conn := connect(t, s.addr)
-	store := open(conn, &zklease.Options{Root: "/"})
+	store := open(t, conn, &zklease.Options{Root: "/"})
 	mustSave(t, store, record(3, 1, "a"))
 	require.True(t, live(t, store))
 	there, _, err := conn.Exists("/servers/0000000003")
@@ -419,20 +423,26 @@ func rootMayBeTheTop(t *testing.T, s *server) {
 // halfATreeIsCompleted: a process died while it made the tree.
 func halfATreeIsCompleted(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store := open(conn, o)
-	for _, p := range []string{"/test", o.Root, o.Root + "/servers"} {
+	parents := []string{"/test", o.Root, o.Root + "/servers", o.Root + "/instances", o.Root + "/used", o.Root + "/history"}
+	for i, p := range parents {
+		if there, _, err := conn.Exists(p); err == nil && there {
+			continue
+		}
 		_, err := conn.Create(p, nil, 0, zk.WorldACL(zk.PermAll))
-		if p != "/test" {
-			require.NoError(t, err)
+		require.NoError(t, err)
+		if i > 0 {
+			_, err = opened(t, conn, o).Load(t.Context())
+			require.ErrorIs(t, err, lease.ErrWiped)
 		}
 	}
+	store := open(t, conn, o)
 	mustSave(t, store, record(3, 1, "a"))
 	require.True(t, live(t, store))
 }
 
 func closedConnectionIsAnError(t *testing.T, s *server) {
 	conn := connect(t, s.addr)
-	store := open(conn, newRoot())
+	store := open(t, conn, newRoot())
 	mustSave(t, store, record(3, 1, "a"))
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -447,7 +457,7 @@ func closedConnectionIsAnError(t *testing.T, s *server) {
 func timeIsTheServers(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
-	store := open(conn, o)
+	store := open(t, conn, o)
 	saved := mustSave(t, store, record(3, 1, "a"))
 	_, stat, err := conn.Get(recordPath(o, 3))
 	require.NoError(t, err)
@@ -486,13 +496,13 @@ func nothingWasRenewedAfterNow(t *testing.T, s *server) {
 	require.NoError(t, err)
 	defer conn.Close()
 	o := newRoot()
-	a, b := open(conn, o), open(connect(t, s.addr), o)
+	a, b := open(t, conn, o), open(t, connect(t, s.addr), o)
 	mustSave(t, b, record(3, 1, "b"))
 	mustLoad(t, a)
 	late.Store(int64(500 * time.Millisecond))
 	loaded := make(chan lease.Snapshot)
 	go func() {
-		snap, _ := a.Load(t.Context(), 3, 3)
+		snap, _ := a.LoadWorker(t.Context(), 3)
 		loaded <- snap
 	}()
 	time.Sleep(250 * time.Millisecond)
@@ -504,7 +514,7 @@ func nothingWasRenewedAfterNow(t *testing.T, s *server) {
 
 func loadSurvivesALostConnection(t *testing.T, s *server) {
 	proxy := servertest.NewProxy(t, s.addr)
-	store := open(connectFor(t, proxy.Addr(), time.Minute), newRoot())
+	store := open(t, connectFor(t, proxy.Addr(), time.Minute), newRoot())
 	saved := mustSave(t, store, record(3, 1, "a"))
 	proxy.Drop()
 	go func() {
@@ -512,36 +522,31 @@ func loadSurvivesALostConnection(t *testing.T, s *server) {
 		proxy.Reset()
 		proxy.Heal()
 	}()
-	for _, last := range []int{3, 1023} {
-		snap, err := store.Load(t.Context(), 3, last)
-		require.NoError(t, err)
-		require.Equal(t, []lease.Record{saved}, snap.Records)
-	}
+	snap, err := store.LoadWorker(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, []lease.Record{saved}, snap.Records)
+	require.Equal(t, []lease.Record{saved}, mustLoad(t, store).Records)
 }
 
 func loadsAtOnceHaveTheirOwnAnswers(t *testing.T, s *server) {
-	store := open(connect(t, s.addr), newRoot())
+	store := open(t, connect(t, s.addr), newRoot())
 	mustSave(t, store, record(3, 1, "a"))
-	for ranges := 1; ranges <= 2; ranges++ {
-		snaps := make([]lease.Snapshot, 20)
-		var wg sync.WaitGroup
-		for i := range snaps {
-			wg.Go(func() {
-				snaps[i], _ = store.Load(t.Context(), i%ranges, 3-i%ranges)
-				for j := range snaps[i].Records {
-					snaps[i].Records[j].PID = i
-					snaps[i].Records[j].Bounds[0] = time.Unix(int64(i), 0)
-				}
-			})
-		}
-		wg.Wait()
-		for i, snap := range snaps {
-			require.Len(t, snap.Records, 1-i%ranges)
-			for _, r := range snap.Records {
-				require.Equal(t, i, r.PID)
-				require.EqualValues(t, i, r.Bounds[0].Unix())
+	snaps := make([]lease.Snapshot, 20)
+	var wg sync.WaitGroup
+	for i := range snaps {
+		wg.Go(func() {
+			snaps[i], _ = store.Load(t.Context())
+			for j := range snaps[i].Records {
+				snaps[i].Records[j].PID = i
+				snaps[i].Records[j].Bounds[0] = time.Unix(int64(i), 0)
 			}
-		}
+		})
+	}
+	wg.Wait()
+	for i, snap := range snaps {
+		require.Len(t, snap.Records, 1)
+		require.Equal(t, i, snap.Records[0].PID)
+		require.EqualValues(t, i, snap.Records[0].Bounds[0].Unix())
 	}
 }
 
@@ -549,7 +554,7 @@ func loadsAtOnceHaveTheirOwnAnswers(t *testing.T, s *server) {
 // znode is gone when that is looked for.
 func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
 	o := newRoot()
-	store, other := open(connect(t, s.addr), o), open(connect(t, s.addr), o)
+	store, other := open(t, connect(t, s.addr), o), open(t, connect(t, s.addr), o)
 	mustSave(t, other, record(3, 1, "b"))
 	end := time.Now().Add(500 * time.Millisecond)
 	var wg sync.WaitGroup
@@ -565,7 +570,7 @@ func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
 		}
 	})
 	for time.Now().Before(end) {
-		snap, err := store.Load(t.Context(), 3, 3)
+		snap, err := store.LoadWorker(t.Context(), 3)
 		require.NoError(t, err)
 		require.Len(t, snap.Records, 1)
 		r := snap.Records[0]
@@ -573,34 +578,34 @@ func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
 	}
 }
 
-// recordsThatVanishAreNone: they are removed by hand, after they were listed.
-func recordsThatVanishAreNone(t *testing.T, s *server) {
+// recordsThatVanishAreMissed: they are removed by hand, after they were listed.
+func recordsThatVanishAreMissed(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
-	store, other := open(connect(t, s.addr), o), open(conn, o)
-	kept := mustSave(t, store, record(0, 1, "a"))
-	end := time.Now().Add(500 * time.Millisecond)
+	store, other := open(t, connect(t, s.addr), o), open(t, conn, o)
+	const n = 30
+	for w := range n {
+		mustSave(t, other, record(w, 1, "a"))
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		for time.Now().Before(end) {
-			for w := 1; w < 30; w++ {
-				_, err := other.Save(t.Context(), record(w, 1, "b"))
-				assert.NoError(t, err)
-			}
-			for w := 1; w < 30; w++ {
-				assert.NoError(t, conn.Delete(recordPath(o, w), -1))
-			}
+		for w := range n {
+			assert.NoError(t, conn.Delete(recordPath(o, w), -1))
 		}
 	})
-	for time.Now().Before(end) {
-		snap := mustLoad(t, store)
-		require.Contains(t, snap.Records, kept)
+	for {
+		snap, err := store.Load(t.Context())
+		if errors.Is(err, lease.ErrWiped) {
+			return
+		}
+		require.NoError(t, err)
+		require.Len(t, snap.Records, n)
 	}
 }
 
 // pausedServer: calls end with their contexts, and do not pile up.
 func pausedServer(t *testing.T, s *server) {
-	store := open(connect(t, s.addr), newRoot())
+	store := open(t, connect(t, s.addr), newRoot())
 	mustSave(t, store, record(3, 1, "a"))
 	s.Pause()
 	defer s.Resume()
@@ -616,12 +621,12 @@ func pausedServer(t *testing.T, s *server) {
 	}
 	wg.Wait()
 	assert.Less(t, runtime.NumGoroutine()-before, 1200)
-	_, err := store.Load(ctx, 3, 3)
+	_, err := store.LoadWorker(ctx, 3)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	s.Resume()
 
 	require.Eventually(t, func() bool {
-		snap, err := store.Load(t.Context(), 3, 3)
+		snap, err := store.LoadWorker(t.Context(), 3)
 		if err != nil || len(snap.Records) == 0 {
 			return false
 		}
@@ -631,45 +636,81 @@ func pausedServer(t *testing.T, s *server) {
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() < before+100 }, 30*time.Second, 20*time.Millisecond)
 }
 
-func TestNoServer(t *testing.T) {
-	conn := connect(t, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err := lease.Acquire(ctx, open(conn, nil), nil)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, zk.ErrNoServer)
-	require.ErrorContains(t, err, "zklease: /snowflake/clock: ")
+// calls are those of a store's methods.
+func calls(s *zklease.Store) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Create":     func(ctx context.Context) error { return s.Create(ctx, 1) },
+		"Load":       func(ctx context.Context) error { _, err := s.Load(ctx); return err },
+		"LoadWorker": func(ctx context.Context) error { _, err := s.LoadWorker(ctx, 3); return err },
+		"History":    func(ctx context.Context) error { _, err := s.History(ctx, 3); return err },
+		"Save":       func(ctx context.Context) error { _, err := s.Save(ctx, record(3, 1, "a")); return err },
+		"SaveEnding": func(ctx context.Context) error {
+			_, err := s.SaveEnding(ctx, record(3, 2, "b"), holding(3, 1), time.Time{})
+			return err
+		},
+	}
 }
 
-func TestNoConnection(t *testing.T) {
-	store := zklease.New(nil, nil)
-	_, err := lease.Acquire(t.Context(), store, nil)
+func TestNoServer(t *testing.T) {
+	store := opened(t, connect(t, fmt.Sprint("127.0.0.1:", servertest.Port(t))), nil)
+	for name, call := range calls(store) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		require.ErrorIs(t, err, zk.ErrNoServer, name)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED, name)
+		require.ErrorContains(t, err, "zklease: /snowflake/", name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := lease.Acquire(ctx, store, nil)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	_, err := zklease.New(nil, nil)
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "the conn is nil")
-	_, err = store.Load(t.Context(), 3, 3)
-	require.ErrorIs(t, err, lease.ErrInvalidOptions)
-	for _, version := range []uint64{1, 2} {
-		_, err = store.Save(t.Context(), record(3, version, "a"))
-		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	conn := connect(t, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
+	for _, root := range []string{"snowflake", "//", "/a//b", "/a/../b", "/a/.", "/a\x00", "/a//", "a/"} {
+		_, err := zklease.New(conn, &zklease.Options{Root: root})
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, root)
+		require.ErrorIs(t, err, zk.ErrInvalidPath, root)
+		require.ErrorContains(t, err, fmt.Sprintf("%q", root))
 	}
+	for _, root := range []string{"", "/", "/a", "/a/", "/a/b.c/..d"} {
+		_, err := zklease.New(conn, &zklease.Options{Root: root})
+		require.NoError(t, err, root)
+	}
+	_, err = zklease.New(conn, &zklease.Options{ACL: []zk.ACL{}})
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	store, err := zklease.New(conn, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, store.Create(t.Context(), -1), lease.ErrInvalidOptions)
 }
 
 func BenchmarkLoad(b *testing.B) {
 	s := start(b)
 	o := newRoot()
-	writer := open(connect(b, s.addr), o)
+	writer := open(b, connect(b, s.addr), o)
 	for w := range 1024 {
 		_, err := writer.Save(b.Context(), record(w, 1, "a"))
 		require.NoError(b, err)
 	}
-	store := open(connect(b, s.addr), o)
-	for name, last := range map[string]int{"records=1": 0, "records=1024": 1023} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				snap, err := store.Load(b.Context(), 0, last)
-				require.NoError(b, err)
-				require.Len(b, snap.Records, last+1)
-			}
-		})
-	}
+	store := open(b, connect(b, s.addr), o)
+	b.Run("records=1", func(b *testing.B) {
+		for b.Loop() {
+			snap, err := store.LoadWorker(b.Context(), 0)
+			require.NoError(b, err)
+			require.Len(b, snap.Records, 1)
+		}
+	})
+	b.Run("records=1024", func(b *testing.B) {
+		for b.Loop() {
+			snap, err := store.Load(b.Context())
+			require.NoError(b, err)
+			require.Len(b, snap.Records, 1024)
+		}
+	})
 }

@@ -4,7 +4,11 @@
 //	conn, _, err := zk.Connect(servers, 6*time.Second, zk.WithDialer(zklease.Dial))
 //	...
 //	defer conn.Close()
-//	l, err := lease.Acquire(ctx, zklease.New(conn, nil), nil)
+//	store, err := zklease.New(conn, nil)
+//	...
+//	err = store.Create(ctx, 0) // does nothing if the store is there
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
 //	...
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
@@ -14,14 +18,16 @@
 //	/snowflake/servers/0000000007    persistent: the record of worker ID 7, with
 //	                                 its owner and bound, as JSON
 //	/snowflake/instances/0000000007  ephemeral: its holder's session lives
+//	/snowflake/used/0000000007       persistent and empty: there was a record, so
+//	                                 there has to be one
+//	/snowflake/history/0000000007/*  persistent: a holder of before, as JSON; the
+//	                                 name says when its window began and ended
 //	/snowflake/clock                 written to ask for the time
-//
-// It is made when it is first needed.
 //
 // Every change of a record is a setData that names the znode's data version,
 // which is Record.Version, so that one which comes late changes nothing. A
 // renewal is that one request. Taking and releasing a worker ID is a transaction
-// which also makes or removes the ephemeral znode.
+// which also makes or removes the ephemeral znode, and writes the history.
 //
 // The time is the ZooKeeper leader's: Record.Renewed is the mtime of the record's
 // znode. A worker ID is free when its holder has released it, has not renewed it
@@ -31,24 +37,42 @@
 // declares its holder dead. Whether IDs are unique depends on none of this, only
 // on the bounds: see package lease.
 //
+// # A store that was wiped
+//
+// If znodes are removed while IDs are being issued, nobody knows any more up to
+// when they were issued. So a tree that is not whole, or has a worker ID that was
+// used and has no record, or from which a znode under used was removed, is an error that
+// matches [lease.ErrWiped], for holders and newcomers: holders go on to the end of
+// their windows, and newcomers get nothing. [Store.Create] makes the store whole
+// again, when all windows must have ended. So if each process calls Create when it
+// starts, the next one that starts ends the outage.
+//
+// So to remove the record of one worker ID, wait until its bound has passed and its
+// holder has been gone for a session timeout, remove it, and call Create.
+//
 // # Limits
 //
 // Acquire reads each record by a request of its own, many at a time; so what it
 // costs the servers grows with the fleet.
 // The list of 65,536 worker IDs (16 bits) just fits the 1 MiB that ZooKeeper's own
-// tools read at most (jute.maxbuffer); a layout should not have more worker bits. A record can be saved
+// tools read at most (jute.maxbuffer); a layout should not have more worker bits. A
+// record can be saved
 // 2,147,483,647 times, which is 68 years of the default window; after that Save
-// says so, and the record has to be removed by hand.
+// says so, and the record has to be removed by hand. Of each worker ID the last 2,000
+// holders are kept, however old; what is dropped is noted in Record.Forgotten.
 //
 // # Hazards
 //
 // HAZARD: ZooKeeper has to keep what it acknowledged. With forceSync=no, or after
 // its data was restored from a backup, bounds are lost, and IDs may repeat.
 //
-// HAZARD: a record may be removed by hand only when its holder has stopped, and
-// no earlier than a session timeout after that: its bound goes with it, and the
-// versions of the next one begin at 1 again, so that a request of the old holder
-// which is still under way could meet the version that it names.
+// HAZARD: a store that was wiped has lost the bounds, and Create goes by time
+// instead. If a holder's clock was ahead of the others', then a newcomer may issue
+// IDs that this holder issued. If Create is called with a shorter window than the
+// fleet's, or znodes are made by hand, newcomers may repeat IDs of live holders.
+// The versions begin at 1 again, so a request of an old holder that is still under
+// way after two windows could meet the version that it names. [lease.Whois] does
+// not find issuers that were wiped.
 //
 // HAZARD: let all servers of an ensemble follow the same time. When the lead goes
 // to one whose clock is off by more than a window, live holders look dead until
@@ -64,6 +88,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
@@ -83,22 +108,44 @@ type Options struct {
 	ACL []zk.ACL
 }
 
+// Store is a [lease.Store] in a ZooKeeper ensemble. It may be used by any number of
+// goroutines and leases.
+type Store struct {
+	conn *zk.Conn
+	root string
+	acl  []zk.ACL
+	keep int           // how many holdings of a worker ID are kept
+	room chan struct{} // for calls that are not answered yet
+
+	begun   atomic.Int64  // how many loads of all records
+	loading chan struct{} // has room for one: whoever does that
+	answer  answer        // guarded by loading: the last one
+
+	mu   sync.Mutex
+	made map[int]instance // the ephemeral znodes that this store made
+}
+
+var _ lease.Historian = (*Store)(nil)
+
 // New returns a store in the ZooKeeper ensemble that conn is connected to, or
-// will be. The caller closes conn, after the leases are released. Any number of
-// leases may share one, and so its session.
+// will be. [Store.Create] must have made it. The caller closes conn, after the
+// leases are released. Any number of leases may share one, and so its session. If
+// conn is nil, or the options are not valid, the error matches
+// [lease.ErrInvalidOptions].
 //
 // The session timeout given to [zk.Connect] should be at least the window of the
 // leases: with a shorter one, a holder that was cut off for longer than that may
 // lose its worker ID before its window ends. Connect with [Dial], or a server that
-// hangs is given up late.
+// hangs is given up late, and errors do not say why there is no connection.
 //
 // Calls return soon after their context is done. What they asked for may still be
 // done later, if its turn ever comes.
 //
 // Errors are of type [*Error]. They wrap those of package zk and
-// [lease.ErrBadRecord], [lease.ErrConflict], [lease.ErrInvalidOptions] (where conn
-// is nil) or the context's error.
-func New(conn *zk.Conn, opts *Options) lease.Store {
+// [lease.ErrBadRecord], [lease.ErrConflict], [lease.ErrWiped] or the context's
+// error. If there is no connection, they wrap zk.ErrNoServer and what [Dial] got,
+// such as syscall.ECONNREFUSED.
+func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -109,15 +156,32 @@ func New(conn *zk.Conn, opts *Options) lease.Store {
 	if o.ACL == nil {
 		o.ACL = zk.WorldACL(zk.PermAll)
 	}
-	return &store{
-		conn: conn,
-		root: strings.TrimSuffix(o.Root, "/"),
-		acl:  o.ACL,
-		made: map[int]instance{},
-		room: make(chan struct{}, maxCalls),
-
-		loading: make(chan struct{}, 1),
+	root := strings.TrimSuffix(o.Root, "/")
+	switch {
+	case conn == nil:
+		return nil, fmt.Errorf("zklease: %w: the conn is nil", lease.ErrInvalidOptions)
+	case !validPath(root):
+		return nil, fmt.Errorf("zklease: %w: %w: Root %q", lease.ErrInvalidOptions, zk.ErrInvalidPath, o.Root)
+	case len(o.ACL) == 0:
+		return nil, fmt.Errorf("zklease: %w: ACL lets nobody do anything", lease.ErrInvalidOptions)
 	}
+	return &Store{
+		conn:    conn,
+		root:    root,
+		acl:     o.ACL,
+		keep:    maxHistory,
+		made:    map[int]instance{},
+		room:    make(chan struct{}, maxCalls),
+		loading: make(chan struct{}, 1),
+	}, nil
+}
+
+// validPath reports whether ZooKeeper takes root, which is empty for the top.
+func validPath(root string) bool {
+	if root == "" {
+		return true
+	}
+	return root != "/" && path.IsAbs(root) && path.Clean(root) == root && utf8.ValidString(root) && !strings.ContainsRune(root, 0)
 }
 
 // Error says which znode a request was about. It unwraps to the reason.
@@ -138,38 +202,28 @@ const (
 	connectPoll = 10 * time.Millisecond
 )
 
-type store struct {
-	conn *zk.Conn
-	root string
-	acl  []zk.ACL
-	room chan struct{} // for calls that are not answered yet
-
-	begun   atomic.Int64  // how many loads of several records
-	loading chan struct{} // has room for one: whoever does that
-	answer  answer        // guarded by loading: the last one
-
-	mu   sync.Mutex
-	made map[int]instance // the ephemeral znodes that this store made
-}
-
 // instance is an ephemeral znode: who made it, in which session.
 type instance struct {
 	token   string
 	session int64
 }
 
-func (s *store) clock() string                { return s.root + "/clock" }
-func (s *store) servers() string              { return s.root + "/servers" }
-func (s *store) instances() string            { return s.root + "/instances" }
-func (s *store) instanceOf(worker int) string { return s.instances() + "/" + nodeName(worker) }
+func (s *Store) clock() string                { return s.root + "/clock" }
+func (s *Store) servers() string              { return s.root + "/servers" }
+func (s *Store) instances() string            { return s.root + "/instances" }
+func (s *Store) used() string                 { return s.root + "/used" }
+func (s *Store) history() string              { return s.root + "/history" }
+func (s *Store) instanceOf(worker int) string { return s.instances() + "/" + nodeName(worker) }
+func (s *Store) usedOf(worker int) string     { return s.used() + "/" + nodeName(worker) }
+func (s *Store) historyOf(worker int) string  { return s.history() + "/" + nodeName(worker) }
 
 // Locate returns the path of a worker ID's record.
-func (s *store) Locate(worker int) string { return s.servers() + "/" + nodeName(worker) }
+func (s *Store) Locate(worker int) string { return s.servers() + "/" + nodeName(worker) }
 
 // call does one request. When ctx is done it returns, and leaves the request to
 // itself; it keeps its room until package zk is done with it, so that there are
 // never many of these.
-func call[T any](ctx context.Context, s *store, path string, do func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, s *Store, path string, do func() (T, error)) (T, error) {
 	var none T
 	if err := s.connected(ctx); err != nil {
 		return none, &Error{path, err}
@@ -194,17 +248,30 @@ func call[T any](ctx context.Context, s *store, path string, do func() (T, error
 		}
 		return result, nil
 	case <-ctx.Done():
-		return none, &Error{path, ctx.Err()}
+		return none, &Error{path, s.tooLate(ctx)}
 	}
 }
 
+// tooLate says what a call is still waiting for when ctx is done.
+func (s *Store) tooLate(ctx context.Context) error {
+	if s.conn.State() != zk.StateHasSession {
+		return fmt.Errorf("%w: %w", ctx.Err(), s.noServer())
+	}
+	return fmt.Errorf("%w: no answer from %s", ctx.Err(), s.conn.Server())
+}
+
+// noServer says why there is no session.
+func (s *Store) noServer() error {
+	if why := failure(s.conn.Server()); why != nil {
+		return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
+	}
+	return fmt.Errorf("%w (%v)", zk.ErrNoServer, s.conn.State())
+}
+
 // connected waits for a session, so that no requests pile up where there is none.
-func (s *store) connected(ctx context.Context) error {
+func (s *Store) connected(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if s.conn == nil {
-		return fmt.Errorf("%w: the conn is nil", lease.ErrInvalidOptions)
 	}
 	if s.conn.State() == zk.StateHasSession {
 		return nil
@@ -218,56 +285,49 @@ func (s *store) connected(ctx context.Context) error {
 				return nil
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w (%v)", ctx.Err(), zk.ErrNoServer, s.conn.State())
+			return fmt.Errorf("%w: %w", ctx.Err(), s.noServer())
 		}
 	}
-	return fmt.Errorf("%w (%v)", zk.ErrNoServer, s.conn.State())
+	return s.noServer()
 }
 
 // tick asks for the server's time, which takes a write. Everything that was saved
 // before it is seen by what this session reads after it, whichever server it
 // reads from.
-func (s *store) tick(ctx context.Context) (time.Time, error) {
-	for {
-		stat, err := s.set(ctx, s.clock(), nil, -1)
-		if err == nil {
-			return time.UnixMilli(stat.Mtime).UTC(), nil
-		}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return time.Time{}, err
-		}
-		if err := s.makeTree(ctx); err != nil {
-			return time.Time{}, err
-		}
+func (s *Store) tick(ctx context.Context) (time.Time, error) {
+	stat, err := s.set(ctx, s.clock(), nil, -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		return time.Time{}, notWhole(s.clock())
 	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(stat.Mtime).UTC(), nil
 }
 
-func (s *store) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+func (s *Store) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	return call(ctx, s, path, func() (*zk.Stat, error) { return s.conn.Set(path, data, version) })
 }
 
-// makeTree makes the znodes that others lie under. The clock comes last, so that
-// where it is, the others are.
-func (s *store) makeTree(ctx context.Context) error {
-	for _, p := range []string{s.servers(), s.instances(), s.clock()} {
-		if err := s.make(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+func (s *Store) exists(ctx context.Context, path string) (bool, error) {
+	return call(ctx, s, path, func() (bool, error) {
+		there, _, err := s.conn.Exists(path)
+		return there, err
+	})
 }
 
-// make makes a znode, and its parents, where it is not there.
-func (s *store) make(ctx context.Context, p string) error {
-	_, err := call(ctx, s, p, func() (string, error) { return s.conn.Create(p, nil, 0, s.acl) })
-	switch {
-	case errors.Is(err, zk.ErrNodeExists):
-		return nil
-	case errors.Is(err, zk.ErrNoNode) && path.Dir(p) != "/":
-		if err := s.make(ctx, path.Dir(p)); err != nil {
-			return err
-		}
-		return s.make(ctx, p)
-	}
-	return err
+// children returns the names of the znodes under a path.
+func (s *Store) children(ctx context.Context, path string) ([]string, error) {
+	return call(ctx, s, path, func() ([]string, error) {
+		names, _, err := s.conn.Children(path)
+		return names, err
+	})
 }
+
+// notWhole is the error if a part of the tree is not there.
+func notWhole(path string) error {
+	return &Error{path, fmt.Errorf("%w: it is not there, so the store was wiped or never created: see Store.Create", lease.ErrWiped)}
+}
+
+// gone is the error if the record of a worker ID that was used is not there.
+func gone(path string) error { return &Error{path, fmt.Errorf("%w: it is gone", lease.ErrWiped)} }

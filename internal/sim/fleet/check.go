@@ -75,9 +75,7 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
-	if p.lease != nil && o.after.Bumps > o.before.Bumps {
-		p.checkWindow()
-	}
+	p.checkGrant()
 	for _, id := range o.ids {
 		p.checkFields(id)
 		p.checkTruth(id, o)
@@ -85,6 +83,9 @@ func (p *process) check(o outcome) {
 		p.checkNew(id)
 	}
 	p.checkOrder(o)
+	p.checkWorkers(o)
+	p.checkIssuer(o)
+	p.checkHaste(o)
 	if o.crowd == nil {
 		p.checkWait(o)
 	} else {
@@ -114,7 +115,7 @@ func (p *process) check(o outcome) {
 // checkFields: fields never touch, and no ID is negative.
 func (p *process) checkFields(id snowflake.ID) {
 	parts := p.w.Layout.Decode(id)
-	if id < 0 || p.w.Layout.Check(id) != nil || parts.Worker != p.worker || parts.Datacenter != p.Datacenter {
+	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != p.Datacenter {
 		p.w.fail("fields", "%v is worker %d in datacenter %d, and issued %d: %v", p, p.worker, p.Datacenter, id, parts)
 	}
 }
@@ -161,7 +162,7 @@ func (p *process) checkBound(id snowflake.ID) {
 	p.w.store.mu.Lock()
 	r, taken := p.w.store.records[parts.Worker], p.w.store.taken[parts.Worker]
 	p.w.store.mu.Unlock()
-	if taken.by == p && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
+	if taken.by == p && p.tookOnce(parts.Worker) && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
 		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
 	}
 	if p.w.LocalCopy {
@@ -346,7 +347,7 @@ func (p *process) checkError(o outcome) {
 		p.mu.Lock()
 		calm := p.Clock == "custom" && o.callers == 1 && !p.releasing && o.whole == 0
 		p.mu.Unlock()
-		if p.lease.Err() == nil && p.w.isCalm() {
+		if p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(err) {
 			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
 		}
 		if calm && p.lease.Err() == nil && met.Before(to) {
@@ -389,7 +390,7 @@ func (p *process) window() (from, to time.Time) {
 
 func isStoreError(err error) bool {
 	for _, known := range []error{
-		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased,
+		errRefused, errReset, errDead, lease.ErrConflict, lease.ErrLost, lease.ErrReleased, lease.ErrWiped,
 		context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, known) {
@@ -400,6 +401,9 @@ func isStoreError(err error) bool {
 }
 
 func (p *process) checkBeginError(err error) {
+	if p.w.Leased && p.lease == nil && errors.Is(err, lease.ErrLost) {
+		p.w.fail("acquisition", "%v: Acquire returns %v", p, err)
+	}
 	for _, known := range []error{
 		lease.ErrExhausted, lease.ErrClockLeap, snowflake.ErrClockBackward, snowflake.ErrBeforeEpoch, snowflake.ErrTimeExhausted,
 	} {
@@ -467,62 +471,6 @@ func boundOf(r lease.Record, seq int) time.Time {
 		return r.Bounds[seq]
 	}
 	return time.Time{}
-}
-
-// checkAlive: some time after the last fault, a node issues IDs again, unless
-// there is a reason that the documentation gives.
-func (n *node) checkAlive() {
-	n.mu.Lock()
-	issued, err := n.issuedAt, n.lastErr
-	n.mu.Unlock()
-	if time.Since(issued) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap || n.isExcused() {
-		return
-	}
-	n.w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id,
-		issued.Sub(n.w.begun), time.Since(n.w.begun)-n.w.Faults, err)
-}
-
-// isExcused is whether time has run out, or all that the node may have is taken,
-// used up or ahead of its clock.
-func (n *node) isExcused() bool {
-	w := n.w
-	now := n.machine.Wall()
-	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
-		return true
-	}
-	if last := w.Layout.Decode(n.lastID).Time; !w.Leased || w.LocalCopy && last.After(now) {
-		return last.After(now)
-	}
-	if n.id%3 == 2 && w.Layout.Decode(n.lastID).Time.After(now) {
-		return true // that is its Options.After
-	}
-	own := -1 // the worker ID of a lease that lives
-	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
-		own = p.worker
-	}
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	owns, unused := false, w.Last+1
-	for _, r := range w.store.records {
-		unused--
-		if w.LocalCopy {
-			r = n.copyOf(r)
-		}
-		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
-		if mine && r.State != lease.Spent {
-			owns = true
-		}
-		if r.State == lease.Spent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) && r.Worker != own {
-			continue
-		}
-		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
-			return false
-		}
-	}
-	if unused > 0 && (w.Reuse != lease.ReuseKeep || !owns) {
-		return false
-	}
-	return true
 }
 
 // copyOf returns the node's own copy of a record, where it has one.

@@ -162,7 +162,11 @@ func (n *node) recover() {
 	if p != nil {
 		p.arm(nowhere, "")
 	}
-	if !n.w.OneHost || n.id == 0 {
+	switch {
+	case n.w.OneHost && n.id > 0:
+	case n.Stays:
+		n.machine.change(func(s *segment) { s.rate, s.asleep = million, false })
+	default:
 		n.machine.right(n.Offset / 4) // which is as good as a time daemon gets it
 	}
 }
@@ -221,17 +225,22 @@ func (n *node) clone() {
 	if n.Clock != "custom" {
 		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
 	}
-	leaseClone, seq, bound := seam.CloneLease(l, client{q}, clock)
+	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock)
 	if leaseClone == nil {
 		return
 	}
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
+	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
+	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, q.newClock(true)).(*snowflake.Generator)
 	p.mu.Lock()
 	q.offset, q.changes, q.after, q.lastID = p.offset, -1, p.after, p.lastID
 	p.mu.Unlock()
 	stats := q.gen.Stats()
 	q.got, q.shuffles = stats.Issued, stats.Bumps+stats.Rewinds
+	n.mu.Lock()
+	c.lastID = n.lastID
+	n.mu.Unlock()
 	c.first = q
 	n.w.mu.Lock()
 	c.id = len(n.w.nodes)
@@ -271,6 +280,8 @@ type process struct {
 	lease            *lease.Lease
 	gen              *snowflake.Generator
 
+	took map[int]int // how often it took each worker ID; of the store
+
 	// Of the caller:
 	worker   int
 	after    snowflake.ID
@@ -290,8 +301,9 @@ type process struct {
 	lastTick int64
 	lastSeq  int
 	calledAt time.Duration // the monotonic clock's reading after the last call
-	starts   int           // ticks that were begun,
-	zeros    int           // and those of them that began with sequence 0
+	life
+	starts int // ticks that were begun,
+	zeros  int // and those of them that began with sequence 0
 }
 
 // readings are what the generator's clock told it during a call.
@@ -301,6 +313,7 @@ const nowhere = -1
 
 func newProcess(n *node, run int) *process {
 	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1,
+		took: map[int]int{}, life: life{left: map[int]uint64{}},
 		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, calledAt: -time.Hour}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.changes = n.machine.changes()
@@ -480,9 +493,7 @@ func (p *process) run() {
 	}
 	time.Sleep(time.Nanosecond) // the renewal begins first, too
 	for p.sleep(p.w.up(2 * p.gap())) {
-		if l := p.lease; l != nil && l.Err() != nil && !p.Stubborn {
-			p.checkLoss()
-			p.countLoss()
+		if p.hasEnded() {
 			return
 		}
 		err := p.load()
@@ -495,7 +506,7 @@ func (p *process) run() {
 			p.erring = time.Time{}
 		case p.erring.IsZero():
 			p.erring = time.Now()
-		case time.Since(p.erring) > p.Patience:
+		case time.Since(p.erring) > p.Patience && (p.lease == nil || p.Stops):
 			p.w.logf("%v: gives up: %v", p, err)
 			if p.lease != nil && p.w.chance(50) {
 				p.release()
@@ -552,14 +563,9 @@ func (p *process) begin() bool {
 			p.node.mu.Unlock()
 			p.after = o.After
 		}
-		p.setAcquiring(true)
-		l, err = lease.Acquire(p.ctx, client{p}, &lease.Options{
-			Layout: p.w.Layout, Owner: p.owner, Window: p.w.Window, Count: p.w.Last + 1, Reuse: p.w.Reuse,
-			LocalCopy: p.copyDir(), MaxLeap: p.w.MaxLeap, Clock: p.newClock(false), Logger: quiet, OnLoss: lease.Stop,
-		})
-		p.setAcquiring(false)
+		l, err = p.acquire()
 		if err == nil {
-			p.worker = l.Worker()
+			p.worker, p.grant = l.Worker(), l.Grant()
 			p.w.count(func(t *Totals) { t.Leases++ })
 			p.mu.Lock()
 			p.lease = l

@@ -22,7 +22,9 @@ type Scenario struct {
 	Reuse     lease.Reuse
 	Window    time.Duration
 	MaxLeap   time.Duration
-	Last      int // the last worker ID
+	History   time.Duration // Options.History
+	Forgets   bool          // the store is no lease.Historian
+	Last      int           // the last worker ID
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
 
@@ -44,8 +46,10 @@ type Node struct {
 	Rewind     int
 	Random     bool
 	Gap        time.Duration // between calls, on average
-	Patience   time.Duration // with errors, before the process is restarted
-	Stubborn   bool          // ignores Lease.Done, and goes on while there are IDs
+	Stops      bool          // OnLoss is Stop: the program makes another lease when one has ended
+	Stays      bool          // the wall clock stays as it is when the faults end
+	Patience   time.Duration // with errors, before a process is restarted that has no lease, or Stops
+	Stubborn   bool          // if it Stops: ignores Lease.Done, and goes on while there are IDs
 	Absent     bool          // left out, to make a failing run shorter
 }
 
@@ -79,6 +83,7 @@ const (
 	Delay        Kind = "requests and answers wait"   // By: up to
 	Resend       Kind = "requests arrive twice"       // N: percent
 	StoreDown    Kind = "the store is down"           //
+	StoreWiped   Kind = "the records are gone"        // and the store knows it, until they are back
 	StoreStep    Kind = "the store's clock steps"     //
 	Lie          Kind = "live holders are taken dead" // N: percent
 	Burst        Kind = "burst"                       // N: how many callers
@@ -90,7 +95,7 @@ const (
 func (e Event) String() string {
 	s := fmt.Sprintf("node %d: %s", e.Node, e.Kind)
 	switch e.Kind {
-	case StoreDown, StoreStep:
+	case StoreDown, StoreStep, StoreWiped:
 		s = string(e.Kind)
 	}
 	switch e.Kind {
@@ -197,7 +202,29 @@ func New(seed uint64, nodes int) *Scenario {
 			s.Events = append(s.Events, companion(r, s, e)...)
 		}
 	}
+	if s.Leased {
+		addLives(rand.New(rand.NewPCG(seed, 4)), s)
+	}
 	return s
+}
+
+// addLives adds what leases live through.
+func addLives(r *rand.Rand, s *Scenario) {
+	s.Forgets = r.IntN(8) == 0
+	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
+	if r.IntN(4) == 0 {
+		s.Events = append(s.Events, Event{
+			At: time.Duration(r.Int64N(int64(s.Faults))), Kind: StoreWiped, For: time.Duration(r.Int64N(int64(2 * s.Window))),
+		})
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Stops = r.IntN(6) == 0
+		if n.Stays = r.IntN(4) == 0; n.Stays && r.IntN(2) == 0 {
+			at := time.Duration(r.Int64N(int64(s.Faults)))
+			s.Events = append(s.Events, Event{At: at, Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
+		}
+	}
 }
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }

@@ -28,7 +28,10 @@ type store struct {
 	mu      sync.Mutex
 	records map[int]lease.Record
 	taken   map[int]taking
-	down    int // so many faults say so
+	history map[int][]lease.Holding
+	holders map[string][]*process // by token
+	down    int                   // so many faults say so
+	wiped   int
 	lie     int
 	lied    bool // ever
 }
@@ -40,7 +43,8 @@ type taking struct {
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), records: map[int]lease.Record{}, taken: map[int]taking{}}
+	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), records: map[int]lease.Record{}, taken: map[int]taking{},
+		history: map[int][]lease.Holding{}, holders: map[string][]*process{}}
 	if w.OneHost {
 		s.machine = w.nodes[0].machine
 	}
@@ -52,9 +56,12 @@ func (s *store) fault(e Event) {
 	change := func(sign int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if e.Kind == StoreDown {
+		switch e.Kind {
+		case StoreDown:
 			s.down += sign
-		} else {
+		case StoreWiped:
+			s.wiped += sign
+		default:
 			s.lie += sign * e.N
 			s.lied = true
 		}
@@ -92,8 +99,8 @@ func (s *store) load(snap *lease.Snapshot, half int) {
 	snap.Now, snap.OwnClock = s.machine.Wall(), s.w.OwnClock
 }
 
-// save is atomic.
-func (s *store) save(p *process, r lease.Record) (lease.Record, error) {
+// save is atomic. ended is nil where it is a plain save.
+func (s *store) save(p *process, r lease.Record, ended *lease.Holding, forget time.Time) (lease.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.records[r.Worker]
@@ -102,10 +109,13 @@ func (s *store) save(p *process, r lease.Record) (lease.Record, error) {
 	}
 	r.Renewed = s.machine.Wall()
 	s.checkSave(p, old, r)
+	s.checkHistory(p, old, r, ended, forget)
 	s.records[r.Worker] = r
 	if old.Token != r.Token {
+		p.took[r.Worker]++
 		s.taken[r.Worker] = taking{p, old.Bounds}
 	}
+	s.keep(p, r, ended, forget)
 	s.w.logf("store: v%d of %v, clock sequence %d, by %v", r.Version, r, r.ClockSeq, p)
 	return r, nil
 }
@@ -117,6 +127,7 @@ type client struct{ p *process }
 type answer struct {
 	snap   lease.Snapshot
 	record lease.Record
+	kept   []lease.Holding
 	err    error
 }
 
@@ -147,7 +158,7 @@ func (c client) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, err
 func (c client) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	r.Bounds = append([]time.Time(nil), r.Bounds...)
 	a := c.call(ctx, fmt.Sprintf("save v%d of worker %d", r.Version, r.Worker), func(s *store) answer {
-		saved, err := s.save(c.p, r)
+		saved, err := s.save(c.p, r, nil, time.Time{})
 		return answer{record: saved, err: err}
 	})
 	if a.err != nil {
@@ -185,6 +196,12 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 			if w.store.isDown() {
 				if answered && (there+back)%2 == 0 {
 					reply(answer{err: errRefused})
+				}
+				return
+			}
+			if w.store.isWiped() {
+				if answered {
+					reply(answer{err: lease.ErrWiped})
 				}
 				return
 			}

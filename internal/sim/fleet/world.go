@@ -51,6 +51,8 @@ type Totals struct {
 	Borrowed  uint64
 	Waits     uint64
 	Lost      int // leases
+	Replaced  int // worker IDs that were lost
+	Named     int // IDs whose issuer was looked up
 	Clones    int
 	Repeated  int           // IDs that a clone and its original both issued
 	Overlap   time.Duration // by how much such an ID's time was ahead of the clock that was cloned, at most
@@ -71,6 +73,8 @@ func (t *Totals) Add(o Totals) {
 	t.Borrowed += o.Borrowed
 	t.Waits += o.Waits
 	t.Lost += o.Lost
+	t.Replaced += o.Replaced
+	t.Named += o.Named
 	t.Clones += o.Clones
 	t.Repeated += o.Repeated
 	t.Overlap = max(t.Overlap, o.Overlap)
@@ -177,7 +181,7 @@ func (w *world) finish() {
 	for _, n := range w.snapshotNodes() {
 		n.recover()
 	}
-	if !w.sleep(10*w.Window + 10*time.Second + 20*w.Layout.Unit) {
+	if !w.sleep(10*w.Window+10*time.Second+20*w.Layout.Unit) || !w.awaitRecovery() {
 		return
 	}
 	for _, n := range w.snapshotNodes() {
@@ -185,6 +189,7 @@ func (w *world) finish() {
 			n.checkAlive()
 		}
 	}
+	w.checkIssuers()
 }
 
 // sleep is false when the run ends meanwhile.
@@ -207,6 +212,12 @@ func (w *world) end() {
 		w.ended = true
 		close(w.done)
 	}
+}
+
+func (w *world) isEnded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
 }
 
 func (w *world) isOver() bool {
@@ -296,7 +307,7 @@ func (w *world) apply(e Event) {
 		n.clone()
 	case StoreStep:
 		w.store.machine.change(func(s *segment) { s.wall += e.By })
-	case StoreDown, Lie:
+	case StoreDown, StoreWiped, Lie:
 		w.store.fault(e)
 	default:
 		n.fault(e)

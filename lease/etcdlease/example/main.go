@@ -40,7 +40,14 @@ func run(ctx context.Context, config clientv3.Config) error {
 		return err
 	}
 	defer client.Close()
-	l, err := lease.Acquire(ctx, etcdlease.New(client, nil), nil)
+	store, err := etcdlease.New(client, nil)
+	if err != nil {
+		return err
+	}
+	if err := store.Create(ctx, 0); err != nil { // takes 6 s the first time
+		return err
+	}
+	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/sequencer"
 )
 
 func main() {
@@ -43,11 +44,15 @@ func run(ctx context.Context, addr, password string) error {
 	})
 	defer client.Close()
 
-	// Only the very first time this waits, for 6 s.
-	if err := redislease.Create(ctx, client, nil, 0); err != nil {
+	store, err := redislease.New(client, nil)
+	if err != nil {
 		return err
 	}
-	l, err := lease.Acquire(ctx, redislease.New(client, nil), nil)
+	// Only the very first time this waits, for 6 s.
+	if err := store.Create(ctx, 0); err != nil {
+		return err
+	}
+	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func run(ctx context.Context, addr, password string) error {
 		fmt.Println("leased:   ", id, g.Decode(id))
 	}
 
-	s, err := redislease.NewSequencer(client, nil)
+	s, err := sequencer.New(client, nil)
 	if err != nil {
 		return err
 	}

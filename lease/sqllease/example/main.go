@@ -81,7 +81,7 @@ func issueLeased(ctx context.Context, db *sql.DB, dialect sqllease.Dialect) (err
 	}
 	starting, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := store.CreateTable(starting); err != nil {
+	if err := store.Create(starting, 0); err != nil {
 		return err
 	}
 	l, err := lease.Acquire(ctx, store, nil)
@@ -108,7 +108,7 @@ func issueOnce(ctx context.Context, db *sql.DB, dialect sqllease.Dialect) error 
 	if err != nil {
 		return err
 	}
-	if err := nodes.CreateTable(ctx); err != nil {
+	if err := nodes.Create(ctx); err != nil {
 		return err
 	}
 	host, err := os.Hostname()

@@ -60,7 +60,14 @@ func run(ctx context.Context, addr, root, auth string) error {
 		o.ACL = zk.AuthACL(zk.PermAll)
 	}
 
-	l, err := lease.Acquire(ctx, zklease.New(conn, o), nil)
+	store, err := zklease.New(conn, o)
+	if err != nil {
+		return err
+	}
+	if err := store.Create(ctx, 0); err != nil { // takes 6 s the first time
+		return err
+	}
+	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {
 		return err
 	}

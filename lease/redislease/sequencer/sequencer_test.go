@@ -1,6 +1,6 @@
 //go:build unix
 
-package redislease
+package sequencer
 
 import (
 	"bufio"
@@ -18,16 +18,27 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-const sequenceKey = defaultPrefix + "sequence:0"
+const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
-func newSequencer(t testing.TB, client redis.UniversalClient, opts *SequencerOptions) *Sequencer {
+func TestMain(m *testing.M) {
+	logging.Disable() // of the connections that fail on purpose
+	if addr := os.Getenv(sequencerEnv); addr != "" {
+		runSequencer(addr)
+	}
+	os.Exit(m.Run())
+}
+
+func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Sequencer {
 	t.Helper()
-	s, err := NewSequencer(client, opts)
+	s, err := New(client, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +105,8 @@ func serverTime(t testing.TB, client *redis.Client) time.Time {
 
 func TestSequencerFields(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
-	s := newSequencer(t, client, &SequencerOptions{Shard: 4095})
+	client := redistest.Start(t).Client(t)
+	s := newSequencer(t, client, &Options{Shard: 4095})
 	begun := serverTime(t, client).Add(-time.Millisecond)
 	u := newUnique(t)
 	var last snowflake.ID
@@ -115,7 +126,7 @@ func TestSequencerFields(t *testing.T) {
 
 func TestSequencerFillSpansMilliseconds(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
 	u := newUnique(t)
 	for _, n := range []int{1, 1023, 1024, 1025, 10_000, 100_000} {
@@ -142,7 +153,7 @@ func TestSequencerFillSpansMilliseconds(t *testing.T) {
 // The IDs of two seconds at once: the second of them has to be waited for.
 func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
 	begun := serverTime(t, client)
 	ids := make([]snowflake.ID, 2*1024_000)
@@ -161,11 +172,11 @@ func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
 
 func TestSequencersNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
+	server := redistest.Start(t)
 	u := newUnique(t)
 	var wg sync.WaitGroup
 	for range 4 {
-		s := newSequencer(t, server.client(t), nil)
+		s := newSequencer(t, server.Client(t), nil)
 		for g := range 4 {
 			wg.Add(1)
 			go func() {
@@ -189,12 +200,12 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 	wg.Wait()
 }
 
-const sequencerEnv = "REDISLEASE_TEST_SEQUENCER"
+const sequencerEnv = "SEQUENCER_TEST"
 
 // runSequencer is a child process: it prints IDs until it is killed.
 func runSequencer(addr string) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	s, err := NewSequencer(client, nil)
+	s, err := New(client, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -218,15 +229,15 @@ func runSequencer(addr string) {
 // and without its data.
 func TestSequencerProcesses(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	admin := server.client(t)
+	server := redistest.Start(t)
+	admin := server.Client(t)
 	u := newUnique(t)
 	var wg sync.WaitGroup
 	var children []*exec.Cmd
 	var counts [4]struct{ n int }
 	for i := range counts {
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), sequencerEnv+"="+server.addr)
+		child.Env = append(os.Environ(), sequencerEnv+"="+server.Addr)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		if err != nil {
@@ -298,7 +309,7 @@ func TestSequencerProcesses(t *testing.T) {
 
 func TestSequencerWhenRedisClockGoesBack(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	u := newUnique(t)
 	s := newSequencer(t, client, nil)
 	u.take(s, 10)
@@ -340,7 +351,7 @@ func TestSequencerWhenRedisClockGoesBack(t *testing.T) {
 
 func TestSequencerWhenKeysAreLost(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	u := newUnique(t)
 	for range 20 {
 		u.take(newSequencer(t, client, nil), 50_000) // 50 ms ahead
@@ -360,8 +371,8 @@ func TestSequencerWhenKeysAreLost(t *testing.T) {
 // A restart may bring back a key that is older than the last ID.
 func TestSequencerWhenKeysAreStale(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	client := server.client(t)
+	server := redistest.Start(t)
+	client := server.Client(t)
 	u := newUnique(t)
 	for range 3 {
 		s := newSequencer(t, client, nil)
@@ -381,7 +392,7 @@ func TestSequencerWhenKeysAreStale(t *testing.T) {
 // back refuses; one that has an ID goes on behind that.
 func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
 	s.now = func() time.Time { return time.Now().Add(time.Hour) }
 	_, err := s.NextID(t.Context())
@@ -447,21 +458,21 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 func TestSequencerFailoverThereAndBack(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
-	server := startRedis(t)
-	replica := startReplica(t, server)
-	a, b := server.client(t), replica.client(t)
+	server := redistest.Start(t)
+	replica := redistest.StartReplica(t, server)
+	a, b := server.Client(t), replica.Client(t)
 	u := newUnique(t)
 	for range 2 {
 		s := newSequencer(t, a, nil)
 		u.take(s, 1)
-		inStep(t, server, replica)
+		redistest.InStep(t, server, replica)
 		old := b.Get(t.Context(), sequenceKey).Val()
 		replicaOf(t, b, nobody)
 		u.take(s, 900_000) // which the replica does not get
 		replicaOf(t, a, nobody)
 		replicaOf(t, b, "")
-		replicaOf(t, a, replica.addr)
-		eventually(t, "the first server has the old key", func() bool { return a.Get(t.Context(), sequenceKey).Val() == old })
+		replicaOf(t, a, replica.Addr)
+		redistest.Eventually(t, "the first server has the old key", func() bool { return a.Get(t.Context(), sequenceKey).Val() == old })
 		replicaOf(t, b, nobody)
 		replicaOf(t, a, "")
 		from := serverTime(t, a).Add(MaxAhead).Truncate(time.Millisecond)
@@ -469,17 +480,17 @@ func TestSequencerFailoverThereAndBack(t *testing.T) {
 		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(from) {
 			t.Errorf("IDs begin at %v, before %v: the old key counts as up to date", at, from)
 		}
-		replicaOf(t, b, server.addr)
-		inStep(t, server, replica)
+		replicaOf(t, b, server.Addr)
+		redistest.InStep(t, server, replica)
 	}
 }
 
 // Replicas come and go: after the first, the key is not made anew.
 func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	client := server.client(t)
-	replica := startReplica(t, server)
+	server := redistest.Start(t)
+	client := server.Client(t)
+	replica := redistest.StartReplica(t, server)
 	s := newSequencer(t, client, nil)
 	u := newUnique(t)
 	u.take(s, 1)
@@ -492,14 +503,14 @@ func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 		}
 	}
 	check("nothing")
-	startReplica(t, server)
+	redistest.StartReplica(t, server)
 	check("another replica")
 	client.ClientKillByFilter(t.Context(), "TYPE", "replica")
-	inStep(t, server, replica)
+	redistest.InStep(t, server, replica)
 	check("a partial resync")
 	replica.Kill()
 	replica.Restart()
-	inStep(t, server, replica)
+	redistest.InStep(t, server, replica)
 	check("a full resync")
 }
 
@@ -531,7 +542,7 @@ const lastMillisecond = 1<<41 - 1
 
 func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	const now = 1_800_000_000_000
 	at(t, client, now)(1, 0, 0)
 	server := writer(t, client)
@@ -576,10 +587,32 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	}
 }
 
+// An ID has the millisecond of Redis' clock, however long ago the one before was
+// taken; and if the clock goes back, IDs still increase.
+func TestSequencerFollowsRedisClock(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	const now = 1_800_000_000_000
+	at(t, client, now)(1, 0, 0) // makes the key, for a second later
+	var last int64
+	for _, later := range []int64{1002, 1003, 5000, 3_600_000} {
+		status, first, n := at(t, client, now+later)(1, 0, 0)
+		if last = first; status != "issued" || n != 1 || first != (now+later)<<sequenceBits {
+			t.Errorf("%d ms later: %s %d, %d", later, status, first, n)
+		}
+	}
+	for i, back := range []int64{0, 1, 999, 1000} {
+		status, first, _ := at(t, client, now+3_600_000-back)(1, 0, 0)
+		if status != "issued" || first != last+1+int64(i) {
+			t.Errorf("%d ms back: %s %d after %d", back, status, first, last)
+		}
+	}
+}
+
 // The last IDs of all, and then no more.
 func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	if status, _, _ := at(t, client, lastMillisecond-1001)(1, 0, 0); status != "wait" {
 		t.Fatalf("the key is made anew: %s", status)
 	}
@@ -596,7 +629,7 @@ func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 // A client whose clock is ahead makes the key only where it then waits for it.
 func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	const now = 1_800_000_000_000
@@ -630,7 +663,7 @@ func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
 
 func TestSequencerAfter(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	layout := snowflake.RedisLayout()
 	var wg sync.WaitGroup // of tests that wait
 	for _, worker := range []int{4, 5, 6} {
@@ -639,7 +672,7 @@ func TestSequencerAfter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newSequencer(t, client, &SequencerOptions{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
+			s := newSequencer(t, client, &Options{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
 			wg.Go(func() {
 				id, err := s.NextID(t.Context())
 				if err != nil || id <= after || layout.Decode(id).Worker != 5 || id-after > 2<<22 {
@@ -653,8 +686,8 @@ func TestSequencerAfter(t *testing.T) {
 
 func TestSequencerTimeExhausted(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
-	s := newSequencer(t, client, &SequencerOptions{After: 1<<63 - 1})
+	client := redistest.Start(t).Client(t)
+	s := newSequencer(t, client, &Options{After: 1<<63 - 1})
 	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrTimeExhausted) {
 		t.Fatalf("the error is %v", err)
 	}
@@ -671,23 +704,23 @@ func TestSequencerRefusesBadOptions(t *testing.T) {
 	defer ring.Close()
 	for _, test := range []struct {
 		client redis.UniversalClient
-		opts   SequencerOptions
+		opts   Options
 		want   error
 	}{
-		{client, SequencerOptions{Shard: -1}, snowflake.ErrWorkerRange},
-		{client, SequencerOptions{Shard: 4096}, snowflake.ErrWorkerRange},
-		{client, SequencerOptions{After: -1}, snowflake.ErrInvalidID},
-		{client, SequencerOptions{After: math.MaxInt64}, nil},
-		{plain, SequencerOptions{}, lease.ErrInvalidOptions},
-		{ring, SequencerOptions{}, lease.ErrInvalidOptions},
-		{nil, SequencerOptions{}, lease.ErrInvalidOptions},
-		{(*redis.Client)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
-		{(*redis.ClusterClient)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
-		{(*redis.Ring)(nil), SequencerOptions{}, lease.ErrInvalidOptions},
-		{struct{ redis.UniversalClient }{ring}, SequencerOptions{}, lease.ErrInvalidOptions},
-		{struct{ redis.UniversalClient }{client}, SequencerOptions{}, lease.ErrInvalidOptions},
+		{client, Options{Shard: -1}, snowflake.ErrWorkerRange},
+		{client, Options{Shard: 4096}, snowflake.ErrWorkerRange},
+		{client, Options{After: -1}, snowflake.ErrInvalidID},
+		{client, Options{After: math.MaxInt64}, nil},
+		{plain, Options{}, lease.ErrInvalidOptions},
+		{ring, Options{}, lease.ErrInvalidOptions},
+		{nil, Options{}, lease.ErrInvalidOptions},
+		{(*redis.Client)(nil), Options{}, lease.ErrInvalidOptions},
+		{(*redis.ClusterClient)(nil), Options{}, lease.ErrInvalidOptions},
+		{(*redis.Ring)(nil), Options{}, lease.ErrInvalidOptions},
+		{struct{ redis.UniversalClient }{ring}, Options{}, lease.ErrInvalidOptions},
+		{struct{ redis.UniversalClient }{client}, Options{}, lease.ErrInvalidOptions},
 	} {
-		if _, err := NewSequencer(test.client, &test.opts); !errors.Is(err, test.want) {
+		if _, err := New(test.client, &test.opts); !errors.Is(err, test.want) {
 			t.Errorf("%T, %+v: the error is %v, not %v", test.client, test.opts, err, test.want)
 		}
 	}
@@ -695,7 +728,7 @@ func TestSequencerRefusesBadOptions(t *testing.T) {
 
 func TestSequencerRefusesAForeignKey(t *testing.T) {
 	t.Parallel()
-	client := startRedis(t).client(t)
+	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
 	for _, value := range []string{"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0", "run 99999999999999999999 0"} {
 		client.Set(t.Context(), sequenceKey, value, 0)
@@ -712,8 +745,8 @@ func TestSequencerRefusesAForeignKey(t *testing.T) {
 
 func TestSequencerOutage(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	s := newSequencer(t, server.client(t), nil)
+	server := redistest.Start(t)
+	s := newSequencer(t, server.Client(t), nil)
 	u := newUnique(t)
 	u.take(s, 5)
 	server.Pause()
@@ -736,8 +769,24 @@ func TestSequencerOutage(t *testing.T) {
 	u.take(s, 5)
 }
 
+func TestSequencerRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	if _, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("without a right to the key: %v", err)
+	}
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // what the README says
+	newUnique(t).take(newSequencer(t, enough, nil), 1)
+}
+
+func TestSequencerInACluster(t *testing.T) {
+	t.Parallel()
+	newUnique(t).take(newSequencer(t, redistest.StartCluster(t, sequenceKey), nil), 10)
+}
+
 func BenchmarkSequencer(b *testing.B) {
-	s := newSequencer(b, startRedis(b).client(b), nil)
+	s := newSequencer(b, redistest.Start(b).Client(b), nil)
 	for _, batch := range []int{1, 100, 1000, 10_000} {
 		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
 			ids := make([]snowflake.ID, batch)

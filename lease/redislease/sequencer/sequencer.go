@@ -1,4 +1,21 @@
-package redislease
+// Package sequencer issues IDs that a Redis server counts: milliseconds and sequence
+// are Redis' own, and each call is a round trip. There is no worker ID and no lease.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
+//	seq, err := sequencer.New(client, &sequencer.Options{Shard: 0}) // the Redis server's number
+//	...
+//	id, err := seq.NextID(ctx)
+//	n, err := seq.Fill(ctx, ids)
+//
+// Prefer a lease, of package redislease: its IDs cost tens of nanoseconds each, and
+// Redis is asked once a second. Take the Sequencer for many short-lived processes, if
+// the IDs of all clients must be in one order, or to go on with IDs of the
+// [snowflake.RedisLayout].
+//
+// The server is Redis 5 or later, or Valkey: the script reads the server's clock before
+// it writes, which earlier ones refuse. What it loses, by a crash or a failover, costs
+// no duplicates while a clock is right; see [Sequencer].
+package sequencer
 
 import (
 	"context"
@@ -12,14 +29,15 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
 // MaxAhead is how far a Sequencer's IDs may run ahead of Redis' clock.
 const MaxAhead = time.Second
 
-// SequencerOptions are the settings of NewSequencer. The zero value, and nil,
+// Options are the settings of New. The zero value, and nil,
 // consist entirely of defaults.
-type SequencerOptions struct {
+type Options struct {
 	// Prefix begins the name of the key, Prefix+"sequence:"+Shard.
 	// Empty: "snowflake:".
 	Prefix string
@@ -64,10 +82,9 @@ type SequencerOptions struct {
 //     was put in its place: by RESTORE, or in a cluster by a slot that went to
 //     another master, lost writes in a failover there, and came back.
 type Sequencer struct {
-	client redis.UniversalClient
-	key    string
-	shard  int
-	now    func() time.Time // the client's clock
+	key   conn.Key
+	shard int
+	now   func() time.Time // the client's clock
 
 	next atomic.Int64 // the position behind the last ID
 }
@@ -86,35 +103,36 @@ const (
 	shardBits    = 12
 )
 
-// NewSequencer returns a Sequencer. It does not ask Redis yet. The client is as
-// in [New].
+// New returns a Sequencer. It does not ask Redis yet. The client is the caller's: a
+// *redis.Client (of NewFailoverClient, too) or a *redis.ClusterClient, whose
+// ContextTimeoutEnabled must be true. Any other client is refused.
 //
 // It returns a [*snowflake.FieldRangeError] for a shard that does not fit, and
 // errors that match [snowflake.ErrInvalidID] for After or
 // [lease.ErrInvalidOptions] for the client.
-func NewSequencer(client redis.UniversalClient, opts *SequencerOptions) (*Sequencer, error) {
-	var o SequencerOptions
+func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
 	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
+		o.Prefix = conn.DefaultPrefix
 	}
-	if err := checkClient(client); err != nil {
+	key := conn.Key{Package: "sequencer", Name: o.Prefix + "sequence:" + strconv.Itoa(o.Shard), Client: client}
+	if err := key.Check(); err != nil {
 		return nil, err
 	}
 	layout := snowflake.RedisLayout()
 	if _, err := layout.Encode(snowflake.Parts{Time: layout.Epoch.Time(), Worker: o.Shard}); err != nil {
-		return nil, fmt.Errorf("redislease: shard: %w", err)
+		return nil, fmt.Errorf("sequencer: shard: %w", err)
 	}
 	if err := layout.Check(o.After); err != nil {
-		return nil, fmt.Errorf("redislease: After: %w", err)
+		return nil, fmt.Errorf("sequencer: After: %w", err)
 	}
 	s := &Sequencer{
-		client: client,
-		key:    o.Prefix + "sequence:" + strconv.Itoa(o.Shard),
-		shard:  o.Shard,
-		now:    time.Now,
+		key:   key,
+		shard: o.Shard,
+		now:   time.Now,
 	}
 	if o.After > 0 {
 		s.next.Store(behind(o.After, o.Shard))
@@ -178,15 +196,15 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 			err = fmt.Errorf("%w: it is not a run_id and master_replid, milliseconds and a sequence", lease.ErrBadRecord)
 		}
 		if err != nil {
-			return 0, 0, s.wrap(err)
+			return 0, 0, s.key.Wrap(err)
 		}
 	}
 }
 
 // run runs the script, and returns what it does.
 func (s *Sequencer) run(ctx context.Context, n int, clock time.Time) (status string, a, b int64, err error) {
-	reply, err := call(ctx, func() ([]string, error) {
-		return sequenceScript.Run(ctx, s.client, []string{s.key}, n, s.next.Load(), clock.UnixMilli()).StringSlice()
+	reply, err := conn.Call(ctx, s.key, func() ([]string, error) {
+		return sequenceScript.Run(ctx, s.key.Client, []string{s.key.Name}, n, s.next.Load(), clock.UnixMilli()).StringSlice()
 	})
 	if err != nil {
 		return "", 0, 0, err
@@ -232,8 +250,6 @@ func (s *Sequencer) note(next int64) {
 		}
 	}
 }
-
-func (s *Sequencer) wrap(err error) error { return wrap(s.client, s.key, err) }
 
 // A position counts the IDs of a shard: those of all milliseconds since 1970.
 

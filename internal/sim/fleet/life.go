@@ -1,0 +1,275 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// The program makes a lease once, and leaves the rest to it: it does not look at Done,
+// and no error ends it. Only a node that Stops has a loop around its lease.
+
+// life is what the caller knows of its lease. The worker IDs that it left are kept with the
+// number of replacements then.
+type life struct {
+	grant        snowflake.Grant
+	replacements uint64
+	left         map[int]uint64
+	terms        lease.Stats // after the last call
+	failures     uint64      // of those, the ones before the last renewal
+}
+
+// farewell is how much longer than its context Acquire may take, to give back a
+// worker ID.
+const farewell = 100 * ms
+
+// acquire makes a lease with a context that ends afterwards.
+func (p *process) acquire() (*lease.Lease, error) {
+	w := p.w
+	o := &lease.Options{
+		Layout: w.Layout, Owner: p.owner, Window: w.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
+		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: p.newClock(false), Logger: quiet,
+	}
+	if p.Stops {
+		o.OnLoss = lease.Stop
+	}
+	limit := 5*w.Window + 10*time.Second
+	if !w.isOver() && w.chance(25) {
+		limit = w.Window/4 + w.up(2*w.Window)
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	p.setAcquiring(true)
+	defer p.setAcquiring(false)
+	p.mu.Lock()
+	gated := p.gatedFor
+	p.mu.Unlock()
+	begun := time.Now()
+	l, err := lease.Acquire(ctx, p.store(), o)
+	p.mu.Lock()
+	took := time.Since(begun) - (p.gatedFor - gated)
+	p.mu.Unlock()
+	if most := limit + farewell + 2*(w.Late+ms); took > most && !p.isDead() {
+		w.fail("acquisition", "%v: Acquire took %v, with a deadline of %v: %v", p, took, limit, err)
+	}
+	return l, err
+}
+
+// hasEnded is whether the lease has, and the program ends with it.
+func (p *process) hasEnded() bool {
+	if p.lease == nil || p.lease.Err() == nil {
+		return false
+	}
+	if !p.Stops && errors.Is(p.lease.Err(), lease.ErrLost) {
+		p.w.fail("loss", "%v: its lease has ended: %v", p, p.lease.Err())
+	}
+	if p.Stops && p.Stubborn {
+		return false
+	}
+	p.checkLoss()
+	p.countLoss()
+	return true
+}
+
+// mayStamp is whether the process has had a worker ID.
+func (p *process) mayStamp(worker int) bool {
+	if worker == p.worker || p.lease == nil {
+		return worker == p.worker
+	}
+	p.w.store.mu.Lock()
+	defer p.w.store.mu.Unlock()
+	return p.took[worker] > 0 || p.w.LocalCopy && worker == p.lease.Worker()
+}
+
+func (p *process) tookOnce(worker int) bool {
+	p.w.store.mu.Lock()
+	defer p.w.store.mu.Unlock()
+	return p.took[worker] == 1
+}
+
+// checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced
+// only if another one took it.
+func (p *process) checkGrant() {
+	if p.lease == nil {
+		return
+	}
+	w, g, was := p.w, p.lease.Grant(), p.grant
+	p.grant = g
+	if g.Worker == was.Worker && g.ClockSeq == was.ClockSeq && g.From.Equal(was.From) {
+		return
+	}
+	w.store.mu.Lock()
+	holds, tookOld := w.store.taken[g.Worker].by == p, w.store.taken[was.Worker].by == p
+	w.store.mu.Unlock()
+	if holds || w.LocalCopy {
+		p.checkWindow()
+	}
+	n := p.lease.Stats().Replacements
+	if n == p.replacements+1 && g.Worker != was.Worker && tookOld && !p.isClone && !w.hasClone(was.Worker) && !w.LocalCopy {
+		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
+	}
+	w.count(func(t *Totals) { t.Replaced += int(n - p.replacements) })
+	p.replacements = n
+}
+
+// checkWorkers: a worker ID that was left is not stamped again, unless it was got again.
+func (p *process) checkWorkers(o outcome) {
+	if p.lease == nil || len(o.ids) == 0 {
+		return
+	}
+	n := p.lease.Stats().Replacements
+	ordered := p.Policy == "fail" || p.Policy == "wait"
+	for _, id := range o.ids {
+		worker := p.w.Layout.Decode(id).Worker
+		if worker == p.worker {
+			continue
+		}
+		if at, left := p.left[worker]; ordered && left && n <= at {
+			p.w.fail("replacement", "%v stamps worker %d again, after %d", p, worker, p.worker)
+		}
+		p.left[p.worker] = n
+		p.worker = worker
+	}
+}
+
+// checkHaste: a call at the window's end waits for a third of a window at most, and not
+// at all while renewals fail.
+func (p *process) checkHaste(o outcome) {
+	if p.lease == nil {
+		return
+	}
+	s, was := p.lease.Stats(), p.terms
+	p.terms = s
+	if s.Renewals > was.Renewals || s.Replacements > was.Replacements {
+		p.failures = s.Failures
+	}
+	p.mu.Lock()
+	gated := p.gatedFor
+	p.mu.Unlock()
+	if !errors.Is(o.err, snowflake.ErrLeaseExpired) || o.callers > 1 || p.Borrow > 0 || p.isClone ||
+		o.after.Waits > o.before.Waits || o.after.Backward > o.before.Backward || o.whole > o.took {
+		return
+	}
+	w := p.w
+	if most := w.Window/3*time.Duration(1+o.renewals) + w.Late + 2*ms; o.took > most {
+		w.fail("haste", "%v: %s took %v, over %v: %v", p, o.what, o.took, most, o.err)
+	}
+	steady := p.changes == p.machine.changes() && gated == 0
+	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) && !errors.Is(s.LastError, lease.ErrLost)
+	if steady && failing && o.took > 0 {
+		w.fail("haste", "%v: %s took %v, while renewals fail: %v", p, o.what, o.took, o.err)
+	}
+}
+
+// mayBeExpired is whether a lease may have expired although all faults have ended
+// long ago: its clock has leapt and is not trusted yet, or its worker ID is another's.
+func (p *process) mayBeExpired(err error) bool {
+	return errors.Is(err, lease.ErrClockLeap) || errors.Is(err, lease.ErrLost) || errors.Is(err, snowflake.ErrClockBackward)
+}
+
+func (w *world) maxLeap() time.Duration {
+	if w.MaxLeap == 0 {
+		return time.Minute
+	}
+	return w.MaxLeap
+}
+
+// awaitRecovery waits until all nodes issue again, for as long as a leap of the
+// clock may last before it is accepted, or until the clock has caught up with one that was.
+func (w *world) awaitRecovery() bool {
+	for end := time.Now().Add(w.maxLeap() + 3*w.Window); time.Now().Before(end); {
+		recovered := true
+		for _, n := range w.snapshotNodes() {
+			recovered = recovered && (n.Absent || n.isAlive() || n.isExcused())
+		}
+		if recovered {
+			return true
+		}
+		if !w.sleep(2 * time.Second) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAlive: some time after the last fault, a node issues IDs again, without a
+// restart, unless there is a reason that the documentation gives.
+func (n *node) checkAlive() {
+	if n.isAlive() || n.isExcused() {
+		return
+	}
+	n.mu.Lock()
+	issued, err := n.issuedAt, n.lastErr
+	n.mu.Unlock()
+	n.w.fail("recovery", "node %d has not issued since %v, and all faults ended %v ago: %v", n.id,
+		issued.Sub(n.w.begun), time.Since(n.w.begun)-n.w.Faults, err)
+}
+
+func (n *node) isAlive() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Since(n.issuedAt) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap
+}
+
+// isExcused is whether time has run out, or the node's clock is behind what it stamped
+// or not to be trusted, or all worker IDs that it may have are taken, used up or ahead of
+// its clock.
+func (n *node) isExcused() bool {
+	w := n.w
+	now := n.machine.Wall()
+	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
+		return true
+	}
+	n.mu.Lock()
+	last := w.Layout.Decode(n.lastID).Time
+	n.mu.Unlock()
+	if !w.Leased || w.LocalCopy && last.After(now) {
+		return last.After(now)
+	}
+	if n.id%3 == 2 && last.After(now) {
+		return true // that is its Options.After
+	}
+	if w.OwnClock && now.Sub(w.store.machine.Wall()) > w.maxLeap()-w.Window {
+		return true // the store's clock decides
+	}
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
+		g := p.lease.Grant()
+		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].by == p && r.State == lease.Held {
+			return n.isBehind(r, g, last, now)
+		}
+	}
+	owns, unused := false, w.Last+1
+	for _, r := range w.store.records {
+		unused--
+		if w.LocalCopy {
+			r = n.copyOf(r)
+		}
+		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
+		if mine && r.State != lease.Spent {
+			owns = true
+		}
+		if r.State == lease.Spent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
+			continue
+		}
+		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
+			return false
+		}
+	}
+	return unused == 0 || w.Reuse == lease.ReuseKeep && owns
+}
+
+// isBehind is whether the clock is behind what was stamped under a lease that has its
+// worker ID, and, for a policy that changes the clock sequence, behind all of these.
+func (n *node) isBehind(r lease.Record, g snowflake.Grant, last, now time.Time) bool {
+	if !last.After(now) && !g.From.After(now) {
+		return false
+	}
+	bumps := n.Policy == "clockseq" || n.Policy == "mixed" || n.Policy == "any"
+	return !bumps || !leastBound(r, n.w.Layout).Before(now.Add(-2*n.w.Window-time.Second))
+}

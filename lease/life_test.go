@@ -1,0 +1,517 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// take makes a worker ID another's, from its bound on.
+func (m *memory) take(worker int, owner string) {
+	m.set(func() {
+		r := m.records[worker]
+		r.Version++
+		r.Token, r.Owner, r.State, r.Renewed = owner+"'s", owner, Held, m.now()
+		r.From = r.Bound()
+		m.records[worker] = r.withBound(r.ClockSeq, r.Bound().Add(span))
+	})
+}
+
+// give makes a worker ID nobody's.
+func (m *memory) give(worker int) {
+	m.set(func() {
+		r := m.records[worker]
+		r.Version++
+		r.State = Free
+		m.records[worker] = r
+	})
+}
+
+// more issues IDs for d. Those that are issued are greater than each before,
+// and none is refused.
+func (h *holder) more(d time.Duration, last snowflake.ID) snowflake.ID {
+	h.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * ms) {
+		id, err := h.g.NextID()
+		require.NoError(h.t, err)
+		require.Greater(h.t, id, last)
+		last = id
+	}
+	return last
+}
+
+func TestLostWorkerIDIsReplaced(t *testing.T) {
+	for name, policy := range map[string]snowflake.BackwardPolicy{"fail": snowflake.FailPolicy(), "wait": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				c := clockAt(0)
+				l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: c, Owner: "a"})
+				require.NoError(t, err)
+				g, err := snowflake.NewLeased(l, &snowflake.Options{OnBackward: policy})
+				require.NoError(t, err)
+				h := &holder{l, t, g, c, nil}
+				last := h.more(time.Second, 0)
+				for replacements := range 3 {
+					was := l.Worker()
+					bound := m.record(was).Bound()
+					m.take(was, "b")
+					last = h.more(2*span, last) // no call notices
+					assert.NotEqual(t, was, l.Worker())
+					assert.Equal(t, l.Worker(), g.Worker())
+					assert.Equal(t, l.Worker(), g.Decode(last).Worker)
+					assert.EqualValues(t, replacements+1, l.Stats().Replacements)
+					assert.Equal(t, "b", m.record(was).Owner)
+					assert.Equal(t, bound, m.record(was).From)
+				}
+				assert.NoError(t, l.Stats().LastError)
+				require.NoError(t, l.Err())
+				require.NoError(t, l.Release(t.Context()))
+				assert.ErrorIs(t, l.Err(), ErrReleased)
+			})
+		})
+	}
+}
+
+// What the old window has left may be stamped; the old worker ID is not after that of
+// the new one.
+func TestOldWindowIsStampedUntilTheReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		m.set(func() { m.refuses = map[int]bool{1: true, 2: true, 3: true} })
+		time.Sleep(span / 2)
+		require.ErrorIs(t, h.Stats().LastError, ErrLost)
+		require.NoError(t, h.Err())
+		require.Equal(t, 0, h.next().Worker, "its window goes on")
+		time.Sleep(span)
+		_, err := h.g.NextID()
+		require.ErrorIs(t, err, snowflake.ErrLeaseExpired)
+		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, errDown, "and why it was not replaced")
+		m.set(func() { m.refuses = nil })
+		time.Sleep(4 * span)
+		h.next()
+		require.NoError(t, h.Stats().LastError)
+		require.EqualValues(t, 1, h.Stats().Replacements)
+	})
+}
+
+// Whatever the store does while a worker ID is to be replaced, it is over when that is
+// over.
+func TestReplacementGoesOnForAsLongAsItTakes(t *testing.T) {
+	for name, fault := range map[string]func(m *memory, on bool){
+		"down":           func(m *memory, on bool) { m.down = on },
+		"hanging":        func(m *memory, on bool) { m.hangs = on },
+		"bad":            func(m *memory, on bool) { m.bad = on },
+		"answers lost":   func(m *memory, on bool) { m.loseAnswer = on },
+		"saves hanging":  func(m *memory, on bool) { m.slow = map[bool]time.Duration{true: time.Hour}[on] },
+		"saves slow":     func(m *memory, on bool) { m.slow = map[bool]time.Duration{true: span / 2}[on] },
+		"saves too late": func(m *memory, on bool) { m.delay = map[bool]time.Duration{true: span}[on] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, fleet, clockAt(0))
+				h.next()
+				m.take(0, "b")
+				time.Sleep(ms)
+				m.set(func() { fault(m, true) })
+				time.Sleep(time.Hour)
+				m.set(func() { fault(m, false) })
+				time.Sleep(4 * span)
+				h.next()
+				require.NoError(t, h.Err())
+				time.Sleep(time.Minute)
+				h.next()
+			})
+		})
+	}
+}
+
+// All worker IDs are held for an hour: the store is not asked more than twice
+// in a window.
+func TestReplacementWaitsForAFreeWorkerID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		end := time.Now().Add(time.Hour)
+		for time.Now().Before(end) {
+			m.set(func() {
+				r := m.records[0]
+				r.Renewed = m.now()
+				m.records[0] = r
+			})
+			time.Sleep(span / 3)
+		}
+		h.refused(ErrExhausted)
+		m.set(func() { assert.Less(t, m.loads, int(5*time.Hour/span)) })
+		m.give(0)
+		time.Sleep(2 * span)
+		h.next()
+		assert.EqualValues(t, 1, h.Stats().Replacements)
+	})
+}
+
+func TestKeptWorkerIDIsWaitedForAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
+		h.next()
+		m.take(0, "a") // the same owner's, who was started twice
+		for range 600 {
+			m.set(func() {
+				r := m.records[0]
+				r.Renewed = m.now()
+				m.records[0] = r
+			})
+			time.Sleep(span / 3)
+			require.Equal(t, 1, m.count(), "an owner keeps one")
+		}
+		h.refused(ErrLost)
+		m.give(0)
+		time.Sleep(3 * span)
+		assert.Equal(t, 0, h.next().Worker)
+	})
+}
+
+// The record of a worker ID was removed: nobody but the lease knows what it stamped.
+func TestReplacementRemembersWhatItStamped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		h := mustAcquire(t, m, seqs, c)
+		h.next()
+		for range 3 {
+			c.step(-time.Minute)
+			h.next() // under another clock sequence
+		}
+		bounds := m.record(0).Bounds
+		require.Len(t, bounds, 4)
+		m.set(func() { delete(m.records, 0) })
+		time.Sleep(2 * span)
+		for seq, bound := range bounds {
+			assert.False(t, m.record(0).Bounds[seq].Before(bound))
+		}
+		h.next()
+		c.step(-time.Minute)
+		_, err := h.g.NextID()
+		assert.ErrorIs(t, err, snowflake.ErrClockBackward)
+	})
+}
+
+func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, slow := range []time.Duration{0, span / 10} {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			h.next()
+			m.take(0, "b")
+			m.set(func() { m.slow, m.refuses = slow, map[int]bool{1: slow == 0, 2: slow == 0, 3: slow == 0} })
+			h.ask()                   // it finds out now
+			time.Sleep(3*slow/2 + ms) // it tries to save, or has failed
+			require.ErrorIs(t, h.trouble(), ErrLost)
+			require.NoError(t, h.Release(t.Context()))
+			h.refused(ErrReleased)
+			m.set(func() { m.slow, m.refuses = 0, nil })
+			time.Sleep(span)
+			saves := m.saved()
+			time.Sleep(time.Hour)
+			assert.Equal(t, saves, m.saved(), "it does not go on")
+			assert.NotEqual(t, Held, m.record(1).State)
+			assert.Equal(t, "b", m.record(0).Owner)
+		}
+	})
+}
+
+// The generator's last ID may be of the worker ID that was lost.
+func TestReleaseAfterAReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, issue := range []bool{false, true} {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			last := h.next()
+			m.take(0, "b")
+			time.Sleep(span/3 - span/24)
+			for h.Worker() == 0 {
+				last = h.next()
+				time.Sleep(ms)
+			}
+			from := h.Grant().From
+			if issue {
+				last = h.next()
+			}
+			require.NoError(t, h.Release(t.Context()))
+			r := m.record(h.Worker())
+			assert.Equal(t, Free, r.State)
+			assert.False(t, r.Bound().Before(from) && issue)
+			assert.Equal(t, last.Time.Add(ms), r.Bound())
+			assert.Equal(t, "b", m.record(0).Owner)
+		}
+	})
+}
+
+func TestAcquireTriesAgainWhenItLosesWhatItTook(t *testing.T) {
+	for _, onLoss := range []OnLoss{Replace, Stop} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			crash(t, m, plain, clockAt(0))
+			m.set(func() {
+				r := m.records[0]
+				r.Renewed = time.Time{} // known to have gone
+				m.records[0] = r
+			})
+			time.AfterFunc(span/2, func() { m.take(0, "b") }) // while Acquire waits for the bound
+			time.AfterFunc(span, func() {
+				m.give(0)
+				m.set(func() { m.records[0] = m.records[0].withBound(0, time.Now()) })
+			})
+			h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.OnLoss = onLoss })
+			assert.Equal(t, "a", m.record(0).Owner)
+			h.next()
+		})
+	}
+}
+
+// A worker ID that Acquire took is free when Acquire has failed, from where it was.
+func TestCancelledAcquireGivesItsWorkerIDBack(t *testing.T) {
+	before := func(t *testing.T, m *memory) Record {
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		return m.record(0)
+	}
+	t.Run("while it waits for the window", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			was := before(t, m)
+			ctx, cancel := context.WithTimeout(t.Context(), span/2)
+			defer cancel()
+			_, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(-2 * span / 3)})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			is := m.record(0)
+			assert.Equal(t, Free, is.State)
+			assert.Greater(t, is.Version, was.Version+1)
+			assert.Equal(t, was.Bound(), is.Bound())
+		})
+	})
+	t.Run("while the answer is on its way", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			was := before(t, m)
+			ctx, cancel := context.WithCancel(t.Context())
+			lost := &losing{memory: m, after: func() { cancel() }}
+			_, err := Acquire(ctx, lost, &Options{Layout: plain, Clock: clockAt(0)})
+			require.ErrorIs(t, err, context.Canceled)
+			is := m.record(0)
+			assert.Equal(t, Free, is.State)
+			assert.Equal(t, was.Version+2, is.Version)
+			assert.Equal(t, was.Bound(), is.Bound())
+		})
+	})
+	t.Run("while the store is slow", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			m.slow = span / 4
+			ctx, cancel := context.WithTimeout(t.Context(), span/8)
+			defer cancel()
+			begun := time.Now()
+			_, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(0)})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.LessOrEqual(t, time.Since(begun), span/8+farewell)
+			time.Sleep(span)
+		})
+	})
+}
+
+// losing makes a save, and then its caller gives up before the answer comes.
+type losing struct {
+	*memory
+	after func()
+	once  sync.Once
+}
+
+func (l *losing) Save(ctx context.Context, r Record) (Record, error) {
+	return l.answer(ctx, r, func() (Record, error) { return l.lose(ctx, r) })
+}
+
+func (l *losing) SaveEnding(ctx context.Context, r Record, _ Holding, _ time.Time) (Record, error) {
+	return l.Save(ctx, r)
+}
+
+func (l *losing) lose(ctx context.Context, r Record) (Record, error) {
+	saved, err := l.save(r)
+	l.once.Do(func() {
+		l.after()
+		err = ctx.Err()
+	})
+	return saved, err
+}
+
+// A save that failed costs one more trip, and no more after that.
+func TestRenewalIsOneTripAgainAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		time.Sleep(span)
+		m.set(func() { m.failSaves = 1 })
+		time.Sleep(span)
+		require.EqualValues(t, 1, h.Stats().Failures)
+		m.set(func() { assert.Equal(t, 2, m.loads, "Acquire's, and one to find out") })
+		before := h.Stats().Renewals
+		time.Sleep(10 * span)
+		require.Greater(t, h.Stats().Renewals, before+20)
+		m.set(func() { assert.Equal(t, 2, m.loads) })
+	})
+}
+
+// The last ID may lie in the tick that the window ends in.
+func TestReleaseRecordsTheEndOfAPartialTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(ms/2))
+		m.set(func() { m.down = true })
+		end := h.Grant().To
+		require.NotEqual(t, end, end.Truncate(ms))
+		time.Sleep(time.Until(end.Add(-ms / 2)))
+		last := h.next()
+		require.True(t, last.Time.Add(ms).After(end))
+		m.set(func() { m.down = false })
+		require.NoError(t, h.Release(t.Context()))
+		assert.Equal(t, last.Time.Add(ms), m.record(0).Bound())
+	})
+}
+
+// A holding ends when a worker ID or a clock sequence changes hands, and not at
+// a renewal.
+func TestHoldingsThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		c := clockAt(0)
+		a := mustAcquire(t, m, seqs, c)
+		first := a.Grant()
+		a.next()
+		time.Sleep(10 * span)
+		a.next()
+		assert.Empty(t, m.ended(0))
+		end := a.Grant().To
+		c.step(-time.Hour)
+		a.next()
+		was := m.record(0)
+		assert.Equal(t, []Holding{{
+			Worker: 0, ClockSeq: 0, From: first.From, To: end, Token: was.Token, Owner: "a", Host: was.Host, PID: was.PID,
+		}}, m.ended(0))
+		assert.Equal(t, a.Grant().From, was.From)
+		assert.True(t, was.Forgotten.Equal(c.Now().Add(-90*24*time.Hour)))
+
+		stopRenewing(a.Lease)
+		was = m.record(0)
+		time.Sleep(2 * span)
+		b := mustAcquire(t, m, seqs, c, named("b"), func(o *Options) { o.History = time.Minute })
+		assert.Equal(t, []Holding{was.holding()}, m.ended(0)[1:])
+		assert.Equal(t, b.Grant().From, m.record(0).From)
+		b.next()
+		require.NoError(t, b.Release(t.Context()))
+		time.Sleep(2 * time.Minute)
+		mustAcquire(t, m, seqs, c, named("b"), func(o *Options) { o.History = time.Minute })
+		require.NotEmpty(t, m.ended(0))
+		for _, h := range m.ended(0) {
+			assert.False(t, h.To.Before(m.record(0).Forgotten))
+		}
+	})
+}
+
+// A program that ends with Release(context.Background()) does end.
+func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.slow = time.Hour })
+		begun := time.Now()
+		err := h.Release(context.Background())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "the store did not answer in time")
+		assert.Equal(t, span, time.Since(begun))
+	})
+}
+
+// A thousand processes that start at once make the store slow: it is asked again, with
+// more patience, but not for ever.
+func TestAcquireAsksAgainForTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		slow := &slowLoads{memory: m, take: 3 * span}
+		h, err := acquire(t, slow, plain, clockAt(0))
+		require.NoError(t, err)
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		slow.take = time.Hour
+		begun := time.Now()
+		_, err = acquire(t, slow, plain, clockAt(0))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded, time.Since(begun))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*span)
+		defer cancel()
+		_, err = Acquire(ctx, slow, &Options{Layout: plain})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, crowded+2*span, time.Since(begun))
+	})
+}
+
+type slowLoads struct {
+	*memory
+	take time.Duration
+}
+
+func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
+	if err := sleep(ctx, s.take); err != nil {
+		return Snapshot{}, err
+	}
+	return s.memory.Load(ctx)
+}
+
+// A clock sequence can be changed under the new worker ID, and not while it is awaited.
+func TestBumpAcrossAReplacement(t *testing.T) {
+	layout := seqs
+	layout.WorkerBits = 4
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, layout, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		m.set(func() {
+			m.refuses = map[int]bool{}
+			for worker := 1; worker < 16; worker++ {
+				m.refuses[worker] = true
+			}
+		})
+		h.ask()
+		time.Sleep(ms)
+		g := h.Grant()
+		require.ErrorIs(t, h.bump(t.Context(), g, h.c.Now().Add(-time.Hour)), ErrLost)
+		require.False(t, h.canBump(h.c.Now()))
+		h.c.step(-time.Hour)
+		h.refused(snowflake.ErrClockBackward)
+		m.set(func() { m.refuses = nil })
+		h.c.step(time.Hour)
+		time.Sleep(span)
+		was := h.next()
+		assert.Positive(t, was.Worker)
+		h.c.step(-time.Hour)
+		is := h.next()
+		assert.Equal(t, was.Worker, is.Worker)
+		assert.NotEqual(t, was.ClockSeq, is.ClockSeq)
+		require.NoError(t, h.bump(t.Context(), g, h.c.Now()), "it is no longer the grant")
+	})
+}

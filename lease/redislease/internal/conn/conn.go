@@ -1,0 +1,148 @@
+// Package conn is what the packages of this module have in common: how they talk to
+// Redis.
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// DefaultPrefix begins the names of keys if the options have no prefix.
+const DefaultPrefix = "snowflake:"
+
+// Key is a key of a server. Its errors begin with the name of a package.
+type Key struct {
+	Package, Name string
+	Client        redis.UniversalClient
+}
+
+// Check refuses clients that are not fit, with an error that matches
+// [lease.ErrInvalidOptions].
+func (k Key) Check() error {
+	var none, prompt bool
+	switch c := k.Client.(type) {
+	case *redis.Client:
+		none = c == nil
+		prompt = !none && c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		none = c == nil
+		prompt = !none && c.Options().ContextTimeoutEnabled
+	default:
+		return fmt.Errorf("%s: %w: the client is a %T, not a *redis.Client or *redis.ClusterClient", k.Package, lease.ErrInvalidOptions, c)
+	}
+	if none {
+		return fmt.Errorf("%s: %w: the client is nil", k.Package, lease.ErrInvalidOptions)
+	}
+	if !prompt {
+		return fmt.Errorf("%s: %w: the client's ContextTimeoutEnabled must be true", k.Package, lease.ErrInvalidOptions)
+	}
+	return nil
+}
+
+// Address says which server the client talks to.
+func (k Key) Address() string {
+	switch c := k.Client.(type) {
+	case *redis.Client:
+		return fmt.Sprintf("redis %s, database %d", c.Options().Addr, c.Options().DB)
+	case *redis.ClusterClient:
+		return "redis cluster " + strings.Join(c.Options().Addrs, ",")
+	}
+	return "redis"
+}
+
+// Wrap says where an error is from. A key of another type is a bad record.
+func (k Key) Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	if strings.Contains(err.Error(), "WRONGTYPE") { // within the error of a script, before Redis 7
+		err = fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
+	}
+	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
+}
+
+// grace is how long after the end of a context Call still waits for the client,
+// which ends soon after it, to say what it has met.
+const grace = 50 * time.Millisecond
+
+// Call calls f, which asks the server, and returns soon after ctx is done at the
+// latest. The client itself looks at ctx's deadline, so that f ends soon after that;
+// but while it waits for an answer it does not look at a cancellation.
+//
+// An error after ctx was done matches ctx's error, and the client's if there is one.
+func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	var a answer
+	if err := ctx.Err(); err != nil {
+		return a.value, err
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := f()
+		answers <- answer{value, err}
+	}()
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		select {
+		case a = <-answers:
+		case <-time.After(grace):
+			a.err = ctx.Err()
+		}
+	}
+	if timedOut(a.err) && near(ctx) {
+		<-ctx.Done() // the connection had its time-out from ctx
+	}
+	if a.err == nil || ctx.Err() == nil {
+		return a.value, a.err
+	}
+	var met *net.OpError
+	if !errors.As(a.err, &met) {
+		if err := k.dial(); err != nil {
+			a.err = err
+		}
+	}
+	if !errors.Is(a.err, ctx.Err()) {
+		a.err = fmt.Errorf("%w: %w", ctx.Err(), a.err)
+	}
+	return a.value, a.err
+}
+
+// dial returns the error of one more connection, if there is one soon. It is the
+// cause of an error that has none: go-redis dials again and again until its time is
+// up, and then forgets why.
+func (k Key) dial() error {
+	client, ok := k.Client.(*redis.Client)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	o := client.Options()
+	c, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err
+}
+
+func timedOut(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+func near(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < 20*time.Millisecond
+}

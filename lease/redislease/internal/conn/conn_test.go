@@ -1,0 +1,25 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// A connection may run out of its time just before the context does that it had it
+// from.
+func TestTimeoutIsTheContextsOwn(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+	defer cancel()
+	if _, err := Call(ctx, Key{}, func() (int, error) { return 0, os.ErrDeadlineExceeded }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("just before the deadline: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Call(ctx, Key{}, func() (int, error) { return 0, os.ErrDeadlineExceeded }); err != os.ErrDeadlineExceeded {
+		t.Errorf("long before the deadline: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+//go:build unix
+
+// Package redistest starts Redis servers for the tests of this module.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+// Server is a Redis server that runs until the test ends.
+type Server struct {
+	*servertest.Process
+	Addr string
+}
+
+// Start starts a server that keeps nothing, unless args say so.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--save", "", "--repl-diskless-sync-delay", "0"}, args...)
+	s.Process = servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error {
+		err := client.Ping(context.Background()).Err()
+		if redis.HasErrorPrefix(err, "NOAUTH") {
+			return nil
+		}
+		return err
+	})
+	return s
+}
+
+// Options returns options of a client that is fit for a store.
+func (s *Server) Options() *redis.Options {
+	return &redis.Options{Addr: s.Addr, ContextTimeoutEnabled: true}
+}
+
+// Client returns a client that is closed when the test ends.
+func (s *Server) Client(t testing.TB) *redis.Client { return NewClient(t, s.Options()) }
+
+// NewClient returns a client that is closed when the test ends.
+func NewClient(t testing.TB, opts *redis.Options) *redis.Client {
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// User returns a client of a user that has the rights.
+func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...string) *redis.Client {
+	t.Helper()
+	rights = append([]string{"reset", "on", ">pass"}, rights...)
+	if err := admin.ACLSetUser(t.Context(), name, rights...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	opts := s.Options()
+	opts.Username, opts.Password = name, "pass"
+	return NewClient(t, opts)
+}
+
+// StartReplica starts a replica of a server, and waits until it is in step.
+func StartReplica(t testing.TB, master *Server) *Server {
+	t.Helper()
+	replica := StartReplicaOf(t, master.Addr)
+	InStep(t, master, replica)
+	return replica
+}
+
+// StartReplicaOf starts a replica of the server at an address.
+func StartReplicaOf(t testing.TB, addr string) *Server {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(addr)
+	return Start(t, "--replicaof", "127.0.0.1 "+port)
+}
+
+// InStep waits until a replica has what its master has.
+func InStep(t testing.TB, master, replica *Server) {
+	t.Helper()
+	from, to := master.Client(t), replica.Client(t)
+	Eventually(t, "the replica is in step", func() bool {
+		mark := time.Now().String()
+		from.Set(context.Background(), "mark", mark, 0)
+		time.Sleep(5 * time.Millisecond)
+		return to.Get(context.Background(), "mark").Val() == mark
+	})
+}
+
+// Eventually waits for something that must come.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+// StartCluster starts two masters, and a replica of the master that has the key.
+func StartCluster(t testing.TB, key string) *redis.ClusterClient {
+	t.Helper()
+	var addrs []string
+	var nodes []*redis.Client
+	for range 3 {
+		server := Start(t, "--cluster-enabled", "yes")
+		addrs, nodes = append(addrs, server.Addr), append(nodes, server.Client(t))
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	do(nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
+	do(nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
+	for _, addr := range addrs[1:] {
+		host, port, _ := net.SplitHostPort(addr)
+		do(nodes[0].ClusterMeet(ctx, host, port).Err())
+	}
+	slot, err := nodes[0].ClusterKeySlot(ctx, key).Result()
+	do(err)
+	master := nodes[slot/8192]
+	id, err := master.ClusterMyID(ctx).Result()
+	do(err)
+	Eventually(t, "the replica follows", func() bool { return nodes[2].ClusterReplicate(ctx, id).Err() == nil })
+	Eventually(t, "the cluster is ready", func() bool {
+		ready := strings.Contains(master.Info(ctx, "replication").Val(), "state=online")
+		for _, node := range nodes {
+			info := node.ClusterInfo(ctx).Val()
+			ready = ready && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+		}
+		return ready
+	})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,70 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Whois returns who issued id, by what s has of its worker ID: the present holder
+// or, if s is a [Historian], one before. It is the only one that could: the windows
+// of two holders have no instant in common. Whether it took this very sequence
+// number is not recorded. The layout of id is that of the records.
+//
+// If nobody can have issued id, the error matches [ErrNeverIssued]. If its
+// issuer may be one that is no longer in the history (see Options.History), the
+// error matches [ErrForgotten]. Other errors match ErrLayout, if the records do not
+// agree on a layout, or are the store's.
+//
+// With Options.LocalCopy the store is told of its history when it answers again.
+// Until then the copy knows more: File(LocalCopy), on the host of the holder.
+func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
+	snap, err := s.Load(ctx)
+	if err != nil {
+		return Holding{}, err
+	}
+	if len(snap.Records) == 0 {
+		return Holding{}, fmt.Errorf("%w: %d: the store has no records", ErrNeverIssued, id)
+	}
+	layout := snap.Records[0].Layout
+	for _, r := range snap.Records {
+		if r.Layout != layout {
+			return Holding{}, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: layout}
+		}
+	}
+	if err := layout.Check(id); err != nil {
+		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
+	}
+	parts := layout.Decode(id)
+	for _, r := range snap.Records {
+		if r.Worker == parts.Worker {
+			return whois(ctx, s, r, parts, id)
+		}
+	}
+	return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
+}
+
+// whois looks into a record, and then into the history. In the other order a
+// holder that ends meanwhile would be in neither.
+func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+	holdings := []Holding{r.holding()}
+	if h, ok := s.(Historian); ok {
+		kept, err := h.History(ctx, r.Worker)
+		if err != nil {
+			return Holding{}, err
+		}
+		holdings = append(holdings, kept...)
+	}
+	for _, h := range holdings {
+		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) {
+			return h, nil
+		}
+	}
+	if parts.Time.Before(r.Forgotten) {
+		return Holding{}, fmt.Errorf("%w: %d: worker %d has no history before %s, and it is of %s",
+			ErrForgotten, id, r.Worker, formatTime(r.Forgotten), formatTime(parts.Time))
+	}
+	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
+		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))
+}
