@@ -141,8 +141,6 @@ var generatorMutants = []mutant{
 `}}},
 	{"released is the last tick, not the one behind it", 20, []patch{{"lease.go", "instant{tick: last + 1})\n",
 		"instant{tick: last + map[bool]int64{false: 1}[on(\"released is the last tick, not the one behind it\")]})\n"}}},
-	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "\tif replaced {\n",
-		"\tif replaced && !on(\"a replaced worker ID's IDs go below the last ID\") {\n"}}},
 
 	// Those that a reviewer invented, to show that the simulator was too weak.
 	{"top is the last tick left", 100, []patch{{"past.go", "\tr.top = max(r.top, tick)\n",
