@@ -1,0 +1,4 @@
+package main
+
+// leaseMutants are the mistakes of package lease.
+var leaseMutants = []mutant{}
