@@ -469,9 +469,10 @@ func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
 	away := errors.New("connection refused")
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var asking, most atomic.Int64
+			var asking, asked, most atomic.Int64
 			var m *managed
 			m = newManaged(noon, noon.Add(ms), Terms{Extend: func(context.Context, Grant, time.Time) error {
+				asked.Add(1)
 				most.Store(max(most.Load(), asking.Add(1)))
 				defer asking.Add(-1)
 				time.Sleep(7 * ms)
@@ -494,6 +495,7 @@ func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
 			}
 			wg.Wait()
 			require.EqualValues(t, 1, most.Load(), "one at a time")
+			require.EqualValues(t, 1, asked.Load(), "one answer for all")
 			for c, err := range errs {
 				if fails {
 					require.ErrorIs(t, err, away)

@@ -770,7 +770,7 @@ func (h *history) end() {
 	}
 	if q := h.g.queue; q != nil {
 		require.Nil(h.t, q.head, "somebody is left in the queue")
-		require.Nil(h.t, q.served)
+		require.Nil(h.t, q.answered)
 	}
 	issued := map[int64]int64{}
 	first := ID(-1)

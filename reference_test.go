@@ -562,6 +562,9 @@ func (r *reference) answered(c *refCall) {
 		r.refuse(c, c.with)
 	case err != nil:
 		r.refuse(c, ErrLeaseExpired)
+		for c.extended == r.granted && len(r.queue) > 0 {
+			r.refuse(r.queue[0], ErrLeaseExpired)
+		}
 	default:
 		r.step(c)
 	}

@@ -86,22 +86,22 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 			return r.ids, err
 		}
 		c = r.caller
-		served := false
-		served, agreed, err = g.proceed(ctx, c, r)
+		answered := false
+		answered, agreed, err = g.proceed(ctx, c, r)
 		if err != nil {
 			done = true
 			return g.quit(c, err)
 		}
-		if served {
+		if answered {
 			done = true
-			return c.ids, nil
+			return c.ids, c.err
 		}
 	}
 }
 
 // proceed does what is to be done before the next step, and reports whether c was
-// served, so that there is none.
-func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (served bool, agreed consent, err error) {
+// answered, so that there is none.
+func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (answered bool, agreed consent, err error) {
 	switch {
 	case r.behind != nil:
 		if agreed, err = g.ask(ctx, c, r); err != nil || agreed != (consent{}) {
@@ -110,8 +110,8 @@ func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (serv
 	case c.expired != nil:
 		return false, consent{}, g.extend(ctx, c)
 	}
-	served, err = c.wait(ctx, r)
-	return served, consent{}, err
+	answered, err = c.wait(ctx, r)
+	return answered, consent{}, err
 }
 
 // ask asks the policy what to do about a clock that is behind. It returns no
@@ -167,6 +167,7 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 		return ended(ctx, err)
 	}
 	c.expired.Cause = err
+	g.share(c)
 	return c.expired
 }
 
@@ -179,8 +180,8 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	g.mu.Lock()
 	defer g.unlock()
-	if c.ids.n > 0 { // it was served while it was asking
-		return reservation{ids: c.ids}, nil
+	if c.ids.n > 0 || c.err != nil { // it was answered while it was asking
+		return reservation{ids: c.ids}, c.err
 	}
 	r, err := g.step(c, agreed)
 	if err != nil {
