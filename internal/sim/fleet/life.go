@@ -233,12 +233,17 @@ func (n *node) isExcused() bool {
 	if n.id%3 == 2 && last.After(now) {
 		return true // that is its Options.After
 	}
+	if p := n.current(); n.Clock == "monotonic" && p != nil {
+		p.mu.Lock()
+		now = n.machine.start.Add(n.machine.Mono() + p.offset)
+		p.mu.Unlock()
+	}
 	if w.OwnClock && now.Sub(w.store.machine.Wall()) > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
-	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
+	if p := n.current(); p.lease != nil && p.lease.Err() == nil && !w.hasClone(p.lease.Grant().Worker) { // or the clone may have it
 		g := p.lease.Grant()
 		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].by == p && r.State == lease.Held {
 			return n.isBehind(r, g, last, now)
