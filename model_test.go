@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,7 +272,7 @@ type call struct {
 	order    int // of beginning
 	ids      []ID
 	err      error
-	done     bool
+	done     atomic.Bool // set last of these
 	returned time.Time
 	reading  time.Time // the clock's, when it returned
 	queued   bool      // it waited
@@ -561,7 +562,7 @@ func (h *history) pass(d time.Duration) bool {
 	if h.ref == nil {
 		time.Sleep(d)
 		synctest.Wait()
-		h.open = slices.DeleteFunc(h.open, func(c *call) bool { return c.done })
+		h.open = slices.DeleteFunc(h.open, func(c *call) bool { return c.done.Load() })
 		return true
 	}
 	h.ref.advance(time.Now().Add(d))
@@ -578,12 +579,12 @@ func (h *history) compare() bool {
 	}
 	h.open = slices.DeleteFunc(h.open, func(c *call) bool {
 		w := &c.want
-		if c.done != w.done || c.done && (!errors.Is(c.err, w.err) || w.err == nil && c.err != nil || !c.returned.Equal(w.returned) || !slices.Equal(c.ids, w.ids)) {
+		if c.done.Load() != w.done || c.done.Load() && (!errors.Is(c.err, w.err) || w.err == nil && c.err != nil || !c.returned.Equal(w.returned) || !slices.Equal(c.ids, w.ids)) {
 			require.FailNowf(h.t, "The reference says otherwise", "of call %d, for %d IDs, %v after it began:\n%v after %v: %v, %v\n%v after %v: %v, %v\n%v\n%+v",
 				c.order, c.n, time.Since(c.began),
-				w.done, w.returned.Sub(c.began), w.err, w.ids, c.done, c.returned.Sub(c.began), c.err, c.ids, h.opts.Layout, h.opts)
+				w.done, w.returned.Sub(c.began), w.err, w.ids, c.done.Load(), c.returned.Sub(c.began), c.err, c.ids, h.opts.Layout, h.opts)
 		}
-		return c.done
+		return c.done.Load()
 	})
 	return true
 }
@@ -691,15 +692,16 @@ func (h *history) call() {
 	h.wg.Go(func() {
 		defer cancel()
 		c.ids, c.err = h.issue(c)
-		c.done, c.returned = true, time.Now()
+		c.returned = time.Now()
 		if h.clock != nil {
 			c.reading = h.clock.Now()
 		}
+		c.done.Store(true)
 	})
 	synctest.Wait()
-	c.queued = !c.done
-	h.failed = c.done && len(c.ids) == 0
-	if c.done && c.err != nil && len(c.ids) == 0 && h.lease == nil && h.g.Stats().Issued == stats.Issued {
+	c.queued = !c.done.Load()
+	h.failed = c.done.Load() && len(c.ids) == 0
+	if c.done.Load() && c.err != nil && len(c.ids) == 0 && h.lease == nil && h.g.Stats().Issued == stats.Issued {
 		h.outcomes["refused"]++
 		require.Equal(h.t, before, h.g.state(), "a refused call changed something")
 		if errors.Is(c.err, context.DeadlineExceeded) {
@@ -774,7 +776,7 @@ func (h *history) end() {
 	first := ID(-1)
 	total := 0
 	for _, c := range h.calls {
-		require.True(h.t, c.done)
+		require.True(h.t, c.done.Load())
 		h.note(c)
 		total += len(c.ids)
 		if len(c.ids) == 0 {

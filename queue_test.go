@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ type pending struct {
 	ids  []ID
 	err  error
 	took time.Duration
-	done bool
+	done atomic.Bool // set last
 }
 
 // start begins a call for n IDs, and returns when it waits or is done.
@@ -36,7 +37,7 @@ func (i *issuer) start(ctx context.Context, n int) *pending {
 				p.ids = []ID{id}
 			}
 		})
-		p.done = true
+		p.done.Store(true)
 	}()
 	synctest.Wait()
 	return p
@@ -56,7 +57,7 @@ func (i *issuer) startAll(n int) []*pending {
 // small's layout.
 func (i *issuer) places(p *pending) []int {
 	i.t.Helper()
-	require.True(i.t, p.done, "the call has not returned")
+	require.True(i.t, p.done.Load(), "the call has not returned")
 	require.NoError(i.t, p.err)
 	places := make([]int, len(p.ids))
 	for k, id := range p.ids {
@@ -83,7 +84,7 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 		waiting := i.startAll(6)
 		c.step(ms)
 		newcomer := i.start(t.Context(), 1)
-		assert.False(t, newcomer.done, "it takes its place behind the others")
+		assert.False(t, newcomer.done.Load(), "it takes its place behind the others")
 		time.Sleep(ms)
 		synctest.Wait()
 		for k, p := range append(waiting, newcomer) {
@@ -133,6 +134,7 @@ func TestNextCallerTakesOverWhenTheHeadGivesUp(t *testing.T) {
 			next := i.startAll(5)
 			time.AfterFunc(limit, cancel)
 			time.Sleep(3 * ms)
+			synctest.Wait()
 			assert.ErrorIs(t, head.err, context.Canceled)
 			assert.Equal(t, limit, head.took)
 			for k, p := range next {
@@ -210,7 +212,7 @@ func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
 					limited, stop := context.WithTimeout(t.Context(), test.turn+slack)
 					p := i.start(limited, 1)
 					if slack < 0 {
-						require.True(t, p.done)
+						require.True(t, p.done.Load())
 						assert.ErrorIs(t, p.err, context.DeadlineExceeded)
 						assert.NoError(t, limited.Err(), "it is refused at once")
 					} else {
@@ -257,27 +259,27 @@ func TestDeadlineIsJudgedAnewAfterOneLeaves(t *testing.T) {
 // next head, which sets the next timer.
 func TestOneTimerHoweverManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reads := 0
+		var reads atomic.Int64
 		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: ClockFunc(func() time.Time { reads++; return c.Now() })})
+		i := newIssuer(t, &Options{Layout: small, Clock: ClockFunc(func() time.Time { reads.Add(1); return c.Now() })})
 		i.spend(4, noon)
 		goroutines := runtime.NumGoroutine()
 		const callers = 400
 		waiting := i.startAll(callers)
 		assert.Equal(t, goroutines+callers, runtime.NumGoroutine(), "the queue has no goroutine")
 		for range callers / 4 {
-			reads = 0
+			reads.Store(0)
 			time.Sleep(ms)
 			synctest.Wait()
-			assert.LessOrEqual(t, reads, 2)
+			assert.LessOrEqual(t, reads.Load(), int64(2))
 		}
 		for k, p := range waiting {
 			assert.Equal(t, []int{4 + k}, i.places(p))
 			assert.Equal(t, time.Duration(1+k/4)*ms, p.took)
 		}
-		reads = 0
+		reads.Store(0)
 		time.Sleep(time.Hour)
-		assert.Zero(t, reads, "nobody is left")
+		assert.Zero(t, reads.Load(), "nobody is left")
 	})
 }
 
@@ -329,7 +331,7 @@ func TestCallersBehindAStoppedClockWaitTogether(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				for _, p := range waiting {
-					require.True(t, p.done)
+					require.True(t, p.done.Load())
 					require.ErrorIs(t, p.err, ErrClockBackward)
 					require.LessOrEqual(t, p.took, test.most+ms)
 				}

@@ -378,9 +378,10 @@ func (r *reference) step(c *refCall) {
 	if c.waits {
 		waited := r.now.Sub(r.opened)
 		c.stalled = waited >= 50*ms && reading.Sub(r.reading) < waited/2
+		least := c.least
 		c.least = 0
 		if reading.Equal(c.last) {
-			c.least = 100 * time.Microsecond
+			c.least = min(max(100*time.Microsecond, 2*least), ms)
 		}
 	}
 	c.waits, c.last, c.wake = false, reading, time.Time{}

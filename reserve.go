@@ -18,8 +18,13 @@ import (
 // coarse clock (those of Windows are up to 16 ms).
 const maxStall = 50 * time.Millisecond
 
-// minRetry is the shortest wait for a clock that has not moved in the last one.
-const minRetry = 100 * time.Microsecond
+// minRetry is the shortest wait for a clock that has not moved in the last one. If
+// it does not move in that wait either, the next one is twice as long, up to
+// maxRetry.
+const (
+	minRetry = 100 * time.Microsecond
+	maxRetry = time.Millisecond
+)
 
 // maxAsks is how often a policy is asked before a call waits or fails. Once is
 // enough unless the clock goes back further between the questions.
@@ -250,9 +255,11 @@ func (g *Generator) observe(c *caller, now instant) {
 	if c.woken {
 		t := time.Now()
 		g.count(c, t)
-		c.stalled, c.least = false, 0
+		c.stalled = false
 		if now == c.last {
-			c.least = minRetry
+			c.least = min(max(minRetry, 2*c.least), maxRetry)
+		} else {
+			c.least = 0
 		}
 		if q := g.queue; q.head == c {
 			waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck is a disk that answers a request only after it was let go. It must be made inside
+// stuckDisk is a disk that answers a request only after it was let go. It must be made inside
 // the bubble.
-type stuck struct {
+type stuckDisk struct {
 	mu   sync.Mutex
 	what string // the request that hangs
 	at   string // the name of its file
@@ -25,7 +25,7 @@ type stuck struct {
 	n    int // how many wait
 }
 
-func (s *stuck) hook(what, path string) {
+func (s *stuckDisk) hook(what, path string) {
 	s.mu.Lock()
 	if what != s.what || filepath.Base(path) != s.at {
 		s.mu.Unlock()
@@ -36,20 +36,20 @@ func (s *stuck) hook(what, path string) {
 	<-s.free
 }
 
-func (s *stuck) begin(what, at string) {
+func (s *stuckDisk) begin(what, at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what, s.at, s.free, s.n = what, at, make(chan struct{}), 0
 }
 
-func (s *stuck) end() {
+func (s *stuckDisk) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what = ""
 	close(s.free)
 }
 
-func (s *stuck) waiting() int {
+func (s *stuckDisk) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
@@ -81,7 +81,7 @@ func TestAcquireIsBackInTimeWhenTheFileSystemHangs(t *testing.T) {
 		t.Run(c.what+" "+c.at, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "leases")
-				disk := new(stuck)
+				disk := new(stuckDisk)
 				s := HookedFile(dir, disk.hook)
 				disk.begin(c.what, c.at)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -115,7 +115,7 @@ func TestRenewalThatHangsShows(t *testing.T) {
 		t.Run(c.what+" "+c.at, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "leases")
-				disk := new(stuck)
+				disk := new(stuckDisk)
 				h := mustAcquire(t, HookedFile(dir, disk.hook), fleet, clockAt(0))
 				h.next()
 				for range 3 {
@@ -147,7 +147,7 @@ func TestRenewalThatHangsShows(t *testing.T) {
 func TestSaveThatWasGivenUpIsSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "leases")
-		disk := new(stuck)
+		disk := new(stuckDisk)
 		s, other := HookedFile(dir, disk.hook), File(dir)
 		record := func(version uint64, token string) Record {
 			return Record{Worker: 0, Version: version, Token: token, State: Held, Layout: fleet, Bounds: []time.Time{time.Unix(int64(version), 0).UTC()}, Window: span}
@@ -184,7 +184,7 @@ func TestSaveThatWasGivenUpIsSafe(t *testing.T) {
 // Attempts while the file system hangs cost one goroutine for each file.
 func TestHangingFileSystemCostsFewGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := new(stuck)
+		disk := new(stuckDisk)
 		s := HookedFile(t.TempDir(), disk.hook)
 		disk.begin("lock", "worker-0.lock")
 		before := runtime.NumGoroutine()

@@ -102,6 +102,14 @@ func (s *fileStore) isThere(op *operation) error {
 	if s.copy {
 		return nil
 	}
+	// A record that is still there says so, too, and is found sooner than a list.
+	if known, witness := s.name.Load(), s.witness.Load(); known != nil && witness != nil {
+		if _, err := op.stat(*witness); err == nil {
+			if name, _, err := s.readIdentity(op); err == nil && name == *known {
+				return nil
+			}
+		}
+	}
 	_, err := s.files(op)
 	return err
 }
@@ -153,6 +161,9 @@ func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
 		if strings.HasPrefix(e.Name(), filePrefix) && filepath.Ext(e.Name()) == fileSuffix {
 			paths = append(paths, filepath.Join(s.dir, e.Name()))
 		}
+	}
+	if len(paths) > 0 {
+		s.witness.Store(&paths[0])
 	}
 	return paths, err
 }

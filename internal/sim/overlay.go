@@ -29,11 +29,11 @@ type change struct {
 const seamImport = `"github.com/seed-5394e6b1/snowflake/internal/sim/seam"`
 
 var seams = []patch{
-	{"snowflake.go", "time.Since(started) // before", "g.wall.elapsed() // before"},
-	{"snowflake.go", "time.Since(started)\n", "g.wall.elapsed()\n"},
+	{"snowflake.go", "read := time.Since(started) // before", "read := g.wall.read() // before"},
+	{"snowflake.go", "\tread := time.Since(started)\n", "\tread := g.wall.read()\n"},
 	{"clock.go", "return wall{steady: c.wall.steady}", "return wall{steady: c.wall.steady, m: machine{Machine: c.wall.m.Machine}}"},
 	{"clock.go", "w.drop(time.Now())", "w.drop(w.look())"},
-	{"clock.go", "now.Sub(started), 0", "w.marked(now), 0"},
+	{"clock.go", "now.Sub(started), 0", "w.begun(now), 0"},
 	{"clock.go", "w.passed = time.Since(w.anchor)", "w.passed = w.since()"},
 	{"clock.go", "\t\tnow := time.Now()\n\t\tw.reanchor(now, now.Sub(w.anchor))\n", "\t\tpassed := w.since()\n\t\tw.reanchor(w.look(), passed)\n"},
 	{"clock.go", "\tsteady bool ", "\tm machine\n\tsteady bool "},

@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqllease_test
 
 import (
@@ -122,7 +120,6 @@ func (d database) fits(t *testing.T) {
 		{"ForeignRecords", foreignRecords},
 		{"CreateWaitsForWindowsToEnd", createNew},
 		{"DeletedRowsAreNoNewStore", deletedRows},
-		{"History", historyKept},
 		{"SpoiltHistory", spoiltHistory},
 		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
 		{"NodesKeepWhatTheyAreTold", nodesRows},

@@ -175,6 +175,9 @@ func (p *process) checkBound(id snowflake.ID) {
 			return
 		}
 		r = snap.Records[0]
+		p.w.store.mu.Lock()
+		p.w.store.isHolder(r.Token, p)
+		p.w.store.mu.Unlock()
 		p.copied = map[int]time.Time{}
 		for seq, bound := range r.Bounds {
 			p.copied[seq] = bound

@@ -54,14 +54,19 @@ func (s *store) isWiped() bool {
 
 // keep keeps who holds what. s.mu is held.
 func (s *store) keep(p *process, r lease.Record, ended *lease.Holding, forget time.Time) {
-	if held := s.holders[r.Token]; !slices.Contains(held, p) {
-		s.holders[r.Token] = append(held, p)
-	}
+	s.isHolder(r.Token, p)
 	if ended == nil {
 		return
 	}
 	kept := slices.DeleteFunc(slices.Clone(s.history[r.Worker]), func(h lease.Holding) bool { return isSame(h, *ended) })
 	s.history[r.Worker] = slices.DeleteFunc(append(kept, *ended), func(h lease.Holding) bool { return h.To.Before(forget) })
+}
+
+// isHolder notes whose token it is. s.mu is held.
+func (s *store) isHolder(token string, p *process) {
+	if held := s.holders[token]; !slices.Contains(held, p) && (p.w.LocalCopy || len(held) == 0 || p.isClone || held[0].isClone) {
+		s.holders[token] = append(held, p)
+	}
 }
 
 func isSame(a, b lease.Holding) bool {

@@ -220,7 +220,7 @@ func (n *node) isAlive() bool {
 // its clock.
 func (n *node) isExcused() bool {
 	w := n.w
-	now := n.machine.Wall()
+	now := n.reading()
 	if w.Layout.Expires().Before(now.Add(2 * w.Window)) {
 		return true
 	}
@@ -233,19 +233,14 @@ func (n *node) isExcused() bool {
 	if n.id%3 == 2 && last.After(now) {
 		return true // that is its Options.After
 	}
-	if p := n.current(); n.Clock == "monotonic" && p != nil {
-		p.mu.Lock()
-		now = n.machine.start.Add(n.machine.Mono() + p.offset)
-		p.mu.Unlock()
-	}
-	if w.OwnClock && now.Sub(w.store.machine.Wall()) > w.maxLeap()-w.Window {
+	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
-	if p := n.current(); p.lease != nil && p.lease.Err() == nil && !w.hasClone(p.lease.Grant().Worker) { // or the clone may have it
+	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		g := p.lease.Grant()
-		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].by == p && r.State == lease.Held {
+		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].saver == p && r.State == lease.Held {
 			return n.isBehind(r, g, last, now)
 		}
 	}
@@ -267,6 +262,16 @@ func (n *node) isExcused() bool {
 		}
 	}
 	return unused == 0 || w.Reuse == lease.ReuseKeep && owns
+}
+
+// reading is what the clock of the node's process reads.
+func (n *node) reading() time.Time {
+	if p := n.current(); n.Clock == "monotonic" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return n.machine.start.Add(n.machine.Mono() + p.offset)
+	}
+	return n.machine.Wall()
 }
 
 // isBehind is whether the clock is behind what was stamped under a lease that has its

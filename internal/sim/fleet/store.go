@@ -40,6 +40,7 @@ type store struct {
 type taking struct {
 	by     *process
 	bounds []time.Time // before them all is closed to the holder
+	saver  *process    // of the last save: by, or a clone
 }
 
 func newStore(w *world) *store {
@@ -113,8 +114,11 @@ func (s *store) save(p *process, r lease.Record, ended *lease.Holding, forget ti
 	s.records[r.Worker] = r
 	if old.Token != r.Token {
 		p.took[r.Worker]++
-		s.taken[r.Worker] = taking{p, old.Bounds}
+		s.taken[r.Worker] = taking{by: p, bounds: old.Bounds}
 	}
+	t := s.taken[r.Worker]
+	t.saver = p
+	s.taken[r.Worker] = t
 	s.keep(p, r, ended, forget)
 	s.w.logf("store: v%d of %v, clock sequence %d, by %v", r.Version, r, r.ClockSeq, p)
 	return r, nil
