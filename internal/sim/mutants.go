@@ -141,6 +141,8 @@ var generatorMutants = []mutant{
 `}}},
 	{"released is the last tick, not the one behind it", 20, []patch{{"lease.go", "instant{tick: last + 1})\n",
 		"instant{tick: last + map[bool]int64{false: 1}[on(\"released is the last tick, not the one behind it\")]})\n"}}},
+	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "last = max(last, g.top()) //",
+		"last = max(last, g.top()*map[bool]int64{false: 1}[on(\"a replaced worker ID's IDs go below the last ID\")]) //"}}},
 
 	// Those that a reviewer invented, to show that the simulator was too weak.
 	{"top is the last tick left", 100, []patch{{"past.go", "\tr.top = max(r.top, tick)\n",
@@ -191,8 +193,8 @@ var generatorMutants = []mutant{
 		g.stats.Waited += waited
 	}
 `}}},
-	{"look is not called after a bump", 20, []patch{{"lease.go", "\tif w.stopped {\n",
-		"\tif w.stopped || on(\"look is not called after a bump\") {\n"}}},
+	{"look is not called after a bump", 20, []patch{{"lease.go", "\tif w.stopped {\n\t\treturn nil\n",
+		"\tif w.stopped || on(\"look is not called after a bump\") {\n\t\treturn nil\n"}}},
 	{"the old clock sequence is not masked", 20, []patch{{"reserve.go", "\tg.fixed = g.fixed&^ID",
 		`	if on("the old clock sequence is not masked") {
 		g.fixed |= ID(seq << shift)
