@@ -193,7 +193,7 @@ func (s *search) load(ctx context.Context) error {
 
 // crowded is how long a search goes on asking for the records of a store that does not
 // answer, as when a thousand processes start at once.
-const crowded = 30 * time.Second
+const crowded = time.Minute
 
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
 	patient, cancel := context.WithTimeout(ctx, patience)

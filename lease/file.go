@@ -67,6 +67,7 @@ type fileStore struct {
 
 	mu      sync.Mutex
 	running map[string]*operation // by key
+	turn    *turn                 // of reading all records, kept for the save that follows
 
 	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
 	marked atomic.Bool            // the directory is known to be marked as in use
@@ -128,6 +129,7 @@ func (s *fileStore) SaveEnding(ctx context.Context, r Record, ended Holding, for
 
 func (s *fileStore) save(ctx context.Context, r Record, ended *Holding, forget time.Time) (Record, error) {
 	saved, err := run(ctx, s, fmt.Sprint("save ", r.Worker), func(op *operation) (Record, error) {
+		defer s.pass(nil)
 		return s.saveIn(op, r, ended, forget)
 	})
 	if err != nil {
@@ -212,7 +214,8 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 // readAll reads all records.
 func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 	if !s.copy {
-		defer s.queue(op)()
+		s.queue(op)
+		defer s.read()
 	}
 	entries, err := op.list(s.dir)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
@@ -248,33 +251,73 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 }
 
 // A thousand processes that start at once and read a thousand records each would
-// keep the machine so busy that nobody's saves come to their end in time. So no more
-// than queues of them read all records at the same time, unless one is stuck.
+// keep the machine so busy that nobody's saves come to their end in time, and all
+// would choose the same worker IDs. So one of them at a time reads all records, and
+// has its turn until its next save, or for a while.
 const (
-	queues = 2
-	stuck  = 5 * time.Second
+	grace = 100 * time.Millisecond // from the reading to the save
+	stuck = 5 * time.Second        // who has the turn for longer is not waited for
 )
 
-// queue waits for our turn to read all records. leave makes room for the next one.
-func (s *fileStore) queue(op *operation) (leave func()) {
-	for backoff := minBackoff; ; backoff = min(2*backoff, 8*maxBackoff) {
-		path := filepath.Join(s.dir, "load"+strconv.Itoa(rand.IntN(queues))+lockSuffix)
+// turn is a process's turn to read all records.
+type turn struct {
+	lock  diskFile
+	timer *time.Timer
+}
+
+// queue waits for our turn to read all records. It is only to be kind to others: if
+// the lock cannot be had, we go on without it.
+func (s *fileStore) queue(op *operation) {
+	s.mu.Lock()
+	ours := s.turn != nil
+	s.mu.Unlock()
+	path := filepath.Join(s.dir, "load"+lockSuffix)
+	for backoff := minBackoff; !ours; backoff = min(2*backoff, 4*maxBackoff) {
 		lock, err := op.lock(path)
 		if err == nil {
 			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
-			return func() { _ = lock.Close() }
+			s.keepTurn(lock)
+			return
 		}
-		nobody := func() {} // the queue is only to be kind to others
 		if !errors.Is(err, errLocked) {
-			return nobody
+			return
 		}
 		if info, err := op.stat(path); err != nil || time.Since(info.ModTime()) > stuck {
-			return nobody
+			return
 		}
 		op.at.Store(&request{"lock", path})
 		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
-			return nobody
+			return
 		}
+	}
+}
+
+// keepTurn keeps the turn until pass is called, at the latest by itself.
+func (s *fileStore) keepTurn(lock diskFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &turn{lock: lock}
+	t.timer = time.AfterFunc(stuck, func() { s.pass(t) })
+	s.turn = t
+}
+
+// read notes that all records were read, and that a save may follow.
+func (s *fileStore) read() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil {
+		s.turn.timer.Reset(grace)
+	}
+}
+
+// pass ends the turn t, or whichever is ours if t is nil.
+func (s *fileStore) pass(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil && (t == nil || t == s.turn) {
+		s.turn.timer.Stop()
+		_ = s.turn.lock.Close()
+		s.turn = nil
 	}
 }
 
