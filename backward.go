@@ -55,7 +55,8 @@ const (
 // ActionFail.
 //
 // OnBackward is called without the generator's lock, by each call that finds the
-// clock behind, and by several calls at a time.
+// clock behind, and by several calls at a time. It should be quick, and must not ask
+// the generator for an ID: callers that arrived later wait for it in the queue.
 type BackwardPolicy interface{ OnBackward(Backward) Action }
 
 // BackwardFunc makes a BackwardPolicy of a function.

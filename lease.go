@@ -134,6 +134,9 @@ func (g *Generator) look() error {
 	} else {
 		last = max(last, g.top()) // later IDs are greater, and none is repeated
 	}
+	if g.past != nil {
+		g.past.ring.floor = max(g.past.ring.floor, lo-1)
+	}
 	if changed || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
 		g.fixed = g.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker)
@@ -187,7 +190,7 @@ func (g *Generator) stop(cause error) time.Time {
 		g.left, g.fresh = 0, 0
 		g.window.stopped, g.window.cause, g.window.end = true, cause, g.layout.time(instant{tick: last + 1})
 		if g.queue != nil {
-			g.queue.call(nil) // who finds the lease expired, and tells the next
+			g.queue.refuse(g.expired(instant{tick: last + 1}, last+1))
 		}
 	}
 	return g.window.end

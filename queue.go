@@ -31,10 +31,11 @@ type queue struct {
 
 // caller is a call that could not be served at once.
 type caller struct {
-	n       int  // how many IDs it wants
-	limited bool // it has a deadline
-	ids     run  // what it got, guarded by Generator.mu until turn is closed; or
-	err     error
+	n        int // how many IDs it wants
+	deadline time.Time
+	limited  bool // it has a deadline
+	ids      run  // what it got, guarded by Generator.mu until turn is closed; or
+	err      error
 
 	next, prev *caller
 	queued     bool
@@ -115,20 +116,20 @@ func (q *queue) note(r *reservation, p plan) {
 // may wait for a clock that is behind, and adds it to what c has waited.
 func (c *caller) agreeToWait(r reservation) bool {
 	if c.agreed == 0 {
-		c.first, c.agreed = r.wait, r.stuck
+		c.first = r.wait
 	}
-	c.agreed += r.wait
+	c.agreed = max(c.agreed, r.stuck) + r.wait
 	return c.agreed <= maxStall || c.agreed/2 <= c.first
 }
 
-// call tells the head that it is its turn, unless it is c.
+// call makes the head take its next step at once, unless it is c.
 func (q *queue) call(c *caller) {
 	if q.head == nil || q.head == c {
 		return
 	}
 	select {
 	case q.head.turn <- struct{}{}:
-	default: // it was told before
+	default: // it was called before
 	}
 }
 
@@ -211,21 +212,21 @@ func (q *queue) answer(c *caller) {
 	q.last = c
 }
 
-// share gives the error that the head got from the lease to all who wait for the
-// same grant to grow, so that they need not wait for the lease one after the other.
-func (g *Generator) share(head *caller) {
+// share gives the error that c got from the lease to all who wait for the same
+// grant to grow, so that they need not wait for the lease one after the other.
+func (g *Generator) share(c *caller) {
 	g.mu.Lock()
 	defer g.unlock()
-	if head.grant != g.window.grant {
-		return
+	if c.grant == g.window.grant {
+		g.queue.refuse(c.expired)
 	}
-	q := g.queue
-	for c := q.head; c != nil; c = q.head {
-		if c.err = head.expired; c != head {
-			q.answer(c)
-		} else {
-			q.leave(c)
-		}
+}
+
+// refuse answers all callers with an error.
+func (q *queue) refuse(err error) {
+	for q.head != nil {
+		q.head.err = err
+		q.answer(q.head)
 	}
 }
 
@@ -275,12 +276,20 @@ func (g *Generator) unlock() {
 	}
 }
 
-// wait waits for c's turn, or until ctx is done. The head of the queue sleeps for
-// r.wait at most. wait refuses at once if c's turn comes after ctx's deadline, and
-// reports whether c was answered.
+// tooLate returns an error if c's turn, which does not come before due, comes after
+// its deadline.
+func (c *caller) tooLate(due time.Duration) error {
+	if c.limited && time.Until(c.deadline) < due {
+		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", due, formatTime(c.deadline), context.DeadlineExceeded)
+	}
+	return nil
+}
+
+// wait waits for c's turn, or until ctx is done, and reports whether c was answered.
+// The head of the queue sleeps for r.wait at most.
 func (c *caller) wait(ctx context.Context, r reservation) (answered bool, err error) {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < r.due {
-		return false, fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", r.due, formatTime(deadline), context.DeadlineExceeded)
+	if err := c.tooLate(r.due); err != nil {
+		return false, err
 	}
 	c.woken, c.asks = true, 0
 	var wake <-chan time.Time

@@ -304,6 +304,10 @@ func (r *reference) settle() {
 
 // turn begins a stay of c in the queue.
 func (r *reference) turn(c *refCall) {
+	if len(c.ids) > 0 && !c.ends.IsZero() && !c.ends.After(r.now) { // a Fill looks at its context for each tick
+		r.finish(c, c.with)
+		return
+	}
 	c.refTurn = refTurn{since: r.now}
 	r.step(c)
 }
@@ -376,6 +380,9 @@ func (r *reference) step(c *refCall) {
 		return
 	}
 	if c.waits {
+		if reading.Before(c.last) {
+			r.opened, r.reading = r.now, reading
+		}
 		waited := r.now.Sub(r.opened)
 		c.stalled = waited >= 50*ms && reading.Sub(r.reading) < waited/2
 		least := c.least
@@ -467,14 +474,14 @@ func (r *reference) inOrder(tick int64, reading time.Time) (target int64, late b
 // mayWait reports whether c may wait for a clock that is behind, after the policy
 // has agreed to it: in all twice the first such wait, or 50 ms.
 func (r *reference) mayWait(c *refCall, wait time.Duration) bool {
-	if c.agreed == 0 {
-		since := r.behind
-		if c.since.After(since) {
-			since = c.since
-		}
-		c.first, c.agreed = wait, r.now.Sub(since)
+	since := r.behind
+	if c.since.After(since) {
+		since = c.since
 	}
-	c.agreed += wait
+	if c.agreed == 0 {
+		c.first = wait
+	}
+	c.agreed = max(c.agreed, r.now.Sub(since)) + wait
 	return c.agreed <= 50*ms || c.agreed/2 <= c.first
 }
 
@@ -532,11 +539,12 @@ func (r *reference) serve(c *refCall, target, limit int64, late bool, reading ti
 	r.join(c, reading)
 	r.waited, r.behind = target, time.Time{}
 	c.waits = true
+	again := min(max(0, r.start(target).Sub(reading)), 50*ms)
 	if r.queue[0] != c {
 		return
 	}
 	if r.lease.extends == 0 {
-		c.wake = r.now.Add(min(max(0, r.start(target).Sub(reading)), 50*ms))
+		c.wake = r.now.Add(again)
 		return
 	}
 	if c.extended == r.granted {
@@ -561,6 +569,7 @@ func (r *reference) answered(c *refCall) {
 	case err != nil && !c.ends.IsZero() && !c.ends.After(r.now):
 		r.refuse(c, c.with)
 	case err != nil:
+		r.unclear = r.unclear || len(r.again) > 0 // did the Fill come before?
 		r.refuse(c, ErrLeaseExpired)
 		for c.extended == r.granted && len(r.queue) > 0 {
 			r.refuse(r.queue[0], ErrLeaseExpired)
@@ -610,8 +619,10 @@ func (r *reference) wait(c *refCall, target int64, wait time.Duration, reading t
 // stop is when the lease ends for good.
 func (r *reference) stop() {
 	r.stopped, r.fresh = true, false
-	if len(r.queue) > 0 && r.queue[0].asking.IsZero() {
-		r.step(r.queue[0])
+	for _, c := range slices.Clone(r.queue) {
+		if c.asking.IsZero() {
+			r.refuse(c, ErrLeaseExpired)
+		}
 	}
 	r.settle()
 }

@@ -70,8 +70,8 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 	if g.layout == (Layout{}) {
 		return run{}, errNotMade
 	}
-	_, limited := ctx.Deadline()
-	c := &caller{n: n, limited: limited}
+	c := &caller{n: n}
+	c.deadline, c.limited = ctx.Deadline()
 	done := false
 	defer func() {
 		if !done { // a policy, a lease or a clock has panicked: the queue must not wait for this caller
@@ -229,12 +229,17 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	if c.limited && atEnd == nil {
 		r.due = g.until(c, now, g.place(c, p).tick)
 	}
+	if b == nil { // the policy may say more than that it is too late
+		if err := c.tooLate(r.due); err != nil {
+			return reservation{}, err
+		}
+	}
 	r.caller = g.join(c, p, now)
 	g.queue.note(&r, p)
 	r.caller.expired = nil
 	if g.window != nil {
 		r.caller.grant = g.window.grant
-		if r.first && g.window.terms.Extend != nil {
+		if g.queue.head == r.caller && g.window.terms.Extend != nil {
 			r.caller.expired = atEnd
 		}
 	}
@@ -256,16 +261,17 @@ func (g *Generator) observe(c *caller, now instant) {
 	if c.woken {
 		t := time.Now()
 		g.count(c, t)
-		c.stalled = false
 		if now == c.last {
 			c.least = min(max(minRetry, 2*c.least), maxRetry)
 		} else {
 			c.least = 0
 		}
-		if q := g.queue; q.head == c {
-			waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))
-			c.stalled = waited >= maxStall && passed < waited/2
+		q := g.queue
+		if now.before(c.last) { // it went back: whether it stands still shows from here on
+			q.since, q.reading = t, now
 		}
+		waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))
+		c.stalled = waited >= maxStall && passed < waited/2
 	}
 	c.woken, c.last = false, now
 }
@@ -371,10 +377,13 @@ func (g *Generator) forward(now instant) plan {
 
 // next returns the first tick from tick on that has IDs left. If there is none, it
 // returns the layout's last tick, with no ID left. g.mu must be held.
-func (g *Generator) next(tick int64) plan {
+func (g *Generator) next(tick int64) plan { return g.nextUpTo(tick, g.layout.maxTick()) }
+
+// nextUpTo is next that looks no further than last. g.mu must be held.
+func (g *Generator) nextUpTo(tick, last int64) plan {
 	for ; ; tick++ {
 		left := g.leftIn(tick)
-		if left > 0 || tick == g.layout.maxTick() {
+		if left > 0 || tick >= last {
 			return plan{tick: tick, left: left}
 		}
 	}
@@ -410,8 +419,7 @@ func (g *Generator) canRewind(tick, near int64) bool {
 	if g.past == nil || tick >= g.tick || !g.past.ring.knows(tick, g.tick) {
 		return false
 	}
-	p := g.next(tick)
-	return p.left > 0 && p.tick <= near
+	return g.nextUpTo(tick, min(near, g.layout.maxTick())).left > 0
 }
 
 // enter makes p the tick that IDs come from. g.mu must be held.

@@ -215,6 +215,9 @@ func (o *Options) check(worker int, lease Lease, t Terms) error {
 	if err := l.Check(o.After); err != nil {
 		return fmt.Errorf("Options.After: %w", err)
 	}
+	if f, ok := o.Clock.(ClockFunc); ok && f == nil {
+		return fmt.Errorf("%w: Clock is a nil ClockFunc", ErrInvalidOptions)
+	}
 	return o.checkPolicy(lease, t)
 }
 
@@ -322,11 +325,8 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 // If the policy lets order go and the clock goes back meanwhile, the IDs of one
 // call still increase.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	ordered := true
-	for n < len(dst) && err == nil {
+	for err = ctx.Err(); n < len(dst) && err == nil; {
 		r := g.inTick(len(dst) - n)
 		if r.n == 0 {
 			r, err = g.take(ctx, len(dst)-n)
@@ -339,6 +339,9 @@ func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 			part[i] = id
 		}
 		n += r.n
+		if err == nil && n < len(dst) {
+			err = ctx.Err()
+		}
 	}
 	if !ordered {
 		slices.Sort(dst[:n])

@@ -13,6 +13,11 @@ type instant struct {
 	into time.Duration // 0 <= into < Unit
 }
 
+// before reports whether at is earlier than other.
+func (at instant) before(other instant) bool {
+	return at.tick < other.tick || at.tick == other.tick && at.into < other.into
+}
+
 // instant returns t in ticks, rounded down to nanoseconds. It refuses a time
 // outside of the layout with an error that matches ErrBeforeEpoch or
 // ErrTimeExhausted. The layout is valid.
