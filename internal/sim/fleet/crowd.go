@@ -64,7 +64,6 @@ func oneOfUs[T any](w *world, values ...T) T { return values[w.intN(len(values))
 
 // meet makes the calls of a crowd, and returns when all have returned.
 func (p *process) meet(crowd []*member) (ids []snowflake.ID, err error) {
-	w := p.w
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup
@@ -74,25 +73,7 @@ func (p *process) meet(crowd []*member) (ids []snowflake.ID, err error) {
 			m.call(p, ctx)
 		})
 	}
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	hang := time.NewTimer(time.Minute + 8*w.Window + 100*w.Layout.Unit*time.Duration(len(crowd)))
-	defer hang.Stop()
-	select {
-	case <-done:
-	case <-hang.C:
-		w.fail("wait", "%v: callers of a crowd of %d were forgotten", p, len(crowd))
-		cancel()
-		for range 1000 { // whoever comes serves the others first
-			rescue, cancel := context.WithTimeout(context.Background(), w.Layout.Unit+ms)
-			_, _ = p.gen.NextIDContext(rescue)
-			cancel()
-		}
-		<-done
-	}
+	p.await(&wg, len(crowd), cancel)
 	for _, m := range crowd {
 		ids = append(ids, m.ids...)
 		if m.err != nil && !isContextError(m.err) {
@@ -101,6 +82,30 @@ func (p *process) meet(crowd []*member) (ids []snowflake.ID, err error) {
 	}
 	slices.Sort(ids)
 	return ids, err
+}
+
+// await waits for callers, and fails if any of them waits for ever.
+func (p *process) await(wg *sync.WaitGroup, callers int, cancel func()) {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	hang := time.NewTimer(10*time.Minute + 100*p.w.Window + 1000*p.w.Layout.Unit)
+	defer hang.Stop()
+	select {
+	case <-done:
+		return
+	case <-hang.C:
+	}
+	p.w.fail("wait", "%v: some of %d callers were forgotten", p, callers)
+	cancel()
+	for range 1000 { // whoever comes serves the others first
+		rescue, cancel := context.WithTimeout(context.Background(), p.w.Layout.Unit+ms)
+		_, _ = p.gen.NextIDContext(rescue)
+		cancel()
+	}
+	<-done
 }
 
 // isContextError is whether a call failed because of its own context, and not
@@ -331,6 +336,7 @@ func (p *process) turn(before []*member, at time.Duration, now int64) (tick int6
 	var queue []waiting
 	size := 1 << p.w.Layout.SequenceBits
 	shift := p.w.timeShift()
+	again, left := false, false   // there is a Fill that came back, or a caller that gives up later
 	opens, opened := false, false // the caller opens the tick now, or another did
 	for _, m := range before {
 		if n := len(m.ids); m.err == nil && p.tickOf(m.ids[n-1]) == now {
@@ -345,24 +351,31 @@ func (p *process) turn(before []*member, at time.Duration, now int64) (tick int6
 			continue
 		}
 		i, _ := slices.BinarySearch(m.ids, snowflake.ID((now+1)<<shift))
-		switch again := i > 0 && p.tickOf(m.ids[i-1]) == now; {
-		case again && opens:
+		switch now := i > 0 && p.tickOf(m.ids[i-1]) == now; {
+		case now && opens:
 			continue // it takes its place again behind the caller
-		case again && !opened:
+		case now && !opened:
 			return 0, false
 		case i < len(m.ids) && m.err == nil:
 			queue = append(queue, waiting{m.ids[i], len(m.ids) - i})
+			again = again || i > 0
 		case m.what == "Fill" || m.end == at:
 			return 0, false
-		default: // it gives up later; its place is that among those who want one ID
+		default:
 			queue = append(queue, waiting{0, 1})
+			left = true
 		}
 	}
-	slices.SortStableFunc(queue, func(a, b waiting) int { return cmp.Compare(a.key, b.key) })
-	tick, left := now+1, size
+	switch {
+	case again && left:
+		return 0, false // it is not known which of them is before the other
+	case again:
+		slices.SortStableFunc(queue, func(a, b waiting) int { return cmp.Compare(a.key, b.key) })
+	}
+	tick, rest := now+1, size
 	for _, q := range queue {
-		if left -= min(q.n, left); left == 0 {
-			tick, left = tick+1, size
+		if rest -= min(q.n, rest); rest == 0 {
+			tick, rest = tick+1, size
 		}
 	}
 	return tick, true

@@ -81,6 +81,11 @@ func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
 		dir = memoryDir(t)
 		defer os.RemoveAll(dir)
 	}
+	defer func() {
+		if e := recover(); e != nil { // synctest's, when callers wait for ever
+			r = &Result{Failure: &Failure{"wait", fmt.Sprint(e)}}
+		}
+	}()
 	synctest.Test(t, func(*testing.T) { r = Run(s, dir, tracing) })
 	return r
 }

@@ -129,7 +129,7 @@ func (p *process) burst(callers, n int) error {
 				}
 			})
 		}
-		wg.Wait()
+		p.await(&wg, callers, func() {})
 		slices.Sort(ids)
 		return ids, first
 	})

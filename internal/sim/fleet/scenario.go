@@ -327,6 +327,9 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 		if e.Kind == Step && r.IntN(3) == 0 {
 			return []Event{load, again}
 		}
+		if e.Kind == Rate && e.N == 0 { // many wait together for a clock that stands still
+			return []Event{load, {At: e.At + e.At%(3*ms), Node: e.Node, Kind: Burst, N: 12}}
+		}
 		return []Event{load}
 	case Crash, CrashInCall, Exit, Release:
 		by := time.Duration(r.Int64N(int64(2 * s.Window)))
