@@ -119,7 +119,7 @@ var generatorMutants = []mutant{
 	{"a small correction is a step back", 2000, []patch{{"clock.go",
 		"\tif ahead > maxSlew {\n", "\tif ahead > maxSlew || on(\"a small correction is a step back\") {\n"}}},
 	{"a correction is never taken back", 20, []patch{{"clock.go",
-		"max(0, w.ahead-passed/4)", "max(0, w.ahead-map[bool]time.Duration{false: passed / 4}[on(\"a correction is never taken back\")])"},
+		"max(0, time.Duration(w.ahead)-passed/4)", "max(0, time.Duration(w.ahead)-map[bool]time.Duration{false: passed / 4}[on(\"a correction is never taken back\")])"},
 		{"clock.go", "if ahead > maxSlew ||", "if ahead > maxSlew && !on(\"a correction is never taken back\") ||"}}},
 
 	// The generator under a lease.
@@ -141,8 +141,8 @@ var generatorMutants = []mutant{
 `}}},
 	{"released is the last tick, not the one behind it", 20, []patch{{"lease.go", "instant{tick: last + 1})\n",
 		"instant{tick: last + map[bool]int64{false: 1}[on(\"released is the last tick, not the one behind it\")]})\n"}}},
-	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "\tif replaced {\n",
-		"\tif replaced && !on(\"a replaced worker ID's IDs go below the last ID\") {\n"}}},
+	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "\tcase changed:\n",
+		"\tcase changed && !on(\"a replaced worker ID's IDs go below the last ID\"):\n"}}},
 
 	// Those that a reviewer invented, to show that the simulator was too weak.
 	{"top is the last tick left", 100, []patch{{"past.go", "\tr.top = max(r.top, tick)\n",

@@ -84,6 +84,7 @@ func (p *process) check(o outcome) {
 	p.checkWorkers(o)
 	p.checkIssuer(o)
 	p.checkHaste(o)
+	p.checkOverslept(o)
 	p.checkWait(o)
 	p.checkError(o)
 	p.checkSequence(o)
