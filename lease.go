@@ -80,6 +80,7 @@ type window struct {
 	terms   Terms
 	grant   *Grant // replaced when it changes
 	floor   int64  // ticks up to this one are closed to all clock sequences
+	bumping int    // calls that have asked the lease for another clock sequence
 	hi      int64  // the first tick that may not be stamped any more
 	stopped bool   // for good
 	cause   error  // why it was stopped
@@ -102,7 +103,7 @@ func termsOf(l Lease) Terms {
 // lease makes g stamp only what l grants.
 func (g *Generator) lease(l Lease, t Terms) error {
 	g.window = &window{lease: l, terms: t, floor: g.tick} // that of Options.After
-	if err := g.look(false); err != nil {
+	if err := g.look(); err != nil {
 		return err
 	}
 	g.stats = Stats{Issued: uint64(g.left)}
@@ -115,7 +116,7 @@ func (g *Generator) lease(l Lease, t Terms) error {
 // look asks the lease for its grant, and closes what is before it. Later IDs are
 // greater, unless the policy asked for another clock sequence. If the grant does not
 // fit the layout, nothing changes. g.mu must be held.
-func (g *Generator) look(asked bool) error {
+func (g *Generator) look() error {
 	w, was := g.window, g.layout.Decode(g.fixed)
 	grant := w.lease.Grant()
 	if err := g.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
@@ -128,11 +129,10 @@ func (g *Generator) look(asked bool) error {
 	changed := replaced || grant.ClockSeq != was.ClockSeq
 	lo := g.layout.ceil(grant.From)
 	last := max(lo-1, w.floor)
-	switch {
-	case changed && !replaced && asked:
+	if bumped := changed && !replaced && w.bumping > 0; bumped {
 		g.stats.Bumps++
-	case changed:
-		last = max(last, g.top())
+	} else {
+		last = max(last, g.top()) // later IDs are greater, and none is repeated
 	}
 	if changed || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
 		g.leave()
@@ -143,6 +143,29 @@ func (g *Generator) look(asked bool) error {
 		}
 	}
 	return nil
+}
+
+// bump asks the lease for another clock sequence than that of grant, and goes over
+// to it.
+func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error {
+	w := g.window
+	g.mu.Lock()
+	w.bumping++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		w.bumping--
+	}()
+	if err := w.terms.Bump(ctx, grant, now); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.stopped {
+		return nil
+	}
+	return g.look()
 }
 
 // top returns the last tick that was stamped under the current worker ID and clock

@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,27 @@ func TestLeasedWindowThatJumps(t *testing.T) {
 		_, err = i.NextID()
 		require.ErrorIs(t, err, ErrClockBackward, "what was before the window is closed to rewinding")
 		assert.EqualValues(t, 2, i.Stats().Issued)
+	})
+}
+
+// After a rewind, ticks ahead of the last ID are used. A grant that begins among
+// them must not make the generator forget that.
+func TestLeasedWindowThatJumpsAmongUsedTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFakeLease(noon, noon.Add(10*ms))
+		c := newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100, BorrowAhead: 5 * ms})
+		c.step(6 * ms)
+		i.spend(1, noon.Add(6*ms))
+		c.step(-6 * ms)
+		i.spend(1, noon)
+		from := noon.Add(3 * ms)
+		l.from.Store(&from)
+		l.grow(noon.Add(20 * ms))
+		c.step(6 * ms)
+		for range 8 {
+			i.next()
+		}
 	})
 }
 
@@ -325,6 +347,37 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 	})
 }
 
+// A store may answer a call whose context is done with an error of its own, as
+// drivers do whose connection was cut.
+func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
+	cut := errors.New("connection was cut")
+	answer := func(ctx context.Context) error {
+		<-ctx.Done()
+		return cut
+	}
+	for name, terms := range map[string]Terms{
+		"extend": {Extend: func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) }},
+		"bump": {
+			CanBump: func(time.Time) bool { return true },
+			Bump:    func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newTestClock()
+				i := newLeasedIssuer(t, newManaged(noon.Add(-time.Hour), noon.Add(ms), terms), &Options{Layout: small, Clock: c, OnBackward: always(ActionBump)})
+				i.spend(1, noon)
+				c.step(map[string]time.Duration{"extend": ms, "bump": -time.Second}[name])
+				ctx, cancel := context.WithTimeout(t.Context(), ms)
+				defer cancel()
+				_, err := i.NextIDContext(ctx)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, cut)
+			})
+		})
+	}
+}
+
 // The IDs of a new worker ID are greater, in whichever tick its window begins.
 func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
 	for _, from := range []time.Time{noon.Add(-time.Hour), noon.Add(ms), noon.Add(5 * ms)} {
@@ -357,5 +410,130 @@ func TestLeasedRefusesAGrantThatDoesNotFit(t *testing.T) {
 		time.Sleep(ms)
 		err := i.refused(ErrWorkerRange)
 		assert.ErrorContains(t, err, "worker 16")
+	})
+}
+
+// spendWindow issues all IDs of ticks from noon on.
+func (i *issuer) spendWindow(ticks int) {
+	i.t.Helper()
+	for tick := range ticks {
+		i.spend(4, noon.Add(time.Duration(tick)*ms))
+	}
+}
+
+// If BorrowAhead reaches past the window's end, a call waits for the window to
+// grow, not for the clock to reach the end; and no deadline is refused that the
+// next renewal would meet.
+func TestLeasedBorrowingWaitsForTheWindowToGrow(t *testing.T) {
+	window := 1000 * ms
+	synctest.Test(t, func(t *testing.T) { // a plain lease is looked at now and then
+		l := newFakeLease(noon, noon.Add(window))
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: time.Hour})
+		i.spendWindow(1000)
+		go func() {
+			time.Sleep(300*ms + 1)
+			l.grow(noon.Add(2 * window))
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
+		defer cancel()
+		d := elapsed(func() {
+			id, err := i.NextIDContext(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, noon.Add(window), i.keep(id).Time)
+		})
+		assert.LessOrEqual(t, d, 300*ms+maxStall)
+	})
+	synctest.Test(t, func(t *testing.T) { // a managed lease says when
+		var m *managed
+		m = newManaged(noon, noon.Add(window), Terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
+			assert.Equal(t, noon, now, "the clock has not reached the end")
+			time.Sleep(300 * ms)
+			m.grow(noon.Add(2 * window))
+			return nil
+		}})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: time.Hour})
+		i.spendWindow(1000)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
+		defer cancel()
+		d := elapsed(func() {
+			_, err := i.NextIDContext(ctx)
+			require.NoError(t, err)
+		})
+		assert.Equal(t, 300*ms, d)
+	})
+}
+
+// While one caller asks the lease, the others wait in the queue; and if the lease
+// gives no more, each of them is told why.
+func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
+	away := errors.New("connection refused")
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var asking, asked, most atomic.Int64
+			var m *managed
+			m = newManaged(noon, noon.Add(ms), Terms{Extend: func(context.Context, Grant, time.Time) error {
+				asked.Add(1)
+				most.Store(max(most.Load(), asking.Add(1)))
+				defer asking.Add(-1)
+				time.Sleep(7 * ms)
+				if fails {
+					return away
+				}
+				m.grow(noon.Add(time.Second))
+				return nil
+			}})
+			i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
+			time.Sleep(20 * ms)
+			got := make([]ID, 6)
+			errs := make([]error, 6)
+			var wg sync.WaitGroup
+			for c := range got {
+				wg.Go(func() {
+					time.Sleep(time.Duration(c + 1))
+					got[c], errs[c] = i.NextID()
+				})
+			}
+			wg.Wait()
+			require.EqualValues(t, 1, most.Load(), "one at a time")
+			require.EqualValues(t, 1, asked.Load(), "one answer for all")
+			for c, err := range errs {
+				if fails {
+					require.ErrorIs(t, err, away)
+					require.ErrorIs(t, err, ErrLeaseExpired)
+					continue
+				}
+				require.NoError(t, err)
+				if c > 0 {
+					require.Greater(t, got[c], got[c-1], "in order of arrival")
+				}
+			}
+		})
+	}
+}
+
+// Release ends the waits.
+func TestStopEndsTheWaitsForATick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := errors.New("released")
+		layout := Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4}
+		var stop func(error) time.Time
+		m := newManaged(noon, noon.Add(time.Hour), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+		g, err := NewLeased(m, &Options{Layout: layout, Clock: newTestClock()})
+		require.NoError(t, err)
+		_, err = g.NextID()
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				_, err := g.NextID()
+				assert.ErrorIs(t, err, released)
+			})
+		}
+		synctest.Wait()
+		d := elapsed(func() {
+			assert.Equal(t, noon.Add(time.Second), stop(released), "the first instant that was not stamped")
+			wg.Wait()
+		})
+		assert.Zero(t, d)
 	})
 }

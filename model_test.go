@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,19 +22,27 @@ var (
 	seed  = flag.Int("seed", -1, "the one random history that TestModel runs")
 )
 
-// TestModel holds the generator against the reference below, under random
-// layouts, clocks, policies and calls. What the reference says of each call is
-// compared: the IDs, the error and the time that passed. Beside that, and
-// without the reference, every ID is checked to be new, in order where that is
-// promised, within its fields and true to the clock, and every call that is
-// refused to have changed nothing.
+// TestModel holds the generator against the reference of reference_test.go, under
+// random layouts, clocks, policies, leases and callers. The reference says of
+// each call which IDs it gets, which error, and when it returns. Without the
+// reference, these are checked, too:
+//   - every ID is new, above Options.After, within its fields, within the lease's
+//     grants and true to the clock;
+//   - no call gets an ID below those of the calls that began before it, if the
+//     policy keeps order;
+//   - while callers wait, no ID of a tick is left over;
+//   - a call that is refused has changed nothing;
+//   - nobody is left in the queue.
+//
+// A history has several lives: after each, a new generator resumes with After or
+// with the next window of the lease, as after a crash.
 func TestModel(t *testing.T) {
 	from, to := 0, *seeds
 	if *seed >= 0 {
 		from, to = *seed, *seed+1
 	}
-	var total outcomes
-	for s := from; s < to; s++ {
+	total := outcomes{}
+	for s := from; s < to && !t.Failed(); s++ {
 		synctest.Test(t, func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
@@ -38,76 +50,261 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			h := newHistory(t, s)
-			for range 100 {
-				h.call()
+			defer h.wg.Wait() // also if the test has failed
+			for h.begin() {
+				h.live()
 			}
 			total.add(h.outcomes)
 		})
 	}
 	t.Logf("%+v", total)
-	if *seed < 0 {
+	if *seed < 0 && !t.Failed() {
 		total.requireAll(t)
 	}
 }
 
 // outcomes counts what happened, so that a test of nothing is noticed.
-type outcomes struct {
-	ids, refused, deadline, backward, exhausted, beforeEpoch int
-	bumps, rewinds, borrowed, waits                          uint64
-}
+type outcomes map[string]int
 
-func (o *outcomes) add(p outcomes) {
-	o.ids += p.ids
-	o.refused += p.refused
-	o.deadline += p.deadline
-	o.backward += p.backward
-	o.exhausted += p.exhausted
-	o.beforeEpoch += p.beforeEpoch
-	o.bumps += p.bumps
-	o.rewinds += p.rewinds
-	o.borrowed += p.borrowed
-	o.waits += p.waits
-}
+var expected = []string{"ids", "refused", "deadline at once", "deadline", "canceled", "clock backward", "time exhausted", "before epoch",
+	"lease expired", "bumps", "rewinds", "bumps and rewinds after After", "borrowed", "waits", "queued behind others", "asked to extend", "worker replaced", "stopped", "built-in clock",
+	"order checked", "ceiling checked"}
 
-func (o *outcomes) requireAll(t *testing.T) {
-	for name, n := range map[string]int{
-		"ids": o.ids, "refused": o.refused, "deadline": o.deadline, "backward": o.backward,
-		"exhausted": o.exhausted, "beforeEpoch": o.beforeEpoch, "bumps": int(o.bumps),
-		"rewinds": int(o.rewinds), "borrowed": int(o.borrowed), "waits": int(o.waits),
-	} {
-		require.Greaterf(t, n, *seeds/10, "%s: hardly happened", name)
+func (o outcomes) add(p outcomes) {
+	for name, n := range p {
+		o[name] += n
 	}
+}
+
+func (o outcomes) requireAll(t *testing.T) {
+	for _, name := range expected {
+		require.Greaterf(t, o[name], *seeds/20, "%s: hardly happened", name)
+	}
+	require.Less(t, o["unclear"], *seeds/4)
 }
 
 // skewedClock runs at rate percent of the bubble's time, from reading at since.
 type skewedClock struct {
+	mu      sync.Mutex
 	since   time.Time
 	reading time.Time
 	rate    time.Duration
 }
 
-func (c *skewedClock) Now() time.Time { return c.in(0) }
+func (c *skewedClock) Now() time.Time { return c.at(time.Now()) }
 
-// in returns what the clock will read d from now.
-func (c *skewedClock) in(d time.Duration) time.Time {
-	return c.reading.Add((time.Since(c.since) + d) * c.rate / 100)
+// at returns what the clock reads at a time of the bubble.
+func (c *skewedClock) at(now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reading.Add(now.Sub(c.since) * c.rate / 100)
 }
 
 // set makes it read now plus d, and run at rate from here on.
 func (c *skewedClock) set(d, rate time.Duration) {
-	c.reading, c.since, c.rate = c.Now().Add(d), time.Now(), rate
+	reading := c.Now().Add(d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading, c.since, c.rate = reading, time.Now(), rate
+}
+
+// builtinModel is what a built-in clock reads: ahead of the bubble's time, until it
+// has absorbed that, or has found that it was a step.
+type builtinModel struct {
+	steady bool
+	anchor time.Time
+	ahead  time.Duration
+	looked func() // is called when it looks at the wall clock
+}
+
+func (c *builtinModel) at(now time.Time) time.Time {
+	passed := now.Sub(c.anchor)
+	ahead := max(0, c.ahead-passed/4)
+	if !c.steady && passed >= 50*ms {
+		if ahead > 10*ms {
+			ahead = 0
+		}
+		c.anchor, c.ahead = now, ahead
+		c.looked()
+	}
+	return now.Add(ahead).Round(0).UTC()
+}
+
+// script is a lease that grants, step by step, what its seed says.
+type script struct {
+	seed    uint64
+	layout  Layout
+	grant   Grant
+	extends int  // in how many of ten cases it extends its window; 0: never, it is a plain Lease
+	bumps   bool // it can change the clock sequence
+	workers int  // how many worker IDs it has had
+	seqs    int  // how many clock sequences the worker ID has had
+}
+
+// hash is the script's choice of a number below n, for a grant.
+func (s *script) hash(n uint64, g Grant, what string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.seed, g.To.UnixNano(), g.From.UnixNano(), g.Worker, g.ClockSeq, what)
+	return h.Sum64() % n
+}
+
+// takes returns how long it takes to extend g.
+func (s *script) takes(g Grant) time.Duration {
+	if s.hash(2, g, "at once") == 0 {
+		return 0
+	}
+	return 1 + time.Duration(s.hash(uint64(30*ms), g, "takes"))
+}
+
+var errAway = errors.New("the store is away")
+
+func (s *script) extend(g Grant, now time.Time) error {
+	if s.grant != g {
+		return nil
+	}
+	switch s.hash(10, g, "extend") {
+	case 0:
+		return errAway
+	case 1:
+		return nil // which is a lie
+	case 2:
+		s.replace(now)
+	default:
+		s.grant.To = later(g.To, now).Add(time.Duration(s.hash(uint64(20*s.layout.Unit), g, "grow")))
+	}
+	return nil
+}
+
+// replace changes to a worker ID that was not used before, if there is one.
+func (s *script) replace(now time.Time) {
+	if s.workers == 1<<s.layout.WorkerBits {
+		return
+	}
+	from := now.Add(time.Duration(s.hash(uint64(10*ms), s.grant, "from")) - 5*ms)
+	s.grant = Grant{
+		Worker:   (s.grant.Worker + 1) % (1 << s.layout.WorkerBits),
+		ClockSeq: 0,
+		From:     from,
+		To:       from.Add(time.Duration(s.hash(uint64(20*s.layout.Unit), s.grant, "to"))),
+	}
+	s.workers++
+	s.seqs = 1
+}
+
+func (s *script) canBump(now time.Time) bool { return s.seqs < 1<<s.layout.ClockSeqBits }
+
+func (s *script) bump(g Grant, now time.Time) {
+	if s.grant != g || !s.canBump(now) {
+		return
+	}
+	s.grant.ClockSeq = (g.ClockSeq + 1) % (1 << s.layout.ClockSeqBits)
+	s.grant.From = now
+	s.grant.To = now.Add(time.Duration(s.hash(uint64(20*s.layout.Unit), g, "bump")))
+	s.seqs++
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// scripted is the Lease that plays a script.
+type scripted struct {
+	mu    sync.Mutex
+	s     script
+	given []Grant // all
+	asked int     // to extend
+	stop  func(error) time.Time
+}
+
+func (l *scripted) Grant() Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.given, l.s.grant) {
+		l.given = append(l.given, l.s.grant)
+	}
+	return l.s.grant
+}
+
+func (l *scripted) do(f func(*script)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.s)
+}
+
+func (l *scripted) Terms() Terms {
+	t := Terms{Bind: func(b Binding) error { l.stop = b.Stop; return nil }}
+	if l.s.extends > 0 {
+		t.Extend = func(ctx context.Context, g Grant, now time.Time) (err error) {
+			if d := l.s.takes(g); d > 0 {
+				timer := time.NewTimer(d)
+				defer timer.Stop()
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			l.do(func(s *script) { l.asked++; err = s.extend(g, now) })
+			return err
+		}
+	}
+	if l.s.bumps {
+		t.CanBump = func(now time.Time) (can bool) {
+			l.do(func(s *script) { can = s.canBump(now) })
+			return can
+		}
+		t.Bump = func(_ context.Context, g Grant, now time.Time) error {
+			l.do(func(s *script) { s.bump(g, now) })
+			return nil
+		}
+	}
+	return t
+}
+
+// call is a call of the real generator, and of the reference.
+type call struct {
+	n        int
+	ctx      context.Context // nil: NextID
+	began    time.Time
+	order    int // of beginning
+	ids      []ID
+	err      error
+	done     atomic.Bool // set last of these
+	returned time.Time
+	reading  time.Time // the clock's, when it returned
+	queued   bool      // it waited
+	want     refCall
 }
 
 // history is one random run.
 type history struct {
-	t     *testing.T
-	r     *rand.Rand
-	opts  Options
-	clock *skewedClock
-	g     *Generator
-	ref   *reference
-	seen  map[ID]bool
-	last  ID
+	t       *testing.T
+	r       *rand.Rand
+	s       int
+	opts    Options
+	worker  int
+	ordered bool // the policy keeps order
+	steady  bool // the clock runs at its speed, and was not set since the generator was made
+
+	clock   *skewedClock  // if it is the user's own
+	builtin *builtinModel // else
+	lease   *scripted     // or nil
+	g       *Generator
+	ref     *reference // nil with RandomStart: it cannot tell
+	wg      sync.WaitGroup
+
+	mu    sync.Mutex // guards asked
+	asked []Backward
+
+	lives  int
+	calls  []*call // of this life
+	open   []*call // those that have not returned
+	seen   map[ID]bool
+	max    ID
+	failed bool // the last call got no IDs
 	outcomes
 }
 
@@ -124,28 +321,45 @@ func newHistory(t *testing.T, s int) *history {
 		SequenceBits:   pick(4),
 		WorkerLast:     r.IntN(3) == 0,
 	}
-	low := layout.bits()
-	layout.TimeBits = uint8(4 + r.IntN(42))
+	mixed := r.IntN(3) == 0
+	if mixed {
+		layout.ClockSeqBits = max(layout.ClockSeqBits, 1)
+	}
+	layout.TimeBits = uint8(20 + r.IntN(26))
+	if r.IntN(8) == 0 {
+		layout.TimeBits = uint8(5 + r.IntN(10))
+	}
 	if r.IntN(4) == 0 {
-		layout.TimeBits = uint8(63 - low)
+		layout.TimeBits = uint8(63 - layout.bits() + int(layout.TimeBits))
 		layout.Unit = min(layout.Unit, ms)
 	}
-	// The epoch is such that noon comes early, late or anywhere in the layout.
+	h := &history{t: t, r: r, s: s, seen: map[ID]bool{}, max: -1, lives: 1 + r.IntN(3), worker: testWorker, outcomes: outcomes{}}
 	start := noon.Add(time.Duration(r.Int64N(1e9)))
+	if r.IntN(4) == 0 {
+		start = time.Now()
+		h.builtin = &builtinModel{steady: r.IntN(3) == 0}
+		h.opts.Clock = SystemClock()
+		if h.builtin.steady {
+			h.opts.Clock = MonotonicClock()
+		}
+	} else {
+		h.clock = &skewedClock{since: time.Now(), reading: start, rate: 100}
+		h.opts.Clock = h.clock
+	}
+	// The epoch is such that the start comes early, late or anywhere in the layout.
 	span := min(layout.Expires().Sub(layout.Epoch.Time()), 100*365*24*time.Hour)
 	back := time.Duration(r.Int64N(int64(span)/2 + 1))
-	switch r.IntN(4) {
+	switch r.IntN(8) {
 	case 0:
 		back = min(span/2, randomDuration(r))
 	case 1:
-		back = max(span/2, span-randomDuration(r))
+		back = max(span/2, span-min(span, randomDuration(r)*time.Duration(1+r.IntN(2)*1000)))
 	}
 	layout.Epoch = EpochAt(start.Add(-back)) - 1
-
-	h := &history{t: t, r: r, seen: map[ID]bool{}, last: -1, clock: &skewedClock{time.Now(), start, 100}}
-	h.opts = Options{Layout: layout, Clock: h.clock, OnBackward: randomPolicy(r), RandomStart: layout.SequenceBits > 0 && r.IntN(4) == 0}
+	h.opts.Layout = layout
+	h.opts.RandomStart = layout.SequenceBits > 0 && r.IntN(8) == 0
 	if r.IntN(3) == 0 {
-		h.opts.BorrowAhead = min(randomDuration(r), 50*layout.Unit)
+		h.opts.BorrowAhead = min(randomDuration(r), 50*layout.Unit, span/2)
 	}
 	if r.IntN(2) == 0 {
 		h.opts.RewindTicks = 1 + r.IntN(20)
@@ -156,46 +370,84 @@ func newHistory(t *testing.T, s int) *history {
 	if r.IntN(3) == 0 {
 		h.opts.After = h.randomAfter(start)
 	}
-	// What New refuses, because it would have no effect.
-	switch h.opts.OnBackward.(type) {
-	case clockSeqPolicy:
-		if layout.ClockSeqBits == 0 {
-			h.opts.OnBackward = FailPolicy()
-		}
-	case rewindPolicy:
-		h.opts.RewindTicks = max(h.opts.RewindTicks, 1)
+	if r.IntN(3) == 0 {
+		from := start.Add(-randomDuration(r))
+		h.lease = &scripted{s: script{
+			seed:    r.Uint64(),
+			layout:  layout,
+			grant:   Grant{Worker: testWorker, From: from.Round(0).UTC(), To: start.Add(h.randomSpan()).Round(0).UTC()},
+			extends: r.IntN(3) % 2,
+			workers: 1,
+			seqs:    1,
+		}}
+		h.lease.s.bumps = h.lease.s.extends > 0 && layout.ClockSeqBits > 0 && r.IntN(2) == 0
 	}
-	h.opts.BorrowAhead = min(h.opts.BorrowAhead, layout.until(instant{}, layout.maxTick()))
-	g, err := New(testWorker, &h.opts)
-	if errors.Is(err, ErrTimeExhausted) || errors.Is(err, ErrBeforeEpoch) {
-		return newHistory(t, s+1_000_000) // noon fell outside
+	if mixed {
+		h.opts.RewindTicks = 1 + r.IntN(50)
+		h.lease = nil
 	}
-	require.NoErrorf(t, err, "seed %d, %+v", s, h.opts)
-	h.g, h.ref = g, newReference(&h.opts)
+	h.randomPolicy(mixed)
 	return h
 }
 
-// randomDuration is from a microsecond to half an hour, each magnitude alike.
+// randomDuration is from a microsecond to half an hour, each magnitude alike, and
+// off any tick.
 func randomDuration(r *rand.Rand) time.Duration {
-	return time.Duration(1+r.Int64N(1999)) * []time.Duration{time.Microsecond, 10 * time.Microsecond, 100 * time.Microsecond, ms, 10 * ms, time.Second}[r.IntN(6)]
+	return time.Duration(1+r.Int64N(1999))*[]time.Duration{time.Microsecond, 10 * time.Microsecond, 100 * time.Microsecond, ms, 10 * ms, time.Second}[r.IntN(6)] +
+		time.Duration(r.Int64N(999))
 }
 
-func randomPolicy(r *rand.Rand) BackwardPolicy {
-	s := r.Uint64()
-	return []BackwardPolicy{
-		nil,
-		FailPolicy(),
-		WaitPolicy(randomDuration(r)),
-		ClockSeqPolicy(),
-		RewindPolicy(),
-		BackwardFunc(func(b Backward) Action { // any, but the same for the same question
-			a := Action(rand.New(rand.NewPCG(s, uint64(b.Now.UnixNano()))).IntN(5))
-			if a == ActionWait && b.By() > time.Hour {
-				return ActionFail
+// randomSpan is a few ticks, and off any.
+func (h *history) randomSpan() time.Duration {
+	return 1 + time.Duration(h.r.Int64N(int64(h.opts.Layout.Unit)*int64(1+h.r.IntN(20))))
+}
+
+// maxAgreed is how long a policy agrees to wait at most. If the clock stops
+// meanwhile, it is read 10,000 times a second for as long again.
+const maxAgreed = 3 * time.Second
+
+// randomPolicy chooses a policy. Some answer any, but the same to the same
+// question.
+func (h *history) randomPolicy(mixed bool) {
+	s := h.r.Uint64()
+	var policy BackwardPolicy
+	kind := h.r.IntN(7)
+	if mixed {
+		kind = 6
+	}
+	switch kind {
+	case 0:
+		policy, h.ordered = defaultPolicy, true
+	case 1:
+		policy, h.ordered = FailPolicy(), true
+	case 2, 3:
+		policy, h.ordered = WaitPolicy(min(randomDuration(h.r), maxAgreed)), true
+	case 4:
+		policy = ClockSeqPolicy()
+		if h.opts.Layout.ClockSeqBits == 0 || h.lease != nil && !h.lease.s.bumps {
+			policy, h.ordered = nil, true
+		}
+	case 5:
+		policy = RewindPolicy()
+		h.opts.RewindTicks = max(h.opts.RewindTicks, 1)
+	default:
+		policy = BackwardFunc(func(b Backward) Action {
+			if b.By() < 0 {
+				panic("the clock is not behind")
 			}
-			return a
-		}),
-	}[r.IntN(6)]
+			choice := rand.New(rand.NewPCG(s, uint64(b.Now.UnixNano()))).IntN(10)
+			switch {
+			case choice < 4 && b.CanBump:
+				return ActionBump
+			case choice < 7 && b.CanRewind:
+				return ActionRewind
+			case choice < 9 && b.By() < maxAgreed:
+				return ActionWait
+			}
+			return ActionFail
+		})
+	}
+	h.opts.OnBackward = policy
 }
 
 // randomAfter is an ID of any worker from around start.
@@ -208,333 +460,404 @@ func (h *history) randomAfter(start time.Time) ID {
 	return id + ID(h.r.Int64N(1<<h.opts.Layout.timeShift()))
 }
 
-func (h *history) call() {
-	switch h.r.IntN(20) {
+// begin makes a generator, the next one after a crash, if the history has one more
+// life.
+func (h *history) begin() bool {
+	if h.lives--; h.lives < 0 {
+		return false
+	}
+	if h.max >= 0 {
+		h.opts.After = h.max
+	}
+	h.asked, h.calls = nil, nil
+	opts := h.opts
+	if asked := opts.OnBackward; asked != nil {
+		opts.OnBackward = BackwardFunc(func(b Backward) Action {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.asked = append(h.asked, b)
+			return asked.OnBackward(b)
+		})
+	}
+	var err error
+	if h.lease == nil {
+		h.g, err = New(h.worker, &opts)
+	} else {
+		if g := &h.lease.s.grant; h.g != nil { // the next holder's
+			from := g.To
+			for _, given := range h.lease.given {
+				from = later(from, given.To)
+			}
+			g.From, g.To = from, from.Add(h.randomSpan())
+			if h.r.IntN(2) == 0 {
+				opts.After = 0
+				h.opts.After = 0
+			}
+		}
+		h.g, err = NewLeased(h.lease, &opts)
+	}
+	if errors.Is(err, ErrTimeExhausted) || errors.Is(err, ErrBeforeEpoch) {
+		return false
+	}
+	require.NoErrorf(h.t, err, "%+v", h.opts)
+	read := func(at time.Time) time.Time { return h.clock.at(at) }
+	if h.builtin != nil {
+		h.builtin.anchor, h.builtin.ahead = time.Now(), 0
+		read = h.builtin.at
+		h.outcomes["built-in clock"]++
+	}
+	h.ref = nil
+	if h.builtin != nil {
+		h.builtin.looked = func() { h.ref.fresh = false }
+	}
+	if !opts.RandomStart {
+		worker := h.worker
+		var lease *script
+		if h.lease != nil {
+			s := h.lease.s
+			lease, worker = &s, s.grant.Worker
+		}
+		h.ref = newReference(&h.opts, worker, lease, read)
+	}
+	h.steady = h.clock == nil || h.clock.rate == 100
+	return true
+}
+
+// live is the life of one generator.
+func (h *history) live() {
+	restless := []int{0, 6, 12, 18}[h.r.IntN(4)] // of 30
+	for range 40 {
+		gap := 1 + time.Duration(h.r.Int64N(int64(h.opts.Layout.Unit))/[]int64{1, 8, 64}[h.r.IntN(3)])
+		if h.r.IntN(6) == 0 {
+			gap = randomDuration(h.r)
+		}
+		if !h.pass(gap) {
+			break
+		}
+		switch kind := h.r.IntN(30); {
+		case kind < restless:
+			h.skew(kind % 6)
+		case kind < restless+3 && restless > 0 && h.failed:
+			h.skew(5)
+		case kind > 24 && h.lease != nil:
+			h.renew()
+		}
+		for range []int{0, 1, 1, 2, 4, 8}[h.r.IntN(6)] {
+			h.call()
+		}
+	}
+	for h.ref != nil && !h.ref.unclear && len(h.open) > 0 {
+		next, _, more := h.ref.next()
+		require.True(h.t, more, "the reference leaves somebody waiting")
+		if !h.pass(next.Sub(time.Now()) + 1) {
+			break
+		}
+	}
+	h.wg.Wait()
+	h.end()
+}
+
+// pass lets time pass. It is false if the reference can say no more.
+func (h *history) pass(d time.Duration) bool {
+	if h.ref == nil {
+		time.Sleep(d)
+		synctest.Wait()
+		h.open = slices.DeleteFunc(h.open, func(c *call) bool { return c.done.Load() })
+		return true
+	}
+	h.ref.advance(time.Now().Add(d))
+	time.Sleep(d)
+	synctest.Wait()
+	return h.compare()
+}
+
+// compare holds the calls against the reference's.
+func (h *history) compare() bool {
+	if h.ref.unclear {
+		h.outcomes["unclear"]++
+		return false
+	}
+	h.open = slices.DeleteFunc(h.open, func(c *call) bool {
+		w := &c.want
+		if c.done.Load() != w.done || c.done.Load() && (!errors.Is(c.err, w.err) || w.err == nil && c.err != nil || !c.returned.Equal(w.returned) || !slices.Equal(c.ids, w.ids)) {
+			require.FailNowf(h.t, "The reference says otherwise", "of call %d, for %d IDs, %v after it began:\n%v after %v: %v, %v\n%v after %v: %v, %v\n%v\n%+v",
+				c.order, c.n, time.Since(c.began),
+				w.done, w.returned.Sub(c.began), w.err, w.ids, c.done.Load(), c.returned.Sub(c.began), c.err, c.ids, h.opts.Layout, h.opts)
+		}
+		return c.done.Load()
+	})
+	return true
+}
+
+// skew sets the clock.
+func (h *history) skew(kind int) {
+	unit := int64(h.opts.Layout.Unit)
+	h.steady = false
+	if h.builtin != nil {
+		h.builtin.ahead = min(randomDuration(h.r), 2*time.Second)
+		h.g.mu.Lock()
+		h.g.wall.ahead = int32(h.builtin.ahead)
+		h.g.fresh = 0
+		if h.ref != nil {
+			h.ref.fresh = false
+		}
+		h.g.mu.Unlock()
+		return
+	}
+	switch kind {
 	case 0:
 		h.clock.set(-randomDuration(h.r), h.clock.rate)
 	case 1:
 		h.clock.set(randomDuration(h.r), h.clock.rate)
 	case 2:
 		h.clock.set(0, []time.Duration{0, 30, 60, 100, 100, 200}[h.r.IntN(6)])
-	case 3:
-		time.Sleep(time.Duration(h.r.Int64N(int64(3 * h.opts.Layout.Unit))))
-	case 4, 5, 6:
-		h.clock.set(-time.Duration(h.r.Int64N(int64(5*h.opts.Layout.Unit))), h.clock.rate)
-	}
-	n, left := 1, time.Duration(-1)
-	if kind := h.r.IntN(4); kind >= 2 {
-		left = randomDuration(h.r) + 1 // off any tick, so that no two timers are due at once
-		if kind == 3 {
-			n = h.r.IntN(40)
+	case 3, 4:
+		h.clock.set(-time.Duration(h.r.Int64N(5*unit)), h.clock.rate)
+	case 5: // it is mended
+		to := h.opts.Layout.Decode(h.g.state().nextID).Time
+		if d := to.Sub(h.clock.Now()); max(d, -d) < 24*time.Hour {
+			h.clock.set(d+time.Duration(h.r.Int64N(3*unit)), 100)
 		}
 	}
+}
 
-	before := h.g.state()
-	stats := h.g.Stats()
-	want := h.ref.fill(n, h.clock.in, left)
-	start := time.Now()
-	ids, err := h.issue(n, left)
-	took := time.Since(start)
-
-	for _, id := range ids {
-		h.check(id)
+// renew changes the lease.
+func (h *history) renew() {
+	var now time.Time
+	if h.clock != nil {
+		now = h.clock.Now()
+	} else {
+		now = time.Now()
 	}
-	h.note(err)
-	if len(ids) == 0 {
-		h.refused += min(n, 1)
+	now = now.Round(0).UTC()
+	d := h.randomSpan()
+	change := func(s *script) { s.grant.To = later(s.grant.To, now).Add(d) }
+	switch h.r.IntN(10) {
+	case 0:
+		change = func(s *script) { s.replace(now) }
+	case 1: // lost, and taken again
+		change = func(s *script) { s.grant.From, s.grant.To = s.grant.To, s.grant.To.Add(d) }
+	case 2: // part of the window is closed
+		change = func(s *script) { s.grant.From, s.grant.To = s.grant.From.Add(d/2), s.grant.To.Add(d) }
+	case 3:
+		if h.r.IntN(4) == 0 {
+			h.outcomes["stopped"]++
+			h.lease.stop(errAway)
+			if h.ref != nil {
+				h.ref.stop()
+			}
+			h.pass(1)
+			return
+		}
+	}
+	h.lease.do(change)
+	if h.ref != nil {
+		change(h.ref.lease)
+	}
+}
+
+// call begins a call.
+func (h *history) call() {
+	c := &call{n: 1, began: time.Now(), order: len(h.calls)}
+	cancel := func() {}
+	switch h.r.IntN(6) {
+	case 0, 1:
+		if h.r.IntN(3) == 0 {
+			c.n = h.r.IntN(40)
+		}
+		left := h.randomLimit()
+		c.ctx, cancel = context.WithTimeout(context.Background(), left)
+		c.want = refCall{ends: c.began.Add(left), with: context.DeadlineExceeded, deadline: true}
+	case 2:
+		if h.r.IntN(3) == 0 {
+			c.n = h.r.IntN(40)
+		}
+		left := h.randomLimit()
+		var end func()
+		c.ctx, end = context.WithCancel(context.Background())
+		timer := time.AfterFunc(left, end)
+		cancel = func() { timer.Stop(); end() }
+		c.want = refCall{ends: c.began.Add(left), with: context.Canceled}
+	case 3:
+		c.n = h.r.IntN(20)
+		c.ctx = context.Background()
+	}
+	if h.opts.BorrowAhead > 0 && slices.ContainsFunc(h.open, func(o *call) bool { return o.n > 1 }) {
+		c.n = min(c.n, 1) // two Fills that get IDs at once come again in no order
+	}
+	c.want.want = c.n
+	h.calls = append(h.calls, c)
+
+	before, stats := h.g.state(), h.g.Stats()
+	h.wg.Go(func() {
+		defer cancel()
+		c.ids, c.err = h.issue(c)
+		c.returned = time.Now()
+		if h.clock != nil {
+			c.reading = h.clock.Now()
+		}
+		c.done.Store(true)
+	})
+	synctest.Wait()
+	c.queued = !c.done.Load()
+	h.failed = c.done.Load() && len(c.ids) == 0
+	if c.done.Load() && c.err != nil && len(c.ids) == 0 && h.lease == nil && h.g.Stats().Issued == stats.Issued {
+		h.outcomes["refused"]++
 		require.Equal(h.t, before, h.g.state(), "a refused call changed something")
+		if errors.Is(c.err, context.DeadlineExceeded) {
+			h.outcomes["deadline at once"]++
+		}
 	}
-	after := h.g.Stats()
-	h.bumps += after.Bumps - stats.Bumps
-	h.rewinds += after.Rewinds - stats.Rewinds
-	h.borrowed += after.Borrowed - stats.Borrowed
-	h.waits += after.Waits - stats.Waits
-	require.EqualValues(h.t, len(ids), after.Issued-stats.Issued)
-	if n == 1 && len(ids) == 1 {
-		h.checkTime(ids[0])
+	if c.queued && len(h.open) > 0 {
+		h.outcomes["queued behind others"]++
 	}
-	if h.opts.RandomStart {
-		return // the reference cannot tell
+	h.open = append(h.open, c)
+	if h.ref != nil && !h.ref.unclear {
+		h.ref.call(&c.want)
+		h.compare()
 	}
-	require.Equalf(h.t, want.ids, ids, "%v, %+v: %v", h.opts.Layout, h.opts, err)
-	require.ErrorIs(h.t, err, want.err)
-	require.Equalf(h.t, want.took, took, "%v, %+v, left %v, rate %d: %v", h.opts.Layout, h.opts, left, h.clock.rate, err)
+}
+
+// randomLimit is how long a call may wait.
+func (h *history) randomLimit() time.Duration {
+	if h.r.IntN(3) == 0 {
+		return randomDuration(h.r)
+	}
+	return 1 + time.Duration(h.r.Int64N(int64(8*h.opts.Layout.Unit)))
 }
 
 // issue calls one of the generator's methods.
-func (h *history) issue(n int, left time.Duration) ([]ID, error) {
-	ctx := context.Background()
-	if left >= 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left)
-		defer cancel()
-	}
-	if n != 1 {
-		dst := make([]ID, n)
-		n, err := h.g.Fill(ctx, dst)
+func (h *history) issue(c *call) ([]ID, error) {
+	if c.n != 1 {
+		dst := make([]ID, c.n)
+		n, err := h.g.Fill(c.ctx, dst)
 		return dst[:n:n], err
 	}
 	var id ID
 	var err error
-	if left >= 0 {
-		id, err = h.g.NextIDContext(ctx)
-	} else {
+	if c.ctx == nil {
 		id, err = h.g.NextID()
+	} else {
+		id, err = h.g.NextIDContext(c.ctx)
 	}
 	if err != nil {
-		return []ID{}, err
+		return nil, err
 	}
 	return []ID{id}, nil
 }
 
-func (h *history) check(id ID) {
-	require.Falsef(h.t, h.seen[id], "ID %d is issued twice", id)
-	h.seen[id] = true
-	h.ids++
-	require.NoError(h.t, h.opts.Layout.Check(id))
-	require.Greater(h.t, id, h.opts.After)
-	p := h.g.Decode(id)
-	require.Equal(h.t, testWorker, p.Worker)
-	require.Equal(h.t, h.opts.Datacenter, p.Datacenter)
-	if h.bumps+h.rewinds == 0 && h.g.Stats().Bumps+h.g.Stats().Rewinds == 0 {
-		require.Greater(h.t, id, h.last)
-	}
-	h.last = id
-}
-
-// checkTime holds an ID just issued against the clock.
-func (h *history) checkTime(id ID) {
-	l, now, at := h.opts.Layout, h.clock.Now(), h.g.Decode(id).Time
-	require.Less(h.t, now.Sub(at), l.Unit, "the timestamp is behind the clock")
-	require.LessOrEqual(h.t, at.Sub(now), h.opts.BorrowAhead, "the timestamp is ahead of the clock")
-}
-
-// note counts an error, and sometimes mends the clock that is its cause.
-func (h *history) note(err error) {
-	if err != nil && h.r.IntN(3) == 0 {
-		to := h.opts.Layout.Decode(max(h.last, 0)).Time
-		h.clock.set(to.Sub(h.clock.Now())+time.Duration(h.r.Int64N(int64(3*h.opts.Layout.Unit))), 100)
-	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		h.deadline++
-	case errors.Is(err, ErrClockBackward):
-		h.backward++
-	case errors.Is(err, ErrTimeExhausted):
-		h.exhausted++
-	case errors.Is(err, ErrBeforeEpoch):
-		h.beforeEpoch++
-	}
-}
-
-// reference is the generator written down the slow and obvious way: it
-// remembers all that was ever stamped.
-type reference struct {
-	o      *Options
-	l      Layout
-	policy BackwardPolicy
-	used   map[place]int64 // sequence numbers used
-	seqs   []int64         // the clock sequences used, in order of their first use
-	seq    int64           // the current one
-	head   int64           // the tick of the last ID
-	since  int64           // ticks up to this one are closed for the current clock sequence
-	after  int64           // and up to this one for those that are not in seqs
-}
-
-type place struct{ seq, tick int64 }
-
-type result struct {
-	ids  []ID
-	err  error
-	took time.Duration
-}
-
-func newReference(o *Options) *reference {
-	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, used: map[place]int64{}, seqs: []int64{0}, head: -1, since: -1, after: -1}
-	if r.policy == nil {
-		r.policy = WaitPolicy(10 * ms)
-	}
-	if o.After > 0 {
-		p := r.l.Decode(o.After)
-		r.seq, r.seqs = int64(p.ClockSeq), []int64{int64(p.ClockSeq)}
-		r.head = r.tick(p.Time)
-		r.since, r.after = r.head-1, r.head
-		for at := (place{r.seq, r.head}); r.room(at) > 0 && r.id(at) <= o.After; {
-			r.used[at]++
+// end checks what a generator has done in its life.
+func (h *history) end() {
+	h.open = nil
+	stats := h.g.Stats()
+	if h.ref != nil && !h.ref.unclear {
+		if h.opts.OnBackward != nil {
+			require.Equal(h.t, fmt.Sprint(slices.Compact(h.ref.asked)), fmt.Sprint(slices.Compact(h.asked)), "what the policy was asked")
 		}
-		if r.used[place{r.seq, r.head}] == 0 {
-			r.used[place{r.seq, r.head}] = 0 // it counts as stamped
+		require.Equal(h.t, []uint64{h.ref.bumps, h.ref.rewinds, h.ref.borrowed}, []uint64{stats.Bumps, stats.Rewinds, stats.Borrowed})
+		if h.lease != nil {
+			require.Equal(h.t, h.ref.lease.grant, h.lease.s.grant)
+			h.outcomes["worker replaced"] += h.lease.s.workers - 1
+			h.outcomes["asked to extend"] += h.lease.asked
 		}
 	}
-	return r
-}
-
-func (r *reference) tick(t time.Time) int64 { // of a time that is not before the epoch
-	return int64(t.Sub(r.l.Epoch.Time()) / r.l.Unit)
-}
-
-func (r *reference) start(tick int64) time.Time {
-	return r.l.Epoch.Time().Add(time.Duration(tick) * r.l.Unit)
-}
-
-// id returns the next ID at a place.
-func (r *reference) id(at place) ID {
-	id, err := r.l.Encode(Parts{
-		Time:       r.start(at.tick),
-		ClockSeq:   int(at.seq),
-		Datacenter: r.o.Datacenter,
-		Worker:     testWorker,
-		Sequence:   int(r.used[at]),
-	})
-	if err != nil {
-		panic(err)
+	h.outcomes["bumps"] += int(stats.Bumps)
+	h.outcomes["rewinds"] += int(stats.Rewinds)
+	h.outcomes["borrowed"] += int(stats.Borrowed)
+	h.outcomes["waits"] += int(stats.Waits)
+	if stats.Bumps*stats.Rewinds > 0 && h.opts.After > 0 {
+		h.outcomes["bumps and rewinds after After"]++
 	}
-	return id
-}
-
-func (r *reference) room(at place) int64 {
-	if at.seq == r.seq && at.tick <= r.since {
-		return 0
+	if q := h.g.queue; q != nil {
+		require.Nil(h.t, q.head, "somebody is left in the queue")
+		require.Nil(h.t, q.answered)
 	}
-	return 1<<r.l.SequenceBits - r.used[at]
-}
-
-func (r *reference) firstRoom(tick int64) int64 {
-	for r.room(place{r.seq, tick}) == 0 && tick < r.l.maxTick() {
-		tick++
-	}
-	return tick
-}
-
-// last returns the last tick stamped under seq.
-func (r *reference) last(seq int64) int64 {
-	last := r.after
-	for at := range r.used {
-		if at.seq == seq {
-			last = max(last, at.tick)
-		}
-	}
-	return last
-}
-
-// otherSeq returns the clock sequence to go over to at tick, or -1.
-func (r *reference) otherSeq(tick int64) int64 {
-	best := int64(-1)
-	for _, seq := range r.seqs {
-		if seq != r.seq && r.last(seq) < tick && (best < 0 || r.last(seq) > r.last(best)) {
-			best = seq
-		}
-	}
-	size := int64(1) << r.l.ClockSeqBits
-	if best < 0 && int64(len(r.seqs)) < size && r.after < tick {
-		best = (r.seqs[0] + int64(len(r.seqs))) % size
-	}
-	return best
-}
-
-func (r *reference) canRewind(tick int64) bool {
-	return r.o.RewindTicks > 0 && tick < r.head && tick > r.since && tick >= max(r.last(r.seq), r.head)-int64(r.o.RewindTicks)
-}
-
-// fill says what a call for n IDs gives whose clock reads now(d) after a sleep
-// of d, and that may sleep for left, or without limit if that is negative.
-func (r *reference) fill(n int, now func(time.Duration) time.Time, left time.Duration) result {
-	res := result{ids: []ID{}}
-	for len(res.ids) < n && res.err == nil {
-		res.err = r.take(&res, n-len(res.ids), now, left)
-	}
-	slices.Sort(res.ids)
-	return res
-}
-
-func (r *reference) take(res *result, n int, now func(time.Duration) time.Time, left time.Duration) error {
-	begin := res.took
-	var waits []time.Duration // that the policy agreed to
-	var before time.Time      // the reading before
-	for {
-		reading := now(res.took)
-		least := time.Duration(0)
-		if reading.Equal(before) {
-			least = 100 * time.Microsecond
-		}
-		before = reading
-		slept := res.took - begin
-		if reading.Before(r.l.Epoch.Time()) {
-			return ErrBeforeEpoch
-		}
-		if !reading.Before(r.l.Expires()) {
-			return ErrTimeExhausted
-		}
-		halted := slept >= 50*ms && reading.Sub(now(begin)) < slept/2
-		tick := r.tick(reading)
-		limit := r.tick(reading.Add(r.o.BorrowAhead))
-		target := r.firstRoom(max(tick, r.head))
-		wait := max(least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-
-		near := limit + max(1, int64(50*ms/r.l.Unit))
-		if r.head > limit || target > near || halted && target > limit {
-			last := target
-			if r.head > limit {
-				last = r.head
-			}
-			b := Backward{
-				Last:      r.start(last).Add(-r.o.BorrowAhead),
-				Now:       reading,
-				CanBump:   r.otherSeq(tick) >= 0,
-				CanRewind: r.canRewind(tick) && r.firstRoom(tick) <= near && r.room(place{r.seq, r.firstRoom(tick)}) > 0,
-			}
-			switch action := r.policy.OnBackward(b); {
-			case action == ActionBump && b.CanBump:
-				r.goOver(r.otherSeq(tick))
-				target = tick
-			case action == ActionRewind && b.CanRewind:
-				target = r.firstRoom(tick)
-				if halted && target > limit {
-					return ErrClockBackward
-				}
-				wait = max(least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-			case action == ActionWait:
-				waits = append(waits, wait)
-				var sum time.Duration
-				for _, wait := range waits {
-					sum += wait
-				}
-				if sum > 2*waits[0] && sum > 50*ms {
-					return ErrClockBackward
-				}
-				if left >= 0 && wait > left-res.took {
-					return context.DeadlineExceeded
-				}
-				res.took += wait
-				continue
-			default:
-				return ErrClockBackward
-			}
-		}
-		if r.room(place{r.seq, target}) == 0 {
-			return ErrTimeExhausted
-		}
-		if target > limit {
-			if left >= 0 && wait > left-res.took {
-				return context.DeadlineExceeded
-			}
-			res.took += wait
+	issued := map[int64]int64{}
+	first := ID(-1)
+	total := 0
+	for _, c := range h.calls {
+		require.True(h.t, c.done.Load())
+		h.note(c)
+		total += len(c.ids)
+		if len(c.ids) == 0 {
 			continue
 		}
-		r.head = target
-		at := place{r.seq, target}
-		for ; n > 0 && r.room(at) > 0; n-- {
-			res.ids = append(res.ids, r.id(at))
-			r.used[at]++
+		for _, id := range c.ids {
+			h.check(id)
+			issued[int64(id)>>h.opts.Layout.timeShift()]++
 		}
-		return nil
+		require.True(h.t, slices.IsSorted(c.ids))
+		if h.ordered && stats.Bumps+stats.Rewinds == 0 {
+			h.outcomes["order checked"]++
+			require.Greater(h.t, c.ids[0], first, "a call was overtaken")
+			first = c.ids[0]
+		}
+		if c.n == 1 {
+			h.checkTime(c)
+		}
+	}
+	require.EqualValues(h.t, total, stats.Issued)
+	if h.ordered && h.steady && h.lease == nil && h.builtin == nil && !h.opts.RandomStart && stats.Bumps+stats.Rewinds == 0 {
+		h.checkCeiling(issued)
 	}
 }
 
-func (r *reference) goOver(seq int64) {
-	r.since = r.last(seq)
-	r.seq = seq
-	if !slices.Contains(r.seqs, seq) {
-		r.seqs = append(r.seqs, seq)
+func (h *history) note(c *call) {
+	for name, err := range map[string]error{"deadline": context.DeadlineExceeded, "canceled": context.Canceled, "clock backward": ErrClockBackward,
+		"time exhausted": ErrTimeExhausted, "before epoch": ErrBeforeEpoch, "lease expired": ErrLeaseExpired} {
+		if errors.Is(c.err, err) {
+			h.outcomes[name]++
+		}
+	}
+	if c.err == nil {
+		require.Len(h.t, c.ids, c.n)
+	}
+}
+
+func (h *history) check(id ID) {
+	l, p := h.opts.Layout, h.g.Decode(id)
+	switch {
+	case h.seen[id]:
+		require.FailNowf(h.t, "Issued twice", "ID %d", id)
+	case l.Check(id) != nil || p.Datacenter != h.opts.Datacenter || h.lease == nil && p.Worker != h.worker:
+		require.FailNowf(h.t, "Fields touch", "%+v", p)
+	case id <= h.opts.After:
+		require.FailNowf(h.t, "Below After", "ID %d, after %d", id, h.opts.After)
+	}
+	h.seen[id] = true
+	h.outcomes["ids"]++
+	h.max = max(h.max, id)
+	if h.lease == nil {
+		return
+	}
+	require.Truef(h.t, slices.ContainsFunc(h.lease.given, func(g Grant) bool {
+		return g.Worker == p.Worker && g.ClockSeq == p.ClockSeq && !p.Time.Before(g.From) && p.Time.Before(g.To)
+	}), "%+v was not granted: %+v", p, h.lease.given)
+}
+
+// checkTime holds the ID of a call for one against the clock.
+func (h *history) checkTime(c *call) {
+	if h.builtin != nil || h.lease != nil && h.lease.s.extends > 0 {
+		return // with Extend, it may have been served before it returned
+	}
+	l, at := h.opts.Layout, h.g.Decode(c.ids[0]).Time
+	require.Less(h.t, c.reading.Sub(at), l.Unit, "the timestamp is behind the clock")
+	require.LessOrEqual(h.t, at.Sub(c.reading), h.opts.BorrowAhead, "the timestamp is ahead of the clock")
+}
+
+// checkCeiling checks that while a call waited, no ID was left over.
+func (h *history) checkCeiling(issued map[int64]int64) {
+	l := h.opts.Layout
+	for _, c := range h.calls {
+		if !c.queued || len(c.ids) != c.n || c.err != nil {
+			continue
+		}
+		began := int64(h.clock.at(c.began).Sub(l.Epoch.Time()) / l.Unit)
+		for tick := began + 1; tick < int64(c.ids[len(c.ids)-1])>>l.timeShift(); tick++ {
+			if after := int64(h.opts.After) >> l.timeShift(); tick > after {
+				h.outcomes["ceiling checked"]++
+				require.EqualValuesf(h.t, l.sequences(), issued[tick], "the IDs of tick %d are left over, while call %d waited", tick, c.order)
+			}
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // g.mu must be held for all methods.
 type queue struct {
 	head, tail *caller
-	served     *caller // the first of the callers that are told, when the lock is given back, that they have IDs
+	answered   *caller // the first of the callers that are told, when the lock is given back, that they have IDs or an error
 	last       *caller // of these
 
 	tick int64 // the tick that the head waits for
@@ -33,11 +33,12 @@ type queue struct {
 type caller struct {
 	n       int  // how many IDs it wants
 	limited bool // it has a deadline
-	ids     run  // what it got, guarded by Generator.mu until turn is closed
+	ids     run  // what it got, guarded by Generator.mu until turn is closed; or
+	err     error
 
 	next, prev *caller
 	queued     bool
-	turn       chan struct{} // has a value when the caller comes to the head; closed when it has its IDs
+	turn       chan struct{} // has a value when the caller comes to the head; closed when it is answered
 
 	since   time.Time     // when it began to wait; zero if it has not
 	waited  time.Duration // how much of the time since then is in the statistics
@@ -194,15 +195,38 @@ func (g *Generator) give(opener *caller, reading instant) {
 		if c != opener { // which has counted its wait
 			g.count(c, now)
 		}
-		q.leave(c)
-		if q.served == nil {
-			q.served = c
-		} else {
-			q.last.next = c
-		}
-		q.last = c
+		q.answer(c)
 	}
 	q.since, q.reading = now, reading
+}
+
+// answer takes c, which has its IDs or an error, out of the queue.
+func (q *queue) answer(c *caller) {
+	q.leave(c)
+	if q.answered == nil {
+		q.answered = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+}
+
+// share gives the error that the head got from the lease to all who wait for the
+// same grant to grow, so that they need not wait for the lease one after the other.
+func (g *Generator) share(head *caller) {
+	g.mu.Lock()
+	defer g.unlock()
+	if head.grant != g.window.grant {
+		return
+	}
+	q := g.queue
+	for c := q.head; c != nil; c = q.head {
+		if c.err = head.expired; c != head {
+			q.answer(c)
+		} else {
+			q.leave(c)
+		}
+	}
 }
 
 // count puts the time that c has waited into the statistics.
@@ -238,11 +262,11 @@ func (g *Generator) dismiss(c *caller) {
 	}
 }
 
-// unlock gives the lock back, and tells the callers that were served.
+// unlock gives the lock back, and tells the callers that were answered.
 func (g *Generator) unlock() {
 	var c, next *caller
 	if g.queue != nil {
-		c, g.queue.served = g.queue.served, nil
+		c, g.queue.answered = g.queue.answered, nil
 	}
 	g.mu.Unlock()
 	for ; c != nil; c = next {
@@ -253,8 +277,8 @@ func (g *Generator) unlock() {
 
 // wait waits for c's turn, or until ctx is done. The head of the queue sleeps for
 // r.wait at most. wait refuses at once if c's turn comes after ctx's deadline, and
-// reports whether c was served.
-func (c *caller) wait(ctx context.Context, r reservation) (served bool, err error) {
+// reports whether c was answered.
+func (c *caller) wait(ctx context.Context, r reservation) (answered bool, err error) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < r.due {
 		return false, fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", r.due, formatTime(deadline), context.DeadlineExceeded)
 	}

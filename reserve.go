@@ -18,8 +18,13 @@ import (
 // coarse clock (those of Windows are up to 16 ms).
 const maxStall = 50 * time.Millisecond
 
-// minRetry is the shortest wait for a clock that has not moved in the last one.
-const minRetry = 100 * time.Microsecond
+// minRetry is the shortest wait for a clock that has not moved in the last one. If
+// it does not move in that wait either, the next one is twice as long, up to
+// maxRetry.
+const (
+	minRetry = 100 * time.Microsecond
+	maxRetry = time.Millisecond
+)
 
 // maxAsks is how often a policy is asked before a call waits or fails. Once is
 // enough unless the clock goes back further between the questions.
@@ -81,22 +86,22 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 			return r.ids, err
 		}
 		c = r.caller
-		served := false
-		served, agreed, err = g.proceed(ctx, c, r)
+		answered := false
+		answered, agreed, err = g.proceed(ctx, c, r)
 		if err != nil {
 			done = true
 			return g.quit(c, err)
 		}
-		if served {
+		if answered {
 			done = true
-			return c.ids, nil
+			return c.ids, c.err
 		}
 	}
 }
 
 // proceed does what is to be done before the next step, and reports whether c was
-// served, so that there is none.
-func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (served bool, agreed consent, err error) {
+// answered, so that there is none.
+func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (answered bool, agreed consent, err error) {
 	switch {
 	case r.behind != nil:
 		if agreed, err = g.ask(ctx, c, r); err != nil || agreed != (consent{}) {
@@ -105,8 +110,8 @@ func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (serv
 	case c.expired != nil:
 		return false, consent{}, g.extend(ctx, c)
 	}
-	served, err = c.wait(ctx, r)
-	return served, consent{}, err
+	answered, err = c.wait(ctx, r)
+	return answered, consent{}, err
 }
 
 // ask asks the policy what to do about a clock that is behind. It returns no
@@ -120,7 +125,7 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	case c.asks > maxAsks:
 	case a == ActionBump && b.CanBump:
 		if g.window != nil {
-			if err := g.window.terms.Bump(ctx, *c.grant, b.Now); err != nil {
+			if err := g.bump(ctx, *c.grant, b.Now); err != nil {
 				return consent{}, unbumped(ctx, b, err)
 			}
 		}
@@ -134,10 +139,21 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 // unbumped is the error of a call whose clock is behind, because the change of the
 // clock sequence could not be recorded.
 func unbumped(ctx context.Context, b Backward, err error) error {
-	if ctx.Err() != nil || errors.Is(err, ErrClockBackward) {
+	if ctx.Err() != nil {
+		return ended(ctx, err)
+	}
+	if errors.Is(err, ErrClockBackward) {
 		return err
 	}
 	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
+}
+
+// ended returns err so that it matches ctx's error, if both are there.
+func ended(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // extend asks the lease for more than c.grant. An error says that the call fails.
@@ -148,9 +164,10 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 	c.extended = c.grant
 	err := g.window.terms.Extend(ctx, *c.grant, c.expired.now)
 	if err == nil || ctx.Err() != nil {
-		return err
+		return ended(ctx, err)
 	}
 	c.expired.Cause = err
+	g.share(c)
 	return c.expired
 }
 
@@ -163,8 +180,8 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	g.mu.Lock()
 	defer g.unlock()
-	if c.ids.n > 0 { // it was served while it was asking
-		return reservation{ids: c.ids}, nil
+	if c.ids.n > 0 || c.err != nil { // it was answered while it was asking
+		return reservation{ids: c.ids}, c.err
 	}
 	r, err := g.step(c, agreed)
 	if err != nil {
@@ -181,7 +198,7 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	}
 	g.observe(c, now)
 	limit := g.layout.plus(now, g.borrow) // the last tick that may be stamped now
-	if err := g.follow(now, limit, agreed); err != nil {
+	if err := g.follow(now, limit); err != nil {
 		return reservation{}, err
 	}
 	p := g.forward(now)
@@ -239,9 +256,11 @@ func (g *Generator) observe(c *caller, now instant) {
 	if c.woken {
 		t := time.Now()
 		g.count(c, t)
-		c.stalled, c.least = false, 0
+		c.stalled = false
 		if now == c.last {
-			c.least = minRetry
+			c.least = min(max(minRetry, 2*c.least), maxRetry)
+		} else {
+			c.least = 0
 		}
 		if q := g.queue; q.head == c {
 			waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))
@@ -252,14 +271,14 @@ func (g *Generator) observe(c *caller, now instant) {
 }
 
 // follow follows the lease, if there is one. g.mu must be held.
-func (g *Generator) follow(now instant, limit int64, agreed consent) error {
+func (g *Generator) follow(now instant, limit int64) error {
 	switch {
 	case g.window == nil:
 		return nil
 	case g.window.stopped:
 		return g.expired(now, now.tick)
-	case limit >= g.window.hi || agreed.action == ActionBump:
-		return g.look(agreed.action == ActionBump)
+	case limit >= g.window.hi:
+		return g.look()
 	}
 	return nil
 }

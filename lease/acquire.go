@@ -17,17 +17,18 @@ import (
 // the acquisition only: when it is done later, the lease goes on. When Acquire
 // returns, the clock has reached the window.
 //
-// It prefers a worker ID that the owner had before, then the smallest, of those
-// whose bound has passed (or, if others were quicker, one of the smallest);
-// else one whose bound passes within a window, for which it waits. While all are
-// held it waits for up to a window and a half, in case that one is released or
-// its holder is dead, and then returns an [*ExhaustedError]. If only bounds
-// further in the future are left, because the clock was set back, it returns a
-// [*snowflake.ClockBackwardError] that says by how much. Other errors match
-// ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped,
-// ErrClockLeap, ctx's error, or are the store's. A store that does not answer is
-// given up after half a minute, or a window if that is more. If Acquire fails after
-// it took a worker ID, it gives it back, in the background if the store is slow.
+// Of the worker IDs whose bound has passed, it prefers one that the owner had
+// before, then the smallest (or, if others were quicker, one of the smallest).
+// If no bound has passed, it takes a worker ID whose bound passes within a
+// window, and waits for that. While all are held it waits for up to a window
+// and a half, in case that one is released or its holder is dead, and then
+// returns an [*ExhaustedError]. If only bounds further in the future are left,
+// because the clock was set back, it returns a [*snowflake.ClockBackwardError]
+// that says by how much. Other errors match ErrInvalidOptions,
+// snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped, ErrClockLeap,
+// ctx's error, or are the store's. A store that does not answer is given up
+// after half a minute, or a window if that is more. If Acquire fails after it
+// took a worker ID, it gives it back, in the background if the store is slow.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)

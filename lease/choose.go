@@ -15,12 +15,12 @@ import (
 type candidate struct {
 	record Record
 	seq    int       // the clock sequence to go on with
-	from   time.Time // where to
+	from   time.Time // from when on
 	mine   bool      // the owner had it before
 }
 
 // choose picks the worker ID to take, other than those that are passed by. On
-// error, wait is how long it will be until one may come free, or 0 where none
+// error, wait is how long it will be until a worker ID may come free, or 0 if none
 // will. After each conflict it looks at sixteen times as many, so that many who
 // begin at once part soon.
 func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {

@@ -96,9 +96,8 @@
 // whether its write was made, keeps to the window that it knows, and reads the
 // record before it writes again. A crash: the bound is at most a window ahead
 // of the clock that it crashed with. A clock set back across a restart: the new
-// holder takes a worker ID, or a clock sequence, whose bound is behind its
-// clock, or waits for up to a window, or is told by how much the clock is
-// behind.
+// holder takes a worker ID, or a clock sequence, whose bound its clock has passed,
+// or waits for up to a window, or is told by how much the clock is behind.
 //
 // Time decides only how soon a worker ID is taken for free: a holder that has not
 // renewed for a window, by the store's clock, is taken for dead. If that is wrong
@@ -123,8 +122,8 @@
 // back. Options.LocalCopy lets it go on for longer, and start. Then the record
 // that counts is one in a directory of the holder's host: it is saved there
 // before it is used, and in the store as soon as that answers. This is safe only
-// where nobody else can get the worker ID meanwhile. So it takes worker IDs that
-// are kept for their owners, and the owner is the one who has the directory.
+// if nobody else can get the worker ID meanwhile. So it takes worker IDs that
+// are kept for their owners, and the owner is whoever has the directory.
 //
 // # What a store must guarantee
 //
@@ -135,8 +134,8 @@
 //
 // HAZARD: a machine that is cloned while it holds a lease holds it twice. Both
 // copies may issue the same IDs until the first of them renews, which is within a
-// third of a window; the other is refused at its next renewal, and stops at the
-// end of the window that the two had in common. Where the first one releases the
-// worker ID instead, until that end also whoever takes it next may repeat IDs of
-// the other.
+// third of a window; the other is refused at its next renewal, stops at the
+// end of the window that the two had in common, and takes another worker ID. If the
+// first one releases the worker ID instead, until that end also whoever takes it next
+// may repeat IDs of the other.
 package lease

@@ -26,19 +26,38 @@ import (
 // new one. A file that is not a whole record is an error that matches
 // [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID.
 //
+// The store is a [Historian]: worker-N.history0 and worker-N.history1 have who held
+// the worker ID before, each checked by a checksum as well.
+//
+// No call outlasts its context, whatever the operating system does: a file
+// system that hangs gives a [*FileError] that says which request on which file was
+// not answered. What was asked for goes on in the background until it is
+// answered, and no more than one such request of each kind waits for each file.
+// What is no regular file, such as a pipe, is refused.
+//
 // A directory that goes away while a lease is held is an outage: the lease goes
-// on when the same directory is back.
+// on when the same directory is back. A directory that lost its records is not taken
+// for a new one: [ErrWiped] says which of its marks remained. The marks are lock
+// files that are not empty, the file identity, and .NAME.identity beside the
+// directory NAME, if it can be written. Put the records back; or, to begin anew after
+// every process that used the directory has been gone for longer than its
+// window, remove the directory and .NAME.identity.
 //
 // The store's time is the host's wall clock, which all its clients share; so it
-// cannot tell that this clock is wrong. Where it is set forward by more than a
+// cannot tell that this clock is wrong. If it is set forward by more than a
 // window, live holders look dead for as long as they take to renew, and may lose
-// their worker IDs: they get ErrLost, and no duplicates come of it.
+// their worker IDs: no duplicates come of it.
 //
 // HAZARD: the directory must be the same one for all processes that share
 // worker IDs. It must not be restored from a backup, its lock files must not be
-// removed by something that takes them for stale ones, and it must not lie on a file system
-// whose locks do not reach all its clients (some network file systems): IDs
-// could then be issued twice.
+// removed by something that takes them for stale ones, and it must not lie on a
+// file system whose locks do not reach all its clients (some network file
+// systems): IDs could then be issued twice.
+//
+// HAZARD: a few records that are removed with their lock files are forgotten, and
+// so is a directory that is removed or replaced if the file beside it could not be
+// written, or is removed with it. Worker IDs then begin anew, while their holders
+// go on until their next renewal.
 func File(dir string) Store { return &fileStore{dir: dir, disk: osDisk{}} }
 
 type fileStore struct {
@@ -51,6 +70,8 @@ type fileStore struct {
 
 	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
 	marked atomic.Bool            // the directory is known to be marked as in use
+
+	witness atomic.Pointer[string] // a record's file that was there
 }
 
 const (
@@ -190,15 +211,15 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 
 // readAll reads all records.
 func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
+	if !s.copy {
+		defer s.queue(op)()
+	}
 	entries, err := op.list(s.dir)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
 		return nil, s.mayBeNew(op)
 	}
 	if err != nil {
 		return nil, err
-	}
-	if len(entries) > crowd {
-		defer s.queue(op)()
 	}
 	var records []fileRecord
 	before := ""
@@ -216,6 +237,10 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 			return nil, err
 		}
 		if r.Version > 0 {
+			if len(records) == 0 {
+				path := s.path(r.Worker, fileSuffix)
+				s.witness.Store(&path)
+			}
 			records = append(records, r)
 		}
 	}
@@ -223,30 +248,32 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 }
 
 // A thousand processes that start at once and read a thousand records each would
-// keep the machine so busy that nobody's saves come to their end in time. So of a
-// directory with more than crowd files, about queues read at once.
+// keep the machine so busy that nobody's saves come to their end in time. So no more
+// than queues of them read all records at the same time, unless one is stuck.
 const (
-	crowd  = 64
 	queues = 2
+	stuck  = 5 * time.Second
 )
 
-// queue waits for our turn to read all records, for half of the time that is left
-// and half a minute at most: whoever is before us may be stuck. leave makes room
-// for the next one.
+// queue waits for our turn to read all records. leave makes room for the next one.
 func (s *fileStore) queue(op *operation) (leave func()) {
-	patience := time.Minute
-	if by, ok := op.ctx.Deadline(); ok {
-		patience = min(patience, time.Until(by))
-	}
-	ctx, cancel := context.WithTimeout(op.ctx, patience/2)
-	defer cancel()
 	for backoff := minBackoff; ; backoff = min(2*backoff, 8*maxBackoff) {
-		lock, err := op.lock(filepath.Join(s.dir, "load"+strconv.Itoa(rand.IntN(queues))+lockSuffix))
+		path := filepath.Join(s.dir, "load"+strconv.Itoa(rand.IntN(queues))+lockSuffix)
+		lock, err := op.lock(path)
 		if err == nil {
+			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
 			return func() { _ = lock.Close() }
 		}
-		if !errors.Is(err, errLocked) || sleep(ctx, backoff/2+rand.N(backoff)) != nil {
-			return func() {} // it is only to be kind to others
+		nobody := func() {} // the queue is only to be kind to others
+		if !errors.Is(err, errLocked) {
+			return nobody
+		}
+		if info, err := op.stat(path); err != nil || time.Since(info.ModTime()) > stuck {
+			return nobody
+		}
+		op.at.Store(&request{"lock", path})
+		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
+			return nobody
 		}
 	}
 }

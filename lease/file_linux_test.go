@@ -225,3 +225,29 @@ func TestFileLoadThatTakesLong(t *testing.T) {
 	assert.Equal(t, []lease.Record{one, live}, r.Records)
 	assert.False(t, r.Now.Before(live.Renewed), "Now is %v before a record was renewed", live.Renewed.Sub(r.Now))
 }
+
+// A pipe in the place of a file would keep whoever opens it waiting for ever.
+func TestFileThatIsAPipe(t *testing.T) {
+	for _, name := range []string{"worker-1.json", "worker-1.lock", "identity", "identity.lock"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := lease.File(dir)
+			path := filepath.Join(dir, name)
+			require.NoError(t, syscall.Mkfifo(path, 0o644))
+			_, err := s.Save(t.Context(), fileRecord(1, 1))
+			var file *lease.FileError
+			require.ErrorAs(t, err, &file)
+			require.ErrorContains(t, err, name)
+			_, err = lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 1, Count: 1})
+			require.ErrorAs(t, err, &file)
+			require.ErrorContains(t, err, name)
+			require.NoError(t, os.Remove(path))
+			mustHold(t, s, mustSave(t, s, fileRecord(1, 1)))
+		})
+	}
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(fileOf(dir, 1), 0o644))
+	_, err := lease.File(dir).Load(t.Context())
+	names(t, err, fileOf(dir, 1))
+	require.ErrorContains(t, err, "no regular file")
+}

@@ -28,6 +28,13 @@ func TestFile(t *testing.T) {
 			Garble: func(worker int) {
 				require.NoError(t, os.Truncate(fileOf(dir, worker), 100))
 			},
+			Wipe: func() {
+				records, err := filepath.Glob(filepath.Join(dir, "worker-*.json"))
+				require.NoError(t, err)
+				for _, path := range records {
+					require.NoError(t, os.Remove(path))
+				}
+			},
 		}
 	}, nil)
 }

@@ -401,6 +401,7 @@ func TestHoldingsThatEnd(t *testing.T) {
 		c := clockAt(0)
 		a := mustAcquire(t, m, seqs, c)
 		first := a.Grant()
+		assert.Equal(t, c.Now().Add(-span).UTC(), first.From, "nobody has stamped what was before")
 		a.next()
 		time.Sleep(10 * span)
 		a.next()
@@ -479,4 +480,87 @@ func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	return s.memory.Load(ctx)
+}
+
+// A clock sequence can be changed under the new worker ID, and not while it is awaited.
+func TestBumpAcrossAReplacement(t *testing.T) {
+	layout := seqs
+	layout.WorkerBits = 4
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, layout, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		m.set(func() {
+			m.refuses = map[int]bool{}
+			for worker := 1; worker < 16; worker++ {
+				m.refuses[worker] = true
+			}
+		})
+		h.ask()
+		time.Sleep(ms)
+		g := h.Grant()
+		require.ErrorIs(t, h.bump(t.Context(), g, h.c.Now().Add(-time.Hour)), ErrLost)
+		require.False(t, h.canBump(h.c.Now()))
+		h.c.step(-time.Hour)
+		h.refused(snowflake.ErrClockBackward)
+		m.set(func() { m.refuses = nil })
+		h.c.step(time.Hour)
+		time.Sleep(span)
+		was := h.next()
+		assert.Positive(t, was.Worker)
+		h.c.step(-time.Hour)
+		is := h.next()
+		assert.Equal(t, was.Worker, is.Worker)
+		assert.NotEqual(t, was.ClockSeq, is.ClockSeq)
+		require.NoError(t, h.bump(t.Context(), g, h.c.Now()), "it is no longer the grant")
+	})
+}
+
+// The generator's clock need not read quite what the lease's does.
+func TestGeneratorsClockIsALittleBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: clockAt(0)})
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		c := clockAt(-100 * ms)
+		g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.FailPolicy()})
+		require.NoError(t, err)
+		h := &holder{l, t, g, c, map[snowflake.ID]bool{}}
+		h.next()
+		m.take(0, "b")
+		time.Sleep(2 * span)
+		assert.Equal(t, 1, h.next().Worker)
+	})
+}
+
+// Many who begin at once wait for the same few worker IDs, so whoever waited in vain takes one
+// of many others.
+func TestTimeOutsWidenTheChoice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		acquired := 0
+		for range 5 {
+			l, err := Acquire(t.Context(), &deaf{newMemory(), 3}, &Options{Layout: fleet, Clock: clockAt(0)})
+			if err == nil {
+				acquired++
+				require.NoError(t, l.Release(t.Context()))
+			}
+		}
+		assert.Positive(t, acquired)
+	})
+}
+
+// deaf does not answer to a save of one of its first worker IDs.
+type deaf struct {
+	*memory
+	workers int
+}
+
+func (s *deaf) Save(ctx context.Context, r Record) (Record, error) {
+	if r.Worker < s.workers {
+		<-ctx.Done()
+		return r, ctx.Err()
+	}
+	return s.memory.Save(ctx, r)
 }

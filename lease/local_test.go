@@ -518,11 +518,18 @@ func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
 func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
+		layout := seqs
+		layout.WorkerBits = 4
+		h := mustAcquire(t, m, layout, clockAt(0), withCopy(dir))
 		h.next()
+		m.setDown(true)
+		h.c.step(-time.Second)
+		h.next() // under another clock sequence, which the store is not told of
 		m.take(0, "b")
+		m.setDown(false)
 		time.Sleep(2 * span)
 		assert.Equal(t, 1, h.next().Worker)
+		assert.Empty(t, m.ended(1), "what ended is of another worker ID")
 		m.setDown(true)
 		for range 20 {
 			time.Sleep(span / 2)

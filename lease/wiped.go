@@ -96,24 +96,21 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 	return err
 }
 
-// isThere is nil if the directory is the one that it was before. One that has
-// gone may come back, and one that was replaced was wiped.
+// isThere is nil if the directory, which has no record of a worker ID, is the one
+// that it was before.
 func (s *fileStore) isThere(op *operation) error {
 	if s.copy {
 		return nil
 	}
-	known := s.name.Load()
-	if known == nil {
-		_, err := s.files(op)
-		return err
+	// A record that is still there says so, too, and is found sooner than a list.
+	if known, witness := s.name.Load(), s.witness.Load(); known != nil && witness != nil {
+		if _, err := op.stat(*witness); err == nil {
+			if name, _, err := s.readIdentity(op); err == nil && name == *known {
+				return nil
+			}
+		}
 	}
-	name, _, err := s.readIdentity(op)
-	if err == nil && name == "" {
-		_, err = op.stat(s.dir)
-	}
-	if err == nil && name != *known {
-		err = wiped(s.identityPath(), fmt.Sprintf("the store was %s, and is %q now", *known, name))
-	}
+	_, err := s.files(op)
 	return err
 }
 
@@ -164,6 +161,9 @@ func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
 		if strings.HasPrefix(e.Name(), filePrefix) && filepath.Ext(e.Name()) == fileSuffix {
 			paths = append(paths, filepath.Join(s.dir, e.Name()))
 		}
+	}
+	if len(paths) > 0 {
+		s.witness.Store(&paths[0])
 	}
 	return paths, err
 }

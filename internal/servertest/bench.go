@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Bench measures a store with its server: how long Acquire takes where 1, 50 and
+// Bench measures a store with its server: what Saves does, how long Acquire takes if 1, 50 and
 // 200 clients do so at once, how many round trips a renewal takes, and what the
 // renewals of a fleet with the default window cost the server.
 func Bench(b *testing.B, s *Server) {
+	Saves(b, s.Open(b, s.Addr, s.space(b)))
 	for _, n := range []int{1, 50, 200} {
 		b.Run(fmt.Sprintf("acquire/clients=%d", n), func(b *testing.B) { benchAcquire(b, s, n) })
 	}
@@ -23,6 +25,66 @@ func Bench(b *testing.B, s *Server) {
 	for _, n := range []int{256, 1024} {
 		b.Run(fmt.Sprintf("fleet/holders=%d", n), func(b *testing.B) { benchFleet(b, s, n) })
 	}
+}
+
+// Saves measures what one client waits for: a first record, a renewal, a worker ID that
+// changes hands, and a load of 1,024 records.
+func Saves(b *testing.B, store lease.Store) {
+	layout := snowflake.Layout{Unit: time.Millisecond, TimeBits: 33, WorkerBits: 30}
+	next := 0
+	record := func() lease.Record {
+		next++
+		return lease.Record{
+			Worker: next - 1, Version: 1, Token: "a token of twenty-six bytes", State: lease.Held, Owner: "an owner", Host: "a host", PID: 4242,
+			Layout: layout, Bounds: []time.Time{time.Now()}, Window: time.Second,
+		}
+	}
+	save := func(b *testing.B, r lease.Record, ended *lease.Holding) {
+		b.Helper()
+		var err error
+		if h, ok := store.(lease.Historian); ok && ended != nil {
+			_, err = h.SaveEnding(b.Context(), r, *ended, time.Unix(1e9, 0))
+		} else {
+			_, err = store.Save(b.Context(), r)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("load", func(b *testing.B) {
+		for next < 1024 {
+			save(b, record(), nil)
+		}
+		for b.Loop() {
+			if snap, err := store.Load(b.Context()); err != nil || len(snap.Records) != next {
+				b.Fatal(len(snap.Records), err)
+			}
+		}
+	})
+	b.Run("save/first", func(b *testing.B) {
+		for b.Loop() {
+			save(b, record(), nil)
+		}
+	})
+	again := func(takeover bool) func(*testing.B) {
+		return func(b *testing.B) {
+			r := record()
+			save(b, r, nil)
+			for b.Loop() {
+				ended := &lease.Holding{
+					Worker: r.Worker, From: time.Unix(2e9+int64(r.Version), 0), To: time.Unix(2e9+int64(r.Version)+1, 0),
+					Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
+				}
+				if !takeover {
+					ended = nil
+				}
+				r.Version++
+				save(b, r, ended)
+			}
+		}
+	}
+	b.Run("save/renewal", again(false))
+	b.Run("save/takeover", again(true))
 }
 
 // benchAcquire times 200 acquisitions in each iteration, n at once.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -105,7 +107,7 @@ func Run(t *testing.T, s *Server) {
 type holder struct {
 	*lease.Lease
 	gen   *snowflake.Generator
-	crash func() // ends the lease, and leaves the record as it is
+	crash func() // leaves the record as it is from now on
 }
 
 // patience is how long a test waits for what has to come, on however slow a
@@ -116,71 +118,25 @@ const patience = 2 * time.Minute
 // the machine.
 const long = time.Minute
 
-// mortal is the store of a process that may crash.
-type mortal struct {
-	lease.Store
-	dead atomic.Bool
-}
-
-var errCrashed = errors.New("servertest: the process has crashed")
-
-func (m *mortal) Load(ctx context.Context) (lease.Snapshot, error) {
-	if m.dead.Load() {
-		return lease.Snapshot{}, errCrashed
-	}
-	return m.Store.Load(ctx)
-}
-
-func (m *mortal) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
-	if m.dead.Load() {
-		return lease.Snapshot{}, errCrashed
-	}
-	return m.Store.LoadWorker(ctx, worker)
-}
-
-func (m *mortal) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	if m.dead.Load() {
-		return r, errCrashed
-	}
-	return m.Store.Save(ctx, r)
-}
-
-func (m *mortal) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
-	h, ok := m.Store.(lease.Historian)
-	if !ok {
-		return m.Save(ctx, r)
-	}
-	if m.dead.Load() {
-		return r, errCrashed
-	}
-	return h.SaveEnding(ctx, r, ended, forget)
-}
-
-func (m *mortal) History(ctx context.Context, worker int) ([]lease.Holding, error) {
-	if h, ok := m.Store.(lease.Historian); ok && !m.dead.Load() {
-		return h.History(ctx, worker)
-	}
-	return nil, nil
-}
-
-// Acquire takes a worker ID and keeps it until the test ends, or crash is called,
-// which leaves the record as it is.
+// Acquire takes a worker ID and keeps it until the test ends, or crash is called:
+// from then on its record stays what it is.
 func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash func(), err error) {
-	m := &mortal{Store: store}
-	l, err = lease.Acquire(context.Background(), m, &o)
+	network, store := link.To(store)
+	o.Logger = slog.New(slog.DiscardHandler)
+	l, err = lease.Acquire(context.Background(), store, &o)
 	if err != nil {
 		return nil, nil, err
 	}
-	crash = func() {
-		m.dead.Store(true)
-		_ = l.Release(context.Background())
-	}
-	t.Cleanup(crash)
+	crash = func() { network.Cut(true) }
+	t.Cleanup(func() {
+		crash()
+		_ = l.Release(context.Background()) // it ends, and cannot say so
+	})
 	return l, crash, nil
 }
 
 func acquire(t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
-	o.Layout, o.MaxLeap = fleetLayout(), 24*time.Hour
+	o.Layout, o.MaxLeap, o.OnLoss = fleetLayout(), 24*time.Hour, lease.Stop
 	l, crash, err := Acquire(t, store, o)
 	if err != nil {
 		return nil, err
@@ -247,9 +203,9 @@ func fullLayout(t *testing.T, s *Server) {
 	}
 }
 
-// only are the options for worker ID 3 alone, and for no other after it.
+// only are the options for worker ID 3 alone.
 func (s *Server) only(owner string) lease.Options {
-	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window(), OnLoss: lease.Stop}
+	return lease.Options{Owner: owner, First: 3, Count: 1, Window: s.window()}
 }
 
 // await acquires a worker ID that has to come free.
@@ -399,12 +355,14 @@ func windowsEnd(t *testing.T, s *Server) {
 			t.Fatalf("the server is %s: %v", fault.name, err)
 		}
 		end := h.Grant().To
-		var last snowflake.ID
-		for id := range ids {
-			last = max(last, id)
+		var expired *snowflake.LeaseExpiredError
+		if !errors.As(err, &expired) || !expired.NotAfter.Equal(end) || expired.Time.Before(end) {
+			t.Errorf("the server is %s: it stops before its window's end, %v: %v", fault.name, end, err)
 		}
-		if at := fleetLayout().Decode(last).Time; !at.Before(end) || end.Sub(at) > s.window()/4 {
-			t.Errorf("the server is %s: the last ID is of %v, where the window ends at %v", fault.name, at, end)
+		for id := range ids {
+			if at := fleetLayout().Decode(id).Time; !at.Before(end) {
+				t.Errorf("the server is %s: an ID is of %v, where the window ends at %v", fault.name, at, end)
+			}
 		}
 		fault.end()
 		for begun := time.Now(); errors.Is(err, snowflake.ErrLeaseExpired); err = ids.issue(t, h, "a", 1000) {

@@ -22,7 +22,17 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 	var all []*holder
 	for i := range holders {
 		name := fmt.Sprint("holder ", i)
-		h := mustAcquire(t, s.Open(t, s.Addr, space), lease.Options{Owner: name, Window: s.window()})
+		l, crash, err := Acquire(t, s.Open(t, s.Addr, space), lease.Options{ // and another one after it
+			Layout: fleetLayout(), Owner: name, Window: s.window(), MaxLeap: 24 * time.Hour,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gen, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &holder{l, gen, crash}
 		if err := ids.issue(t, h, name, 1000); err != nil {
 			t.Fatal(err)
 		}

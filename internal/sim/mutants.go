@@ -131,8 +131,8 @@ var generatorMutants = []mutant{
 		lo = 0
 	}
 `}}},
-	{"the window is not looked at again", 20, []patch{{"reserve.go", "\tcase limit >= g.window.hi || agreed",
-		"\tcase limit >= g.window.hi && !on(\"the window is not looked at again\") || agreed"}}},
+	{"the window is not looked at again", 20, []patch{{"reserve.go", "\tcase limit >= g.window.hi:\n",
+		"\tcase limit >= g.window.hi && !on(\"the window is not looked at again\"):\n"}}},
 	{"a released lease's generator goes on", 20, []patch{{"lease.go", "\t\tg.window.stopped, g.window.cause, g.window.end = true,",
 		"\t\tg.window.stopped, g.window.cause, g.window.end = !on(\"a released lease's generator goes on\"),"}, {"lease.go", "\t\tg.left, g.fresh = 0, 0\n",
 		`		if !on("a released lease's generator goes on") {
@@ -141,8 +141,8 @@ var generatorMutants = []mutant{
 `}}},
 	{"released is the last tick, not the one behind it", 20, []patch{{"lease.go", "instant{tick: last + 1})\n",
 		"instant{tick: last + map[bool]int64{false: 1}[on(\"released is the last tick, not the one behind it\")]})\n"}}},
-	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "\tcase changed:\n",
-		"\tcase changed && !on(\"a replaced worker ID's IDs go below the last ID\"):\n"}}},
+	{"a replaced worker ID's IDs go below the last ID", 400, []patch{{"lease.go", "last = max(last, g.top()) //",
+		"last = max(last, g.top()*map[bool]int64{false: 1}[on(\"a replaced worker ID's IDs go below the last ID\")]) //"}}},
 
 	// Those that a reviewer invented, to show that the simulator was too weak.
 	{"top is the last tick left", 100, []patch{{"past.go", "\tr.top = max(r.top, tick)\n",
@@ -193,8 +193,8 @@ var generatorMutants = []mutant{
 		g.stats.Waited += waited
 	}
 `}}},
-	{"look is not called after a bump", 20, []patch{{"reserve.go", "|| agreed.action == ActionBump:\n",
-		"|| agreed.action == ActionBump && !on(\"look is not called after a bump\"):\n"}}},
+	{"look is not called after a bump", 20, []patch{{"lease.go", "\tif w.stopped {\n\t\treturn nil\n",
+		"\tif w.stopped || on(\"look is not called after a bump\") {\n\t\treturn nil\n"}}},
 	{"the old clock sequence is not masked", 20, []patch{{"reserve.go", "\tg.fixed = g.fixed&^ID",
 		`	if on("the old clock sequence is not masked") {
 		g.fixed |= ID(seq << shift)

@@ -408,7 +408,7 @@ func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) 
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
-	return s.save(ctx, r, false)
+	return s.save(ctx, r, r.Version == 1)
 }
 
 // save replaces the record, and does more in the same transaction. A holder that
@@ -424,10 +424,10 @@ func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...cl
 	}
 	m := move{r: r, value: string(value), more: more}
 	m.id, m.ttl = s.session(r)
-	if err = rpctypes.ErrLeaseNotFound; !isNew {
+	if err = rpctypes.ErrLeaseNotFound; !isNew || r.State != lease.Held {
 		err = s.write(ctx, m)
 	}
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // a new holder, or one that was taken for dead
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // or a holder that was taken for dead
 		if err = s.grant(ctx, m.id, m.ttl); err == nil {
 			err = s.write(ctx, m)
 		}
@@ -511,7 +511,7 @@ func (s *Store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 
 // grant begins a session.
 func (s *Store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
-	_, err := s.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
+	_, err := s.leases.LeaseGrant(clientv3.WithRequireLeader(ctx), &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseExist) {
 		return nil // an earlier request's, whose answer was lost
 	}

@@ -40,6 +40,11 @@ type Storage struct {
 	// Garble makes the record of a worker unreadable: cuts it short, say. The
 	// test is skipped where it is nil.
 	Garble func(worker int)
+
+	// Wipe removes all records, as an operator by mistake or a flush of the
+	// engine would, and leaves what the store keeps elsewhere to know that. The test
+	// is skipped if it is nil.
+	Wipe func()
 }
 
 // Options are the settings of Run. The zero value, and nil, consist entirely of
@@ -77,6 +82,13 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		{"DoneContextChangesNothing", (*suite).doneContext},
 		{"SaveThatRanOutOfTimeIsWhole", (*suite).outOfTime},
 		{"UnreadableRecordFailsAll", (*suite).garbled},
+		{"WipedStoreIsNotNew", (*suite).wiped},
+
+		{"HistoryKeepsWhatIsReplaced", (*suite).history},
+		{"HoldingsComeBackAsTheyWere", (*suite).holdingsAsTheyWere},
+		{"FailedSavesKeepNothing", (*suite).failedSavesKeepNothing},
+		{"EachIDNamesItsIssuer", (*suite).issuers},
+		{"OldHoldersAreForgotten", (*suite).forgotten},
 
 		{"ManyAtOnceGetDifferentWorkerIDs", (*suite).manyAtOnce},
 		{"FullRangeSaysWhoHoldsWhat", (*suite).fullRange},

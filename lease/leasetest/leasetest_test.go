@@ -23,13 +23,16 @@ type memory struct {
 	boot  time.Time
 	s     *storage
 	view  map[int]lease.Record // with "stale view"
-	seen  time.Time            // when view was taken
+	loads int
 }
 
 type storage struct {
 	mu      sync.Mutex
 	records map[int]lease.Record
 	garbled map[int]bool
+	history map[int][]lease.Holding
+	wiped   bool
+	checked int // with "check and write apart"
 }
 
 func (m *memory) is(fault string) bool { return m.fault == fault }
@@ -71,9 +74,12 @@ func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (lease.
 	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
+	if m.s.wiped && !m.is("wiped is new") {
+		return lease.Snapshot{}, lease.ErrWiped
+	}
 	if m.is("stale view") {
-		if time.Since(m.seen) > 20*time.Millisecond {
-			m.view, m.seen = maps.Clone(m.s.records), time.Now()
+		if m.loads++; m.loads%2 == 1 { // each view serves two loads
+			m.view = maps.Clone(m.s.records)
 		}
 		return lease.Snapshot{Records: slices.Collect(maps.Values(m.view)), Now: m.now()}, nil
 	}
@@ -108,7 +114,7 @@ func (m *memory) load(ctx context.Context, wanted func(worker int) bool) (lease.
 func (m *memory) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	if err := ctx.Err(); err != nil && !m.is("save that ignores the context") {
 		if m.is("done context, saved all the same") {
-			_, _ = m.save(r)
+			_, _ = m.save(r, nil, time.Time{})
 		}
 		return r, err
 	}
@@ -118,20 +124,99 @@ func (m *memory) Save(ctx context.Context, r lease.Record) (lease.Record, error)
 		}
 	}
 	if m.is("check and write apart") {
-		m.s.mu.Lock()
-		old := m.s.records[r.Worker]
-		m.s.mu.Unlock()
-		if old.Version != r.Version-1 {
+		if !m.checkAlone(r) {
 			return r, lease.ErrConflict
+		}
+	}
+	return m.save(r, nil, time.Time{})
+}
+
+// checkAlone compares versions, and waits until another client has done so too, if
+// there is one.
+func (m *memory) checkAlone(r lease.Record) bool {
+	m.s.mu.Lock()
+	m.s.checked++
+	mine, old := m.s.checked, m.s.records[r.Worker]
+	m.s.mu.Unlock()
+	if old.Version != r.Version-1 {
+		return false
+	}
+	for range 200 {
+		m.s.mu.Lock()
+		others := m.s.checked > mine
+		m.s.mu.Unlock()
+		if others {
+			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return m.save(r)
+	return true
 }
 
-func (m *memory) save(r lease.Record) (lease.Record, error) {
+func (m *memory) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	if m.is("history apart from the record") {
+		m.s.mu.Lock()
+		m.keep(r.Worker, ended, forget)
+		m.s.mu.Unlock()
+		return m.save(r, nil, forget)
+	}
+	return m.save(r, &ended, forget)
+}
+
+// keep changes the history of a worker.
+func (m *memory) keep(worker int, ended lease.Holding, forget time.Time) {
+	kept := slices.Clone(m.s.history[worker])
+	switch m.fault {
+	case "no history":
+		return
+	case "history of one":
+		kept = nil
+	case "history of hundreds lost":
+		kept = kept[max(0, len(kept)-100):]
+	case "holdings in microseconds":
+		ended.From, ended.To = ended.From.Truncate(time.Microsecond), ended.To.Truncate(time.Microsecond)
+	case "holdings without their clock sequence":
+		ended.ClockSeq = 0
+	case "holdings without their owner":
+		ended.Owner = ""
+	}
+	kept = slices.DeleteFunc(kept, func(h lease.Holding) bool {
+		same := h.Token == ended.Token && h.ClockSeq == ended.ClockSeq && h.From.Equal(ended.From)
+		if m.is("holdings told apart by their token") {
+			same = h.Token == ended.Token
+		}
+		return same && !m.is("holdings that double")
+	})
+	kept = append(kept, ended)
+	if !m.is("nothing is forgotten") {
+		kept = slices.DeleteFunc(kept, func(h lease.Holding) bool {
+			return h.To.Before(forget) || m.is("too much is forgotten") && h.To.Equal(forget)
+		})
+	}
+	m.s.history[worker] = kept
+}
+
+func (m *memory) History(ctx context.Context, worker int) ([]lease.Holding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
+	if m.is("one history for all workers") {
+		return slices.Concat(slices.Collect(maps.Values(m.s.history))...), nil
+	}
+	return slices.Clone(m.s.history[worker]), nil
+}
+
+func (m *memory) save(r lease.Record, ended *lease.Holding, forget time.Time) (lease.Record, error) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.s.wiped && !m.is("wiped is new") {
+		return r, lease.ErrWiped
+	}
 	old, ok := m.s.records[r.Worker]
 	if m.s.garbled[r.Worker] {
 		if m.is("unreadable taken for none") && r.Version == 1 {
@@ -229,17 +314,24 @@ func (m *memory) save(r lease.Record) (lease.Record, error) {
 		r.Renewed = r.Renewed.Add(time.Millisecond)
 	}
 	m.s.records[stored.Worker] = stored
+	if ended != nil {
+		m.keep(r.Worker, *ended, forget)
+	}
 	return r, nil
+}
+
+func newStorage() *storage {
+	return &storage{records: map[int]lease.Record{}, garbled: map[int]bool{}, history: map[int][]lease.Holding{}}
 }
 
 func fresh(fault string) func(*testing.T) leasetest.Storage {
 	return func(*testing.T) leasetest.Storage {
-		s := &storage{records: map[int]lease.Record{}, garbled: map[int]bool{}}
+		s := newStorage()
 		boot := time.Now()
 		return leasetest.Storage{
 			Open: func() lease.Store {
 				if fault == "clients that do not meet" {
-					s := &storage{records: map[int]lease.Record{}}
+					s := newStorage()
 					return &memory{fault: fault, s: s}
 				}
 				return &memory{fault: fault, boot: boot, s: s}
@@ -248,6 +340,13 @@ func fresh(fault string) func(*testing.T) leasetest.Storage {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.garbled[worker] = true
+			},
+			Wipe: func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.wiped = true
+				clear(s.records)
+				clear(s.history)
 			},
 		}
 	}
@@ -297,6 +396,12 @@ func TestFindsFaults(t *testing.T) {
 		{"LoadWorkerReturnsOneRecord", []string{"none", "all workers for one", "no worker for one", "a prefix for one"}},
 		{"SaveThatRanOutOfTimeIsWhole", []string{"none", "halves"}},
 		{"UnreadableRecordFailsAll", []string{"none", "unreadable taken for missing", "unreadable taken for none"}},
+		{"WipedStoreIsNotNew", []string{"none", "wiped is new"}},
+		{"HistoryKeepsWhatIsReplaced", []string{"none", "no history", "history of one", "history of hundreds lost", "holdings that double", "holdings told apart by their token", "nothing is forgotten", "too much is forgotten", "one history for all workers"}},
+		{"HoldingsComeBackAsTheyWere", []string{"none", "holdings in microseconds", "holdings without their clock sequence", "holdings without their owner"}},
+		{"FailedSavesKeepNothing", []string{"none", "history apart from the record"}},
+		{"EachIDNamesItsIssuer", []string{"none", "no history", "history of one"}},
+		{"OldHoldersAreForgotten", []string{"none", "nothing is forgotten", "no history"}},
 		{"ManyAtOnceGetDifferentWorkerIDs", []string{"none", "check and write apart"}},
 		{"FullRangeSaysWhoHoldsWhat", []string{"none", "owners in upper case"}},
 		{"ReleaseFreesAtOnce", []string{"none", "no state", "no bounds"}},

@@ -269,6 +269,17 @@ func (s *suite) loadsKeepUp() {
 		begun[w].Store(1)
 		done[w].Store(1)
 	}
+	// One after the other, so that a stale view cannot hide.
+	view := s.storage.Open()
+	for version := uint64(2); version < 10; version++ {
+		s.load(view)
+		s.save(first, s.record(0, version))
+		if r := s.load(view).Records[0]; r.Version != version {
+			s.Fatalf("after a save of version %d a load returns %d", version, r.Version)
+		}
+		begun[0].Store(version)
+		done[0].Store(version)
+	}
 	var stores []lease.Store
 	for range savers + loaders {
 		stores = append(stores, s.storage.Open())
@@ -465,6 +476,11 @@ func (s *suite) garbled() {
 		s.wants(err, lease.ErrBadRecord, "Load")
 		if _, err := store.Save(s.ctx, s.record(1, 1)); err == nil {
 			s.Fatal("Save takes a record that cannot be read for none")
+		}
+		_, err = store.LoadWorker(s.ctx, 1)
+		s.wants(err, lease.ErrBadRecord, "LoadWorker")
+		if one, err := store.LoadWorker(s.ctx, 2); err != nil || len(one.Records) != 1 {
+			s.Fatalf("another worker's record: LoadWorker returns %v, %v", one.Records, err)
 		}
 		_, err = lease.Acquire(s.ctx, store, &lease.Options{First: 3, Count: 1})
 		s.wants(err, lease.ErrBadRecord, "Acquire")

@@ -4,8 +4,7 @@
 -- version in place}, {'unreadable'}, {'wiped', worker}, or {'missing'} if there is no
 -- store. Nothing is written unless it returns 'saved'.
 --
--- KEYS[2], given with a first version and with a history, is the set of the worker
--- IDs that were used.
+-- KEYS[2] is the set of the worker IDs that were used.
 --
 -- KEYS[3], if given, is the worker's history: a sorted set in which each member is
 -- <from> <id> <to> <holding>, with texts of 30, 32 and 30 characters before the last. It
@@ -19,6 +18,9 @@ if not found[1] then
   return {'missing'}
 end
 local version = '0'
+if not found[2] and redis.call('SISMEMBER', KEYS[2], worker) == 1 then
+  return {'wiped', worker}
+end
 if found[2] then
   version = string.match(found[2], '^(%d+) %d+%.%d+ {.*}$')
   if not version then
@@ -27,10 +29,6 @@ if found[2] then
 end
 if version ~= ARGV[2] then
   return {'conflict', version}
-end
-local first = version == '0'
-if first and redis.call('SISMEMBER', KEYS[2], worker) == 1 then
-  return {'wiped', worker}
 end
 local same, begunBefore = {}, {}
 local id, ended, forget = ARGV[5], ARGV[6], ARGV[8]
@@ -49,7 +47,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 redis.call('HSET', KEYS[1], worker, ARGV[3] .. ' ' .. now .. ' ' .. ARGV[4])
-if first then
+if version == '0' then
   redis.call('SADD', KEYS[2], worker)
 end
 for _, other in ipairs(same) do

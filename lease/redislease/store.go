@@ -238,11 +238,7 @@ func (s *Store) lost(reply []string) error {
 // [lease.ErrConflict], [lease.ErrBadRecord], [lease.ErrWiped], [ErrNoStore],
 // [ErrReplicas] or the context's error, or are the client's.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	keys := []string{s.key.Name}
-	if r.Version == 1 {
-		keys = append(keys, s.used)
-	}
-	return s.save(ctx, r, keys)
+	return s.save(ctx, r, []string{s.key.Name, s.used})
 }
 
 // SaveEnding is Save, and in the same script it keeps ended in the history of

@@ -692,3 +692,7 @@ func clientsAtOnce(t *testing.T, d database) {
 func BenchmarkPostgreSQL(b *testing.B) { servertest.Bench(b, startPostgres(b).fleet()) }
 
 func BenchmarkMariaDB(b *testing.B) { servertest.Bench(b, startMariaDB(b).fleet()) }
+
+func BenchmarkSQLite(b *testing.B) {
+	servertest.Saves(b, open(sqllease.SQLite)(b, filepath.Join(b.TempDir(), "workers.db"), "bench"))
+}

@@ -28,11 +28,11 @@ import (
 // at 1 (worker 0 is never given out), so that 10 bits last for 1,023 starts in
 // all. Take a layout with many worker bits; 22 last for 4,194,303.
 //
-// HAZARD: a number must never come twice. It may where rows are deleted and the
+// HAZARD: a number must never come twice. It may if rows are deleted and the
 // server is MySQL 5.7 or older or MariaDB before 10.2.4, whose InnoDB forgets the
-// count when it restarts and goes on from the largest number left, or where a
-// table of SQLite that Create has not made lacks AUTOINCREMENT; where the
-// table is truncated or dropped, or its count is set back; where the database is
+// count when it restarts and goes on from the largest number left, or if a
+// table of SQLite that Create has not made lacks AUTOINCREMENT; if the
+// table is truncated or dropped, or its count is set back; if the database is
 // restored from a backup, or fails over to a replica that lacked the last rows.
 // Keep the rows; after such a loss set the count above all that was given out.
 // The hazards of commits that are not durable, in the package's documentation,

@@ -1,11 +1,11 @@
-// Package sqllease keeps worker IDs in a table of PostgreSQL, MySQL, MariaDB or
-// SQLite, for a fleet that shares one.
+// Package sqllease keeps worker IDs in tables of PostgreSQL, MySQL, MariaDB or
+// SQLite, for a fleet that shares a database.
 //
 //	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app")
 //	...
 //	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
 //	...
-//	err = store.CreateTable(ctx) // does nothing where the table stands already
+//	err = store.Create(ctx, 0) // waits for 6 s the first time ever, and does nothing later
 //	...
 //	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 //	...
@@ -21,31 +21,56 @@
 //
 // # How it works
 //
-// A worker ID has a row: worker, version, renewed (microseconds since 1970) and
-// record, the [lease.Record] as JSON in ASCII, whatever character set or
-// collation the database has. A save is one statement that commits by itself:
+// There are three tables, named after Options.Table:
+//
+//   - snowflake_workers has a row for each worker ID: worker, version, renewed
+//     (microseconds since 1970) and record, the [lease.Record] as JSON in ASCII,
+//     whatever character set or collation the database has.
+//   - snowflake_workers_history has a row for each stretch of time in which somebody
+//     held a worker ID and clock sequence before: begun and ended as texts in UTC, and
+//     the [lease.Holding] as JSON. [lease.Whois] reads it.
+//   - snowflake_workers_used has each worker ID that ever had a record.
+//
+// A renewal is one statement that commits by itself:
 //
 //	UPDATE snowflake_workers SET version = v, ... WHERE worker = w AND version = v-1
 //
-// or, for version 1, an INSERT that does nothing where the row is there. The
-// database lets one of two such statements find its row; the other one has
-// changed nothing, and the holder gets [lease.ErrConflict]. So isolation levels
-// do not matter, and no transaction is left open when a client dies.
+// If two such statements collide, the database lets one find its row. The other has
+// changed nothing, and its holder gets [lease.ErrConflict]. So isolation levels do
+// not matter.
 //
 // The statement also reads the server's clock and brings it back, so a renewal is
 // one round trip. With PostgreSQL and MySQL the server's clock decides when the
 // holder of a worker ID is taken for dead. With SQLite there is no server: the
-// clock is that of the host.
+// clock is the host's.
 //
-// Where the database says that others were in the way and nothing was changed (a
+// When a worker ID is used for the first time, or changes hands, the other tables are
+// written, too, in the same transaction. With PostgreSQL the transaction is one
+// statement. With MySQL and SQLite it is three to five, which costs MySQL as many
+// round trips, and keeps the row of that worker ID locked meanwhile. If a client's
+// machine vanishes in these milliseconds, that one worker ID stays locked until the
+// server gives the connection up (MySQL's wait_timeout, or TCP keepalive). Acquire
+// then takes another worker ID.
+//
+// If the database says that others were in the way and nothing was changed (a
 // deadlock, a serialization failure, a lock that was not granted in its time, a
 // locked SQLite database), the statement is repeated until the context is done.
 // After any other error the outcome is unknown; package lease then reads the
-// record before it writes again.
+// record before it writes again. Errors unwrap to the driver's.
+//
+// # Lost rows
+//
+// If somebody deletes rows of snowflake_workers, or all rows, or drops the table, the
+// store does not take the worker IDs for new ones: Load and Save return an error that
+// matches [lease.ErrWiped], nobody acquires a worker ID, and holders go on to the ends
+// of their windows. The table of used worker IDs tells, and a row of worker -1 that
+// [Store.Create] writes. Create also repairs the store, after waiting for two windows,
+// when every holder has stopped. No ID is repeated if clocks differ by less than a
+// window.
 //
 // # Connections
 //
-// A statement takes a connection of db for one round trip. A Store that many
+// A renewal takes a connection of db for one round trip. A Store that many
 // holders share wants db.SetMaxOpenConns at a few, so that a burst does not take
 // all that the server has, and db.SetMaxIdleConns at the same number: database/sql
 // keeps two otherwise, and opens the others anew each time.
@@ -53,7 +78,7 @@
 //   - pgx asks the server whether it is there before it uses a connection that
 //     was idle for over 1 s, which makes two round trips of a renewal at the
 //     default window. stdlib.OptionShouldPing turns that off.
-//   - With MySQL connections need autocommit on, as by default. Where one has
+//   - With MySQL connections need autocommit on, as by default. If a connection has
 //     it off (autocommit=0 among the driver's parameters, in init_connect, or
 //     SET GLOBAL) nothing is written, and Acquire and renewals fail with an
 //     error that matches lease.ErrInvalidOptions. Binary logs need the format
@@ -84,7 +109,8 @@
 //
 // HAZARD: a restore from a backup, or of a snapshot of the machine. Stop all
 // holders before, and start none until the clock has passed one window since the
-// last of them stopped. For [Nodes] that is not enough; see there.
+// last of them stopped. For [Nodes] that is not enough; see there. Likewise if
+// somebody puts older rows in the place of newer ones by hand.
 //
 // HAZARD: commits that are not durable: PostgreSQL with fsync or
 // synchronous_commit off, or an unlogged table; MySQL with
@@ -92,8 +118,13 @@
 // SQLite with synchronous less than FULL, or FULL with another journal mode than
 // WAL (it then takes EXTRA to keep the last commit through a loss of power).
 //
-// HAZARD: somebody who deletes rows, or truncates the table. A worker ID without
-// a row counts as one that was never used.
+// HAZARD: a worker ID whose rows are deleted from both snowflake_workers and
+// snowflake_workers_used, while the row of worker -1 stays. Nothing tells it from a
+// worker ID that was never used, and it begins anew at once.
+//
+// HAZARD: a repair by Create knows nothing of what was lost: not a bound that lay
+// further ahead than a window, of a clock that was set back since, nor that a worker ID
+// was kept for somebody or used once. Give Create the fleet's longest window.
 //
 // HAZARD: SQLite on a network file system, or two containers that do not share
 // its locks and its -shm file.
@@ -108,9 +139,9 @@ package sqllease
 // entirely of defaults.
 type Options struct {
 	// Table is the table's name, or schema.name: letters, digits and
-	// underscores of ASCII, up to 63 in each part, and no digit first. It is
-	// quoted in statements, so that it may be a reserved word, and case counts
-	// where the database lets it. Empty: "snowflake_workers" for New,
-	// "WORKER_NODE" for NewNodes.
+	// underscores of ASCII, up to 55 in the name and 63 in the schema, and no digit
+	// first. It is quoted in statements, so it may be a reserved word, and case counts
+	// if the database lets it. New adds "_history" and "_used" for two more tables.
+	// Empty: "snowflake_workers" for New, "WORKER_NODE" for NewNodes.
 	Table string
 }

@@ -240,9 +240,20 @@ func (s *Store) write(ctx context.Context, r lease.Record, record string, ending
 	case err != nil && r.Version == 1 && isUsed(err):
 		return 0, fmt.Errorf("%w: worker %d has no row, or the marker: %w", lease.ErrWiped, r.Worker, err)
 	case err == nil && !written:
-		return 0, conflict(r)
+		return 0, s.notWritten(ctx, r)
 	}
 	return micros, err
+}
+
+// notWritten returns why a save changed nothing: another one came first, or the
+// row is gone.
+func (s *Store) notWritten(ctx context.Context, r lease.Record) error {
+	if r.Version > 1 {
+		if _, err := records(ctx, s.db, s.statement(s.sql.loadWorker, r.Worker)); errors.Is(err, lease.ErrWiped) {
+			return err
+		}
+	}
+	return conflict(r)
 }
 
 // along returns what is written together with r, but for PostgreSQL.

@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqllease_test
 
 import (
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
@@ -44,8 +41,14 @@ func deletedRows(t *testing.T, d database) {
 				d.exec(t, replaceAt(test.wipe, table+of))
 			}
 			refused(t, s, lease.ErrWiped, "sqllease: ")
-			if _, err := s.Save(t.Context(), record(0)); !errors.Is(err, lease.ErrWiped) {
-				t.Errorf("Save of version 1 returns %v", err)
+			if _, err := s.LoadWorker(t.Context(), 0); !errors.Is(err, lease.ErrWiped) {
+				t.Errorf("LoadWorker returns %v", err)
+			}
+			r := record(0)
+			for r.Version = 1; r.Version <= 2; r.Version++ {
+				if _, err := s.Save(t.Context(), r); !errors.Is(err, lease.ErrWiped) {
+					t.Errorf("Save of version %d returns %v", r.Version, err)
+				}
 			}
 			eventually(t, "the holder is told", func() bool { return errors.Is(holder.Stats().LastError, lease.ErrWiped) })
 			hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -157,12 +160,6 @@ func createNew(t *testing.T, d database) {
 	if snap, err := s.Load(t.Context()); err != nil || len(snap.Records) != 1 {
 		t.Errorf("after Create of what is there: %v, %v", snap.Records, err)
 	}
-}
-
-func historyKept(t *testing.T, d database) {
-	table := newTable()
-	d.created(t, table)
-	servertest.History(t, func() lease.Historian { return d.store(t, table) })
 }
 
 // spoiltHistory: what this package did not write is never taken for none.

@@ -35,6 +35,7 @@ func TestStore(t *testing.T) {
 		open(t, connect(t, s.addr), o)
 		return leasetest.Storage{
 			Open: func() lease.Store { return opened(t, connect(t, s.addr), o) },
+			Wipe: func() { removeAll(t, connect(t, s.addr), o.Root) },
 			Garble: func(worker int) {
 				_, err := connect(t, s.addr).Set(recordPath(o, worker), []byte(`{"worker":`), -1)
 				require.NoError(t, err)

@@ -20,6 +20,7 @@ type call struct {
 	callers int
 	within  time.Duration // the deadline, where there is one
 
+	crowd     []*member
 	overtaker func() // is called while the first caller reads the clock
 }
 
@@ -32,8 +33,9 @@ type outcome struct {
 	whole         time.Duration // with them
 	mono          time.Duration // the monotonic clock's reading before it
 	before, after snowflake.Stats
-	renewals      uint64 // of the lease, meanwhile
-	changes       int    // of the machine, before it
+	from          time.Time // the window's beginning, before it
+	renewals      uint64    // of the lease, meanwhile
+	changes       int       // of the machine, before it
 	readings
 }
 
@@ -47,7 +49,7 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 	gated := p.gatedFor
 	p.mu.Unlock()
 	if p.lease != nil {
-		o.renewals = p.lease.Stats().Renewals
+		o.renewals, o.from = p.lease.Stats().Renewals, p.lease.Grant().From
 	}
 	begun := time.Now()
 	o.ids, o.err = f()
@@ -85,7 +87,11 @@ func (p *process) check(o outcome) {
 	p.checkIssuer(o)
 	p.checkHaste(o)
 	p.checkOverslept(o)
-	p.checkWait(o)
+	if o.crowd == nil {
+		p.checkWait(o)
+	} else {
+		p.checkCrowd(o)
+	}
 	p.checkError(o)
 	p.checkSequence(o)
 	p.checkReason(o)

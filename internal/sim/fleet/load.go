@@ -38,6 +38,9 @@ func (p *process) load() error {
 	e, asked := p.takeAsked()
 	switch {
 	case asked && e.Kind == Burst:
+		if p.w.intN(2) == 0 {
+			return p.crowd(e.N + p.w.intN(min(2*tick, 60)))
+		}
 		return p.burst(e.N, 1+p.w.intN(min(2*tick, 200)))
 	case asked && e.Kind == FillMany:
 		return p.fill(1 + p.w.intN(e.N*tick))
@@ -50,6 +53,8 @@ func (p *process) load() error {
 		return nil
 	}
 	switch p.w.intN(20) {
+	case 8:
+		return p.crowd(2 + p.w.intN(min(3*tick, 16)))
 	case 0:
 		return p.burst(2+p.w.intN(3), 1+p.w.intN(2*min(tick, 8)))
 	case 1:

@@ -587,6 +587,28 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	}
 }
 
+// An ID has the millisecond of Redis' clock, however long ago the one before was
+// taken; and if the clock goes back, IDs still increase.
+func TestSequencerFollowsRedisClock(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	const now = 1_800_000_000_000
+	at(t, client, now)(1, 0, 0) // makes the key, for a second later
+	var last int64
+	for _, later := range []int64{1002, 1003, 5000, 3_600_000} {
+		status, first, n := at(t, client, now+later)(1, 0, 0)
+		if last = first; status != "issued" || n != 1 || first != (now+later)<<sequenceBits {
+			t.Errorf("%d ms later: %s %d, %d", later, status, first, n)
+		}
+	}
+	for i, back := range []int64{0, 1, 999, 1000} {
+		status, first, _ := at(t, client, now+3_600_000-back)(1, 0, 0)
+		if status != "issued" || first != last+1+int64(i) {
+			t.Errorf("%d ms back: %s %d after %d", back, status, first, last)
+		}
+	}
+}
+
 // The last IDs of all, and then no more.
 func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 	t.Parallel()
