@@ -242,7 +242,7 @@ func (p *process) checkOverslept(o outcome) {
 	}
 }
 
-// isQuiet is whether the store and the network have been in order for so long.
+// isQuiet is whether the process, the store and the network have been in order for so long.
 func (p *process) isQuiet(d time.Duration) bool {
 	s := p.w.store
 	s.mu.Lock()
@@ -250,7 +250,7 @@ func (p *process) isQuiet(d time.Duration) bool {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	ended := func(at time.Time) bool { return time.Since(at) > d }
-	return p.w.isOver() && p.w.isCalm() || p.net == network{} && s.down == 0 && s.wiped == 0 && ended(p.faultAt) && ended(s.faultAt)
+	return p.w.isCalm() || p.net == network{} && time.Now().After(p.wakesAt) && s.down == 0 && s.wiped == 0 && ended(p.faultAt) && ended(s.faultAt)
 }
 
 // mayBeExpired is whether a lease may have expired although all faults have ended

@@ -34,6 +34,7 @@ type node struct {
 	issuedAt    time.Time    // the last one
 	lastErr     error
 	pausedUntil time.Time
+	wakesAt     time.Time // when the last of its goroutines goes on, though it is no longer paused
 	faultAt     time.Time // when one of the network began or ended last
 	first       *process  // a clone begins with this one
 }
@@ -145,7 +146,7 @@ func (n *node) pause(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if until := time.Now().Add(d); until.After(n.pausedUntil) {
-		n.pausedUntil = until
+		n.pausedUntil, n.wakesAt = until, until.Add(10*ms)
 	}
 }
 
