@@ -145,11 +145,11 @@ var leaseMutants = []mutant{
 		"\tgo l.run(l.ctx)\n", "\tif !on(\"the acquisition's context is kept\") {\n\t\tctx = l.ctx\n\t}\n\tgo l.run(ctx)\n"}}},
 
 	// Waiting for a renewal.
-	{"a renewal is waited for past the deadline", 50, []patch{{"lease/extend.go",
+	{"a renewal is waited for past the deadline", 200, []patch{{"lease/extend.go",
 		"\t\tcase <-ctx.Done():\n", "\t\tcase <-map[bool]<-chan struct{}{false: ctx.Done()}[on(\"a renewal is waited for past the deadline\")]:\n"}}},
 	{"a renewal is waited for while the store is away", 50, []patch{{"lease/extend.go",
 		"\tcase l.failing != nil:\n\t\treturn nil,", "\tcase l.failing != nil && !on(\"a renewal is waited for while the store is away\"):\n\t\treturn nil,"}}},
-	{"a renewal is waited for without end", 50, []patch{{"lease/extend.go",
+	{"a renewal is waited for without end", 200, []patch{{"lease/extend.go",
 		"\tlimit := patience\n", "\tlimit := patience\n\tif on(\"a renewal is waited for without end\") {\n\t\tlimit *= 10\n\t}\n"}}},
 	{"a renewal is not asked for", 400, []patch{{"lease/extend.go",
 		"\tl.ask()\n\treturn l.news, nil\n", "\tif !on(\"a renewal is not asked for\") {\n\t\tl.ask()\n\t}\n\treturn l.news, nil\n"}}},
@@ -161,7 +161,7 @@ var leaseMutants = []mutant{
 		"\tif bound.Sub(expected) <= l.o.MaxLeap {\n", "\tif bound.Sub(expected) <= l.o.MaxLeap || on(\"a clock that leaps burns the future\") {\n"}}},
 	{"a clock that has leapt may begin", 100, []patch{{"lease/leap.go",
 		"\tcase snap.OwnClock:\n", "\tcase snap.OwnClock && !on(\"a clock that has leapt may begin\"):\n"}}},
-	{"a leap is accepted before its time", 100, []patch{{"lease/leap.go",
+	{"a leap is accepted before its time", 200, []patch{{"lease/leap.go",
 		"at.Sub(h.leapt) >= max\n", "(at.Sub(h.leapt) >= max || on(\"a leap is accepted before its time\") && at.Sub(h.leapt) >= max/2)\n"}}},
 	{"a leap is accepted though the store's clock decides", 400, []patch{{"lease/leap.go",
 		"return !h.ownClock &&", "return (!h.ownClock || on(\"a leap is accepted though the store's clock decides\")) &&"}}},
