@@ -106,6 +106,25 @@ func TestOldWindowIsStampedUntilTheReplacement(t *testing.T) {
 	})
 }
 
+// A replacement whose window begins later is not granted before that.
+func TestReplacementIsGrantedWhenTheClockReachesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Count = 1 })
+		h.next()
+		m.take(0, "b")
+		m.give(0)
+		from := m.record(0).Bound()
+		for range 300 {
+			time.Sleep(span / 100)
+			require.False(t, h.Grant().From.After(h.c.Now()))
+		}
+		assert.EqualValues(t, 1, h.Stats().Replacements)
+		assert.Equal(t, from, h.Grant().From)
+		h.next()
+	})
+}
+
 // Whatever the store does while a worker ID is to be replaced, it is over when that is
 // over.
 func TestReplacementGoesOnForAsLongAsItTakes(t *testing.T) {

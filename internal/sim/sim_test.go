@@ -55,7 +55,7 @@ func TestFleets(t *testing.T) {
 		return
 	}
 	for what, n := range map[string]int{
-		"IDs": total.IDs, "faults": total.Faults, "leases": total.Leases, "lost leases": total.Lost, "errors": total.Errors, "clones": total.Clones,
+		"IDs": total.IDs, "faults": total.Faults, "leases": total.Leases, "lost leases": total.Lost, "replaced worker IDs": total.Replaced, "issuers": total.Named, "errors": total.Errors, "clones": total.Clones,
 		"bumps": int(total.Bumps), "rewinds": int(total.Rewinds), "borrowed ticks": int(total.Borrowed), "waits": int(total.Waits),
 	} {
 		assert.NotZerof(t, n, "%s never happened", what)

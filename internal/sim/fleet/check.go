@@ -86,6 +86,7 @@ func (p *process) check(o outcome) {
 	p.checkWorkers(o)
 	p.checkIssuer(o)
 	p.checkHaste(o)
+	p.checkOverslept(o)
 	if o.crowd == nil {
 		p.checkWait(o)
 	} else {

@@ -20,9 +20,22 @@
 // and has a reason, and that Stats counts right. Of every record that is saved:
 // that no bound goes back but to what was stamped, that nobody takes what a live
 // holder has, what is kept for another or what was used once, and that no clock
-// burns more of the future than MaxLeap. At last, when all faults have ended:
-// that every node issues IDs again, within ten windows and ten seconds, unless
-// its time has run out or its worker IDs are taken or ahead of its clock.
+// burns more of the future than MaxLeap, unless it has been where it is for MaxLeap.
+//
+// The program has no loop around its lease: it makes one, with a context that ends
+// after that, and keeps it whatever happens. (A node that Stops has such a loop.) So,
+// when all faults have ended, each node issues IDs again without a restart: within ten
+// windows and ten seconds or, if its clock has leapt or is behind, within MaxLeap and
+// three windows more. The only excuses are that its time has run out, that its worker
+// IDs are taken or ahead of its clock, that its clock is behind what it stamped, or that
+// the store's clock says that the node's is ahead.
+//
+// Of the history: that each holding is kept as it was when it was replaced, that only
+// what is older than Options.History is dropped, and that no two have an instant in
+// common. Of Whois: that it names who issued an ID, and says so of an ID that nobody can
+// have issued or whose issuer is forgotten. Of the waits for a renewal: that none is
+// longer than a third of a window or goes past its deadline, and that there is none
+// while renewals fail. Acquire never returns ErrLost, and returns when its context ends.
 //
 // A stale read is not among the faults, because Store does not allow it and none
 // of the stores here makes one (ZooKeeper's asks its leader to sync first). What

@@ -26,6 +26,7 @@ func (p *process) store() lease.Store {
 // SaveEnding asks for a save, and for an entry in the history.
 func (h historian) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	r.Bounds = slices.Clone(r.Bounds)
+	h.p.checkLeap(r)
 	a := h.call(ctx, "save and end", func(s *store) answer {
 		saved, err := s.save(h.p, r, &ended, forget)
 		return answer{record: saved, err: err}

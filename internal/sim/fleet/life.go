@@ -109,6 +109,12 @@ func (p *process) checkGrant() {
 		p.checkWindow()
 	}
 	n := p.lease.Stats().Replacements
+	switch {
+	case n == p.replacements && g.Worker != was.Worker:
+		w.fail("statistics", "%v has worker %d in place of %d, and counts no replacement", p, g.Worker, was.Worker)
+	case n > p.replacements && p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
+		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
+	}
 	if n == p.replacements+1 && g.Worker != was.Worker && tookOld && !p.isClone && !w.hasClone(was.Worker) && !w.LocalCopy {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
@@ -163,6 +169,88 @@ func (p *process) checkHaste(o outcome) {
 	if steady && failing && o.took > 0 {
 		w.fail("haste", "%v: %s took %v, while renewals fail: %v", p, o.what, o.took, o.err)
 	}
+}
+
+// checkLeap: a bound is further ahead than the time that has passed lets expect only
+// if the clock has been there for MaxLeap. (If the store has a clock, checkSave knows.)
+func (p *process) checkLeap(r lease.Record) {
+	w := p.w
+	m := time.Since(w.begun)
+	p.mu.Lock()
+	b := p.bound
+	passed := m - b.at
+	p.bound.token = r.Token
+	if r.Bound().After(b.time) {
+		p.bound.time, p.bound.at = r.Bound(), m
+	}
+	p.mu.Unlock()
+	if w.OwnClock || w.LocalCopy || p.Clock == "monotonic" || b.token != r.Token || r.State != lease.Held {
+		return
+	}
+	const slack = 200 * ms // of a clock that is slewed or not looked at yet
+	was := p.machine.start.Add(m + p.machine.least(w.maxLeap()-ms) + w.Window)
+	if most := later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.Bound().After(most) {
+		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.Bound(), b.time, w.maxLeap())
+	}
+}
+
+// least returns the least distance of the wall clock from virtual time in the last d.
+func (m *machine) least(d time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := m.now()
+	from, lo := end.at-d, end.wall-end.at
+	for i := len(m.segments) - 1; i >= 0 && end.at >= from; i-- {
+		s := m.segments[i]
+		for _, x := range []segment{s.to(max(s.at, from)), s.to(end.at)} {
+			lo = min(lo, x.wall-x.at)
+		}
+		end = s
+	}
+	return lo
+}
+
+// bound is one that was saved, and the virtual time then.
+type bound struct {
+	token string
+	time  time.Time
+	at    time.Duration
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// checkOverslept: a call that asks for a renewal gets it soon, if nothing keeps the store
+// from answering; and long after the faults, renewals come as often as they should.
+func (p *process) checkOverslept(o outcome) {
+	w := p.w
+	if p.lease == nil || o.whole > o.took {
+		return
+	}
+	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil && time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
+		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
+	}
+	soon := max(8*w.Network+4*w.Late+8*ms, w.Window/6)
+	waited := o.what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
+	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
+	if soon < w.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window+o.whole) {
+		w.fail("renewal", "%v: %s took %v, and the store was there: %v", p, o.what, o.took, o.err)
+	}
+}
+
+// isQuiet is whether the process, the store and the network have been in order for so long.
+func (p *process) isQuiet(d time.Duration) bool {
+	s := p.w.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.node.mu.Lock()
+	defer p.node.mu.Unlock()
+	ended := func(at time.Time) bool { return time.Since(at) > d }
+	return p.w.isCalm() || p.net == network{} && time.Now().After(p.wakesAt) && s.down == 0 && s.wiped == 0 && ended(p.faultAt) && ended(s.faultAt)
 }
 
 // mayBeExpired is whether a lease may have expired although all faults have ended

@@ -34,7 +34,9 @@ type node struct {
 	issuedAt    time.Time    // the last one
 	lastErr     error
 	pausedUntil time.Time
-	first       *process // a clone begins with this one
+	wakesAt     time.Time // when the last of its goroutines goes on, though it is no longer paused
+	faultAt     time.Time // when one of the network began or ended last
+	first       *process  // a clone begins with this one
 }
 
 // network is how a node reaches the store.
@@ -121,6 +123,7 @@ func (n *node) fault(e Event) {
 	change := func(sign int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		n.faultAt = time.Now()
 		switch e.Kind {
 		case LoseRequests:
 			n.net.loseRequests += sign * e.N
@@ -143,7 +146,7 @@ func (n *node) pause(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if until := time.Now().Add(d); until.After(n.pausedUntil) {
-		n.pausedUntil = until
+		n.pausedUntil, n.wakesAt = until, until.Add(10*ms)
 	}
 }
 
@@ -270,6 +273,7 @@ type process struct {
 	isOut            bool // dead
 	armed            int  // the point of a store call at which it crashes
 	armedStep        string
+	bound            bound // the highest one that it wanted to save
 	gatedFor         time.Duration
 	gatedInGenerator int
 	solo             bool   // one caller is in the generator, and nobody else comes

@@ -32,6 +32,7 @@ type store struct {
 	holders map[string][]*process // by token
 	down    int                   // so many faults say so
 	wiped   int
+	faultAt time.Time // when one began or ended last
 	lie     int
 	lied    bool // ever
 }
@@ -57,6 +58,7 @@ func (s *store) fault(e Event) {
 	change := func(sign int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.faultAt = time.Now()
 		switch e.Kind {
 		case StoreDown:
 			s.down += sign
@@ -161,6 +163,7 @@ func (c client) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, err
 // Save asks for a save.
 func (c client) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	r.Bounds = append([]time.Time(nil), r.Bounds...)
+	c.p.checkLeap(r)
 	a := c.call(ctx, fmt.Sprintf("save v%d of worker %d", r.Version, r.Worker), func(s *store) answer {
 		saved, err := s.save(c.p, r, nil, time.Time{})
 		return answer{record: saved, err: err}
