@@ -81,9 +81,9 @@
 //	RewindPolicy      go on at once in the earlier tick, after its sequence    no
 //	your own          choose among these by how far the clock is behind        if it only fails and waits
 //
-// With [Options].BorrowAhead, a step back by less than timestamps may still run
-// ahead of the clock needs no policy: IDs go on at once and in order. With 2 h of
-// it, and a clock that is set back by 1 h, nobody notices.
+// With [Options].BorrowAhead, a step back that is smaller than BorrowAhead (less
+// what a burst has used) needs no policy: IDs go on at once and in order. With 2 h
+// of it, and a clock that is set back by 1 h, nobody notices.
 //
 // # Choosing where worker IDs come from
 //
@@ -96,6 +96,7 @@
 //
 // # In tests
 //
+// Do not share a Generator between bubbles, or between a bubble and real time.
 // All clocks and waits follow the time of a [testing/synctest] bubble. It begins
 // in the year 2000, which is before [DefaultEpoch], so give it another epoch:
 //

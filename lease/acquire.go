@@ -68,8 +68,11 @@ func (l *Lease) obtain(ctx context.Context) error {
 			return nil
 		}
 		l.record.Store(nil)
-		if errors.Is(err, ErrLost) && ctx.Err() == nil {
-			continue
+		if errors.Is(err, ErrLost) {
+			if ctx.Err() == nil {
+				continue
+			}
+			err = ctx.Err()
 		}
 		s.giveBack(ctx)
 		return err
@@ -198,7 +201,7 @@ const crowded = time.Minute
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	snap, err := s.l.store.Load(patient)
+	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, true))
 	return snap, unanswered(ctx, patient, err)
 }
 
@@ -326,7 +329,7 @@ func (s *search) missed(ctx context.Context, a attempt, err error) error {
 	case len(s.failures) == maxFailures:
 		return s.failures[0]
 	}
-	if isTimeout(err) {
+	if isTimeout(err) && !keeps {
 		s.conflicts++ // a crowd may be what makes the store slow
 	}
 	s.failures = append(s.failures, err)

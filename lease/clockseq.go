@@ -39,7 +39,7 @@ func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
 	w := window{seq: seq, from: l.o.begin(begin, now), before: begin}
-	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, now.Add(l.o.Window)) })
+	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), now.Add(l.o.Window))) })
 	if err != nil {
 		if errors.Is(err, ErrLost) {
 			l.ask() // for the renewal that finds out, too

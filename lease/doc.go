@@ -59,8 +59,10 @@
 // # A lost worker ID
 //
 // A holder loses its worker ID if another process took it, because this one looked
-// dead, or if its record was removed. The lease then takes another worker ID, as
-// Acquire does, for as long as that takes; see [OnLoss].
+// dead, or if all traces of its record were removed. The lease then takes another
+// worker ID, as Acquire does, for as long as that takes; see [OnLoss]. If a store
+// can tell that records were removed, it answers with ErrWiped instead: the holder
+// stops at its window's end, and goes on when the records are back.
 //
 // Why the invariant holds across a replacement. The proof above is about one
 // record at a time, so a lease that has held w and then w' is two holders: one

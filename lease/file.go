@@ -41,7 +41,9 @@ import (
 // files that are not empty, the file identity, and .NAME.identity beside the
 // directory NAME, if it can be written. Put the records back; or, to begin anew after
 // every process that used the directory has been gone for longer than its
-// window, remove the directory and .NAME.identity.
+// window, remove the directory and .NAME.identity. If only the record worker-N.json
+// was removed, stop its holder, wait for a window, and remove worker-N.lock: the
+// worker ID is then a new one.
 //
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. If it is set forward by more than a
@@ -212,10 +214,10 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 }
 
 // readAll reads all records.
-func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
-	if !s.copy {
+func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
+	if !s.copy && op.ctx.Value(beforeSave{}) != nil {
 		s.queue(op)
-		defer s.read()
+		defer func() { s.read(err) }()
 	}
 	entries, err := op.list(s.dir)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
@@ -224,7 +226,6 @@ func (s *fileStore) readAll(op *operation) ([]fileRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	var records []fileRecord
 	before := ""
 	for _, e := range entries {
 		// While a record is being replaced, a listing may be without its file
@@ -258,6 +259,9 @@ const (
 	grace = 100 * time.Millisecond // from the reading to the save
 	stuck = 5 * time.Second        // who has the turn for longer is not waited for
 )
+
+// beforeSave is the key of a context whose Load has a save after it, as in Acquire.
+type beforeSave struct{}
 
 // turn is a process's turn to read all records.
 type turn struct {
@@ -301,8 +305,13 @@ func (s *fileStore) keepTurn(lock diskFile) {
 	s.turn = t
 }
 
-// read notes that all records were read, and that a save may follow.
-func (s *fileStore) read() {
+// read notes that all records were read, and that a save may follow unless there
+// was an error.
+func (s *fileStore) read(err error) {
+	if err != nil {
+		s.pass(nil)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != nil {

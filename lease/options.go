@@ -156,7 +156,9 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Count = all - d.First
 	}
 	switch {
-	case d.First < 0 || d.Count <= 0 || d.Count > all-d.First:
+	case d.First < 0 || d.First >= all:
+		return d, fmt.Errorf("%w: First %d is not within 0 to %d", ErrInvalidOptions, d.First, all-1)
+	case d.Count <= 0 || d.Count > all-d.First:
 		return d, fmt.Errorf("%w: %d worker IDs from %d on are not within 0 to %d", ErrInvalidOptions, d.Count, d.First, all-1)
 	case d.History < 0:
 		return d, fmt.Errorf("%w: History %v is negative", ErrInvalidOptions, d.History)

@@ -62,7 +62,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	now, begun := l.o.now(), time.Now()
 	err := unanswered(ctx, patient, l.advance(patient))
 	took := max(time.Since(begun), l.o.now().Sub(now))
-	paused := took > 2*l.o.Window/3 // the process, and so it says nothing of the store
+	paused := took > l.o.Window/3+l.o.Window/16 // the process, and so it says nothing of the store
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }

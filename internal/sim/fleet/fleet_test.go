@@ -56,10 +56,14 @@ func search(t *testing.T) Report {
 	defer stop()
 	for seed := *from; seed < *to && interrupted.Err() == nil && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
 		report.Seeds++
-		r := run(t, New(seed, *nodes), *trace || *twice)
+		s := New(seed, *nodes)
+		s.NoCrowds = *twice
+		r := run(t, s, *trace || *twice)
 		report.Add(r.Totals)
 		if *twice {
-			if difference := compare(r, run(t, New(seed, *nodes), true)); difference != "" {
+			s := New(seed, *nodes)
+			s.NoCrowds = true
+			if difference := compare(r, run(t, s, true)); difference != "" {
 				report.Different++
 				t.Logf("seed %d is not the same twice: %s", seed, difference)
 			}

@@ -25,6 +25,7 @@ type Scenario struct {
 	History   time.Duration // Options.History
 	Forgets   bool          // the store is no lease.Historian
 	Last      int           // the last worker ID
+	NoCrowds  bool          // of callers that go on at one time, in no certain order
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
 
