@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -144,16 +146,19 @@ func start(t *testing.T, s *server, n, workers int, name string) []holder {
 	var wg sync.WaitGroup
 	for i := range holders {
 		wg.Go(func() {
-			ctx, cancel := context.WithCancel(t.Context())
+			network, store := link.To(s)
 			begun := time.Now()
-			o := &lease.Options{Layout: layout, Window: window, Count: workers, Owner: fmt.Sprint(name, "-", i)}
-			l, err := lease.Acquire(ctx, s, o)
+			o := &lease.Options{Layout: layout, Window: window, Count: workers, Owner: fmt.Sprint(name, "-", i), Logger: slog.New(slog.DiscardHandler)}
+			l, err := lease.Acquire(t.Context(), store, o)
 			if err != nil {
-				cancel()
 				t.Error(err)
 				return
 			}
-			holders[i] = holder{l, time.Since(begun), cancel}
+			holders[i] = holder{l, time.Since(begun), func() {
+				network.Cut(true)
+				_ = l.Release(context.Background())
+			}}
+			t.Cleanup(holders[i].kill)
 			_, err = snowflake.NewLeased(l, nil)
 			if err != nil {
 				t.Error(err)
