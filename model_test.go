@@ -549,7 +549,7 @@ func (h *history) live() {
 	for h.ref != nil && !h.ref.unclear && len(h.open) > 0 {
 		next, _, more := h.ref.next()
 		require.True(h.t, more, "the reference leaves somebody waiting")
-		if !h.pass(next.Sub(time.Now()) + 1) {
+		if !h.pass(time.Until(next) + 1) {
 			break
 		}
 	}
