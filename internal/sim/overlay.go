@@ -31,6 +31,7 @@ const seamImport = `"github.com/seed-5394e6b1/snowflake/internal/sim/seam"`
 var seams = []patch{
 	{"snowflake.go", "read := time.Since(started) // before", "read := g.wall.read() // before"},
 	{"snowflake.go", "\tread := time.Since(started)\n", "\tread := g.wall.read()\n"},
+	{"snowflake.go", "\t\tread = time.Since(started)\n", "\t\tread = g.wall.read()\n"},
 	{"clock.go", "return wall{steady: c.wall.steady}", "return wall{steady: c.wall.steady, m: machine{Machine: c.wall.m.Machine}}"},
 	{"clock.go", "w.drop(time.Now())", "w.drop(w.look())"},
 	{"clock.go", "now.Sub(started), 0", "w.begun(now), 0"},
