@@ -266,7 +266,7 @@ func TestOneTimerHoweverManyWait(t *testing.T) {
 		goroutines := runtime.NumGoroutine()
 		const callers = 400
 		waiting := i.startAll(callers)
-		assert.Equal(t, goroutines+callers, runtime.NumGoroutine(), "the queue has no goroutine")
+		assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines+callers, "the queue has no goroutine")
 		for range callers / 4 {
 			reads.Store(0)
 			time.Sleep(ms)

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -243,9 +244,15 @@ func (s *suite) failedSavesKeepNothing() {
 }
 
 // hands is a clock that is set by hand, from the host's.
-type hands struct{ off time.Duration }
+type hands struct{ off atomic.Int64 } // nanoseconds
 
-func (h *hands) Now() time.Time { return time.Now().Add(h.off) }
+func setTo(off time.Duration) *hands {
+	h := new(hands)
+	h.off.Store(int64(off))
+	return h
+}
+
+func (h *hands) Now() time.Time { return time.Now().Add(time.Duration(h.off.Load())) }
 
 // issuers: after many takeovers, crashes and changes of the clock sequence, each
 // ID names its issuer, and an ID that nobody can have issued is said to be that.
@@ -268,7 +275,7 @@ func (s *suite) issuers() {
 		for err != nil { // the one before crashed, or no clock sequence is behind the clock
 			if errors.Is(err, snowflake.ErrClockBackward) {
 				top += long
-				clock.off = top
+				clock.off.Store(int64(top))
 			} else {
 				s.wants(err, lease.ErrExhausted, "%s acquires", o.Owner)
 			}
@@ -279,7 +286,7 @@ func (s *suite) issuers() {
 				s.Fatalf("%s: %v", o.Owner, err)
 			}
 			if rand.IntN(4) == 0 {
-				clock.off -= time.Hour
+				clock.off.Add(-int64(time.Hour))
 			}
 		}
 		bumps += hold.Generator.Stats().Bumps
@@ -329,7 +336,7 @@ func (s *suite) forgotten() {
 	var ids []snowflake.ID
 	for i, at := range []time.Duration{0, 20 * day, 40 * day, 41 * day} {
 		o := s.options(fmt.Sprint("holder ", i), 3, 3)
-		o.Clock, o.MaxLeap, o.History = &hands{at}, 1000*day, 30*day
+		o.Clock, o.MaxLeap, o.History = setTo(at), 1000*day, 30*day
 		hold := s.mustAcquire(s.storage.Open(), o)
 		ids = append(ids, hold.issue(newIssued(), o.Owner, 1))
 		s.release(hold)
