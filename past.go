@@ -8,8 +8,7 @@ type past struct {
 }
 
 func newPast(l Layout, rewindTicks int) *past {
-	p := &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l)}
-	return p
+	return &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l)}
 }
 
 // restart begins after tick, with nothing of what was before.
