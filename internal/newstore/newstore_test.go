@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,17 +16,22 @@ import (
 
 // engine is a store that has been made, or has not.
 type engine struct {
+	mu    sync.Mutex
 	made  time.Time
 	err   error
 	calls int
 }
 
 func (e *engine) whole(context.Context) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.calls++
 	return !e.made.IsZero(), e.err
 }
 
 func (e *engine) repair(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.made = time.Now()
 	return nil
 }
