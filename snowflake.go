@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -373,15 +374,19 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// tries is how often a caller tries to get the lock before it goes to sleep for it.
-// Going to sleep and being woken costs more than ten times what the lock is held
-// for: at the ceiling, 64 goroutines take several times the processor time without.
+// tries is how often a caller tries to get the lock, and lets another goroutine run
+// after each failure, before it goes to sleep for it. If callers slept at once, as
+// Mutex.Lock does while other goroutines could run, 64 of them would take several
+// times the processor time at the ceiling, since going to sleep and being woken
+// takes more than ten times what the lock is held for. If they tried again at
+// once, the lock's cache line would go from core to core all the time.
 const tries = 20
 
 // contend locks g.mu, which another caller has, and returns a reading of the clock
 // from before.
 func (g *Generator) contend() (read time.Duration) {
 	for range tries {
+		runtime.Gosched()
 		read = time.Since(started)
 		if g.mu.TryLock() {
 			return read
