@@ -3,9 +3,12 @@ package lease
 import (
 	"context"
 	"crypto/rand"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -26,9 +29,14 @@ import (
 // because the clock was set back, it returns a [*snowflake.ClockBackwardError]
 // that says by how much. Other errors match ErrInvalidOptions,
 // snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped, ErrClockLeap,
-// ctx's error, or are the store's. A store that does not answer is given up
-// after half a minute, or a window if that is more. If Acquire fails after it
-// took a worker ID, it gives it back, in the background if the store is slow.
+// ctx's error, or are the store's.
+//
+// A store that is away, or does not answer, is asked again until ctx is done or, if
+// ctx has no deadline, for a minute: if a connection is refused, breaks or times out, or
+// the error matches [ErrAway]. All other errors are returned at once.
+//
+// What Acquire took and does not use, it gives back, in the background if the store is
+// slow.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	return acquireOn(ctx, osDisk{}, s, opts)
 }
@@ -48,7 +56,7 @@ func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, err
 		}
 	}
 	l := newLease(s, o)
-	if err := l.obtain(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		l.cancel()
 		return nil, err
 	}
@@ -58,10 +66,58 @@ func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, err
 	return l, nil
 }
 
+// acquire is obtain that asks a store again that is away. A time-out does not hide what
+// was wrong before it.
+func (l *Lease) acquire(ctx context.Context) error {
+	begun := time.Now()
+	_, bounded := ctx.Deadline()
+	var cause error
+	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
+		err := l.obtain(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case cause == nil && ctx.Err() == nil && mayMend(err):
+			l.log.warn("no worker ID could be acquired yet", "owner", l.o.Owner, "error", err)
+			cause = err
+		case !isTimeout(err):
+			cause = err
+		case cause != nil:
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		if ctx.Err() != nil || !mayMend(err) || !bounded && time.Since(begun) >= crowded {
+			return err
+		}
+		if ended := sleep(ctx, jittered(backoff)); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// mayMend reports whether an error of a store may be over when the store is asked again.
+func mayMend(err error) bool {
+	for _, lasting := range []error{ErrBadRecord, ErrWiped, ErrLayout, ErrInvalidOptions} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	for _, passing := range []error{ErrAway, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	// A refusal by TLS is an OpError, too, of another Op.
+	op := new(net.OpError)
+	return isTimeout(err) || errors.As(err, &op) && slices.Contains([]string{"dial", "read", "write"}, op.Op)
+}
+
 // obtain makes a worker ID ours, and waits for the clock to reach its window. If the
 // worker ID is lost meanwhile it tries again. What it took and does not use is given back.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
+		if l.gaveBack != nil { // so that it can be taken again
+			_ = nap(ctx, l.o.patience(), l.gaveBack)
+		}
 		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
 		a, err := s.find(ctx)
 		if err == nil {
@@ -72,9 +128,9 @@ func (l *Lease) obtain(ctx context.Context) error {
 			s.tried = append(s.tried, a)
 		}
 		l.record.Store(nil)
-		waits := s.giveBack(context.WithoutCancel(ctx), none)
+		l.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
-			_ = nap(context.WithoutCancel(ctx), farewell, waits)
+			_ = nap(context.WithoutCancel(ctx), farewell, l.gaveBack)
 			if errors.Is(err, ErrLost) {
 				return ctx.Err()
 			}
@@ -199,7 +255,8 @@ func (s *search) load(ctx context.Context) error {
 }
 
 // crowded is how long a search goes on asking for the records of a store that does not
-// answer, as when a thousand processes start at once.
+// answer, as when a thousand processes start at once; and for how long Acquire tries
+// again if its context has no deadline.
 const crowded = time.Minute
 
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
@@ -381,7 +438,7 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 	}
 	o, store := &s.l.o, s.l.store
 	look := func(ctx context.Context) {
-		tried = slices.DeleteFunc(tried, func(a attempt) bool { return free(ctx, store, o, a) })
+		tried = slices.DeleteFunc(tried, func(a attempt) bool { return free(ctx, store, a) })
 	}
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, o.patience())
@@ -398,7 +455,7 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 // free frees the worker ID of an attempt if that was made: nothing was stamped, so its
 // record is again what it was. It reports whether there is nothing more to do. If it never
 // does, the worker ID comes free by itself after a window.
-func free(ctx context.Context, s Store, o *Options, a attempt) (done bool) {
+func free(ctx context.Context, s Store, a attempt) (done bool) {
 	snap, err := s.LoadWorker(ctx, a.wanted.Worker)
 	if err != nil {
 		return false
@@ -406,10 +463,7 @@ func free(ctx context.Context, s Store, o *Options, a attempt) (done bool) {
 	for _, r := range snap.Records {
 		if r.Token == a.wanted.Token && r.State != Spent {
 			r.Version++
-			r.State = vacant(o)
-			if r.State == Free {
-				r.Owner, r.Reuse = a.record.Owner, a.record.Reuse
-			}
+			r.State, r.Owner, r.Reuse = Free, a.record.Owner, a.record.Reuse
 			_, err := s.Save(ctx, r.withBound(a.window.seq, a.window.before))
 			return err == nil
 		}

@@ -72,6 +72,7 @@ type fileStore struct {
 	turn    *turn                 // of reading all records, kept for the save that follows
 
 	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
+	used   atomic.Bool            // the directory has been there: a local copy says so
 	marked atomic.Bool            // the directory is known to be marked as in use
 
 	witness atomic.Pointer[string] // a record's file that was there

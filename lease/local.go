@@ -2,12 +2,14 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -63,6 +65,15 @@ type shared struct {
 	forgotten time.Time // what ended before is not there, because the store is no Historian
 }
 
+// copyMark stands between an owner's name and the identity of its LocalCopy.
+const copyMark = " @"
+
+// hasCopy reports whether the owner of a record has a LocalCopy.
+func hasCopy(r Record) bool {
+	i := strings.LastIndex(r.Owner, copyMark)
+	return r.Reuse == ReuseKeep && i >= 0 && len(r.Owner[i+len(copyMark):]) == len(rand.Text())
+}
+
 // withLocalCopy returns s with copies, and makes the directory's identity a part
 // of the owner's name.
 func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (Store, error) {
@@ -78,7 +89,7 @@ func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (Store, err
 	if err != nil {
 		return nil, err
 	}
-	o.Owner += " @" + id
+	o.Owner += copyMark + id
 	return &localCopy{
 		Store: s, local: local, owner: o.Owner, patience: o.patience(),
 		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
@@ -97,7 +108,8 @@ func (o *operation) sameDir(a, b string) bool {
 }
 
 // Load returns what the shared store has, and our own records as they are here.
-// Where the shared store does not answer, our own are all there is. It tells the
+// If the shared store does not answer, or has lost its records (ErrWiped), our own are all
+// there is: nobody gets a worker ID of it meanwhile. It tells the
 // shared store what that was not told of them, and gives back what was wanted in vain.
 func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 	done, err := s.enter(ctx)
@@ -160,6 +172,9 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 		if s.counts(r) {
 			own.Records = append(own.Records, r)
 		}
+	}
+	if f, ok := s.Store.(*fileStore); ok && len(own.Records) > 0 {
+		f.used.Store(true)
 	}
 	half, cancel := s.half(ctx)
 	defer cancel()
