@@ -404,15 +404,15 @@ func (s *localCopy) take(ctx context.Context, r Record, ended []Holding, local f
 		return r, err
 	}
 	r.Version = wants.Version + 1
-	saved, err := local(r)
+	held, err := local(r)
 	if err != nil {
 		return r, err
 	}
 	s.shared[r.Worker] = there
-	s.saved(saved)
+	s.saved(held)
 	s.away.Store(nil)
-	saved.Renewed = s.now.Add(time.Since(s.read))
-	return saved, nil
+	held.Renewed = s.now.Add(time.Since(s.read))
+	return held, nil
 }
 
 // giveBack lets everybody have a worker ID that was taken, and not stamped; r is what it
