@@ -124,7 +124,9 @@ func (d faultyDisk) mkdir(dir string) error {
 	return d.change("make", "dir", func() error { return d.osDisk.mkdir(dir) })
 }
 
-func (d faultyDisk) syncDir(string) error { return d.change("sync", "dir", func() error { return nil }) }
+func (d faultyDisk) syncDir(string) error {
+	return d.change("sync", "dir", func() error { return nil })
+}
 
 type faultyFile struct {
 	diskFile
@@ -145,7 +147,6 @@ type copied struct {
 	m    *memory
 	dir  string
 	seen map[snowflake.ID]bool
-	last time.Time
 }
 
 // start starts a process, whose step at fails, and has it issue IDs if it can.
