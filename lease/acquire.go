@@ -3,9 +3,12 @@ package lease
 import (
 	"context"
 	"crypto/rand"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -26,10 +29,20 @@ import (
 // because the clock was set back, it returns a [*snowflake.ClockBackwardError]
 // that says by how much. Other errors match ErrInvalidOptions,
 // snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped, ErrClockLeap,
-// ctx's error, or are the store's. A store that does not answer is given up
-// after half a minute, or a window if that is more. If Acquire fails after it
-// took a worker ID, it gives it back, in the background if the store is slow.
+// ctx's error, or are the store's.
+//
+// A store that is away, or does not answer, is asked again until ctx is done or, if
+// ctx has no deadline, for a minute: if a connection is refused, breaks or times out, or
+// the error matches [ErrAway]. All other errors are returned at once.
+//
+// What Acquire took and does not use, it gives back, in the background if the store is
+// slow.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
+	return acquireOn(ctx, osDisk{}, s, opts)
+}
+
+// acquireOn is Acquire with LocalCopy on the given disk.
+func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
 	}
@@ -38,12 +51,12 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	if o.LocalCopy != "" {
-		if s, err = withLocalCopy(ctx, s, &o); err != nil {
+		if s, err = withLocalCopy(ctx, d, s, &o); err != nil {
 			return nil, err
 		}
 	}
 	l := newLease(s, o)
-	if err := l.obtain(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		l.cancel()
 		return nil, err
 	}
@@ -53,29 +66,76 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	return l, nil
 }
 
-// obtain makes a worker ID ours, and waits for the clock to reach its window. If it
-// fails, there is none, and what it took is given back. If the worker ID is lost
-// meanwhile it tries again.
+// acquire is obtain that asks a store again that is away. A time-out does not hide what
+// was wrong before it.
+func (l *Lease) acquire(ctx context.Context) error {
+	begun := time.Now()
+	_, bounded := ctx.Deadline()
+	var cause error
+	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
+		err := l.obtain(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case cause == nil && ctx.Err() == nil && mayMend(err):
+			l.log.warn("no worker ID could be acquired yet", "owner", l.o.Owner, "error", err)
+			cause = err
+		case !isTimeout(err):
+			cause = err
+		case cause != nil:
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		if ctx.Err() != nil || !mayMend(err) || !bounded && time.Since(begun) >= crowded {
+			return err
+		}
+		if ended := sleep(ctx, jittered(backoff)); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// mayMend reports whether an error of a store may be over when the store is asked again.
+func mayMend(err error) bool {
+	for _, lasting := range []error{ErrBadRecord, ErrWiped, ErrLayout, ErrInvalidOptions} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	for _, passing := range []error{ErrAway, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	// A refusal by TLS is an OpError, too, of another Op.
+	op := new(net.OpError)
+	return isTimeout(err) || errors.As(err, &op) && slices.Contains([]string{"dial", "read", "write"}, op.Op)
+}
+
+// obtain makes a worker ID ours, and waits for the clock to reach its window. If the
+// worker ID is lost meanwhile it tries again. What it took and does not use is given back.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
+		if l.gaveBack != nil { // so that it can be taken again
+			_ = nap(ctx, l.o.patience(), l.gaveBack)
+		}
 		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
 		a, err := s.find(ctx)
 		if err == nil {
+			if err = l.settle(ctx); err == nil {
+				s.giveBack(l.ctx, a.record.Worker)
+				return nil
+			}
 			s.tried = append(s.tried, a)
-			err = l.settle(ctx)
-		}
-		if err == nil {
-			return nil
 		}
 		l.record.Store(nil)
-		if errors.Is(err, ErrLost) {
-			if ctx.Err() == nil {
-				continue
+		l.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
+		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+			_ = nap(context.WithoutCancel(ctx), farewell, l.gaveBack)
+			if errors.Is(err, ErrLost) {
+				return ctx.Err()
 			}
-			err = ctx.Err()
+			return err
 		}
-		s.giveBack(ctx)
-		return err
 	}
 }
 
@@ -127,7 +187,7 @@ type search struct {
 	passed    map[int]error // the worker IDs that others were quicker at, or whose records could not be saved
 	conflicts int           // how often others were quicker; after each there is more to choose from
 	failures  []error       // of saves, other than conflicts
-	tried     []attempt     // the saves that seem not to have been made
+	tried     []attempt     // the saves that seem not to have been made, and what was made in vain
 	locks     locks
 }
 
@@ -195,7 +255,8 @@ func (s *search) load(ctx context.Context) error {
 }
 
 // crowded is how long a search goes on asking for the records of a store that does not
-// answer, as when a thousand processes start at once.
+// answer, as when a thousand processes start at once; and for how long Acquire tries
+// again if its context has no deadline.
 const crowded = time.Minute
 
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
@@ -280,6 +341,7 @@ type attempt struct {
 	window window
 	wanted Record
 	begun  time.Time
+	unsure bool // its save may be made yet
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -294,7 +356,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
 	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
-	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun}, nil
+	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun, false}, nil
 }
 
 // save saves the record of an attempt.
@@ -308,13 +370,15 @@ func (s *search) save(ctx context.Context, a attempt) (Record, error) {
 // missed draws the conclusions from a save that failed. If the search is to end, it
 // returns the error to end with.
 func (s *search) missed(ctx context.Context, a attempt, err error) error {
-	s.tried = append(s.tried, a) // it may have been made, or be yet; a client that asks again by itself can conflict with itself
+	a.unsure = !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord)
+	s.tried = append(s.tried, a) // a client that asks again by itself can conflict with itself
 	keeps := s.l.o.Reuse == ReuseKeep
 	switch {
 	case errors.Is(err, ErrConflict):
 		s.conflicts++
 		s.passed[a.record.Worker] = err
 		if errors.Is(err, errLocked) {
+			s.tried = s.tried[:len(s.tried)-1] // it was not made
 			s.passed[a.record.Worker] = s.locks.found(a.record.Worker, err, s.l.o.patience())
 			if err := sleep(ctx, minBackoff); err != nil {
 				return s.because(err)
@@ -354,42 +418,60 @@ func (l *Lease) hold(a attempt, saved Record) {
 	l.stats.Renewed = a.begun
 }
 
-// farewell is how long a search that failed waits until what it took is given
+// farewell is how long an Acquire that failed waits until what it took is given
 // back. After that, giving it back goes on without it.
 const farewell = 100 * time.Millisecond
 
-// giveBack frees the worker IDs that were taken, or may have been. Nothing was
-// stamped under them.
-func (s *search) giveBack(ctx context.Context) {
-	if len(s.tried) == 0 {
-		return
+// none is no worker ID.
+const none = -1
+
+// giveBack frees, in the background, the worker IDs that were taken in vain, other than
+// one that is used. (An older attempt to take the same one is not made any more.) What may
+// have been taken, or may be yet, is looked for again and again. The channel that it
+// returns is closed after the first look.
+func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
+	looked := make(chan struct{})
+	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
+	if len(tried) == 0 {
+		close(looked)
+		return looked
 	}
-	done := make(chan struct{})
+	o, store := &s.l.o, s.l.store
+	look := func(ctx context.Context) {
+		tried = slices.DeleteFunc(tried, func(a attempt) bool { return free(ctx, store, a) })
+	}
 	go func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.l.o.patience())
+		ctx, cancel := context.WithTimeout(ctx, o.patience())
 		defer cancel()
-		for _, a := range s.tried {
-			free(ctx, s.l.store, &s.l.o, a)
+		look(ctx)
+		close(looked)
+		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+			look(ctx)
 		}
 	}()
-	_ = nap(context.WithoutCancel(ctx), farewell, done)
+	return looked
 }
 
-// free frees the worker ID of an attempt if that was made. If it fails, the worker
-// ID comes free by itself after a window.
-func free(ctx context.Context, s Store, o *Options, a attempt) {
+// free frees the worker ID of an attempt if that was made: nothing was stamped, so its
+// record is again what it was. It reports whether there is nothing more to do. If it never
+// does, the worker ID comes free by itself after a window.
+func free(ctx context.Context, s Store, a attempt) (done bool) {
 	snap, err := s.LoadWorker(ctx, a.wanted.Worker)
 	if err != nil {
-		return
+		return false
 	}
 	for _, r := range snap.Records {
-		if r.Token == a.wanted.Token && r.State == Held {
+		if r.Token == a.wanted.Token && r.State != Spent {
 			r.Version++
-			r.State = vacant(o)
-			_, _ = s.Save(ctx, r.withBound(a.window.seq, a.window.before))
+			r.State, r.Owner, r.Reuse = Free, a.record.Owner, a.record.Reuse
+			_, err := s.Save(ctx, r.withBound(a.window.seq, a.window.before))
+			return err == nil
+		}
+		if r.Version >= a.wanted.Version {
+			return true // it is not made any more
 		}
 	}
+	return !a.unsure
 }
 
 // unanswered returns err, and says that the store did not answer in time if that is

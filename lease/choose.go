@@ -38,6 +38,9 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		}
 		records = append(records, r)
 		mine, reuse := r.Owner == o.Owner, max(o.Reuse, r.Reuse)
+		if r.Owner == "" { // it was given back, and nobody ever had it
+			reuse = ReuseAny
+		}
 		owns = owns || mine && r.State != Spent
 		if r.Live(snap.Now) {
 			if left := r.Renewed.Add(r.Window).Sub(snap.Now) + time.Millisecond; wait == 0 || left < wait {

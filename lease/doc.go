@@ -121,11 +121,15 @@
 // # While the store is away
 //
 // A holder goes on to the end of its window, and by itself when the store is
-// back. Options.LocalCopy lets it go on for longer, and start. Then the record
+// back. Acquire asks again until its context is done. Options.LocalCopy lets it go on for longer, and start. Then the record
 // that counts is one in a directory of the holder's host: it is saved there
 // before it is used, and in the store as soon as that answers. This is safe only
 // if nobody else can get the worker ID meanwhile. So it takes worker IDs that
-// are kept for their owners, and the owner is whoever has the directory.
+// are kept for their owners, and the owner is whoever has the directory. For the
+// same reason a worker ID is taken in three saves: in the directory as wanted, in the
+// store as held, in the directory as held, from when on it may be stamped. If the
+// first acquisition ends between two of them, the directory says that nothing was
+// stamped, and the owner takes the same worker ID next time.
 //
 // # What a store must guarantee
 //

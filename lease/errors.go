@@ -47,6 +47,15 @@ var (
 	// the store's history.
 	ErrForgotten = errors.New("lease: its issuer is forgotten")
 
+	// ErrUntold is returned by Whois for an ID that the owner of the worker ID may have
+	// issued while the store was away: it has a LocalCopy, and has not told the store yet.
+	ErrUntold = errors.New("lease: the store was not told of its issuer yet")
+
+	// ErrAway is what a Store's errors may match if the store cannot answer now and will
+	// soon, as when it restarts: Acquire then tries again. Connections that are refused,
+	// break or time out need no such mark.
+	ErrAway = errors.New("lease: the store is away")
+
 	// ErrLayout is returned by Acquire for a store whose records are of another
 	// layout or epoch, and by snowflake.NewLeased for options with another
 	// layout than the lease's. The error is a [*LayoutError].

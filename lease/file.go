@@ -72,6 +72,7 @@ type fileStore struct {
 	turn    *turn                 // of reading all records, kept for the save that follows
 
 	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
+	used   atomic.Bool            // the directory has been there: a local copy says so
 	marked atomic.Bool            // the directory is known to be marked as in use
 
 	witness atomic.Pointer[string] // a record's file that was there
@@ -107,8 +108,9 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	})
 }
 
+// LoadWorker waits for a Save of the same worker ID that was given up, and is not over.
 func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
-	return run(ctx, s, fmt.Sprint("read ", worker), func(op *operation) (Snapshot, error) {
+	return run(ctx, s, fmt.Sprint("save ", worker), func(op *operation) (Snapshot, error) {
 		r, err := s.readOne(op, worker)
 		if err != nil {
 			return Snapshot{}, err
@@ -156,7 +158,7 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 		return r, err
 	}
 	if old.Version != r.Version-1 {
-		return r, conflict(r, old)
+		return r, conflict(r, old.Version)
 	}
 	now := fileRecord{Record: r, Store: name, History: old.History}
 	if ended != nil {
@@ -177,8 +179,8 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 	return now.Record, nil
 }
 
-func conflict(r Record, old fileRecord) error {
-	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
+func conflict(r Record, has uint64) error {
+	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, has, r.Version-1)
 }
 
 // minBackoff and maxBackoff are how long a save waits before it tries again to
@@ -202,7 +204,7 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 		case err != nil:
 			return nil, err
 		case old.Version != r.Version-1:
-			return nil, conflict(r, old)
+			return nil, conflict(r, old.Version)
 		case old.Token != r.Token:
 			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
 		}
@@ -402,4 +404,12 @@ func decodeRecord(b []byte) (fileRecord, error) {
 		return r, fmt.Errorf("%w: %w", ErrBadRecord, err)
 	}
 	return r, r.Validate()
+}
+
+// Validate is Record.Validate, for a LocalCopy's records, too.
+func (r fileRecord) Validate() error {
+	if r.State == wanted {
+		r.State = Free
+	}
+	return r.Record.Validate()
 }

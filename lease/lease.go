@@ -19,14 +19,15 @@ type Lease struct {
 
 	// op has room for one: whoever is changing the record. It guards what
 	// follows, up to the blank line.
-	op      chan struct{}
-	window  window    // what may be stamped
-	granted bool      // the grant has it, because the clock has reached it
-	unknown bool      // a save failed, so the stored record has to be looked at
-	tried   []Record  // what such saves would have made of it, or may make yet
-	saved   time.Time // when the record was last saved
-	horizon horizon
-	lost    map[int]Record // the records of the worker IDs that were lost, as they were last known
+	op       chan struct{}
+	window   window    // what may be stamped
+	granted  bool      // the grant has it, because the clock has reached it
+	unknown  bool      // a save failed, so the stored record has to be looked at
+	tried    []Record  // what such saves would have made of it, or may make yet
+	saved    time.Time // when the record was last saved
+	horizon  horizon
+	gaveBack <-chan struct{} // closed when what an acquisition took in vain was looked for
+	lost     map[int]Record  // the records of the worker IDs that were lost, as they were last known
 
 	record   atomic.Pointer[Record] // as it was last known to be stored; nil while there is no worker ID
 	grant    atomic.Pointer[snowflake.Grant]

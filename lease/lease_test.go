@@ -1044,6 +1044,7 @@ func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 		m.set(func() { m.refuses = map[int]bool{0: true, 1: true, 3: true} })
 		_, err := acquire(t, m, fleet, clockAt(0))
 		require.ErrorIs(t, err, errDown)
+		time.Sleep(2 * span) // it tries to give back what it may have taken
 	})
 }
 
@@ -1055,7 +1056,7 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 			begun := time.Now()
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.LessOrEqual(t, time.Since(begun), 3*span)
+			assert.LessOrEqual(t, time.Since(begun), crowded+3*span)
 			time.Sleep(2 * span) // it tries to give back what it may have taken
 		}
 	})
@@ -1064,14 +1065,17 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 // A store that answers later than a renewal may take cannot be used.
 func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for r, state := range map[Reuse]State{ReuseAny: Free, ReuseKeep: Free, ReuseOnce: Spent} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.slow = span/3 + 200*ms
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(2 * span) // it gives back what it took
 			assert.Equal(t, 1, m.count())
-			assert.Equal(t, state, m.record(0).State)
+			is := m.record(0)
+			assert.Equal(t, Free, is.State)
+			assert.Empty(t, is.Owner)
+			assert.Equal(t, ReuseAny, is.Reuse)
 		}
 	})
 }

@@ -82,7 +82,10 @@ type Options struct {
 
 	// LocalCopy is a directory of this host, as File takes one, that keeps a
 	// copy of the lease: with it the owner can start, and go on, while the store
-	// is away. Only the very first acquisition needs the store. Without it a
+	// is away. Only the very first acquisition needs the store. If one fails half-way, as
+	// when the disk is full, the next takes the same worker ID. The store is told of
+	// everything when it is back, at the latest when the owner acquires a lease again; see
+	// [Whois]. Without it a
 	// start takes up to a window for its answers that do not come and, after a
 	// crash, up to another one until the bound has passed. Empty: none.
 	//

@@ -17,8 +17,11 @@ import (
 // error matches [ErrForgotten]. Other errors match ErrLayout, if the records do not
 // agree on a layout, or are the store's.
 //
-// With Options.LocalCopy the store is told of its history when it answers again.
-// Until then the copy knows more: File(LocalCopy), on the host of the holder.
+// With Options.LocalCopy a holder goes on while the store is away, and tells it later:
+// when it answers again or, if that holder has ended, when its owner acquires a lease
+// again. Until then the error for an ID that the owner may have issued meanwhile matches
+// [ErrUntold], and the Holding is the last that the store was told of: nobody else than
+// its Owner can have issued id. File(LocalCopy), on the host of the holder, knows more.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	snap, err := s.Load(ctx)
 	if err != nil {
@@ -64,6 +67,10 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 	if parts.Time.Before(r.Forgotten) {
 		return Holding{}, fmt.Errorf("%w: %d: worker %d has no history before %s, and it is of %s",
 			ErrForgotten, id, r.Worker, formatTime(r.Forgotten), formatTime(parts.Time))
+	}
+	if hasCopy(r) && !parts.Time.Before(r.bound(parts.ClockSeq)) {
+		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and told of nothing from %s on",
+			ErrUntold, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
 		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))

@@ -77,6 +77,9 @@ func (s *fileStore) mayBeNew(op *operation) error {
 	if s.readOutside(op) != "" {
 		return wiped(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use")
 	}
+	if s.used.Load() {
+		return wiped(s.dir, "it is gone, or not mounted, and a local copy says that it was in use")
+	}
 	return op.ctx.Err()
 }
 

@@ -98,9 +98,9 @@ var leaseMutants = []mutant{
 	}
 `}}},
 	{"the local copy is not written", 20, []patch{{"lease/local.go",
-		"\tsaved, err := local()\n", `	saved, err := r, error(nil)
+		"\tsaved, err := local(r)\n", `	saved, err := r, error(nil)
 	if !on("the local copy is not written") || r.Version <= 3 {
-		saved, err = local()
+		saved, err = local(r)
 	}
 `}}},
 
