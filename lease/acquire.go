@@ -178,8 +178,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 // with twice the patience, for crowded in all.
 func (s *search) load(ctx context.Context) error {
 	l := s.l
-	snap, err := s.snapshot(ctx, l.o.patience())
-	for patience := 2 * l.o.patience(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
+	snap, err := s.snapshot(ctx, l.searchTrip())
+	for patience := 2 * l.searchTrip(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
 		left := crowded - time.Since(s.begun)
 		if left <= 0 {
 			break
@@ -202,7 +202,10 @@ func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, true))
-	return snap, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil {
+		s.l.tripped(err)
+	}
+	return snap, err
 }
 
 // withLost adds to records what this lease knows of the worker IDs that it lost. If
@@ -299,10 +302,13 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 // save saves the record of an attempt.
 func (s *search) save(ctx context.Context, a attempt) (Record, error) {
-	patient, cancel := context.WithTimeout(ctx, s.l.o.patience())
+	patient, cancel := context.WithTimeout(ctx, s.l.searchTrip())
 	defer cancel()
 	saved, err := replace(patient, s.l.store, &s.l.o, a.record, a.wanted)
-	return saved, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil && !errors.Is(err, ErrConflict) {
+		s.l.tripped(err)
+	}
+	return saved, err
 }
 
 // missed draws the conclusions from a save that failed. If the search is to end, it

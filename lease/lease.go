@@ -38,6 +38,8 @@ type Lease struct {
 	loss    error                       // why the granted worker ID was lost; nil again when another one is granted
 	failing error                       // why the last renewal failed; nil if it succeeded
 	stats   Stats
+	wanted  *snowflake.Grant // what calls wait for more than,
+	since   time.Time        // and since when
 	news    chan struct{} // closed, and made anew, when one of these changes
 
 	asked  chan struct{} // has room for one: a call asks for a renewal

@@ -45,9 +45,11 @@ func (j *journal) replaced(l *Lease, lost int) {
 	j.info("worker ID replaced", "worker", g.Worker, "lost", lost, "owner", l.o.Owner, "from", g.From)
 }
 
-// unreplaced is told when a replacement has failed for half a window.
-func (j *journal) unreplaced(l *Lease, err error, since time.Duration) {
+// unreplaced is told when the store could not be asked for a replacement, or a replacement
+// has failed.
+func (j *journal) unreplaced(l *Lease, err error) {
 	j.checkClock(l, err)
+	since := time.Since(l.renewed())
 	if !j.failing && since >= l.o.Window/2 {
 		j.failing = true
 		j.warn("the lost worker ID could not be replaced yet", "lost", l.Worker(), "for", since, "error", err)

@@ -17,6 +17,7 @@ import (
 type logged struct {
 	mu      sync.Mutex
 	records []slog.Record
+	hook    func(message string) // is called with each, if it is not nil
 }
 
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -25,8 +26,11 @@ func (l *logged) WithGroup(string) slog.Handler            { return l }
 
 func (l *logged) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.records = append(l.records, r)
+	l.mu.Unlock()
+	if l.hook != nil {
+		l.hook(r.Message)
+	}
 	return nil
 }
 

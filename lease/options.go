@@ -195,6 +195,10 @@ func (o *Options) begin(from, now time.Time) time.Time {
 // now reads the clock, without a monotonic part that comparisons would go by.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
 
+// trip is how long a renewal waits for the store. A call waits for a renewal a little
+// longer, so that it hears why the renewal failed.
+func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
+
 // patience is how long Acquire waits for an answer of the store.
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
