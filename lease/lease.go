@@ -40,7 +40,7 @@ type Lease struct {
 	stats   Stats
 	wanted  *snowflake.Grant // what calls wait for more than,
 	since   time.Time        // and since when
-	news    chan struct{} // closed, and made anew, when one of these changes
+	news    chan struct{}    // closed, and made anew, when one of these changes
 
 	asked  chan struct{} // has room for one: a call asks for a renewal
 	done   chan struct{}
@@ -181,7 +181,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.vacate(patient, next); err != nil {
 		return unanswered(ctx, patient, err)
 	}
-	l.log.released(*l.record.Load())
+	l.log.released(l, *l.record.Load())
 	return nil
 }
 

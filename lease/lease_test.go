@@ -916,7 +916,7 @@ func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 		require.ErrorAs(t, err, &exhausted)
 		require.Len(t, exhausted.Records, 2)
 		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4; %v; %v", exhausted.Records[0], exhausted.Records[1]))
-		assert.ErrorContains(t, err, "worker 4 held by b (")
+		assert.ErrorContains(t, err, "worker 4 is held by b (")
 		assert.LessOrEqual(t, time.Since(start), span*3/2)
 
 		// One that comes free meanwhile is taken.

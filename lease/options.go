@@ -115,10 +115,12 @@ type Options struct {
 	Clock snowflake.Clock
 
 	// Logger is told of what an operator should know. A warning: the worker ID was
-	// lost, renewals have failed for half a window, the clock leapt or stepped
-	// back, the layout will run out within a year. Information: a worker ID was
-	// acquired, replaced or released, and each of these troubles is over. What
-	// lasts is told once. nil: slog.Default(), as it is when Acquire is called.
+	// lost, renewals have failed for half a window, the window has ended so that no
+	// IDs are issued, the store is away beside a LocalCopy, the clock leapt or
+	// stepped back, the layout will run out within a year. Information: a worker ID
+	// was acquired, replaced or released, and each of these troubles is over, after
+	// how long. What lasts is told once. Each says what will happen by itself
+	// ("next"). nil: slog.Default(), as it is when Acquire is called.
 	Logger *slog.Logger
 }
 

@@ -19,7 +19,7 @@ func (l *Lease) lose(lost error) {
 	l.tell()
 	l.mu.Unlock()
 	l.unlock()
-	l.log.lost(r.Worker, lost)
+	l.log.lost(l, r.Worker, lost)
 }
 
 // replace takes another worker ID in place of one that was lost, for as long as that

@@ -246,14 +246,17 @@ func (r Record) Validate() error {
 
 // String describes r on one line.
 func (r Record) String() string {
-	state := string(r.State)
-	if r.State == Free && r.Reuse == ReuseKeep {
-		state = "kept for"
-	} else {
-		state += " by"
+	by := fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID)
+	bound := formatTime(r.Bound())
+	switch {
+	case r.State == Free && r.Reuse == ReuseKeep:
+		return fmt.Sprintf("worker %d is kept for %s, from %s on", r.Worker, by, bound)
+	case r.State == Free:
+		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", r.Worker, bound, by)
+	case r.State == Spent:
+		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", r.Worker, by, bound)
 	}
-	return fmt.Sprintf("worker %d %s %s (%s, pid %d) until %s",
-		r.Worker, state, r.Owner, r.Host, r.PID, formatTime(r.Bound()))
+	return fmt.Sprintf("worker %d is held by %s until %s", r.Worker, by, bound)
 }
 
 // free finds the clock sequence with which a new holder whose clock reads now

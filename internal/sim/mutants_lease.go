@@ -146,10 +146,10 @@ var leaseMutants = []mutant{
 
 	// Waiting for a renewal.
 	{"a renewal is waited for past the deadline", 200, []patch{{"lease/extend.go",
-		"\t\tif err := nap(ctx, wait, news); err != nil {\n", `		if on("a renewal is waited for past the deadline") {
+		"\t\tif wait <= 0 {\n", `		if on("a renewal is waited for past the deadline") {
 			ctx = context.WithoutCancel(ctx)
 		}
-		if err := nap(ctx, wait, news); err != nil {
+		if wait <= 0 {
 `}}},
 	{"a renewal is waited for while the store is away", 50, []patch{{"lease/extend.go",
 		"\tcase l.failing != nil:\n\t\treturn nil, 0,", "\tcase l.failing != nil && !on(\"a renewal is waited for while the store is away\"):\n\t\treturn nil, 0,"}}},
