@@ -217,7 +217,13 @@ func (l *Lease) withLost(records []Record) []Record {
 			i = len(records)
 			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
 		}
-		records[i] = records[i].withBoundsOf(l.lost[worker])
+		is, lost := records[i], l.lost[worker]
+		for seq, bound := range lost.Bounds {
+			if bound.After(is.bound(seq)) { // and who stamped up to it is not known either
+				records[i].Forgotten = later(records[i].Forgotten, bound)
+			}
+		}
+		records[i] = records[i].withBoundsOf(lost)
 	}
 	return records
 }
@@ -225,7 +231,7 @@ func (l *Lease) withLost(records []Record) []Record {
 // because adds to the error of a context what was wrong before.
 func (s *search) because(err error) error {
 	if n := len(s.failures); n > 0 && isTimeout(err) {
-		return fmt.Errorf("%w: %w", err, s.failures[n-1])
+		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
 	}
 	return err
 }
@@ -255,7 +261,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 		return s.locate(none)
 	}
 	if ended := sleep(ctx, wait); ended != nil {
-		return fmt.Errorf("%w: %w", ended, s.locate(none))
+		return fmt.Errorf("%w: %w", s.locate(none), ended)
 	}
 	return nil
 }
@@ -399,12 +405,13 @@ func free(ctx context.Context, s Store, o *Options, a attempt) {
 }
 
 // unanswered returns err, and says that the store did not answer in time if that is
-// why: patient has ended, and ctx, which it was made of, has not.
+// why: patient has ended, and either ctx, which it was made of, has not, or err says no
+// more than that ctx has.
 func unanswered(ctx, patient context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || patient.Err() == nil || !isTimeout(err) {
+	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
 		return err
 	}
-	return fmt.Errorf("lease: the store did not answer in time: %w", err)
+	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
 // isTimeout reports whether err says no more than that time was up.

@@ -106,8 +106,11 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 	since := l.renewed()
 	if j.failing.IsZero() && time.Since(since) >= l.o.Window/2 {
 		j.failing = since
-		j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err,
-			"next", "it is tried again; IDs are issued until the time that until says")
+		next := "it is tried again"
+		if l.o.now().Before(l.Grant().To) {
+			next += "; IDs are issued until the window's end"
+		}
+		j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err, "next", next)
 	}
 }
 
@@ -120,7 +123,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		j.stopped = time.Now()
 		j.warn(l, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
 			"next", "it is tried again; IDs are issued again when that succeeds")
-	case !ended && !j.stopped.IsZero():
+	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
 	}

@@ -45,7 +45,9 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 }
 
 // unreplaced is why there is no worker ID in place of one that was lost.
-func unreplaced(lost, err error) error { return fmt.Errorf("%w; it was not replaced: %w", lost, err) }
+func unreplaced(lost, err error) error {
+	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
+}
 
 // tripped notes that the store did not answer, or not well, to one request of a search.
 // If a lost worker ID is being replaced, calls do not wait until the whole search has

@@ -175,7 +175,8 @@ func (r Record) holding() Holding {
 // old's in the history, and drops what ended longer than o.History ago.
 func replace(ctx context.Context, s Store, o *Options, old, r Record) (Record, error) {
 	ended := old.holding()
-	if old.Version == 0 || ended.same(r.holding()) || !ended.From.Before(ended.To) {
+	empty := !ended.From.Before(ended.To) && len(old.Bounds) == 1 // with more, one of the same name may be kept that is not
+	if old.Version == 0 || ended.same(r.holding()) || empty {
 		return s.Save(ctx, r)
 	}
 	if h, ok := s.(Historian); ok {
@@ -244,10 +245,12 @@ func (r Record) Validate() error {
 	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
 }
 
+// holder names the last holder.
+func (r Record) holder() string { return fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID) }
+
 // String describes r on one line.
 func (r Record) String() string {
-	by := fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID)
-	bound := formatTime(r.Bound())
+	by, bound := r.holder(), formatTime(r.Bound())
 	switch {
 	case r.State == Free && r.Reuse == ReuseKeep:
 		return fmt.Sprintf("worker %d is kept for %s, from %s on", r.Worker, by, bound)
