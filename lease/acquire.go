@@ -189,6 +189,7 @@ func (s *search) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.log.missing(l, snap.Lost)
 	snap.Records = l.withLost(snap.Records)
 	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
 	return nil

@@ -41,9 +41,10 @@ import (
 // files that are not empty, the file identity, and .NAME.identity beside the
 // directory NAME, if it can be written. Put the records back; or, to begin anew after
 // every process that used the directory has been gone for longer than its
-// window, remove the directory and .NAME.identity. If only the record worker-N.json
-// was removed, stop its holder, wait for a window, and remove worker-N.lock: the
-// worker ID is then a new one.
+// window, remove the directory and .NAME.identity. If only some records
+// worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
+// logs a warning. Put the records back; or stop the holder, wait for a window, and
+// remove worker-N.lock: the worker ID is then a new one.
 //
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. If it is set forward by more than a
@@ -92,11 +93,11 @@ func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix
 
 func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	return run(ctx, s, "load", func(op *operation) (Snapshot, error) {
-		records, err := s.readAll(op)
+		records, lost, err := s.readAll(op)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		snap := Snapshot{Records: make([]Record, len(records))}
+		snap := Snapshot{Records: make([]Record, len(records)), Lost: lost}
 		for i, r := range records {
 			snap.Records[i] = r.Record
 		}
@@ -213,20 +214,21 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 	}
 }
 
-// readAll reads all records.
-func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
+// readAll reads all records. If some are gone, and not all, it says which.
+func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]error, err error) {
 	if !s.copy && op.ctx.Value(beforeSave{}) != nil {
 		s.queue(op)
 		defer func() { s.read(err) }()
 	}
 	entries, err := op.list(s.dir)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
-		return nil, s.mayBeNew(op)
+		return nil, nil, s.mayBeNew(op)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	before := ""
+	var gone error
 	for _, e := range entries {
 		// While a record is being replaced, a listing may be without its file
 		// (on btrfs it is, now and then), but never without its lock.
@@ -237,8 +239,17 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
 		}
 		before = name
 		r, err := s.readRecord(op, filepath.Join(s.dir, name))
+		if errors.As(err, new(missing)) {
+			if worker, bad := strconv.Atoi(strings.TrimPrefix(name, filePrefix)); bad == nil {
+				if lost == nil {
+					lost = map[int]error{}
+				}
+				lost[worker], gone = err, err
+				continue
+			}
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if r.Version > 0 {
 			if len(records) == 0 {
@@ -248,7 +259,11 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
 			records = append(records, r)
 		}
 	}
-	return records, s.check(op, len(records) > 0)
+	err = s.check(op, len(records) > 0)
+	if err == nil && len(records) == 0 && gone != nil {
+		err = gone
+	}
+	return records, lost, err
 }
 
 // A thousand processes that start at once and read a thousand records each would

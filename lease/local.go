@@ -126,6 +126,9 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 		}
 	}
 	for _, r := range copies {
+		if snap.Lost[r.Worker] != nil {
+			continue // it is not known whose it is
+		}
 		if err := s.retire(ctx, r); err != nil {
 			return snap, err
 		}

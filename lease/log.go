@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type journal struct {
 	leapt    bool
 	behind   bool
 	expiring bool
+	unusable map[int]bool // the worker IDs whose records are lost
 }
 
 // expiry is how long before a layout runs out a warning is due.
@@ -172,6 +175,20 @@ func (j *journal) checkClock(l *Lease, err error) {
 	case !stepped && j.behind:
 		j.behind = false
 		j.info(l, l.Worker(), "the clock has caught up", "time", h.read.UTC())
+	}
+}
+
+// missing tells of the worker IDs of the range whose records the store has lost.
+func (j *journal) missing(l *Lease, lost map[int]error) {
+	for _, worker := range slices.Sorted(maps.Keys(lost)) {
+		if worker < l.o.First || worker > l.o.last() || j.unusable[worker] {
+			continue
+		}
+		if j.unusable == nil {
+			j.unusable = map[int]bool{}
+		}
+		j.unusable[worker] = true
+		j.warn(l, worker, "a worker ID is unusable: its record is lost", "error", lost[worker], "next", "others are taken; this one has to be mended by hand, as the error says")
 	}
 }
 

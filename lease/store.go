@@ -95,6 +95,11 @@ type Snapshot struct {
 	// after the records. Its steps must be much smaller than a window.
 	Now time.Time
 
+	// Lost has the worker IDs whose records the store has lost, though it still has
+	// others, and why. Nobody gets these worker IDs: Acquire passes them by, with a
+	// warning. It is nil for a store that cannot tell.
+	Lost map[int]error
+
 	// OwnClock is whether that clock is another one than the clients', so that
 	// it can tell a client that its clock has leapt.
 	OwnClock bool

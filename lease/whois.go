@@ -38,6 +38,9 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
 	parts := layout.Decode(id)
+	if err := snap.Lost[parts.Worker]; err != nil {
+		return Holding{}, err
+	}
 	for _, r := range snap.Records {
 		if r.Worker == parts.Worker {
 			return whois(ctx, s, r, parts, id)

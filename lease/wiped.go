@@ -30,6 +30,12 @@ func wiped(path, why string) error {
 	return &FileError{Path: path, Err: fmt.Errorf("%w: %s", ErrWiped, why)}
 }
 
+// missing is the error of a record that is gone. If others are there, it is this worker
+// ID only that nobody can use.
+type missing struct{ error }
+
+func (e missing) Unwrap() error { return e.error }
+
 func (s *fileStore) identityPath() string { return filepath.Join(s.dir, "identity") }
 
 // outsidePath returns the file beside the directory, or "" if there is no such
@@ -91,7 +97,8 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 		return nil
 	}
 	if err == nil && info.Size() > 0 {
-		return wiped(name+fileSuffix, "it is gone, and "+name+lockSuffix+" says that it was in use")
+		return missing{wiped(name+fileSuffix, "it is gone, and "+name+lockSuffix+" says that it was in use; "+
+			"put it back or, when its holder has been gone for a window, remove both")}
 	}
 	return err
 }

@@ -1,8 +1,12 @@
 package lease_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,4 +128,61 @@ func TestDirectoryThatIsToBeginAnew(t *testing.T) {
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(dir), ".leases.identity")))
 	mustHold(t, lease.File(dir), mustSave(t, lease.File(dir), fileRecord(1, 1)))
+}
+
+// A record that is removed alone costs its own worker ID: others start, a warning says
+// how to mend it, and nobody gets the worker ID until it is mended.
+func TestRecordThatIsRemovedAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	options := func(owner string, first, count int) *lease.Options {
+		return &lease.Options{Layout: snowflake.ClockSeqLayout(), Owner: owner, First: first, Count: count, Window: 200 * time.Millisecond}
+	}
+	acquire := func(o *lease.Options) (*lease.Lease, error) { return lease.Acquire(t.Context(), lease.File(dir), o) }
+	a, err := acquire(options("a", 0, 1))
+	require.NoError(t, err)
+	b, err := acquire(options("b", 1, 1))
+	require.NoError(t, err)
+	gen, err := snowflake.NewLeased(a, nil)
+	require.NoError(t, err)
+	id, err := gen.NextID()
+	require.NoError(t, err)
+	record := filepath.Join(dir, "worker-0.json")
+	require.NoError(t, os.Rename(record, record+".away"))
+
+	var log bytes.Buffer
+	o := options("c", 0, 3)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c, err := acquire(o)
+	require.NoError(t, err)
+	assert.Equal(t, 2, c.Worker())
+	assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+	assert.Contains(t, log.String(), "a worker ID is unusable: its record is lost")
+	assert.Contains(t, log.String(), "worker-0.lock says that it was in use; put it back or")
+
+	_, err = acquire(options("d", 0, 1))
+	require.ErrorIs(t, err, lease.ErrWiped, "no other in the range")
+	_, err = acquire(options("d", 0, 3))
+	require.ErrorIs(t, err, lease.ErrExhausted, "the others are held")
+	_, err = lease.File(dir).Save(t.Context(), fileRecord(0, 1))
+	require.ErrorIs(t, err, lease.ErrWiped)
+	_, err = lease.Whois(t.Context(), lease.File(dir), id)
+	require.ErrorIs(t, err, lease.ErrWiped)
+	eventually(t, func() bool { return errors.Is(a.Stats().LastError, lease.ErrWiped) })
+
+	require.NoError(t, b.Release(t.Context()))
+	require.NoError(t, c.Release(t.Context()))
+	for _, name := range []string{"worker-1.json", "worker-2.json"} {
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+	_, err = acquire(options("d", 3, 3))
+	require.ErrorIs(t, err, lease.ErrWiped, "all are gone")
+
+	require.NoError(t, os.Rename(record+".away", record))
+	eventually(t, func() bool { return a.Stats().LastError == nil })
+	require.NoError(t, a.Release(t.Context()))
+	require.NoError(t, os.Remove(filepath.Join(dir, "worker-1.lock")))
+	d, err := acquire(options("d", 1, 2))
+	require.NoError(t, err)
+	assert.Equal(t, 1, d.Worker(), "mended")
+	require.NoError(t, d.Release(t.Context()))
 }
