@@ -377,13 +377,13 @@ func (s *search) giveBack(ctx context.Context) {
 	if len(s.tried) == 0 {
 		return
 	}
-	done := make(chan struct{})
+	done, store := make(chan struct{}), s.l.store
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.l.o.patience())
 		defer cancel()
 		for _, a := range s.tried {
-			free(ctx, s.l.store, &s.l.o, a)
+			free(ctx, store, &s.l.o, a)
 		}
 	}()
 	_ = nap(context.WithoutCancel(ctx), farewell, done)

@@ -40,8 +40,9 @@ import (
 // for a new one: [ErrWiped] says which of its marks remained. The marks are lock
 // files that are not empty, the file identity, and .NAME.identity beside the
 // directory NAME, if it can be written. Put the records back; or, to begin anew after
-// every process that used the directory has been gone for longer than its
-// window, remove the directory and .NAME.identity. If only some records
+// every process that used the directory has been gone, or has issued no IDs, for longer
+// than its window, remove the directory and .NAME.identity. A lease from before that finds
+// the directory whole again has lost its worker ID, and replaces it. If only some records
 // worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
 // logs a warning. Put the records back; or stop the holder, wait for a window, and
 // remove worker-N.lock: the worker ID is then a new one.
@@ -112,7 +113,7 @@ func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error
 	return run(ctx, s, fmt.Sprint("read ", worker), func(op *operation) (Snapshot, error) {
 		r, err := s.readOne(op, worker)
 		if err != nil {
-			return Snapshot{}, err
+			return Snapshot{}, s.begunAnew(op, err)
 		}
 		snap := Snapshot{Now: time.Now()}
 		if r.Version > 0 {

@@ -14,7 +14,7 @@ import (
 // is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may
 // be called by any number of goroutines.
 type Lease struct {
-	store Store
+	store Store // another one if the directory of a file store was begun anew: guarded by op and mu
 	o     Options
 	log   journal
 

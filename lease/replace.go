@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,6 +16,9 @@ func (l *Lease) lose(lost error) {
 	l.record.Store(nil)
 	l.granted = false
 	l.mu.Lock()
+	if s, ok := l.store.(*fileStore); ok && errors.Is(lost, errBegunAnew) {
+		l.store = s.again()
+	}
 	l.loss, l.failing = lost, nil
 	l.tell()
 	l.mu.Unlock()

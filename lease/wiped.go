@@ -161,6 +161,32 @@ func (s *fileStore) check(op *operation, some bool) error {
 	return nil
 }
 
+// errBegunAnew says that the directory is whole, and another store than it was before.
+var errBegunAnew = errors.New("the directory was begun anew as another store")
+
+// begunAnew returns errBegunAnew as a loss if err, which matches ErrWiped, comes of
+// a directory that somebody emptied and others use again. All of its marks must say so, and
+// the one outside, too; otherwise the records may come back.
+func (s *fileStore) begunAnew(op *operation, err error) error {
+	known := s.name.Load()
+	if !errors.Is(err, ErrWiped) || known == nil || s.copy {
+		return err
+	}
+	name, used, bad := s.readIdentity(op)
+	if bad != nil || !used || name == *known || s.readOutside(op) != name {
+		return err
+	}
+	if paths, bad := s.recordPaths(op); bad != nil || len(paths) == 0 {
+		return err
+	}
+	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: %w", ErrLost, errBegunAnew)}
+}
+
+// again returns the store without what it knows of the directory, for a lease whose
+// directory was begun anew. The one that was before stays as it is: what other
+// leases know of its records is no longer true.
+func (s *fileStore) again() *fileStore { return &fileStore{dir: s.dir, disk: s.disk} }
+
 // recordPaths returns the files of records.
 func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
 	entries, err := op.list(s.dir)

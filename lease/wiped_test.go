@@ -186,3 +186,61 @@ func TestRecordThatIsRemovedAlone(t *testing.T) {
 	assert.Equal(t, 1, d.Worker(), "mended")
 	require.NoError(t, d.Release(t.Context()))
 }
+
+// A directory that is emptied, and begun anew by another process, has its old holder back:
+// it has lost its worker ID, and takes another one of the new store.
+func TestHolderOfADirectoryThatIsBegunAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	outside := filepath.Join(filepath.Dir(dir), ".leases.identity")
+	options := func(owner string) *lease.Options {
+		return &lease.Options{Owner: owner, Window: 200 * time.Millisecond}
+	}
+	s := lease.File(dir)
+	var held []*lease.Lease
+	var gens []*snowflake.Generator
+	for _, owner := range []string{"a", "b"} { // of one Store
+		l, err := lease.Acquire(t.Context(), s, options(owner))
+		require.NoError(t, err)
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		held, gens = append(held, l), append(gens, gen)
+	}
+	seen := map[snowflake.ID]bool{}
+	issue := func(gen *snowflake.Generator) error {
+		id, err := gen.NextID()
+		if err == nil {
+			require.False(t, seen[id], "an ID was issued twice")
+			seen[id] = true
+		}
+		return err
+	}
+	for range 100 {
+		require.NoError(t, issue(gens[0]))
+		require.NoError(t, issue(gens[1]))
+	}
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Remove(outside))
+	for _, gen := range gens {
+		eventually(t, func() bool { return issue(gen) != nil }) // the windows are over
+	}
+	newcomer, err := lease.Acquire(t.Context(), lease.File(dir), options("c"))
+	require.NoError(t, err)
+	assert.Equal(t, 0, newcomer.Worker())
+	gen, err := snowflake.NewLeased(newcomer, nil)
+	require.NoError(t, err)
+	for _, l := range held {
+		eventually(t, func() bool { return l.Stats().Replacements == 1 })
+		require.NoError(t, l.Err())
+	}
+	gens = append(gens, gen)
+	assert.NotEqual(t, held[0].Worker(), held[1].Worker())
+	assert.Positive(t, held[0].Worker()*held[1].Worker())
+	for range 1000 {
+		for _, gen := range gens {
+			require.NoError(t, issue(gen))
+		}
+	}
+	for _, l := range append(held, newcomer) {
+		require.NoError(t, l.Release(t.Context()))
+	}
+}
