@@ -57,7 +57,7 @@ func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
 		assert.Equal(t, 1, expired.Worker)
 		assert.Equal(t, noon.Add(2*ms+1), expired.NotAfter)
 		assert.Equal(t, noon.Add(3*ms), expired.Time)
-		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.002000001Z, the next would be at 2026-11-21T12:00:00.003Z")
+		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.002Z, the next would be at 2026-11-21T12:00:00.003Z")
 
 		next := newLeasedIssuer(t, newFakeLease(noon.Add(2*ms+1), noon.Add(time.Hour)), &Options{Layout: small, Clock: c})
 		next.seen = i.seen
@@ -327,7 +327,7 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 			&Options{Layout: small, Clock: newTestClock()})
 		err := i.refused(ErrLeaseExpired)
 		assert.ErrorIs(t, err, away)
-		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z: connection refused")
+		assert.ErrorContains(t, err, "lease expired: connection refused; worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z")
 	})
 	synctest.Test(t, func(t *testing.T) { // a lease that says it gave more, but did not
 		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return nil }}),

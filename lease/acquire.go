@@ -78,7 +78,7 @@ func (l *Lease) acquire(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case cause == nil && ctx.Err() == nil && mayMend(err):
-			l.log.warn("no worker ID could be acquired yet", "owner", l.o.Owner, "error", err)
+			l.log.unacquired(l, err)
 			cause = err
 		case !isTimeout(err):
 			cause = err
@@ -238,8 +238,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 // with twice the patience, for crowded in all.
 func (s *search) load(ctx context.Context) error {
 	l := s.l
-	snap, err := s.snapshot(ctx, l.o.patience())
-	for patience := 2 * l.o.patience(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
+	snap, err := s.snapshot(ctx, l.searchTrip())
+	for patience := 2 * l.searchTrip(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
 		left := crowded - time.Since(s.begun)
 		if left <= 0 {
 			break
@@ -249,6 +249,7 @@ func (s *search) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.log.missing(l, snap.Lost)
 	snap.Records = l.withLost(snap.Records)
 	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
 	return nil
@@ -263,7 +264,10 @@ func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, true))
-	return snap, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil {
+		s.l.tripped(err)
+	}
+	return snap, err
 }
 
 // withLost adds to records what this lease knows of the worker IDs that it lost. If
@@ -275,7 +279,13 @@ func (l *Lease) withLost(records []Record) []Record {
 			i = len(records)
 			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
 		}
-		records[i] = records[i].withBoundsOf(l.lost[worker])
+		is, lost := records[i], l.lost[worker]
+		for seq, bound := range lost.Bounds {
+			if bound.After(is.bound(seq)) { // and who stamped up to it is not known either
+				records[i].Forgotten = later(records[i].Forgotten, bound)
+			}
+		}
+		records[i] = records[i].withBoundsOf(lost)
 	}
 	return records
 }
@@ -283,7 +293,7 @@ func (l *Lease) withLost(records []Record) []Record {
 // because adds to the error of a context what was wrong before.
 func (s *search) because(err error) error {
 	if n := len(s.failures); n > 0 && isTimeout(err) {
-		return fmt.Errorf("%w: %w", err, s.failures[n-1])
+		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
 	}
 	return err
 }
@@ -313,7 +323,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 		return s.locate(none)
 	}
 	if ended := sleep(ctx, wait); ended != nil {
-		return fmt.Errorf("%w: %w", ended, s.locate(none))
+		return fmt.Errorf("%w: %w", s.locate(none), ended)
 	}
 	return nil
 }
@@ -361,10 +371,13 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 // save saves the record of an attempt.
 func (s *search) save(ctx context.Context, a attempt) (Record, error) {
-	patient, cancel := context.WithTimeout(ctx, s.l.o.patience())
+	patient, cancel := context.WithTimeout(ctx, s.l.searchTrip())
 	defer cancel()
 	saved, err := replace(patient, s.l.store, &s.l.o, a.record, a.wanted)
-	return saved, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil && !errors.Is(err, ErrConflict) {
+		s.l.tripped(err)
+	}
+	return saved, err
 }
 
 // missed draws the conclusions from a save that failed. If the search is to end, it
@@ -475,12 +488,13 @@ func free(ctx context.Context, s Store, a attempt) (done bool) {
 }
 
 // unanswered returns err, and says that the store did not answer in time if that is
-// why: patient has ended, and ctx, which it was made of, has not.
+// why: patient has ended, and either ctx, which it was made of, has not, or err says no
+// more than that ctx has.
 func unanswered(ctx, patient context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || patient.Err() == nil || !isTimeout(err) {
+	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
 		return err
 	}
-	return fmt.Errorf("lease: the store did not answer in time: %w", err)
+	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
 // isTimeout reports whether err says no more than that time was up.

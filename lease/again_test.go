@@ -293,3 +293,21 @@ func TestLocalCopyStartsWithoutTheStoresDirectory(t *testing.T) {
 		})
 	}
 }
+
+// A store that has lost its records can be made anew, and then others get its worker
+// IDs after two windows. So the holder's window must have ended by then.
+func TestLocalCopyEndsWithAStoreThatLostItsRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases, dir := t.TempDir(), t.TempDir()
+		h := mustAcquire(t, File(leases), fleet, clockAt(0), withCopy(dir))
+		h.next()
+		require.NoError(t, os.Remove(filepath.Join(leases, "worker-0.json")))
+		time.Sleep(2 * span)
+		_, err := h.g.NextID()
+		require.ErrorIs(t, err, snowflake.ErrLeaseExpired)
+		require.ErrorIs(t, err, ErrWiped)
+		stopRenewing(h.Lease)
+		_, err = acquire(t, File(leases), fleet, clockAt(0), withCopy(dir))
+		require.ErrorIs(t, err, ErrWiped)
+	})
+}

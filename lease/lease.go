@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,7 @@ import (
 // is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may
 // be called by any number of goroutines.
 type Lease struct {
-	store Store
+	store Store // another one if the directory of a file store was begun anew: guarded by op and mu
 	o     Options
 	log   journal
 
@@ -39,7 +40,9 @@ type Lease struct {
 	loss    error                       // why the granted worker ID was lost; nil again when another one is granted
 	failing error                       // why the last renewal failed; nil if it succeeded
 	stats   Stats
-	news    chan struct{} // closed, and made anew, when one of these changes
+	wanted  *snowflake.Grant // what calls wait for more than,
+	since   time.Time        // and since when
+	news    chan struct{}    // closed, and made anew, when one of these changes
 
 	asked  chan struct{} // has room for one: a call asks for a renewal
 	done   chan struct{}
@@ -83,10 +86,15 @@ func newLease(s Store, o Options) *Lease {
 }
 
 // Grant returns what may be stamped. It never blocks.
-func (l *Lease) Grant() snowflake.Grant { return *l.grant.Load() }
+func (l *Lease) Grant() snowflake.Grant {
+	if g := l.grant.Load(); g != nil {
+		return *g
+	}
+	return snowflake.Grant{} // of a Lease that Acquire did not return
+}
 
 // Worker returns the worker ID. It changes when a lost one is replaced.
-func (l *Lease) Worker() int { return l.grant.Load().Worker }
+func (l *Lease) Worker() int { return l.Grant().Worker }
 
 // Terms is for [snowflake.NewLeased]. A lease serves one generator, of its own
 // layout.
@@ -101,9 +109,14 @@ func (l *Lease) Terms() snowflake.Terms {
 	}
 }
 
+var errZero = fmt.Errorf("%w: this Lease is zero; Acquire returns one that is not", ErrInvalidOptions)
+
 func (l *Lease) bind(b snowflake.Binding) error {
+	if l.grant.Load() == nil {
+		return errZero
+	}
 	if b.Layout != l.o.Layout {
-		return &LayoutError{Worker: l.Worker(), Has: b.Layout, Want: l.o.Layout}
+		return &LayoutError{Worker: l.Worker(), Where: "the generator's options", Has: b.Layout, Want: l.o.Layout}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +154,7 @@ func (l *Lease) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
-	s.Bound = l.grant.Load().To
+	s.Bound = l.Grant().To
 	if local, ok := l.store.(*localCopy); ok {
 		s.Away = local.whyAway()
 	}
@@ -155,6 +168,9 @@ func (l *Lease) Stats() Stats {
 // window, or 1 s if that is more, and not past ctx. It may be called again.
 // If the lease was not given to NewLeased, its bound stays what it was.
 func (l *Lease) Release(ctx context.Context) error {
+	if l.grant.Load() == nil {
+		return errZero
+	}
 	l.mu.Lock()
 	stop := l.stop
 	l.mu.Unlock()
@@ -180,7 +196,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.vacate(patient, next); err != nil {
 		return unanswered(ctx, patient, err)
 	}
-	l.log.released(*l.record.Load())
+	l.log.released(l, *l.record.Load())
 	return nil
 }
 

@@ -838,7 +838,7 @@ func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
 		m.ownClock = true
 		_, err := acquire(t, m, plain, clockAt(time.Hour))
 		require.ErrorIs(t, err, ErrClockLeap)
-		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z, over 1m0s")
+		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z; MaxLeap allows 1m0s")
 		assert.Zero(t, m.saved())
 		h := mustAcquire(t, m, plain, clockAt(time.Hour), func(o *Options) { o.MaxLeap = 2 * time.Hour })
 		h.next()
@@ -915,8 +915,8 @@ func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 		var exhausted *ExhaustedError
 		require.ErrorAs(t, err, &exhausted)
 		require.Len(t, exhausted.Records, 2)
-		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4; %v; %v", exhausted.Records[0], exhausted.Records[1]))
-		assert.ErrorContains(t, err, "worker 4 held by b (")
+		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4: %v; %v", exhausted.Records[0], exhausted.Records[1]))
+		assert.ErrorContains(t, err, "worker 4 is held by b (")
 		assert.LessOrEqual(t, time.Since(start), span*3/2)
 
 		// One that comes free meanwhile is taken.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -108,9 +109,9 @@ func (o *operation) sameDir(a, b string) bool {
 }
 
 // Load returns what the shared store has, and our own records as they are here.
-// If the shared store does not answer, or has lost its records (ErrWiped), our own are all
-// there is: nobody gets a worker ID of it meanwhile. It tells the
-// shared store what that was not told of them, and gives back what was wanted in vain.
+// If the shared store does not answer, or its directory is not there, our own are all
+// there is. It tells the shared store what it was not told of them, and gives back what
+// was wanted in vain.
 func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -181,7 +182,7 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	snap, err := shared(half)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord):
+	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || mayBegin(err):
 		return snap, c, err
 	default:
 		s.isAway(err)
@@ -211,7 +212,7 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 		s.seen[is.Worker] = seen{r.Version, is.Bounds, is.ClockSeq}
 	}
 	for _, r := range lost {
-		if s.counts(r) {
+		if s.counts(r) && snap.Lost[r.Worker] == nil { // else it is not known whose it is
 			if err := s.retire(ctx, r); err != nil {
 				return snap, c, err
 			}
@@ -455,6 +456,9 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 				return nil
 			}
 			there.record.Version = 0
+			if mayBegin(err) {
+				return err
+			}
 			if !errors.Is(err, ErrConflict) {
 				s.isAway(err)
 				return nil
@@ -463,6 +467,9 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 		snap, err := s.Store.LoadWorker(ctx, r.Worker)
 		if err != nil {
 			s.isAway(err)
+			if mayBegin(err) {
+				return err
+			}
 			return nil
 		}
 		found := ours(snap.Records, s.owner)
@@ -535,6 +542,13 @@ func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, wor
 		}
 	}
 	return nil
+}
+
+// mayBegin reports whether err says that the shared store has lost its records and is
+// there, so that it may be made anew. Whoever does that waits until the holders have come to
+// the ends of their windows: so no window may be extended then.
+func mayBegin(err error) bool {
+	return errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // isAway notes why the shared store was not told. A time-out does not hide what was

@@ -411,7 +411,7 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 					time.Sleep(10 * span)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
-					assert.ErrorContains(t, err, "of 0 to 255 for a, who keeps one already; worker 0 held by a")
+					assert.ErrorContains(t, err, "of 0 to 255, for a, who keeps one already: worker 0 is held by a")
 				}
 			})
 		}

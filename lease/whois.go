@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -40,6 +41,9 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
 	parts := layout.Decode(id)
+	if err := snap.Lost[parts.Worker]; err != nil {
+		return Holding{}, err
+	}
 	for _, r := range snap.Records {
 		if r.Worker == parts.Worker {
 			return whois(ctx, s, r, parts, id)
@@ -57,7 +61,9 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 		if err != nil {
 			return Holding{}, err
 		}
-		holdings = append(holdings, kept...)
+		// A holding that is kept may have gone on, after a change of the clock sequence
+		// whose answer was lost. Then the record says where it ends.
+		holdings = append(holdings, slices.DeleteFunc(kept, r.holding().same)...)
 	}
 	for _, h := range holdings {
 		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) {
