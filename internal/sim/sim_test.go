@@ -170,5 +170,5 @@ func TestFailureIsExplained(t *testing.T) {
 	assert.Contains(t, out.String(), `-mutant "the token is not compared"`)
 	assert.Contains(t, out.String(), "in short, with ")
 	assert.Contains(t, out.String(), "BROKEN: ")
-	assert.Less(t, strings.Count(out.String(), "\n"), 200)
+	assert.Less(t, strings.Count(out.String(), "\n"), 100)
 }
