@@ -418,3 +418,29 @@ func TestWaitForASecondStepBackIsCountedAnew(t *testing.T) {
 		assert.Equal(t, 102*ms, waiting[4].took)
 	})
 }
+
+// A clock that is set forward within a long tick brings the next tick closer. The
+// head learns it from whoever comes next, who may have a deadline that depends on it.
+func TestNewcomerTellsTheHeadThatTheClockWasSetForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		seconds := small
+		seconds.Unit = time.Second
+		i := newIssuer(t, &Options{Layout: seconds, Clock: c})
+		for range 4 {
+			_, err := i.NextID()
+			require.NoError(t, err)
+		}
+		head := i.start(t.Context(), 1)
+		c.step(700 * ms)
+		limited, stop := context.WithTimeout(t.Context(), 400*ms)
+		defer stop()
+		newcomer := i.start(limited, 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, p := range []*pending{head, newcomer} {
+			assert.NoError(t, p.err)
+			assert.Equal(t, 300*ms, p.took)
+		}
+	})
+}

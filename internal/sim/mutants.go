@@ -17,13 +17,12 @@ var mutants = slices.Concat(generatorMutants, leaseMutants)
 var generatorMutants = []mutant{
 	// The generator.
 	{"the clock is read outside the lock", 20, []patch{{"queue.go", "\tdeadline time.Time\n",
-		"\tdeadline time.Time\n\tearly   func() (instant, error) // on(\"the clock is read outside the lock\")\n"}, {"reserve.go", "func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {\n\tg.mu.Lock()\n",
+		"\tdeadline time.Time\n\tearly   func() (instant, error) // on(\"the clock is read outside the lock\")\n"}, {"reserve.go", "func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {\n",
 		`func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	if on("the clock is read outside the lock") && g.clock != nil {
 		at, err := g.layout.instant(g.clock.Now())
 		c.early = func() (instant, error) { return at, err }
 	}
-	g.mu.Lock()
 `}, {"reserve.go", "\tnow, err := g.refresh()\n\tif err != nil {\n\t\treturn reservation{}, err\n",
 		`	now, err := instant{}, error(nil)
 	if on("the clock is read outside the lock") && c.early != nil {
