@@ -110,7 +110,7 @@ var generatorMutants = []mutant{
 		"max(0, time.Duration(w.ahead)-passed/4)", "max(0, time.Duration(w.ahead)-map[bool]time.Duration{false: passed / 4}[on(\"a correction is never taken back\")])"},
 		{"clock.go", "\tif ahead > maxSlew {\n", "\tif ahead > maxSlew && !on(\"a correction is never taken back\") {\n"}}},
 
-	{"a stale reading is believed", 100, []patch{{"snowflake.go", "\tstride ID ",
+	{"a stale reading is believed", 20, []patch{{"snowflake.go", "\tstride ID ",
 		"\tstale  time.Duration // on(\"a stale reading is believed\")\n\tstride ID "}, {"snowflake.go", "\t\tg.mu.Unlock()\n\t}\n\tr, err := g.take(context.Background(), 1)\n",
 		"\t\tif on(\"a stale reading is believed\") {\n\t\t\tg.stale = read\n\t\t}\n\t\tg.mu.Unlock()\n\t}\n\tr, err := g.take(context.Background(), 1)\n"}, {"reserve.go", "\treturn g.layout.instant(g.wall.now())\n",
 		`	stale := g.stale
@@ -238,7 +238,7 @@ var generatorMutants = []mutant{
 	// What is remembered.
 	{"what a rewind may go back to is counted from the head", 200, []patch{{"past.go", "(tick > max(r.top, head)-int64(len(r.marks)) ||",
 		"(tick > max(r.top, head)-int64(len(r.marks)) || on(\"what a rewind may go back to is counted from the head\") && tick > head-int64(len(r.marks)) ||"}}},
-	{"a bump forgets After", 1000, []patch{{"past.go", "append(s.last, s.virgin)\n",
+	{"a bump forgets After", 400, []patch{{"past.go", "append(s.last, s.virgin)\n",
 		"append(s.last, map[bool]int64{false: s.virgin, true: -1}[on(\"a bump forgets After\")])\n"}}},
 	{"the ring does not know After", 100, []patch{{"past.go", "\tp.ring.top, p.ring.floor = tick, tick-1\n",
 		`	if !on("the ring does not know After") {

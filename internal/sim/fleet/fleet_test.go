@@ -57,13 +57,10 @@ func search(t *testing.T) Report {
 	for seed := *from; seed < *to && interrupted.Err() == nil && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
 		report.Seeds++
 		s := New(seed, *nodes)
-		s.NoCrowds = *twice
 		r := run(t, s, *trace || *twice)
 		report.Add(r.Totals)
 		if *twice {
-			s := New(seed, *nodes)
-			s.NoCrowds = true
-			if difference := compare(r, run(t, s, true)); difference != "" {
+			if difference := compare(r, run(t, New(seed, *nodes), true)); difference != "" {
 				report.Different++
 				t.Logf("seed %d is not the same twice: %s", seed, difference)
 			}

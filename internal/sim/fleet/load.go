@@ -38,7 +38,7 @@ func (p *process) load() error {
 	e, asked := p.takeAsked()
 	switch {
 	case asked && e.Kind == Burst:
-		if p.w.intN(2) == 0 && !p.w.NoCrowds {
+		if p.w.intN(2) == 0 {
 			return p.crowd(e.N + p.w.intN(min(2*tick, 60)))
 		}
 		return p.burst(e.N, 1+p.w.intN(min(2*tick, 200)))
@@ -54,9 +54,7 @@ func (p *process) load() error {
 	}
 	switch p.w.intN(20) {
 	case 8:
-		if n := 2 + p.w.intN(min(3*tick, 16)); !p.w.NoCrowds {
-			return p.crowd(n)
-		}
+		return p.crowd(2 + p.w.intN(min(3*tick, 16)))
 	case 0:
 		return p.burst(2+p.w.intN(3), 1+p.w.intN(2*min(tick, 8)))
 	case 1:

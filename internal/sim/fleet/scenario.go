@@ -25,7 +25,6 @@ type Scenario struct {
 	History   time.Duration // Options.History
 	Forgets   bool          // the store is no lease.Historian
 	Last      int           // the last worker ID
-	NoCrowds  bool          // of callers that go on at one time, in no certain order
 	Stale     bool          // a caller may have read its built-in clock before others had their IDs
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
@@ -217,7 +216,7 @@ func New(seed uint64, nodes int) *Scenario {
 // addRareTimes adds what the clocks of the nodes hardly ever do by chance.
 func addRareTimes(r *rand.Rand, s *Scenario) {
 	if n := &s.Nodes[0]; !s.Leased && s.Layout.ClockSeqBits > 0 {
-		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", 50, 0
+		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", oneOf(r, 3, 50), 0
 	}
 	for i, n := range s.Nodes {
 		at := time.Duration(r.Int64N(int64(s.Faults)))
@@ -234,15 +233,15 @@ func addRareTimes(r *rand.Rand, s *Scenario) {
 			}
 			for range ticks + 2 {
 				at += s.Layout.Unit
-				add(Event{Kind: Saturate, For: 1}) // one ID
+				add(Event{Kind: FillMany}) // one ID
 			}
 			for range 3 {
 				at += s.Layout.Unit / 8
 				add(Event{Kind: Step, By: -s.Layout.Unit * time.Duration(ticks+1) / 2})
 				at += s.Layout.Unit / 8
-				add(Event{Kind: Saturate, For: 1}) // one ID
+				add(Event{Kind: FillMany}) // one ID
 			}
-		default: // many wait together for a clock that stands still
+		case s.Layout.Unit <= 10*ms: // many wait together for a clock that stands still
 			add(Event{Kind: Rate, For: 3 * s.Window})
 			for range 2 {
 				at += ms
