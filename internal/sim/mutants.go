@@ -236,8 +236,6 @@ var generatorMutants = []mutant{
 	c.next, c.prev, c.queued, q.known =`}}},
 
 	// What is remembered.
-	{"what a rewind may go back to is counted from the head", 200, []patch{{"past.go", "(tick > max(r.top, head)-int64(len(r.marks)) ||",
-		"(tick > max(r.top, head)-int64(len(r.marks)) || on(\"what a rewind may go back to is counted from the head\") && tick > head-int64(len(r.marks)) ||"}}},
 	{"a bump forgets After", 400, []patch{{"past.go", "append(s.last, s.virgin)\n",
 		"append(s.last, map[bool]int64{false: s.virgin, true: -1}[on(\"a bump forgets After\")])\n"}}},
 	{"the ring does not know After", 100, []patch{{"past.go", "\tp.ring.top, p.ring.floor = tick, tick-1\n",

@@ -216,7 +216,7 @@ func New(seed uint64, nodes int) *Scenario {
 // addRareTimes adds what the clocks of the nodes hardly ever do by chance.
 func addRareTimes(r *rand.Rand, s *Scenario) {
 	if n := &s.Nodes[0]; !s.Leased && s.Layout.ClockSeqBits > 0 {
-		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", oneOf(r, 3, 50), 0
+		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", 50, 0
 	}
 	for i, n := range s.Nodes {
 		at := time.Duration(r.Int64N(int64(s.Faults)))
