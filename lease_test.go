@@ -537,3 +537,36 @@ func TestStopEndsTheWaitsForATick(t *testing.T) {
 		assert.Zero(t, d)
 	})
 }
+
+// After a rewind, the generator has stamped ticks that are later than its last ID.
+func TestStopAfterARewindReturnsTheLatestTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stop func(error) time.Time
+		c := newTestClock()
+		m := newManaged(noon, noon.Add(time.Hour), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+		c.step(5 * ms)
+		i.spend(1, noon.Add(5*ms))
+		c.step(-3 * ms)
+		i.spend(1, noon.Add(2*ms))
+		assert.Equal(t, noon.Add(6*ms), stop(nil))
+	})
+}
+
+// A caller waits for a tick, and the window that the lease gives meanwhile begins
+// after that tick. A caller that wakes late is given the tick that it waited for,
+// but not what is before the window.
+func TestLeasedCallerGetsNothingBeforeANewWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := small
+		layout.Epoch = UnixEpoch // before the bubble's time
+		begun := time.Now().UTC()
+		l := newFakeLease(begun, begun.Add(ms))
+		i := newLeasedIssuer(t, l, &Options{Layout: layout, Clock: SystemClock()})
+		i.spend(4, begun)
+		from := begun.Add(3 * ms)
+		l.from.Store(&from)
+		l.grow(begun.Add(time.Second))
+		i.spend(4, from)
+	})
+}
