@@ -162,6 +162,7 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 	if old.Version != r.Version-1 {
 		return r, conflict(r, old.Version)
 	}
+	s.pass(nil) // whoever reads now finds the worker ID locked
 	now := fileRecord{Record: r, Store: name, History: old.History}
 	if ended != nil {
 		if now.History, err = s.keep(op, old.History, *ended, forget); err != nil {
@@ -272,7 +273,7 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 // A thousand processes that start at once and read a thousand records each would
 // keep the machine so busy that nobody's saves come to their end in time, and all
 // would choose the same worker IDs. So one of them at a time reads all records, and
-// has its turn until its next save, or for a while.
+// has its turn until its next save has the worker ID's lock, or for a while.
 const (
 	grace = 100 * time.Millisecond // from the reading to the save
 	stuck = 5 * time.Second        // who has the turn for longer is not waited for
@@ -294,7 +295,7 @@ func (s *fileStore) queue(op *operation) {
 	ours := s.turn != nil
 	s.mu.Unlock()
 	path := filepath.Join(s.dir, "load"+lockSuffix)
-	for backoff := minBackoff; !ours; backoff = min(2*backoff, 4*maxBackoff) {
+	for backoff := minBackoff; !ours; backoff = min(2*backoff, 16*maxBackoff) {
 		lock, err := op.lock(path)
 		if err == nil {
 			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
