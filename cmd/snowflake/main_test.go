@@ -254,17 +254,27 @@ func TestHelp(t *testing.T) {
 	for _, arg := range []string{"help", "-h", "-help", "--help"} {
 		assert.Equal(t, usage(), succeed(t, arg))
 	}
-	for _, c := range commands {
+	for _, c := range commands() {
 		out := succeed(t, "help", c.name)
-		assert.Contains(t, usage(), "snowflake "+c.name)
+		assert.Contains(t, usage(), "\n  "+c.name+" ")
 		assert.Contains(t, out, "snowflake "+c.name)
 		assert.Equal(t, out, succeed(t, c.name, "-h"))
 		assert.Equal(t, out, succeed(t, c.name, "1", "-help"))
-		for _, line := range strings.Split(strings.Split(out, "\nFlags")[0], "\n") {
-			assert.LessOrEqual(t, len(line), 80, line)
-		}
+		requireScreen(t, out)
 	}
+	requireScreen(t, usage())
+	requireScreen(t, succeed(t, "help", "layouts"))
 	assert.Contains(t, succeed(t, "help", "new"), "HAZARD")
+}
+
+// requireScreen fails unless text fits a terminal of 80 columns and 24 lines, of
+// which the last is the prompt's.
+func requireScreen(t *testing.T, text string) {
+	t.Helper()
+	assert.LessOrEqual(t, len(lines(text)), 23, text)
+	for _, line := range lines(text) {
+		assert.LessOrEqual(t, len(line), 80, line)
+	}
 }
 
 func TestNoArgumentsIsRefused(t *testing.T) {
