@@ -31,11 +31,12 @@ or spelled out by the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
   41/3/7/12      time/clockseq/worker/sequence
   41/0/5/5/12    time/clockseq/datacenter/worker/sequence
-and then it counts milliseconds since 2026-01-01. -layout takes both. Changes:
+and then it counts milliseconds since 2026-01-01. These change a layout:
   -unit 10ms          the tick that the time field counts
   -epoch 2020-01-01   when the time field is 0: a date, RFC 3339, or Unix ms
   -worker-last        the worker is lowest, under the sequence
 
+NAME@EPOCH and NAME@EPOCH,TICK change it, too, such as sonyflake@2020-01-01,10ms.
 "snowflake layout" lists the names; "snowflake layout NAME" draws one.
 `)
 	return b.String()
@@ -75,11 +76,23 @@ func defineChanges(fs *flag.FlagSet) func(*snowflake.Layout) {
 }
 
 // parseLayout returns the layout of a name or a spec, after change, and only if
-// it is valid.
+// it is valid. An epoch and a tick may follow: NAME@EPOCH,TICK.
 func parseLayout(s string, change func(*snowflake.Layout)) (snowflake.Layout, error) {
-	l, err := lookUp(s)
+	name, changes, changed := strings.Cut(s, "@")
+	l, err := lookUp(name)
 	if err != nil {
 		return snowflake.Layout{}, err
+	}
+	if changed {
+		epoch, unit, hasUnit := strings.Cut(changes, ",")
+		if l.Epoch, err = parseEpoch(epoch); err != nil {
+			return snowflake.Layout{}, fmt.Errorf("layout %q: %w", s, err)
+		}
+		if hasUnit {
+			if l.Unit, err = time.ParseDuration(unit); err != nil {
+				return snowflake.Layout{}, fmt.Errorf("layout %q: %q is not a tick such as 10ms", s, unit)
+			}
+		}
 	}
 	change(&l)
 	return l, l.Validate()
