@@ -36,7 +36,7 @@ and then it counts milliseconds since 2026-01-01. These change a layout:
   -epoch 2020-01-01   when the time field is 0: a date, RFC 3339, or Unix ms
   -worker-last        the worker is lowest, under the sequence
 
-NAME@EPOCH and NAME@EPOCH,TICK change it, too, such as sonyflake@2020-01-01,10ms.
+NAME@EPOCH and NAME@EPOCH,TICK do, too, such as sonyflake@2020-01-01,10ms.
 "snowflake layout" lists the names; "snowflake layout NAME" draws one.
 `)
 	return b.String()
