@@ -28,8 +28,8 @@ layout, from the future, or negative; for each worker the first and last ID, how
 many, the most in a second, spent ticks, and steps back in the order given; the
 longest gaps; workers that look as if two processes shared them, as two runs of
 sequence numbers take turns within a tick; and whether low bits are uneven. It
-holds two million IDs in memory, and more in temporary files (-tmp). With -dir it
-names the holders of the leases. The exit status is 1 if something is wrong.
+holds two million IDs in memory, and more in temporary files (-tmp). With -dir
+it names the holders of the leases. The exit status is 1 if something is wrong.
 `,
 	setup: setupAudit,
 }

@@ -27,7 +27,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		commandNew, commandDecode, commandIdentify, commandRange, commandLayout,
-		commandAudit, commandWorker, commandWhois, commandFollows,
+		commandAudit, commandWorker, commandWhois, commandFollows, commandSQL,
 		commandVersion,
 	}
 }
