@@ -28,7 +28,7 @@ func commands() []command {
 	return []command{
 		commandNew, commandDecode, commandIdentify, commandRange, commandLayout,
 		commandAudit, commandWorker, commandWhois, commandFollows, commandSQL,
-		commandVersion,
+		commandCompletion(), commandVersion,
 	}
 }
 

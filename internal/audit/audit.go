@@ -110,7 +110,7 @@ type Audit struct {
 	sorter *sorter
 
 	bits, seqBits, seqShift, timeShift int
-	keyLow, keyLowBits, keyHigh        int // the places of the fields that name a generator
+	keyLowBits, keyHigh                int // the places of the fields that name a generator
 	keyBits                            int
 	latest                             snowflake.ID // of now
 
