@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -73,16 +73,16 @@ const mostWords = 10_000
 
 // readWords reads standard input, one ID a line.
 func readWords(s streams) (words []string, err error) {
-	in := bufio.NewScanner(s.in)
-	for in.Scan() && len(words) < mostWords {
-		if word := strings.Trim(in.Text(), " \t\r\","); word != "" {
-			words = append(words, word)
+	in := newLineReader(s.in)
+	for len(words) < mostWords && in.next() {
+		if in.long {
+			return nil, fmt.Errorf("line %d is longer than %d bytes", in.number, longestLine)
+		}
+		if word := bytes.Trim(in.text, " \t\","); len(word) > 0 {
+			words = append(words, string(word))
 		}
 	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("line %d: %w", len(words)+1, err)
-	}
-	return words, nil
+	return words, in.err
 }
 
 // guesses ranks the layouts of all readings. Where texts have several readings,

@@ -45,7 +45,7 @@ func (l *lineReader) next() bool {
 			return true
 		}
 		switch {
-		case l.eof && len(text) > 0:
+		case l.eof && len(text) > 0 && l.err == nil: // else it may have gone on
 			l.text, l.long = text, len(text) > longestLine
 			l.pos = l.end
 			l.number++
