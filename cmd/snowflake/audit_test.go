@@ -78,7 +78,7 @@ func TestAuditOfCSVFiles(t *testing.T) {
 	dir := t.TempDir()
 	id := newID(t, snowflake.DefaultLayout()) - 10<<22
 	a, b := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")
-	require.NoError(t, os.WriteFile(a, fmt.Appendf(nil, "name,id,note\r\n\"Smith, \"\"J\"\"\",%d,\"two\nlines, %d\"\nJones,\"%d\",\n\nnobody\n", id, id, id+1), 0o600))
+	require.NoError(t, os.WriteFile(a, fmt.Appendf(nil, "name,id,note\r\n\"Smith \"\"J\"\", Dr., MD\",%d,\"two\nlines, %d\"\nJones,\"%d\",\n\nnobody\n", id, id, id+1), 0o600))
 	require.NoError(t, os.WriteFile(b, fmt.Appendf(nil, "name,id\nx,%d\ny,%d\n", id+2, id), 0o600))
 	for _, column := range []string{"id", "2"} {
 		r, status := audited(t, "", "-column", column, a, b)
