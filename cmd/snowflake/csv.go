@@ -78,14 +78,15 @@ func (c *column) id(r *lineReader) (snowflake.ID, error) {
 		}
 	}
 	c.record = append(c.record[:0], line...)
-	for !quotesClosed(c.record) {
-		if len(c.record) > longestLine {
+	for closed := quotesClosed(line); !closed; {
+		if len(c.record) > longestLine || r.long {
 			return 0, fmt.Errorf("%w: the record is longer than %d bytes: a quote is missing", snowflake.ErrInvalidID, longestLine)
 		}
 		if !r.next() {
 			return 0, fmt.Errorf("%w: the quote in %.32q is never closed", snowflake.ErrInvalidID, c.record)
 		}
 		c.record = append(append(c.record, '\n'), r.text...)
+		closed = !quotesClosed(r.text) // the other half of the quotes
 	}
 	field, _, err = c.field(c.record)
 	return c.number(field, c.record, err)
@@ -101,7 +102,7 @@ func (c *column) number(field, line []byte, err error) (snowflake.ID, error) {
 	return 0, err
 }
 
-// quotesClosed reports whether all quotes of a record are closed. A quote within
+// quotesClosed reports whether all quotes that a text opens are closed in it. A quote within
 // quotes is doubled, so that they are when their number is even.
 func quotesClosed(record []byte) bool { return bytes.Count(record, []byte{'"'})%2 == 0 }
 

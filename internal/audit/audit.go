@@ -16,7 +16,7 @@ type Options struct {
 	Layout snowflake.Layout
 	Now    time.Time                    // IDs after it, by more than a minute, are of the future
 	Dir    string                       // for temporary files; "" is the system's
-	Memory int                          // how many IDs are kept in memory at once, 24 bytes each; 0: two million
+	Memory int                          // how many IDs are kept in memory at once, 48 bytes each at worst; 0: two million
 	Listed int                          // how many of each kind are listed; 0: 20
 	Where  func(at int64) string        // names a place
 	Holder func(id snowflake.ID) string // names who issued an ID; nil if nobody knows

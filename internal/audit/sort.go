@@ -20,6 +20,7 @@ type record struct {
 // order in which they were added.
 type sorter struct {
 	dir      string // for the runs
+	size     int    // of a run
 	run      []record
 	spare    []record
 	sorted   bool // run is, so far
@@ -29,7 +30,7 @@ type sorter struct {
 
 // newSorter returns one that keeps up to size records in memory, twice.
 func newSorter(dir string, size int) *sorter {
-	return &sorter{dir: dir, run: make([]record, 0, size), sorted: true}
+	return &sorter{dir: dir, size: size, sorted: true}
 }
 
 func (s *sorter) add(r record) error {
@@ -37,7 +38,7 @@ func (s *sorter) add(r record) error {
 		s.sorted = false
 	}
 	s.run = append(s.run, r)
-	if len(s.run) < cap(s.run) {
+	if len(s.run) < s.size {
 		return nil
 	}
 	return s.spill()
@@ -55,7 +56,7 @@ func (s *sorter) spill() error {
 	s.runs = append(s.runs, f)
 	full, sorted := s.run, s.sorted
 	if s.spare == nil {
-		s.spare = make([]record, 0, cap(full))
+		s.spare = make([]record, 0, s.size)
 	}
 	s.run, s.spare, s.sorted = s.spare[:0], full, true
 	s.spilling = make(chan error, 1)
