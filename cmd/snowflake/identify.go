@@ -85,7 +85,7 @@ func readWords(s streams) (words []string, err error) {
 	return words, in.err
 }
 
-// guesses ranks the layouts of all readings. Where texts have several readings,
+// guesses ranks the layouts of all readings. If texts have several readings,
 // all of them count.
 func guesses(readings []layouts.Reading, now time.Time) []guess {
 	var all []guess

@@ -115,7 +115,7 @@ type Audit struct {
 	latest                             snowflake.ID // of now
 
 	index  []int32         // of a key in gens, plus 1
-	sparse map[int64]int32 // the same, where there are too many keys
+	sparse map[int64]int32 // the same, if there are too many keys
 	gens   []generator
 	low    [64]int64
 }

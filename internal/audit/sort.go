@@ -190,7 +190,7 @@ func (s *source) fill() error {
 	return nil
 }
 
-// read reads the two numbers of a record. Where they lie in the buffer as a
+// read reads the two numbers of a record. If they lie in the buffer as a
 // whole, it looks at the bytes there.
 func (s *source) read() (id uint64, at int64, err error) {
 	if b, err := s.in.Peek(2 * binary.MaxVarintLen64); err == nil {
