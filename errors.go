@@ -54,6 +54,10 @@ var (
 
 	// ErrInvalidRange is returned by Layout.Range when from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
+
+	// ErrOverlap is returned by Layout.Follows when an ID of the new layout can
+	// equal or lie below one of the old. The error is an [*OverlapError].
+	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
 
 // ClockBackwardError says how far the clock was behind when a call was refused,

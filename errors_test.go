@@ -15,7 +15,7 @@ import (
 var sentinels = []error{
 	snowflake.ErrClockBackward, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch,
 	snowflake.ErrLeaseExpired, snowflake.ErrInvalidID, snowflake.ErrInvalidLayout,
-	snowflake.ErrWorkerRange, snowflake.ErrInvalidOptions, snowflake.ErrInvalidRange,
+	snowflake.ErrWorkerRange, snowflake.ErrInvalidOptions, snowflake.ErrInvalidRange, snowflake.ErrOverlap,
 }
 
 func TestSentinelsAreDistinctAndNameThePackage(t *testing.T) {
