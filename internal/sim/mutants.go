@@ -133,7 +133,7 @@ var generatorMutants = []mutant{
 `}}},
 	{"the window is not looked at again", 20, []patch{{"reserve.go", "\tcase limit >= g.window.hi:\n",
 		"\tcase limit >= g.window.hi && !on(\"the window is not looked at again\"):\n"}}},
-	{"a released lease's generator goes on", 20, []patch{{"lease.go", "\t\tg.window.stopped, g.window.cause, g.window.end = true,",
+	{"a released lease's generator goes on", 100, []patch{{"lease.go", "\t\tg.window.stopped, g.window.cause, g.window.end = true,",
 		"\t\tg.window.stopped, g.window.cause, g.window.end = !on(\"a released lease's generator goes on\"),"}, {"lease.go", "\t\tg.left, g.fresh = 0, 0\n",
 		`		if !on("a released lease's generator goes on") {
 			g.left, g.fresh = 0, 0
