@@ -13,6 +13,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -492,7 +493,10 @@ func TestOnly53BitIDsSurviveAFloat64(t *testing.T) {
 func TestJavaScriptKeepsEveryDigit(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node in PATH")
+		if os.Getenv("CI") != "" {
+			t.Fatal("node is not installed: apt-get install nodejs")
+		}
+		t.Skip("node is not installed: apt-get install nodejs")
 	}
 	// The first line in is an array of strings, the second one of numbers.
 	const script = `
