@@ -690,6 +690,22 @@ var (
 	sinkErr    error
 )
 
+// docs/recipes holds it against PostgreSQL.
+func TestArrayIsWhatPostgreSQLReads(t *testing.T) {
+	for want, ids := range map[string][]snowflake.ID{
+		"{}":                        nil,
+		"{7}":                       {7},
+		"{0,9223372036854775807,1}": {0, math.MaxInt64, 1},
+	} {
+		got, err := snowflake.Array(ids).Value()
+		require.NoError(t, err)
+		require.Equal(t, driver.Value(want), got)
+	}
+	got, err := snowflake.Array([]int64{1, 2}).Value()
+	require.NoError(t, err)
+	require.Equal(t, driver.Value("{1,2}"), got)
+}
+
 func TestAllocations(t *testing.T) {
 	id := snowflake.ID(1541815603606036480)
 	layout := snowflake.DefaultLayout()
