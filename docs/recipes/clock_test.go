@@ -12,6 +12,20 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+func newGenerator(t testing.TB) *snowflake.Generator {
+	t.Helper()
+	gen, err := snowflake.New(7, nil)
+	require.NoError(t, err)
+	return gen
+}
+
+func nextID(t testing.TB, gen *snowflake.Generator) snowflake.ID {
+	t.Helper()
+	id, err := gen.NextID()
+	require.NoError(t, err)
+	return id
+}
+
 func TestWithAFakeClock(t *testing.T) {
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	gen, err := snowflake.New(7, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})

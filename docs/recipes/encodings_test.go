@@ -19,7 +19,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/typed"
 )
+
+type Order struct{}
+
+func (Order) Prefix() string { return "order" }
+
+type OrderID = typed.ID[Order]
+
+const fewest, middle, most = snowflake.ID(1), snowflake.ID(117469438034313216), snowflake.ID(9223372036854775807)
 
 // Event is what the recipes encode.
 type Event struct {

@@ -14,20 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
 // modes are all in which pgx sends a query. PgBouncer, pooling by transaction,
 // needs exec or simple_protocol.
 var modes = []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
-
-type Order struct{}
-
-func (Order) Prefix() string { return "order" }
-
-type OrderID = typed.ID[Order]
-
-const fewest, middle, most = snowflake.ID(1), snowflake.ID(117469438034313216), snowflake.ID(9223372036854775807)
 
 func testPgx(t *testing.T, url string) {
 	for _, mode := range modes {

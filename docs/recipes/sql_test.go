@@ -15,20 +15,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-func newGenerator(t testing.TB) *snowflake.Generator {
-	t.Helper()
-	gen, err := snowflake.New(7, nil)
-	require.NoError(t, err)
-	return gen
-}
-
-func nextID(t testing.TB, gen *snowflake.Generator) snowflake.ID {
-	t.Helper()
-	id, err := gen.NextID()
-	require.NoError(t, err)
-	return id
-}
-
 // createOrders has a CHECK, so that a row whose ID was forgotten is refused: a
 // forgotten ID is 0.
 const createOrders = `
