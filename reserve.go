@@ -178,7 +178,9 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 // It checks everything first, and changes what IDs come from only when a caller
 // gets some.
 func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
-	g.mu.Lock()
+	if !g.mu.TryLock() {
+		g.contend()
+	}
 	defer g.unlock()
 	if c.ids.n > 0 || c.err != nil { // it was answered while it was asking
 		return reservation{ids: c.ids}, c.err
@@ -236,6 +238,9 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	}
 	r.caller = g.join(c, p, now)
 	g.queue.note(&r, p)
+	if b == nil && atEnd == nil {
+		g.queue.expect(r)
+	}
 	r.caller.expired = nil
 	if g.window != nil {
 		r.caller.grant = g.window.grant

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -98,7 +99,7 @@ type Generator struct {
 type Stats struct {
 	Issued   uint64        // IDs
 	Waits    uint64        // sleeps, for the next tick or for the clock to catch up
-	Waited   time.Duration // the time they took, in sum
+	Waited   time.Duration // the sum over the calls: ten calls that wait for a second together make ten seconds
 	Backward uint64        // times that the policy was asked
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
@@ -268,7 +269,9 @@ func (o *Options) checkAfter(now instant) error {
 // WaitPolicy(10 * time.Millisecond). Calls wait without the lock, and are served in
 // order of arrival: if k calls are waiting and a tick has n IDs, the next call
 // waits for k/n+1 ticks at most, and for the wake-up. (A Fill takes up to a whole
-// tick at its turn.)
+// tick at its turn.) Calls that need not wait have no order among them, so callers
+// that ask in a loop get unequal shares of a tick; a caller that finds the tick
+// spent is served first in the next one.
 //
 // The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
 // later. With a built-in clock, callers that waited for a tick but woke late, as
@@ -373,15 +376,19 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// tries is how often a caller tries to get the lock before it goes to sleep for it.
-// Going to sleep and being woken costs more than ten times what the lock is held
-// for: at the ceiling, 64 goroutines take several times the processor time without.
+// tries is how often a caller tries to get the lock, and lets another goroutine run
+// after each failure, before it goes to sleep for it. If callers slept at once, as
+// Mutex.Lock does while other goroutines could run, 64 of them would take several
+// times the processor time at the ceiling, since going to sleep and being woken
+// takes more than ten times what the lock is held for. If they tried again at
+// once, the lock's cache line would go from core to core all the time.
 const tries = 20
 
 // contend locks g.mu, which another caller has, and returns a reading of the clock
 // from before.
 func (g *Generator) contend() (read time.Duration) {
 	for range tries {
+		runtime.Gosched()
 		read = time.Since(started)
 		if g.mu.TryLock() {
 			return read
