@@ -17,17 +17,18 @@ import (
 func TestRecipesAreTheCodeThatRuns(t *testing.T) {
 	page, err := os.ReadFile("../recipes.md")
 	require.NoError(t, err)
-	paths, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	more, err := filepath.Glob("*/*.go")
-	require.NoError(t, err)
-	var sources []string
-	for _, path := range append(paths, more...) {
+	var paths, sources []string
+	for _, pattern := range []string{"*.go", "*/*.go", "*/*.sql", "*/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		paths = append(paths, found...)
+	}
+	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		sources = append(sources, trimmed(string(b)))
 	}
-	blocks := regexp.MustCompile("(?ms)^```(?:go|sql|proto)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
+	blocks := regexp.MustCompile("(?ms)^```(?:go|sql|proto|yaml)\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	assert.Greater(t, len(blocks), 15)
 	for _, block := range blocks {
 		for part := range strings.SplitSeq(trimmed(block[1]), "\n...\n") {

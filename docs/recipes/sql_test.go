@@ -107,6 +107,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("sql", func(t *testing.T) { testSQL(t, "pgx", url) })
 	t.Run("pgx", func(t *testing.T) { testPgx(t, url) })
 	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMPostgres(t, url)) })
+	t.Run("sqlc", func(t *testing.T) { testSQLC(t, url) })
 	t.Run("ent", func(t *testing.T) { testEnt(t, url) })
 	t.Run("bun", func(t *testing.T) { testBun(t, open(t, "pgx", url)) })
 }
