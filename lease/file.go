@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -413,11 +414,11 @@ func (s *fileStore) readRecord(op *operation, name string) (fileRecord, error) {
 
 func decodeRecord(b []byte) (fileRecord, error) {
 	var r fileRecord
-	line, _, _ := strings.Cut(string(b), "\n")
-	if string(withChecksum([]byte(line), '\n')) != string(b) {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	if !bytes.Equal(withChecksum(line, '\n'), b) {
 		return r, fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)
 	}
-	if err := json.Unmarshal([]byte(line), &r); err != nil {
+	if err := json.Unmarshal(line, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrBadRecord, err)
 	}
 	return r, r.Validate()
