@@ -121,7 +121,7 @@ func (l *Lease) obtain(ctx context.Context) error {
 		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
 		a, err := s.find(ctx)
 		if err == nil {
-			if err = l.settle(ctx); err == nil {
+			if err = s.because(l.settle(ctx)); err == nil {
 				s.giveBack(l.ctx, a.record.Worker)
 				return nil
 			}
