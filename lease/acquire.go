@@ -189,6 +189,20 @@ type search struct {
 	failures  []error       // of saves, other than conflicts
 	tried     []attempt     // the saves that seem not to have been made, and what was made in vain
 	locks     locks
+	whole     bool // some of the records are not enough
+}
+
+// choice is how many worker IDs a search of a crowd is to choose from.
+const choice = 32
+
+// some returns with how many records the search is content. An owner that is to get its own
+// worker ID, or a search that looks for what it saved, needs them all.
+func (s *search) some() *some {
+	o := &s.l.o
+	if s.whole = s.whole || o.Reuse != ReuseAny || len(s.tried) > 0; s.whole {
+		return nil
+	}
+	return &some{o.First, o.last(), choice}
 }
 
 const (
@@ -213,6 +227,10 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			}
 		}
 		c, wait, err := choose(&s.l.o, s.snap, s.passed, s.conflicts)
+		if err != nil && !s.whole {
+			s.whole, s.loaded = true, false
+			continue
+		}
 		if err != nil {
 			if err := s.wait(ctx, wait, err); err != nil {
 				return attempt{}, err
@@ -263,7 +281,7 @@ const crowded = time.Minute
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, true))
+	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, s.some()))
 	if err = unanswered(ctx, patient, err); err != nil {
 		s.l.tripped(err)
 	}

@@ -92,7 +92,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		return c, wait, err
 	}
 	for worker, err := range snap.Lost {
-		if len(records) == 0 && o.First <= worker && worker <= o.last() {
+		if len(records) == 0 && err != errUnread && o.First <= worker && worker <= o.last() {
 			return c, 0, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -219,10 +220,15 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 	}
 }
 
-// readAll reads all records. If some are gone, and not all, it says which.
+// readAll reads all records. If some are gone, and not all, it says which. If others
+// wait to read, too, and the save that follows can do with some, it reads no more of
+// them, and says which it has not read.
 func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]error, err error) {
-	if !s.copy && op.ctx.Value(beforeSave{}) != nil {
-		s.queue(op)
+	var enough *some
+	if of, before := op.ctx.Value(beforeSave{}).(*some); before && !s.copy {
+		if others := s.queue(op); others {
+			enough = of
+		}
 		defer func() { s.read(err) }()
 	}
 	entries, err := op.list(s.dir)
@@ -232,23 +238,27 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 	if err != nil {
 		return nil, nil, err
 	}
-	before := ""
+	names := recordNames(entries)
+	choice := 0 // how many worker IDs there are to choose from
+	if enough != nil {
+		choice = enough.last - enough.first + 1 - len(names)
+		from := rand.N(len(names) + 1) // so that a crowd does not read the same ones
+		names = slices.Concat(names[from:], names[:from])
+	}
+	lost = map[int]error{}
 	var gone error
-	for _, e := range entries {
-		// While a record is being replaced, a listing may be without its file
-		// (on btrfs it is, now and then), but never without its lock.
-		suffix := filepath.Ext(e.Name())
-		name := strings.TrimSuffix(e.Name(), suffix)
-		if !strings.HasPrefix(name, filePrefix) || suffix != fileSuffix && suffix != lockSuffix || name == before {
-			continue
-		}
-		before = name
-		r, err := s.readRecord(op, filepath.Join(s.dir, name))
-		if errors.As(err, new(missing)) {
-			if worker, bad := strconv.Atoi(strings.TrimPrefix(name, filePrefix)); bad == nil {
-				if lost == nil {
-					lost = map[int]error{}
+	for i, name := range names {
+		if enough != nil && choice >= enough.n && len(records) > 0 {
+			for _, name := range names[i:] {
+				if worker, err := strconv.Atoi(name); err == nil {
+					lost[worker] = errUnread
 				}
+			}
+			break
+		}
+		r, err := s.readRecord(op, filepath.Join(s.dir, filePrefix+name))
+		if errors.As(err, new(missing)) {
+			if worker, bad := strconv.Atoi(name); bad == nil {
 				lost[worker], gone = err, err
 				continue
 			}
@@ -256,12 +266,16 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 		if err != nil {
 			return nil, nil, err
 		}
-		if r.Version > 0 {
-			if len(records) == 0 {
-				path := s.path(r.Worker, fileSuffix)
-				s.witness.Store(&path)
-			}
-			records = append(records, r)
+		if r.Version == 0 {
+			continue
+		}
+		if len(records) == 0 {
+			path := s.path(r.Worker, fileSuffix)
+			s.witness.Store(&path)
+		}
+		records = append(records, r)
+		if enough != nil && enough.has(r.Record) {
+			choice++
 		}
 	}
 	err = s.check(op, len(records) > 0)
@@ -269,6 +283,20 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 		err = gone
 	}
 	return records, lost, err
+}
+
+// recordNames returns what comes after the prefix in the names of the files of records, or of
+// their locks. While a record is being replaced, a listing may be without its file (on
+// btrfs it is, now and then), but never without its lock.
+func recordNames(entries []fs.DirEntry) (names []string) {
+	for _, e := range entries {
+		suffix := filepath.Ext(e.Name())
+		name, is := strings.CutPrefix(strings.TrimSuffix(e.Name(), suffix), filePrefix)
+		if is && (suffix == fileSuffix || suffix == lockSuffix) && !slices.Contains(names[max(0, len(names)-1):], name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // A thousand processes that start at once and read a thousand records each would
@@ -280,8 +308,20 @@ const (
 	stuck = 5 * time.Second        // who has the turn for longer is not waited for
 )
 
-// beforeSave is the key of a context whose Load has a save after it, as in Acquire.
+// beforeSave is the key of a context whose Load has a save after it, as in Acquire. The value
+// is a *some, or a nil one if all records are needed.
 type beforeSave struct{}
+
+// some is what a search can do with: n worker IDs to choose from, of first to last.
+type some struct{ first, last, n int }
+
+// has reports whether r is of a worker ID that can be chosen.
+func (s *some) has(r Record) bool {
+	return s.first <= r.Worker && r.Worker <= s.last && r.State == Free && r.Reuse == ReuseAny && !r.Bound().After(time.Now())
+}
+
+// errUnread is why nobody is to choose a worker ID whose record was not read.
+var errUnread = errors.New("its record was not read")
 
 // turn is a process's turn to read all records.
 type turn struct {
@@ -289,9 +329,9 @@ type turn struct {
 	timer *time.Timer
 }
 
-// queue waits for our turn to read all records. It is only to be kind to others: if
-// the lock cannot be had, we go on without it.
-func (s *fileStore) queue(op *operation) {
+// queue waits for our turn to read all records, and reports whether others wait, too. It is
+// only to be kind to others: if the lock cannot be had, we go on without it.
+func (s *fileStore) queue(op *operation) (others bool) {
 	s.mu.Lock()
 	ours := s.turn != nil
 	s.mu.Unlock()
@@ -301,19 +341,21 @@ func (s *fileStore) queue(op *operation) {
 		if err == nil {
 			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
 			s.keepTurn(lock)
-			return
+			return others
 		}
 		if !errors.Is(err, errLocked) {
-			return
+			return others
 		}
+		others = true
 		if info, err := op.stat(path); err != nil || time.Since(info.ModTime()) > stuck {
-			return
+			return others
 		}
 		op.at.Store(&request{"lock", path})
 		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
-			return
+			return others
 		}
 	}
+	return others
 }
 
 // keepTurn keeps the turn until pass is called, at the latest by itself.

@@ -186,7 +186,7 @@ func (j *journal) checkClock(l *Lease, err error) {
 // missing tells of the worker IDs of the range whose records the store has lost.
 func (j *journal) missing(l *Lease, lost map[int]error) {
 	for _, worker := range slices.Sorted(maps.Keys(lost)) {
-		if worker < l.o.First || worker > l.o.last() || j.unusable[worker] {
+		if worker < l.o.First || worker > l.o.last() || j.unusable[worker] || lost[worker] == errUnread {
 			continue
 		}
 		if j.unusable == nil {
