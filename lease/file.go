@@ -46,10 +46,10 @@ import (
 // than its window, remove the directory and .NAME.identity. A lease from before that finds
 // the directory whole again has lost its worker ID, and replaces it. If only some records
 // worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
-// logs a warning; a holder of one of them issues no IDs after its window, until the record is
-// back or its process starts again. Put the records back; or stop the holder, wait for a window, and
-// remove worker-N.lock: the worker ID is then a new one. (If it was the only record, the
-// directory has lost all of its records, and the above holds.)
+// logs a warning. A holder of one of them issues no IDs after its window, until the record
+// is back or its process starts again. Put the records back; or stop the holder, wait for
+// a window, and remove worker-N.lock: the worker ID is then a new one. (A directory whose
+// only record was removed has lost them all: see above.)
 //
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. If it is set forward by more than a
@@ -63,9 +63,9 @@ import (
 // systems): IDs could then be issued twice.
 //
 // HAZARD: a few records that are removed with their lock files are forgotten, and
-// so is a directory that is removed or replaced if the file beside it could not be
-// written, or is removed with it, or is not mounted with it. Worker IDs then begin anew, while their holders
-// go on until their next renewal.
+// so is a directory that is removed, replaced or not mounted if the file beside it could
+// not be written, or is gone with it. Worker IDs then begin anew, while their holders go
+// on until their next renewal.
 func File(dir string) Store { return &fileStore{dir: dir, disk: osDisk{}} }
 
 type fileStore struct {
@@ -215,7 +215,7 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 		case old.Token != r.Token:
 			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
 		}
-		op.at.Store(&request{"lock", path})
+		op.at.Store(&request{errLocked.Error(), path})
 		if err := sleep(op.ctx, backoff/2+rand.N(backoff)); err != nil {
 			return nil, op.hangs(err)
 		}
@@ -312,7 +312,7 @@ func (s *fileStore) queue(op *operation) {
 		if info, err := op.stat(path); err != nil || time.Since(info.ModTime()) > stuck {
 			return
 		}
-		op.at.Store(&request{"lock", path})
+		op.at.Store(&request{errLocked.Error(), path})
 		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
 			return
 		}
