@@ -29,7 +29,8 @@ var (
 	// ErrLeaseExpired is returned by NextID, NextIDContext and Fill of a
 	// generator made by NewLeased, when the next ID would lie at or past the
 	// end of the lease's window, and the lease does not extend the window. The
-	// error is a [*LeaseExpiredError].
+	// error is a [*LeaseExpiredError]. It can match context.DeadlineExceeded, too, if
+	// the lease's store did not answer in time: ask for ErrLeaseExpired first.
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
 
 	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and

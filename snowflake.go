@@ -309,7 +309,7 @@ func (g *Generator) NextID() (ID, error) {
 // NextIDContext is NextID with a limit to the wait. It returns ctx's error when
 // ctx is done. If the call's place in the queue shows that its turn comes after
 // ctx's deadline, it returns an error that matches [context.DeadlineExceeded] at
-// once.
+// once. (So can an error that matches [ErrLeaseExpired], of a store that did not answer.)
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -25,7 +25,7 @@ func ExampleAcquire() {
 	dir, remove := temporary()
 	defer remove()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel() // ctx bounds the acquisition only
 	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: "orders-1"})
 	if err != nil {

@@ -26,7 +26,9 @@ import (
 // new record is written aside, synced, renamed over the old one, and the
 // directory synced, so that a crash at any moment leaves the old record or the
 // new one. A file that is not a whole record is an error that matches
-// [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID.
+// [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID, and
+// nobody can acquire a lease from the directory before the file is repaired, or removed
+// (see below).
 //
 // The store is a [Historian]: worker-N.history0 and worker-N.history1 have who held
 // the worker ID before, each checked by a checksum as well.
@@ -46,8 +48,10 @@ import (
 // than its window, remove the directory and .NAME.identity. A lease from before that finds
 // the directory whole again has lost its worker ID, and replaces it. If only some records
 // worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
-// logs a warning. Put the records back; or stop the holder, wait for a window, and
-// remove worker-N.lock: the worker ID is then a new one.
+// logs a warning. A holder of one of them issues no IDs after its window, until the record
+// is back or its process starts again. Put the records back; or stop the holder, wait for
+// a window, and remove worker-N.lock: the worker ID is then a new one. (A directory whose
+// only record was removed has lost them all: see above.)
 //
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. If it is set forward by more than a
@@ -61,9 +65,9 @@ import (
 // systems): IDs could then be issued twice.
 //
 // HAZARD: a few records that are removed with their lock files are forgotten, and
-// so is a directory that is removed or replaced if the file beside it could not be
-// written, or is removed with it. Worker IDs then begin anew, while their holders
-// go on until their next renewal.
+// so is a directory that is removed, replaced or not mounted if the file beside it could
+// not be written, or is gone with it. Worker IDs then begin anew, while their holders go
+// on until their next renewal.
 func File(dir string) Store { return &fileStore{dir: dir, disk: osDisk{}} }
 
 type fileStore struct {
@@ -213,7 +217,7 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 		case old.Token != r.Token:
 			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
 		}
-		op.at.Store(&request{"lock", path})
+		op.at.Store(&request{errLocked.Error(), path})
 		if err := sleep(op.ctx, backoff/2+rand.N(backoff)); err != nil {
 			return nil, op.hangs(err)
 		}
@@ -350,7 +354,7 @@ func (s *fileStore) queue(op *operation) (others bool) {
 		if info, err := op.stat(path); err != nil || time.Since(info.ModTime()) > stuck {
 			return others
 		}
-		op.at.Store(&request{"lock", path})
+		op.at.Store(&request{errLocked.Error(), path})
 		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
 			return others
 		}

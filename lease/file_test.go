@@ -530,6 +530,7 @@ func lockHeldUp(t *testing.T, dir string, one lease.Record) {
 	defer cancel()
 	_, err := s.Save(ctx, fileRecord(1, one.Version+1))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "worker-1.lock: locked by another: ")
 	names(t, err, filepath.Join(dir, "worker-1.lock"))
 
 	mustHold(t, s, one, mustSave(t, s, fileRecord(2, 1)))

@@ -128,7 +128,8 @@ func (j *journal) checkWindow(l *Lease, err error) {
 	g := l.Grant()
 	switch ended := !l.o.now().Before(g.To); {
 	case ended && err != nil && j.stopped.IsZero():
-		j.stopped = time.Now()
+		// A clock that leapt may be past the end by more than the time that has passed.
+		j.stopped = later(time.Now().Add(g.To.Sub(l.o.now())), l.renewed())
 		j.warn(l, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
 			"next", "it is tried again; IDs are issued again when that succeeds")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():

@@ -91,10 +91,16 @@ func TestLog(t *testing.T) {
 		assert.Equal(t, []string{"WARN lease: renewals fail"}, log.take())
 		time.Sleep(long)
 		h.refused(errDown)
+		ended := h.Grant().To
 		assert.Equal(t, []string{"WARN lease: no IDs are issued: the window has ended"}, log.take(), "once")
 		m.set(func() { m.down = false })
+		for log.count() < 2 {
+			time.Sleep(ms)
+		}
+		_, after := log.last("INFO lease: IDs are issued again")
+		assert.InDelta(t, h.c.Now().Sub(ended), after, float64(2*ms), "from the window's end, and not from when it was told")
 		time.Sleep(long)
-		_, after := log.last("INFO lease: renewals succeed again")
+		_, after = log.last("INFO lease: renewals succeed again")
 		assert.InDelta(t, long, after, float64(2*span))
 		assert.Equal(t, []string{"INFO lease: renewals succeed again", "INFO lease: IDs are issued again"}, log.take())
 

@@ -11,7 +11,8 @@ import (
 // Whois returns who issued id, by what s has of its worker ID: the present holder
 // or, if s is a [Historian], one before. It is the only one that could: the windows
 // of two holders have no instant in common. Whether it took this very sequence
-// number is not recorded. The layout of id is that of the records.
+// number is not recorded. The layout of id is that of the records. A worker ID whose
+// record and its marks were removed by hand counts as never leased.
 //
 // If nobody can have issued id, the error matches [ErrNeverIssued]. If its
 // issuer may be one that is no longer in the history (see Options.History), the

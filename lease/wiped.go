@@ -35,6 +35,9 @@ func absent(path, why string) error {
 	return &FileError{Path: path, Err: fmt.Errorf("%w: %s: %w", ErrWiped, why, fs.ErrNotExist)}
 }
 
+// unusedFor is when a store may begin anew.
+const unusedFor = "when no process has issued IDs under it for longer than its window"
+
 // missing is the error of a record that is gone. If others are there, it is this worker
 // ID only that nobody can use.
 type missing struct{ error }
@@ -86,7 +89,8 @@ func (s *fileStore) readOutside(op *operation) string {
 // there.
 func (s *fileStore) mayBeNew(op *operation) error {
 	if s.readOutside(op) != "" {
-		return absent(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use")
+		return absent(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use; put it back or, "+
+			unusedFor+", remove "+s.outsidePath())
 	}
 	if s.used.Load() {
 		return absent(s.dir, "it is gone, or not mounted, and a local copy says that it was in use")
@@ -161,7 +165,8 @@ func (s *fileStore) check(op *operation, some bool) error {
 		if paths, err := s.recordPaths(op); err != nil || len(paths) > 0 {
 			return err
 		}
-		return wiped(s.dir, fmt.Sprintf("it has no records, and %s or %s says that it was in use", s.identityPath(), s.outsidePath()))
+		return wiped(s.dir, fmt.Sprintf("it has no records, and %s or %s says that it was in use; put them back or, %s, remove the directory and %s",
+			s.identityPath(), s.outsidePath(), unusedFor, s.outsidePath()))
 	}
 	if some && name != "" {
 		s.name.Store(&name)

@@ -127,6 +127,8 @@ func TestDirectoryThatIsToBeginAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	mustSave(t, lease.File(dir), fileRecord(1, 1))
 	require.NoError(t, os.RemoveAll(dir))
+	_, err := lease.File(dir).Load(t.Context())
+	require.ErrorContains(t, err, "remove "+filepath.Join(filepath.Dir(dir), ".leases.identity"))
 	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(dir), ".leases.identity")))
 	mustHold(t, lease.File(dir), mustSave(t, lease.File(dir), fileRecord(1, 1)))
 }
@@ -182,6 +184,7 @@ func TestRecordThatIsRemovedAlone(t *testing.T) {
 	}
 	_, err = acquire(options("d", 3, 3))
 	require.ErrorIs(t, err, lease.ErrWiped, "all are gone")
+	require.ErrorContains(t, err, "put them back or")
 
 	require.NoError(t, os.Rename(record+".away", record))
 	eventually(t, func() bool { return a.Stats().LastError == nil })

@@ -67,10 +67,10 @@ func serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// acquire waits for a worker ID for 5 s at most. Its context bounds that, and not
-// the lease.
+// acquire waits for a worker ID for 10 s, some three windows, at most. Its context bounds
+// that, and not the lease.
 func acquire(ctx context.Context, dir string) (*lease.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return lease.Acquire(ctx, lease.File(dir), nil)
 }
