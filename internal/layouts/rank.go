@@ -84,6 +84,7 @@ type evidence struct {
 	refused, counted, ticks int
 	first, last             time.Time
 	workers                 map[fields]int
+	starts, zeros           int // ticks of a generator, and how many of them begin with sequence number 0
 	maxSequence             int
 }
 
@@ -179,7 +180,15 @@ func (k *Known) sequence(p snowflake.Parts, before map[fields]snowflake.Parts, g
 	if k.Random {
 		return any
 	}
-	return small(p.Sequence, bits)
+	// How often a tick begins with 0 is learnt from the IDs, so that a wide field,
+	// which is 0 in each of many slow ticks, costs no more than a narrow one.
+	zeros, starts := float64(e.zeros), float64(e.starts)
+	e.starts++
+	if p.Sequence == 0 {
+		e.zeros++
+		return math.Log((zeros + 1) / (starts + 2))
+	}
+	return math.Log((starts-zeros+1)/(starts+2)) + small(p.Sequence-1, bits)
 }
 
 // small returns the logarithm of the probability of a value of a field: small ones
