@@ -111,13 +111,17 @@ func TestRankOfASlowProcess(t *testing.T) {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
-			for range 20 {
+			for i := range 20 {
 				end := noon.Add(-30 * 24 * time.Hour)
+				n := 50
+				if old := end.AddDate(-3, 0, 0); i%2 == 1 && k.since().Before(old) {
+					end, n = old, 500
+				}
 				if e := k.Layout.Expires(); e.Before(end) {
 					end = e
 				}
 				var ids []snowflake.ID
-				for range 50 {
+				for range n {
 					p := snowflake.Parts{Time: end.Add(-time.Duration(1 + r.Int64N(int64(time.Hour))))}
 					if k.Layout.WorkerBits > 0 {
 						p.Worker = 3
