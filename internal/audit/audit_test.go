@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -283,4 +284,23 @@ func BenchmarkAudit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A process that is interrupted leaves nothing behind: its files have no name.
+func TestRunsHaveNoNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed there")
+	}
+	dir := t.TempDir()
+	s := newSorter(dir, 2)
+	for i := range 7 {
+		require.NoError(t, s.add(record{uint64(7 - i), int64(i)}))
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, files)
+	n := 0
+	require.NoError(t, s.each(func(record) { n++ }))
+	assert.Equal(t, 7, n)
+	require.NoError(t, s.close())
 }
