@@ -164,8 +164,10 @@ func (a *auditing) read(r *lineReader, before int64) error {
 		}
 		at := before + r.number
 		var id snowflake.ID
+		var text []byte // of the ID
 		var err error
 		if a.column == nil {
+			text = r.text
 			id, err = r.id()
 		} else {
 			if header {
@@ -177,7 +179,7 @@ func (a *auditing) read(r *lineReader, before int64) error {
 					continue
 				}
 			}
-			id, err = a.column.id(r)
+			id, text, err = a.column.id(r)
 		}
 		switch {
 		case err == nil:
@@ -185,8 +187,8 @@ func (a *auditing) read(r *lineReader, before int64) error {
 				return err
 			}
 		case errors.Is(err, errBlank):
-		case isNegative(r, err):
-			a.Negative(at, string(bytes.TrimSpace(r.text[:min(len(r.text), 32)])))
+		case isNegative(text):
+			a.Negative(at, string(bytes.TrimSpace(text)))
 		default:
 			a.Unreadable(at, errors.New(plainError(err)))
 		}
@@ -194,10 +196,10 @@ func (a *auditing) read(r *lineReader, before int64) error {
 	return r.err
 }
 
-// isNegative reports whether a line that is no ID is a negative number.
-func isNegative(r *lineReader, _ error) bool {
-	text := bytes.TrimSpace(r.text)
-	if r.long || len(text) < 2 || len(text) > 1+maxDigits || text[0] != '-' {
+// isNegative reports whether a text that is no ID is a negative number.
+func isNegative(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	if len(text) < 2 || len(text) > 1+maxDigits || text[0] != '-' {
 		return false
 	}
 	for _, c := range text[1:] {
@@ -259,7 +261,7 @@ func (p *progress) end() {
 func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	fmt.Fprintf(s.out, "%s of %s\n", plural(int(r.IDs), "ID"), r.Layout)
 	if r.IDs > 0 {
-		fmt.Fprintf(s.out, "from %s to %s\n", moment(r.First), moment(r.Last))
+		fmt.Fprintf(s.out, "from %s to %s\n", moment(r.First.Time), moment(r.Last.Time))
 	}
 	for _, w := range r.Wrong {
 		fmt.Fprintln(s.out, s.paint(red, "WRONG: "+w))
@@ -270,7 +272,7 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	if len(r.Repeated) > 0 {
 		fmt.Fprintln(s.out, "\nmore than once:")
 		for _, d := range r.Repeated {
-			fmt.Fprintf(s.out, "  %v of %s, %d times: %s", d.ID, moment(d.Time), d.Count, strings.Join(d.At, ", "))
+			fmt.Fprintf(s.out, "  %v of %s, %d times: %s", d.ID, moment(d.Time.Time), d.Count, strings.Join(d.At, ", "))
 			if d.Count > int64(len(d.At)) {
 				s.out.WriteString(", ...")
 			}
@@ -301,7 +303,7 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 		if i == 0 {
 			fmt.Fprintln(s.out, "\nlongest times without an ID:")
 		}
-		fmt.Fprintf(s.out, "  %s to %s: %v\n", moment(g.From), moment(g.To), g.To.Sub(g.From))
+		fmt.Fprintf(s.out, "  %s to %s: %v\n", moment(g.From.Time), moment(g.To.Time), g.To.Sub(g.From.Time))
 	}
 	for _, b := range r.LowBits {
 		if b.Uneven(r.IDs) {
@@ -359,7 +361,7 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 		if g.Holder != "" {
 			notes = append(notes, g.Holder)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First), moment(g.Last), g.PerSecond,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First.Time), moment(g.Last.Time), g.PerSecond,
 			100*float64(g.Spent)/float64(g.Ticks), back, g.Duplicates, g.Gap, strings.Join(notes, " "))
 	}
 	if r.Others > 0 {

@@ -64,47 +64,63 @@ func (c *column) header(line []byte) (bool, error) {
 	}
 }
 
-// id returns the ID of the record that begins with the reader's line. It may go on
-// in further lines.
-func (c *column) id(r *lineReader) (snowflake.ID, error) {
+// id returns the ID of the record that begins with the reader's line, and its
+// text. It may go on in further lines.
+func (c *column) id(r *lineReader) (snowflake.ID, []byte, error) {
 	if r.long {
-		return r.id()
+		id, err := r.id()
+		return id, nil, err
 	}
-	line := r.text
-	field, open, err := c.field(line)
-	if !open {
-		if bytes.IndexByte(line, '"') < 0 || quotesClosed(line) {
-			return c.number(field, line, err)
-		}
+	if bytes.IndexByte(r.text, '"') < 0 || !c.open(r.text, false) {
+		return c.number(r.text)
 	}
-	c.record = append(c.record[:0], line...)
-	for closed := quotesClosed(line); !closed; {
+	c.record = append(c.record[:0], r.text...)
+	for open := true; open; {
 		if len(c.record) > longestLine || r.long {
-			return 0, fmt.Errorf("%w: the record is longer than %d bytes: a quote is missing", snowflake.ErrInvalidID, longestLine)
+			return 0, nil, fmt.Errorf("%w: the record is longer than %d bytes: a quote is missing", snowflake.ErrInvalidID, longestLine)
 		}
 		if !r.next() {
-			return 0, fmt.Errorf("%w: the quote in %.32q is never closed", snowflake.ErrInvalidID, c.record)
+			return 0, nil, fmt.Errorf("%w: the quote in %.32q is never closed", snowflake.ErrInvalidID, c.record)
 		}
 		c.record = append(append(c.record, '\n'), r.text...)
-		closed = !quotesClosed(r.text) // the other half of the quotes
+		open = c.open(r.text, true)
 	}
-	field, _, err = c.field(c.record)
-	return c.number(field, c.record, err)
+	return c.number(c.record)
 }
 
-func (c *column) number(field, line []byte, err error) (snowflake.ID, error) {
+// number returns the ID of a whole record, and its text.
+func (c *column) number(record []byte) (snowflake.ID, []byte, error) {
+	field, _, err := c.field(record)
 	if err == nil {
-		return idOf(field)
+		id, err := idOf(field)
+		return id, field, err
 	}
-	if len(bytes.TrimSpace(line)) == 0 {
-		return 0, errBlank
+	if len(bytes.TrimSpace(record)) == 0 {
+		return 0, nil, errBlank
 	}
-	return 0, err
+	return 0, nil, err
 }
 
-// quotesClosed reports whether all quotes that a text opens are closed in it. A quote within
-// quotes is doubled, so that they are when their number is even.
-func quotesClosed(record []byte) bool { return bytes.Count(record, []byte{'"'})%2 == 0 }
+// open reports whether a line ends within quotes, where in says whether it begins
+// there. Quotes are those around a field; others are characters of the field.
+func (c *column) open(line []byte, in bool) bool {
+	for {
+		n := 0 // the length of what is in quotes
+		if in {
+			line = append([]byte{'"'}, line...)
+		}
+		if len(line) > 0 && line[0] == '"' {
+			if n, in = quoted(line); in {
+				return true
+			}
+		}
+		end := bytes.IndexByte(line[n:], c.separator)
+		if end < 0 {
+			return false
+		}
+		line = line[n+end+1:]
+	}
+}
 
 // field returns the column of a record, without quotes around it, and whether the
 // quotes are still open at its end.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 )
 
 var commandDecode = command{
@@ -31,7 +32,8 @@ With -json it writes the IDs only, one object a line.
 
 // decoded is an ID and its fields as JSON.
 type decoded struct {
-	ID snowflake.ID `json:"id"`
+	ID   snowflake.ID  `json:"id"`
+	Time jsontime.Time `json:"time"` // instead of that of Parts
 	snowflake.Parts
 }
 
@@ -112,7 +114,8 @@ const mostComplaints = 10
 
 func (s streams) writeDecoded(l snowflake.Layout, id snowflake.ID) {
 	if s.json {
-		_ = s.writeJSON(decoded{id, l.Decode(id)}) // s.out remembers it
+		p := l.Decode(id)
+		_ = s.writeJSON(decoded{id, jsontime.Time{Time: p.Time}, p}) // s.out remembers it
 		return
 	}
 	fmt.Fprintln(s.out, id, l.Decode(id))

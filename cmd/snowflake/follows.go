@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 )
 
 var commandFollows = command{
@@ -28,19 +29,21 @@ NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or bwmarrin@1577836800000,1ms.
 
 // verdict is the answer of follows as JSON.
 type verdict struct {
-	Follows bool       `json:"follows"`
-	Last    stampedID  `json:"last"`            // of the old layout
-	First   stampedID  `json:"first"`           // of the new one
-	From    *time.Time `json:"from,omitempty"`  // when the new layout would follow
-	Epoch   *time.Time `json:"epoch,omitempty"` // with which it would follow at once
-	Proof   []string   `json:"proof"`
+	Follows bool           `json:"follows"`
+	Last    stampedID      `json:"last"`            // of the old layout
+	First   stampedID      `json:"first"`           // of the new one
+	From    *jsontime.Time `json:"from,omitempty"`  // when the new layout would follow
+	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with which it would follow at once
+	Proof   []string       `json:"proof"`
 }
 
 // stampedID is an ID and its time.
 type stampedID struct {
-	ID   snowflake.ID `json:"id"`
-	Time time.Time    `json:"time"`
+	ID   snowflake.ID  `json:"id"`
+	Time jsontime.Time `json:"time"`
 }
+
+func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsontime.Time{Time: t}} }
 
 func setupFollows(fs *flag.FlagSet) action {
 	lastText := fs.String("last", "", "the greatest `ID` of the old layout")
@@ -116,13 +119,13 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 		return verdict{}, err
 	}
 	stamped := old.Decode(last).Time
-	v := verdict{Follows: err == nil, Last: stampedID{last, stamped}}
+	v := verdict{Follows: err == nil, Last: stamp(last, stamped)}
 	begin := stamped.Add(old.Unit)
 	if err != nil {
-		v.First = stampedID{overlap.First, l.Decode(overlap.First).Time}
+		v.First = stamp(overlap.First, l.Decode(overlap.First).Time)
 		v.Proof = []string{
 			fmt.Sprintf("OLD has issued %d, stamped %s.", last, moment(stamped)),
-			fmt.Sprintf("NEW can stamp %d, at %s, which is not greater.", v.First.ID, moment(later(v.First.Time, begin))),
+			fmt.Sprintf("NEW can stamp %d, at %s, which is not greater.", v.First.ID, moment(later(v.First.Time.Time, begin))),
 		}
 		v.remedies(l, last, begin)
 		return v, nil
@@ -131,7 +134,7 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	v.First = stampedID{first, l.Decode(first).Time}
+	v.First = stamp(first, l.Decode(first).Time)
 	v.Proof = []string{
 		fmt.Sprintf("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, moment(stamped), moment(begin)),
 		fmt.Sprintf("The tick of NEW at that time begins with %d, which is greater.", first),
@@ -156,12 +159,18 @@ func (v *verdict) remedies(l snowflake.Layout, last snowflake.ID, begin time.Tim
 		return
 	}
 	from := l.Decode(next).Time
-	v.From = &from
-	epoch := l.Epoch.Time().Add(begin.Sub(from)).Truncate(time.Millisecond)
-	l.Epoch = snowflake.EpochAt(epoch)
+	v.From = &jsontime.Time{Time: from}
+	l.Epoch -= millisBetween(begin, from)
 	if l.Expires().After(begin) {
-		v.Epoch = &epoch
+		v.Epoch = &jsontime.Time{Time: l.Epoch.Time()}
 	}
+}
+
+// millisBetween returns how many milliseconds b is later than a, rounded up. A
+// Duration would hold 292 years only.
+func millisBetween(a, b time.Time) snowflake.Epoch {
+	nanos := b.Nanosecond() - a.Nanosecond() + int(time.Millisecond) - 1 + int(time.Second)
+	return snowflake.Epoch((b.Unix()-a.Unix()-1)*1000 + int64(nanos/int(time.Millisecond)))
 }
 
 func writeVerdict(s streams, v verdict) {
@@ -174,9 +183,9 @@ func writeVerdict(s streams, v verdict) {
 		fmt.Fprintln(s.out, " ", line)
 	}
 	if v.From != nil {
-		fmt.Fprintf(s.out, "  NEW follows if it begins at %s or later.\n", moment(*v.From))
+		fmt.Fprintf(s.out, "  NEW follows if it begins at %s or later.\n", moment(v.From.Time))
 	}
 	if v.Epoch != nil {
-		fmt.Fprintf(s.out, "  With its epoch at %s (%d) or earlier it follows at once.\n", moment(*v.Epoch), v.Epoch.UnixMilli())
+		fmt.Fprintf(s.out, "  With its epoch at %s (%d) or earlier it follows at once.\n", moment(v.Epoch.Time), v.Epoch.UnixMilli())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
@@ -44,7 +45,7 @@ func setupLayout(fs *flag.FlagSet) action {
 			return err
 		}
 		if s.json {
-			return s.writeJSON(described{l, l.String(), l.Expires()})
+			return s.writeJSON(described{l, l.String(), jsontime.Time{Time: l.Expires()}})
 		}
 		describe(s.out, l, time.Now())
 		return nil
@@ -61,7 +62,7 @@ func flagsOtherThan(fs *flag.FlagSet, name string) (other bool) {
 type described struct {
 	Layout  snowflake.Layout `json:"layout"`
 	Text    string           `json:"text"`
-	Expires time.Time        `json:"expires"`
+	Expires jsontime.Time    `json:"expires"`
 }
 
 func listPresets(w io.Writer) {

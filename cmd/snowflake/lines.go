@@ -62,7 +62,23 @@ func (l *lineReader) next() bool {
 // lineEnd returns the length of the first line of text, and of the line with its
 // end; the latter is 0 if the end is not there yet.
 func lineEnd(text []byte, eof bool) (n, skip int) {
-	n = bytes.IndexByte(text, '\n')
+	n = -1
+	// Look at the start first: where lines end with CR alone, LF may be far away.
+	for size := 64; size < len(text); size *= 4 {
+		if n = bytes.IndexByte(text[:size], '\n'); n >= 0 {
+			break
+		}
+		// The byte before the last one: LF may follow a CR.
+		if cr := bytes.IndexByte(text[:size-1], '\r'); cr >= 0 {
+			if text[cr+1] == '\n' {
+				return cr, cr + 2
+			}
+			return cr, cr + 1
+		}
+	}
+	if n < 0 {
+		n = bytes.IndexByte(text, '\n')
+	}
 	if n < 0 {
 		n = len(text)
 	} else {
@@ -104,7 +120,10 @@ func (l *lineReader) skipLong() bool {
 			l.pos = l.end
 			return true
 		}
-		l.pos = l.end // at most a CR is lost, whose LF is then an empty line
+		l.pos = l.end
+		if l.end > 0 && l.buf[l.end-1] == '\r' { // LF may follow, or the next line
+			l.pos--
+		}
 		l.fill()
 	}
 }

@@ -68,7 +68,7 @@ func failed(err error) error {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s := streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, color: colors(stdout)}
 	err := dispatch(s, args)
-	if flushed := failed(s.out.Flush()); err == nil {
+	if flushed := failed(s.out.Flush()); flushed != nil && (err == nil || errors.Is(err, errSaid)) {
 		err = flushed
 	}
 	return report(stderr, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 )
 
 // Options are what an audit needs to know.
@@ -27,10 +28,10 @@ const ahead = time.Minute
 
 // Report is what an audit has found. Wrong is empty if nothing is wrong.
 type Report struct {
-	Layout string    `json:"layout"`
-	IDs    int64     `json:"ids"` // of the layout, with duplicates
-	First  time.Time `json:"first,omitzero"`
-	Last   time.Time `json:"last,omitzero"`
+	Layout string        `json:"layout"`
+	IDs    int64         `json:"ids"` // of the layout, with duplicates
+	First  jsontime.Time `json:"first,omitzero"`
+	Last   jsontime.Time `json:"last,omitzero"`
 
 	Wrong []string `json:"wrong"`
 
@@ -62,38 +63,38 @@ type Finding struct {
 
 // Duplicate is an ID that comes more than once.
 type Duplicate struct {
-	ID     snowflake.ID `json:"id"`
-	Time   time.Time    `json:"time"`
-	Count  int64        `json:"count"`
-	At     []string     `json:"at"`
-	Holder string       `json:"holder,omitempty"`
+	ID     snowflake.ID  `json:"id"`
+	Time   jsontime.Time `json:"time"`
+	Count  int64         `json:"count"`
+	At     []string      `json:"at"`
+	Holder string        `json:"holder,omitempty"`
 }
 
 // Generator is what was found of one worker, and clock sequence if the layout has
 // them.
 type Generator struct {
-	ClockSeq    int       `json:"clockseq"`
-	Datacenter  int       `json:"datacenter"`
-	Worker      int       `json:"worker"`
-	IDs         int64     `json:"ids"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
-	PerSecond   int64     `json:"perSecond"`      // the most in a second of the clock
-	Ticks       int64     `json:"ticks"`          // with an ID
-	Spent       int64     `json:"spent"`          // ticks whose last sequence number was issued
-	StepsBack   int64     `json:"stepsBack"`      // in the order given
-	Back        string    `json:"back,omitempty"` // the furthest of them
-	Duplicates  int64     `json:"duplicates"`     // IDs that come more than once
-	Interleaved int64     `json:"interleaved"`    // times that one tick went on with another run of sequence numbers
-	Gap         string    `json:"gap,omitempty"`  // the longest time without an ID
-	Shared      bool      `json:"shared"`         // two processes may share the worker ID
-	Holder      string    `json:"holder,omitempty"`
+	ClockSeq    int           `json:"clockseq"`
+	Datacenter  int           `json:"datacenter"`
+	Worker      int           `json:"worker"`
+	IDs         int64         `json:"ids"`
+	First       jsontime.Time `json:"first"`
+	Last        jsontime.Time `json:"last"`
+	PerSecond   int64         `json:"perSecond"`      // the most in a second of the clock
+	Ticks       int64         `json:"ticks"`          // with an ID
+	Spent       int64         `json:"spent"`          // ticks whose last sequence number was issued
+	StepsBack   int64         `json:"stepsBack"`      // in the order given
+	Back        string        `json:"back,omitempty"` // the furthest of them
+	Duplicates  int64         `json:"duplicates"`     // IDs that come more than once
+	Interleaved int64         `json:"interleaved"`    // times that one tick went on with another run of sequence numbers
+	Gap         string        `json:"gap,omitempty"`  // the longest time without an ID
+	Shared      bool          `json:"shared"`         // two processes may share the worker ID
+	Holder      string        `json:"holder,omitempty"`
 }
 
 // Gap is a time without an ID of anyone.
 type Gap struct {
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
+	From jsontime.Time `json:"from"`
+	To   jsontime.Time `json:"to"`
 }
 
 // LowBits says how evenly ID mod Shards would spread rows.
@@ -325,7 +326,7 @@ func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 		if last >= 0 {
 			gaps = addGap(gaps, gap{last >> a.timeShift, id >> a.timeShift})
 		} else {
-			a.report.First = a.o.Layout.Decode(snowflake.ID(id)).Time
+			a.report.First = a.timeOf(id)
 		}
 		a.byID(a.generator(id), id, perUnit)
 		last, count, places = id, 1, append(places[:0], r.at)
@@ -337,7 +338,7 @@ func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 		a.duplicate(snowflake.ID(last), count, places)
 	}
 	if last >= 0 {
-		a.report.Last = a.o.Layout.Decode(snowflake.ID(last)).Time
+		a.report.Last = a.timeOf(last)
 	}
 	for _, g := range gaps {
 		a.report.Gaps = append(a.report.Gaps, Gap{a.time(g.from), a.time(g.to)})
@@ -358,7 +359,7 @@ func (a *Audit) duplicate(id snowflake.ID, count int64, places []int64) {
 	if len(a.report.Repeated) == a.o.Listed {
 		return
 	}
-	d := Duplicate{ID: id, Time: a.o.Layout.Decode(id).Time, Count: count, Holder: a.holder(id)}
+	d := Duplicate{ID: id, Time: a.timeOf(int64(id)), Count: count, Holder: a.holder(id)}
 	for _, at := range places {
 		d.At = append(d.At, a.o.Where(at))
 	}
@@ -408,8 +409,11 @@ func addGap(gaps []gap, g gap) []gap {
 	return gaps[:min(len(gaps), mostGaps)]
 }
 
-func (a *Audit) time(tick int64) time.Time {
-	return a.o.Layout.Decode(snowflake.ID(tick << a.timeShift)).Time
+// time returns when a tick begins.
+func (a *Audit) time(tick int64) jsontime.Time { return a.timeOf(tick << a.timeShift) }
+
+func (a *Audit) timeOf(id int64) jsontime.Time {
+	return jsontime.Time{Time: a.o.Layout.Decode(snowflake.ID(id)).Time}
 }
 
 // mostInterleaved is how often a tick may go on with an earlier run before two
@@ -427,7 +431,7 @@ func (a *Audit) generators() {
 		}
 		p := l.Decode(snowflake.ID(g.first))
 		w := Generator{ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, Worker: p.Worker,
-			IDs: g.count, First: p.Time, Last: a.time(g.last >> a.timeShift), PerSecond: g.perSecond,
+			IDs: g.count, First: a.timeOf(g.first), Last: a.time(g.last >> a.timeShift), PerSecond: g.perSecond,
 			Ticks: g.ticks, Spent: g.spent, StepsBack: g.steps, Duplicates: g.duplicates, Interleaved: g.interleaved}
 		w.Shared = g.duplicates > 0 || g.interleaved >= mostInterleaved
 		if g.back > 0 {
@@ -449,7 +453,7 @@ func (a *Audit) generators() {
 
 // duration returns how long ticks last.
 func (a *Audit) duration(ticks int64) string {
-	d := a.time(ticks).Sub(a.time(0))
+	d := a.time(ticks).Sub(a.time(0).Time)
 	if d >= 24*time.Hour {
 		return fmt.Sprintf("%.1f days", d.Hours()/24)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -129,9 +131,9 @@ func TestGoodIDs(t *testing.T) {
 	assert.Empty(t, r.Wrong)
 	assert.Zero(t, r.StepsBack)
 	assert.Empty(t, r.Gaps)
-	assert.Equal(t, noon.Add(-5*time.Second), r.First)
-	assert.Equal(t, noon.Add(-time.Millisecond), r.Last)
-	assert.Equal(t, Generator{Worker: 1, IDs: 7500, First: noon.Add(-4999 * time.Millisecond), Last: noon.Add(-time.Millisecond),
+	assert.Equal(t, noon.Add(-5*time.Second), r.First.Time)
+	assert.Equal(t, noon.Add(-time.Millisecond), r.Last.Time)
+	assert.Equal(t, Generator{Worker: 1, IDs: 7500, First: jsontime.Time{Time: noon.Add(-4999 * time.Millisecond)}, Last: r.Last,
 		PerSecond: 1500, Ticks: 2500, Gap: "2ms"}, r.Workers[1])
 }
 
@@ -153,7 +155,8 @@ func TestGapsAndSpentTicks(t *testing.T) {
 	}
 	ids = append(ids, stamped(t, l, 50*time.Minute, 0, 7), stamped(t, l, 45*time.Minute, 0, 7))
 	r := audit(t, l, ids)
-	assert.Equal(t, []Gap{{noon.Add(-time.Hour), noon.Add(-50 * time.Minute)}, {noon.Add(-50 * time.Minute), noon.Add(-45 * time.Minute)}}, r.Gaps)
+	at := func(d time.Duration) jsontime.Time { return jsontime.Time{Time: noon.Add(d)} }
+	assert.Equal(t, []Gap{{at(-time.Hour), at(-50 * time.Minute)}, {at(-50 * time.Minute), at(-45 * time.Minute)}}, r.Gaps)
 	assert.EqualValues(t, 1, r.Workers[0].Spent)
 	assert.EqualValues(t, 3, r.Workers[0].Ticks)
 	assert.Equal(t, "10m0s", r.Workers[0].Gap)
@@ -281,4 +284,23 @@ func BenchmarkAudit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A process that is interrupted leaves nothing behind: its files have no name.
+func TestRunsHaveNoNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed there")
+	}
+	dir := t.TempDir()
+	s := newSorter(dir, 2)
+	for i := range 7 {
+		require.NoError(t, s.add(record{uint64(7 - i), int64(i)}))
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, files)
+	n := 0
+	require.NoError(t, s.each(func(record) { n++ }))
+	assert.Equal(t, 7, n)
+	require.NoError(t, s.close())
 }

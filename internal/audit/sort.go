@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -53,6 +54,7 @@ func (s *sorter) spill() error {
 	if err != nil {
 		return err
 	}
+	_ = os.Remove(f.Name()) // so that nothing is left after an interrupt; where that fails, close does it
 	s.runs = append(s.runs, f)
 	full, sorted := s.run, s.sorted
 	if s.spare == nil {
@@ -83,7 +85,10 @@ func (s *sorter) wait() error {
 func (s *sorter) close() error {
 	err := s.wait()
 	for _, f := range s.runs {
-		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		err = errors.Join(err, f.Close())
+		if removed := os.Remove(f.Name()); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
 	}
 	s.runs = nil
 	return err

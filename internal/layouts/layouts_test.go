@@ -102,6 +102,45 @@ func TestRankFindsTheLayout(t *testing.T) {
 	}
 }
 
+// One process that issues an ID now and then, always with sequence number 0, is
+// not taken for one of a layout with a narrower sequence or a younger epoch.
+func TestRankOfASlowProcess(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, k := range All() {
+		if k.Random {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			for i := range 20 {
+				end := noon.Add(-30 * 24 * time.Hour)
+				n := 50
+				if old := end.AddDate(-3, 0, 0); i%2 == 1 && k.since().Before(old) {
+					end, n = old, 500
+				}
+				if e := k.Layout.Expires(); e.Before(end) {
+					end = e
+				}
+				var ids []snowflake.ID
+				for range n {
+					p := snowflake.Parts{Time: end.Add(-time.Duration(1 + r.Int64N(int64(time.Hour))))}
+					if k.Layout.WorkerBits > 0 {
+						p.Worker = 3
+					}
+					if k.Layout.SequenceBits == 0 && k.Layout.WorkerBits == 0 {
+						return
+					}
+					id, err := k.Layout.Encode(p)
+					require.NoError(t, err)
+					ids = append(ids, id)
+				}
+				if m := Rank(ids, noon)[0]; m.Name != k.Name {
+					assert.Less(t, m.Share, 0.9, "%s, for %v", m.Name, ids[:2])
+				}
+			}
+		})
+	}
+}
+
 // One old ID alone says little. But its layout is never out of the question.
 func TestRankOfRealIDs(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/ids.json")

@@ -84,6 +84,8 @@ type evidence struct {
 	refused, counted, ticks int
 	first, last             time.Time
 	workers                 map[fields]int
+	clockSeqs               map[int]bool
+	starts, zeros           int // ticks of a generator, and how many of them begin with sequence number 0
 	maxSequence             int
 }
 
@@ -94,7 +96,7 @@ type fields struct{ clockSeq, datacenter, worker int }
 func (k *Known) judge(ids []snowflake.ID, now time.Time) (log float64, why []string, not string) {
 	l := k.Layout
 	log = math.Log(k.weight())
-	e := evidence{workers: map[fields]int{}}
+	e := evidence{workers: map[fields]int{}, clockSeqs: map[int]bool{}}
 	before := map[fields]snowflake.Parts{} // the last ID of each generator
 	reason := ""
 	for _, id := range ids {
@@ -146,7 +148,9 @@ func (k *Known) time(t time.Time, e *evidence, now time.Time) float64 {
 	if delta > 0 {
 		e.ticks++
 	}
-	return -math.Log((delta + 1) * (math.Log(span/unit+1) + 1))
+	// The same for layouts of every age: else many IDs would speak for the youngest.
+	const longest = 20 * 365 * 24 * 3600
+	return -math.Log((delta + 1) * (math.Log(longest/unit+1) + 1))
 }
 
 // worker returns the logarithm of the probability of a generator, which is often
@@ -158,8 +162,13 @@ func worker(l snowflake.Layout, g fields, e *evidence, n int) float64 {
 	if seen > 0 {
 		return math.Log(float64(seen) / float64(all+1))
 	}
-	return -math.Log(float64(all+1)) +
-		small(g.clockSeq, l.ClockSeqBits) + small(g.datacenter, l.DatacenterBits) + small(g.worker, l.WorkerBits)
+	// Few clocks step back: a clock sequence costs something where it first comes.
+	clockSeq := 0.0
+	if !e.clockSeqs[g.clockSeq] {
+		e.clockSeqs[g.clockSeq] = true
+		clockSeq = small(g.clockSeq, l.ClockSeqBits)
+	}
+	return -math.Log(float64(all+1)) + clockSeq + small(g.datacenter, l.DatacenterBits) + small(g.worker, l.WorkerBits)
 }
 
 // sequence returns the logarithm of the probability of a sequence number, given
@@ -179,7 +188,15 @@ func (k *Known) sequence(p snowflake.Parts, before map[fields]snowflake.Parts, g
 	if k.Random {
 		return any
 	}
-	return small(p.Sequence, bits)
+	// How often a tick begins with 0 is learnt from the IDs, so that a wide field,
+	// which is 0 in each of many slow ticks, costs no more than a narrow one.
+	zeros, starts := float64(e.zeros), float64(e.starts)
+	e.starts++
+	if p.Sequence == 0 {
+		e.zeros++
+		return math.Log((zeros + 1) / (starts + 2))
+	}
+	return math.Log((starts-zeros+1)/(starts+2)) + small(p.Sequence-1, bits)
 }
 
 // small returns the logarithm of the probability of a value of a field: small ones

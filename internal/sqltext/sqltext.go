@@ -199,16 +199,17 @@ func (w writer) first() string {
 	micros := w.micros()
 	unit := int64(w.l.Unit / time.Microsecond)
 	tick := w.divide(fmt.Sprintf("(%s + %d)", micros, unit-1), unit)
-	lastTick := ones(int(w.l.TimeBits))
+	late, limit := tick, ones(int(w.l.TimeBits)) // what is past the last tick is too late
 	if w.l.Unit < time.Microsecond {
+		// Compare microseconds: the ticks may be more than an integer holds.
 		perMicro := int64(time.Microsecond / w.l.Unit)
-		tick = times(micros, perMicro)
+		tick, late, limit = times(micros, perMicro), micros, limit/perMicro
 	}
 	end := w.largest()
 	if end < math.MaxInt64 {
 		end++
 	}
-	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %d ELSE %s END", micros, tick, lastTick, end, w.left(tick, w.shift()))
+	return fmt.Sprintf("CASE WHEN %s <= 0 THEN 0 WHEN %s > %d THEN %d ELSE %s END", micros, late, limit, end, w.left(tick, w.shift()))
 }
 
 // micros returns the microseconds from the epoch to t.

@@ -91,6 +91,7 @@ func TestExpressionsOfSQLite(t *testing.T) {
 // have.
 var unusual = []layouts.Known{
 	{Name: "nanoseconds", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 100 * time.Nanosecond, TimeBits: 50, WorkerBits: 5, SequenceBits: 4}},
+	{Name: "one nanosecond", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 1, TimeBits: 55, WorkerBits: 3, SequenceBits: 4}},
 	{Name: "hours", Layout: snowflake.Layout{Epoch: -1234567890123, Unit: time.Hour, TimeBits: 20, ClockSeqBits: 2, DatacenterBits: 3, WorkerBits: 4, SequenceBits: 5, WorkerLast: true}},
 	{Name: "odd epoch", Layout: snowflake.Layout{Epoch: 1234567890123, Unit: 5 * time.Millisecond, TimeBits: 38, WorkerBits: 12, SequenceBits: 13}},
 	{Name: "time only", Layout: snowflake.Layout{Unit: time.Millisecond, TimeBits: 47}},
@@ -121,8 +122,11 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 			}
 			for n := range 40 {
 				at := l.Epoch.Time().Add(time.Duration(r.Int64() >> r.IntN(40))).Truncate(step)
-				if n == 0 {
+				switch n {
+				case 0:
 					at = l.Epoch.Time()
+				case 1:
+					at = latest.AddDate(-1, 0, 0) // whose nanoseconds an int64 does not hold
 				}
 				holdFirst(t, call, l, at)
 			}
