@@ -545,10 +545,18 @@ func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, wor
 }
 
 // mayBegin reports whether err says that the shared store has lost its records and is
-// there, so that it may be made anew. Whoever does that waits until the holders have come to
-// the ends of their windows: so no window may be extended then.
+// there, so that it may be made anew, or was. Whoever does that waits until the holders
+// have come to the ends of their windows: so no window may be extended then.
 func mayBegin(err error) bool {
-	return errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, errBegunAnew) || errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
+}
+
+// again returns s without what it knows of a shared store that was begun anew.
+func (s *localCopy) again(anew Store) *localCopy {
+	return &localCopy{
+		Store: anew, local: s.local, owner: s.owner, patience: s.patience,
+		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
+	}
 }
 
 // isAway notes why the shared store was not told. A time-out does not hide what was
