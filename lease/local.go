@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 // localCopy is a Store whose records of one owner are kept on this host, in a
@@ -32,9 +34,10 @@ import (
 // version that it was made from. Whoever takes, or gives back, what another one wants
 // saves here first, so that the other one's third save fails.
 type localCopy struct {
-	Store // the shared one
-	local *fileStore
-	owner string
+	Store  // the shared one
+	local  *fileStore
+	owner  string
+	layout snowflake.Layout
 
 	patience time.Duration         // with the shared store
 	away     atomic.Pointer[error] // why the shared store was not told of the last move
@@ -92,7 +95,7 @@ func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (Store, err
 	}
 	o.Owner += copyMark + id
 	return &localCopy{
-		Store: s, local: local, owner: o.Owner, patience: o.patience(),
+		Store: s, local: local, owner: o.Owner, layout: o.Layout, patience: o.patience(),
 		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
 	}, nil
 }
@@ -128,14 +131,30 @@ func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 			return snap, err
 		}
 	}
+	if len(copies.kept) == 0 {
+		snap.Records = append(snap.Records, s.wants(snap, copies.all)...)
+		return snap, nil
+	}
 	for i, r := range snap.Records {
-		if r.Owner == s.owner && r.State == Free && r.Reuse != ReuseKeep && len(copies.kept) > 0 {
+		if r.Owner == s.owner && r.State == Free && r.Reuse != ReuseKeep {
 			if given, err := s.giveBack(ctx, r, copies.all[r.Worker]); err == nil {
 				snap.Records[i] = given
 			}
 		}
 	}
 	return snap, nil
+}
+
+// wants returns records of the worker IDs that are wanted here and have none in the shared
+// store, so that two processes of one owner want the same, and it gets one only.
+func (s *localCopy) wants(snap Snapshot, all map[int]Record) (records []Record) {
+	for worker, r := range all {
+		there := slices.ContainsFunc(snap.Records, func(r Record) bool { return r.Worker == worker })
+		if r.Owner == s.owner && r.State == wanted && r.Layout == s.layout && !there && snap.Lost[worker] == nil {
+			records = append(records, Record{Worker: worker, Layout: r.Layout, State: Free, Owner: s.owner})
+		}
+	}
+	return records
 }
 
 // LoadWorker is Load for one worker ID.
@@ -177,9 +196,13 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	if f, ok := s.Store.(*fileStore); ok && len(own.Records) > 0 {
 		f.used.Store(true)
 	}
-	half, cancel := s.half(ctx)
-	defer cancel()
-	snap, err := shared(half)
+	patient := ctx
+	if len(own.Records) > 0 { // else there is nothing to go on with
+		half, cancel := s.half(ctx)
+		defer cancel()
+		patient = half
+	}
+	snap, err := shared(patient)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || mayBegin(err):
@@ -554,7 +577,7 @@ func mayBegin(err error) bool {
 // again returns s without what it knows of a shared store that was begun anew.
 func (s *localCopy) again(anew Store) *localCopy {
 	return &localCopy{
-		Store: anew, local: s.local, owner: s.owner, patience: s.patience,
+		Store: anew, local: s.local, owner: s.owner, layout: s.layout, patience: s.patience,
 		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
 	}
 }
