@@ -45,6 +45,7 @@ type localCopy struct {
 	// turn has room for one: whoever uses the store. It guards what follows.
 	turn   chan struct{}
 	seen   map[int]seen    // by worker ID
+	anew   bool            // the shared store may be made anew, as it said when it answered last
 	shared map[int]*shared // by worker ID
 	now    time.Time       // the shared store's time when it answered last,
 	read   time.Time       // and when that was
@@ -205,14 +206,14 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	snap, err := shared(patient)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || mayBegin(err):
+	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || s.mayBegin(err):
 		return snap, c, err
 	default:
 		s.isAway(err)
 		c.away = true
 		return own, c, nil
 	}
-	s.now, s.read = snap.Now, time.Now()
+	s.now, s.read, s.anew = snap.Now, time.Now(), false
 	lost := maps.Clone(c.all)
 	for i, there := range snap.Records {
 		r, copied := c.all[there.Worker]
@@ -479,7 +480,7 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 				return nil
 			}
 			there.record.Version = 0
-			if mayBegin(err) {
+			if s.mayBegin(err) {
 				return err
 			}
 			if !errors.Is(err, ErrConflict) {
@@ -490,7 +491,7 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 		snap, err := s.Store.LoadWorker(ctx, r.Worker)
 		if err != nil {
 			s.isAway(err)
-			if mayBegin(err) {
+			if s.mayBegin(err) {
 				return err
 			}
 			return nil
@@ -535,7 +536,7 @@ func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 			return err
 		}
 		there.record = saved
-		s.now, s.read = saved.Renewed, time.Now()
+		s.now, s.read, s.anew = saved.Renewed, time.Now(), false
 		if len(there.untold) <= 1 {
 			there.untold = nil
 			return nil
@@ -580,6 +581,13 @@ func (s *localCopy) again(anew Store) *localCopy {
 		Store: anew, local: s.local, owner: s.owner, layout: s.layout, patience: s.patience,
 		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
 	}
+}
+
+// mayBegin is mayBegin of an error of the shared store. What it said holds until it answers:
+// whoever makes it anew may remove its directory first.
+func (s *localCopy) mayBegin(err error) bool {
+	s.anew = s.anew || mayBegin(err)
+	return s.anew
 }
 
 // isAway notes why the shared store was not told. A time-out does not hide what was
