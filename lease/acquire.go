@@ -264,11 +264,16 @@ func (s *search) load(ctx context.Context) error {
 		}
 		snap, err = s.snapshot(ctx, min(patience, left))
 	}
+	if errors.Is(err, errBegunAnew) { // obtain tries again
+		l.mu.Lock()
+		l.store = again(l.store)
+		l.mu.Unlock()
+	}
 	if err != nil {
 		return err
 	}
 	l.log.missing(l, snap.Lost)
-	snap.Records = l.withLost(snap.Records)
+	snap.Records = l.withLost(snap)
 	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
 	return nil
 }
@@ -288,10 +293,14 @@ func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot
 	return snap, err
 }
 
-// withLost adds to records what this lease knows of the worker IDs that it lost. If
+// withLost returns snap's records, with what this lease knows of the worker IDs that it lost. If
 // such a record was removed, the store no longer knows what was stamped under it.
-func (l *Lease) withLost(records []Record) []Record {
+func (l *Lease) withLost(snap Snapshot) []Record {
+	records := snap.Records
 	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
+		if snap.Lost[worker] != nil { // nobody gets it
+			continue
+		}
 		i := slices.IndexFunc(records, func(r Record) bool { return r.Worker == worker })
 		if i < 0 {
 			i = len(records)

@@ -103,6 +103,9 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	return run(ctx, s, "load", func(op *operation) (Snapshot, error) {
 		records, lost, err := s.readAll(op)
 		if err != nil {
+			if op.ctx.Value(beforeSave{}) != nil {
+				err = s.begunAnew(op, err)
+			}
 			return Snapshot{}, err
 		}
 		snap := Snapshot{Records: make([]Record, len(records)), Lost: lost}

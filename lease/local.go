@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 // localCopy is a Store whose records of one owner are kept on this host, in a
@@ -32,9 +34,10 @@ import (
 // version that it was made from. Whoever takes, or gives back, what another one wants
 // saves here first, so that the other one's third save fails.
 type localCopy struct {
-	Store // the shared one
-	local *fileStore
-	owner string
+	Store  // the shared one
+	local  *fileStore
+	owner  string
+	layout snowflake.Layout
 
 	patience time.Duration         // with the shared store
 	away     atomic.Pointer[error] // why the shared store was not told of the last move
@@ -42,6 +45,7 @@ type localCopy struct {
 	// turn has room for one: whoever uses the store. It guards what follows.
 	turn   chan struct{}
 	seen   map[int]seen    // by worker ID
+	anew   bool            // the shared store may be made anew, as it said when it answered last
 	shared map[int]*shared // by worker ID
 	now    time.Time       // the shared store's time when it answered last,
 	read   time.Time       // and when that was
@@ -92,7 +96,7 @@ func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (Store, err
 	}
 	o.Owner += copyMark + id
 	return &localCopy{
-		Store: s, local: local, owner: o.Owner, patience: o.patience(),
+		Store: s, local: local, owner: o.Owner, layout: o.Layout, patience: o.patience(),
 		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
 	}, nil
 }
@@ -128,14 +132,30 @@ func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 			return snap, err
 		}
 	}
+	if len(copies.kept) == 0 {
+		snap.Records = append(snap.Records, s.wants(snap, copies.all)...)
+		return snap, nil
+	}
 	for i, r := range snap.Records {
-		if r.Owner == s.owner && r.State == Free && r.Reuse != ReuseKeep && len(copies.kept) > 0 {
+		if r.Owner == s.owner && r.State == Free && r.Reuse != ReuseKeep {
 			if given, err := s.giveBack(ctx, r, copies.all[r.Worker]); err == nil {
 				snap.Records[i] = given
 			}
 		}
 	}
 	return snap, nil
+}
+
+// wants returns records of the worker IDs that are wanted here and have none in the shared
+// store, so that two processes of one owner want the same, and it gets one only.
+func (s *localCopy) wants(snap Snapshot, all map[int]Record) (records []Record) {
+	for worker, r := range all {
+		there := slices.ContainsFunc(snap.Records, func(r Record) bool { return r.Worker == worker })
+		if r.Owner == s.owner && r.State == wanted && r.Layout == s.layout && !there && snap.Lost[worker] == nil {
+			records = append(records, Record{Worker: worker, Layout: r.Layout, State: Free, Owner: s.owner})
+		}
+	}
+	return records
 }
 
 // LoadWorker is Load for one worker ID.
@@ -177,19 +197,23 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	if f, ok := s.Store.(*fileStore); ok && len(own.Records) > 0 {
 		f.used.Store(true)
 	}
-	half, cancel := s.half(ctx)
-	defer cancel()
-	snap, err := shared(half)
+	patient := ctx
+	if len(own.Records) > 0 { // else there is nothing to go on with
+		half, cancel := s.half(ctx)
+		defer cancel()
+		patient = half
+	}
+	snap, err := shared(patient)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || mayBegin(err):
+	case ctx.Err() != nil || len(own.Records) == 0 || errors.Is(err, ErrBadRecord) || s.mayBegin(err):
 		return snap, c, err
 	default:
 		s.isAway(err)
 		c.away = true
 		return own, c, nil
 	}
-	s.now, s.read = snap.Now, time.Now()
+	s.now, s.read, s.anew = snap.Now, time.Now(), false
 	lost := maps.Clone(c.all)
 	for i, there := range snap.Records {
 		r, copied := c.all[there.Worker]
@@ -456,7 +480,7 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 				return nil
 			}
 			there.record.Version = 0
-			if mayBegin(err) {
+			if s.mayBegin(err) {
 				return err
 			}
 			if !errors.Is(err, ErrConflict) {
@@ -467,7 +491,7 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 		snap, err := s.Store.LoadWorker(ctx, r.Worker)
 		if err != nil {
 			s.isAway(err)
-			if mayBegin(err) {
+			if s.mayBegin(err) {
 				return err
 			}
 			return nil
@@ -512,7 +536,7 @@ func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 			return err
 		}
 		there.record = saved
-		s.now, s.read = saved.Renewed, time.Now()
+		s.now, s.read, s.anew = saved.Renewed, time.Now(), false
 		if len(there.untold) <= 1 {
 			there.untold = nil
 			return nil
@@ -545,10 +569,25 @@ func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, wor
 }
 
 // mayBegin reports whether err says that the shared store has lost its records and is
-// there, so that it may be made anew. Whoever does that waits until the holders have come to
-// the ends of their windows: so no window may be extended then.
+// there, so that it may be made anew, or was. Whoever does that waits until the holders
+// have come to the ends of their windows: so no window may be extended then.
 func mayBegin(err error) bool {
-	return errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
+	return errors.Is(err, errBegunAnew) || errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
+}
+
+// again returns s without what it knows of a shared store that was begun anew.
+func (s *localCopy) again(anew Store) *localCopy {
+	return &localCopy{
+		Store: anew, local: s.local, owner: s.owner, layout: s.layout, patience: s.patience,
+		turn: make(chan struct{}, 1), seen: map[int]seen{}, shared: map[int]*shared{}, now: time.Now(), read: time.Now(),
+	}
+}
+
+// mayBegin is mayBegin of an error of the shared store. What it said holds until it answers:
+// whoever makes it anew may remove its directory first.
+func (s *localCopy) mayBegin(err error) bool {
+	s.anew = s.anew || mayBegin(err)
+	return s.anew
 }
 
 // isAway notes why the shared store was not told. A time-out does not hide what was

@@ -16,8 +16,8 @@ func (l *Lease) lose(lost error) {
 	l.record.Store(nil)
 	l.granted = false
 	l.mu.Lock()
-	if s, ok := l.store.(*fileStore); ok && errors.Is(lost, errBegunAnew) {
-		l.store = s.again()
+	if errors.Is(lost, errBegunAnew) {
+		l.store = again(l.store)
 	}
 	l.loss, l.failing = lost, nil
 	l.tell()

@@ -195,10 +195,18 @@ func (s *fileStore) begunAnew(op *operation, err error) error {
 	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: %w", ErrLost, errBegunAnew)}
 }
 
-// again returns the store without what it knows of the directory, for a lease whose
+// again returns a store without what it knows of the directory, for a lease whose
 // directory was begun anew. The one that was before stays as it is: what other
 // leases know of its records is no longer true.
-func (s *fileStore) again() *fileStore { return &fileStore{dir: s.dir, disk: s.disk} }
+func again(s Store) Store {
+	switch s := s.(type) {
+	case *fileStore:
+		return &fileStore{dir: s.dir, disk: s.disk}
+	case *localCopy:
+		return s.again(again(s.Store))
+	}
+	return s
+}
 
 // recordPaths returns the files of records.
 func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {

@@ -1,0 +1,78 @@
+package lease
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Two processes of one owner: the second has read before the first wanted, and reads again
+// before the first has told the store.
+func TestLocalCopyOfTwoWantsOneWorkerID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := newMemory(), t.TempDir()
+		o := &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: dir, Clock: clockAt(0)}
+		first := &beforeSaving{memory: m}
+		proceed, told := make(chan struct{}), make(chan struct{})
+		first.before = func() { close(told); <-proceed }
+		var a *Lease
+		done := make(chan struct{})
+		second := &afterLoad{memory: m, after: func() {
+			go func() { defer close(done); a, _ = Acquire(t.Context(), first, o) }()
+			<-told
+		}}
+		b, err := Acquire(t.Context(), second, o)
+		require.NoError(t, err)
+		close(proceed)
+		<-done
+		n := 0
+		for _, l := range []*Lease{a, b} {
+			if l != nil {
+				n++
+				stopRenewing(l)
+			}
+		}
+		require.Equal(t, 1, n)
+	})
+}
+
+// With nothing to go on with, the store has all of the time, and is not asked ever more often.
+func TestLocalCopyOfAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counting{memory: newMemory()}
+		m.hangs = true
+		ctx, cancel := context.WithTimeout(t.Context(), span/2)
+		defer cancel()
+		_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: t.TempDir()})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.LessOrEqual(t, m.asked, 2)
+	})
+}
+
+type counting struct {
+	*memory
+	asked int
+}
+
+func (s *counting) Load(ctx context.Context) (Snapshot, error) {
+	if s.asked++; s.asked > 1000 {
+		panic("it is asked without end")
+	}
+	return s.memory.Load(ctx)
+}
+
+type beforeSaving struct {
+	*memory
+	before func()
+}
+
+func (s *beforeSaving) Save(ctx context.Context, r Record) (Record, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.memory.Save(ctx, r)
+}
