@@ -32,7 +32,7 @@ import (
 // ctx's error, or are the store's.
 //
 // A store that is away, or does not answer, is asked again until ctx is done or, if
-// ctx has no deadline, for a minute: if a connection is refused, breaks or times out, or
+// ctx has no deadline, for one to two minutes: if a connection is refused, breaks or times out, or
 // the error matches [ErrAway]. All other errors are returned at once.
 //
 // What Acquire took and does not use, it gives back, in the background if the store is

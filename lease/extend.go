@@ -48,10 +48,10 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 	case l.loss == nil && l.stats.Renewals > since+1: // one of them was begun since
 		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: l.o.now()}}
 	}
+	l.ask()
 	if patience = l.patience(); patience <= 0 {
 		return nil, 0, l.overdue()
 	}
-	l.ask()
 	return l.news, patience, nil
 }
 

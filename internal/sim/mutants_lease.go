@@ -156,7 +156,7 @@ var leaseMutants = []mutant{
 	{"a renewal is waited for without end", 200, []patch{{"lease/extend.go",
 		"\tif patience = l.patience(); patience <= 0 {\n", "\tif patience = l.patience(); patience <= 0 && on(\"a renewal is waited for without end\") {\n\t\tpatience = l.o.Window\n\t} else if patience <= 0 {\n"}}},
 	{"a renewal is not asked for", 400, []patch{{"lease/extend.go",
-		"\tl.ask()\n\treturn l.news, patience, nil\n", "\tif !on(\"a renewal is not asked for\") {\n\t\tl.ask()\n\t}\n\treturn l.news, patience, nil\n"}}},
+		"\tl.ask()\n\tif patience = ", "\tif !on(\"a renewal is not asked for\") {\n\t\tl.ask()\n\t}\n\tif patience = "}}},
 	{"a renewal that succeeds is not told", 200, []patch{{"lease/renew.go",
 		"\tdefer l.tell()\n", "\tif err != nil || !on(\"a renewal that succeeds is not told\") {\n\t\tdefer l.tell()\n\t}\n"}}},
 
