@@ -80,7 +80,7 @@ export function formatTime(time: bigint): string;
  * Which rule a value broke; the names are those of the Go library's errors.
  * @typedef {"ErrInvalidID" | "ErrInvalidLayout" | "ErrInvalidRange" | "ErrBeforeEpoch" | "ErrTimeExhausted" | "ErrFieldRange"} Code
  */
-/** What every function of this module throws. */
+/** What the functions of this module throw for a value that they refuse. */
 export class SnowflakeError extends Error {
     /**
      * @param {Code} code

@@ -33,7 +33,7 @@
  * @typedef {"ErrInvalidID" | "ErrInvalidLayout" | "ErrInvalidRange" | "ErrBeforeEpoch" | "ErrTimeExhausted" | "ErrFieldRange"} Code
  */
 
-/** What every function of this module throws. */
+/** What the functions of this module throw for a value that they refuse. */
 export class SnowflakeError extends Error {
   /**
    * @param {Code} code
@@ -97,6 +97,20 @@ function parseError(form, text, why) {
   return new SnowflakeError("ErrInvalidID", `${form} ${JSON.stringify(shown)}: ${why}`);
 }
 
+/** Not every value has a String. @param {unknown} v */
+const shown = (v) => (typeof v === "object" && v !== null && !(v instanceof Date) ? "an object" : String(v));
+
+/**
+ * @param {Code} code
+ * @param {string} name
+ * @param {unknown} v
+ */
+function mustBeBigInt(code, name, v) {
+  if (typeof v === "bigint") return;
+  const help = typeof v === "string" ? "see parse" : v instanceof Date ? "see fromDate" : "a Number may have lost digits";
+  throw new SnowflakeError(code, `${name} ${shown(v)} is a ${v instanceof Date ? "Date" : typeof v}, not a BigInt; ${help}`);
+}
+
 /**
  * @param {string} form
  * @param {unknown} text
@@ -104,7 +118,7 @@ function parseError(form, text, why) {
  */
 function mustBeText(form, text) {
   if (typeof text === "string") return text;
-  throw parseError(form, String(text), `it is a ${typeof text}, not a string; a Number may have lost digits`);
+  throw parseError(form, shown(text), `it is a ${typeof text}, not a string; a Number may have lost digits`);
 }
 
 /**
@@ -230,9 +244,7 @@ export const expires = (l) => epochOf(l) + (1n << BigInt(l.timeBits)) * l.unit;
 
 /** @param {bigint} id */
 function mustBeID(id) {
-  if (typeof id !== "bigint") {
-    throw new SnowflakeError("ErrInvalidID", `${String(id)} is a ${typeof id}, not a BigInt; a Number may have lost digits`);
-  }
+  mustBeBigInt("ErrInvalidID", "ID", id);
   if (id < 0n) throw new SnowflakeError("ErrInvalidID", `${id} is negative`);
   if (id > maxID) throw new SnowflakeError("ErrInvalidID", `${id} is over 9223372036854775807`);
 }
@@ -257,6 +269,7 @@ export function check(l, id) {
  * @returns {Parts}
  */
 export function decode(l, id) {
+  mustBeBigInt("ErrInvalidID", "ID", id);
   /** @param {number} shift @param {number} bits */
   const field = (shift, bits) => (id >> BigInt(shift)) & lowBits(bits);
   return {
@@ -289,6 +302,7 @@ export function encode(l, { time, clockSeq = 0n, datacenter = 0n, worker = 0n, s
   validate(l);
   /** @param {string} name @param {bigint} value @param {number} bits @param {number} shift */
   const field = (name, value, bits, shift) => {
+    mustBeBigInt("ErrFieldRange", name, value);
     if (value < 0n || value > lowBits(bits)) {
       throw new SnowflakeError("ErrFieldRange", `${name} ${value} is outside of 0 to ${lowBits(bits)}`);
     }
@@ -299,6 +313,7 @@ export function encode(l, { time, clockSeq = 0n, datacenter = 0n, worker = 0n, s
     field("datacenter", datacenter, l.datacenterBits, datacenterShift(l)) |
     field("worker", worker, l.workerBits, workerShift(l)) |
     field("sequence", sequence, l.sequenceBits, sequenceShift(l));
+  mustBeBigInt("ErrFieldRange", "time", time);
   mustHold(l, time);
   return (((time - epochOf(l)) / l.unit) << BigInt(timeShift(l))) | low;
 }
@@ -314,6 +329,8 @@ export function encode(l, { time, clockSeq = 0n, datacenter = 0n, worker = 0n, s
  */
 export function range(l, from, to) {
   validate(l);
+  mustBeBigInt("ErrInvalidRange", "from", from);
+  mustBeBigInt("ErrInvalidRange", "to", to);
   if (from > to) {
     throw new SnowflakeError("ErrInvalidRange", `from ${formatTime(from)} is after to ${formatTime(to)}`);
   }

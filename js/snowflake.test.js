@@ -71,6 +71,25 @@ test("what is no text, and what is no ID", () => {
   }
 });
 
+test("what is no BigInt", () => {
+  const l = snowflake.layouts.default;
+  const time = snowflake.expires(l) - 1n;
+  for (const bad of ["117469438034313216", 117469438034313216, null, undefined, new Date(0), {}, Symbol("x"), Object.create(null)]) {
+    const message = typeof bad;
+    holds(() => snowflake.decode(l, bad), "ErrInvalidID", undefined, message);
+    holds(() => snowflake.check(l, bad), "ErrInvalidID", undefined, message);
+    holds(() => snowflake.base32(bad), "ErrInvalidID", undefined, message);
+    holds(() => snowflake.parse(typeof bad === "string" ? "x" : bad), "ErrInvalidID", undefined, message);
+    holds(() => snowflake.encode(l, { time: bad }), "ErrFieldRange", undefined, message);
+    holds(() => snowflake.range(l, bad, time), "ErrInvalidRange", undefined, message);
+    holds(() => snowflake.range(l, time, bad), "ErrInvalidRange", undefined, message);
+    if (bad === undefined) continue; // a field that is left out
+    for (const name of ["clockSeq", "datacenter", "worker", "sequence"]) {
+      holds(() => snowflake.encode(l, { time, [name]: bad }), "ErrFieldRange", undefined, `${name} ${message}`);
+    }
+  }
+});
+
 test("decode and check", () => {
   for (const { layout, id, parts, text, error } of vectors.ids) {
     const l = layouts[layout];

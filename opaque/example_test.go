@@ -9,7 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// In a program, the key comes from its secrets: openssl rand -hex 32.
+// In a program, the key comes from its secrets: what openssl rand -hex 32 wrote, and
+// hex.DecodeString made 32 bytes of.
 var key = []byte("32 bytes, random in real life...")
 
 func Example() {

@@ -18,17 +18,25 @@ import (
 //	id := req.Order.ID()
 //
 // A decoder makes the elements of a slice or a map anew, and these have no Codec:
-// read such texts as strings, and [Codec.Decode] each.
+// read such texts as strings, and [Codec.Decode] each. A missing field and a null in
+// JSON leave the ID of Wrap: 0 here.
+//
+// IDs of one Codec may be compared with ==.
 type ID struct {
 	codec *Codec
-	id    snowflake.ID
+	block number // encrypted, because fmt shows what an unexported field of another struct holds
 }
 
 // Wrap returns id as one that is written and read by c.
-func (c *Codec) Wrap(id snowflake.ID) ID { return ID{c, id} }
+func (c *Codec) Wrap(id snowflake.ID) ID { return ID{c, c.seal(id)} }
 
-// ID returns the ID itself, for the database.
-func (x ID) ID() snowflake.ID { return x.id }
+// ID returns the ID itself, for the database; 0 if x was not made by [Codec.Wrap].
+func (x ID) ID() snowflake.ID {
+	if x.codec == nil {
+		return 0
+	}
+	return x.codec.unseal(x.block)
+}
 
 // String returns the text of x, or a note if x was not made by [Codec.Wrap]. It
 // never shows the ID itself.
@@ -36,7 +44,8 @@ func (x ID) String() string {
 	if x.codec == nil {
 		return "opaque.ID(no Codec)"
 	}
-	return x.codec.Encode(x.id)
+	b := x.block.base62()
+	return string(b[:])
 }
 
 // Format writes the text of x for every verb, so that no log shows the ID itself.
@@ -54,10 +63,10 @@ func (x ID) AppendText(b []byte) ([]byte, error) {
 	if x.codec == nil {
 		return b, errNoCodec()
 	}
-	if x.id < 0 {
-		return b, fmt.Errorf("%w: %d is negative", snowflake.ErrInvalidID, int64(x.id))
+	if id := x.ID(); id < 0 {
+		return b, fmt.Errorf("%w: %d is negative", snowflake.ErrInvalidID, int64(id))
 	}
-	text := x.codec.seal(x.id).base62()
+	text := x.block.base62()
 	return append(b, text[:]...), nil
 }
 
@@ -76,7 +85,7 @@ func (x *ID) UnmarshalText(b []byte) error {
 	if err != nil {
 		return err
 	}
-	x.id = id
+	x.block = x.codec.seal(id)
 	return nil
 }
 

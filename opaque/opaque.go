@@ -22,15 +22,13 @@
 //
 // # What it does not protect
 //
-// HAZARD: a text is not an authorisation. Whoever was given a text can use it and
-// pass it on, for ever. Check in each request whether this user may see this order.
-//
-// HAZARD: an ID has the same text each time (under one key and purpose), so that it
-// can be part of a URL and of a cache's key. So whoever sees a text twice knows
-// that it names the same thing.
-//
-// HAZARD: who has the key can read all texts and make new ones. If a key has leaked,
-// the texts that it wrote stay readable to whoever has it.
+//   - Access. A text is not an authorisation. Whoever was given a text can use it and
+//     pass it on, for ever. Check in each request whether this user may see this order.
+//   - Equality. An ID has the same text each time (under one key and purpose, in one
+//     base), so that it can be part of a URL and of a cache's key. So whoever sees a
+//     text twice knows that it names the same thing.
+//   - A key that has leaked. Who has the key can read all texts and make new ones. The
+//     texts that it wrote stay readable to whoever has it.
 //
 // # How it works
 //
@@ -77,7 +75,8 @@ type Codec struct {
 }
 
 // New returns a Codec that encodes with key and decodes with key and each of
-// older. A key is 32 random bytes, and is for this alone. The purpose, for example
+// older. A key is 32 random bytes, and is for this alone; if your secrets have it as 64
+// hexadecimal digits, decode these with encoding/hex first. The purpose, for example
 // "order", is not secret; it says what the IDs are of, and must not change.
 //
 // To change the key, first give every process the new one among older, then make
@@ -137,6 +136,9 @@ func (c *Codec) EncodeBase32(id snowflake.ID) string {
 // letters, EncodeBase32, under one of the keys of c and for its purpose. Any other
 // text gives an error that matches [snowflake.ErrInvalidID]. It does not contain
 // the text, which may be a good one that was cut off.
+//
+// So whoever has a text can write it in other ways, in base 32 and in capitals. To
+// find out whether something was seen before, compare IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool
@@ -169,6 +171,15 @@ func (c *Codec) seal(id snowflake.ID) number {
 	number{lo: uint64(id)}.put(b)
 	c.keys[0].Encrypt(b[:], b[:])
 	return get(b)
+}
+
+// unseal decrypts what seal wrote.
+func (c *Codec) unseal(n number) snowflake.ID {
+	b := blocks.Get().(*[aes.BlockSize]byte)
+	defer blocks.Put(b)
+	n.put(b)
+	c.keys[0].Decrypt(b[:], b[:])
+	return snowflake.ID(get(b).lo)
 }
 
 // open decrypts n with each key, without a branch that depends on what comes out.

@@ -360,6 +360,30 @@ func TestIDIsNeverPrinted(t *testing.T) {
 	assert.NotContains(t, log.String(), "1541815603606036480")
 	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
 	assert.Equal(t, 2+2*7, strings.Count(log.String(), "27q2bCF4P8K05YRZwLP9a4"))
+
+	// fmt calls no method of an unexported field, and prints what it finds in there.
+	hidden := struct{ order ID }{x}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%x", "%s", "%q"} {
+		fmt.Fprintf(&log, verb+"\n", hidden)
+	}
+	slog.New(slog.NewTextHandler(&log, nil)).Info("order", "row", hidden)
+	assert.NotContains(t, log.String(), "1541815603606036480")
+	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
+}
+
+func TestWrapKeepsEachID(t *testing.T) {
+	c := must(t, a5, "order", counting)
+	for _, id := range append(randomIDs(100), -1, math.MinInt64) {
+		x := c.Wrap(id)
+		assert.Equal(t, id, x.ID())
+		assert.Equal(t, c.Encode(id), x.String())
+		assert.True(t, x == c.Wrap(id), "equal IDs are equal keys of a map")
+		assert.False(t, x == c.Wrap(id^1))
+	}
+	x := c.Wrap(0)
+	require.NoError(t, x.UnmarshalText([]byte(must(t, counting, "order").Encode(7))))
+	assert.True(t, x == c.Wrap(7), "also if an older key wrote the text")
+	assert.Zero(t, ID{}.ID())
 }
 
 func TestIDWithoutCodec(t *testing.T) {

@@ -35,7 +35,9 @@ import (
 
 // Prefixer is the type that IDs are of, for example the struct of a table's rows. Prefix
 // is called on the zero value of the type, and always returns the same: 1 to 63
-// of a-z, 0-9 and underscores, a letter first, and no underscore last.
+// of a-z, 0-9 and underscores, a letter first, and no underscore last. The type is
+// Order, not *Order: the zero value of a pointer is nil, and a Prefix with a value
+// receiver panics on it.
 type Prefixer interface {
 	Prefix() string
 }
@@ -74,7 +76,8 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 	return ID[T](a.ID), nil
 }
 
-// String returns the prefix, an underscore and 13 characters.
+// String returns the prefix, an underscore and 13 characters. It does not say if the
+// prefix or the ID is one that Parse refuses; MarshalText does.
 func (id ID[T]) String() string { return id.Any().String() }
 
 // AppendText appends the text of id to b. It refuses a negative ID, with an error
@@ -86,7 +89,8 @@ func (id ID[T]) AppendText(b []byte) ([]byte, error) { return id.Any().AppendTex
 func (id ID[T]) MarshalText() ([]byte, error) { return id.Any().MarshalText() }
 
 // UnmarshalText reads what MarshalText wrote, as strictly as [Parse]. On error id is
-// unchanged. A number in JSON is refused: it has no prefix.
+// unchanged. A number in JSON is refused: it has no prefix. A null in JSON leaves id
+// unchanged, as encoding/json does for each type with this method.
 func (id *ID[T]) UnmarshalText(b []byte) error { return id.UnmarshalParam(string(b)) }
 
 // UnmarshalParam is UnmarshalText for the query and path parameters that gin and

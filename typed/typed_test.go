@@ -139,6 +139,16 @@ func TestPrefixThatNoTextCanHave(t *testing.T) {
 	}
 }
 
+type byPointer struct{}
+
+func (p *byPointer) Prefix() string { return "pointer" }
+
+func TestTypeShouldNotBeAPointer(t *testing.T) {
+	assert.Equal(t, "pointer_0000000000007", typed.New[*byPointer](7).String())
+	assert.Panics(t, func() { _ = typed.New[*order](7).String() }, "Prefix has a value receiver")
+	assert.Panics(t, func() { _, _ = typed.Parse[*order](text) })
+}
+
 func TestNegativeIDHasNoText(t *testing.T) {
 	for _, id := range []orderID{-1, math.MinInt64} {
 		_, err := id.MarshalText()

@@ -3,10 +3,27 @@
 package main
 
 import (
+	"math/rand"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 )
+
+// TestSeedsOfULID holds docs/compare.md to what it says of ulid.Make, which has its
+// entropy of such a source.
+func TestSeedsOfULID(t *testing.T) {
+	seed := time.Now().UnixNano()
+	a := ulid.Monotonic(rand.New(rand.NewSource(seed)), 0)
+	b := ulid.Monotonic(rand.New(rand.NewSource(seed+1<<31-1)), 0)
+	for ms := range uint64(3) {
+		if x, y := ulid.MustNew(ms, a), ulid.MustNew(ms, b); x != y {
+			t.Errorf("%v and %v", x, y)
+		}
+	}
+}
 
 // TestThisLibraryUnderFaults runs the two quickest faults, and holds docs/compare.md to
 // what it says of this library.

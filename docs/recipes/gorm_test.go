@@ -84,6 +84,10 @@ func (p FillIDs) fill(db *gorm.DB) {
 }
 
 func (p FillIDs) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
+	if row.Kind() != reflect.Struct || !row.CanSet() { // a map, a nil, or a row without a pointer to it
+		db.AddError(gorm.ErrInvalidValue)
+		return
+	}
 	if _, zero := key.ValueOf(db.Statement.Context, row); !zero {
 		return
 	}
@@ -154,6 +158,13 @@ func testGORM(t *testing.T, db *gorm.DB) {
 	require.NoError(t, db.Order("id").Find(&found, []snowflake.ID{coats[0].ID, coats[1].ID}).Error)
 	assert.Equal(t, []Coat{*coats[0], *coats[1]}, found)
 	require.NoError(t, db.Save(&Coat{Name: "saved"}).Error)
+
+	// What the plugin cannot fill is refused.
+	require.ErrorIs(t, db.Create(Coat{Name: "by value"}).Error, gorm.ErrInvalidValue)
+	require.ErrorIs(t, db.Create([1]Coat{{Name: "by value"}}).Error, gorm.ErrInvalidValue)
+	require.ErrorIs(t, db.Create([]*Coat{{Name: "cape"}, nil}).Error, gorm.ErrInvalidValue)
+	require.Error(t, db.Model(&Coat{}).Create(map[string]any{"Name": "a map"}).Error, "by the database")
+	require.ErrorIs(t, db.Model(&Coat{}).Create([]map[string]any{{"Name": "a map"}}).Error, gorm.ErrInvalidValue)
 
 	type Note struct {
 		ID   uint

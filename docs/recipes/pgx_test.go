@@ -26,6 +26,7 @@ func testPgx(t *testing.T, url string) {
 			url := url + "&default_query_exec_mode=" + mode
 			t.Run("native", func(t *testing.T) { testPgxNative(t, url) })
 			t.Run("plain", func(t *testing.T) { testPgxPlain(t, url, mode) })
+			t.Run("text column", func(t *testing.T) { testPgxTextColumn(t, url, mode) })
 			t.Run("stdlib", func(t *testing.T) { testPgxStdlib(t, url) })
 			t.Run("registered", func(t *testing.T) { testPgxRegistered(t, url) })
 		})
@@ -76,6 +77,22 @@ func testPgxNative(t *testing.T, url string) {
 	var all []snowflake.ID
 	require.NoError(t, conn.QueryRow(ctx, `SELECT array_agg(id ORDER BY id) FROM orders`).Scan(&all))
 	assert.Equal(t, []snowflake.ID{fewest, middle, most}, all)
+}
+
+// What a typed ID becomes in a text column depends on the mode.
+func testPgxTextColumn(t *testing.T, url, mode string) {
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(t.Context(), `CREATE TEMP TABLE texts (t text)`)
+	require.NoError(t, err)
+	var got string
+	require.NoError(t, conn.QueryRow(t.Context(), `INSERT INTO texts VALUES ($1) RETURNING t`, OrderID(5)).Scan(&got))
+	if mode == "exec" || mode == "simple_protocol" {
+		assert.Equal(t, "5", got)
+	} else {
+		assert.Equal(t, "order_0000000000005", got)
+	}
 }
 
 // Without Array, two modes do not take a slice of IDs.
