@@ -249,7 +249,7 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 	choice := 0 // how many worker IDs there are to choose from
 	if enough != nil {
 		choice = enough.last - enough.first + 1 - len(names)
-		from := rand.N(len(names) + 1) // so that a crowd does not read the same ones
+		from := rand.IntN(len(names) + 1) // so that a crowd does not read the same ones
 		names = slices.Concat(names[from:], names[:from])
 	}
 	lost = map[int]error{}
