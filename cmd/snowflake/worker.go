@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,15 +56,18 @@ func setupWorker(fs *flag.FlagSet) action {
 		if err != nil {
 			return failed(err)
 		}
-		if s.json {
-			return s.writeJSON(listed(snap))
-		}
-		if len(snap.Records) == 0 {
+		switch {
+		case s.json:
+			err = s.writeJSON(listed(snap))
+		case len(snap.Records) == 0:
 			fmt.Fprintf(s.out, "no worker ID was ever leased from %s\n", *dir)
-			return nil
+		default:
+			listWorkers(s.out, snap)
 		}
-		listWorkers(s.out, snap)
-		return nil
+		if err != nil {
+			return err
+		}
+		return failed(lost(snap))
 	}
 }
 
@@ -82,6 +87,15 @@ func listWorkers(out io.Writer, snap lease.Snapshot) {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, state(r, snap.Now),
 			moment(r.Bound()), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
 	}
+}
+
+// lost returns the errors of the worker IDs whose records are gone, sorted by worker.
+func lost(snap lease.Snapshot) error {
+	var all []error
+	for _, worker := range slices.Sorted(maps.Keys(snap.Lost)) {
+		all = append(all, fmt.Errorf("worker %d: %w", worker, snap.Lost[worker]))
+	}
+	return errors.Join(all...)
 }
 
 // listedWorker is a record as JSON.

@@ -147,6 +147,25 @@ func TestBadRecord(t *testing.T) {
 	}
 }
 
+// What is lost is said after what is there.
+func TestWorkerSaysWhichRecordsAreLost(t *testing.T) {
+	dir := t.TempDir()
+	for w := range 3 {
+		_, err := lease.File(dir).Save(t.Context(), record(w))
+		require.NoError(t, err)
+	}
+	path := filepath.Join(dir, "worker-1.json")
+	require.NoError(t, os.Remove(path))
+	for _, args := range [][]string{{"worker", "-dir", dir}, {"worker", "-json", "-dir", dir}} {
+		out, errs, status := runCLI(args...)
+		assert.Equal(t, exitFailure, status)
+		assert.Equal(t, 2, strings.Count(out, "node-1"), out)
+		requireOneLine(t, errs)
+		assert.Contains(t, errs, "worker 1: ")
+		assert.Contains(t, errs, path)
+	}
+}
+
 func TestWorkerOutputThatFails(t *testing.T) {
 	dir := t.TempDir()
 	succeed(t, "new", "-lease", dir)
