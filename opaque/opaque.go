@@ -69,9 +69,12 @@ const (
 )
 
 // Codec writes and reads the texts of one purpose. It may be used by several
-// goroutines at once. Make it with [New].
+// goroutines at once. Make it with [New]. Printing it shows no key.
 type Codec struct {
-	keys []cipher.Block // the newest first
+	// keys returns the ciphers, the newest first. It is a func because packages that
+	// print what pointers lead to, as testify does for values that differ, would
+	// print the keys; of a func they print the address.
+	keys func() []cipher.Block
 }
 
 // New returns a Codec that encodes with key and decodes with key and each of
@@ -95,7 +98,7 @@ func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 	if len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%w: opaque: %d keys, there may be %d", snowflake.ErrInvalidOptions, len(keys), MaxKeys)
 	}
-	c := new(Codec)
+	var ciphers []cipher.Block
 	for i, k := range keys {
 		if len(k) != KeySize {
 			return nil, fmt.Errorf("%w: opaque: key %d has %d bytes, it must have %d", snowflake.ErrInvalidOptions, i, len(k), KeySize)
@@ -111,9 +114,9 @@ func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("opaque: %w", err)
 		}
-		c.keys = append(c.keys, block)
+		ciphers = append(ciphers, block)
 	}
-	return c, nil
+	return &Codec{func() []cipher.Block { return ciphers }}, nil
 }
 
 // Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are
@@ -169,7 +172,7 @@ func (c *Codec) seal(id snowflake.ID) number {
 	b := blocks.Get().(*[aes.BlockSize]byte)
 	defer blocks.Put(b)
 	number{lo: uint64(id)}.put(b)
-	c.keys[0].Encrypt(b[:], b[:])
+	c.keys()[0].Encrypt(b[:], b[:])
 	return get(b)
 }
 
@@ -178,7 +181,7 @@ func (c *Codec) unseal(n number) snowflake.ID {
 	b := blocks.Get().(*[aes.BlockSize]byte)
 	defer blocks.Put(b)
 	n.put(b)
-	c.keys[0].Decrypt(b[:], b[:])
+	c.keys()[0].Decrypt(b[:], b[:])
 	return snowflake.ID(get(b).lo)
 }
 
@@ -187,7 +190,7 @@ func (c *Codec) open(n number) (id snowflake.ID, ok bool) {
 	b := blocks.Get().(*[aes.BlockSize]byte)
 	defer blocks.Put(b)
 	var found uint64
-	for _, key := range c.keys {
+	for _, key := range c.keys() {
 		n.put(b)
 		key.Decrypt(b[:], b[:])
 		plain := get(b)

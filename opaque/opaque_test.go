@@ -3,6 +3,9 @@ package opaque
 import (
 	"bytes"
 	"crypto/aes"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -157,7 +160,7 @@ func TestNegativeIDIsNeverDecoded(t *testing.T) {
 // of a forgery.
 func TestEachBitOfTheRedundancyIsChecked(t *testing.T) {
 	c := must(t, a5, "order", counting)
-	for _, key := range c.keys {
+	for _, key := range c.keys() {
 		for bit := range 65 {
 			n := number{lo: 7}
 			if bit == 64 {
@@ -370,6 +373,35 @@ func TestIDIsNeverPrinted(t *testing.T) {
 	assert.NotContains(t, log.String(), "1541815603606036480")
 	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
 }
+
+// testify and others follow pointers, and call no method. For each key of the two
+// forms that they print numbers in: the first word of AES's schedule is the key's.
+func TestKeysAreNeverPrinted(t *testing.T) {
+	c, other := must(t, counting, "order", a5), must(t, a5, "order")
+	var log recorder
+	assert.Equal(&log, c.Wrap(1), other.Wrap(2))
+	assert.Equal(&log, c, other)
+	for _, v := range []any{c, *c, c.Wrap(1), reply{c.Wrap(1)}, struct{ c *Codec }{c}} {
+		fmt.Fprintf(&log, "%v %+v %#v %x %d\n", v, v, v, v, v)
+	}
+	require.Contains(t, log.String(), "Codec", "something was printed")
+	for _, k := range [][]byte{counting, a5} {
+		derived, err := hkdf.Key(sha256.New, k, nil, info+"order", KeySize)
+		require.NoError(t, err)
+		for i := 0; i < KeySize; i += 4 {
+			for _, word := range []uint32{binary.BigEndian.Uint32(derived[i:]), binary.LittleEndian.Uint32(derived[i:])} {
+				for _, form := range []string{"%d", "%x", "%X"} {
+					assert.NotContains(t, log.String(), fmt.Sprintf(form, word))
+				}
+			}
+		}
+	}
+}
+
+// recorder is a test that fails: it keeps what an assertion prints.
+type recorder struct{ bytes.Buffer }
+
+func (r *recorder) Errorf(format string, args ...any) { fmt.Fprintf(r, format, args...) }
 
 func TestWrapKeepsEachID(t *testing.T) {
 	c := must(t, a5, "order", counting)
