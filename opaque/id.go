@@ -57,8 +57,9 @@ func (x ID) Format(f fmt.State, verb rune) {
 	fmt.Fprint(f, x.String())
 }
 
-// AppendText appends the text of x to b. If x was not made by [Codec.Wrap], or is
-// of a negative ID, the error matches [snowflake.ErrInvalidID].
+// AppendText appends the text of x to b. If x is of a negative ID, the error matches
+// [snowflake.ErrInvalidID]; if x was not made by [Codec.Wrap], it matches
+// [snowflake.ErrInvalidOptions].
 func (x ID) AppendText(b []byte) ([]byte, error) {
 	if x.codec == nil {
 		return b, errNoCodec()
@@ -76,7 +77,9 @@ func (x ID) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads a text as [Codec.Decode] does, with the Codec that x was
-// wrapped with. On error x is unchanged.
+// wrapped with. If x was not made by [Codec.Wrap], the error matches
+// [snowflake.ErrInvalidOptions]: the program is wrong, and not the text. On error x
+// is unchanged.
 func (x *ID) UnmarshalText(b []byte) error {
 	if x.codec == nil {
 		return errNoCodec()
@@ -90,5 +93,5 @@ func (x *ID) UnmarshalText(b []byte) error {
 }
 
 func errNoCodec() error {
-	return fmt.Errorf("%w: this opaque.ID has no Codec; make it with Codec.Wrap, also before it is read into", snowflake.ErrInvalidID)
+	return fmt.Errorf("%w: this opaque.ID has no Codec; make it with Codec.Wrap, also before it is read into", snowflake.ErrInvalidOptions)
 }

@@ -421,9 +421,11 @@ func TestWrapKeepsEachID(t *testing.T) {
 func TestIDWithoutCodec(t *testing.T) {
 	var x ID
 	_, err := x.MarshalText()
-	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
-	assert.ErrorContains(t, err, "Codec.Wrap")
-	assert.ErrorIs(t, x.UnmarshalText([]byte("27q2bCF4P8K05YRZwLP9a4")), snowflake.ErrInvalidID)
+	for _, err := range []error{err, x.UnmarshalText([]byte("27q2bCF4P8K05YRZwLP9a4"))} {
+		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions, "the program is wrong")
+		assert.NotErrorIs(t, err, snowflake.ErrInvalidID, "the text is not")
+		assert.ErrorContains(t, err, "Codec.Wrap")
+	}
 	assert.Equal(t, "opaque.ID(no Codec)", x.String())
 
 	_, err = must(t, a5, "order").Wrap(-1).MarshalText()
