@@ -1,6 +1,7 @@
 package opaque
 
 import (
+	"database/sql/driver"
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -20,6 +21,9 @@ import (
 // A decoder makes the elements of a slice or a map anew, and these have no Codec:
 // read such texts as strings, and [Codec.Decode] each. A missing field and a null in
 // JSON leave the ID of Wrap: 0 here.
+//
+// A database has the number: send x.ID() to it, and Wrap what it returns. As a
+// parameter of a query, x itself is refused.
 //
 // IDs of one Codec may be compared with ==.
 type ID struct {
@@ -90,6 +94,12 @@ func (x *ID) UnmarshalText(b []byte) error {
 	}
 	x.block = x.codec.seal(id)
 	return nil
+}
+
+// Value keeps x out of databases, in which some drivers would store its text. Its
+// error matches [snowflake.ErrInvalidOptions].
+func (x ID) Value() (driver.Value, error) {
+	return nil, fmt.Errorf("%w: an opaque.ID is no parameter of a query; send the number, its ID(), to a BIGINT column", snowflake.ErrInvalidOptions)
 }
 
 func errNoCodec() error {

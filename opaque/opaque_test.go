@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"database/sql/driver"
 	"encoding/binary"
 	"encoding/json"
 	"flag"
@@ -430,6 +431,16 @@ func TestIDWithoutCodec(t *testing.T) {
 
 	_, err = must(t, a5, "order").Wrap(-1).MarshalText()
 	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+}
+
+func TestIDIsNoParameterOfADatabase(t *testing.T) {
+	x := must(t, counting, "order").Wrap(7)
+	for _, v := range []any{x, &x, ID{}} {
+		got, err := driver.DefaultParameterConverter.ConvertValue(v)
+		assert.Nil(t, got)
+		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.ErrorContains(t, err, "ID()")
+	}
 }
 
 func TestAllocations(t *testing.T) {

@@ -27,6 +27,7 @@
 package typed
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -156,7 +157,7 @@ func (a Any) AppendText(b []byte) ([]byte, error) {
 		return b, err
 	}
 	if a.ID < 0 {
-		return b, fmt.Errorf("%w: %s_%d is negative", snowflake.ErrInvalidID, a.Prefix, int64(a.ID))
+		return b, a.negative()
 	}
 	b = append(append(b, a.Prefix...), '_')
 	return append(b, a.ID.Base32()...), nil
@@ -176,6 +177,20 @@ func (a *Any) UnmarshalText(b []byte) error {
 	}
 	*a = v
 	return nil
+}
+
+// Value returns the number of a as a parameter of database/sql, without the prefix:
+// for the columns that have an [ID]. A negative ID gives an error that matches
+// [snowflake.ErrInvalidID].
+func (a Any) Value() (driver.Value, error) {
+	if a.ID < 0 {
+		return nil, a.negative()
+	}
+	return int64(a.ID), nil
+}
+
+func (a Any) negative() error {
+	return fmt.Errorf("%w: %s_%d is negative", snowflake.ErrInvalidID, a.Prefix, int64(a.ID))
 }
 
 func checkPrefix(prefix string) error {

@@ -239,6 +239,13 @@ func TestDatabaseHasTheNumber(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(sample), v)
 
+	v, err = driver.DefaultParameterConverter.ConvertValue(orderID(sample).Any())
+	require.NoError(t, err)
+	assert.Equal(t, int64(sample), v)
+	_, err = driver.DefaultParameterConverter.ConvertValue(typed.Any{Prefix: "order", ID: -7})
+	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+	assert.ErrorContains(t, err, "order_-7 is negative")
+
 	for _, src := range []any{int64(sample), uint64(sample), "117469438034313216", []byte("117469438034313216")} {
 		var id orderID
 		require.NoError(t, id.Scan(src))
