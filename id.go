@@ -144,19 +144,24 @@ func (id *ID) Scan(src any) error {
 //
 // It works in each mode of pgx, and through database/sql. Without it pgx takes a
 // []ID only in the modes that ask the server for the types of parameters first.
-// No IDs are an empty array, not a NULL. Other databases do not have arrays.
+// No IDs are an empty array, not a NULL. A negative ID is refused, with an error
+// that matches [ErrInvalidID]. Other databases do not have arrays.
 func Array[T ~int64](ids []T) driver.Valuer { return array[T](ids) }
 
 type array[T ~int64] []T
 
-// Value returns the array as PostgreSQL reads it: {1,2,3}.
+// Value returns the array as PostgreSQL reads it: {1,2,3}. A negative ID gives an
+// error that matches [ErrInvalidID] and names the ID and its index.
 func (a array[T]) Value() (driver.Value, error) {
 	b := append(make([]byte, 0, 2+len(a)*(decimalMax+1)), '{')
 	for i, id := range a {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendInt(b, int64(id), 10)
+		var err error
+		if b, err = ID(id).AppendText(b); err != nil {
+			return nil, fmt.Errorf("index %d of the array: %w", i, err)
+		}
 	}
 	return string(append(b, '}')), nil
 }

@@ -706,6 +706,18 @@ func TestArrayIsWhatPostgreSQLReads(t *testing.T) {
 	require.Equal(t, driver.Value("{1,2}"), got)
 }
 
+func TestArrayRefusesNegativeIDs(t *testing.T) {
+	for want, ids := range map[string][]snowflake.ID{
+		"index 0 of the array: snowflake: invalid ID: -1 is negative":                   {-1},
+		"index 2 of the array: snowflake: invalid ID: -9223372036854775808 is negative": {1, 2, math.MinInt64, -1},
+	} {
+		got, err := snowflake.Array(ids).Value()
+		require.Nil(t, got)
+		require.ErrorIs(t, err, snowflake.ErrInvalidID)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	id := snowflake.ID(1541815603606036480)
 	layout := snowflake.DefaultLayout()
