@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
 func openGORMPostgres(t *testing.T, url string) *gorm.DB { return openGORM(t, postgres.Open(url)) }
@@ -53,8 +54,16 @@ type Coat struct {
 	HatID *snowflake.ID
 }
 
-// FillIDs gives each row whose primary key is an ID of 0 one of gen, before GORM
-// inserts it:
+// Scarf does so with a typed ID.
+type Scarf struct {
+	ID   typed.ID[Scarf] `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
+	Name string
+}
+
+func (Scarf) Prefix() string { return "scarf" }
+
+// FillIDs gives each row whose primary key is an ID of 0, typed or not, one of gen,
+// before GORM inserts it:
 //
 //	err := db.Use(FillIDs{gen})
 type FillIDs struct{ gen *snowflake.Generator }
@@ -70,7 +79,7 @@ func (p FillIDs) fill(db *gorm.DB) {
 		return
 	}
 	key := db.Statement.Schema.PrioritizedPrimaryField
-	if key == nil || key.FieldType != reflect.TypeFor[snowflake.ID]() {
+	if key == nil || !isID(key.FieldType) {
 		return
 	}
 	switch rows := db.Statement.ReflectValue; rows.Kind() {
@@ -81,6 +90,12 @@ func (p FillIDs) fill(db *gorm.DB) {
 	case reflect.Struct:
 		p.fillRow(db, key, rows)
 	}
+}
+
+// isID says if a field of type t has an ID: a snowflake.ID, or a typed one.
+func isID(t reflect.Type) bool {
+	return t == reflect.TypeFor[snowflake.ID]() ||
+		t.Kind() == reflect.Int64 && t.Implements(reflect.TypeFor[interface{ ID() snowflake.ID }]())
 }
 
 func (p FillIDs) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
@@ -100,11 +115,11 @@ func (p FillIDs) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 
 func testGORM(t *testing.T, db *gorm.DB) {
 	gen = newGenerator(t)
-	require.NoError(t, db.AutoMigrate(&Hat{}, &Coat{}))
-	defer db.Migrator().DropTable(&Hat{}, &Coat{})
+	require.NoError(t, db.AutoMigrate(&Hat{}, &Coat{}, &Scarf{}))
+	defer db.Migrator().DropTable(&Hat{}, &Coat{}, &Scarf{})
 
 	// The column is a BIGINT that the database does not number.
-	for _, table := range []any{&Hat{}, &Coat{}} {
+	for _, table := range []any{&Hat{}, &Coat{}, &Scarf{}} {
 		columns, err := db.Migrator().ColumnTypes(table)
 		require.NoError(t, err)
 		assert.Equal(t, "id", columns[0].Name())
@@ -158,6 +173,13 @@ func testGORM(t *testing.T, db *gorm.DB) {
 	require.NoError(t, db.Order("id").Find(&found, []snowflake.ID{coats[0].ID, coats[1].ID}).Error)
 	assert.Equal(t, []Coat{*coats[0], *coats[1]}, found)
 	require.NoError(t, db.Save(&Coat{Name: "saved"}).Error)
+	scarves := []Scarf{{Name: "boa"}, {ID: 5, Name: "stole"}}
+	require.NoError(t, db.Create(&scarves).Error)
+	assert.Greater(t, scarves[0].ID.ID(), byValue[1].ID)
+	assert.Equal(t, typed.New[Scarf](5), scarves[1].ID)
+	var scarf Scarf
+	require.NoError(t, db.First(&scarf, scarves[0].ID).Error)
+	assert.Equal(t, scarves[0], scarf)
 
 	// What the plugin cannot fill is refused.
 	require.ErrorIs(t, db.Create(Coat{Name: "by value"}).Error, gorm.ErrInvalidValue)
