@@ -19,6 +19,7 @@ export function check(l: Layout, id: bigint): void;
 /**
  * Takes an ID apart. It takes every BigInt: one that check refuses has a time before
  * the epoch, or at or past expires.
+ * It throws if a field of the layout is missing.
  * @param {Layout} l
  * @param {bigint} id
  * @returns {Parts}
@@ -111,6 +112,7 @@ export function parseBase58(text: string): bigint;
 export function base62(id: bigint): string;
 export function parseBase62(text: string): bigint;
 export function expires(l: Layout): bigint;
+/** Throws if date is invalid. @param {Date} date @returns {bigint} nanoseconds since 1970 */
 export function fromDate(date: Date): bigint;
 export function toDate(time: bigint): Date;
 export function format(p: Parts): string;

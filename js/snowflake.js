@@ -215,23 +215,36 @@ const lowBits = (bits) => (1n << BigInt(bits)) - 1n;
 /** @param {Layout} l */
 const epochOf = (l) => l.epoch * millisecond;
 
+/** @param {string} why */
+const badLayout = (why) => new SnowflakeError("ErrInvalidLayout", why);
+
+/**
+ * Throws if a field is missing or has another type: JavaScript would go on with NaN.
+ * @param {Layout} l
+ */
+function mustBeLayout(l) {
+  if (typeof l !== "object" || l === null) throw badLayout(`${shown(l)} is no layout`);
+  const { epoch, unit, timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits, workerLast } = l;
+  for (const [name, v] of Object.entries({ epoch, unit })) {
+    if (typeof v !== "bigint") throw badLayout(`${name} is ${shown(v)}, not a BigInt`);
+  }
+  for (const [name, bits] of Object.entries({ timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits })) {
+    if (!Number.isInteger(bits) || bits < 0 || bits > 255) throw badLayout(`${name} is ${shown(bits)}, not a Number of 0 to 255`);
+  }
+  if (typeof workerLast !== "boolean") throw badLayout(`workerLast is ${shown(workerLast)}, not true or false`);
+}
+
 /**
  * Throws if IDs of this layout could not be issued and read back.
  * @param {Layout} l
  */
 export function validate(l) {
-  /** @param {string} why */
-  const bad = (why) => new SnowflakeError("ErrInvalidLayout", why);
-  if (typeof l.epoch !== "bigint" || typeof l.unit !== "bigint") throw bad("epoch and unit must be BigInts");
-  const { timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits } = l;
-  for (const [name, bits] of Object.entries({ timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits })) {
-    if (!Number.isInteger(bits) || bits < 0 || bits > 255) throw bad(`${name} is ${bits}`);
-  }
-  if (l.unit <= 0n) throw bad(`unit ${l.unit}ns is not positive`);
-  if (timeBits === 0) throw bad("no time bits");
-  if (bitsOf(l) > 63) throw bad(`${bitsOf(l)} bits in all, an ID has 63`);
-  if (((1n << BigInt(timeBits)) * l.unit) / second > 1n << 60n) {
-    throw bad(`${timeBits} bits of ${l.unit}ns last longer than 36 billion years`);
+  mustBeLayout(l);
+  if (l.unit <= 0n) throw badLayout(`unit ${l.unit}ns is not positive`);
+  if (l.timeBits === 0) throw badLayout("no time bits");
+  if (bitsOf(l) > 63) throw badLayout(`${bitsOf(l)} bits in all, an ID has 63`);
+  if (((1n << BigInt(l.timeBits)) * l.unit) / second > 1n << 60n) {
+    throw badLayout(`${l.timeBits} bits of ${l.unit}ns last longer than 36 billion years`);
   }
 }
 
@@ -240,7 +253,10 @@ export function validate(l) {
  * @param {Layout} l
  * @returns {bigint} nanoseconds since 1970
  */
-export const expires = (l) => epochOf(l) + (1n << BigInt(l.timeBits)) * l.unit;
+export function expires(l) {
+  mustBeLayout(l);
+  return epochOf(l) + (1n << BigInt(l.timeBits)) * l.unit;
+}
 
 /** @param {bigint} id */
 function mustBeID(id) {
@@ -255,6 +271,7 @@ function mustBeID(id) {
  * @param {bigint} id
  */
 export function check(l, id) {
+  mustBeLayout(l);
   mustBeID(id);
   if (id >> BigInt(bitsOf(l)) !== 0n) {
     throw new SnowflakeError("ErrInvalidID", `${id} has ${id.toString(2).length} bits, the layout ${bitsOf(l)}`);
@@ -264,11 +281,13 @@ export function check(l, id) {
 /**
  * Takes an ID apart. It takes every BigInt: one that check refuses has a time before
  * the epoch, or at or past expires.
+ * It throws if a field of the layout is missing.
  * @param {Layout} l
  * @param {bigint} id
  * @returns {Parts}
  */
 export function decode(l, id) {
+  mustBeLayout(l);
   mustBeBigInt("ErrInvalidID", "ID", id);
   /** @param {number} shift @param {number} bits */
   const field = (shift, bits) => (id >> BigInt(shift)) & lowBits(bits);
@@ -349,8 +368,12 @@ function firstID(l, time) {
 
 // Times and texts for people.
 
-/** @param {Date} date @returns {bigint} nanoseconds since 1970 */
-export const fromDate = (date) => BigInt(date.getTime()) * millisecond;
+/** Throws if date is invalid. @param {Date} date @returns {bigint} nanoseconds since 1970 */
+export function fromDate(date) {
+  const ms = date?.getTime?.();
+  if (!Number.isInteger(ms)) throw new SnowflakeError("ErrFieldRange", `${shown(date)} is no Date, or an invalid one`);
+  return BigInt(ms) * millisecond;
+}
 
 /**
  * A Date, to the millisecond. It is invalid if the year is past 275760.

@@ -90,6 +90,35 @@ test("what is no BigInt", () => {
   }
 });
 
+test("what is no layout", () => {
+  const l = snowflake.layouts.sonyflake;
+  const users = {
+    validate: (l) => snowflake.validate(l),
+    expires: (l) => snowflake.expires(l),
+    check: (l) => snowflake.check(l, 1n),
+    decode: (l) => snowflake.decode(l, 1n),
+    encode: (l) => snowflake.encode(l, { time: snowflake.expires(snowflake.layouts.sonyflake) - 1n }),
+    range: (l) => snowflake.range(l, 0n, 0n),
+  };
+  for (const [user, f] of Object.entries(users)) {
+    const refuses = (layout, says) =>
+      assert.throws(() => f(layout), (e) => e instanceof snowflake.SnowflakeError && e.code === "ErrInvalidLayout" && e.message.includes(says), `${user}: ${says}`);
+    for (const name of Object.keys(l)) {
+      const { [name]: _, ...lacking } = l;
+      refuses(lacking, `${name} is undefined`);
+      refuses({ ...l, [name]: "1" }, `${name} is 1`);
+      refuses({ ...l, [name]: Symbol("x") }, `${name} is Symbol(x)`);
+    }
+    for (const bad of [undefined, null, "default"]) refuses(bad, `${bad} is no layout`);
+  }
+});
+
+test("what is no date", () => {
+  for (const bad of [new Date(NaN), undefined, null, 0, "2026-11-21"]) {
+    holds(() => snowflake.fromDate(bad), "ErrFieldRange", undefined, String(bad));
+  }
+});
+
 test("decode and check", () => {
   for (const { layout, id, parts, text, error } of vectors.ids) {
     const l = layouts[layout];
