@@ -26,10 +26,11 @@ var commandAudit = command{
 input, and says: which come more than once, and where; which are not of the
 layout, from the future, or negative; for each worker the first and last ID, how
 many, the most in a second, spent ticks, and steps back in the order given; the
-longest gaps; workers that look as if two processes shared them, as two runs of
-sequence numbers take turns within a tick; and whether low bits are uneven. It
-holds two million IDs in memory, and more in temporary files (-tmp). With -dir
-it names the holders of the leases. The exit status is 1 if something is wrong.
+longest gaps; workers of which two runs of sequence numbers take turns within a
+tick, which is a note, as it has harmless reasons; and whether low bits are
+uneven. It holds two million IDs in memory, and more in temporary files (-tmp).
+With -dir it names the holders of the leases. The exit status is 1 if something
+is wrong.
 `,
 	setup: setupAudit,
 }
@@ -269,6 +270,9 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	if len(r.Wrong) == 0 {
 		fmt.Fprintln(s.out, s.paint(green, "nothing is wrong"))
 	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(s.out, "note: "+n)
+	}
 	if len(r.Repeated) > 0 {
 		fmt.Fprintln(s.out, "\nmore than once:")
 		for _, d := range r.Repeated {
@@ -355,8 +359,10 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 			back += " (" + g.Back + ")"
 		}
 		var notes []string
-		if g.Shared {
+		if g.Duplicates > 0 {
 			notes = append(notes, "SHARED?")
+		} else if g.TakesTurns() {
+			notes = append(notes, "takes turns")
 		}
 		if g.Holder != "" {
 			notes = append(notes, g.Holder)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,21 @@ worker  IDs  first                     last                      per second  spe
 	out, _, status = runInput(strings.NewReader(id.String()), "audit")
 	assert.Zero(t, status)
 	assert.Contains(t, out, "\nnothing is wrong\n")
+}
+
+// IDs of one process that stand in no order are no failure.
+func TestAuditOfShuffledIDs(t *testing.T) {
+	first := (newID(t, snowflake.DefaultLayout()) - 100<<22) &^ 4095
+	var in strings.Builder
+	for _, sequence := range rand.New(rand.NewPCG(1, 1)).Perm(4096) {
+		fmt.Fprintln(&in, first+snowflake.ID(sequence))
+	}
+	out, errs, status := runInput(strings.NewReader(in.String()), "audit")
+	assert.Zero(t, status)
+	assert.Empty(t, errs)
+	assert.Contains(t, out, "\nnothing is wrong\nnote: 1 of the worker IDs: runs of sequence numbers take turns within a tick.")
+	assert.NotContains(t, out, "SHARED?")
+	assert.Contains(t, out, "takes turns\n")
 }
 
 // Whatever is not an ID is reported with its line, and the rest is read.

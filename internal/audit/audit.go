@@ -34,6 +34,7 @@ type Report struct {
 	Last   jsontime.Time `json:"last,omitzero"`
 
 	Wrong []string `json:"wrong"`
+	Notes []string `json:"notes"` // what may be wrong, and may not
 
 	Unreadable  Some        `json:"unreadable"`  // lines that are no number
 	Strangers   Some        `json:"strangers"`   // IDs that are not of the layout
@@ -87,7 +88,6 @@ type Generator struct {
 	Duplicates  int64         `json:"duplicates"`     // IDs that come more than once
 	Interleaved int64         `json:"interleaved"`    // times that one tick went on with another run of sequence numbers
 	Gap         string        `json:"gap,omitempty"`  // the longest time without an ID
-	Shared      bool          `json:"shared"`         // two processes may share the worker ID
 	Holder      string        `json:"holder,omitempty"`
 }
 
@@ -416,9 +416,14 @@ func (a *Audit) timeOf(id int64) jsontime.Time {
 	return jsontime.Time{Time: a.o.Layout.Decode(snowflake.ID(id)).Time}
 }
 
-// mostInterleaved is how often a tick may go on with an earlier run before two
-// processes are suspected.
+// mostInterleaved is how often a tick may go on with an earlier run before it is
+// worth a note.
 const mostInterleaved = 10
+
+// TakesTurns reports whether two runs of sequence numbers often take turns within
+// a tick. Two processes that share the worker ID write so, but so does one whose
+// callers write batches line by line, or a list in no order.
+func (g Generator) TakesTurns() bool { return g.Interleaved >= mostInterleaved }
 
 // generators puts the counts into the report, by what the fields say.
 func (a *Audit) generators() {
@@ -433,7 +438,6 @@ func (a *Audit) generators() {
 		w := Generator{ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, Worker: p.Worker,
 			IDs: g.count, First: a.timeOf(g.first), Last: a.time(g.last >> a.timeShift), PerSecond: g.perSecond,
 			Ticks: g.ticks, Spent: g.spent, StepsBack: g.steps, Duplicates: g.duplicates, Interleaved: g.interleaved}
-		w.Shared = g.duplicates > 0 || g.interleaved >= mostInterleaved
 		if g.back > 0 {
 			w.Back = a.duration(g.back)
 		}
@@ -503,11 +507,15 @@ func (a *Audit) verdict() {
 	wrong(r.Future.Count, "ID is from the future", "IDs are from the future")
 	wrong(r.BeforeEpoch.Count, "number is negative, which is before the epoch", "numbers are negative, which is before the epoch")
 	wrong(r.Unreadable.Count, "line is no ID", "lines are no IDs")
-	var shared int64
+	r.Notes = []string{}
+	var turns int64
 	for _, w := range r.Workers {
-		if w.Shared && w.Duplicates == 0 {
-			shared++
+		if w.TakesTurns() {
+			turns++
 		}
 	}
-	wrong(shared, "worker ID looks as if two processes shared it", "worker IDs look as if two processes shared them")
+	if turns > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d of the worker IDs: runs of sequence numbers take turns within a tick. "+
+			"The list may be in no order, one process may write several batches at once, or two processes may share the worker ID", turns))
+	}
 }
