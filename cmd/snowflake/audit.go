@@ -318,6 +318,14 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	}
 }
 
+// perSecond writes how many come in a second, with two digits if it is less than ten.
+func perSecond(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.2g", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
 // more says how many were not listed.
 func more(s streams, all int64, listed int) {
 	if n := all - int64(listed); n > 0 {
@@ -367,7 +375,7 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 		if g.Holder != "" {
 			notes = append(notes, g.Holder)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First.Time), moment(g.Last.Time), g.PerSecond,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First.Time), moment(g.Last.Time), perSecond(g.PerSecond),
 			100*float64(g.Spent)/float64(g.Ticks), back, g.Duplicates, g.Gap, strings.Join(notes, " "))
 	}
 	if r.Others > 0 {

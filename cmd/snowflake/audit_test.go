@@ -66,6 +66,23 @@ func TestAuditOfShuffledIDs(t *testing.T) {
 	assert.Contains(t, out, "takes turns\n")
 }
 
+// A rate is of a second, however long the tick is.
+func TestAuditOfLongTicks(t *testing.T) {
+	r, status := audited(t, "16\n17\n18\n19\n32\n", "-layout", "20/2/2", "-unit", "10s")
+	assert.Zero(t, status)
+	assert.Equal(t, 0.4, r.Workers[0].PerSecond)
+	out, _, _ := runInput(strings.NewReader("16\n17\n18\n19\n32\n"), "audit", "-layout", "20/2/2", "-unit", "10s")
+	assert.Regexp(t, `Z  0\.4  `, out)
+}
+
+func TestAuditOfNothingIsJSONWithoutNull(t *testing.T) {
+	out, _, status := runCLI("audit", "-json")
+	assert.Zero(t, status)
+	for _, list := range []string{"workers", "gaps", "lowBits", "wrong", "notes"} {
+		assert.Contains(t, out, `"`+list+`":[]`)
+	}
+}
+
 // Whatever is not an ID is reported with its line, and the rest is read.
 func TestAuditOfBadInput(t *testing.T) {
 	id := newID(t, snowflake.DefaultLayout()).String()

@@ -80,7 +80,7 @@ type Generator struct {
 	IDs         int64         `json:"ids"`
 	First       jsontime.Time `json:"first"`
 	Last        jsontime.Time `json:"last"`
-	PerSecond   int64         `json:"perSecond"`      // the most in a second of the clock
+	PerSecond   float64       `json:"perSecond"`      // the most in a second of the clock; in a tick, divided by its seconds, if it is longer
 	Ticks       int64         `json:"ticks"`          // with an ID
 	Spent       int64         `json:"spent"`          // ticks whose last sequence number was issued
 	StepsBack   int64         `json:"stepsBack"`      // in the order given
@@ -157,6 +157,7 @@ func New(o Options) (*Audit, error) {
 	l := o.Layout
 	a := &Audit{o: o, sorter: newSorter(o.Dir, o.Memory)}
 	a.report.Layout = l.String()
+	a.report.Workers, a.report.Gaps, a.report.LowBits = []Generator{}, []Gap{}, []LowBits{} // [] in JSON
 	a.seqBits = int(l.SequenceBits)
 	if l.WorkerLast {
 		a.keyLowBits = int(l.WorkerBits)
@@ -302,12 +303,12 @@ func (a *Audit) run(x, y int64) bool {
 // is done, if it is not nil.
 func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 	var (
-		last    = int64(-1)
-		count   int64   // how often last came
-		places  []int64 // the first of them
-		gaps    []gap
-		perUnit = max(1, int64(time.Second/a.o.Layout.Unit))
-		done    int64
+		last     = int64(-1)
+		count    int64   // how often last came
+		places   []int64 // the first of them
+		gaps     []gap
+		inSecond = a.ticksPerSecond()
+		done     int64
 	)
 	err := a.sorter.each(func(r record) {
 		if done++; progress != nil && done&(1<<20-1) == 0 {
@@ -328,7 +329,7 @@ func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 		} else {
 			a.report.First = a.timeOf(id)
 		}
-		a.byID(a.generator(id), id, perUnit)
+		a.byID(a.generator(id), id, inSecond)
 		last, count, places = id, 1, append(places[:0], r.at)
 	})
 	if err != nil {
@@ -348,6 +349,9 @@ func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 	a.verdict()
 	return &a.report, nil
 }
+
+// ticksPerSecond returns how many whole ticks a second has, but at least 1.
+func (a *Audit) ticksPerSecond() int64 { return max(1, int64(time.Second/a.o.Layout.Unit)) }
 
 // mostPlaces is how many places of one ID are listed.
 const mostPlaces = 10
@@ -428,6 +432,7 @@ func (g Generator) TakesTurns() bool { return g.Interleaved >= mostInterleaved }
 // generators puts the counts into the report, by what the fields say.
 func (a *Audit) generators() {
 	l := a.o.Layout
+	seconds := (time.Duration(a.ticksPerSecond()) * l.Unit).Seconds() // in which the rate was counted: 1 unless the tick is odd or long
 	for _, g := range a.gens {
 		a.report.StepsBack += g.steps
 		if g.key < 0 {
@@ -436,7 +441,7 @@ func (a *Audit) generators() {
 		}
 		p := l.Decode(snowflake.ID(g.first))
 		w := Generator{ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, Worker: p.Worker,
-			IDs: g.count, First: a.timeOf(g.first), Last: a.time(g.last >> a.timeShift), PerSecond: g.perSecond,
+			IDs: g.count, First: a.timeOf(g.first), Last: a.time(g.last >> a.timeShift), PerSecond: float64(g.perSecond) / seconds,
 			Ticks: g.ticks, Spent: g.spent, StepsBack: g.steps, Duplicates: g.duplicates, Interleaved: g.interleaved}
 		if g.back > 0 {
 			w.Back = a.duration(g.back)
