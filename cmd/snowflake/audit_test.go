@@ -133,7 +133,7 @@ func TestAuditOfCSVFiles(t *testing.T) {
 
 func TestAuditNamesTheHolders(t *testing.T) {
 	dir := t.TempDir()
-	id := succeed(t, "new", "-lease", dir)
+	id := succeed(t, "new", "-dir", dir)
 	out, _, status := runInput(strings.NewReader(id+id), "audit", "-dir", dir)
 	assert.Equal(t, exitFailure, status)
 	pid := fmt.Sprintf("pid %d)", os.Getpid())
