@@ -66,6 +66,9 @@ func setupAudit(fs *flag.FlagSet) action {
 			}
 			o.Holder = holders(lease.File(*dir))
 		}
+		if *columnName == "" && isGiven(fs, "separator") {
+			return fmt.Errorf("-separator %q has no use without -column", *separator)
+		}
 		if a.column, err = newColumn(*columnName, *separator); err != nil {
 			return err
 		}
@@ -93,6 +96,12 @@ func setupAudit(fs *flag.FlagSet) action {
 	}
 }
 
+// isGiven reports whether a flag is given.
+func isGiven(fs *flag.FlagSet, name string) (given bool) {
+	fs.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
 // holders returns who issued an ID, by a store.
 func holders(store lease.Store) func(snowflake.ID) string {
 	return func(id snowflake.ID) string {
@@ -104,11 +113,19 @@ func holders(store lease.Store) func(snowflake.ID) string {
 	}
 }
 
-// input is a file with its name.
+// input is a file with its name, which is - for standard input.
 type input struct {
 	name string
 	io.Reader
 	closer io.Closer
+}
+
+// title names an input in an error.
+func (i input) title() string {
+	if i.name == "-" {
+		return "standard input"
+	}
+	return i.name
 }
 
 type inputs []input
@@ -120,7 +137,7 @@ func openInputs(s streams, names []string) (in inputs, err error) {
 	}
 	for _, name := range names {
 		if name == "-" {
-			in = append(in, input{name: "line", Reader: s.in})
+			in = append(in, input{name: "-", Reader: s.in})
 			continue
 		}
 		f, err := os.Open(name)
@@ -148,7 +165,7 @@ func (a *auditing) run(in inputs) (*audit.Report, error) {
 		a.files.add(i.name, before)
 		r := newLineReader(i.Reader)
 		if err := a.read(r, before); err != nil {
-			return nil, fmt.Errorf("%s: %w", i.name, err)
+			return nil, fmt.Errorf("%s: %w", i.title(), err)
 		}
 		before += r.number
 	}
@@ -223,7 +240,7 @@ func (p *places) add(name string, start int64) {
 
 func (p *places) name(at int64) string {
 	i := sort.Search(len(p.starts), func(i int) bool { return p.starts[i] >= at }) - 1
-	if p.names[i] == "line" {
+	if p.names[i] == "-" {
 		return fmt.Sprint("line ", at-p.starts[i])
 	}
 	return fmt.Sprintf("%s:%d", p.names[i], at-p.starts[i])

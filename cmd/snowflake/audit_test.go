@@ -131,6 +131,29 @@ func TestAuditOfCSVFiles(t *testing.T) {
 	assert.EqualValues(t, 1, r.Unreadable.Count, "a quote is never closed")
 }
 
+// With a column's number, a header is skipped however columns are called; what is
+// no text, or begins like a number, is a bad line.
+func TestAuditTakesAnyNameForAHeader(t *testing.T) {
+	for first, bad := range map[string]int64{
+		"_id": 0, "id": 0, `"#"`: 0, "№": 0, " id ": 0, "индекс": 0,
+		"\x00\x01": 1, "\xff": 1, "-": 1, "1.5": 1, "0x10": 1, "9223372036854775808": 1,
+	} {
+		r, status := audited(t, first+",name\n5,x\n", "-column", "1")
+		assert.EqualValues(t, bad, status, "%q", first)
+		assert.Equal(t, bad, r.Unreadable.Count, "%q", first)
+		assert.EqualValues(t, 1, r.IDs, "%q", first)
+	}
+}
+
+func TestAuditOfAFileCalledLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("line", []byte("x\n"), 0o600))
+	r, _ := audited(t, "y\n", "line", "-")
+	require.Len(t, r.Unreadable.First, 2)
+	assert.Equal(t, "line:1", r.Unreadable.First[0].At)
+	assert.Equal(t, "line 1", r.Unreadable.First[1].At)
+}
+
 func TestAuditNamesTheHolders(t *testing.T) {
 	dir := t.TempDir()
 	id := succeed(t, "new", "-dir", dir)
@@ -149,6 +172,7 @@ func TestAuditRefusesInput(t *testing.T) {
 		"audit -n 0":                    "-n 0",
 		"audit -column 0":               "columns count from 1",
 		"audit -column 2 -separator ;;": `";;"`,
+		"audit -separator ;":            "without -column",
 		"audit -layout x":               `"x"`,
 		"audit -dir none":               "none",
 	} {
@@ -160,7 +184,7 @@ func TestAuditRefusesInput(t *testing.T) {
 	}
 	_, errs, status := runInput(strings.NewReader("a,b\n1,2\n"), "audit", "-column", "id")
 	assert.Equal(t, exitFailure, status)
-	assert.Contains(t, errs, `no column "id" in the header "a,b"`)
+	assert.Contains(t, errs, `standard input: there is no column "id" in the header "a,b"`)
 }
 
 func FuzzAudit(f *testing.F) {
