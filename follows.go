@@ -30,7 +30,7 @@ func (l Layout) Follows(old Layout, last ID) error {
 	}
 	at, err := l.instant(begin)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w, when the new layout would begin", err)
 	}
 	if first := ID(at.tick << l.timeShift()); first <= last {
 		return &OverlapError{Last: last, First: first, Old: old, New: l}

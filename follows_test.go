@@ -106,5 +106,7 @@ func TestFollowsRefuses(t *testing.T) {
 	assert.ErrorIs(t, l.Follows(snowflake.JSSafeLayout(), 1<<52), snowflake.ErrInvalidID)
 	assert.ErrorIs(t, l.Follows(snowflake.Layout{}, 1), snowflake.ErrInvalidLayout)
 	assert.ErrorIs(t, snowflake.Layout{}.Follows(l, 1), snowflake.ErrInvalidLayout)
-	assert.ErrorIs(t, snowflake.BaiduLayout().Follows(l, 1), snowflake.ErrTimeExhausted)
+	err := snowflake.BaiduLayout().Follows(l, 1)
+	assert.ErrorIs(t, err, snowflake.ErrTimeExhausted)
+	assert.ErrorContains(t, err, "ended at 2024-11-20T13:24:16.000Z, the time is 2026-01-01T00:00:00.001Z, when the new layout would begin")
 }

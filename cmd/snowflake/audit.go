@@ -26,10 +26,11 @@ var commandAudit = command{
 input, and says: which come more than once, and where; which are not of the
 layout, from the future, or negative; for each worker the first and last ID, how
 many, the most in a second, spent ticks, and steps back in the order given; the
-longest gaps; workers that look as if two processes shared them, as two runs of
-sequence numbers take turns within a tick; and whether low bits are uneven. It
-holds two million IDs in memory, and more in temporary files (-tmp). With -dir
-it names the holders of the leases. The exit status is 1 if something is wrong.
+longest gaps; workers of which two runs of sequence numbers take turns within a
+tick, which is a note, as it has harmless reasons; and whether low bits are
+uneven. It holds two million IDs in memory, and more in temporary files (-tmp).
+With -dir it names the holders of the leases. The exit status is 1 if something
+is wrong.
 `,
 	setup: setupAudit,
 }
@@ -65,6 +66,9 @@ func setupAudit(fs *flag.FlagSet) action {
 			}
 			o.Holder = holders(lease.File(*dir))
 		}
+		if *columnName == "" && isGiven(fs, "separator") {
+			return fmt.Errorf("-separator %q has no use without -column", *separator)
+		}
 		if a.column, err = newColumn(*columnName, *separator); err != nil {
 			return err
 		}
@@ -92,6 +96,12 @@ func setupAudit(fs *flag.FlagSet) action {
 	}
 }
 
+// isGiven reports whether a flag is given.
+func isGiven(fs *flag.FlagSet, name string) (given bool) {
+	fs.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
 // holders returns who issued an ID, by a store.
 func holders(store lease.Store) func(snowflake.ID) string {
 	return func(id snowflake.ID) string {
@@ -103,11 +113,19 @@ func holders(store lease.Store) func(snowflake.ID) string {
 	}
 }
 
-// input is a file with its name.
+// input is a file with its name, which is - for standard input.
 type input struct {
 	name string
 	io.Reader
 	closer io.Closer
+}
+
+// title names an input in an error.
+func (i input) title() string {
+	if i.name == "-" {
+		return "standard input"
+	}
+	return i.name
 }
 
 type inputs []input
@@ -119,7 +137,7 @@ func openInputs(s streams, names []string) (in inputs, err error) {
 	}
 	for _, name := range names {
 		if name == "-" {
-			in = append(in, input{name: "line", Reader: s.in})
+			in = append(in, input{name: "-", Reader: s.in})
 			continue
 		}
 		f, err := os.Open(name)
@@ -147,7 +165,7 @@ func (a *auditing) run(in inputs) (*audit.Report, error) {
 		a.files.add(i.name, before)
 		r := newLineReader(i.Reader)
 		if err := a.read(r, before); err != nil {
-			return nil, fmt.Errorf("%s: %w", i.name, err)
+			return nil, fmt.Errorf("%s: %w", i.title(), err)
 		}
 		before += r.number
 	}
@@ -222,7 +240,7 @@ func (p *places) add(name string, start int64) {
 
 func (p *places) name(at int64) string {
 	i := sort.Search(len(p.starts), func(i int) bool { return p.starts[i] >= at }) - 1
-	if p.names[i] == "line" {
+	if p.names[i] == "-" {
 		return fmt.Sprint("line ", at-p.starts[i])
 	}
 	return fmt.Sprintf("%s:%d", p.names[i], at-p.starts[i])
@@ -269,6 +287,9 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	if len(r.Wrong) == 0 {
 		fmt.Fprintln(s.out, s.paint(green, "nothing is wrong"))
 	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(s.out, "note: "+n)
+	}
 	if len(r.Repeated) > 0 {
 		fmt.Fprintln(s.out, "\nmore than once:")
 		for _, d := range r.Repeated {
@@ -314,6 +335,14 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	}
 }
 
+// perSecond writes how many come in a second, with two digits if it is less than ten.
+func perSecond(rate float64) string {
+	if rate < 10 {
+		return fmt.Sprintf("%.2g", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
 // more says how many were not listed.
 func more(s streams, all int64, listed int) {
 	if n := all - int64(listed); n > 0 {
@@ -355,13 +384,15 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 			back += " (" + g.Back + ")"
 		}
 		var notes []string
-		if g.Shared {
+		if g.Duplicates > 0 {
 			notes = append(notes, "SHARED?")
+		} else if g.TakesTurns() {
+			notes = append(notes, "takes turns")
 		}
 		if g.Holder != "" {
 			notes = append(notes, g.Holder)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First.Time), moment(g.Last.Time), g.PerSecond,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%.1f%%\t%s\t%d\t%s\t%s\n", g.IDs, moment(g.First.Time), moment(g.Last.Time), perSecond(g.PerSecond),
 			100*float64(g.Spent)/float64(g.Ticks), back, g.Duplicates, g.Gap, strings.Join(notes, " "))
 	}
 	if r.Others > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,38 @@ worker  IDs  first                     last                      per second  spe
 	out, _, status = runInput(strings.NewReader(id.String()), "audit")
 	assert.Zero(t, status)
 	assert.Contains(t, out, "\nnothing is wrong\n")
+}
+
+// IDs of one process that stand in no order are no failure.
+func TestAuditOfShuffledIDs(t *testing.T) {
+	first := (newID(t, snowflake.DefaultLayout()) - 100<<22) &^ 4095
+	var in strings.Builder
+	for _, sequence := range rand.New(rand.NewPCG(1, 1)).Perm(4096) {
+		fmt.Fprintln(&in, first+snowflake.ID(sequence))
+	}
+	out, errs, status := runInput(strings.NewReader(in.String()), "audit")
+	assert.Zero(t, status)
+	assert.Empty(t, errs)
+	assert.Contains(t, out, "\nnothing is wrong\nnote: 1 of the worker IDs: runs of sequence numbers take turns within a tick.")
+	assert.NotContains(t, out, "SHARED?")
+	assert.Contains(t, out, "takes turns\n")
+}
+
+// A rate is of a second, however long the tick is.
+func TestAuditOfLongTicks(t *testing.T) {
+	r, status := audited(t, "16\n17\n18\n19\n32\n", "-layout", "20/2/2", "-unit", "10s")
+	assert.Zero(t, status)
+	assert.Equal(t, 0.4, r.Workers[0].PerSecond)
+	out, _, _ := runInput(strings.NewReader("16\n17\n18\n19\n32\n"), "audit", "-layout", "20/2/2", "-unit", "10s")
+	assert.Regexp(t, `Z  0\.4  `, out)
+}
+
+func TestAuditOfNothingIsJSONWithoutNull(t *testing.T) {
+	out, _, status := runCLI("audit", "-json")
+	assert.Zero(t, status)
+	for _, list := range []string{"workers", "gaps", "lowBits", "wrong", "notes"} {
+		assert.Contains(t, out, `"`+list+`":[]`)
+	}
 }
 
 // Whatever is not an ID is reported with its line, and the rest is read.
@@ -98,9 +131,32 @@ func TestAuditOfCSVFiles(t *testing.T) {
 	assert.EqualValues(t, 1, r.Unreadable.Count, "a quote is never closed")
 }
 
+// With a column's number, a header is skipped however columns are called; what is
+// no text, or begins like a number, is a bad line.
+func TestAuditTakesAnyNameForAHeader(t *testing.T) {
+	for first, bad := range map[string]int64{
+		"_id": 0, "id": 0, `"#"`: 0, "№": 0, " id ": 0, "индекс": 0,
+		"\x00\x01": 1, "\xff": 1, "-": 1, "1.5": 1, "0x10": 1, "9223372036854775808": 1,
+	} {
+		r, status := audited(t, first+",name\n5,x\n", "-column", "1")
+		assert.EqualValues(t, bad, status, "%q", first)
+		assert.Equal(t, bad, r.Unreadable.Count, "%q", first)
+		assert.EqualValues(t, 1, r.IDs, "%q", first)
+	}
+}
+
+func TestAuditOfAFileCalledLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("line", []byte("x\n"), 0o600))
+	r, _ := audited(t, "y\n", "line", "-")
+	require.Len(t, r.Unreadable.First, 2)
+	assert.Equal(t, "line:1", r.Unreadable.First[0].At)
+	assert.Equal(t, "line 1", r.Unreadable.First[1].At)
+}
+
 func TestAuditNamesTheHolders(t *testing.T) {
 	dir := t.TempDir()
-	id := succeed(t, "new", "-lease", dir)
+	id := succeed(t, "new", "-dir", dir)
 	out, _, status := runInput(strings.NewReader(id+id), "audit", "-dir", dir)
 	assert.Equal(t, exitFailure, status)
 	pid := fmt.Sprintf("pid %d)", os.Getpid())
@@ -116,6 +172,7 @@ func TestAuditRefusesInput(t *testing.T) {
 		"audit -n 0":                    "-n 0",
 		"audit -column 0":               "columns count from 1",
 		"audit -column 2 -separator ;;": `";;"`,
+		"audit -separator ;":            "without -column",
 		"audit -layout x":               `"x"`,
 		"audit -dir none":               "none",
 	} {
@@ -127,7 +184,7 @@ func TestAuditRefusesInput(t *testing.T) {
 	}
 	_, errs, status := runInput(strings.NewReader("a,b\n1,2\n"), "audit", "-column", "id")
 	assert.Equal(t, exitFailure, status)
-	assert.Contains(t, errs, `no column "id" in the header "a,b"`)
+	assert.Contains(t, errs, `standard input: there is no column "id" in the header "a,b"`)
 }
 
 func FuzzAudit(f *testing.F) {

@@ -90,23 +90,82 @@ func (c completed) flagNames() (names []string) {
 	return names
 }
 
-// bash returns a function that knows the words for each command.
+// takesValue reports whether a flag is followed by a value.
+func takesValue(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return !ok || !b.IsBoolFlag()
+}
+
+// takesDirectory reports whether the value of a flag is a directory.
+func takesDirectory(f *flag.Flag) bool {
+	kind, _ := flag.UnquoteUsage(f)
+	return kind == "directory"
+}
+
+// bash returns a function that knows the words for each command. After a flag that
+// takes a value, there are words for a layout and a directory only. What bash
+// itself splits at a = is joined again: -layout = twitter is a flag and its value.
 func bash() string {
 	var b strings.Builder
-	b.WriteString("_snowflake() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n")
+	b.WriteString(`_snowflake() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= flags=
+	if [ "$cur" = = ]; then
+		cur=
+	elif [ "$prev" = = ]; then
+		prev=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	prev=${prev/#--/-}
+	if [ "$COMP_CWORD" = 1 ]; then
+`)
 	all := completions()
 	var names []string
 	for _, c := range all {
 		names = append(names, c.name)
 	}
-	fmt.Fprintf(&b, "\t\twords='%s'\n", strings.Join(names, " "))
-	fmt.Fprintf(&b, "\telif [ \"$prev\" = -layout ]; then\n\t\twords='%s'\n", strings.Join(layoutNames(), " "))
-	b.WriteString("\telse\n\t\tcase ${COMP_WORDS[1]} in\n")
+	fmt.Fprintf(&b, "\t\twords='%s'\n\telse\n\t\tcase ${COMP_WORDS[1]} in\n", strings.Join(names, " "))
 	for _, c := range all {
-		fmt.Fprintf(&b, "\t\t%s) words='%s' ;;\n", c.name, strings.Join(append(c.values, c.flagNames()...), " "))
+		fmt.Fprintf(&b, "\t\t%s)\n\t\t\twords='%s' flags='%s'\n", c.name, strings.Join(c.values, " "), strings.Join(c.flagNames(), " "))
+		c.bashValues(&b)
+		b.WriteString("\t\t\t;;\n")
 	}
-	b.WriteString("\t\tesac\n\tfi\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -F _snowflake snowflake\n")
+	b.WriteString(`		esac
+	fi
+	case $cur in
+	--*) flags=" $flags" words= flags=${flags// -/ --} ;;
+	esac
+	COMPREPLY=($(compgen -W "$words $flags" -- "$cur"))
+}
+complete -o default -F _snowflake snowflake
+`)
 	return b.String()
+}
+
+// bashValues writes what bash is to do after a flag of the command that takes a
+// value.
+func (c completed) bashValues(b *strings.Builder) {
+	var directories, others []string
+	layout := false
+	for _, f := range c.flags {
+		switch {
+		case f.Name == "layout":
+			layout = true
+		case takesDirectory(f):
+			directories = append(directories, "-"+f.Name)
+		case takesValue(f):
+			others = append(others, "-"+f.Name)
+		}
+	}
+	b.WriteString("\t\t\tcase $prev in\n")
+	if layout {
+		fmt.Fprintf(b, "\t\t\t-layout) words='%s' flags= ;;\n", strings.Join(layoutNames(), " "))
+	}
+	if len(directories) > 0 {
+		fmt.Fprintf(b, "\t\t\t%s)\n\t\t\t\tlocal IFS=$'\\n'\n\t\t\t\tCOMPREPLY=($(compgen -d -- \"$cur\"))\n\t\t\t\treturn\n\t\t\t\t;;\n", strings.Join(directories, "|"))
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(b, "\t\t\t%s) words= flags= ;;\n", strings.Join(others, "|"))
+	}
+	b.WriteString("\t\t\tesac\n")
 }
 
 // zsh returns bash's function, for the completion of bash's kind that zsh has.
@@ -127,9 +186,14 @@ func fish() string {
 		}
 		for _, f := range c.flags {
 			_, usage := flag.UnquoteUsage(f)
-			line := fmt.Sprintf("%s -o %s -d %s", with, f.Name, quote(usage))
-			if f.Name == "layout" {
+			line := fmt.Sprintf("%s -o %s -l %s -d %s", with, f.Name, f.Name, quote(usage))
+			switch {
+			case f.Name == "layout":
 				line += " -x -a " + quote(strings.Join(layoutNames(), " "))
+			case takesDirectory(f):
+				line += " -x -a '(__fish_complete_directories)'"
+			case takesValue(f):
+				line += " -x"
 			}
 			b.WriteString(line + "\n")
 		}

@@ -29,18 +29,28 @@ func shell(t *testing.T, name, program string) string {
 }
 
 func TestCompletionOfBash(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("a-directory", 0o700))
+	require.NoError(t, os.WriteFile("a-file", nil, 0o600))
 	for line, want := range map[string]string{
-		"snowflake id":              "identify",
-		"snowflake decode -lay":     "-layout",
-		"snowflake new -layout tw":  "twitter",
-		"snowflake sql post":        "postgres",
-		"snowflake follows sonyfl":  "sonyflake sonyflake-v2",
-		"snowflake help lay":        "layout layouts",
-		"snowflake worker -":        "-dir -json",
-		"snowflake completion fi":   "fish",
-		"snowflake nobodys-command": "",
+		"snowflake id":                 "identify",
+		"snowflake decode -lay":        "-layout",
+		"snowflake new -layout tw":     "twitter",
+		"snowflake sql post":           "postgres",
+		"snowflake follows sonyfl":     "sonyflake sonyflake-v2",
+		"snowflake help lay":           "layout layouts",
+		"snowflake worker -":           "-dir -json",
+		"snowflake new --layout tw":    "twitter",
+		"snowflake new -layout = tw":   "twitter",
+		"snowflake worker --d":         "--dir",
+		"snowflake range --worker-l":   "--worker-last",
+		"snowflake follows -last sony": "",
+		"snowflake audit -dir EMPTY":   "a-directory",
+		"snowflake audit --tmp EMPTY":  "a-directory",
+		"snowflake completion fi":      "fish",
+		"snowflake nobodys-command":    "",
 	} {
-		got := shell(t, "bash", `source SCRIPT; read -ra COMP_WORDS <<<"`+line+`"; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _snowflake; echo "${COMPREPLY[@]}"`)
+		got := shell(t, "bash", `source SCRIPT; read -ra COMP_WORDS <<<"`+line+`"; COMP_WORDS=("${COMP_WORDS[@]/#EMPTY/}"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _snowflake; echo "${COMPREPLY[@]}"`)
 		words := strings.Fields(got)
 		assert.ElementsMatch(t, strings.Fields(want), words, line)
 	}
@@ -53,6 +63,11 @@ func TestCompletionOfZsh(t *testing.T) {
 func TestCompletionOfFish(t *testing.T) {
 	assert.Contains(t, shell(t, "fish", `source SCRIPT; complete -C'snowflake id'`), "identify\t")
 	assert.Contains(t, shell(t, "fish", `source SCRIPT; complete -C'snowflake new -layout tw'`), "twitter")
+	assert.Contains(t, shell(t, "fish", `source SCRIPT; complete -C'snowflake new --layout tw'`), "twitter")
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("a-directory", 0o700))
+	require.NoError(t, os.WriteFile("a-file", nil, 0o600))
+	assert.Equal(t, "a-directory/\n", strings.ReplaceAll(shell(t, "fish", `source SCRIPT; complete -C'snowflake new -dir a'`), "\tDirectory", ""))
 }
 
 func TestCompletionRefusesInput(t *testing.T) {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -42,15 +44,15 @@ func newColumn(name, separator string) (*column, error) {
 }
 
 // header takes the first line of a file, and reports whether it is a header. It
-// is, if the column has a name, or what stands there is no number.
+// is, if the column has a name, or what stands there is text that does not begin
+// like a number.
 func (c *column) header(line []byte) (bool, error) {
 	if c.name == "" {
 		field, _, err := c.field(line)
 		if err != nil {
 			return false, nil // to be reported as the first line
 		}
-		_, err = idOf(field)
-		return err != nil && !errors.Is(err, errBlank) && len(field) > 0 && isLetter(field[0]), nil
+		return isHeader(string(bytes.TrimSpace(field))), nil
 	}
 	for c.index = 0; ; c.index++ {
 		field, _, err := c.field(line)
@@ -62,6 +64,17 @@ func (c *column) header(line []byte) (bool, error) {
 			return true, nil
 		}
 	}
+}
+
+// isHeader reports whether a field may be the name of a column: it is printable,
+// and begins with no digit, sign or point.
+func isHeader(field string) bool {
+	for _, r := range field {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return field != "" && !strings.ContainsRune("0123456789+-.", rune(field[0]))
 }
 
 // id returns the ID of the record that begins with the reader's line, and its

@@ -57,7 +57,7 @@ func TestFollowsRefusesInput(t *testing.T) {
 		"follows jssafe default -last 9007199254740992":     "9007199254740992",
 		"follows default default -until soon":               `"soon"`,
 		"follows default default -until 2025-01-01":         "2026-01-01",
-		"follows default baidu":                             "2024-11-20",
+		"follows default baidu":                             "when the new layout would begin",
 		"follows default default -last 5 -until 2030-01-01": "not both",
 	} {
 		out, errs, status := runCLI(strings.Fields(args)...)

@@ -95,7 +95,7 @@ func TestDecodeLines(t *testing.T) {
 // Every command has -json, and what it prints then is JSON.
 func TestJSON(t *testing.T) {
 	dir := t.TempDir()
-	id := strings.TrimSpace(succeed(t, "new", "-lease", dir))
+	id := strings.TrimSpace(succeed(t, "new", "-dir", dir))
 	for args, want := range map[string]string{
 		"new -n 2":                      `"worker":0`,
 		"decode " + id:                  `{"id":"` + id + `","time":"`,

@@ -1,6 +1,6 @@
 // Command snowflake issues and reads snowflake IDs.
 //
-//	snowflake new [-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]
+//	snowflake new [-n N] [-decode] [-worker W | -dir DIR] [-datacenter D]
 //	snowflake decode ID...            the fields of IDs
 //	snowflake decode - <app.log       the same, in the text, after each ID
 //	snowflake identify ID...          which layout are they of?

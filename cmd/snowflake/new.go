@@ -17,15 +17,15 @@ import (
 
 var commandNew = command{
 	name:     "new",
-	synopsis: []string{"[-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]"},
+	synopsis: []string{"[-n N] [-decode] [-worker W | -dir DIR] [-datacenter D]"},
 	summary:  "print new IDs",
-	about: `Prints N new IDs, one a line. With -lease it leases a worker ID from the
+	about: `Prints N new IDs, one a line. With -dir it leases a worker ID from the
 directory, made if there is none, and gives it back when it is done or
 interrupted. No other invocation with the same directory issues the same IDs, at
 the same time or later, whatever the clock does. "snowflake worker" lists the
 directory. It must be on a local file system, and not restored from a backup.
 
-HAZARD: without -lease, two invocations at the same time with the same -worker
+HAZARD: without -dir, two invocations at the same time with the same -worker
 can issue the same IDs. So can two that follow each other within a tick of the
 layout, or when the clock was set back in between. Do without it only to try
 things out.
@@ -37,7 +37,7 @@ func setupNew(fs *flag.FlagSet) action {
 	n := fs.Int("n", 1, "`how many` IDs")
 	decode := fs.Bool("decode", false, "print the fields after each ID")
 	worker := fs.Int("worker", 0, "the worker `ID`")
-	dir := fs.String("lease", "", "the `directory` from which to lease the worker ID")
+	dir := fs.String("dir", "", "the `directory` from which to lease the worker ID")
 	datacenter := fs.Int("datacenter", 0, "the datacenter's `number`, if the layout has them")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
@@ -48,10 +48,10 @@ func setupNew(fs *flag.FlagSet) action {
 			return fmt.Errorf("new takes no arguments beside flags, got %q", args[0])
 		case *n < 1:
 			return fmt.Errorf("-n %d is not 1 or more", *n)
-		case given["lease"] && given["worker"]:
-			return errors.New("new takes -worker or -lease, not both")
-		case given["lease"] && *dir == "":
-			return errors.New("-lease takes a directory, got none")
+		case given["dir"] && given["worker"]:
+			return errors.New("new takes -worker or -dir, not both")
+		case given["dir"] && *dir == "":
+			return errors.New("-dir takes a directory, got none")
 		}
 		l, err := layout()
 		if err != nil {

@@ -17,7 +17,7 @@ var commandWhois = command{
 	summary:  "say who issued an ID, by the history of the leases",
 	about: `Says which process had an ID's worker ID at the time that the ID bears, one ID a
 line. The directory is one of package lease's file store, or of "snowflake new
--lease"; the layout is that of its records. The exit status is 1 if nobody can
+-dir"; the layout is that of its records. The exit status is 1 if nobody can
 have issued one of the IDs, or if its issuer was forgotten.
 `,
 	setup: setupWhois,

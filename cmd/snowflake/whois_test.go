@@ -12,7 +12,7 @@ import (
 
 func TestWhois(t *testing.T) {
 	dir := t.TempDir()
-	id := strings.TrimSpace(succeed(t, "new", "-lease", dir))
+	id := strings.TrimSpace(succeed(t, "new", "-dir", dir))
 	out := succeed(t, "whois", "-dir", dir, id)
 	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=0 clockseq=0 from=20\S+ to=20\S+\n$`, id, os.Getpid()), out)
 

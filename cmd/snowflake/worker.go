@@ -24,7 +24,7 @@ var commandWorker = command{
 	summary:  "list who has leased which worker ID, and until when",
 	about: `Lists the worker IDs that were leased from a directory, one a line, below the
 layout that they are for. The directory is one of package lease's file store, or
-of "snowflake new -lease". The columns are
+of "snowflake new -dir". The columns are
 
   worker    the worker ID
   state     held: its holder renews it

@@ -133,12 +133,12 @@ func TestWorkerRefusesInput(t *testing.T) {
 
 func TestBadRecord(t *testing.T) {
 	dir := t.TempDir()
-	succeed(t, "new", "-lease", dir)
+	succeed(t, "new", "-dir", dir)
 	path := filepath.Join(dir, "worker-0.json")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, text[:len(text)/2], 0o644))
-	for _, args := range [][]string{{"worker", "-dir", dir}, {"new", "-lease", dir}} {
+	for _, args := range [][]string{{"worker", "-dir", dir}, {"new", "-dir", dir}} {
 		out, errs, status := runCLI(args...)
 		assert.Equal(t, exitFailure, status)
 		assert.Empty(t, out)
@@ -168,7 +168,7 @@ func TestWorkerSaysWhichRecordsAreLost(t *testing.T) {
 
 func TestWorkerOutputThatFails(t *testing.T) {
 	dir := t.TempDir()
-	succeed(t, "new", "-lease", dir)
+	succeed(t, "new", "-dir", dir)
 	var errs strings.Builder
 	status := run([]string{"worker", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
@@ -181,7 +181,7 @@ func TestNewWithALease(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 
-	out := lines(succeed(t, "new", "-n", "3", "-decode", "-lease", dir, "-layout", "twitter", "-datacenter", "4"))
+	out := lines(succeed(t, "new", "-n", "3", "-decode", "-dir", dir, "-layout", "twitter", "-datacenter", "4"))
 	assert.Len(t, out, 3)
 	for _, line := range out {
 		assert.Contains(t, line, " datacenter=4 worker=1 ")
@@ -207,14 +207,14 @@ func TestNewWithALeaseFollowsItself(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
 	for range 5 {
-		seen[succeed(t, "new", "-lease", dir, "-layout", "33/4/0", "-unit", "1s")] = true
+		seen[succeed(t, "new", "-dir", dir, "-layout", "33/4/0", "-unit", "1s")] = true
 	}
 	assert.Len(t, seen, 5)
 }
 
 // A window is a tick at least.
 func TestNewWithALeaseOfLongTicks(t *testing.T) {
-	assert.Len(t, lines(succeed(t, "new", "-lease", t.TempDir(), "-unit", "1h")), 1)
+	assert.Len(t, lines(succeed(t, "new", "-dir", t.TempDir(), "-unit", "1h")), 1)
 }
 
 func TestNewWithALeaseAtTheSameTime(t *testing.T) {
@@ -225,7 +225,7 @@ func TestNewWithALeaseAtTheSameTime(t *testing.T) {
 	for i := range runs {
 		wg.Go(func() {
 			var errs string
-			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "-lease", dir)
+			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "-dir", dir)
 			assert.Empty(t, errs)
 		})
 	}
@@ -246,14 +246,14 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 		names string
 	}{
 		{[]string{"-worker", "0"}, "not both"},
-		{[]string{"-lease", ""}, "-lease"},
+		{[]string{"-dir", ""}, "-dir"},
 		{[]string{"-n", "0"}, "-n 0"},
 		{[]string{"-datacenter", "1"}, "datacenter 1"},
 		{[]string{"-layout", "baidu"}, "2024-11-20"},
 		{[]string{"-epoch", "9999-01-01"}, "9999-01-01"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			out, errs, status := runCLI(append([]string{"new", "-lease", dir}, test.args...)...)
+			out, errs, status := runCLI(append([]string{"new", "-dir", dir}, test.args...)...)
 			assert.Equal(t, exitUsage, status)
 			assert.Empty(t, out)
 			requireOneLine(t, errs)
@@ -262,8 +262,8 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 		})
 	}
 
-	succeed(t, "new", "-lease", dir)
-	out, errs, status := runCLI("new", "-lease", dir, "-layout", "twitter")
+	succeed(t, "new", "-dir", dir)
+	out, errs, status := runCLI("new", "-dir", dir, "-layout", "twitter")
 	assert.Equal(t, exitUsage, status)
 	assert.Empty(t, out)
 	requireOneLine(t, errs)
@@ -273,7 +273,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 func TestNewWithALeaseWhoseOutputFails(t *testing.T) {
 	dir := t.TempDir()
 	var errs strings.Builder
-	status := run([]string{"new", "-lease", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
+	status := run([]string{"new", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
 	assert.Equal(t, "snowflake: disk full\n", errs.String())
 	assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
@@ -287,7 +287,7 @@ func TestProcessesWithLeases(t *testing.T) {
 	// start starts a process that prints IDs for ever, and returns when it has
 	// begun.
 	start := func(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, first string) {
-		cmd = exec.Command(bin, "new", "-n", "1000000000", "-decode", "-lease", dir)
+		cmd = exec.Command(bin, "new", "-n", "1000000000", "-decode", "-dir", dir)
 		cmd.Stderr = new(strings.Builder)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)

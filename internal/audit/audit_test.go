@@ -102,8 +102,8 @@ func TestAgainstMaps(t *testing.T) {
 		for _, w := range got.Workers {
 			g := generator{w.ClockSeq, w.Datacenter, w.Worker}
 			all += duplicates[g]
-			require.Equal(t, []int64{unique[g], duplicates[g], most[g], inTicks[g], steps[g]}, []int64{w.IDs, w.Duplicates, w.PerSecond, w.Ticks, w.StepsBack}, "seed %d, %v", seed, g)
-			require.Equal(t, duplicates[g] > 0, w.Shared || w.Duplicates > 0)
+			require.Equal(t, []int64{unique[g], duplicates[g], inTicks[g], steps[g]}, []int64{w.IDs, w.Duplicates, w.Ticks, w.StepsBack}, "seed %d, %v", seed, g)
+			require.Equal(t, float64(most[g])/max(time.Second, l.Unit).Seconds(), w.PerSecond, "seed %d, %v", seed, g)
 		}
 		require.Equal(t, all, got.Duplicates)
 		require.EqualValues(t, len(ids), got.IDs)
@@ -170,29 +170,42 @@ func TestStepsBack(t *testing.T) {
 	assert.Empty(t, r.Wrong, "the order of a table says nothing")
 }
 
-// Two processes with a RandomStart share a worker ID without a duplicate: within a
-// tick, two runs of sequence numbers take turns. One process whose callers write a
-// little out of order does not look like that.
-func TestSharedWorkerID(t *testing.T) {
+// Within a tick, two runs of sequence numbers take turns if two processes with a
+// RandomStart share a worker ID, but also if one process writes two batches line by
+// line in turn, or if the list is shuffled. It is worth a note, and nothing is
+// wrong. One process whose callers write a little out of order gets no note.
+func TestTurnsAreNoted(t *testing.T) {
 	l := snowflake.DefaultLayout()
-	var shared, alone []snowflake.ID
 	r := rand.New(rand.NewPCG(1, 1))
+	var shared, alone, batches, tick []snowflake.ID
 	for ms := 100; ms > 0; ms-- {
 		a, b := r.IntN(1000), 1500+r.IntN(1000)
-		var tick []snowflake.ID
+		var few []snowflake.ID
 		for i := range 20 {
 			at := time.Duration(ms) * time.Millisecond
 			shared = append(shared, stamped(t, l, at, 0, a+i), stamped(t, l, at, 0, b+i))
-			tick = append(tick, stamped(t, l, at, 0, a+i))
+			few = append(few, stamped(t, l, at, 0, a+i))
 		}
-		r.Shuffle(len(tick), func(i, j int) { tick[i], tick[j] = tick[j], tick[i] })
-		alone = append(alone, tick...)
+		r.Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
+		alone = append(alone, few...)
 	}
-	got := audit(t, l, shared)
-	assert.True(t, got.Workers[0].Shared)
-	assert.Equal(t, []string{"1 worker ID looks as if two processes shared it"}, got.Wrong)
-	got = audit(t, l, alone)
-	assert.False(t, got.Workers[0].Shared)
+	for s := range 100 {
+		batches = append(batches, stamped(t, l, time.Second, 0, s), stamped(t, l, time.Second, 0, 100+s))
+	}
+	for s := range 4096 {
+		tick = append(tick, stamped(t, l, time.Second, 0, s))
+	}
+	r.Shuffle(len(tick), func(i, j int) { tick[i], tick[j] = tick[j], tick[i] })
+	for name, ids := range map[string][]snowflake.ID{"two processes": shared, "two batches": batches, "a shuffled tick": tick} {
+		got := audit(t, l, ids)
+		assert.Empty(t, got.Wrong, name)
+		assert.True(t, got.Workers[0].TakesTurns(), name)
+		require.Len(t, got.Notes, 1, name)
+		assert.Contains(t, got.Notes[0], "1 of the worker IDs: runs of sequence numbers take turns", name)
+	}
+	got := audit(t, l, alone)
+	assert.False(t, got.Workers[0].TakesTurns())
+	assert.Empty(t, got.Notes)
 	assert.Empty(t, got.Wrong)
 }
 
