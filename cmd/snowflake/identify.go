@@ -23,9 +23,10 @@ from standard input, one a line. IDs may be decimal, or in base 32, 58 or 62.
 
 A layout is out of the question if an ID's time lies before there were such IDs,
 or more than a day ahead. Else the likeliest one is that under which times are
-recent and near each other, worker IDs few, and sequences count up from 0. The
-percentages are of the layouts in the table only; layouts that differ in nothing
-but their names share a line.
+recent and near each other, worker IDs few, and sequences count up from 0. Of
+layouts that differ in the epoch only, none gets more than 80% of what all of
+them get. The percentages are of the layouts in the table only; layouts that
+differ in nothing but their names share a line.
 `,
 	setup: setupIdentify,
 }

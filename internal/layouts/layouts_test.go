@@ -173,7 +173,7 @@ func TestRankSaysWhyNot(t *testing.T) {
 	assert.Equal(t, "it has more bits than the layout", of(tweet, "jssafe").Not)
 	assert.Equal(t, "its time, 1981-08-25, is before there were such IDs", of(tweet, "redis").Not)
 	assert.Empty(t, of(tweet, "twitter").Not)
-	assert.Equal(t, []string{"its time is 2022-06-28T16:07:40.105Z, 4.4 years ago", "datacenter 11", "worker 26", "sequence 0"}, of(tweet, "twitter").Why)
+	assert.Equal(t, []string{"its time is 2022-06-28T16:07:40.105Z, 4.4 years ago", "datacenter 11", "worker 26", "sequence 0", "only the epoch tells it from discord"}, of(tweet, "twitter").Why)
 	sum := 0.0
 	for _, m := range Rank([]snowflake.ID{tweet}, noon) {
 		sum += m.Share
@@ -183,6 +183,39 @@ func TestRankSaysWhyNot(t *testing.T) {
 	assert.Less(t, Rank([]snowflake.ID{math.MaxInt64}, noon)[0].Share, 0.5, "it is any number rather than an ID")
 	for _, m := range Rank(nil, noon) {
 		assert.Zero(t, m.Share)
+	}
+}
+
+// Sonyflake's two versions differ in their epochs only, so that IDs of the first 22
+// months of version 1 are as good IDs of version 2, and younger.
+func TestRankOfLayoutsThatDifferInTheEpochOnly(t *testing.T) {
+	sonyflake, _ := Find("sonyflake")
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 20, 500} {
+		for _, months := range []int{1, 10, 20} {
+			ids := issue(r, sonyflake, sonyflake.Layout.Epoch.Time().AddDate(0, months, 0), n)
+			matches := Rank(ids, noon)
+			sum := 0.0
+			for i, m := range matches {
+				sum += m.Share
+				if m.Name == "sonyflake" || m.Name == "sonyflake-v2" {
+					require.LessOrEqual(t, i, 1)
+					assert.LessOrEqual(t, m.Share, mostOfTwins)
+					assert.GreaterOrEqual(t, m.Share, 0.1, "%s, %d IDs after %d months", m.Name, n, months)
+				}
+			}
+			assert.LessOrEqual(t, sum, 1.000001)
+			slices.SortFunc(matches[:2], func(a, b Match) int { return len(a.Name) - len(b.Name) })
+			assert.Contains(t, matches[0].Why, "only the epoch tells it from sonyflake-v2")
+			assert.Contains(t, matches[1].Why, "only the epoch tells it from sonyflake")
+		}
+	}
+	// Of a layout that is out of the question there is nothing to say.
+	for _, m := range Rank(issue(r, sonyflake, noon, 20), noon) {
+		if m.Name == "sonyflake" {
+			assert.Greater(t, m.Share, mostOfTwins)
+			assert.NotContains(t, m.Why, "only the epoch tells it from sonyflake-v2")
+		}
 	}
 }
 

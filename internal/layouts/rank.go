@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -59,8 +60,71 @@ func Rank(ids []snowflake.ID, now time.Time) []Match {
 	for i := range matches {
 		matches[i].Share /= sum
 	}
+	twins(matches)
 	slices.SortStableFunc(matches, func(a, b Match) int { return cmp.Compare(b.Share, a.Share) })
 	return matches
+}
+
+// mostOfTwins is the most that a layout can have of the share of all layouts that
+// differ from it in the epoch only.
+const mostOfTwins = 0.8
+
+// twins caps the share of a layout if others differ from it in the epoch only, and
+// names them. All but the time is the same under each; how old IDs are that
+// people ask about is no ground for more than a guess.
+func twins(matches []Match) {
+	type rest struct { // all but the epoch
+		snowflake.Layout
+		random bool
+	}
+	groups := map[rest][]int{}
+	for i, m := range matches {
+		if m.Not == "" {
+			m.Layout.Epoch = 0
+			key := rest{m.Layout, m.Random}
+			groups[key] = append(groups[key], i)
+		}
+	}
+	for _, group := range groups {
+		if len(group) < 2 {
+			continue
+		}
+		sum, best := 0.0, group[0]
+		for _, i := range group {
+			sum += matches[i].Share
+			if matches[i].Share > matches[best].Share {
+				best = i
+			}
+		}
+		if excess := matches[best].Share - mostOfTwins*sum; excess > 0 {
+			matches[best].Share -= excess
+			share(matches, group, best, excess)
+		}
+		for _, i := range group {
+			var names []string
+			for _, j := range group {
+				if j != i {
+					names = append(names, matches[j].Name)
+				}
+			}
+			matches[i].Why = append(matches[i].Why, "only the epoch tells it from "+strings.Join(names, ", "))
+		}
+	}
+}
+
+// share gives an excess to the others of a group, by how common each is.
+func share(matches []Match, group []int, best int, excess float64) {
+	weights := 0.0
+	for _, i := range group {
+		if i != best {
+			weights += matches[i].weight()
+		}
+	}
+	for _, i := range group {
+		if i != best {
+			matches[i].Share += excess * matches[i].weight() / weights
+		}
+	}
 }
 
 // Refuse says why an ID cannot be of the layout, or nothing.
