@@ -39,5 +39,8 @@ func (s *Store) SetClock(c *Clock) error {
 // SetLimit sets how many bytes of history a worker ID may have.
 func (s *Store) SetLimit(bytes int) { s.limit = bytes }
 
+// MaxHistory is how many bytes of history a worker ID may have.
+const MaxHistory = maxHistory
+
 // InClusterWith is InCluster with what a pod has.
 var InClusterWith = inCluster
