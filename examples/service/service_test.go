@@ -456,9 +456,11 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not one of file:DIRECTORY, redis://HOST:PORT`},
+		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not one of file:DIRECTORY, redis://HOST:PORT, kubernetes:, kubernetes:KUBECONFIG`},
 		{nil, []string{"-store", "file:"}, `"file:" is not one of`},
 		{nil, []string{"-store", "redis://x:y:z"}, `redis://x:y:z`},
+		{nil, []string{"-store", "kubernetes:"}, "not running in-cluster"},
+		{nil, []string{"-store", "kubernetes:/no/such/file"}, "/no/such/file"},
 		{nil, []string{"extra"}, `"extra" is not a flag`},
 		{nil, []string{"-drain", "-1s"}, `-drain -1s`},
 		{nil, []string{"-window", "1ns", "-store", "file:" + filepath.Join(t.TempDir(), "x")}, `Window 1ns is under`},
