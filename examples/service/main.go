@@ -121,9 +121,12 @@ func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, er
 	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window})
 }
 
+// releaseTime is for how long the store may take to be told that the worker ID is free.
+const releaseTime = 5 * time.Second
+
 // release gives the worker ID back, in a context of its own, because the program's is done.
 func release(l *lease.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
 		slog.Error("the worker ID comes free by itself, after a window", "error", err)

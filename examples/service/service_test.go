@@ -459,7 +459,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not one of file:DIRECTORY, redis://HOST:PORT, kubernetes:, kubernetes:KUBECONFIG`},
 		{nil, []string{"-store", "file:"}, `"file:" is not one of`},
 		{nil, []string{"-store", "redis://x:y:z"}, `redis://x:y:z`},
-		{nil, []string{"-store", "kubernetes:"}, "not running in-cluster"},
+		{[]string{"KUBERNETES_SERVICE_HOST="}, []string{"-store", "kubernetes:"}, "unable to load in-cluster configuration"},
 		{nil, []string{"-store", "kubernetes:/no/such/file"}, "/no/such/file"},
 		{nil, []string{"extra"}, `"extra" is not a flag`},
 		{nil, []string{"-drain", "-1s"}, `-drain -1s`},
@@ -476,12 +476,14 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestReadyWithinTheWindow(t *testing.T) {
-	dir := t.TempDir()
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
+// testService returns a service in this process.
+func testService(t *testing.T) *service {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { l.Release(context.Background()) })
 	gen, err := snowflake.NewLeased(l, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -490,13 +492,18 @@ func TestReadyWithinTheWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.whyNotReady(l.Stats().Bound.Add(-1)); err != nil {
+	return s
+}
+
+func TestReadyWithinTheWindow(t *testing.T) {
+	s := testService(t)
+	if err := s.whyNotReady(s.lease.Stats().Bound.Add(-1)); err != nil {
 		t.Errorf("within its window it is not ready: %v", err)
 	}
-	if err := s.whyNotReady(l.Stats().Bound); err == nil {
+	if err := s.whyNotReady(s.lease.Stats().Bound); err == nil {
 		t.Error("at its window's end it is ready")
 	}
-	if err := l.Release(context.Background()); err != nil {
+	if err := s.lease.Release(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.whyNotReady(time.Time{}); err == nil {
