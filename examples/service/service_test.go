@@ -211,8 +211,8 @@ func post(client *http.Client, url, item string) (snowflake.ID, error) {
 	return o.ID, nil
 }
 
-// load is clients that order all the time, at an address that may change, as behind a load
-// balancer.
+// load is clients that order all the time, at an address that a load balancer may change.
+
 type load struct {
 	t    *testing.T
 	to   atomic.Pointer[instance]

@@ -69,6 +69,3 @@ func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
-
-// WrappedRoundTripper is for CloseIdleConnections.
-func (d dated) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }

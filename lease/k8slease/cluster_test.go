@@ -52,6 +52,7 @@ func TestCluster(t *testing.T) {
 		{"TooManyRequests", tooManyRequests},
 		{"HistoryHasABound", historyBound},
 		{"HistoryThatCannotBeRead", unreadableHistory},
+		{"CrashInBetween", crashInBetween},
 		{"AnswerThatWasLost", lostAnswer},
 		{"DeadConnectionWithHTTP2", deadConnection},
 		{"OwnClock", ownClock},
@@ -541,14 +542,21 @@ func lostAnswer(t *testing.T, c *cluster) {
 	}
 }
 
-// With HTTP/2, as clientsets use by default, requests share a connection. If that dies silently, the
-// request that runs out of time is the last one on it.
+// With HTTP/2, as clientsets use by default, requests share a connection. If that dies silently, and a
+// request on it ran out of time, later requests get another connection.
 func deadConnection(t *testing.T, c *cluster) {
 	_, prefix, _ := c.fresh(t)
 	proxy := servertest.NewProxy(t, c.Addr)
-	cfg := own(config(proxy.Addr(), kubetest.Token))
+	cfg := config(c.Addr, kubetest.Token)
 	cfg.NextProtos = nil
 	var proto atomic.Int64
+	var direct atomic.Bool
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !direct.Load() {
+			addr = proxy.Addr()
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := rt.RoundTrip(req)
@@ -571,13 +579,14 @@ func deadConnection(t *testing.T, c *cluster) {
 		t.Fatalf("the test itself is wrong: it speaks HTTP/%d", proto.Load())
 	}
 	proxy.Drop() // what is sent on this connection from now on is lost, without a sign
+	direct.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	r.Version++
 	_, err = s.Save(ctx, r)
 	refused(t, err, context.DeadlineExceeded, "lease default/"+prefix+"-1")
-	proxy.Delay(0)                                                 // the network is good again; the connection is not
-	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second) // client-go notices a dead connection after 45 s
+	proxy.Delay(0) // the network is good again; the connection is not
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := s.Save(ctx, r); err != nil {
 		t.Error(err)
@@ -682,6 +691,67 @@ func TestNamespaceOfThePod(t *testing.T) {
 		}
 		if got := s.Locate(7); got != want {
 			t.Errorf("the record of worker 7 is %s, not %s", got, want)
+		}
+	}
+}
+
+// failing fails updates of one object.
+type failing struct {
+	http.RoundTripper
+	suffix string
+	left   *atomic.Int64
+}
+
+func (f failing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, f.suffix) && f.left.Add(-1) >= 0 {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, net.ErrClosed
+	}
+	return f.RoundTripper.RoundTrip(req)
+}
+
+// A process may crash when it has copied the last holders to the history, and not yet saved its record. Or
+// it may not get to copy them. Nothing is lost by that, and nothing is there twice.
+func crashInBetween(t *testing.T, c *cluster) {
+	for _, suffix := range []string{"-1", "-1-history"} {
+		_, prefix, _ := c.fresh(t)
+		var left atomic.Int64
+		s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper { return failing{rt, suffix, &left} })
+		r := save(t, s, record(1, 1))
+		var want []lease.Holding
+		has := func() {
+			t.Helper()
+			got, err := opened(t, c.Addr, in(prefix)).History(t.Context(), 1)
+			slices.SortFunc(got, func(a, b lease.Holding) int { return a.From.Compare(b.From) })
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("the history is\n%v, not\n%v; %v", got, want, err)
+			}
+		}
+		failed := 0
+		for n := range 40 {
+			next := r
+			next.Version++
+			left.Store(1)
+			if _, err := s.SaveEnding(t.Context(), next, holding(1, 1000+n), time.Time{}); err != nil {
+				failed++
+				has() // what failed has changed nothing
+			} else {
+				want, r = append(want, holding(1, 1000+n)), next
+				next.Version++
+			}
+			left.Store(0)
+			saved, err := opened(t, c.Addr, in(prefix)).SaveEnding(t.Context(), next, holding(1, 2000+n), time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, r = append(want, holding(1, 2000+n)), saved
+			slices.SortFunc(want, func(a, b lease.Holding) int { return a.From.Compare(b.From) })
+			has()
+		}
+		if failed == 0 {
+			t.Error("the test itself is wrong: nothing has failed")
 		}
 	}
 }

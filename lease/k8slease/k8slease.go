@@ -55,9 +55,9 @@
 //
 // IDs go on to the end of the window. The client tries again when the server says
 // so (429, Retry-After), within the time that a renewal has. InCluster speaks HTTP/1.1, so
-// that a connection that hangs is given up with the request. With HTTP/2, as clientsets
-// use by default, client-go notices a dead connection after 45 s; so give [New] a clientset
-// whose config has TLSClientConfig.NextProtos: []string{"http/1.1"}.
+// that a connection that hangs is given up with its request. A clientset that is given to
+// [New] speaks HTTP/2 unless its config has TLSClientConfig.NextProtos: []string{"http/1.1"};
+// then it is up to client-go when a dead connection, which all requests share, is given up.
 //
 // # A store that was wiped
 //
@@ -113,7 +113,6 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -325,10 +324,6 @@ func (s *Store) explain(ctx context.Context, name string, err error) error {
 	case ctx.Err() != nil:
 		if !errors.Is(err, ctx.Err()) { // client-go's limiter and retries have errors of their own
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			// The server may be gone, and the connection with it: the next request gets another one.
-			utilnet.CloseIdleConnectionsFor(s.transport)
 		}
 	}
 	return fmt.Errorf("k8slease: %s: %w%s", s.place(name), err, advice)
