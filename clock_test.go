@@ -16,8 +16,9 @@ import (
 func shiftWall(t *testing.T, at *time.Time, d time.Duration) {
 	t.Helper()
 	before := *at
-	require.Zero(t, d%time.Second, "whole seconds only: the fraction may carry")
-	*(*uint64)(unsafe.Pointer(at)) += uint64(d/time.Second) << 30
+	fraction := time.Duration(at.Nanosecond()) + d%time.Second
+	require.True(t, 0 <= fraction && fraction < time.Second, "the fraction would carry")
+	*(*uint64)(unsafe.Pointer(at)) += uint64(d/time.Second)<<30 + uint64(d%time.Second)
 	require.Equal(t, d, at.Round(0).Sub(before.Round(0)), "the wall part has moved")
 	require.Zero(t, at.Sub(before), "the monotonic part has not")
 }
@@ -180,6 +181,19 @@ func TestSystemClockAbsorbsSlew(t *testing.T) {
 			assert.Equal(t, now.Add(anchorEvery), w.at(anchorEvery))
 		})
 	}
+}
+
+// What is compared is the wall clock: both readings also have a monotonic part,
+// which no correction moves.
+func TestSystemClockSeesSmallCorrection(t *testing.T) {
+	anchor := time.Now()
+	anchor = anchor.Add(time.Second/2 - time.Duration(anchor.Nanosecond()))
+	w := wall{anchor: anchor}
+	now := anchor.Add(anchorEvery)
+	shiftWall(t, &now, -8*ms) // it was set back
+	w.reanchor(now, anchorEvery)
+	assert.Equal(t, 8*ms, w.at(0).Round(0).Sub(now.Round(0)))
+	assert.Equal(t, now.Add(32*ms), w.at(32*ms))
 }
 
 func TestSystemClockRunsSlowerWhileItAbsorbs(t *testing.T) {

@@ -55,7 +55,7 @@
 //
 // HAZARD: an ID shows its time and worker to everybody, and the next one can be
 // guessed. [Options].RandomStart makes that harder; it does not make an ID a
-// secret.
+// secret. Show outsiders the texts of package opaque instead.
 //
 // # Choosing a layout
 //

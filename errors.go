@@ -54,6 +54,10 @@ var (
 
 	// ErrInvalidRange is returned by Layout.Range when from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
+
+	// ErrOverlap is returned by Layout.Follows when an ID of the new layout can
+	// equal or lie below one of the old. The error is an [*OverlapError].
+	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
 
 // ClockBackwardError says how far the clock was behind when a call was refused,
@@ -106,18 +110,24 @@ type LeaseExpiredError struct {
 	Time     time.Time // the timestamp that the next ID would have had
 	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
 	now      time.Time // the clock's reading
+	stopped  bool      // for good
 }
 
 func (e *LeaseExpiredError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v: worker %d ", ErrLeaseExpired, e.Worker)
-	if e.Time.Before(e.NotAfter) { // in the tick of the last ID
-		fmt.Fprintf(&b, "was released at %s", formatTime(e.NotAfter))
-	} else {
-		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
-	}
+	fmt.Fprintf(&b, "%v: ", ErrLeaseExpired)
 	if e.Cause != nil {
-		fmt.Fprintf(&b, ": %v", e.Cause)
+		fmt.Fprintf(&b, "%s; ", strings.TrimPrefix(e.Cause.Error(), "lease: "))
+	}
+	fmt.Fprintf(&b, "worker %d ", e.Worker)
+	switch {
+	case e.stopped, e.Time.Before(e.NotAfter): // the second is in the tick of the last ID
+		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
+	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
+	default:
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s",
+			formatTime(e.NotAfter.Truncate(time.Millisecond)), formatTime(e.Time.Truncate(time.Millisecond)))
 	}
 	return b.String()
 }

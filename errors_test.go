@@ -15,7 +15,7 @@ import (
 var sentinels = []error{
 	snowflake.ErrClockBackward, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch,
 	snowflake.ErrLeaseExpired, snowflake.ErrInvalidID, snowflake.ErrInvalidLayout,
-	snowflake.ErrWorkerRange, snowflake.ErrInvalidOptions, snowflake.ErrInvalidRange,
+	snowflake.ErrWorkerRange, snowflake.ErrInvalidOptions, snowflake.ErrInvalidRange, snowflake.ErrOverlap,
 }
 
 func TestSentinelsAreDistinctAndNameThePackage(t *testing.T) {
@@ -75,7 +75,7 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 		{
 			&snowflake.LeaseExpiredError{Worker: 7, NotAfter: at, Time: at.Add(-time.Millisecond)},
 			snowflake.ErrLeaseExpired,
-			"snowflake: lease expired: worker 7 was released at 2026-11-21T00:30:00.000Z",
+			"snowflake: lease expired: worker 7 stamped its last ID before 2026-11-21T00:30:00.000Z",
 		},
 	}
 	for _, tt := range tests {

@@ -162,3 +162,17 @@ func ExampleOptions_after() {
 	fmt.Println(id, id > max, err)
 	// Output: 117594862387228673 true <nil>
 }
+
+// May the default layout follow the IDs that bwmarrin's library has issued?
+func ExampleLayout_Follows() {
+	const last = 2064000000000000000 // SELECT max(id)
+	err := snowflake.DefaultLayout().Follows(snowflake.BwmarrinLayout(), last)
+	fmt.Println(err)
+
+	early := snowflake.DefaultLayout()
+	early.Epoch = snowflake.TwitterEpoch
+	fmt.Println(early.Follows(snowflake.BwmarrinLayout(), last))
+	// Output:
+	// snowflake: layouts overlap: the old one has issued 2064000000000000000, stamped 2026-06-08T15:02:01.922Z; the new one's first, stamped 2026-06-08T15:02:01.923Z, is 57484286562926592
+	// <nil>
+}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -492,7 +493,10 @@ func TestOnly53BitIDsSurviveAFloat64(t *testing.T) {
 func TestJavaScriptKeepsEveryDigit(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node in PATH")
+		if os.Getenv("CI") != "" {
+			t.Fatal("node is not installed: apt-get install nodejs")
+		}
+		t.Skip("node is not installed: apt-get install nodejs")
 	}
 	// The first line in is an array of strings, the second one of numbers.
 	const script = `
@@ -685,6 +689,22 @@ var (
 	sinkParts  snowflake.Parts
 	sinkErr    error
 )
+
+// docs/recipes holds it against PostgreSQL.
+func TestArrayIsWhatPostgreSQLReads(t *testing.T) {
+	for want, ids := range map[string][]snowflake.ID{
+		"{}":                        nil,
+		"{7}":                       {7},
+		"{0,9223372036854775807,1}": {0, math.MaxInt64, 1},
+	} {
+		got, err := snowflake.Array(ids).Value()
+		require.NoError(t, err)
+		require.Equal(t, driver.Value(want), got)
+	}
+	got, err := snowflake.Array([]int64{1, 2}).Value()
+	require.NoError(t, err)
+	require.Equal(t, driver.Value("{1,2}"), got)
+}
 
 func TestAllocations(t *testing.T) {
 	id := snowflake.ID(1541815603606036480)

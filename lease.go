@@ -204,5 +204,6 @@ func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
 		Time:     g.layout.time(instant{tick: tick}),
 		Cause:    g.window.cause,
 		now:      g.layout.time(now),
+		stopped:  g.window.stopped,
 	}
 }

@@ -57,7 +57,7 @@ func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
 		assert.Equal(t, 1, expired.Worker)
 		assert.Equal(t, noon.Add(2*ms+1), expired.NotAfter)
 		assert.Equal(t, noon.Add(3*ms), expired.Time)
-		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.002000001Z, the next would be at 2026-11-21T12:00:00.003Z")
+		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.002Z, the next would be at 2026-11-21T12:00:00.003Z")
 
 		next := newLeasedIssuer(t, newFakeLease(noon.Add(2*ms+1), noon.Add(time.Hour)), &Options{Layout: small, Clock: c})
 		next.seen = i.seen
@@ -327,7 +327,7 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 			&Options{Layout: small, Clock: newTestClock()})
 		err := i.refused(ErrLeaseExpired)
 		assert.ErrorIs(t, err, away)
-		assert.ErrorContains(t, err, "worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z: connection refused")
+		assert.ErrorContains(t, err, "lease expired: connection refused; worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z")
 	})
 	synctest.Test(t, func(t *testing.T) { // a lease that says it gave more, but did not
 		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return nil }}),
@@ -535,5 +535,38 @@ func TestStopEndsTheWaitsForATick(t *testing.T) {
 			wg.Wait()
 		})
 		assert.Zero(t, d)
+	})
+}
+
+// After a rewind, the generator has stamped ticks that are later than its last ID.
+func TestStopAfterARewindReturnsTheLatestTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stop func(error) time.Time
+		c := newTestClock()
+		m := newManaged(noon, noon.Add(time.Hour), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+		c.step(5 * ms)
+		i.spend(1, noon.Add(5*ms))
+		c.step(-3 * ms)
+		i.spend(1, noon.Add(2*ms))
+		assert.Equal(t, noon.Add(6*ms), stop(nil))
+	})
+}
+
+// A caller waits for a tick, and the window that the lease gives meanwhile begins
+// after that tick. A caller that wakes late is given the tick that it waited for,
+// but not what is before the window.
+func TestLeasedCallerGetsNothingBeforeANewWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := small
+		layout.Epoch = UnixEpoch // before the bubble's time
+		begun := time.Now().UTC()
+		l := newFakeLease(begun, begun.Add(ms))
+		i := newLeasedIssuer(t, l, &Options{Layout: layout, Clock: SystemClock()})
+		i.spend(4, begun)
+		from := begun.Add(3 * ms)
+		l.from.Store(&from)
+		l.grow(begun.Add(time.Second))
+		i.spend(4, from)
 	})
 }

@@ -17,7 +17,8 @@ type queue struct {
 	answered   *caller // the first of the callers that are told, when the lock is given back, that they have IDs or an error
 	last       *caller // of these
 
-	tick int64 // the tick that the head waits for
+	tick int64     // the tick that the head waits for
+	wake time.Time // when it will wake; zero if it does not wait for a tick
 
 	since   time.Time // when a tick was last opened for the queue, or since when it is not empty
 	reading instant   // the clock's reading then
@@ -74,7 +75,7 @@ func (q *queue) leave(c *caller) {
 		return
 	}
 	if c.prev == nil {
-		q.head = c.next
+		q.head, q.wake = c.next, time.Time{}
 	} else {
 		c.prev.next = c.next
 	}
@@ -97,7 +98,9 @@ func (g *Generator) head() *caller {
 // note notes what the caller of r waits for, and whether it is the first.
 func (q *queue) note(r *reservation, p plan) {
 	c := r.caller
-	r.first = q.head == c
+	if r.first = q.head == c; r.first {
+		q.wake = time.Time{}
+	}
 	if r.behind == nil {
 		q.tick, q.behind = p.tick, time.Time{}
 		return
@@ -110,6 +113,23 @@ func (q *queue) note(r *reservation, p plan) {
 		since = c.since
 	}
 	r.stuck = time.Since(since)
+}
+
+// maxEarly is how much sooner than the head thinks a tick may begin.
+const maxEarly = time.Millisecond
+
+// expect notes when the head will see the tick that it waits for. If the caller of
+// r, who has read the clock later, finds that the tick begins much sooner, the clock
+// was set forward: then the head takes its next step at once.
+func (q *queue) expect(r reservation) {
+	wake := time.Now().Add(r.wait)
+	switch {
+	case r.first:
+		q.wake = wake
+	case q.wake.Sub(wake) > maxEarly:
+		q.wake = time.Time{}
+		q.call(nil)
+	}
 }
 
 // agreeToWait reports whether a wait that the policy agreed to is within what c

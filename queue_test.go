@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync/atomic"
@@ -185,6 +186,15 @@ func TestFillIsNotStarved(t *testing.T) {
 	})
 }
 
+// endless has a deadline, and is not done when the deadline has passed: only the
+// place in the queue can say that a call is too late.
+type endless struct {
+	context.Context
+	deadline time.Time
+}
+
+func (e endless) Deadline() (time.Time, bool) { return e.deadline, true }
+
 // A call is refused at once exactly if its turn comes after its deadline. A tick
 // has 4 IDs.
 func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
@@ -202,26 +212,23 @@ func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
 		{"a Fill, of which the rest of a tick counts", []int{1, 1, 100}, 2 * ms},
 		{"two Fills", []int{1, 100, 100}, 3 * ms},
 	} {
-		for _, slack := range []time.Duration{-1, 1} {
+		for _, slack := range []time.Duration{-1, 0, 1} {
 			t.Run(test.name, func(t *testing.T) {
 				queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
 					ctx, cancel := context.WithCancel(t.Context())
 					for _, n := range test.ahead {
 						i.start(ctx, n)
 					}
-					limited, stop := context.WithTimeout(t.Context(), test.turn+slack)
-					p := i.start(limited, 1)
+					p := i.start(endless{t.Context(), time.Now().Add(test.turn + slack)}, 1)
 					if slack < 0 {
-						require.True(t, p.done.Load())
+						require.True(t, p.done.Load(), "it is refused at once")
 						assert.ErrorIs(t, p.err, context.DeadlineExceeded)
-						assert.NoError(t, limited.Err(), "it is refused at once")
 					} else {
 						time.Sleep(test.turn)
 						synctest.Wait()
 						i.places(p)
 						assert.Equal(t, test.turn, p.took)
 					}
-					stop()
 					cancel()
 					synctest.Wait()
 				})
@@ -255,6 +262,19 @@ func TestDeadlineIsJudgedAnewAfterOneLeaves(t *testing.T) {
 	})
 }
 
+// goroutinesInBubble counts the goroutines of the bubble that the test runs in.
+func goroutinesInBubble(t *testing.T) int {
+	t.Helper()
+	stacks := make([]byte, 16<<20)
+	n := runtime.Stack(stacks, true)
+	require.Less(t, n, len(stacks), "not all stacks have room")
+	stacks = stacks[:n]
+	own, _, _ := bytes.Cut(stacks, []byte(":\n")) // the first one is that of the caller
+	_, bubble, found := bytes.Cut(own, []byte("synctest bubble "))
+	require.Truef(t, found, "no bubble: %s", own)
+	return bytes.Count(stacks, []byte(", synctest bubble "+string(bubble)))
+}
+
 // Each waking reads the clock: the head's at the start of a tick, and that of the
 // next head, which sets the next timer.
 func TestOneTimerHoweverManyWait(t *testing.T) {
@@ -263,10 +283,10 @@ func TestOneTimerHoweverManyWait(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: ClockFunc(func() time.Time { reads.Add(1); return c.Now() })})
 		i.spend(4, noon)
-		goroutines := runtime.NumGoroutine()
+		goroutines := goroutinesInBubble(t)
 		const callers = 400
 		waiting := i.startAll(callers)
-		assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines+callers, "the queue has no goroutine")
+		assert.Equal(t, goroutines+callers, goroutinesInBubble(t), "the queue has no goroutine")
 		for range callers / 4 {
 			reads.Store(0)
 			time.Sleep(ms)
@@ -370,4 +390,57 @@ func TestDoneContextIssuesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// How long a caller waits for a clock that is behind is counted anew if the clock
+// has caught up meanwhile and goes back again.
+func TestWaitForASecondStepBackIsCountedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		again := noon.Add(ms) // after this reading the clock goes back again
+		i := newIssuer(t, &Options{Layout: small, OnBackward: WaitPolicy(time.Second), Clock: ClockFunc(func() time.Time {
+			now := c.Now()
+			if now.Equal(again) {
+				again = time.Time{}
+				c.step(-40 * ms)
+			}
+			return now
+		})})
+		i.spend(4, noon)
+		waiting := i.startAll(5)
+		c.step(-60 * ms)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for k, p := range waiting {
+			assert.Equal(t, []int{4 + k}, i.places(p))
+		}
+		assert.Equal(t, 61*ms, waiting[3].took)
+		assert.Equal(t, 102*ms, waiting[4].took)
+	})
+}
+
+// A clock that is set forward within a long tick brings the next tick closer. The
+// head learns it from whoever comes next, who may have a deadline that depends on it.
+func TestNewcomerTellsTheHeadThatTheClockWasSetForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClock()
+		seconds := small
+		seconds.Unit = time.Second
+		i := newIssuer(t, &Options{Layout: seconds, Clock: c})
+		for range 4 {
+			_, err := i.NextID()
+			require.NoError(t, err)
+		}
+		head := i.start(t.Context(), 1)
+		c.step(700 * ms)
+		limited, stop := context.WithTimeout(t.Context(), 400*ms)
+		defer stop()
+		newcomer := i.start(limited, 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, p := range []*pending{head, newcomer} {
+			assert.NoError(t, p.err)
+			assert.Equal(t, 300*ms, p.took)
+		}
+	})
 }

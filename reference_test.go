@@ -72,10 +72,12 @@ type refTurn struct {
 	first    time.Duration // the first wait for the clock that the policy agreed to
 	agreed   time.Duration // the sum of such waits
 	wake     time.Time     // when it makes its next step, as the head
+	ticks    bool          // it does so to see a tick begin
 	asking   time.Time     // until when it asks the lease
 	extended Grant         // what it last asked the lease to extend
 	expired  time.Time     // the clock's reading when it asked
 	out      bool          // it got its IDs
+	stopped  bool          // the lease ended while it asked
 }
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time) *reference {
@@ -221,6 +223,7 @@ func (r *reference) look() {
 	case from >= r.head:
 		last = max(last, r.last(r.seq))
 	default:
+		r.closed = max(r.closed, from)
 		return
 	}
 	r.worker, r.seq, r.fresh = g.Worker, int64(g.ClockSeq), false
@@ -391,7 +394,7 @@ func (r *reference) step(c *refCall) {
 			c.least = min(max(100*time.Microsecond, 2*least), ms)
 		}
 	}
-	c.waits, c.last, c.wake = false, reading, time.Time{}
+	c.waits, c.last, c.wake, c.ticks = false, reading, time.Time{}, false
 	tick, limit := r.tick(reading), r.tick(reading.Add(r.o.BorrowAhead))
 	if r.fresh && r.room(r.head) > 0 && (tick <= r.head || r.lagging && r.tick(reading.Add(-5*ms)) <= r.head) {
 		r.draw(c) // the lease is not looked at
@@ -526,9 +529,14 @@ func (r *reference) serve(c *refCall, target, limit int64, late bool, reading ti
 	}
 	wait := max(c.least, r.start(target).Sub(reading)-r.o.BorrowAhead)
 	if target > limit {
-		r.behind = time.Time{}
-		r.wait(c, target, wait, reading)
-		r.waited = target
+		if r.wait(c, target, wait, reading) {
+			r.waited, r.behind = target, time.Time{}
+			if head := r.queue[0]; head == c {
+				c.ticks = true
+			} else if head.ticks && head.wake.Sub(r.now.Add(wait)) > ms { // the clock was set forward
+				head.wake = time.Time{}
+			}
+		}
 		return
 	}
 	// The window's end.
@@ -574,6 +582,8 @@ func (r *reference) answered(c *refCall) {
 		for c.extended == r.granted && len(r.queue) > 0 {
 			r.refuse(r.queue[0], ErrLeaseExpired)
 		}
+	case c.stopped:
+		r.refuse(c, ErrLeaseExpired)
 	default:
 		r.step(c)
 	}
@@ -590,15 +600,15 @@ func (r *reference) join(c *refCall, reading time.Time) {
 }
 
 // wait makes c wait in the queue, for so long if it is the head, if its deadline
-// can be met. The next ID comes from target.
-func (r *reference) wait(c *refCall, target int64, wait time.Duration, reading time.Time) {
+// can be met, and reports whether it can. The next ID comes from target.
+func (r *reference) wait(c *refCall, target int64, wait time.Duration, reading time.Time) bool {
 	r.join(c, reading)
 	c.waits = true
 	if r.queue[0] == c {
 		c.wake = r.now.Add(wait)
 	}
 	if !c.deadline {
-		return
+		return true
 	}
 	taken := map[int64]int64{}
 	for _, o := range r.queue {
@@ -611,16 +621,18 @@ func (r *reference) wait(c *refCall, target int64, wait time.Duration, reading t
 		taken[target] += min(int64(o.want-len(o.ids)), r.room(target)-taken[target])
 	}
 	turn := max(c.least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-	if r.now.Add(turn).After(c.ends) {
+	late := r.now.Add(turn).After(c.ends)
+	if late {
 		r.refuse(c, context.DeadlineExceeded)
 	}
+	return !late
 }
 
 // stop is when the lease ends for good.
 func (r *reference) stop() {
 	r.stopped, r.fresh = true, false
 	for _, c := range slices.Clone(r.queue) {
-		if c.asking.IsZero() {
+		if c.stopped = !c.asking.IsZero(); !c.stopped {
 			r.refuse(c, ErrLeaseExpired)
 		}
 	}

@@ -238,6 +238,9 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	}
 	r.caller = g.join(c, p, now)
 	g.queue.note(&r, p)
+	if b == nil && atEnd == nil {
+		g.queue.expect(r)
+	}
 	r.caller.expired = nil
 	if g.window != nil {
 		r.caller.grant = g.window.grant

@@ -53,6 +53,16 @@ var examples = map[string]struct {
 			}
 		},
 	},
+	"backfill": {
+		lines: []string{
+			`rows:       1000000`,
+			`unique IDs: 1000000`,
+			`stamped with their row's time: 1000000`,
+			`most rows in a millisecond: [12]\d`,
+			`too early:  row 7: snowflake: time before the epoch: 2026-10-31T18:00:00\.000Z is before 2027-10-31T18:00:00\.000Z`,
+		},
+		check: func(*testing.T, []string) {},
+	},
 	"batch": {
 		lines: []string{
 			`BorrowAhead 0s`,

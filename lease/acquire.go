@@ -3,9 +3,12 @@ package lease
 import (
 	"context"
 	"crypto/rand"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -26,10 +29,20 @@ import (
 // because the clock was set back, it returns a [*snowflake.ClockBackwardError]
 // that says by how much. Other errors match ErrInvalidOptions,
 // snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped, ErrClockLeap,
-// ctx's error, or are the store's. A store that does not answer is given up
-// after half a minute, or a window if that is more. If Acquire fails after it
-// took a worker ID, it gives it back, in the background if the store is slow.
+// ctx's error, or are the store's.
+//
+// A store that is away, or does not answer, is asked again until ctx is done or, if
+// ctx has no deadline, for a minute: if a connection is refused, breaks or times out, or
+// the error matches [ErrAway]. All other errors are returned at once.
+//
+// What Acquire took and does not use, it gives back, in the background if the store is
+// slow.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
+	return acquireOn(ctx, osDisk{}, s, opts)
+}
+
+// acquireOn is Acquire with LocalCopy on the given disk.
+func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
 	}
@@ -38,12 +51,12 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		return nil, err
 	}
 	if o.LocalCopy != "" {
-		if s, err = withLocalCopy(ctx, s, &o); err != nil {
+		if s, err = withLocalCopy(ctx, d, s, &o); err != nil {
 			return nil, err
 		}
 	}
 	l := newLease(s, o)
-	if err := l.obtain(ctx); err != nil {
+	if err := l.acquire(ctx); err != nil {
 		l.cancel()
 		return nil, err
 	}
@@ -53,29 +66,76 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	return l, nil
 }
 
-// obtain makes a worker ID ours, and waits for the clock to reach its window. If it
-// fails, there is none, and what it took is given back. If the worker ID is lost
-// meanwhile it tries again.
+// acquire is obtain that asks a store again that is away. A time-out does not hide what
+// was wrong before it.
+func (l *Lease) acquire(ctx context.Context) error {
+	begun := time.Now()
+	_, bounded := ctx.Deadline()
+	var cause error
+	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
+		err := l.obtain(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case cause == nil && ctx.Err() == nil && mayMend(err):
+			l.log.unacquired(l, err)
+			cause = err
+		case !isTimeout(err):
+			cause = err
+		case cause != nil:
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		if ctx.Err() != nil || !mayMend(err) || !bounded && time.Since(begun) >= crowded {
+			return err
+		}
+		if ended := sleep(ctx, jittered(backoff)); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// mayMend reports whether an error of a store may be over when the store is asked again.
+func mayMend(err error) bool {
+	for _, lasting := range []error{ErrBadRecord, ErrWiped, ErrLayout, ErrInvalidOptions} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	for _, passing := range []error{ErrAway, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	// A refusal by TLS is an OpError, too, of another Op.
+	op := new(net.OpError)
+	return isTimeout(err) || errors.As(err, &op) && slices.Contains([]string{"dial", "read", "write"}, op.Op)
+}
+
+// obtain makes a worker ID ours, and waits for the clock to reach its window. If the
+// worker ID is lost meanwhile it tries again. What it took and does not use is given back.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
+		if l.gaveBack != nil { // so that it can be taken again
+			_ = nap(ctx, l.o.patience(), l.gaveBack)
+		}
 		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
 		a, err := s.find(ctx)
 		if err == nil {
+			if err = s.because(l.settle(ctx)); err == nil {
+				s.giveBack(l.ctx, a.record.Worker)
+				return nil
+			}
 			s.tried = append(s.tried, a)
-			err = l.settle(ctx)
-		}
-		if err == nil {
-			return nil
 		}
 		l.record.Store(nil)
-		if errors.Is(err, ErrLost) {
-			if ctx.Err() == nil {
-				continue
+		l.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
+		if !errors.Is(err, ErrLost) || ctx.Err() != nil {
+			_ = nap(context.WithoutCancel(ctx), farewell, l.gaveBack)
+			if errors.Is(err, ErrLost) {
+				return ctx.Err()
 			}
-			err = ctx.Err()
+			return err
 		}
-		s.giveBack(ctx)
-		return err
 	}
 }
 
@@ -127,7 +187,7 @@ type search struct {
 	passed    map[int]error // the worker IDs that others were quicker at, or whose records could not be saved
 	conflicts int           // how often others were quicker; after each there is more to choose from
 	failures  []error       // of saves, other than conflicts
-	tried     []attempt     // the saves that seem not to have been made
+	tried     []attempt     // the saves that seem not to have been made, and what was made in vain
 	locks     locks
 }
 
@@ -178,8 +238,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 // with twice the patience, for crowded in all.
 func (s *search) load(ctx context.Context) error {
 	l := s.l
-	snap, err := s.snapshot(ctx, l.o.patience())
-	for patience := 2 * l.o.patience(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
+	snap, err := s.snapshot(ctx, l.searchTrip())
+	for patience := 2 * l.searchTrip(); isTimeout(err) && ctx.Err() == nil; patience *= 2 {
 		left := crowded - time.Since(s.begun)
 		if left <= 0 {
 			break
@@ -189,20 +249,25 @@ func (s *search) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.log.missing(l, snap.Lost)
 	snap.Records = l.withLost(snap.Records)
 	s.snap, s.loaded, l.horizon.ownClock = snap, true, snap.OwnClock
 	return nil
 }
 
 // crowded is how long a search goes on asking for the records of a store that does not
-// answer, as when a thousand processes start at once.
+// answer, as when a thousand processes start at once; and for how long Acquire tries
+// again if its context has no deadline.
 const crowded = time.Minute
 
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	snap, err := s.l.store.Load(context.WithValue(patient, beforeSave{}, true))
-	return snap, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil {
+		s.l.tripped(err)
+	}
+	return snap, err
 }
 
 // withLost adds to records what this lease knows of the worker IDs that it lost. If
@@ -214,7 +279,13 @@ func (l *Lease) withLost(records []Record) []Record {
 			i = len(records)
 			records = append(records, Record{Worker: worker, Layout: l.o.Layout, State: Free})
 		}
-		records[i] = records[i].withBoundsOf(l.lost[worker])
+		is, lost := records[i], l.lost[worker]
+		for seq, bound := range lost.Bounds {
+			if bound.After(is.bound(seq)) { // and who stamped up to it is not known either
+				records[i].Forgotten = later(records[i].Forgotten, bound)
+			}
+		}
+		records[i] = records[i].withBoundsOf(lost)
 	}
 	return records
 }
@@ -222,7 +293,7 @@ func (l *Lease) withLost(records []Record) []Record {
 // because adds to the error of a context what was wrong before.
 func (s *search) because(err error) error {
 	if n := len(s.failures); n > 0 && isTimeout(err) {
-		return fmt.Errorf("%w: %w", err, s.failures[n-1])
+		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
 	}
 	return err
 }
@@ -252,7 +323,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 		return s.locate(none)
 	}
 	if ended := sleep(ctx, wait); ended != nil {
-		return fmt.Errorf("%w: %w", ended, s.locate(none))
+		return fmt.Errorf("%w: %w", s.locate(none), ended)
 	}
 	return nil
 }
@@ -280,6 +351,7 @@ type attempt struct {
 	window window
 	wanted Record
 	begun  time.Time
+	unsure bool // its save may be made yet
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -294,27 +366,32 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
 	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
-	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun}, nil
+	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun, false}, nil
 }
 
 // save saves the record of an attempt.
 func (s *search) save(ctx context.Context, a attempt) (Record, error) {
-	patient, cancel := context.WithTimeout(ctx, s.l.o.patience())
+	patient, cancel := context.WithTimeout(ctx, s.l.searchTrip())
 	defer cancel()
 	saved, err := replace(patient, s.l.store, &s.l.o, a.record, a.wanted)
-	return saved, unanswered(ctx, patient, err)
+	if err = unanswered(ctx, patient, err); err != nil && !errors.Is(err, ErrConflict) {
+		s.l.tripped(err)
+	}
+	return saved, err
 }
 
 // missed draws the conclusions from a save that failed. If the search is to end, it
 // returns the error to end with.
 func (s *search) missed(ctx context.Context, a attempt, err error) error {
-	s.tried = append(s.tried, a) // it may have been made, or be yet; a client that asks again by itself can conflict with itself
+	a.unsure = !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord)
+	s.tried = append(s.tried, a) // a client that asks again by itself can conflict with itself
 	keeps := s.l.o.Reuse == ReuseKeep
 	switch {
 	case errors.Is(err, ErrConflict):
 		s.conflicts++
 		s.passed[a.record.Worker] = err
 		if errors.Is(err, errLocked) {
+			s.tried = s.tried[:len(s.tried)-1] // it was not made
 			s.passed[a.record.Worker] = s.locks.found(a.record.Worker, err, s.l.o.patience())
 			if err := sleep(ctx, minBackoff); err != nil {
 				return s.because(err)
@@ -354,51 +431,70 @@ func (l *Lease) hold(a attempt, saved Record) {
 	l.stats.Renewed = a.begun
 }
 
-// farewell is how long a search that failed waits until what it took is given
+// farewell is how long an Acquire that failed waits until what it took is given
 // back. After that, giving it back goes on without it.
 const farewell = 100 * time.Millisecond
 
-// giveBack frees the worker IDs that were taken, or may have been. Nothing was
-// stamped under them.
-func (s *search) giveBack(ctx context.Context) {
-	if len(s.tried) == 0 {
-		return
+// none is no worker ID.
+const none = -1
+
+// giveBack frees, in the background, the worker IDs that were taken in vain, other than
+// one that is used. (An older attempt to take the same one is not made any more.) What may
+// have been taken, or may be yet, is looked for again and again. The channel that it
+// returns is closed after the first look.
+func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
+	looked := make(chan struct{})
+	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
+	if len(tried) == 0 {
+		close(looked)
+		return looked
 	}
-	done := make(chan struct{})
+	o, store := &s.l.o, s.l.store
+	look := func(ctx context.Context) {
+		tried = slices.DeleteFunc(tried, func(a attempt) bool { return free(ctx, store, a) })
+	}
 	go func() {
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.l.o.patience())
+		ctx, cancel := context.WithTimeout(ctx, o.patience())
 		defer cancel()
-		for _, a := range s.tried {
-			free(ctx, s.l.store, &s.l.o, a)
+		look(ctx)
+		close(looked)
+		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+			look(ctx)
 		}
 	}()
-	_ = nap(context.WithoutCancel(ctx), farewell, done)
+	return looked
 }
 
-// free frees the worker ID of an attempt if that was made. If it fails, the worker
-// ID comes free by itself after a window.
-func free(ctx context.Context, s Store, o *Options, a attempt) {
+// free frees the worker ID of an attempt if that was made: nothing was stamped, so its
+// record is again what it was. It reports whether there is nothing more to do. If it never
+// does, the worker ID comes free by itself after a window.
+func free(ctx context.Context, s Store, a attempt) (done bool) {
 	snap, err := s.LoadWorker(ctx, a.wanted.Worker)
 	if err != nil {
-		return
+		return false
 	}
 	for _, r := range snap.Records {
-		if r.Token == a.wanted.Token && r.State == Held {
+		if r.Token == a.wanted.Token && r.State != Spent {
 			r.Version++
-			r.State = vacant(o)
-			_, _ = s.Save(ctx, r.withBound(a.window.seq, a.window.before))
+			r.State, r.Owner, r.Reuse = Free, a.record.Owner, a.record.Reuse
+			_, err := s.Save(ctx, r.withBound(a.window.seq, a.window.before))
+			return err == nil
+		}
+		if r.Version >= a.wanted.Version {
+			return true // it is not made any more
 		}
 	}
+	return !a.unsure
 }
 
 // unanswered returns err, and says that the store did not answer in time if that is
-// why: patient has ended, and ctx, which it was made of, has not.
+// why: patient has ended, and either ctx, which it was made of, has not, or err says no
+// more than that ctx has.
 func unanswered(ctx, patient context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || patient.Err() == nil || !isTimeout(err) {
+	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
 		return err
 	}
-	return fmt.Errorf("lease: the store did not answer in time: %w", err)
+	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
 // isTimeout reports whether err says no more than that time was up.

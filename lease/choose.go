@@ -38,6 +38,9 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		}
 		records = append(records, r)
 		mine, reuse := r.Owner == o.Owner, max(o.Reuse, r.Reuse)
+		if r.Owner == "" { // it was given back, and nobody ever had it
+			reuse = ReuseAny
+		}
 		owns = owns || mine && r.State != Spent
 		if r.Live(snap.Now) {
 			if left := r.Renewed.Add(r.Window).Sub(snap.Now) + time.Millisecond; wait == 0 || left < wait {
@@ -57,7 +60,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Worker, b.Worker) })
 	if o.Reuse != ReuseKeep || !owns {
-		free = append(free, unused(o, records, passed, width)...)
+		free = append(free, unused(o, snap.Lost, records, passed, width)...)
 	}
 
 	if len(free) > 0 {
@@ -88,6 +91,11 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	for _, err := range passed { // any of them
 		return c, wait, err
 	}
+	for worker, err := range snap.Lost {
+		if len(records) == 0 && o.First <= worker && worker <= o.last() {
+			return c, 0, err
+		}
+	}
 	e := &ExhaustedError{First: o.First, Last: o.last(), Records: records}
 	if owns && o.Reuse == ReuseKeep {
 		e.Owner = o.Owner
@@ -96,13 +104,13 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	return c, wait, e
 }
 
-// unused returns up to n of the worker IDs that have no record and are not passed
-// by, the smallest first.
-func unused(o *Options, records []Record, passed map[int]error, n int) []candidate {
+// unused returns up to n of the worker IDs that have no record, are not lost and are not
+// passed by, the smallest first.
+func unused(o *Options, lost map[int]error, records []Record, passed map[int]error, n int) []candidate {
 	var found []candidate
 	add := func(from, to int) {
 		for w := from; w <= to && len(found) < n; w++ {
-			if passed[w] == nil {
+			if passed[w] == nil && lost[w] == nil {
 				found = append(found, candidate{record: Record{Worker: w, Layout: o.Layout}})
 			}
 		}

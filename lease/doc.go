@@ -62,7 +62,10 @@
 // dead, or if all traces of its record were removed. The lease then takes another
 // worker ID, as Acquire does, for as long as that takes; see [OnLoss]. If a store
 // can tell that records were removed, it answers with ErrWiped instead: the holder
-// stops at its window's end, and goes on when the records are back.
+// stops at its window's end, and goes on when the records are back. If the file store's
+// directory was emptied and begun anew by others, and says so in all of its marks, the
+// worker ID is lost as well. The holder that joins them is a newcomer who remembers its
+// own bounds: it collides with nobody that another newcomer would not collide with.
 //
 // Why the invariant holds across a replacement. The proof above is about one
 // record at a time, so a lease that has held w and then w' is two holders: one
@@ -89,11 +92,13 @@
 //
 // A paused process: it wakes with the window that it had, and issues nothing
 // past its end. A call that finds the window over asks for a renewal and waits
-// for its answer, for a third of a window at most and never past its context.
+// for its answer, for a third of a window at most and never past its context. (The
+// third begins with the first call that waits: calls that come later wait for what is
+// left of it.)
 // Either nobody came, and it goes on; or the renewal tells that the worker ID
-// is another's, and another one is taken. While renewals fail, calls past the
-// window fail at once, and [snowflake.LeaseExpiredError] has the store's error
-// as its cause. A delayed or repeated request: its version is no longer
+// is another's, and another one is taken. While renewals fail, or the store does not
+// answer to the search for another worker ID, calls past the window fail at once, and
+// [snowflake.LeaseExpiredError] has the store's error as its cause. A delayed or repeated request: its version is no longer
 // current, and it changes nothing. A lost answer: the holder does not know
 // whether its write was made, keeps to the window that it knows, and reads the
 // record before it writes again. A crash: the bound is at most a window ahead
@@ -121,11 +126,15 @@
 // # While the store is away
 //
 // A holder goes on to the end of its window, and by itself when the store is
-// back. Options.LocalCopy lets it go on for longer, and start. Then the record
+// back. Acquire asks again until its context is done. Options.LocalCopy lets it go on for longer, and start. Then the record
 // that counts is one in a directory of the holder's host: it is saved there
 // before it is used, and in the store as soon as that answers. This is safe only
 // if nobody else can get the worker ID meanwhile. So it takes worker IDs that
-// are kept for their owners, and the owner is whoever has the directory.
+// are kept for their owners, and the owner is whoever has the directory. For the
+// same reason a worker ID is taken in three saves: in the directory as wanted, in the
+// store as held, in the directory as held, from when on it may be stamped. If the
+// first acquisition ends between two of them, the directory says that nothing was
+// stamped, and the owner takes the same worker ID next time.
 //
 // # What a store must guarantee
 //

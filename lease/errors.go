@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -36,7 +37,8 @@ var (
 	// ErrWiped is returned by Acquire, by a Store's methods and in Stats if the
 	// store has lost records that were in use. What was issued under them is not
 	// known any more, so nothing is issued until somebody who knows it repairs
-	// the store, as its package says.
+	// the store, as its package says. If only some are lost, and the store can tell
+	// which, Acquire takes other worker IDs: see Snapshot.Lost.
 	ErrWiped = errors.New("lease: the store has lost its records")
 
 	// ErrNeverIssued is returned by Whois for an ID that no holder of a worker
@@ -46,6 +48,15 @@ var (
 	// ErrForgotten is returned by Whois for an ID whose issuer is no longer in
 	// the store's history.
 	ErrForgotten = errors.New("lease: its issuer is forgotten")
+
+	// ErrUntold is returned by Whois for an ID that the owner of the worker ID may have
+	// issued while the store was away: it has a LocalCopy, and has not told the store yet.
+	ErrUntold = errors.New("lease: the store was not told of its issuer yet")
+
+	// ErrAway is what a Store's errors may match if the store cannot answer now and will
+	// soon, as when it restarts: Acquire then tries again. Connections that are refused,
+	// break or time out need no such mark.
+	ErrAway = errors.New("lease: the store is away")
 
 	// ErrLayout is returned by Acquire for a store whose records are of another
 	// layout or epoch, and by snowflake.NewLeased for options with another
@@ -58,7 +69,7 @@ var (
 	ErrClockLeap = errors.New("lease: the clock leapt forward")
 
 	// ErrInvalidOptions is returned by Acquire for an option that is out of its
-	// range.
+	// range, and by snowflake.NewLeased for a Lease that Acquire did not return.
 	ErrInvalidOptions = errors.New("lease: invalid options")
 
 	// ErrInUse is returned by snowflake.NewLeased for a lease that serves a
@@ -77,16 +88,18 @@ type ExhaustedError struct {
 func (e *ExhaustedError) Error() string {
 	const most = 8
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v: of %d to %d", ErrExhausted, e.First, e.Last)
+	fmt.Fprintf(&b, "%v, of %d to %d", ErrExhausted, e.First, e.Last)
 	if e.Owner != "" {
-		fmt.Fprintf(&b, " for %s, who keeps one already", e.Owner)
+		fmt.Fprintf(&b, ", for %s, who keeps one already", e.Owner)
 	}
+	sep := ": "
 	for i, r := range e.Records {
 		if i == most {
 			fmt.Fprintf(&b, "; and %d more", len(e.Records)-most)
 			break
 		}
-		fmt.Fprintf(&b, "; %v", r)
+		fmt.Fprintf(&b, "%s%v", sep, r)
+		sep = "; "
 	}
 	return b.String()
 }
@@ -98,7 +111,7 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // lease. It matches [ErrLayout].
 type LayoutError struct {
 	Worker    int
-	Where     string // the record's file, under the file store
+	Where     string // the record's file, under the file store, or the generator's options
 	Has, Want snowflake.Layout
 }
 
@@ -123,8 +136,8 @@ type ClockLeapError struct {
 }
 
 func (e *ClockLeapError) Error() string {
-	return fmt.Sprintf("%v: worker %d would stamp up to %s, %v ahead of %s, over %v",
-		ErrClockLeap, e.Worker, formatTime(e.Bound), e.Bound.Sub(e.Expected), formatTime(e.Expected), e.MaxLeap)
+	return fmt.Sprintf("%v: worker %d would stamp up to %s, %v ahead of %s; MaxLeap allows %v",
+		ErrClockLeap, e.Worker, formatTime(e.Bound), e.Bound.Sub(e.Expected).Round(time.Millisecond), formatTime(e.Expected), e.MaxLeap)
 }
 
 // Is reports whether target is [ErrClockLeap].
@@ -137,7 +150,23 @@ type FileError struct {
 	Err  error
 }
 
-func (e *FileError) Error() string { return fmt.Sprintf("lease: file %s: %v", e.Path, e.Err) }
+func (e *FileError) Error() string {
+	err := e.Err
+	if of := (*fs.PathError)(nil); errors.As(err, &of) && of == err && of.Path == e.Path {
+		err = fmt.Errorf("%s: %w", of.Op, of.Err) // the path is said already
+	}
+	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
+}
 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
+
+// once returns err, whose text says "lease: " only once, though errors of this package
+// wrap one another.
+func once(err error) error { return onceError{err} }
+
+type onceError struct{ error }
+
+func (e onceError) Error() string { return strings.ReplaceAll(e.error.Error(), ": lease: ", ": ") }
+
+func (e onceError) Unwrap() error { return e.error }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -171,8 +172,8 @@ func TestCallsWaitForARenewalWithinBounds(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, snowflake.ErrLeaseExpired)
 		assert.Equal(t, 50*ms, time.Since(begun))
-		assert.Error(t, h.expired(span/3))
-		assert.GreaterOrEqual(t, time.Since(begun), span/3)
+		assert.ErrorContains(t, h.expired(span/3), "the store did not answer in time")
+		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/48)
 		assert.Error(t, h.expired(0), "now it has been failing")
 		m.set(func() { m.slow = 0 })
 		time.Sleep(span / 3)
@@ -263,5 +264,77 @@ func TestLastErrorIsTheRealOne(t *testing.T) {
 		m.set(func() { m.slow = time.Hour })
 		time.Sleep(2 * span)
 		assert.False(t, errors.Is(h.Stats().LastError, errDown), "that is over")
+	})
+}
+
+// While a lost worker ID is being replaced, calls know as soon as with a renewal that the
+// store does not answer: they fail at once, and the cause says what hangs.
+func TestCallsFailAtOnceWhileTheReplacementHangs(t *testing.T) {
+	for name, hang := range map[string]func(m *memory){
+		"loads": func(m *memory) { m.hangs = true },
+		"saves": func(m *memory) { m.slow = time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				log := new(logged)
+				log.hook = func(message string) {
+					if message == "lease: worker ID lost" {
+						m.set(func() { hang(m) })
+					}
+				}
+				h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Logger = slog.New(log) })
+				h.next()
+				log.take()
+				m.take(0, "b")
+				end := h.Grant().To
+				for range 30 {
+					time.Sleep(time.Until(end))
+					for range 10 {
+						err := h.expired(0)
+						assert.ErrorIs(t, err, ErrLost)
+						assert.ErrorIs(t, err, context.DeadlineExceeded)
+						assert.ErrorContains(t, err, "the store did not answer in time")
+					}
+					end = end.Add(span / 3)
+				}
+				assert.Equal(t, "WARN lease: the lost worker ID could not be replaced yet", log.take()[1])
+				m.set(func() { m.hangs, m.slow = false, 0 })
+				time.Sleep(time.Minute)
+				h.next()
+			})
+		})
+	}
+}
+
+// Calls that give up one after the other do not make a later call wait for longer: the
+// patience begins with the first.
+func TestCallsShareTheirPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.next()
+		m.take(0, "b")
+		for range 3 { // the holder lives: the store answers, and nothing comes of it
+			m.set(func() {
+				r := m.records[0]
+				r.Renewed = m.now()
+				m.records[0] = r
+			})
+			time.Sleep(span / 3)
+		}
+		begun := time.Now()
+		var calls sync.WaitGroup
+		for i := range 20 {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*span/12)
+				defer cancel()
+				_, err := h.g.NextIDContext(ctx)
+				assert.Error(t, err)
+			})
+		}
+		calls.Wait()
+		assert.LessOrEqual(t, time.Since(begun), span/3)
+		assert.ErrorIs(t, h.expired(0), ErrLost)
 	})
 }

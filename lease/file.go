@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,10 +41,12 @@ import (
 // for a new one: [ErrWiped] says which of its marks remained. The marks are lock
 // files that are not empty, the file identity, and .NAME.identity beside the
 // directory NAME, if it can be written. Put the records back; or, to begin anew after
-// every process that used the directory has been gone for longer than its
-// window, remove the directory and .NAME.identity. If only the record worker-N.json
-// was removed, stop its holder, wait for a window, and remove worker-N.lock: the
-// worker ID is then a new one.
+// every process that used the directory has been gone, or has issued no IDs, for longer
+// than its window, remove the directory and .NAME.identity. A lease from before that finds
+// the directory whole again has lost its worker ID, and replaces it. If only some records
+// worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
+// logs a warning. Put the records back; or stop the holder, wait for a window, and
+// remove worker-N.lock: the worker ID is then a new one.
 //
 // The store's time is the host's wall clock, which all its clients share; so it
 // cannot tell that this clock is wrong. If it is set forward by more than a
@@ -72,6 +75,7 @@ type fileStore struct {
 	turn    *turn                 // of reading all records, kept for the save that follows
 
 	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
+	used   atomic.Bool            // the directory has been there: a local copy says so
 	marked atomic.Bool            // the directory is known to be marked as in use
 
 	witness atomic.Pointer[string] // a record's file that was there
@@ -92,11 +96,11 @@ func (s *fileStore) Locate(worker int) string { return s.path(worker, fileSuffix
 
 func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	return run(ctx, s, "load", func(op *operation) (Snapshot, error) {
-		records, err := s.readAll(op)
+		records, lost, err := s.readAll(op)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		snap := Snapshot{Records: make([]Record, len(records))}
+		snap := Snapshot{Records: make([]Record, len(records)), Lost: lost}
 		for i, r := range records {
 			snap.Records[i] = r.Record
 		}
@@ -107,11 +111,12 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 	})
 }
 
+// LoadWorker waits for a Save of the same worker ID that was given up, and is not over.
 func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
-	return run(ctx, s, fmt.Sprint("read ", worker), func(op *operation) (Snapshot, error) {
+	return run(ctx, s, fmt.Sprint("save ", worker), func(op *operation) (Snapshot, error) {
 		r, err := s.readOne(op, worker)
 		if err != nil {
-			return Snapshot{}, err
+			return Snapshot{}, s.begunAnew(op, err)
 		}
 		snap := Snapshot{Now: time.Now()}
 		if r.Version > 0 {
@@ -156,8 +161,9 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 		return r, err
 	}
 	if old.Version != r.Version-1 {
-		return r, conflict(r, old)
+		return r, conflict(r, old.Version)
 	}
+	s.pass(nil) // whoever reads now finds the worker ID locked
 	now := fileRecord{Record: r, Store: name, History: old.History}
 	if ended != nil {
 		if now.History, err = s.keep(op, old.History, *ended, forget); err != nil {
@@ -177,8 +183,8 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 	return now.Record, nil
 }
 
-func conflict(r Record, old fileRecord) error {
-	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, old.Version, r.Version-1)
+func conflict(r Record, has uint64) error {
+	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, has, r.Version-1)
 }
 
 // minBackoff and maxBackoff are how long a save waits before it tries again to
@@ -202,7 +208,7 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 		case err != nil:
 			return nil, err
 		case old.Version != r.Version-1:
-			return nil, conflict(r, old)
+			return nil, conflict(r, old.Version)
 		case old.Token != r.Token:
 			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
 		}
@@ -213,20 +219,21 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 	}
 }
 
-// readAll reads all records.
-func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
+// readAll reads all records. If some are gone, and not all, it says which.
+func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]error, err error) {
 	if !s.copy && op.ctx.Value(beforeSave{}) != nil {
 		s.queue(op)
 		defer func() { s.read(err) }()
 	}
 	entries, err := op.list(s.dir)
 	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
-		return nil, s.mayBeNew(op)
+		return nil, nil, s.mayBeNew(op)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	before := ""
+	var gone error
 	for _, e := range entries {
 		// While a record is being replaced, a listing may be without its file
 		// (on btrfs it is, now and then), but never without its lock.
@@ -237,8 +244,17 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
 		}
 		before = name
 		r, err := s.readRecord(op, filepath.Join(s.dir, name))
+		if errors.As(err, new(missing)) {
+			if worker, bad := strconv.Atoi(strings.TrimPrefix(name, filePrefix)); bad == nil {
+				if lost == nil {
+					lost = map[int]error{}
+				}
+				lost[worker], gone = err, err
+				continue
+			}
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if r.Version > 0 {
 			if len(records) == 0 {
@@ -248,13 +264,17 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, err error) {
 			records = append(records, r)
 		}
 	}
-	return records, s.check(op, len(records) > 0)
+	err = s.check(op, len(records) > 0)
+	if err == nil && len(records) == 0 && gone != nil {
+		err = gone
+	}
+	return records, lost, err
 }
 
 // A thousand processes that start at once and read a thousand records each would
 // keep the machine so busy that nobody's saves come to their end in time, and all
 // would choose the same worker IDs. So one of them at a time reads all records, and
-// has its turn until its next save, or for a while.
+// has its turn until its next save has the worker ID's lock, or for a while.
 const (
 	grace = 100 * time.Millisecond // from the reading to the save
 	stuck = 5 * time.Second        // who has the turn for longer is not waited for
@@ -276,7 +296,7 @@ func (s *fileStore) queue(op *operation) {
 	ours := s.turn != nil
 	s.mu.Unlock()
 	path := filepath.Join(s.dir, "load"+lockSuffix)
-	for backoff := minBackoff; !ours; backoff = min(2*backoff, 4*maxBackoff) {
+	for backoff := minBackoff; !ours; backoff = min(2*backoff, 16*maxBackoff) {
 		lock, err := op.lock(path)
 		if err == nil {
 			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
@@ -394,12 +414,20 @@ func (s *fileStore) readRecord(op *operation, name string) (fileRecord, error) {
 
 func decodeRecord(b []byte) (fileRecord, error) {
 	var r fileRecord
-	line, _, _ := strings.Cut(string(b), "\n")
-	if string(withChecksum([]byte(line), '\n')) != string(b) {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	if !bytes.Equal(withChecksum(line, '\n'), b) {
 		return r, fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)
 	}
-	if err := json.Unmarshal([]byte(line), &r); err != nil {
+	if err := json.Unmarshal(line, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrBadRecord, err)
 	}
 	return r, r.Validate()
+}
+
+// Validate is Record.Validate, for a LocalCopy's records, too.
+func (r fileRecord) Validate() error {
+	if r.State == wanted {
+		r.State = Free
+	}
+	return r.Record.Validate()
 }

@@ -13,6 +13,8 @@ type horizon struct {
 	read time.Time // what the clock read last,
 	at   time.Time // and when
 
+	right time.Time // what it would have read then without the leap, if it has leapt
+
 	leapt  time.Time // since when it is known that the clock has leapt and runs steadily; zero if it has not leapt
 	behind time.Time // what the clock had read before it stepped back, until it reads that again; zero if it did not
 }
@@ -25,18 +27,20 @@ func (h *horizon) reached(bound, begun time.Time) {
 }
 
 // observe takes a reading of the clock. If since the last one the clock did not pass
-// by as much as the monotonic time did, a leap has not lasted yet; and if it passed
-// by less, it has stepped back.
+// by as much as the monotonic time did, a leap has not lasted yet. If the clock reads less
+// than it would without a leap, it has stepped back.
 func (h *horizon) observe(now, at time.Time) {
 	passed := at.Sub(h.at)
-	step := now.Sub(h.read.Add(passed))
-	slack := passed/8 + slew
-	switch {
-	case h.at.IsZero():
-	case step.Abs() > slack && !h.leapt.IsZero():
-		h.leapt = at
-	case step < -slack && h.behind.IsZero():
-		h.behind = h.read.Add(passed)
+	if step := now.Sub(h.read.Add(passed)); step.Abs() <= slack(passed) {
+		h.right = h.right.Add(now.Sub(h.read))
+	} else {
+		h.right = h.right.Add(passed)
+		if !h.leapt.IsZero() {
+			h.leapt = at
+		}
+	}
+	if !h.at.IsZero() && h.behind.IsZero() && h.right.Sub(now) > slack(passed) {
+		h.behind = h.right
 	}
 	if !now.Before(h.behind) {
 		h.behind = time.Time{}
@@ -44,9 +48,13 @@ func (h *horizon) observe(now, at time.Time) {
 	h.read, h.at = now, at
 }
 
-// slew is how far a clock that runs steadily may be from the monotonic one after any
-// time; after longer times an eighth of that is added, as much as a clock is slewed
-// by.
+// trust notes that the last reading is no leap.
+func (h *horizon) trust() { h.right, h.leapt = h.read, time.Time{} }
+
+// slack is how far a clock that runs steadily may be from the monotonic one after some
+// time: slew and, because a clock is slewed by as much, an eighth of the time.
+func slack(passed time.Duration) time.Duration { return passed/8 + slew }
+
 const slew = 50 * time.Millisecond
 
 // judge reports whether a leap that is to be refused at this time, of the monotonic
@@ -80,6 +88,7 @@ func (l *Lease) checkClock(snap Snapshot, worker int, now, begun time.Time) erro
 	case snap.OwnClock:
 		expected = snap.Now.Add(l.o.Window)
 	case l.horizon.bound.IsZero():
+		l.horizon.trust()
 		return nil
 	}
 	return l.refuse(worker, now.Add(l.o.Window), expected, begun)
@@ -89,7 +98,7 @@ func (l *Lease) checkClock(snap Snapshot, worker int, now, begun time.Time) erro
 // clock is accepted.
 func (l *Lease) refuse(worker int, bound, expected, begun time.Time) error {
 	if bound.Sub(expected) <= l.o.MaxLeap {
-		l.horizon.leapt = time.Time{}
+		l.horizon.trust()
 		return nil
 	}
 	if l.horizon.judge(begun, l.o.MaxLeap) || l.accepted.Load() {

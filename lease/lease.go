@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,20 +14,21 @@ import (
 // is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may
 // be called by any number of goroutines.
 type Lease struct {
-	store Store
+	store Store // another one if the directory of a file store was begun anew: guarded by op and mu
 	o     Options
 	log   journal
 
 	// op has room for one: whoever is changing the record. It guards what
 	// follows, up to the blank line.
-	op      chan struct{}
-	window  window    // what may be stamped
-	granted bool      // the grant has it, because the clock has reached it
-	unknown bool      // a save failed, so the stored record has to be looked at
-	tried   []Record  // what such saves would have made of it, or may make yet
-	saved   time.Time // when the record was last saved
-	horizon horizon
-	lost    map[int]Record // the records of the worker IDs that were lost, as they were last known
+	op       chan struct{}
+	window   window    // what may be stamped
+	granted  bool      // the grant has it, because the clock has reached it
+	unknown  bool      // a save failed, so the stored record has to be looked at
+	tried    []Record  // what such saves would have made of it, or may make yet
+	saved    time.Time // when the record was last saved
+	horizon  horizon
+	gaveBack <-chan struct{} // closed when what an acquisition took in vain was looked for
+	lost     map[int]Record  // the records of the worker IDs that were lost, as they were last known
 
 	record   atomic.Pointer[Record] // as it was last known to be stored; nil while there is no worker ID
 	grant    atomic.Pointer[snowflake.Grant]
@@ -38,7 +40,9 @@ type Lease struct {
 	loss    error                       // why the granted worker ID was lost; nil again when another one is granted
 	failing error                       // why the last renewal failed; nil if it succeeded
 	stats   Stats
-	news    chan struct{} // closed, and made anew, when one of these changes
+	wanted  *snowflake.Grant // what calls wait for more than,
+	since   time.Time        // and since when
+	news    chan struct{}    // closed, and made anew, when one of these changes
 
 	asked  chan struct{} // has room for one: a call asks for a renewal
 	done   chan struct{}
@@ -82,10 +86,15 @@ func newLease(s Store, o Options) *Lease {
 }
 
 // Grant returns what may be stamped. It never blocks.
-func (l *Lease) Grant() snowflake.Grant { return *l.grant.Load() }
+func (l *Lease) Grant() snowflake.Grant {
+	if g := l.grant.Load(); g != nil {
+		return *g
+	}
+	return snowflake.Grant{} // of a Lease that Acquire did not return
+}
 
 // Worker returns the worker ID. It changes when a lost one is replaced.
-func (l *Lease) Worker() int { return l.grant.Load().Worker }
+func (l *Lease) Worker() int { return l.Grant().Worker }
 
 // Terms is for [snowflake.NewLeased]. A lease serves one generator, of its own
 // layout.
@@ -100,9 +109,14 @@ func (l *Lease) Terms() snowflake.Terms {
 	}
 }
 
+var errZero = fmt.Errorf("%w: this Lease is zero; Acquire returns one that is not", ErrInvalidOptions)
+
 func (l *Lease) bind(b snowflake.Binding) error {
+	if l.grant.Load() == nil {
+		return errZero
+	}
 	if b.Layout != l.o.Layout {
-		return &LayoutError{Worker: l.Worker(), Has: b.Layout, Want: l.o.Layout}
+		return &LayoutError{Worker: l.Worker(), Where: "the generator's options", Has: b.Layout, Want: l.o.Layout}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +154,7 @@ func (l *Lease) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
-	s.Bound = l.grant.Load().To
+	s.Bound = l.Grant().To
 	if local, ok := l.store.(*localCopy); ok {
 		s.Away = local.whyAway()
 	}
@@ -154,6 +168,9 @@ func (l *Lease) Stats() Stats {
 // window, or 1 s if that is more, and not past ctx. It may be called again.
 // If the lease was not given to NewLeased, its bound stays what it was.
 func (l *Lease) Release(ctx context.Context) error {
+	if l.grant.Load() == nil {
+		return errZero
+	}
 	l.mu.Lock()
 	stop := l.stop
 	l.mu.Unlock()
@@ -179,7 +196,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if err := l.vacate(patient, next); err != nil {
 		return unanswered(ctx, patient, err)
 	}
-	l.log.released(*l.record.Load())
+	l.log.released(l, *l.record.Load())
 	return nil
 }
 

@@ -838,7 +838,7 @@ func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
 		m.ownClock = true
 		_, err := acquire(t, m, plain, clockAt(time.Hour))
 		require.ErrorIs(t, err, ErrClockLeap)
-		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z, over 1m0s")
+		assert.ErrorContains(t, err, "worker 0 would stamp up to 2000-01-01T01:00:03.000Z, 1h0m0s ahead of 2000-01-01T00:00:03.000Z; MaxLeap allows 1m0s")
 		assert.Zero(t, m.saved())
 		h := mustAcquire(t, m, plain, clockAt(time.Hour), func(o *Options) { o.MaxLeap = 2 * time.Hour })
 		h.next()
@@ -915,8 +915,8 @@ func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 		var exhausted *ExhaustedError
 		require.ErrorAs(t, err, &exhausted)
 		require.Len(t, exhausted.Records, 2)
-		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4; %v; %v", exhausted.Records[0], exhausted.Records[1]))
-		assert.ErrorContains(t, err, "worker 4 held by b (")
+		assert.ErrorContains(t, err, fmt.Sprintf("of 3 to 4: %v; %v", exhausted.Records[0], exhausted.Records[1]))
+		assert.ErrorContains(t, err, "worker 4 is held by b (")
 		assert.LessOrEqual(t, time.Since(start), span*3/2)
 
 		// One that comes free meanwhile is taken.
@@ -1044,6 +1044,7 @@ func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
 		m.set(func() { m.refuses = map[int]bool{0: true, 1: true, 3: true} })
 		_, err := acquire(t, m, fleet, clockAt(0))
 		require.ErrorIs(t, err, errDown)
+		time.Sleep(2 * span) // it tries to give back what it may have taken
 	})
 }
 
@@ -1055,7 +1056,7 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 			begun := time.Now()
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.LessOrEqual(t, time.Since(begun), 3*span)
+			assert.LessOrEqual(t, time.Since(begun), crowded+3*span)
 			time.Sleep(2 * span) // it tries to give back what it may have taken
 		}
 	})
@@ -1064,14 +1065,17 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 // A store that answers later than a renewal may take cannot be used.
 func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for r, state := range map[Reuse]State{ReuseAny: Free, ReuseKeep: Free, ReuseOnce: Spent} {
+		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
 			m.slow = span/3 + 200*ms
 			_, err := acquire(t, m, fleet, clockAt(0), reuse(r))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(2 * span) // it gives back what it took
 			assert.Equal(t, 1, m.count())
-			assert.Equal(t, state, m.record(0).State)
+			is := m.record(0)
+			assert.Equal(t, Free, is.State)
+			assert.Empty(t, is.Owner)
+			assert.Equal(t, ReuseAny, is.Reuse)
 		}
 	})
 }

@@ -583,3 +583,53 @@ func (s *deaf) Save(ctx context.Context, r Record) (Record, error) {
 	}
 	return s.memory.Save(ctx, r)
 }
+
+// A record that was removed takes its holders with it: an ID of before is forgotten, and
+// not one that nobody can have issued.
+func TestReplacementRemembersThatItForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		time.Sleep(span)
+		m.set(func() { delete(m.records, 0) })
+		time.Sleep(3 * span)
+		h.next()
+		_, err = Whois(t.Context(), m, id)
+		assert.ErrorIs(t, err, ErrForgotten)
+		late, err := plain.Encode(snowflake.Parts{Time: m.record(0).Bound().Add(ms)})
+		require.NoError(t, err)
+		_, err = Whois(t.Context(), m, late)
+		assert.ErrorIs(t, err, ErrNeverIssued)
+	})
+}
+
+// A change of the clock sequence whose answer is lost leaves a holding in the history
+// that goes on: what the record says of it later is what counts.
+func TestHoldingThatWentOnAfterALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		a := mustAcquire(t, m, seqs, clockAt(0))
+		m.set(func() { m.failSaves = 1 })
+		require.Error(t, a.bump(t.Context(), a.Grant(), a.c.Now()))
+		time.Sleep(span / 3) // and a renewal goes back to the clock sequence of before
+		require.Equal(t, 0, m.record(0).ClockSeq)
+		require.NoError(t, a.Release(t.Context()))
+		id, err := seqs.Encode(snowflake.Parts{Time: time.Now()})
+		require.NoError(t, err)
+		_, err = Whois(t.Context(), m, id)
+		assert.ErrorIs(t, err, ErrNeverIssued, "nothing was stamped")
+
+		b := mustAcquire(t, m, seqs, clockAt(0), named("b"))
+		id, err = b.g.NextID()
+		require.NoError(t, err)
+		require.Equal(t, 0, seqs.Decode(id).ClockSeq)
+		require.NoError(t, b.Release(t.Context()))
+		c := mustAcquire(t, m, seqs, clockAt(0), named("c"))
+		c.next()
+		by, err := Whois(t.Context(), m, id)
+		require.NoError(t, err)
+		assert.Equal(t, "b", by.Owner)
+	})
+}

@@ -309,9 +309,8 @@ func TestLocalCopyOfARecordThatIsBadInTheStore(t *testing.T) {
 	})
 }
 
-// A crash between the two first saves uses the worker ID up: what its owner
-// stamped cannot be known.
-func TestLocalCopyThatWasNotWritten(t *testing.T) {
+// A copy that is gone uses the worker ID up: what its owner stamped cannot be known.
+func TestLocalCopyThatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		crash(t, m, fleet, clockAt(0), withCopy(dir))
@@ -412,7 +411,7 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 					time.Sleep(10 * span)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
-					assert.ErrorContains(t, err, "of 0 to 255 for a, who keeps one already; worker 0 held by a")
+					assert.ErrorContains(t, err, "of 0 to 255, for a, who keeps one already: worker 0 is held by a")
 				}
 			})
 		}

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +19,7 @@ import (
 type logged struct {
 	mu      sync.Mutex
 	records []slog.Record
+	hook    func(message string) // is called with each, if it is not nil
 }
 
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -25,8 +28,11 @@ func (l *logged) WithGroup(string) slog.Handler            { return l }
 
 func (l *logged) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.records = append(l.records, r)
+	l.mu.Unlock()
+	if l.hook != nil {
+		l.hook(r.Message)
+	}
 	return nil
 }
 
@@ -85,16 +91,18 @@ func TestLog(t *testing.T) {
 		assert.Equal(t, []string{"WARN lease: renewals fail"}, log.take())
 		time.Sleep(long)
 		h.refused(errDown)
-		assert.Empty(t, log.take(), "once")
+		assert.Equal(t, []string{"WARN lease: no IDs are issued: the window has ended"}, log.take(), "once")
 		m.set(func() { m.down = false })
 		time.Sleep(long)
-		assert.Equal(t, []string{"INFO lease: renewals succeed again"}, log.take())
+		_, after := log.last("INFO lease: renewals succeed again")
+		assert.InDelta(t, long, after, float64(2*span))
+		assert.Equal(t, []string{"INFO lease: renewals succeed again", "INFO lease: IDs are issued again"}, log.take())
 
 		h.c.step(24 * time.Hour)
 		time.Sleep(long)
-		assert.Equal(t, []string{"WARN lease: the clock leapt forward"}, log.take())
+		assert.Equal(t, []string{"WARN lease: the clock leapt forward", "WARN lease: no IDs are issued: the window has ended"}, log.take())
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"INFO lease: the clock is trusted again"}, log.take())
+		assert.Equal(t, []string{"INFO lease: the clock is trusted again", "INFO lease: IDs are issued again"}, log.take())
 
 		h.c.step(-time.Minute)
 		time.Sleep(10 * time.Second)
@@ -109,11 +117,13 @@ func TestLog(t *testing.T) {
 		time.Sleep(long)
 		h.c.step(-24 * time.Hour)
 		time.Sleep(long)
-		assert.Equal(t, []string{"WARN lease: the clock leapt forward", "INFO lease: the clock is trusted again"}, log.take())
+		assert.Equal(t, []string{"WARN lease: the clock leapt forward", "WARN lease: no IDs are issued: the window has ended",
+			"INFO lease: the clock is trusted again", "INFO lease: IDs are issued again"}, log.take())
 
 		m.take(0, "b")
 		time.Sleep(span)
-		assert.EqualValues(t, 0, log.attr("lost"))
+		assert.EqualValues(t, 0, log.attr("instead_of"))
+		assert.EqualValues(t, 1, log.attr("worker"))
 		assert.Equal(t, []string{"WARN lease: worker ID lost", "INFO lease: worker ID replaced"}, log.take())
 		time.Sleep(long)
 		assert.Empty(t, log.take())
@@ -135,10 +145,11 @@ func TestLogOfAReplacementThatFails(t *testing.T) {
 		m.take(0, "b")
 		m.set(func() { m.refuses = map[int]bool{0: true} })
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"WARN lease: worker ID lost", "WARN lease: the lost worker ID could not be replaced yet"}, log.take())
+		assert.Equal(t, []string{"WARN lease: worker ID lost", "WARN lease: the lost worker ID could not be replaced yet",
+			"WARN lease: no IDs are issued: the window has ended"}, log.take())
 		m.set(func() { m.refuses = nil })
 		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"INFO lease: worker ID replaced"}, log.take())
+		assert.Equal(t, []string{"INFO lease: worker ID replaced", "INFO lease: IDs are issued again"}, log.take())
 		h.next()
 	})
 }
@@ -158,4 +169,123 @@ func TestLogOfALayoutThatRunsOut(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		assert.Empty(t, log.take())
 	})
+}
+
+// A clock that leaps, and then steps back to before where it would be, has stepped back.
+func TestLogOfALeapThatStepsBackTooFar(t *testing.T) {
+	for name, lasts := range map[string]time.Duration{"soon": 10 * time.Second, "late": 30 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := new(logged)
+				h := mustAcquire(t, newMemory(), plain, clockAt(0), func(o *Options) { o.Logger, o.MaxLeap = slog.New(log), time.Hour })
+				h.next()
+				log.take()
+				h.c.step(24 * time.Hour)
+				time.Sleep(lasts)
+				assert.Equal(t, "WARN lease: the clock leapt forward", log.take()[0])
+				h.c.step(-24*time.Hour - time.Minute)
+				time.Sleep(2 * span)
+				assert.Equal(t, []string{"WARN lease: the clock stepped back"}, log.take(), "and no IDs are issued yet")
+				time.Sleep(time.Minute)
+				assert.Equal(t, []string{"INFO lease: the clock has caught up"}, log.only("the clock"))
+				h.next()
+			})
+		})
+	}
+}
+
+// last returns the duration that the last message like that tells.
+func (l *logged) last(message string) (told bool, after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		if r.Level.String()+" "+r.Message == message {
+			told = true
+			r.Attrs(func(a slog.Attr) bool {
+				if a.Key == "after" {
+					after = a.Value.Duration()
+				}
+				return true
+			})
+		}
+	}
+	return told, after
+}
+
+// only is take for messages with some text.
+func (l *logged) only(text string) []string {
+	return slices.DeleteFunc(l.take(), func(told string) bool { return !strings.Contains(told, text) })
+}
+
+// A shared store that is away, while the copy is used, is told once, and once that it is back.
+func TestLogOfASharedStoreThatIsAway(t *testing.T) {
+	log := new(logged)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0), reuse(ReuseKeep), func(o *Options) { o.Logger, o.LocalCopy = slog.New(log), dir })
+		h.next()
+		log.take()
+		m.set(func() { m.down = true })
+		time.Sleep(time.Minute)
+		h.next()
+		assert.Equal(t, []string{"WARN lease: the store is away, and the local copy is used"}, log.take())
+		m.set(func() { m.down = false })
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, log.count())
+		assert.InDelta(t, time.Minute, log.attr("after"), float64(span))
+		assert.Equal(t, []string{"INFO lease: the store is back"}, log.take())
+		m.set(func() { m.down = true })
+		time.Sleep(time.Minute)
+		assert.Len(t, log.take(), 1)
+		assert.NoError(t, h.Release(t.Context()))
+		log.take()
+		h = mustAcquire(t, m, plain, clockAt(0), reuse(ReuseKeep), func(o *Options) { o.Logger, o.LocalCopy = slog.New(log), dir })
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"INFO lease: worker ID acquired", "WARN lease: the store is away, and the local copy is used"}, log.take())
+		h.next()
+	})
+}
+
+// When the window has ended, the generator stops: that is told, and when it goes on.
+func TestLogOfAWindowThatEnds(t *testing.T) {
+	for name, fault := range map[string]func(m *memory, h *holder, on bool){
+		"down": func(m *memory, _ *holder, on bool) { m.set(func() { m.down = on }) },
+		"slow": func(m *memory, _ *holder, on bool) {
+			m.set(func() { m.slow = map[bool]time.Duration{true: time.Hour}[on] })
+		},
+		"leap": func(m *memory, h *holder, on bool) {
+			h.c.step(map[bool]time.Duration{true: time.Hour, false: -time.Hour}[on])
+		},
+		"lost": func(m *memory, h *holder, on bool) {
+			if on {
+				m.take(0, "b")
+			}
+			m.set(func() { m.refuses = map[int]bool{0: on} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := new(logged)
+				m := newMemory()
+				h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger, o.MaxLeap = slog.New(log), time.Minute })
+				h.next()
+				log.take()
+				fault(m, h, true)
+				time.Sleep(40 * time.Second)
+				const stopped, again = "WARN lease: no IDs are issued: the window has ended", "INFO lease: IDs are issued again"
+				assert.Equal(t, []string{stopped}, log.only("issued"), "once")
+				fault(m, h, false)
+				time.Sleep(40 * time.Second)
+				told, after := log.last(again)
+				assert.True(t, told)
+				assert.InDelta(t, 40*time.Second, after, float64(3*span))
+				assert.Equal(t, []string{again}, log.only("issued"))
+				h.next()
+				h.c.suspend(10 * time.Second)
+				time.Sleep(span)
+				assert.Empty(t, log.take(), "a window that was overslept is no outage")
+			})
+		})
+	}
 }

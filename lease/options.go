@@ -82,7 +82,10 @@ type Options struct {
 
 	// LocalCopy is a directory of this host, as File takes one, that keeps a
 	// copy of the lease: with it the owner can start, and go on, while the store
-	// is away. Only the very first acquisition needs the store. Without it a
+	// is away. Only the very first acquisition needs the store. If one fails half-way, as
+	// when the disk is full, the next takes the same worker ID. The store is told of
+	// everything when it is back, at the latest when the owner acquires a lease again; see
+	// [Whois]. Without it a
 	// start takes up to a window for its answers that do not come and, after a
 	// crash, up to another one until the bound has passed. Empty: none.
 	//
@@ -115,10 +118,12 @@ type Options struct {
 	Clock snowflake.Clock
 
 	// Logger is told of what an operator should know. A warning: the worker ID was
-	// lost, renewals have failed for half a window, the clock leapt or stepped
-	// back, the layout will run out within a year. Information: a worker ID was
-	// acquired, replaced or released, and each of these troubles is over. What
-	// lasts is told once. nil: slog.Default(), as it is when Acquire is called.
+	// lost, renewals have failed for half a window, the window has ended so that no
+	// IDs are issued, the store is away beside a LocalCopy, the clock leapt or
+	// stepped back, the layout will run out within a year. Information: a worker ID
+	// was acquired, replaced or released, and each of these troubles is over, after
+	// how long. What lasts is told once. Each says what will happen by itself
+	// ("next"). nil: slog.Default(), as it is when Acquire is called.
 	Logger *slog.Logger
 }
 
@@ -194,6 +199,10 @@ func (o *Options) begin(from, now time.Time) time.Time {
 
 // now reads the clock, without a monotonic part that comparisons would go by.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
+
+// trip is how long a renewal waits for the store. A call waits for a renewal a little
+// longer, so that it hears why the renewal failed.
+func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 
 // patience is how long Acquire waits for an answer of the store.
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }

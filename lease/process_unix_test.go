@@ -873,7 +873,7 @@ func TestProcessesGetDifferentWorkerIDs(t *testing.T) {
 		assert.Equal(t, holders[rec.Worker].cmd.Process.Pid, rec.PID)
 		assert.Equal(t, lease.Held, rec.State)
 		assert.WithinRange(t, rec.Bound(), r.Began, r.Began.Add(r.Took+window))
-		assert.Contains(t, r.Err, fmt.Sprintf("worker %d held by %s", rec.Worker, rec.Owner))
+		assert.Contains(t, r.Err, fmt.Sprintf("worker %d is held by %s", rec.Worker, rec.Owner))
 		assert.Contains(t, r.Err, rec.Bound().Format("15:04:05.000"))
 	}
 

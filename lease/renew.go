@@ -57,7 +57,7 @@ func jittered(wait time.Duration) time.Duration { return wait - rand.N(wait/8+1)
 // renew moves the bound to a window from now. If the clock is behind, or has
 // leapt, it leaves the bound and only shows that the holder lives.
 func (l *Lease) renew(ctx context.Context) error {
-	patient, cancel := context.WithTimeout(ctx, l.o.Window/3)
+	patient, cancel := context.WithTimeout(ctx, l.o.trip())
 	defer cancel()
 	now, begun := l.o.now(), time.Now()
 	err := unanswered(ctx, patient, l.advance(patient))
@@ -121,6 +121,12 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 		return
 	}
 	l.stats.Failures++
+	l.blame(err, final)
+}
+
+// blame notes why there is nothing more to stamp. A time-out does not hide what was
+// wrong before it. l.mu must be held.
+func (l *Lease) blame(err error, final bool) {
 	if l.stats.LastError == nil || l.failing == nil || !isTimeout(err) {
 		l.stats.LastError = err
 	}

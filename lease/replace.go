@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,17 +16,19 @@ func (l *Lease) lose(lost error) {
 	l.record.Store(nil)
 	l.granted = false
 	l.mu.Lock()
+	if s, ok := l.store.(*fileStore); ok && errors.Is(lost, errBegunAnew) {
+		l.store = s.again()
+	}
 	l.loss, l.failing = lost, nil
 	l.tell()
 	l.mu.Unlock()
 	l.unlock()
-	l.log.lost(r.Worker, lost)
+	l.log.lost(l, r.Worker, lost)
 }
 
 // replace takes another worker ID in place of one that was lost, for as long as that
 // takes. It returns nil when that is granted, and an error when ctx is done.
 func (l *Lease) replace(ctx context.Context, lost error) error {
-	begun := time.Now()
 	backoff := l.o.Window / 100
 	for {
 		err := l.obtain(ctx)
@@ -36,13 +39,43 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.note(time.Now(), fmt.Errorf("%w; it was not replaced: %w", lost, err), true)
-		l.log.unreplaced(l, err, time.Since(begun))
+		l.note(time.Now(), unreplaced(lost, err), true)
+		l.log.unreplaced(l, err)
 		if err := sleep(ctx, jittered(backoff)); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, l.o.Window)
 	}
+}
+
+// unreplaced is why there is no worker ID in place of one that was lost.
+func unreplaced(lost, err error) error {
+	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
+}
+
+// tripped notes that the store did not answer, or not well, to one request of a search.
+// If a lost worker ID is being replaced, calls do not wait until the whole search has
+// failed.
+func (l *Lease) tripped(err error) {
+	l.mu.Lock()
+	lost := l.loss
+	if lost != nil {
+		l.blame(unreplaced(lost, err), true)
+		l.tell()
+	}
+	l.mu.Unlock()
+	if lost != nil {
+		l.log.unreplaced(l, err)
+	}
+}
+
+// searchTrip is how long a search waits for the store at first: if it replaces a lost
+// worker ID, no longer than a renewal does.
+func (l *Lease) searchTrip() time.Duration {
+	if l.trouble() != nil {
+		return l.o.trip()
+	}
+	return l.o.patience()
 }
 
 // succeed grants the worker ID that replaces a lost one.

@@ -60,7 +60,7 @@ func (l *Lease) look(ctx context.Context) error {
 			l.unknown = false
 			return nil
 		default:
-			return fmt.Errorf("%w: worker %d went to another at %s: %v", ErrLost, r.Worker, formatTime(r.Renewed), r)
+			return fmt.Errorf("%w: worker %d went to another, %s, at %s", ErrLost, r.Worker, r.holder(), formatTime(r.Renewed))
 		}
 	}
 	return fmt.Errorf("%w: the record of worker %d is gone", ErrLost, own.Worker)

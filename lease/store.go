@@ -95,6 +95,11 @@ type Snapshot struct {
 	// after the records. Its steps must be much smaller than a window.
 	Now time.Time
 
+	// Lost has the worker IDs whose records the store has lost, though it still has
+	// others, and why. Nobody gets these worker IDs: Acquire passes them by, with a
+	// warning. It is nil for a store that cannot tell.
+	Lost map[int]error
+
 	// OwnClock is whether that clock is another one than the clients', so that
 	// it can tell a client that its clock has leapt.
 	OwnClock bool
@@ -175,7 +180,8 @@ func (r Record) holding() Holding {
 // old's in the history, and drops what ended longer than o.History ago.
 func replace(ctx context.Context, s Store, o *Options, old, r Record) (Record, error) {
 	ended := old.holding()
-	if old.Version == 0 || ended.same(r.holding()) || !ended.From.Before(ended.To) {
+	empty := !ended.From.Before(ended.To) && len(old.Bounds) == 1 // with more, one of the same name may be kept that is not
+	if old.Version == 0 || ended.same(r.holding()) || empty {
 		return s.Save(ctx, r)
 	}
 	if h, ok := s.(Historian); ok {
@@ -244,16 +250,21 @@ func (r Record) Validate() error {
 	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
 }
 
+// holder names the last holder.
+func (r Record) holder() string { return fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID) }
+
 // String describes r on one line.
 func (r Record) String() string {
-	state := string(r.State)
-	if r.State == Free && r.Reuse == ReuseKeep {
-		state = "kept for"
-	} else {
-		state += " by"
+	by, bound := r.holder(), formatTime(r.Bound())
+	switch {
+	case r.State == Free && r.Reuse == ReuseKeep:
+		return fmt.Sprintf("worker %d is kept for %s, from %s on", r.Worker, by, bound)
+	case r.State == Free:
+		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", r.Worker, bound, by)
+	case r.State == Spent:
+		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", r.Worker, by, bound)
 	}
-	return fmt.Sprintf("worker %d %s %s (%s, pid %d) until %s",
-		r.Worker, state, r.Owner, r.Host, r.PID, formatTime(r.Bound()))
+	return fmt.Sprintf("worker %d is held by %s until %s", r.Worker, by, bound)
 }
 
 // free finds the clock sequence with which a new holder whose clock reads now

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -17,8 +18,11 @@ import (
 // error matches [ErrForgotten]. Other errors match ErrLayout, if the records do not
 // agree on a layout, or are the store's.
 //
-// With Options.LocalCopy the store is told of its history when it answers again.
-// Until then the copy knows more: File(LocalCopy), on the host of the holder.
+// With Options.LocalCopy a holder goes on while the store is away, and tells it later:
+// when it answers again or, if that holder has ended, when its owner acquires a lease
+// again. Until then the error for an ID that the owner may have issued meanwhile matches
+// [ErrUntold], and the Holding is the last that the store was told of: nobody else than
+// its Owner can have issued id. File(LocalCopy), on the host of the holder, knows more.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	snap, err := s.Load(ctx)
 	if err != nil {
@@ -37,6 +41,9 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
 	parts := layout.Decode(id)
+	if err := snap.Lost[parts.Worker]; err != nil {
+		return Holding{}, err
+	}
 	for _, r := range snap.Records {
 		if r.Worker == parts.Worker {
 			return whois(ctx, s, r, parts, id)
@@ -54,7 +61,9 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 		if err != nil {
 			return Holding{}, err
 		}
-		holdings = append(holdings, kept...)
+		// A holding that is kept may have gone on, after a change of the clock sequence
+		// whose answer was lost. Then the record says where it ends.
+		holdings = append(holdings, slices.DeleteFunc(kept, r.holding().same)...)
 	}
 	for _, h := range holdings {
 		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) {
@@ -64,6 +73,10 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 	if parts.Time.Before(r.Forgotten) {
 		return Holding{}, fmt.Errorf("%w: %d: worker %d has no history before %s, and it is of %s",
 			ErrForgotten, id, r.Worker, formatTime(r.Forgotten), formatTime(parts.Time))
+	}
+	if hasCopy(r) && !parts.Time.Before(r.bound(parts.ClockSeq)) {
+		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and told of nothing from %s on",
+			ErrUntold, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
 		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))

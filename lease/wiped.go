@@ -30,6 +30,17 @@ func wiped(path, why string) error {
 	return &FileError{Path: path, Err: fmt.Errorf("%w: %s", ErrWiped, why)}
 }
 
+// absent is ErrWiped of a directory that is not there, so that nobody can use it.
+func absent(path, why string) error {
+	return &FileError{Path: path, Err: fmt.Errorf("%w: %s: %w", ErrWiped, why, fs.ErrNotExist)}
+}
+
+// missing is the error of a record that is gone. If others are there, it is this worker
+// ID only that nobody can use.
+type missing struct{ error }
+
+func (e missing) Unwrap() error { return e.error }
+
 func (s *fileStore) identityPath() string { return filepath.Join(s.dir, "identity") }
 
 // outsidePath returns the file beside the directory, or "" if there is no such
@@ -75,7 +86,10 @@ func (s *fileStore) readOutside(op *operation) string {
 // there.
 func (s *fileStore) mayBeNew(op *operation) error {
 	if s.readOutside(op) != "" {
-		return wiped(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use")
+		return absent(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use")
+	}
+	if s.used.Load() {
+		return absent(s.dir, "it is gone, or not mounted, and a local copy says that it was in use")
 	}
 	return op.ctx.Err()
 }
@@ -91,7 +105,8 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 		return nil
 	}
 	if err == nil && info.Size() > 0 {
-		return wiped(name+fileSuffix, "it is gone, and "+name+lockSuffix+" says that it was in use")
+		return missing{wiped(name+fileSuffix, "it is gone, and "+name+lockSuffix+" says that it was in use; "+
+			"put it back or, when its holder has been gone for a window, remove both")}
 	}
 	return err
 }
@@ -153,6 +168,32 @@ func (s *fileStore) check(op *operation, some bool) error {
 	}
 	return nil
 }
+
+// errBegunAnew says that the directory is whole, and another store than it was before.
+var errBegunAnew = errors.New("the directory was begun anew as another store")
+
+// begunAnew returns errBegunAnew as a loss if err, which matches ErrWiped, comes of
+// a directory that somebody emptied and others use again. All of its marks must say so, and
+// the one outside, too; otherwise the records may come back.
+func (s *fileStore) begunAnew(op *operation, err error) error {
+	known := s.name.Load()
+	if !errors.Is(err, ErrWiped) || known == nil || s.copy {
+		return err
+	}
+	name, used, bad := s.readIdentity(op)
+	if bad != nil || !used || name == *known || s.readOutside(op) != name {
+		return err
+	}
+	if paths, bad := s.recordPaths(op); bad != nil || len(paths) == 0 {
+		return err
+	}
+	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: %w", ErrLost, errBegunAnew)}
+}
+
+// again returns the store without what it knows of the directory, for a lease whose
+// directory was begun anew. The one that was before stays as it is: what other
+// leases know of its records is no longer true.
+func (s *fileStore) again() *fileStore { return &fileStore{dir: s.dir, disk: s.disk} }
 
 // recordPaths returns the files of records.
 func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {

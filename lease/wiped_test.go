@@ -1,8 +1,12 @@
 package lease_test
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +95,7 @@ func TestWipedDirectory(t *testing.T) {
 			mustSave(t, lease.File(dir), saved)
 			before = l.Stats().Renewals
 			eventually(t, func() bool { return l.Stats().Renewals > before })
+			assert.Zero(t, l.Stats().Replacements)
 			require.NoError(t, l.Release(t.Context()))
 		})
 	}
@@ -124,4 +129,145 @@ func TestDirectoryThatIsToBeginAnew(t *testing.T) {
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(dir), ".leases.identity")))
 	mustHold(t, lease.File(dir), mustSave(t, lease.File(dir), fileRecord(1, 1)))
+}
+
+// A record that is removed alone costs its own worker ID: others start, a warning says
+// how to mend it, and nobody gets the worker ID until it is mended.
+func TestRecordThatIsRemovedAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	options := func(owner string, first, count int) *lease.Options {
+		return &lease.Options{Layout: snowflake.ClockSeqLayout(), Owner: owner, First: first, Count: count, Window: 200 * time.Millisecond}
+	}
+	acquire := func(o *lease.Options) (*lease.Lease, error) { return lease.Acquire(t.Context(), lease.File(dir), o) }
+	a, err := acquire(options("a", 0, 1))
+	require.NoError(t, err)
+	b, err := acquire(options("b", 1, 1))
+	require.NoError(t, err)
+	gen, err := snowflake.NewLeased(a, nil)
+	require.NoError(t, err)
+	id, err := gen.NextID()
+	require.NoError(t, err)
+	record := filepath.Join(dir, "worker-0.json")
+	eventually(t, func() bool { // a renewal that is under way writes it once more
+		_ = os.Rename(record, record+".away")
+		return errors.Is(a.Stats().LastError, lease.ErrWiped)
+	})
+
+	var log bytes.Buffer
+	o := options("c", 0, 3)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c, err := acquire(o)
+	require.NoError(t, err)
+	assert.Equal(t, 2, c.Worker())
+	assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+	assert.Contains(t, log.String(), "a worker ID is unusable: its record is lost")
+	assert.Contains(t, log.String(), "worker-0.lock says that it was in use; put it back or")
+
+	_, err = acquire(options("d", 0, 1))
+	require.ErrorIs(t, err, lease.ErrWiped, "no other in the range")
+	log.Reset()
+	o.Owner = "d"
+	_, err = acquire(o)
+	require.ErrorIs(t, err, lease.ErrExhausted, "the others are held")
+	assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"), "once for all loads: %v", log.String())
+	_, err = lease.File(dir).Save(t.Context(), fileRecord(0, 1))
+	require.ErrorIs(t, err, lease.ErrWiped)
+	_, err = lease.Whois(t.Context(), lease.File(dir), id)
+	require.ErrorIs(t, err, lease.ErrWiped)
+
+	require.NoError(t, b.Release(t.Context()))
+	require.NoError(t, c.Release(t.Context()))
+	for _, name := range []string{"worker-1.json", "worker-2.json"} {
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+	_, err = acquire(options("d", 3, 3))
+	require.ErrorIs(t, err, lease.ErrWiped, "all are gone")
+
+	require.NoError(t, os.Rename(record+".away", record))
+	eventually(t, func() bool { return a.Stats().LastError == nil })
+	require.NoError(t, a.Release(t.Context()))
+	require.NoError(t, os.Remove(filepath.Join(dir, "worker-1.lock")))
+	d, err := acquire(options("d", 1, 2))
+	require.NoError(t, err)
+	assert.Equal(t, 1, d.Worker(), "mended")
+	require.NoError(t, d.Release(t.Context()))
+}
+
+// A directory that is emptied, and begun anew by another process, has its old holder back:
+// it has lost its worker ID, and takes another one of the new store.
+func TestHolderOfADirectoryThatIsBegunAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	outside := filepath.Join(filepath.Dir(dir), ".leases.identity")
+	options := func(owner string) *lease.Options {
+		return &lease.Options{Owner: owner, Window: 200 * time.Millisecond}
+	}
+	s := lease.File(dir)
+	var held []*lease.Lease
+	var gens []*snowflake.Generator
+	for _, owner := range []string{"a", "b"} { // of one Store
+		l, err := lease.Acquire(t.Context(), s, options(owner))
+		require.NoError(t, err)
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		held, gens = append(held, l), append(gens, gen)
+	}
+	seen := map[snowflake.ID]bool{}
+	issue := func(gen *snowflake.Generator) error {
+		id, err := gen.NextID()
+		if err == nil {
+			require.False(t, seen[id], "an ID was issued twice")
+			seen[id] = true
+		}
+		return err
+	}
+	for range 100 {
+		require.NoError(t, issue(gens[0]))
+		require.NoError(t, issue(gens[1]))
+	}
+	require.NoError(t, os.Rename(dir, dir+".old")) // at once, beside renewals that are under way
+	require.NoError(t, os.Remove(outside))
+	for _, gen := range gens {
+		eventually(t, func() bool { return issue(gen) != nil }) // the windows are over
+	}
+	newcomer, err := lease.Acquire(t.Context(), lease.File(dir), options("c"))
+	require.NoError(t, err)
+	assert.Equal(t, 0, newcomer.Worker())
+	gen, err := snowflake.NewLeased(newcomer, nil)
+	require.NoError(t, err)
+	for _, l := range held {
+		eventually(t, func() bool { return l.Stats().Replacements == 1 })
+		require.NoError(t, l.Err())
+	}
+	gens = append(gens, gen)
+	assert.NotEqual(t, held[0].Worker(), held[1].Worker())
+	assert.Positive(t, held[0].Worker()*held[1].Worker())
+	for range 1000 {
+		for _, gen := range gens {
+			require.NoError(t, issue(gen))
+		}
+	}
+	for _, l := range append(held, newcomer) {
+		require.NoError(t, l.Release(t.Context()))
+	}
+}
+
+// A local copy outlives the removal of its record alone.
+func TestLocalCopyOfARecordThatIsRemovedAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	mustSave(t, lease.File(dir), fileRecord(1, 1))
+	record := filepath.Join(dir, "worker-0.json")
+	o := &lease.Options{
+		Layout: snowflake.ClockSeqLayout(), Owner: "a", Count: 1, Window: 200 * time.Millisecond,
+		Reuse: lease.ReuseKeep, LocalCopy: filepath.Join(t.TempDir(), "copy"),
+	}
+	for range 2 {
+		l, err := lease.Acquire(t.Context(), lease.File(dir), o)
+		require.NoError(t, err)
+		assert.Equal(t, 0, l.Worker())
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, os.Rename(record, record+".away"))
+		_, err = lease.Acquire(t.Context(), lease.File(dir), o)
+		require.Error(t, err)
+		require.NoError(t, os.Rename(record+".away", record))
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -27,7 +28,7 @@ func atNoon() time.Time { return noon }
 func annotated(t *testing.T, in io.Reader, l snowflake.Layout) string {
 	t.Helper()
 	var out strings.Builder
-	require.NoError(t, annotate(bufio.NewWriter(&out), in, l, atNoon))
+	require.NoError(t, annotate(bufio.NewWriter(&out), in, l, false, atNoon))
 	return out.String()
 }
 
@@ -114,7 +115,7 @@ func TestAnnotateWritesBeforeItWaits(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	go func() {
-		outW.CloseWithError(annotate(bufio.NewWriter(outW), inR, snowflake.TwitterLayout(), atNoon))
+		outW.CloseWithError(annotate(bufio.NewWriter(outW), inR, snowflake.TwitterLayout(), false, atNoon))
 	}()
 	for _, step := range []struct{ in, out string }{
 		{"a 15418156036", "a 15418156036"},
@@ -156,7 +157,7 @@ func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
 			var before, after runtime.MemStats
 			var n countingWriter
 			runtime.ReadMemStats(&before)
-			require.NoError(t, annotate(bufio.NewWriter(&n), io.LimitReader(&repeat{text: text}, size), snowflake.DefaultLayout(), atNoon))
+			require.NoError(t, annotate(bufio.NewWriter(&n), io.LimitReader(&repeat{text: text}, size), snowflake.DefaultLayout(), false, atNoon))
 			runtime.ReadMemStats(&after)
 			assert.EqualValues(t, size, n)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
@@ -260,10 +261,10 @@ func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 }
 
 func TestAnnotateAddsNothingElse(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		for _, p := range presets {
-			requireOnlyAnnotated(t, randomLog(r, p.layout), p.layout, seed)
+		for _, p := range layouts.All() {
+			requireOnlyAnnotated(t, randomLog(r, p.Layout), p.Layout, seed)
 		}
 	}
 }
@@ -281,16 +282,21 @@ func FuzzAnnotate(f *testing.F) {
 		f.Add([]byte(seed), uint8(1), uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, preset uint8, seed uint64) {
-		requireOnlyAnnotated(t, in, presets[int(preset)%len(presets)].layout, seed)
+		requireOnlyAnnotated(t, in, layouts.All()[int(preset)%len(layouts.All())].Layout, seed)
 	})
 }
 
 func BenchmarkAnnotate(b *testing.B) {
-	line := `{"time":"2026-06-01T12:00:00Z","level":"INFO","id":"50000000000000000","status":200,"took":"12ms"}` + "\n"
-	b.SetBytes(int64(len(line)))
-	in := io.LimitReader(&repeat{text: line}, int64(len(line))*int64(b.N))
-	b.ReportAllocs()
-	if err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), atNoon); err != nil {
-		b.Fatal(err)
+	for name, id := range map[string]string{"with": "50000000000000000", "without": "none"} {
+		b.Run("IDs="+name, func(b *testing.B) {
+			line := `{"time":"2026-06-01T12:00:00Z","level":"INFO","id":"` + id + `","status":200,"took":"12ms"}` + "\n"
+			b.SetBytes(int64(len(line)))
+			in := io.LimitReader(strings.NewReader(strings.Repeat(line, b.N)), int64(len(line))*int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			if err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), false, atNoon); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

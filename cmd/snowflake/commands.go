@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,73 +18,110 @@ type command struct {
 	summary  string   // for the list of commands
 	about    string   // for the command's own help
 
-	// setup defines the command's flags.
+	// setup defines the command's flags, beside -json.
 	setup func(fs *flag.FlagSet) action
 }
 
-var commands = []command{commandNew, commandDecode, commandLayout, commandRange, commandWorker}
+// commands are in the order in which people need them. The function breaks the
+// circle: help lists commands, and completion is one.
+func commands() []command {
+	return []command{
+		commandNew, commandDecode, commandIdentify, commandRange, commandLayout,
+		commandAudit, commandWorker, commandWhois, commandFollows, commandSQL,
+		commandCompletion(), commandVersion,
+	}
+}
 
 func findCommand(name string) (command, error) {
-	for _, c := range commands {
+	var names []string
+	for _, c := range commands() {
 		if c.name == name {
 			return c, nil
 		}
+		names = append(names, c.name)
 	}
-	return command{}, fmt.Errorf("unknown command %q: want new, decode, layout, range, worker or help", name)
+	return command{}, fmt.Errorf("unknown command %q: want %s or help", name, strings.Join(names, ", "))
 }
 
 // flags returns the command's flags, which print nothing by themselves.
 func (c command) flags() (*flag.FlagSet, action) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	return fs, c.setup(fs)
+	do := c.setup(fs)
+	asJSON := fs.Bool("json", false, "print JSON, for programs")
+	return fs, func(s streams, args []string) error {
+		s.json = *asJSON
+		return do(s, args)
+	}
 }
+
+// layoutFlags are explained in one place for all commands.
+var layoutFlags = map[string]bool{"layout": true, "unit": true, "epoch": true, "worker-last": true}
 
 // help writes the command's help text.
 func (c command) help(w io.Writer) {
-	fmt.Fprintf(w, "usage:\n%s\n%s\nFlags, before or behind the other arguments:\n", c.usage(), c.about)
+	fmt.Fprintf(w, "usage:\n%s\n%s\nFlags, before or after the other arguments:\n", c.usage(), c.about)
 	fs, _ := c.flags()
-	fs.SetOutput(w)
-	fs.PrintDefaults()
+	layout := false
+	fs.VisitAll(func(f *flag.Flag) {
+		if layoutFlags[f.Name] {
+			layout = true
+			return
+		}
+		value, text := flag.UnquoteUsage(f)
+		left := "-" + f.Name
+		if value != "" {
+			left += " " + value
+		}
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+			text += " (" + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  %-18s %s\n", left, text)
+	})
+	if layout {
+		fmt.Fprintln(w, "  -layout, -unit, -epoch, -worker-last: see \"snowflake help layouts\"")
+	}
 }
 
 // usage returns the ways to call the command, one a line.
 func (c command) usage() string {
 	var b strings.Builder
 	for _, s := range c.synopsis {
-		fmt.Fprintf(&b, "  snowflake %s %s\n", c.name, s)
+		fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  snowflake %s %s", c.name, s), " "))
 	}
 	return b.String()
 }
 
-// help answers "snowflake help" and "snowflake help COMMAND".
+// help answers "snowflake help", "snowflake help layouts" and "snowflake help
+// COMMAND".
 func help(s streams, args []string) error {
-	switch len(args) {
-	case 0:
+	switch {
+	case len(args) == 0:
 		s.out.WriteString(usage())
 		return nil
-	case 1:
-		c, err := findCommand(args[0])
-		if err != nil {
-			return err
-		}
-		c.help(s.out)
+	case len(args) > 1:
+		return fmt.Errorf("help takes one command, got %d", len(args))
+	case args[0] == "layouts":
+		s.out.WriteString(aboutLayouts())
 		return nil
+	case args[0] == "help":
+		return errors.New("help takes a command: \"snowflake help\" lists them")
 	}
-	return fmt.Errorf("help takes one command, got %d", len(args))
+	c, err := findCommand(args[0])
+	if err != nil {
+		return err
+	}
+	c.help(s.out)
+	return nil
 }
 
 // usage returns the tool's help text.
 func usage() string {
 	var b strings.Builder
-	b.WriteString("snowflake issues and reads snowflake IDs.\n\nusage:\n")
-	for _, c := range commands {
-		b.WriteString(c.usage())
+	b.WriteString("snowflake issues and reads snowflake IDs.\n\nusage:\n  snowflake COMMAND [flags] [arguments]\n\ncommands:\n")
+	for _, c := range commands() {
+		fmt.Fprintf(&b, "  %-12s%s\n", c.name, c.summary)
 	}
-	b.WriteString("\ncommands:\n")
-	for _, c := range commands {
-		fmt.Fprintf(&b, "  %-8s%s\n", c.name, c.summary)
-	}
-	b.WriteString("\n\"snowflake help COMMAND\" says more, and lists the flags.\n")
+	b.WriteString("\n\"snowflake help COMMAND\" says more; \"snowflake help layouts\" explains layouts.\n")
 	return b.String()
 }

@@ -12,38 +12,41 @@ import (
 
 var commandDecode = command{
 	name:     "decode",
-	synopsis: []string{"ID...", "-"},
+	synopsis: []string{"ID...", "-lines <ids.txt", "- <app.log"},
 	summary:  "print the fields of IDs, or annotate the IDs in standard input",
-	about: `Prints each ID followed by its fields, one a line. It prints nothing unless all
-of them are IDs of the layout.
+	about: `Prints each ID and its fields, one a line, and nothing unless all are IDs of the
+layout. With -lines it reads IDs from standard input, one a line, and goes on
+after a line that is none, which it reports by its number.
 
-With - it copies standard input to standard output, byte for byte, and puts the
-fields in parentheses behind every ID. It works under tail -f. An ID is
-
-  - a run of decimal digits without a leading zero, at most 9223372036854775807,
-  - with no ASCII letter before or behind it: 12ms and 7f3a12 are left alone;
-    signs, punctuation, underscores, other bytes, and escapes for colours and
-    new lines may touch it; but the fraction of a number is none: 0.30000000004,
-  - that has no more bits than the layout,
-  - and whose time is at least one day after the layout's epoch and at most one
-    day from now.
-
-The last rule leaves ports, status codes, and Unix seconds and milliseconds
-alone. It goes by size only, so that other numbers may pass for IDs: Unix
-microseconds for those of the first days of most layouts, nanoseconds for those
-of the older ones, and with jssafe, whose IDs are short, milliseconds too.
-
-` + aboutLayouts(),
+With - it copies standard input to standard output, byte for byte, also under
+tail -f, and puts the fields in parentheses after every ID: a run of decimal
+digits without a leading zero, that no ASCII letter touches (12ms, 7f3a12), that
+is not the fraction of a number, and whose time is at least a day after the
+layout's epoch and at most a day from now. So other large numbers pass for IDs:
+Unix microseconds for those of the first days of most layouts, and nanoseconds.
+With -json it writes the IDs only, one object a line.
+`,
 	setup: setupDecode,
 }
 
+// decoded is an ID and its fields as JSON.
+type decoded struct {
+	ID snowflake.ID `json:"id"`
+	snowflake.Parts
+}
+
 func setupDecode(fs *flag.FlagSet) action {
+	lines := fs.Bool("lines", false, "read standard input, one ID a line")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
 		l, err := layout()
 		switch {
 		case err != nil:
 			return err
+		case *lines && (len(args) == 0 || len(args) == 1 && args[0] == "-"):
+			return decodeLines(s, l)
+		case *lines:
+			return fmt.Errorf("decode -lines reads standard input, and takes no %q", args[0])
 		case len(args) == 0:
 			return errors.New("decode takes IDs, or - to read standard input")
 		case !slices.Contains(args, "-"):
@@ -51,7 +54,7 @@ func setupDecode(fs *flag.FlagSet) action {
 		case len(args) > 1:
 			return errors.New("decode takes - only by itself")
 		}
-		return failed(annotate(s.out, s.in, l, time.Now))
+		return failed(annotate(s.out, s.in, l, s.json, time.Now))
 	}
 }
 
@@ -66,9 +69,60 @@ func decode(s streams, l snowflake.Layout, args []string) error {
 		ids[i] = id
 	}
 	for _, id := range ids {
-		fmt.Fprintln(s.out, id, l.Decode(id))
+		s.writeDecoded(l, id)
+	}
+	s.note(hint(l, ids, time.Now()))
+	return nil
+}
+
+// decodeLines writes the IDs of standard input and their fields.
+func decodeLines(s streams, l snowflake.Layout) error {
+	bad := 0
+	var last snowflake.ID
+	in := newLineReader(s.in)
+	for in.next() {
+		id, err := in.id()
+		if err == nil {
+			err = l.Check(id)
+		}
+		if errors.Is(err, errBlank) {
+			continue
+		}
+		if err != nil {
+			if bad++; bad <= mostComplaints {
+				fmt.Fprintf(s.err, "snowflake: line %d: %s\n", in.number, plainError(err))
+			}
+			continue
+		}
+		last = max(last, id)
+		s.writeDecoded(l, id)
+	}
+	s.note(hint(l, []snowflake.ID{last}, time.Now()))
+	switch {
+	case in.err != nil:
+		return failed(in.err)
+	case bad > 0:
+		return failed(fmt.Errorf("%s of %d were not IDs of the layout", plural(bad, "line"), in.number))
 	}
 	return nil
+}
+
+// mostComplaints is how many bad lines are reported one by one.
+const mostComplaints = 10
+
+func (s streams) writeDecoded(l snowflake.Layout, id snowflake.ID) {
+	if s.json {
+		_ = s.writeJSON(decoded{id, l.Decode(id)}) // s.out remembers it
+		return
+	}
+	fmt.Fprintln(s.out, id, l.Decode(id))
+}
+
+// note writes one line for people to standard error, unless it is empty.
+func (s streams) note(text string) {
+	if text != "" {
+		fmt.Fprintf(s.err, "snowflake: %s\n", text)
+	}
 }
 
 // parseID reads an ID of the layout.

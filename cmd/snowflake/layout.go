@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 var commandLayout = command{
@@ -19,8 +20,7 @@ var commandLayout = command{
 	about: `Draws the bits of a layout and says how many workers it has room for, how many
 IDs a second, and when its time runs out. Without an argument it lists the
 layouts that have a name.
-
-` + aboutLayouts(),
+`,
 	setup: setupLayout,
 }
 
@@ -30,9 +30,12 @@ func setupLayout(fs *flag.FlagSet) action {
 		switch {
 		case len(args) > 1:
 			return fmt.Errorf("layout takes one name or spec, got %d arguments", len(args))
-		case len(args) == 0 && fs.NFlag() > 0:
+		case len(args) == 0 && flagsOtherThan(fs, "json"):
 			return errors.New("layout takes flags only with a name or a spec")
 		case len(args) == 0:
+			if s.json {
+				return s.writeJSON(layouts.All())
+			}
 			listPresets(s.out)
 			return nil
 		}
@@ -40,14 +43,30 @@ func setupLayout(fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		if s.json {
+			return s.writeJSON(described{l, l.String(), l.Expires()})
+		}
 		describe(s.out, l, time.Now())
 		return nil
 	}
 }
 
+// flagsOtherThan reports whether a flag but name was given.
+func flagsOtherThan(fs *flag.FlagSet, name string) (other bool) {
+	fs.Visit(func(f *flag.Flag) { other = other || f.Name != name })
+	return other
+}
+
+// described is a layout as JSON.
+type described struct {
+	Layout  snowflake.Layout `json:"layout"`
+	Text    string           `json:"text"`
+	Expires time.Time        `json:"expires"`
+}
+
 func listPresets(w io.Writer) {
-	for _, p := range presets {
-		fmt.Fprintf(w, "%-13s%v\n", p.name, p.layout)
+	for _, k := range layouts.All() {
+		fmt.Fprintf(w, "%-19s%v\n", k.Name, k.Layout)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 // describeAt returns what describe writes.
@@ -19,23 +21,12 @@ func describeAt(l snowflake.Layout, now time.Time) string {
 }
 
 func TestListOfLayouts(t *testing.T) {
-	var want strings.Builder
-	for _, line := range []string{
-		"default      " + snowflake.DefaultLayout().String(),
-		"twitter      " + snowflake.TwitterLayout().String(),
-		"bwmarrin     " + snowflake.BwmarrinLayout().String(),
-		"clockseq     " + snowflake.ClockSeqLayout().String(),
-		"jssafe       " + snowflake.JSSafeLayout().String(),
-		"baidu        " + snowflake.BaiduLayout().String(),
-		"redis        " + snowflake.RedisLayout().String(),
-		"sonyflake    " + snowflake.SonyflakeLayout().String(),
-		"sonyflake-v2 " + snowflake.SonyflakeV2Layout().String(),
-		"discord      " + snowflake.DiscordLayout().String(),
-		"instagram    " + snowflake.InstagramLayout().String(),
-	} {
-		want.WriteString(line + "\n")
+	out := lines(succeed(t, "layout"))
+	require.Len(t, out, len(layouts.All()))
+	for i, k := range layouts.All() {
+		assert.Regexp(t, "^"+k.Name+" +"+regexp.QuoteMeta(k.Layout.String())+"$", out[i])
+		assert.Contains(t, succeed(t, "help", "layouts"), " "+k.Name)
 	}
-	assert.Equal(t, want.String(), succeed(t, "layout"))
 }
 
 // The dates are epoch + 2^bits ticks, computed elsewhere.
@@ -53,15 +44,15 @@ func TestWhenPresetsRunOut(t *testing.T) {
 		"discord":      "2084-09-06T15:47:35.552Z",
 		"instagram":    "2046-06-27T17:00:49.497Z",
 	}
-	for _, p := range presets {
-		t.Run(p.name, func(t *testing.T) {
-			require.Contains(t, ends, p.name)
-			end := ends[p.name]
-			assert.Contains(t, succeed(t, "layout", p.name), "\nruns out         "+end)
+	for name, end := range ends {
+		p, ok := layouts.Find(name)
+		require.True(t, ok, name)
+		t.Run(name, func(t *testing.T) {
+			assert.Contains(t, succeed(t, "layout", p.Name), "\nruns out         "+end)
 			at, err := time.Parse(time.RFC3339, end)
 			require.NoError(t, err)
-			assert.Contains(t, describeAt(p.layout, at.Add(-1)), "runs out         "+end+"\n")
-			assert.Contains(t, describeAt(p.layout, at), "runs out         "+end+", which is past: no more IDs can be issued\n")
+			assert.Contains(t, describeAt(p.Layout, at.Add(-1)), "runs out         "+end+"\n")
+			assert.Contains(t, describeAt(p.Layout, at), "runs out         "+end+", which is past: no more IDs can be issued\n")
 		})
 	}
 }

@@ -9,44 +9,37 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
-// presets are the layouts that have a name.
-var presets = []struct {
-	name   string
-	layout snowflake.Layout
-}{
-	{"default", snowflake.DefaultLayout()},
-	{"twitter", snowflake.TwitterLayout()},
-	{"bwmarrin", snowflake.BwmarrinLayout()},
-	{"clockseq", snowflake.ClockSeqLayout()},
-	{"jssafe", snowflake.JSSafeLayout()},
-	{"baidu", snowflake.BaiduLayout()},
-	{"redis", snowflake.RedisLayout()},
-	{"sonyflake", snowflake.SonyflakeLayout()},
-	{"sonyflake-v2", snowflake.SonyflakeV2Layout()},
-	{"discord", snowflake.DiscordLayout()},
-	{"instagram", snowflake.InstagramLayout()},
-}
-
-// aboutLayouts explains NAME and SPEC in help texts.
+// aboutLayouts explains NAME, SPEC and the flags that change a layout.
 func aboutLayouts() string {
-	var names strings.Builder
-	for i, p := range presets {
-		before := " "
-		if i%6 == 0 {
-			before = "\n  "
+	var b strings.Builder
+	b.WriteString("A layout says how the bits of an ID are shared. It is named, one of")
+	width := 0
+	for _, k := range layouts.All() {
+		if width == 0 || width+1+len(k.Name) > 76 {
+			b.WriteString("\n ")
+			width = 0
 		}
-		names.WriteString(before + p.name)
+		b.WriteString(" " + k.Name)
+		width += 1 + len(k.Name)
 	}
-	return `A layout is named, one of` + names.String() + `
+	b.WriteString(`
+
 or spelled out by the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
   41/3/7/12      time/clockseq/worker/sequence
   41/0/5/5/12    time/clockseq/datacenter/worker/sequence
-One that is spelled out counts milliseconds since 2026-01-01. -unit, -epoch and
--worker-last change these, and those of a named layout too.
-`
+and then it counts milliseconds since 2026-01-01. These change a layout:
+  -unit 10ms          the tick that the time field counts
+  -epoch 2020-01-01   when the time field is 0: a date, RFC 3339, or Unix ms
+  -worker-last        the worker is lowest, under the sequence
+
+NAME@EPOCH and NAME@EPOCH,TICK do, too, such as sonyflake@2020-01-01,10ms.
+"snowflake layout" lists the names; "snowflake layout NAME" draws one.
+`)
+	return b.String()
 }
 
 // defineLayout defines the four layout flags. The function that it returns
@@ -83,21 +76,31 @@ func defineChanges(fs *flag.FlagSet) func(*snowflake.Layout) {
 }
 
 // parseLayout returns the layout of a name or a spec, after change, and only if
-// it is valid.
+// it is valid. An epoch and a tick may follow: NAME@EPOCH,TICK.
 func parseLayout(s string, change func(*snowflake.Layout)) (snowflake.Layout, error) {
-	l, err := lookUp(s)
+	name, changes, changed := strings.Cut(s, "@")
+	l, err := lookUp(name)
 	if err != nil {
 		return snowflake.Layout{}, err
+	}
+	if changed {
+		epoch, unit, hasUnit := strings.Cut(changes, ",")
+		if l.Epoch, err = parseEpoch(epoch); err != nil {
+			return snowflake.Layout{}, fmt.Errorf("layout %q: %w", s, err)
+		}
+		if hasUnit {
+			if l.Unit, err = time.ParseDuration(unit); err != nil {
+				return snowflake.Layout{}, fmt.Errorf("layout %q: %q is not a tick such as 10ms", s, unit)
+			}
+		}
 	}
 	change(&l)
 	return l, l.Validate()
 }
 
 func lookUp(s string) (snowflake.Layout, error) {
-	for _, p := range presets {
-		if p.name == s {
-			return p.layout, nil
-		}
+	if k, ok := layouts.Find(s); ok {
+		return k.Layout, nil
 	}
 	if strings.Contains(s, "/") {
 		return parseSpec(s)

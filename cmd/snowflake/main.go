@@ -1,35 +1,27 @@
 // Command snowflake issues and reads snowflake IDs.
 //
 //	snowflake new [-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]
-//	snowflake decode ID...
-//	snowflake decode - <app.log
-//	snowflake layout [NAME|SPEC]
-//	snowflake range FROM TO
-//	snowflake worker -dir DIR
+//	snowflake decode ID...            the fields of IDs
+//	snowflake decode - <app.log       the same, in the text, after each ID
+//	snowflake identify ID...          which layout are they of?
+//	snowflake range FROM TO           the bounds of the IDs of a span of time
+//	snowflake layout [NAME|SPEC]      what has a layout room for, and until when?
+//	snowflake audit [FILE...]         duplicates, strangers, gaps, rates
+//	snowflake worker -dir DIR         who has leased which worker ID?
+//	snowflake whois -dir DIR ID...    who issued an ID?
+//	snowflake follows OLD NEW         may one layout follow another?
+//	snowflake sql -layout L ENGINE    functions that decode IDs in a database
+//	snowflake completion SHELL
+//	snowflake version
 //
-// New prints new IDs, one a line. With -lease it takes its worker ID from a
-// directory, and no other invocation with that directory issues the same IDs.
-// Without, it is for trying things out: two invocations at the same time with
-// the same -worker, or one after the other within a tick of the layout, can issue
-// the same IDs.
-//
-// Decode prints each ID followed by its fields. With "-" for an ID it copies
-// standard input to standard output and puts the fields, in parentheses, behind
-// every ID that it finds there. "snowflake help decode" says what counts as one.
-//
-// Layout draws the bits of a layout and says how many workers and IDs it has
-// room for, and until when. Without a name it lists the layouts that have one.
-//
-// Range prints the two IDs that bound the IDs stamped from FROM up to, but not
-// including, TO, for WHERE id >= lo AND id < hi.
-//
-// Worker lists who has leased which worker ID from a directory, and until when.
+// "snowflake help COMMAND" says more of each. All of them print JSON with -json.
 //
 // The layout is the default one unless -layout, -unit, -epoch and -worker-last
 // say otherwise. Flags may come before or after the other arguments.
 //
 // The exit status is 2 for input that was refused, with one line on standard
-// error and nothing on standard output, and 1 when something else went wrong.
+// error and nothing on standard output, and 1 when something else went wrong, or
+// when the answer of audit, whois or follows is a bad one.
 package main
 
 import (
@@ -54,20 +46,15 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// streams is what a command reads and writes. A command need not look at the
-// errors of out: it keeps the first one, and run finds it when it flushes.
-type streams struct {
-	in  io.Reader
-	out *bufio.Writer
-	err io.Writer
-}
-
 // failure is an error that is no fault of the arguments, such as one of reading
 // or writing. Every other error is.
 type failure struct{ err error }
 
 func (f failure) Error() string { return f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
+
+// errSaid is the failure of a command that has said all: its answer is no.
+var errSaid = errors.New("the answer is no")
 
 // failed makes a failure of an error, and nil of none.
 func failed(err error) error {
@@ -79,7 +66,7 @@ func failed(err error) error {
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	s := streams{in: stdin, out: bufio.NewWriter(stdout), err: stderr}
+	s := streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, color: colors(stdout)}
 	err := dispatch(s, args)
 	if flushed := failed(s.out.Flush()); err == nil {
 		err = flushed
@@ -118,7 +105,7 @@ func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if !errors.Is(err, syscall.EPIPE) {
+	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, errSaid) {
 		text := strings.TrimPrefix(err.Error(), "snowflake: ")
 		fmt.Fprintf(stderr, "snowflake: %s\n", oneLine.Replace(text))
 	}

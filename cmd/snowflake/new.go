@@ -19,29 +19,26 @@ var commandNew = command{
 	name:     "new",
 	synopsis: []string{"[-n N] [-decode] [-worker W | -lease DIR] [-datacenter D]"},
 	summary:  "print new IDs",
-	about: `Prints N new IDs, one a line.
-
-With -lease it leases a worker ID from the directory, which is made where there
-is none, and gives it back when it is done or interrupted. No other invocation
-with the same directory issues the same IDs, at the same time or later, whatever
-the clock does. "snowflake worker" lists the directory. It must be on a local
-file system, and must not be restored from a backup.
+	about: `Prints N new IDs, one a line. With -lease it leases a worker ID from the
+directory, made if there is none, and gives it back when it is done or
+interrupted. No other invocation with the same directory issues the same IDs, at
+the same time or later, whatever the clock does. "snowflake worker" lists the
+directory. It must be on a local file system, and not restored from a backup.
 
 HAZARD: without -lease, two invocations at the same time with the same -worker
 can issue the same IDs. So can two that follow each other within a tick of the
 layout, or when the clock was set back in between. Do without it only to try
 things out.
-
-` + aboutLayouts(),
+`,
 	setup: setupNew,
 }
 
 func setupNew(fs *flag.FlagSet) action {
 	n := fs.Int("n", 1, "`how many` IDs")
-	decode := fs.Bool("decode", false, "print the fields behind each ID")
-	worker := fs.Int("worker", 0, "the `worker` ID")
+	decode := fs.Bool("decode", false, "print the fields after each ID")
+	worker := fs.Int("worker", 0, "the worker `ID`")
 	dir := fs.String("lease", "", "the `directory` from which to lease the worker ID")
-	datacenter := fs.Int("datacenter", 0, "the `datacenter`, for layouts that have one")
+	datacenter := fs.Int("datacenter", 0, "the datacenter's `number`, if the layout has them")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
 		given := map[string]bool{}
@@ -118,8 +115,8 @@ func issue(ctx context.Context, s streams, g *snowflake.Generator, n int, decode
 	for n > 0 {
 		k, err := g.Fill(ctx, batch[:min(n, len(batch))])
 		for _, id := range batch[:k] {
-			if decode {
-				fmt.Fprintln(s.out, id, g.Decode(id))
+			if decode || s.json {
+				s.writeDecoded(g.Layout(), id)
 			} else {
 				fmt.Fprintln(s.out, id)
 			}

@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"fmt"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 var commandRange = command{
@@ -16,8 +18,7 @@ to, but not including, TO are those with
 
 FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
 "2026-01-31 15:04:05" or 2026-01-31 in UTC.
-
-` + aboutLayouts(),
+`,
 	setup: setupRange,
 }
 
@@ -42,6 +43,9 @@ func setupRange(fs *flag.FlagSet) action {
 		lo, hi, err := l.Range(from, to)
 		if err != nil {
 			return err
+		}
+		if s.json {
+			return s.writeJSON(map[string]snowflake.ID{"lo": lo, "hi": hi})
 		}
 		fmt.Fprintf(s.out, "%d\n%d\n", lo, hi)
 		return nil

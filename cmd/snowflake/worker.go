@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,17 +46,16 @@ func setupWorker(fs *flag.FlagSet) action {
 		switch {
 		case len(args) > 0:
 			return fmt.Errorf("worker takes no arguments beside flags, got %q", args[0])
-		case *dir == "":
-			return errors.New("worker takes -dir, the directory of the leases")
 		}
-		if info, err := os.Stat(*dir); err != nil {
-			return fmt.Errorf("-dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("-dir: %s is not a directory", *dir)
+		if err := checkDir(s, "worker", *dir); err != nil {
+			return err
 		}
 		snap, err := lease.File(*dir).Load(context.Background())
 		if err != nil {
 			return failed(err)
+		}
+		if s.json {
+			return s.writeJSON(listed(snap))
 		}
 		if len(snap.Records) == 0 {
 			fmt.Fprintf(s.out, "no worker ID was ever leased from %s\n", *dir)
@@ -83,9 +80,27 @@ func listWorkers(out io.Writer, snap lease.Snapshot) {
 			fmt.Fprintln(w, "worker\tstate\tuntil\tclockseq\tpid\thost\towner")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, state(r, snap.Now),
-			r.Bound().UTC().Format("2006-01-02T15:04:05.000Z"), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
+			moment(r.Bound()), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
 	}
 }
+
+// listedWorker is a record as JSON.
+type listedWorker struct {
+	State string `json:"now"` // with "dead" among the states
+	lease.Record
+}
+
+func listed(snap lease.Snapshot) []listedWorker {
+	slices.SortFunc(snap.Records, func(a, b lease.Record) int { return cmp.Compare(a.Worker, b.Worker) })
+	list := []listedWorker{}
+	for _, r := range snap.Records {
+		list = append(list, listedWorker{state(r, snap.Now), r})
+	}
+	return list
+}
+
+// moment formats a time of an ID.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // state returns r's state, at the store's time now.
 func state(r lease.Record, now time.Time) string {

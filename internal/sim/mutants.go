@@ -17,13 +17,12 @@ var mutants = slices.Concat(generatorMutants, leaseMutants)
 var generatorMutants = []mutant{
 	// The generator.
 	{"the clock is read outside the lock", 20, []patch{{"queue.go", "\tdeadline time.Time\n",
-		"\tdeadline time.Time\n\tearly   func() (instant, error) // on(\"the clock is read outside the lock\")\n"}, {"reserve.go", "func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {\n\tg.mu.Lock()\n",
+		"\tdeadline time.Time\n\tearly   func() (instant, error) // on(\"the clock is read outside the lock\")\n"}, {"reserve.go", "func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {\n",
 		`func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	if on("the clock is read outside the lock") && g.clock != nil {
 		at, err := g.layout.instant(g.clock.Now())
 		c.early = func() (instant, error) { return at, err }
 	}
-	g.mu.Lock()
 `}, {"reserve.go", "\tnow, err := g.refresh()\n\tif err != nil {\n\t\treturn reservation{}, err\n",
 		`	now, err := instant{}, error(nil)
 	if on("the clock is read outside the lock") && c.early != nil {
@@ -111,6 +110,18 @@ var generatorMutants = []mutant{
 		"max(0, time.Duration(w.ahead)-passed/4)", "max(0, time.Duration(w.ahead)-map[bool]time.Duration{false: passed / 4}[on(\"a correction is never taken back\")])"},
 		{"clock.go", "\tif ahead > maxSlew {\n", "\tif ahead > maxSlew && !on(\"a correction is never taken back\") {\n"}}},
 
+	{"a stale reading is believed", 20, []patch{{"snowflake.go", "\tstride ID ",
+		"\tstale  time.Duration // on(\"a stale reading is believed\")\n\tstride ID "}, {"snowflake.go", "\t\tg.mu.Unlock()\n\t}\n\tr, err := g.take(context.Background(), 1)\n",
+		"\t\tif on(\"a stale reading is believed\") {\n\t\t\tg.stale = read\n\t\t}\n\t\tg.mu.Unlock()\n\t}\n\tr, err := g.take(context.Background(), 1)\n"}, {"reserve.go", "\treturn g.layout.instant(g.wall.now())\n",
+		`	stale := g.stale
+	g.stale = 0
+	if passed := stale - g.wall.mono; on("a stale reading is believed") && stale > 0 && passed < anchorEvery {
+		g.wall.passed = passed
+		return g.layout.instant(g.wall.at(passed))
+	}
+	return g.layout.instant(g.wall.now())
+`}}},
+
 	// The generator under a lease.
 	{"the window's end is off by one", 20, []patch{{"reserve.go", "p.tick < g.window.hi) {",
 		"p.tick < g.window.hi || on(\"the window's end is off by one\") && p.tick == g.window.hi) {"}}},
@@ -122,7 +133,7 @@ var generatorMutants = []mutant{
 `}}},
 	{"the window is not looked at again", 20, []patch{{"reserve.go", "\tcase limit >= g.window.hi:\n",
 		"\tcase limit >= g.window.hi && !on(\"the window is not looked at again\"):\n"}}},
-	{"a released lease's generator goes on", 20, []patch{{"lease.go", "\t\tg.window.stopped, g.window.cause, g.window.end = true,",
+	{"a released lease's generator goes on", 100, []patch{{"lease.go", "\t\tg.window.stopped, g.window.cause, g.window.end = true,",
 		"\t\tg.window.stopped, g.window.cause, g.window.end = !on(\"a released lease's generator goes on\"),"}, {"lease.go", "\t\tg.left, g.fresh = 0, 0\n",
 		`		if !on("a released lease's generator goes on") {
 			g.left, g.fresh = 0, 0
@@ -216,14 +227,17 @@ var generatorMutants = []mutant{
 // leave`}}},
 	{"a deadline is judged by the head's place", 200, []patch{{"reserve.go", "g.until(c, now, g.place(c, p).tick)",
 		"g.until(c, now, map[bool]plan{false: g.place(c, p), true: p}[on(\"a deadline is judged by the head's place\")].tick)"}}},
-	{"a deadline is judged by what was the place before somebody left", 800, []patch{{"queue.go", "c.next, c.prev, c.queued, q.known = nil, nil, false, false",
-		"c.next, c.prev, c.queued, q.known = nil, nil, false, q.known && on(\"a deadline is judged by what was the place before somebody left\")"}}},
 	{"a deadline is judged as if each caller took one ID", 400, []patch{{"queue.go", "\t\tend = g.following(end, o.n)\n",
 		"\t\tend = g.following(end, map[bool]int{false: o.n, true: 1}[on(\"a deadline is judged as if each caller took one ID\")])\n"}}},
+	{"a stalled clock is waited for by each caller in turn", 100, []patch{{"queue.go", "\tc.next, c.prev, c.queued, q.known =",
+		`	if on("a stalled clock is waited for by each caller in turn") && c.prev == nil {
+		q.since = time.Now()
+	}
+	c.next, c.prev, c.queued, q.known =`}}},
 
 	// What is remembered.
-	{"the ring goes on after a change of the window", 2000, []patch{{"lease.go", "\t\tif g.past != nil {\n\t\t\tg.past.restart(last)",
-		"\t\tif g.past != nil && !on(\"the ring goes on after a change of the window\") {\n\t\t\tg.past.restart(last)"}}},
+	{"a bump forgets After", 400, []patch{{"past.go", "append(s.last, s.virgin)\n",
+		"append(s.last, map[bool]int64{false: s.virgin, true: -1}[on(\"a bump forgets After\")])\n"}}},
 	{"the ring does not know After", 100, []patch{{"past.go", "\tp.ring.top, p.ring.floor = tick, tick-1\n",
 		`	if !on("the ring does not know After") {
 		p.ring.top, p.ring.floor = tick, tick-1

@@ -98,9 +98,9 @@ var leaseMutants = []mutant{
 	}
 `}}},
 	{"the local copy is not written", 20, []patch{{"lease/local.go",
-		"\tsaved, err := local()\n", `	saved, err := r, error(nil)
+		"\tsaved, err := local(r)\n", `	saved, err := r, error(nil)
 	if !on("the local copy is not written") || r.Version <= 3 {
-		saved, err = local()
+		saved, err = local(r)
 	}
 `}}},
 
@@ -146,13 +146,17 @@ var leaseMutants = []mutant{
 
 	// Waiting for a renewal.
 	{"a renewal is waited for past the deadline", 200, []patch{{"lease/extend.go",
-		"\t\tcase <-ctx.Done():\n", "\t\tcase <-map[bool]<-chan struct{}{false: ctx.Done()}[on(\"a renewal is waited for past the deadline\")]:\n"}}},
+		"\t\tif wait <= 0 {\n", `		if on("a renewal is waited for past the deadline") {
+			ctx = context.WithoutCancel(ctx)
+		}
+		if wait <= 0 {
+`}}},
 	{"a renewal is waited for while the store is away", 50, []patch{{"lease/extend.go",
-		"\tcase l.failing != nil:\n\t\treturn nil,", "\tcase l.failing != nil && !on(\"a renewal is waited for while the store is away\"):\n\t\treturn nil,"}}},
+		"\tcase l.failing != nil:\n\t\treturn nil, 0,", "\tcase l.failing != nil && !on(\"a renewal is waited for while the store is away\"):\n\t\treturn nil, 0,"}}},
 	{"a renewal is waited for without end", 200, []patch{{"lease/extend.go",
-		"\tlimit := patience\n", "\tlimit := patience\n\tif on(\"a renewal is waited for without end\") {\n\t\tlimit *= 10\n\t}\n"}}},
+		"\tif patience = l.patience(); patience <= 0 {\n", "\tif patience = l.patience(); patience <= 0 && on(\"a renewal is waited for without end\") {\n\t\tpatience = l.o.Window\n\t} else if patience <= 0 {\n"}}},
 	{"a renewal is not asked for", 400, []patch{{"lease/extend.go",
-		"\tl.ask()\n\treturn l.news, nil\n", "\tif !on(\"a renewal is not asked for\") {\n\t\tl.ask()\n\t}\n\treturn l.news, nil\n"}}},
+		"\tl.ask()\n\treturn l.news, patience, nil\n", "\tif !on(\"a renewal is not asked for\") {\n\t\tl.ask()\n\t}\n\treturn l.news, patience, nil\n"}}},
 	{"a renewal that succeeds is not told", 200, []patch{{"lease/renew.go",
 		"\tdefer l.tell()\n", "\tif err != nil || !on(\"a renewal that succeeds is not told\") {\n\t\tdefer l.tell()\n\t}\n"}}},
 

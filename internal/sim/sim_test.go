@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // TestFleets runs fleets that fail in all ways, and finds nothing.
 func TestFleets(t *testing.T) {
-	s := settings{seeds: 400, procs: runtime.NumCPU()}
+	s := settings{seeds: 150, procs: runtime.NumCPU()}
 	if testing.Short() {
 		s.seeds = 30
 	}
@@ -73,9 +73,10 @@ func TestManyNodes(t *testing.T) {
 }
 
 // TestReplays: a seed decides all that happens, but where two things happen at
-// one time.
+// one time. Crowds are among them: no two of their callers begin at one time, and with
+// one thread those who are served together go on in the order in which they are told.
 func TestReplays(t *testing.T) {
-	s := settings{seeds: 60, procs: runtime.NumCPU(), twice: true}
+	s := settings{seeds: 40, procs: runtime.NumCPU(), twice: true}
 	if testing.Short() {
 		s.seeds = 10
 	}
@@ -170,5 +171,5 @@ func TestFailureIsExplained(t *testing.T) {
 	assert.Contains(t, out.String(), `-mutant "the token is not compared"`)
 	assert.Contains(t, out.String(), "in short, with ")
 	assert.Contains(t, out.String(), "BROKEN: ")
-	assert.Less(t, strings.Count(out.String(), "\n"), 200)
+	assert.Less(t, strings.Count(out.String(), "\n"), 100)
 }

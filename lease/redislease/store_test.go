@@ -116,7 +116,9 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 	t.Helper()
 	begun := time.Now()
-	_, err := lease.Acquire(t.Context(), store, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a refused connection is tried again
+	defer cancel()
+	_, err := lease.Acquire(ctx, store, nil)
 	if err == nil {
 		t.Fatal("Acquire succeeds")
 	}

@@ -341,8 +341,8 @@ func (p *process) checkError(o outcome) {
 	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) {
 		p.w.fail("error", "%v: %s: a small correction showed as a step back: %v", p, o.what, o.err)
 	}
-	met := o.last.Add(p.w.Layout.Unit) // borrowing alone does not meet the window's end
-	end := o.last.Add(p.Borrow + p.w.Layout.Unit)
+	met := o.last.Add(p.w.Layout.Unit)          // borrowing alone does not meet the window's end
+	end := o.hi.Add(p.Borrow + p.w.Layout.Unit) // of several callers, any may have read that
 	var unknown bool
 	switch err := o.err; {
 	case err == nil:
@@ -359,7 +359,7 @@ func (p *process) checkError(o outcome) {
 		}
 	case errors.Is(err, snowflake.ErrTimeExhausted):
 		if p.Clock == "custom" && end.Add(100*ms).Before(p.w.Layout.Expires()) && p.after == 0 {
-			p.w.fail("error", "%v: at %s: %v", p, o.last, err)
+			p.w.fail("error", "%v: at %s: %v", p, o.hi, err)
 		}
 	case errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, snowflake.ErrClockBackward):
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -35,8 +35,13 @@ func (p *process) crowd(callers int) error {
 	spread := w.up(oneOfUs(w, us, unit, 3*unit))
 	most := unit * time.Duration(callers/size+3) // what most of them wait
 	c := call{what: "a crowd", callers: callers}
+	taken := map[time.Duration]bool{} // no two begin at one time: their order would not be the seed's
 	for range callers {
 		m := &member{what: "NextIDContext", n: 1, after: w.up(spread)}
+		for taken[m.after] {
+			m.after++
+		}
+		taken[m.after] = true
 		switch w.intN(8) {
 		case 0:
 			m.what, m.n = "NextID", 1

@@ -63,7 +63,5 @@
 //
 // Chance spreads what happens over the nanoseconds, so that hardly any two things
 // happen at one time, and a seed does the same each time. If two do, as in one
-// of some hundred seeds, their order is not the seed's: try again. Callers of a crowd that get
-// their IDs at one time go on in an order that is not the seed's: if a seed failed in a crowd, a
-// second try may not show it. TestReplays runs seeds twice, without crowds.
+// of some hundred seeds, their order is not the seed's: try again. TestReplays runs seeds twice.
 package fleet

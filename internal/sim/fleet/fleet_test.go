@@ -57,13 +57,10 @@ func search(t *testing.T) Report {
 	for seed := *from; seed < *to && interrupted.Err() == nil && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
 		report.Seeds++
 		s := New(seed, *nodes)
-		s.NoCrowds = *twice
 		r := run(t, s, *trace || *twice)
 		report.Add(r.Totals)
 		if *twice {
-			s := New(seed, *nodes)
-			s.NoCrowds = true
-			if difference := compare(r, run(t, s, true)); difference != "" {
+			if difference := compare(r, run(t, New(seed, *nodes), true)); difference != "" {
 				report.Different++
 				t.Logf("seed %d is not the same twice: %s", seed, difference)
 			}
@@ -120,7 +117,7 @@ func compare(a, b *Result) string {
 
 const (
 	patience = 30 * time.Second // with the search for a shorter scenario that fails
-	most     = 80               // lines of its trace
+	most     = 80               // lines of its nodes and its trace
 )
 
 // explain prints the line that replays a failure, and what happened in a smaller
@@ -145,22 +142,19 @@ func explain(t *testing.T, r Report) {
 	if small.Failure == nil {
 		t.Fatal("it does not replay")
 	}
-	var b strings.Builder
-	present := 0
-	for _, n := range s.Nodes {
-		if !n.Absent {
-			present++
-		}
-	}
-	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", present, len(s.Nodes), len(s.Events), small.Failure)
-	fmt.Fprintf(&b, "%v\nleased: %t; worker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
-		s.Layout, s.Leased, s.Last, []string{"recycled", "kept", "used once"}[s.Reuse], s.Window, s.OneHost, s.LocalCopy)
+	var present []string
 	for i, n := range s.Nodes {
 		if !n.Absent {
-			fmt.Fprintf(&b, "node %d: %v\n", i, n)
+			present = append(present, fmt.Sprintf("node %d: %v", i, n))
 		}
 	}
-	for _, line := range digest(small) {
+	trace := digest(small)
+	trace = trace[max(0, len(trace)-max(0, most-len(present))):]
+	var b strings.Builder
+	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", len(present), len(s.Nodes), len(s.Events), small.Failure)
+	fmt.Fprintf(&b, "%v\nleased: %t; worker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
+		s.Layout, s.Leased, s.Last, []string{"recycled", "kept", "used once"}[s.Reuse], s.Window, s.OneHost, s.LocalCopy)
+	for _, line := range slices.Concat(present, trace) {
 		fmt.Fprintln(&b, line)
 	}
 	t.Log(b.String())
@@ -174,7 +168,7 @@ func digest(r *Result) (lines []string) {
 	for i := len(r.Trace) - 1; i >= 0; i-- {
 		line := r.Trace[i]
 		named := slices.ContainsFunc(names, func(n string) bool { return strings.Contains(line, n+" ") })
-		call := strings.Contains(line, " IDs in ")
+		call := strings.Contains(line, " IDs in ") || strings.Contains(line, ", from ") // the latter in a crowd
 		switch {
 		case strings.Contains(line, "BROKEN"):
 			lines, calls = nil, 0
@@ -186,7 +180,7 @@ func digest(r *Result) (lines []string) {
 		lines = append(lines, line)
 	}
 	slices.Reverse(lines)
-	return lines[max(0, len(lines)-most):]
+	return lines
 }
 
 func appendReport(t *testing.T, r Report) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -256,7 +257,7 @@ func (w *world) checkNobody(s lease.Store) {
 				if err != nil {
 					continue // out of the layout's time
 				}
-				w.checkHolder(s, id, holdings[:len(holdings)-1], r.Forgotten)
+				w.checkHolder(s, id, holdings[:len(holdings)-1], r)
 			}
 			if i == 100 {
 				break
@@ -265,8 +266,9 @@ func (w *world) checkNobody(s lease.Store) {
 	}
 }
 
-// checkHolder: Whois names a holding that has the ID, or says that there is none.
-func (w *world) checkHolder(s lease.Store, id snowflake.ID, holdings []lease.Holding, forgotten time.Time) {
+// checkHolder: Whois names a holding that has the ID, or says that there is none, or that
+// there may be one which the owner with a local copy has not told yet.
+func (w *world) checkHolder(s lease.Store, id snowflake.ID, holdings []lease.Holding, r lease.Record) {
 	parts := w.Layout.Decode(id)
 	has := func(h lease.Holding) bool {
 		return h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To)
@@ -275,8 +277,10 @@ func (w *world) checkHolder(s lease.Store, id snowflake.ID, holdings []lease.Hol
 	switch {
 	case slices.ContainsFunc(holdings, has):
 		want = nil
-	case parts.Time.Before(forgotten):
+	case parts.Time.Before(r.Forgotten):
 		want = lease.ErrForgotten
+	case r.Reuse == lease.ReuseKeep && strings.Contains(r.Owner, " @") && !parts.Time.Before(boundOf(r, parts.ClockSeq)):
+		want = lease.ErrUntold
 	}
 	if h, err := lease.Whois(context.Background(), s, id); !errors.Is(err, want) || err == nil && !has(h) {
 		w.fail("issuer", "Whois says of %d (%v): %v, %v; want %v", id, parts, h, err, want)

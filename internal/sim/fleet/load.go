@@ -38,7 +38,7 @@ func (p *process) load() error {
 	e, asked := p.takeAsked()
 	switch {
 	case asked && e.Kind == Burst:
-		if p.w.intN(2) == 0 && !p.w.NoCrowds {
+		if p.w.intN(2) == 0 {
 			return p.crowd(e.N + p.w.intN(min(2*tick, 60)))
 		}
 		return p.burst(e.N, 1+p.w.intN(min(2*tick, 200)))
@@ -54,9 +54,7 @@ func (p *process) load() error {
 	}
 	switch p.w.intN(20) {
 	case 8:
-		if n := 2 + p.w.intN(min(3*tick, 16)); !p.w.NoCrowds {
-			return p.crowd(n)
-		}
+		return p.crowd(2 + p.w.intN(min(3*tick, 16)))
 	case 0:
 		return p.burst(2+p.w.intN(3), 1+p.w.intN(2*min(tick, 8)))
 	case 1:
@@ -137,8 +135,10 @@ func (p *process) burst(callers, n int) error {
 	})
 }
 
-// overtake lets a second caller come while the first one reads the clock: it has
-// to wait until that has its ID.
+// overtake lets a second caller come while the first one reads the clock. If the
+// first one has the lock, the second one waits until the first one has its ID. A
+// built-in clock is read before the lock is taken: the second one gets its ID first,
+// and the reading is stale.
 func (p *process) overtake() error {
 	var mu sync.Mutex
 	var ids []snowflake.ID
@@ -160,7 +160,7 @@ func (p *process) overtake() error {
 			runtime.Gosched()
 		}
 	}
-	if p.w.OneHost {
+	if p.w.OneHost || p.Clock != "custom" && !p.w.Stale {
 		second = nil
 	}
 	return p.call(call{what: "NextID by two", ids: 2, callers: 2, overtaker: second}, func() ([]snowflake.ID, error) {

@@ -226,7 +226,7 @@ func (n *node) clone() {
 	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
+		clock = seam.CloneClock(l.Terms().Clock, setOnce{reader{c.machine, q}}).(snowflake.Clock)
 	}
 	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock)
 	if leaseClone == nil {
@@ -465,11 +465,24 @@ func (p *process) sleep(d time.Duration) bool {
 	}
 }
 
-// setOnce is the machine of a clock that reads the wall clock once.
-type setOnce struct {
+// reader is the machine of a generator's built-in clock.
+type reader struct {
 	*machine
 	p *process
 }
+
+// Read returns the monotonic clock's reading, possibly after others had their IDs.
+func (m reader) Read() time.Duration {
+	reading := m.Mono()
+	if f := m.p.takeOvertaker(); f != nil {
+		time.Sleep(min(m.p.w.Layout.Unit, 10*ms))
+		f()
+	}
+	return reading
+}
+
+// setOnce is the machine of a clock that reads the wall clock once.
+type setOnce struct{ reader }
 
 // Wall returns the wall clock's reading, and notes that the process goes by it.
 func (m setOnce) Wall() time.Time {
@@ -482,9 +495,9 @@ func (m setOnce) Wall() time.Time {
 func (p *process) newClock(generator bool) snowflake.Clock {
 	switch p.Clock {
 	case "system":
-		return seam.NewClock(p.machine, false).(snowflake.Clock)
+		return seam.NewClock(reader{p.machine, p}, false).(snowflake.Clock)
 	case "monotonic":
-		return seam.NewClock(setOnce{p.machine, p}, true).(snowflake.Clock)
+		return seam.NewClock(setOnce{reader{p.machine, p}}, true).(snowflake.Clock)
 	}
 	return &clock{p: p, generator: generator}
 }

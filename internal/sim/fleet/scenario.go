@@ -25,7 +25,7 @@ type Scenario struct {
 	History   time.Duration // Options.History
 	Forgets   bool          // the store is no lease.Historian
 	Last      int           // the last worker ID
-	NoCrowds  bool          // of callers that go on at one time, in no certain order
+	Stale     bool          // a caller may have read its built-in clock before others had their IDs
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
 
@@ -206,7 +206,49 @@ func New(seed uint64, nodes int) *Scenario {
 	if s.Leased {
 		addLives(rand.New(rand.NewPCG(seed, 4)), s)
 	}
+	if r := rand.New(rand.NewPCG(seed, 5)); r.IntN(4) == 0 {
+		s.Stale = true
+		addRareTimes(r, s)
+	}
 	return s
+}
+
+// addRareTimes adds what the clocks of the nodes hardly ever do by chance.
+func addRareTimes(r *rand.Rand, s *Scenario) {
+	if n := &s.Nodes[0]; !s.Leased && s.Layout.ClockSeqBits > 0 {
+		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", 50, 0
+	}
+	for i, n := range s.Nodes {
+		at := time.Duration(r.Int64N(int64(s.Faults)))
+		add := func(e Event) {
+			e.At, e.Node = at, i
+			s.Events = append(s.Events, e)
+		}
+		switch {
+		case n.Clock != "custom":
+		case n.Policy == "mixed", n.Rewind > 0 && r.IntN(2) == 0: // several steps back, in sum further than the ring and the start
+			ticks := min(n.Rewind, 10)
+			if !s.Leased {
+				add(Event{Kind: Release, By: us})
+			}
+			for range ticks + 2 {
+				at += s.Layout.Unit
+				add(Event{Kind: FillMany}) // one ID
+			}
+			for range 3 {
+				at += s.Layout.Unit / 8
+				add(Event{Kind: Step, By: -s.Layout.Unit * time.Duration(ticks+1) / 2})
+				at += s.Layout.Unit / 8
+				add(Event{Kind: FillMany}) // one ID
+			}
+		case s.Layout.Unit <= 10*ms: // many wait together for a clock that stands still
+			add(Event{Kind: Rate, For: 3 * s.Window})
+			for range 2 {
+				at += ms
+				add(Event{Kind: Burst, N: 40})
+			}
+		}
+	}
 }
 
 // addLives adds what leases live through.

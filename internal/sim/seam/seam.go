@@ -13,6 +13,7 @@ import (
 type Machine interface {
 	Wall() time.Time
 	Mono() time.Duration
+	Read() time.Duration // Mono, before the generator's lock is taken
 }
 
 // Mutant is the name of the deliberate defect that is switched on.

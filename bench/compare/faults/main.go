@@ -1,0 +1,319 @@
+//go:build faults && unix
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) == 5 && os.Args[1] == "child" {
+		child(os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
+	only := strings.Join(os.Args[1:], " ")
+	for _, fault := range []struct {
+		name string
+		each func(peer) string
+	}{
+		{"the clock goes back by 2 s, twice, in a process, and is right again", back},
+		{"the clock goes back across a restart", restart},
+		{"two processes have one worker ID", two},
+		{"a process is paused for a minute, and another takes its place", pause},
+		{"the time bits run out", exhaust},
+		{"64 goroutines want 200,000 IDs at once", overload},
+	} {
+		if !strings.Contains(fault.name, only) {
+			continue
+		}
+		fmt.Println(fault.name)
+		said := make([]string, len(peers))
+		each(fault.name, fault.each, said)
+		for i, p := range peers {
+			fmt.Printf("  %-21s %s\n", p.name, said[i])
+		}
+	}
+}
+
+// each does a fault to all peers: those that wait for real at once, the others in turn, because
+// the clocks are the process's, and so is the processor.
+func each(name string, do func(peer) string, said []string) {
+	var all sync.WaitGroup
+	for i, p := range peers {
+		if strings.Contains(name, "paused") {
+			all.Go(func() { said[i] = do(p) })
+		} else {
+			said[i] = do(p)
+		}
+	}
+	all.Wait()
+}
+
+func open(p peer, dir string) next {
+	n, err := p.open(dir)
+	if err != nil {
+		log.Fatalf("%s: %v", p.name, err)
+	}
+	return n
+}
+
+func tempDir() string {
+	dir, err := os.MkdirTemp("", "faults")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return dir
+}
+
+// batch is the result of some calls.
+type batch struct {
+	ids    []string
+	failed int
+	err    error
+	took   time.Duration
+}
+
+func (b *batch) call(n next, times int) {
+	begun := time.Now()
+	for range times {
+		id, err := n()
+		if err != nil {
+			b.failed++
+			b.err = err
+			continue
+		}
+		b.ids = append(b.ids, id)
+	}
+	b.took = time.Since(begun)
+}
+
+func (b batch) String() string {
+	seen := map[string]bool{}
+	for _, id := range b.ids {
+		seen[id] = true
+	}
+	said := fmt.Sprintf("%d IDs, %d duplicates", len(b.ids), len(b.ids)-len(seen))
+	if !slices.IsSorted(b.ids) {
+		said += ", not in order"
+	}
+	if b.failed > 0 {
+		said += fmt.Sprintf(", %d refused (%v)", b.failed, b.err)
+	}
+	return said
+}
+
+func back(p peer) string {
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	n := open(p, dir)
+	var b batch
+	b.call(n, 1000)
+	var took []time.Duration
+	for range 2 {
+		time.FaultWall -= 2
+		time.Sleep(200 * time.Millisecond) // this library sees a step within 100 ms
+		b.call(n, 1000)
+		took = append(took, b.took.Round(100*time.Millisecond))
+	}
+	time.FaultWall += 4
+	time.Sleep(200 * time.Millisecond)
+	b.call(n, 1000)
+	return fmt.Sprintf("%v; 1,000 calls took %v, and after the second step %v", b, took[0], took[1])
+}
+
+func restart(p peer) string {
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	return common(run(p, dir, at), run(p, dir, at))
+}
+
+func two(p peer) string {
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	var a, b []string
+	var all sync.WaitGroup
+	all.Go(func() { a = run(p, dir, at) })
+	all.Go(func() { b = run(p, dir, at) })
+	all.Wait()
+	return common(a, b)
+}
+
+func common(a, b []string) string {
+	seen, both := map[string]bool{}, 0
+	for _, id := range a {
+		seen[id] = true
+	}
+	for _, id := range b {
+		if seen[id] {
+			both++
+		}
+	}
+	return fmt.Sprintf("%d and %d IDs, %d of them in both", len(a), len(b), both)
+}
+
+// command is another process with a generator. Its clock begins at a second, or is right.
+func command(p peer, dir, at string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		log.Fatal(err)
+	}
+	cmd := exec.Command(self, "child", p.name, dir, at)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func run(p peer, dir, at string) []string {
+	out, err := command(p, dir, at).Output()
+	if err != nil {
+		log.Fatalf("%s: %v", p.name, err)
+	}
+	return strings.Fields(string(out))
+}
+
+// child issues IDs for 2 s, one in each millisecond; with the clock right, until it is killed.
+func child(name, dir, at string) {
+	i := slices.IndexFunc(peers, func(p peer) bool { return p.name == name })
+	begun := time.Now()
+	end := begun.Add(2 * time.Second)
+	if at == "now" {
+		end = begun.Add(time.Hour)
+	} else {
+		second, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			log.Fatal(err)
+		}
+		time.FaultWall = second - begun.Unix()
+	}
+	n := open(peers[i], dir)
+	for time.Since(begun) < end.Sub(begun) {
+		if id, err := n(); err == nil {
+			fmt.Println(id)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func pause(p peer) string {
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	first := started(p, dir)
+	time.Sleep(2 * time.Second)
+	check(first.cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(50 * time.Second)
+	second := started(p, dir)
+	time.Sleep(10 * time.Second)
+	check(first.cmd.Process.Signal(syscall.SIGCONT))
+	time.Sleep(3 * time.Second)
+	return common(first.end(), second.end())
+}
+
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	ids  []string
+}
+
+func started(p peer, dir string) *process {
+	c := &process{cmd: command(p, dir, "now"), done: make(chan struct{})}
+	out, err := c.cmd.StdoutPipe()
+	check(err)
+	check(c.cmd.Start())
+	go func() {
+		defer close(c.done)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			c.ids = append(c.ids, lines.Text())
+		}
+	}()
+	return c
+}
+
+func (c *process) end() []string {
+	_ = c.cmd.Process.Kill()
+	<-c.done
+	_ = c.cmd.Wait()
+	return c.ids
+}
+
+func exhaust(p peer) string {
+	if p.end == "" {
+		return "in the year 10889, which the clock here does not reach"
+	}
+	end, err := time.Parse(time.RFC3339, p.end)
+	check(err)
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	step := end.Unix() - time.Now().Unix() - 1
+	time.FaultWall += step
+	defer func() { time.FaultWall -= step }()
+	n := open(p, filepath.Join(dir, "worker-ids"))
+	before, err := n()
+	check(err)
+	time.Sleep(2 * time.Second)
+	for range 100 { // what is asked for may be late to see a step
+		if id, err := n(); err != nil {
+			return fmt.Sprintf("%s: refused (%v)", end.Format(time.DateOnly), err)
+		} else if id < before || strings.HasPrefix(id, "negative") {
+			return fmt.Sprintf("%s: %s, after %s", end.Format(time.DateOnly), id, before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Sprintf("%s: goes on", end.Format(time.DateOnly))
+}
+
+func overload(p peer) string {
+	const goroutines, total = 64, 200_000
+	dir := tempDir()
+	defer os.RemoveAll(dir)
+	n := open(p, dir)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var longest time.Duration
+	failed := 0
+	begun, used := time.Now(), cpu()
+	for range goroutines {
+		all.Go(func() {
+			var most time.Duration
+			bad := 0
+			for range total / goroutines {
+				called := time.Now()
+				if _, err := n(); err != nil {
+					bad++
+				}
+				most = max(most, time.Since(called))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			longest, failed = max(longest, most), failed+bad
+		})
+	}
+	all.Wait()
+	took := time.Since(begun)
+	return fmt.Sprintf("took %v, %v of processor time, the longest call %v, %d refused",
+		took.Round(time.Millisecond), (cpu() - used).Round(time.Millisecond), longest.Round(time.Millisecond), failed)
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

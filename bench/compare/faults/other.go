@@ -1,0 +1,9 @@
+//go:build !faults || !unix
+
+// The faults program does six faults to this library and its peers. Its clocks can be
+// set only if bench/compare builds it.
+package main
+
+import "log"
+
+func main() { log.Fatal("run this by: go run ./bench/compare") }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/audit"
+)
+
+// audited runs audit with -json on an input.
+func audited(t *testing.T, in string, args ...string) (audit.Report, int) {
+	t.Helper()
+	out, errs, status := runInput(strings.NewReader(in), append([]string{"audit", "-json"}, args...)...)
+	require.Empty(t, errs)
+	var r audit.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r), out)
+	return r, status
+}
+
+func TestAudit(t *testing.T) {
+	id := newID(t, snowflake.DefaultLayout()) - 100<<22
+	in := fmt.Sprintf("\xef\xbb\xbf%d\r\n%d\n\n\"%d\",\r%d\n", id, id+1<<22, id, id+2<<22)
+	out, errs, status := runInput(strings.NewReader(in), "audit")
+	assert.Equal(t, exitFailure, status)
+	assert.Empty(t, errs)
+	parts := snowflake.Decode(id)
+	at := func(ms int) string { return moment(parts.Time.Add(time.Duration(ms) * time.Millisecond)) }
+	assert.Equal(t, fmt.Sprintf(`4 IDs of time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+from %[2]s to %[3]s
+WRONG: 1 ID comes more than once
+
+more than once:
+  %[1]d of %[2]s, 2 times: line 1, line 4
+
+worker  IDs  first                     last                      per second  spent ticks  steps back  more than once  longest gap  
+3       3    %[2]s  %[3]s  3           0.0%%         1 (1ms)     1                            SHARED?
+`, id, at(0), at(2)), out)
+
+	out, _, status = runInput(strings.NewReader(id.String()), "audit")
+	assert.Zero(t, status)
+	assert.Contains(t, out, "\nnothing is wrong\n")
+}
+
+// Whatever is not an ID is reported with its line, and the rest is read.
+func TestAuditOfBadInput(t *testing.T) {
+	id := newID(t, snowflake.DefaultLayout()).String()
+	in := "id\n" + id + "\n\x00\x01\xff\xfe\n-5\n9223372036854775808\n" + strings.Repeat("7", 3<<20) + "\n0" + id + "\n1.5\n9223372036854775807\n5"
+	r, status := audited(t, in)
+	assert.Equal(t, exitFailure, status)
+	assert.EqualValues(t, 3, r.IDs)
+	assert.Equal(t, []audit.Finding{{At: "line 4", Text: "-5"}}, r.BeforeEpoch.First)
+	var lines []string
+	for _, f := range r.Unreadable.First {
+		lines = append(lines, f.At)
+	}
+	assert.Equal(t, []string{"line 1", "line 3", "line 5", "line 6", "line 7", "line 8"}, lines)
+	assert.Contains(t, r.Unreadable.First[3].Text, "longer than 65536 bytes")
+	assert.Equal(t, "line 9", r.Future.First[0].At)
+
+	r, status = audited(t, "\x00\x00")
+	assert.Equal(t, exitFailure, status)
+	assert.EqualValues(t, 1, r.Unreadable.Count)
+	r, status = audited(t, "")
+	assert.Zero(t, status)
+	assert.Zero(t, r.IDs)
+}
+
+func TestAuditOfCSVFiles(t *testing.T) {
+	dir := t.TempDir()
+	id := newID(t, snowflake.DefaultLayout()) - 10<<22
+	a, b := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")
+	require.NoError(t, os.WriteFile(a, fmt.Appendf(nil, "name,id,note\r\n\"Smith \"\"J\"\", Dr., MD\",%d,\"two\nlines, %d\"\nJones,\"%d\",\n\nnobody\n", id, id, id+1), 0o600))
+	require.NoError(t, os.WriteFile(b, fmt.Appendf(nil, "name,id\nx,%d\ny,%d\n", id+2, id), 0o600))
+	for _, column := range []string{"id", "2"} {
+		r, status := audited(t, "", "-column", column, a, b)
+		assert.Equal(t, exitFailure, status)
+		assert.EqualValues(t, 4, r.IDs, column)
+		require.Len(t, r.Repeated, 1)
+		assert.Equal(t, id, r.Repeated[0].ID)
+		assert.Equal(t, []string{b + ":3"}, r.Repeated[0].At[1:])
+		assert.Regexp(t, `a\.csv:[23]$`, r.Repeated[0].At[0])
+		require.Len(t, r.Unreadable.First, 1)
+		assert.Equal(t, a+":6", r.Unreadable.First[0].At)
+		assert.Contains(t, r.Unreadable.First[0].Text, "there are only 1 column")
+	}
+	r, _ := audited(t, fmt.Sprintf("%d\tx\n", id), "-column", "1", "-separator", "tab")
+	assert.EqualValues(t, 1, r.IDs)
+	r, _ = audited(t, fmt.Sprintf("%d,\"x\n%d\n", id, id+1), "-column", "1")
+	assert.EqualValues(t, 1, r.Unreadable.Count, "a quote is never closed")
+}
+
+func TestAuditNamesTheHolders(t *testing.T) {
+	dir := t.TempDir()
+	id := succeed(t, "new", "-lease", dir)
+	out, _, status := runInput(strings.NewReader(id+id), "audit", "-dir", dir)
+	assert.Equal(t, exitFailure, status)
+	pid := fmt.Sprintf("pid %d)", os.Getpid())
+	assert.Regexp(t, `line 1, line 2; issued by \S+ \(\S+, `+regexpQuote(pid)+"\n", out)
+	assert.Regexp(t, `SHARED\? \S+ \(\S+, `+regexpQuote(pid)+"\n", out)
+}
+
+func regexpQuote(s string) string { return strings.ReplaceAll(s, ")", `\)`) }
+
+func TestAuditRefusesInput(t *testing.T) {
+	for args, names := range map[string]string{
+		"audit none.txt":                "none.txt",
+		"audit -n 0":                    "-n 0",
+		"audit -column 0":               "columns count from 1",
+		"audit -column 2 -separator ;;": `";;"`,
+		"audit -layout x":               `"x"`,
+		"audit -dir none":               "none",
+	} {
+		out, errs, status := runCLI(strings.Fields(args)...)
+		assert.Equal(t, exitUsage, status, args)
+		assert.Empty(t, out)
+		requireOneLine(t, errs)
+		assert.Contains(t, errs, names)
+	}
+	_, errs, status := runInput(strings.NewReader("a,b\n1,2\n"), "audit", "-column", "id")
+	assert.Equal(t, exitFailure, status)
+	assert.Contains(t, errs, `no column "id" in the header "a,b"`)
+}
+
+func FuzzAudit(f *testing.F) {
+	f.Add([]byte("1\n2\r\n1\r3"), []byte("\"a\nb\",5"), uint8(3))
+	f.Add([]byte("\x00\xff\n-1\n99999999999999999999"), []byte("\"\"\"\",\"5\"\n"), uint8(0))
+	f.Fuzz(func(t *testing.T, a, b []byte, column uint8) {
+		args := []string{"audit", "-layout", "20/3/2"}
+		if column%4 > 0 {
+			args = append(args, "-column", fmt.Sprint(column%4))
+		}
+		_, errs, _ := runInput(strings.NewReader(string(a)+"\n"+string(b)), args...)
+		require.Empty(t, errs)
+	})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
+)
+
+var commandSQL = command{
+	name:     "sql",
+	synopsis: []string{"[-prefix NAME] postgres|mysql|sqlite|clickhouse"},
+	summary:  "print functions that decode IDs in a database",
+	about: `Prints functions to paste into a migration: time, worker, sequence and so on of
+an ID; valid, whether a number is an ID of the layout; and first, the first ID
+that is not stamped before a time, for WHERE id >= first(a) AND id < first(b).
+No extension is needed. Times are in UTC. mysql is for MariaDB too. SQLite has
+no CREATE FUNCTION, and gets expressions. ClickHouse's are untested.
+`,
+	setup: setupSQL,
+}
+
+var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
+
+func setupSQL(fs *flag.FlagSet) action {
+	prefix := fs.String("prefix", "snowflake_", "what the functions' names begin with, a `NAME`")
+	layout := defineLayout(fs)
+	return func(s streams, args []string) error {
+		l, err := layout()
+		switch {
+		case err != nil:
+			return err
+		case len(args) != 1:
+			return fmt.Errorf("sql takes one database, got %d", len(args))
+		case !slices.Contains(sqltext.Engines(), sqltext.Engine(args[0])):
+			return fmt.Errorf("unknown database %q: want %s", args[0], strings.Trim(fmt.Sprint(sqltext.Engines()), "[]"))
+		case !sqlName.MatchString(*prefix):
+			return fmt.Errorf("-prefix %q is no name of up to 31 letters, digits and underscores", *prefix)
+		}
+		engine := sqltext.Engine(args[0])
+		script, err := sqltext.Script(engine, l, *prefix)
+		if err != nil {
+			return err
+		}
+		if !s.json {
+			s.out.WriteString(script)
+			return nil
+		}
+		functions, err := sqltext.Functions(engine, l)
+		if err != nil {
+			return err
+		}
+		bodies := map[string]string{}
+		for _, f := range functions {
+			bodies[f.Name] = f.Body
+		}
+		return s.writeJSON(map[string]any{"engine": engine, "layout": l.String(), "script": script, "expressions": bodies})
+	}
+}

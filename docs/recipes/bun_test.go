@@ -1,0 +1,55 @@
+//go:build unix
+
+package recipes
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+type Shoe struct {
+	ID   snowflake.ID  `bun:"id,pk,type:bigint"`
+	Left *snowflake.ID `bun:"left_id"`
+}
+
+var _ bun.BeforeAppendModelHook = (*Shoe)(nil)
+
+func (s *Shoe) BeforeAppendModel(_ context.Context, query bun.Query) (err error) {
+	if _, insert := query.(*bun.InsertQuery); insert && s.ID == 0 {
+		s.ID, err = gen.NextID()
+	}
+	return err
+}
+
+func testBun(t *testing.T, conn *sql.DB) {
+	gen = newGenerator(t)
+	db, ctx := bun.NewDB(conn, pgdialect.New()), t.Context()
+	_, err := db.NewCreateTable().Model((*Shoe)(nil)).Exec(ctx)
+	require.NoError(t, err)
+	defer db.NewDropTable().Model((*Shoe)(nil)).Exec(context.Background())
+
+	shoes := []*Shoe{{}, {}}
+	_, err = db.NewInsert().Model(&shoes).Exec(ctx)
+	require.NoError(t, err)
+	assert.Positive(t, shoes[0].ID)
+	assert.Greater(t, shoes[1].ID, shoes[0].ID)
+	right := &Shoe{Left: &shoes[0].ID}
+	_, err = db.NewInsert().Model(right).Exec(ctx)
+	require.NoError(t, err)
+
+	var found []Shoe
+	err = db.NewSelect().Model(&found).Where("id IN (?)", bun.List([]snowflake.ID{shoes[1].ID, right.ID})).Order("id").Scan(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []Shoe{*shoes[1], *right}, found)
+	err = db.NewSelect().Model(&found).Where("id = ANY(?)", snowflake.Array([]snowflake.ID{right.ID})).Scan(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []Shoe{*right}, found)
+}

@@ -1,0 +1,167 @@
+//go:build unix
+
+package recipes
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/mysql"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+	"gorm.io/gorm/schema"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+func openGORMPostgres(t *testing.T, url string) *gorm.DB { return openGORM(t, postgres.Open(url)) }
+func openGORMMySQL(t *testing.T, dsn string) *gorm.DB    { return openGORM(t, mysql.Open(dsn)) }
+
+func openGORM(t *testing.T, dialector gorm.Dialector) *gorm.DB {
+	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if conn, err := db.DB(); err == nil {
+			conn.Close()
+		}
+	})
+	return db
+}
+
+// Hat fills its own ID.
+type Hat struct {
+	ID   snowflake.ID `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
+	Name string
+}
+
+func (h *Hat) BeforeCreate(*gorm.DB) (err error) {
+	if h.ID == 0 {
+		h.ID, err = gen.NextID()
+	}
+	return err
+}
+
+var gen *snowflake.Generator // BeforeCreate has no other way to it
+
+// Coat leaves its ID to the plugin.
+type Coat struct {
+	ID    snowflake.ID `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
+	Name  string
+	HatID *snowflake.ID
+}
+
+// FillIDs gives each row whose primary key is an ID of 0 one of gen, before GORM
+// inserts it:
+//
+//	err := db.Use(FillIDs{gen})
+type FillIDs struct{ gen *snowflake.Generator }
+
+func (FillIDs) Name() string { return "snowflake" }
+
+func (p FillIDs) Initialize(db *gorm.DB) error {
+	return db.Callback().Create().Before("gorm:before_create").Register("snowflake:fill", p.fill)
+}
+
+func (p FillIDs) fill(db *gorm.DB) {
+	if db.Error != nil || db.Statement.Schema == nil {
+		return
+	}
+	key := db.Statement.Schema.PrioritizedPrimaryField
+	if key == nil || key.FieldType != reflect.TypeFor[snowflake.ID]() {
+		return
+	}
+	switch rows := db.Statement.ReflectValue; rows.Kind() {
+	case reflect.Slice, reflect.Array:
+		for i := range rows.Len() {
+			p.fillRow(db, key, reflect.Indirect(rows.Index(i)))
+		}
+	case reflect.Struct:
+		p.fillRow(db, key, rows)
+	}
+}
+
+func (p FillIDs) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
+	if _, zero := key.ValueOf(db.Statement.Context, row); !zero {
+		return
+	}
+	id, err := p.gen.NextIDContext(db.Statement.Context)
+	if err == nil {
+		err = key.Set(db.Statement.Context, row, id)
+	}
+	db.AddError(err)
+}
+
+func testGORM(t *testing.T, db *gorm.DB) {
+	gen = newGenerator(t)
+	require.NoError(t, db.AutoMigrate(&Hat{}, &Coat{}))
+	defer db.Migrator().DropTable(&Hat{}, &Coat{})
+
+	// The column is a BIGINT that the database does not number.
+	for _, table := range []any{&Hat{}, &Coat{}} {
+		columns, err := db.Migrator().ColumnTypes(table)
+		require.NoError(t, err)
+		assert.Equal(t, "id", columns[0].Name())
+		assert.Contains(t, []string{"int8", "bigint"}, columns[0].DatabaseTypeName())
+		_, hasDefault := columns[0].DefaultValue()
+		assert.False(t, hasDefault)
+		increments, _ := columns[0].AutoIncrement()
+		assert.False(t, increments)
+	}
+
+	// What happens without autoIncrement:false.
+	type Plain struct {
+		ID   snowflake.ID
+		Name string
+	}
+	require.NoError(t, db.AutoMigrate(&Plain{}))
+	defer db.Migrator().DropTable(&Plain{})
+	plain := Plain{Name: "the ID was forgotten"}
+	require.NoError(t, db.Create(&plain).Error)
+	assert.Equal(t, snowflake.ID(1), plain.ID, "HAZARD: the database numbered the row")
+
+	// A hook.
+	hats := []Hat{{Name: "bowler"}, {Name: "fez"}}
+	require.NoError(t, db.Create(&hats).Error)
+	assert.Positive(t, hats[0].ID)
+	assert.Greater(t, hats[1].ID, hats[0].ID)
+	var hat Hat
+	require.NoError(t, db.First(&hat, hats[1].ID).Error)
+	assert.Equal(t, hats[1], hat)
+	require.NoError(t, db.First(&hat, "id IN ?", []snowflake.ID{hats[1].ID}).Error)
+
+	// The CHECK, if the hook or the plugin is forgotten.
+	require.Error(t, db.Create(&Coat{Name: "cape"}).Error, "an ID of 0 is refused")
+	require.Error(t, db.Create(&[]Coat{{Name: "cape"}}).Error)
+	require.Error(t, db.Exec(`INSERT INTO coats (name) VALUES ('cape')`).Error, "and there is no default")
+
+	// The plugin.
+	require.NoError(t, db.Use(FillIDs{gen}))
+	coats := []*Coat{{Name: "cape"}, {Name: "parka", HatID: &hat.ID}, {ID: 5, Name: "mac"}}
+	require.NoError(t, db.Create(coats).Error)
+	assert.Positive(t, coats[0].ID)
+	assert.Greater(t, coats[1].ID, coats[0].ID)
+	assert.Equal(t, snowflake.ID(5), coats[2].ID, "an ID that is there is kept")
+	one := Coat{Name: "ulster"}
+	require.NoError(t, db.Create(&one).Error)
+	assert.Greater(t, one.ID, coats[1].ID)
+	byValue := []Coat{{Name: "a"}, {Name: "b"}}
+	require.NoError(t, db.CreateInBatches(&byValue, 1).Error)
+	assert.Greater(t, byValue[1].ID, byValue[0].ID)
+	var found []Coat
+	require.NoError(t, db.Order("id").Find(&found, []snowflake.ID{coats[0].ID, coats[1].ID}).Error)
+	assert.Equal(t, []Coat{*coats[0], *coats[1]}, found)
+	require.NoError(t, db.Save(&Coat{Name: "saved"}).Error)
+
+	type Note struct {
+		ID   uint
+		Text string
+	}
+	require.NoError(t, db.AutoMigrate(&Note{}))
+	defer db.Migrator().DropTable(&Note{})
+	note := Note{Text: "has a number of the database's"}
+	require.NoError(t, db.Create(&note).Error)
+	assert.Equal(t, uint(1), note.ID)
+}

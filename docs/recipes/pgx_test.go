@@ -1,0 +1,137 @@
+//go:build unix
+
+package recipes
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// modes are all in which pgx sends a query. PgBouncer, pooling by transaction,
+// needs exec or simple_protocol.
+var modes = []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
+
+func testPgx(t *testing.T, url string) {
+	for _, mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			url := url + "&default_query_exec_mode=" + mode
+			t.Run("native", func(t *testing.T) { testPgxNative(t, url) })
+			t.Run("plain", func(t *testing.T) { testPgxPlain(t, url, mode) })
+			t.Run("stdlib", func(t *testing.T) { testPgxStdlib(t, url) })
+			t.Run("registered", func(t *testing.T) { testPgxRegistered(t, url) })
+		})
+	}
+}
+
+func testPgxNative(t *testing.T, url string) {
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(ctx, `CREATE TEMP TABLE orders (id bigint PRIMARY KEY, refund_of bigint)`)
+	require.NoError(t, err)
+
+	for _, id := range []snowflake.ID{fewest, middle, most} {
+		_, err := conn.Exec(ctx, `INSERT INTO orders VALUES ($1, $2)`, id, sql.Null[snowflake.ID]{V: fewest, Valid: id == middle})
+		require.NoError(t, err)
+	}
+	var id snowflake.ID
+	var refundOf *snowflake.ID
+	require.NoError(t, conn.QueryRow(ctx, `SELECT id, refund_of FROM orders WHERE id = $1`, middle).Scan(&id, &refundOf))
+	assert.Equal(t, middle, id)
+	assert.Equal(t, fewest, *refundOf)
+	require.NoError(t, conn.QueryRow(ctx, `SELECT id, refund_of FROM orders WHERE id = $1`, OrderID(most)).Scan(&id, &refundOf))
+	assert.Equal(t, most, id)
+	assert.Nil(t, refundOf)
+	var order OrderID
+	require.NoError(t, conn.QueryRow(ctx, `SELECT max(id) FROM orders`).Scan(&order))
+	assert.Equal(t, OrderID(most), order)
+
+	ids := []snowflake.ID{most, fewest}
+	rows, err := conn.Query(ctx, `SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, snowflake.Array(ids))
+	require.NoError(t, err)
+	found, err := pgx.CollectRows(rows, pgx.RowTo[snowflake.ID])
+	require.NoError(t, err)
+	assert.Equal(t, []snowflake.ID{fewest, most}, found)
+
+	for want, param := range map[int]any{
+		1: snowflake.Array([]OrderID{OrderID(middle)}),
+		0: snowflake.Array[snowflake.ID](nil),
+	} {
+		var n int
+		require.NoError(t, conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE id = ANY($1)`, param).Scan(&n))
+		assert.Equal(t, want, n)
+		require.NoError(t, conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE id <> ALL($1)`, param).Scan(&n))
+		assert.Equal(t, 3-want, n, "none are an empty array, not a NULL")
+	}
+	var all []snowflake.ID
+	require.NoError(t, conn.QueryRow(ctx, `SELECT array_agg(id ORDER BY id) FROM orders`).Scan(&all))
+	assert.Equal(t, []snowflake.ID{fewest, middle, most}, all)
+}
+
+// Without Array, two modes do not take a slice of IDs.
+func testPgxPlain(t *testing.T, url, mode string) {
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(t.Context(), `SELECT 1 WHERE 1 = ANY($1::bigint[])`, []snowflake.ID{1})
+	if mode == "exec" || mode == "simple_protocol" {
+		assert.ErrorContains(t, err, "cannot find encode plan")
+	} else {
+		assert.NoError(t, err)
+	}
+}
+
+func testPgxStdlib(t *testing.T, url string) {
+	db := open(t, "pgx", url)
+	db.SetMaxOpenConns(1)
+	_, err := db.Exec(`CREATE TEMP TABLE orders (id bigint PRIMARY KEY)`)
+	require.NoError(t, err)
+	for _, id := range []snowflake.ID{fewest, middle, most} {
+		_, err := db.Exec(`INSERT INTO orders VALUES ($1)`, id)
+		require.NoError(t, err)
+	}
+	rows, err := db.Query(`SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, snowflake.Array([]snowflake.ID{most, middle}))
+	require.NoError(t, err)
+	defer rows.Close()
+	var found []snowflake.ID
+	for rows.Next() {
+		var id snowflake.ID
+		require.NoError(t, rows.Scan(&id))
+		found = append(found, id)
+	}
+	require.NoError(t, rows.Err())
+	assert.Equal(t, []snowflake.ID{middle, most}, found)
+}
+
+// With two lines for each connection, pgx takes a plain []ID in each mode, too.
+func testPgxRegistered(t *testing.T, url string) {
+	ctx := t.Context()
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		conn.TypeMap().RegisterDefaultPgType(snowflake.ID(0), "int8")
+		conn.TypeMap().RegisterDefaultPgType([]snowflake.ID{}, "_int8")
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	require.NoError(t, err)
+	defer pool.Close()
+	var n int
+	require.NoError(t, pool.QueryRow(ctx, `SELECT cardinality($1::bigint[])`, []snowflake.ID{1, 2, 3}).Scan(&n))
+	assert.Equal(t, 3, n)
+
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	require.NoError(t, db.QueryRow(`SELECT cardinality($1::bigint[])`, []snowflake.ID{1, 2}).Scan(&n))
+	assert.Equal(t, 2, n)
+}

@@ -1,0 +1,284 @@
+package audit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// audit returns what is found of ids, with few of them in memory at once.
+func audit(t *testing.T, l snowflake.Layout, ids []snowflake.ID) *Report {
+	t.Helper()
+	dir := t.TempDir()
+	a, err := New(Options{Layout: l, Now: noon, Dir: dir, Memory: 1000, Where: func(at int64) string { return fmt.Sprint(at) }})
+	require.NoError(t, err)
+	for i, id := range ids {
+		require.NoError(t, a.Add(id, int64(i+1)))
+	}
+	r, err := a.Finish(nil)
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left, "temporary files are left")
+	return r
+}
+
+// stamped returns the ID of a time before noon.
+func stamped(t *testing.T, l snowflake.Layout, before time.Duration, worker, sequence int) snowflake.ID {
+	id, err := l.Encode(snowflake.Parts{Time: noon.Add(-before), Worker: worker, Sequence: sequence})
+	require.NoError(t, err)
+	return id
+}
+
+// TestAgainstMaps counts random IDs of all kinds of layouts with maps.
+func TestAgainstMaps(t *testing.T) {
+	layouts := []snowflake.Layout{
+		snowflake.DefaultLayout(), snowflake.SonyflakeLayout(), snowflake.TwitterLayout(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
+		{Epoch: snowflake.DefaultEpoch, Unit: time.Minute, TimeBits: 30, ClockSeqBits: 1, DatacenterBits: 2, WorkerBits: 3, SequenceBits: 2, WorkerLast: true},
+	}
+	for seed := range uint64(30) {
+		l := layouts[seed%uint64(len(layouts))]
+		r := rand.New(rand.NewPCG(seed, 0))
+		var ids []snowflake.ID
+		spread := int64(time.Hour)
+		if seed%2 == 0 {
+			spread = int64(10 * time.Second)
+		}
+		for range 20_000 {
+			p := snowflake.Parts{Time: noon.Add(-time.Duration(r.Int64N(spread))), Worker: r.IntN(4), Sequence: r.IntN(1 << min(l.SequenceBits, 4)),
+				ClockSeq: r.IntN(1 << l.ClockSeqBits), Datacenter: r.IntN(1 << l.DatacenterBits)}
+			id, err := l.Encode(p)
+			require.NoError(t, err)
+			ids = append(ids, id)
+		}
+		if seed%3 == 0 {
+			slices.Sort(ids)
+		}
+		got := audit(t, l, ids)
+
+		type generator struct{ clockSeq, datacenter, worker int }
+		places := map[snowflake.ID][]string{}
+		perSecond, ticks := map[string]int64{}, map[string]bool{}
+		unique, duplicates, steps := map[generator]int64{}, map[generator]int64{}, map[generator]int64{}
+		most, inTicks, tops := map[generator]int64{}, map[generator]int64{}, map[generator]snowflake.ID{}
+		for i, id := range ids {
+			p := l.Decode(id)
+			g := generator{p.ClockSeq, p.Datacenter, p.Worker}
+			if id < tops[g] {
+				steps[g]++
+			}
+			tops[g] = max(tops[g], id)
+			places[id] = append(places[id], fmt.Sprint(i+1))
+			if len(places[id]) == 2 {
+				duplicates[g]++
+			}
+			if len(places[id]) > 1 {
+				continue
+			}
+			unique[g]++
+			second := fmt.Sprint(g, p.Time.Sub(l.Epoch.Time())/max(time.Second, l.Unit))
+			perSecond[second]++
+			most[g] = max(most[g], perSecond[second])
+			if tick := fmt.Sprint(g, p.Time); !ticks[tick] {
+				ticks[tick] = true
+				inTicks[g]++
+			}
+		}
+		var all int64
+		require.Len(t, got.Workers, len(unique), "seed %d", seed)
+		for _, w := range got.Workers {
+			g := generator{w.ClockSeq, w.Datacenter, w.Worker}
+			all += duplicates[g]
+			require.Equal(t, []int64{unique[g], duplicates[g], most[g], inTicks[g], steps[g]}, []int64{w.IDs, w.Duplicates, w.PerSecond, w.Ticks, w.StepsBack}, "seed %d, %v", seed, g)
+			require.Equal(t, duplicates[g] > 0, w.Shared || w.Duplicates > 0)
+		}
+		require.Equal(t, all, got.Duplicates)
+		require.EqualValues(t, len(ids), got.IDs)
+		for i, d := range got.Repeated {
+			require.Equal(t, places[d.ID][:min(mostPlaces, len(places[d.ID]))], d.At, "seed %d", seed)
+			require.EqualValues(t, len(places[d.ID]), d.Count)
+			require.True(t, i == 0 || d.ID > got.Repeated[i-1].ID)
+		}
+		if all > 0 {
+			require.NotEmpty(t, got.Repeated)
+			require.NotEmpty(t, got.Wrong)
+		}
+	}
+}
+
+func TestGoodIDs(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	var ids []snowflake.ID
+	for ms := 5000; ms > 0; ms-- {
+		for s := range 3 {
+			ids = append(ids, stamped(t, l, time.Duration(ms)*time.Millisecond, ms%2, s))
+		}
+	}
+	r := audit(t, l, ids)
+	assert.Empty(t, r.Wrong)
+	assert.Zero(t, r.StepsBack)
+	assert.Empty(t, r.Gaps)
+	assert.Equal(t, noon.Add(-5*time.Second), r.First)
+	assert.Equal(t, noon.Add(-time.Millisecond), r.Last)
+	assert.Equal(t, Generator{Worker: 1, IDs: 7500, First: noon.Add(-4999 * time.Millisecond), Last: noon.Add(-time.Millisecond),
+		PerSecond: 1500, Ticks: 2500, Gap: "2ms"}, r.Workers[1])
+}
+
+func TestStrangersAndTheFuture(t *testing.T) {
+	l := snowflake.JSSafeLayout()
+	r := audit(t, l, []snowflake.ID{5, 1 << 52, stamped(t, l, -2*time.Minute, 0, 0), stamped(t, l, -time.Minute, 0, 0)})
+	assert.Equal(t, Some{1, []Finding{{"2", "4503599627370496"}}}, r.Strangers)
+	assert.EqualValues(t, 1, r.Future.Count)
+	assert.Equal(t, "3", r.Future.First[0].At)
+	assert.Equal(t, []string{"1 ID is not of the layout", "1 ID is from the future"}, r.Wrong)
+	assert.EqualValues(t, 3, r.IDs)
+}
+
+func TestGapsAndSpentTicks(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	var ids []snowflake.ID
+	for s := range 4096 {
+		ids = append(ids, stamped(t, l, time.Hour, 0, s))
+	}
+	ids = append(ids, stamped(t, l, 50*time.Minute, 0, 7), stamped(t, l, 45*time.Minute, 0, 7))
+	r := audit(t, l, ids)
+	assert.Equal(t, []Gap{{noon.Add(-time.Hour), noon.Add(-50 * time.Minute)}, {noon.Add(-50 * time.Minute), noon.Add(-45 * time.Minute)}}, r.Gaps)
+	assert.EqualValues(t, 1, r.Workers[0].Spent)
+	assert.EqualValues(t, 3, r.Workers[0].Ticks)
+	assert.Equal(t, "10m0s", r.Workers[0].Gap)
+}
+
+func TestStepsBack(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	r := audit(t, l, []snowflake.ID{stamped(t, l, 10*time.Second, 0, 0), stamped(t, l, 15*time.Second, 1, 0), stamped(t, l, 9*time.Second, 0, 0), stamped(t, l, 12*time.Second, 0, 0)})
+	assert.EqualValues(t, 1, r.StepsBack, "of one worker")
+	assert.Equal(t, "3s", r.Workers[0].Back)
+	assert.Empty(t, r.Wrong, "the order of a table says nothing")
+}
+
+// Two processes with a RandomStart share a worker ID without a duplicate: within a
+// tick, two runs of sequence numbers take turns. One process whose callers write a
+// little out of order does not look like that.
+func TestSharedWorkerID(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	var shared, alone []snowflake.ID
+	r := rand.New(rand.NewPCG(1, 1))
+	for ms := 100; ms > 0; ms-- {
+		a, b := r.IntN(1000), 1500+r.IntN(1000)
+		var tick []snowflake.ID
+		for i := range 20 {
+			at := time.Duration(ms) * time.Millisecond
+			shared = append(shared, stamped(t, l, at, 0, a+i), stamped(t, l, at, 0, b+i))
+			tick = append(tick, stamped(t, l, at, 0, a+i))
+		}
+		r.Shuffle(len(tick), func(i, j int) { tick[i], tick[j] = tick[j], tick[i] })
+		alone = append(alone, tick...)
+	}
+	got := audit(t, l, shared)
+	assert.True(t, got.Workers[0].Shared)
+	assert.Equal(t, []string{"1 worker ID looks as if two processes shared it"}, got.Wrong)
+	got = audit(t, l, alone)
+	assert.False(t, got.Workers[0].Shared)
+	assert.Empty(t, got.Wrong)
+}
+
+func TestLowBits(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	var zeros, even []snowflake.ID
+	for ms := range 3000 {
+		zeros = append(zeros, stamped(t, l, time.Duration(ms)*time.Millisecond, 0, 0))
+		even = append(even, stamped(t, l, time.Duration(ms)*time.Millisecond, 0, ms%64))
+	}
+	got := audit(t, l, zeros)
+	assert.Equal(t, LowBits{Shards: 16, Fullest: 0, Share: 1}, got.LowBits[3])
+	assert.True(t, got.LowBits[0].Uneven(got.IDs))
+	got = audit(t, l, even)
+	for _, b := range got.LowBits {
+		assert.False(t, b.Uneven(got.IDs), b)
+	}
+}
+
+// More generators than are counted one by one are counted together.
+func TestManyGenerators(t *testing.T) {
+	l := snowflake.BaiduLayout()
+	var ids []snowflake.ID
+	for w := range mostGenerators + 100 {
+		id, err := l.Encode(snowflake.Parts{Time: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), Worker: w})
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	r := audit(t, l, ids)
+	assert.Len(t, r.Workers, mostGenerators)
+	assert.EqualValues(t, 100, r.Others)
+}
+
+func TestSortRun(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for n := range 50 {
+		run := make([]record, n*7)
+		for i := range run {
+			run[i] = record{r.Uint64() >> r.IntN(60), int64(i)}
+		}
+		want := slices.Clone(run)
+		slices.SortStableFunc(want, func(a, b record) int {
+			if a.id < b.id {
+				return -1
+			} else if a.id > b.id {
+				return 1
+			}
+			return 0
+		})
+		sortRun(run)
+		require.Equal(t, want, run)
+	}
+}
+
+func TestDirectoryThatIsNotThere(t *testing.T) {
+	a, err := New(Options{Layout: snowflake.DefaultLayout(), Now: noon, Dir: "none", Memory: 2, Where: func(int64) string { return "" }})
+	require.NoError(t, err)
+	require.NoError(t, a.Add(1, 1))
+	assert.ErrorContains(t, a.Add(2, 2), "none")
+	require.NoError(t, a.Close())
+}
+
+func BenchmarkAudit(b *testing.B) {
+	l := snowflake.DefaultLayout()
+	for _, order := range []string{"sorted", "shuffled"} {
+		b.Run("order="+order, func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			ids := make([]snowflake.ID, b.N)
+			for i := range ids {
+				ids[i] = snowflake.ID(i/3)<<22 | snowflake.ID(i%3+i%5<<12)
+			}
+			if order == "shuffled" {
+				r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			}
+			a, err := New(Options{Layout: l, Now: noon, Dir: b.TempDir(), Where: func(int64) string { return "" }})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer a.Close()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i, id := range ids {
+				if err := a.Add(id, int64(i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := a.Finish(nil); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package sqltext
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+)
+
+// What the expressions compute is tested on servers, in lease/sqllease. There is no
+// ClickHouse among them: here its text is read.
+
+func TestEveryKnownLayoutHasFunctions(t *testing.T) {
+	for _, k := range layouts.All() {
+		for _, e := range Engines() {
+			text, err := Script(e, k.Layout, "s_")
+			require.NoError(t, err, "%s for %s", e, k.Name)
+			assert.Equal(t, strings.Count(text, "("), strings.Count(text, ")"), text)
+			assert.Contains(t, text, "s_time(id)")
+			assert.NotContains(t, text, "%!")
+		}
+	}
+}
+
+func TestClickHouse(t *testing.T) {
+	fs, err := Functions(ClickHouse, snowflake.DefaultLayout())
+	require.NoError(t, err)
+	bodies := map[string]string{}
+	for _, f := range fs {
+		bodies[f.Name] = f.Body
+	}
+	assert.Equal(t, map[string]string{
+		"valid":    "id BETWEEN 0 AND 9223372036854775807",
+		"time":     "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN fromUnixTimestamp64Micro(toInt64(intDiv(bitShiftRight(id, 22), 86400000) * 86400000000 + ((bitShiftRight(id, 22) % 86400000) * 1000) + 1767225600000000), 'UTC') END",
+		"sequence": "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN bitAnd(id, 4095) END",
+		"worker":   "CASE WHEN id BETWEEN 0 AND 9223372036854775807 THEN bitAnd(bitShiftRight(id, 12), 1023) END",
+		"first": "CASE WHEN (toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) <= 0 THEN 0 " +
+			"WHEN intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000) > 2199023255551 THEN 9223372036854775807 " +
+			"ELSE bitShiftLeft(intDiv(((toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - 1767225600000000) + 999), 1000), 22) END",
+	}, bodies)
+}
+
+func TestRefusedLayouts(t *testing.T) {
+	_, err := Functions(PostgreSQL, snowflake.Layout{})
+	assert.ErrorIs(t, err, snowflake.ErrInvalidLayout)
+	for _, unit := range []time.Duration{7 * time.Millisecond, 3, 1500, 48 * time.Hour} {
+		_, err := Functions(PostgreSQL, snowflake.Layout{Unit: unit, TimeBits: 20})
+		assert.ErrorIs(t, err, ErrUnit)
+		assert.ErrorContains(t, err, unit.String())
+	}
+}

@@ -1,0 +1,96 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// What a person reads: the cause comes before the consequence, nothing comes twice, and what
+// errors.Is looks for is there all the same.
+func TestErrorTexts(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
+	record := Record{Worker: 3, State: Free, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}
+	hangs := &FileError{Path: "/l/worker-0.lock", Err: fmt.Errorf("lock: %w", context.DeadlineExceeded)}
+	patient, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, tt := range []struct {
+		err  error
+		is   []error
+		text string
+	}{
+		{unanswered(t.Context(), patient, hangs), []error{context.DeadlineExceeded},
+			"lease: the store did not answer in time: file /l/worker-0.lock: lock: context deadline exceeded"},
+		{unanswered(patient, patient, patient.Err()), []error{context.DeadlineExceeded},
+			"lease: the store did not answer in time: context deadline exceeded"},
+		{unreplaced(fmt.Errorf("%w: worker 0 went to another", ErrLost), hangs), []error{ErrLost, context.DeadlineExceeded},
+			"lease: lost: worker 0 went to another; it was not replaced: file /l/worker-0.lock: lock: context deadline exceeded"},
+		{&FileError{Path: "/l", Err: &fs.PathError{Op: "open", Path: "/l", Err: fs.ErrNotExist}}, []error{fs.ErrNotExist},
+			"lease: file /l: open: file does not exist"},
+		{wiped("/l", "it is gone"), []error{ErrWiped}, "lease: file /l: the store has lost its records: it is gone"},
+		{&ClockLeapError{Worker: 1, Bound: at, Expected: at.Add(-time.Hour - 123456), MaxLeap: time.Minute}, []error{ErrClockLeap},
+			"lease: the clock leapt forward: worker 1 would stamp up to 2026-11-21T12:00:00.123Z, 1h0m0s ahead of 2026-11-21T11:00:00.123Z; MaxLeap allows 1m0s"},
+		{&ExhaustedError{First: 3, Last: 4, Records: []Record{record, record}}, []error{ErrExhausted},
+			"lease: no worker ID is free, of 3 to 4: " + record.String() + "; " + record.String()},
+		{&snowflake.LeaseExpiredError{Worker: 1, NotAfter: at, Time: at.Add(time.Minute), Cause: hangs}, []error{snowflake.ErrLeaseExpired, context.DeadlineExceeded},
+			"snowflake: lease expired: file /l/worker-0.lock: lock: context deadline exceeded; " +
+				"worker 1 may stamp IDs before 2026-11-21T12:00:00.123Z, the next would be at 2026-11-21T12:01:00.123Z"},
+		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, record.String()},
+	} {
+		assert.EqualError(t, tt.err, tt.text)
+		for _, is := range tt.is {
+			assert.ErrorIs(t, tt.err, is)
+		}
+	}
+}
+
+func TestErrorAfterRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := mustAcquire(t, newMemory(), plain, clockAt(0))
+		h.next()
+		require.NoError(t, h.Release(t.Context()))
+		const text = "snowflake: lease expired: released; worker 0 stamped its last ID before 2000-01-01T00:00:00.001Z"
+		for range 2 {
+			_, err := h.g.NextID()
+			assert.EqualError(t, err, text)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A call that ran out of time while it waited for a free worker ID says who has them first.
+func TestErrorOfAnAcquireThatRanOutOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		mustAcquire(t, m, plain, clockAt(0))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := Acquire(ctx, m, &Options{Layout: plain, Owner: "c"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.True(t, strings.HasPrefix(err.Error(), "lease: no worker ID is free, of 0 to 0: worker 0 is held by a ("), err.Error())
+		assert.True(t, strings.HasSuffix(err.Error(), ": context deadline exceeded"), err.Error())
+	})
+}
+
+func TestZeroLease(t *testing.T) {
+	for _, o := range []*snowflake.Options{nil, {Layout: fleet}, {Layout: snowflake.ClockSeqLayout(), OnBackward: snowflake.FailPolicy()}} {
+		_, err := snowflake.NewLeased(&Lease{}, o)
+		require.ErrorIs(t, err, ErrInvalidOptions)
+		assert.EqualError(t, err, "lease: invalid options: this Lease is zero; Acquire returns one that is not")
+	}
+	l := &Lease{}
+	assert.ErrorIs(t, l.Release(t.Context()), ErrInvalidOptions)
+	assert.Zero(t, l.Worker())
+	assert.Zero(t, l.Stats())
+	assert.NoError(t, l.Err())
+}

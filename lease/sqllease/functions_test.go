@@ -1,0 +1,448 @@
+//go:build unix
+
+package sqllease_test
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
+)
+
+// The functions that "snowflake sql" prints are held against the library here,
+// because here are the servers.
+
+func TestFunctionsOfPostgreSQL(t *testing.T) {
+	db := startPostgres(t).as(t, "app", password)
+	holdFunctions(t, db, sqltext.PostgreSQL, time.Microsecond)
+	t.Run("GeneratedColumn", func(t *testing.T) {
+		must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "g_")...)
+		must(t, db, `CREATE TABLE generated (id bigint PRIMARY KEY, created timestamptz GENERATED ALWAYS AS (g_time(id)) STORED)`)
+		generatedColumn(t, db, "INSERT INTO generated (id) VALUES ($1)", `SELECT created FROM generated WHERE id = $1`)
+	})
+	t.Run("Backfill", func(t *testing.T) { backfill(t, db) })
+	t.Run("AutoIncrement", func(t *testing.T) {
+		autoIncrement(t, db, "id bigserial PRIMARY KEY", "INSERT INTO counted (id) VALUES ($1)",
+			"ALTER TABLE counted ALTER COLUMN id DROP DEFAULT")
+	})
+	t.Run("Partitions", func(t *testing.T) {
+		must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "p_")...)
+		must(t, db, `CREATE TABLE orders (id bigint PRIMARY KEY) PARTITION BY RANGE (id)`)
+		for month, bounds := range months(t) {
+			must(t, db, fmt.Sprintf(`CREATE TABLE orders_%d PARTITION OF orders FOR VALUES FROM (%d) TO (%d)`, month, bounds[0], bounds[1]))
+		}
+		partitions(t, db, `INSERT INTO orders VALUES ($1)`, `SELECT tableoid::regclass::text FROM orders WHERE id = $1`,
+			func(month int) string { return fmt.Sprint("orders_", month) })
+		plan := rows(t, db, `EXPLAIN SELECT * FROM orders WHERE id >= p_first('2026-05-03 00:00:00+00') AND id < p_first('2026-05-04 00:00:00+00')`)
+		if !strings.Contains(plan, "orders_5") || strings.Contains(plan, "orders_4") || strings.Contains(plan, "orders_6") {
+			t.Errorf("a day of May reads other partitions:\n%s", plan)
+		}
+	})
+}
+
+func TestFunctionsOfMariaDB(t *testing.T) {
+	db := startMariaDB(t).as(t, "app", password)
+	holdFunctions(t, db, sqltext.MySQL, time.Microsecond)
+	t.Run("AutoIncrement", func(t *testing.T) {
+		autoIncrement(t, db, "id BIGINT AUTO_INCREMENT PRIMARY KEY", "INSERT INTO counted (id) VALUES (?)",
+			"ALTER TABLE counted MODIFY id BIGINT NOT NULL")
+	})
+	t.Run("GeneratedColumn", func(t *testing.T) {
+		must(t, db, `CREATE TABLE generated (id BIGINT PRIMARY KEY, created DATETIME(6) AS (`+body(t, sqltext.MySQL, "time")+`) PERSISTENT, INDEX (created))`)
+		generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT created FROM generated WHERE id = ?`)
+	})
+	t.Run("Partitions", func(t *testing.T) {
+		must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "p_")...)
+		var parts []string
+		for month := 1; month <= 12; month++ {
+			parts = append(parts, fmt.Sprintf("PARTITION orders_%d VALUES LESS THAN (%d)", month, months(t)[month][1]))
+		}
+		must(t, db, `CREATE TABLE orders (id BIGINT PRIMARY KEY) PARTITION BY RANGE (id) (`+strings.Join(parts, ", ")+`)`)
+		partitions(t, db, `INSERT INTO orders VALUES (?)`,
+			`SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_NAME = 'orders' AND PARTITION_DESCRIPTION > ? ORDER BY CAST(PARTITION_DESCRIPTION AS SIGNED) LIMIT 1`,
+			func(month int) string { return fmt.Sprint("orders_", month) })
+		plan := rows(t, db, `EXPLAIN PARTITIONS SELECT * FROM orders WHERE id >= p_first('2026-05-03') AND id < p_first('2026-05-04')`)
+		if !strings.Contains(plan, "orders_5") || strings.Contains(plan, "orders_4") || strings.Contains(plan, "orders_6") {
+			t.Errorf("a day of May reads other partitions:\n%s", plan)
+		}
+	})
+}
+
+func TestExpressionsOfSQLite(t *testing.T) {
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	holdFunctions(t, db, sqltext.SQLite, time.Millisecond)
+	must(t, db, `CREATE TABLE generated (id INTEGER PRIMARY KEY, created TEXT AS (`+body(t, sqltext.SQLite, "time")+`) VIRTUAL)`,
+		`CREATE INDEX by_time ON generated (created)`)
+	generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT created FROM generated WHERE id = ?`)
+}
+
+// unusual are layouts whose ticks, epochs and order of fields the known ones do not
+// have.
+var unusual = []layouts.Known{
+	{Name: "nanoseconds", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 100 * time.Nanosecond, TimeBits: 50, WorkerBits: 5, SequenceBits: 4}},
+	{Name: "hours", Layout: snowflake.Layout{Epoch: -1234567890123, Unit: time.Hour, TimeBits: 20, ClockSeqBits: 2, DatacenterBits: 3, WorkerBits: 4, SequenceBits: 5, WorkerLast: true}},
+	{Name: "odd epoch", Layout: snowflake.Layout{Epoch: 1234567890123, Unit: 5 * time.Millisecond, TimeBits: 38, WorkerBits: 12, SequenceBits: 13}},
+	{Name: "time only", Layout: snowflake.Layout{Unit: time.Millisecond, TimeBits: 47}},
+}
+
+// holdFunctions compares what the engine computes with what the library does, for
+// every known layout, at times that the engine can hold, precise to a step.
+func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duration) {
+	for i, k := range append(layouts.All(), unusual...) {
+		t.Run(k.Name, func(t *testing.T) {
+			l := k.Layout
+			prefix := fmt.Sprintf("f%d_", i)
+			call := caller(t, db, e, l, prefix)
+			r := rand.New(rand.NewPCG(uint64(i), 14))
+			for n := range 60 {
+				id := snowflake.ID(r.Int64() >> r.IntN(62))
+				switch n {
+				case 0:
+					id = 0
+				case 1:
+					id = -1
+				case 2:
+					id = 1<<63 - 1
+				case 3:
+					id, _ = l.Encode(snowflake.Parts{Time: time.Date(2026, 11, 20, 12, 34, 56, 789123000, time.UTC)})
+				}
+				holdID(t, call, l, id)
+			}
+			for n := range 40 {
+				at := l.Epoch.Time().Add(time.Duration(r.Int64() >> r.IntN(40))).Truncate(step)
+				if n == 0 {
+					at = l.Epoch.Time()
+				}
+				holdFirst(t, call, l, at)
+			}
+		})
+	}
+}
+
+// latest is past what the engines' times can hold.
+var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func holdID(t *testing.T, call func(name string, value any) sql.NullString, l snowflake.Layout, id snowflake.ID) {
+	t.Helper()
+	good := l.Check(id) == nil
+	if got := call("valid", int64(id)).String; (got == "1" || got == "true") != good {
+		t.Errorf("valid(%d) is %q", id, got)
+	}
+	p := l.Decode(id)
+	for _, f := range []struct {
+		name  string
+		bits  uint8
+		value int
+	}{{"worker", l.WorkerBits, p.Worker}, {"sequence", l.SequenceBits, p.Sequence}, {"datacenter", l.DatacenterBits, p.Datacenter}, {"clockseq", l.ClockSeqBits, p.ClockSeq}} {
+		if f.bits == 0 {
+			continue
+		}
+		want := sql.NullString{String: fmt.Sprint(f.value), Valid: good}
+		if !good {
+			want.String = ""
+		}
+		if got := call(f.name, int64(id)); got != want {
+			t.Errorf("%s(%d) is %v, not %v", f.name, id, got, want)
+		}
+	}
+	if good && p.Time.After(latest) {
+		return
+	}
+	got := call("time", int64(id))
+	if got.Valid != good {
+		t.Errorf("time(%d) is %v", id, got)
+	}
+	if want := p.Time.Truncate(time.Microsecond).Format("2006-01-02 15:04:05.000000"); good && got.String != want {
+		t.Errorf("time(%d) is %s, not %s", id, got.String, want)
+	}
+}
+
+func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l snowflake.Layout, at time.Time) {
+	t.Helper()
+	if at.After(latest) || at.Year() < 1000 {
+		return
+	}
+	got := call("first", at).String
+	want := "0"
+	switch lo, _, err := l.Range(at, at); {
+	case err == nil:
+		want = fmt.Sprint(int64(lo))
+	case at.Before(l.Epoch.Time()):
+	default: // past the end
+		end := snowflake.ID(1<<63 - 1)
+		if bits := l.TimeBits + l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits; bits < 63 {
+			end = 1 << bits
+		}
+		want = fmt.Sprint(int64(end))
+	}
+	if got != want {
+		t.Errorf("first(%s) is %s, not %s", at, got, want)
+	}
+}
+
+// caller creates the functions, and returns what calls them: as text, times in UTC.
+func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) func(name string, value any) sql.NullString {
+	t.Helper()
+	functions, err := sqltext.Functions(e, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies := map[string]string{}
+	for _, f := range functions {
+		bodies[f.Name] = f.Body
+	}
+	if e != sqltext.SQLite {
+		must(t, db, script(t, e, l, prefix)...)
+	}
+	return func(name string, value any) (got sql.NullString) {
+		t.Helper()
+		var query string
+		if at, ok := value.(time.Time); ok {
+			value = at.UTC().Format("2006-01-02 15:04:05.000000")
+		}
+		switch e {
+		case sqltext.PostgreSQL:
+			if value = fmt.Sprint(value); name == "first" {
+				value = value.(string) + "+00"
+			}
+			query = fmt.Sprintf("SELECT %s%s('%v')::text", prefix, name, value)
+			if name == "time" {
+				query = fmt.Sprintf("SELECT to_char(%s%s('%v') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')", prefix, name, value)
+			}
+		case sqltext.MySQL:
+			query = fmt.Sprintf("SELECT CAST(%s%s('%v') AS CHAR)", prefix, name, value)
+		default:
+			if text, ok := value.(string); ok {
+				value = text[:len(text)-3] // to the millisecond
+			}
+			// The parameter is a column, as it would be.
+			query = fmt.Sprintf("SELECT CAST(%s AS TEXT) FROM (SELECT %s AS id, '%v' AS t)", bodies[name], number(value), value)
+		}
+		if err := db.QueryRow(query).Scan(&got); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		return got
+	}
+}
+
+func number(value any) string {
+	if n, ok := value.(int64); ok {
+		return fmt.Sprint(n)
+	}
+	return "0"
+}
+
+// script returns the statements of a script.
+func script(t *testing.T, e sqltext.Engine, l snowflake.Layout, prefix string) (statements []string) {
+	t.Helper()
+	text, err := sqltext.Script(e, l, prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range strings.SplitAfter(text, ";\n") {
+		if strings.Contains(s, "CREATE") && strings.HasSuffix(s, ";\n") {
+			statements = append(statements, s)
+		}
+	}
+	return statements
+}
+
+// body returns the expression of one function for the default layout.
+func body(t *testing.T, e sqltext.Engine, name string) string {
+	t.Helper()
+	functions, err := sqltext.Functions(e, snowflake.DefaultLayout())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range functions {
+		if f.Name == name {
+			return f.Body
+		}
+	}
+	t.Fatal(name)
+	return ""
+}
+
+func must(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// rows returns all that a query returns, as text.
+func rows(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(sql.NullString)
+		}
+		if err := rows.Scan(values...); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			b.WriteString(v.(*sql.NullString).String + " ")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// generatedColumn inserts IDs and reads the times that the table has for them.
+func generatedColumn(t *testing.T, db *sql.DB, insert, query string) {
+	t.Helper()
+	g, err := snowflake.New(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		id, err := g.NextID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(insert, int64(id)); err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		if err := db.QueryRow(query, int64(id)).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		want := snowflake.Decode(id).Time
+		text := ""
+		switch got := got.(type) {
+		case time.Time:
+			text = got.UTC().Format("2006-01-02 15:04:05.000000")
+		case []byte:
+			text = string(got)
+		case string:
+			text = got
+		}
+		if text != want.Format("2006-01-02 15:04:05.000000") {
+			t.Errorf("%d was created at %v, not %s", id, got, want)
+		}
+	}
+}
+
+// months returns the bounds of the IDs of each month of 2026.
+func months(t *testing.T) map[int][2]snowflake.ID {
+	t.Helper()
+	bounds := map[int][2]snowflake.ID{}
+	for month := 1; month <= 12; month++ {
+		from := time.Date(2026, time.Month(month), 1, 0, 0, 0, 0, time.UTC)
+		lo, hi, err := snowflake.DefaultLayout().Range(from, from.AddDate(0, 1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bounds[month] = [2]snowflake.ID{lo, hi}
+	}
+	return bounds
+}
+
+// partitions inserts the first and last ID of each month, and asks where they lie.
+func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month int) string) {
+	t.Helper()
+	for month, bounds := range months(t) {
+		for _, id := range []snowflake.ID{bounds[0], bounds[1] - 1} {
+			if _, err := db.Exec(insert, int64(id)); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if err := db.QueryRow(query, int64(id)).Scan(&got); err != nil {
+				t.Fatal(err)
+			}
+			if got != name(month) {
+				t.Errorf("%d of month %d lies in %s", id, month, got)
+			}
+		}
+	}
+}
+
+// backfill does what docs/backfill.md says: it gives IDs to rows that have a time.
+func backfill(t *testing.T, db *sql.DB) {
+	must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "snowflake_")...)
+	must(t, db, `CREATE TABLE old (uuid uuid PRIMARY KEY, created timestamptz NOT NULL, id bigint UNIQUE)`,
+		`INSERT INTO old SELECT gen_random_uuid(), timestamptz '2026-10-31 18:00:00+00' + random() * interval '10 seconds' FROM generate_series(1, 20000)`,
+		`UPDATE old SET id = n.id
+FROM (
+  SELECT uuid, snowflake_first(ms) + (1023 << 12) - 1 + row_number() OVER (PARTITION BY ms ORDER BY uuid) AS id
+  FROM (SELECT uuid, date_trunc('milliseconds', created) AS ms FROM old) AS t
+) AS n
+WHERE n.uuid = old.uuid`)
+	rows, err := db.Query(`SELECT id, created FROM old`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	n, seen := 0, map[snowflake.ID]bool{}
+	for rows.Next() {
+		var id snowflake.ID
+		var created time.Time
+		if err := rows.Scan(&id, &created); err != nil {
+			t.Fatal(err)
+		}
+		p := snowflake.Decode(id)
+		if seen[id] || p.Worker != 1023 || !p.Time.Equal(created.Truncate(time.Millisecond)) {
+			t.Fatalf("a row of %v has %d: %v", created, id, p)
+		}
+		seen[id] = true
+		n++
+	}
+	if err := rows.Err(); err != nil || n != 20000 {
+		t.Errorf("%d rows have an ID: %v", n, err)
+	}
+}
+
+// autoIncrement does what docs/migrate.md says: it goes on with IDs where the engine
+// has counted so far, after which it counts no more.
+func autoIncrement(t *testing.T, db *sql.DB, column, insert, drop string) {
+	must(t, db, `CREATE TABLE counted (`+column+`, note text)`)
+	for range 50 {
+		must(t, db, `INSERT INTO counted (note) VALUES ('x')`)
+	}
+	var last snowflake.ID
+	if err := db.QueryRow(`SELECT max(id) FROM counted`).Scan(&last); err != nil || last != 50 {
+		t.Fatal(last, err)
+	}
+	g, err := snowflake.New(1, &snowflake.Options{After: last})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, db, drop)
+	for range 50 {
+		id, err := g.NextID()
+		if err != nil || id <= last {
+			t.Fatalf("%d after %d: %v", id, last, err)
+		}
+		if _, err := db.Exec(insert, int64(id)); err != nil {
+			t.Fatal(err)
+		}
+		last = id
+	}
+	if _, err := db.Exec(`INSERT INTO counted (note) VALUES ('x')`); err == nil {
+		t.Error("the engine goes on counting")
+	}
+}

@@ -1,0 +1,55 @@
+package opaque
+
+import (
+	"crypto/aes"
+	"fmt"
+	"testing"
+)
+
+// BenchmarkFloor is the one block of AES that an ID costs at least.
+func BenchmarkFloor(b *testing.B) {
+	block, err := aes.NewCipher(a5)
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, aes.BlockSize)
+	for b.Loop() {
+		block.Encrypt(buf, buf)
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	c := must(b, a5, "order")
+	b.Run("base=62", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.Encode(117469438034313216)
+		}
+	})
+	b.Run("base=32", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.EncodeBase32(117469438034313216)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, keys := range []int{1, 2, 16} {
+		older := make([][]byte, keys-1)
+		for i := range older {
+			older[i] = append([]byte{byte(i)}, counting[1:]...)
+		}
+		c := must(b, a5, "order", older...)
+		for base, text := range map[int]string{62: c.Encode(117469438034313216), 32: c.EncodeBase32(117469438034313216)} {
+			b.Run(fmt.Sprintf("base=%d/keys=%d", base, keys), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := c.Decode(text); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package opaque_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/opaque"
+)
+
+// In a program, the key comes from its secrets: openssl rand -hex 32.
+var key = []byte("32 bytes, random in real life...")
+
+func Example() {
+	orders, err := opaque.New(key, "order")
+	if err != nil {
+		panic(err)
+	}
+	text := orders.Encode(117469438034313216)
+	fmt.Println(text)
+	fmt.Println(orders.Decode(text))
+
+	users, err := opaque.New(key, "user")
+	if err != nil {
+		panic(err)
+	}
+	_, err = users.Decode(text)
+	fmt.Println(errors.Is(err, snowflake.ErrInvalidID), err)
+	// Output:
+	// 6jBeLMBn6gylueyOncP6gT
+	// 117469438034313216 <nil>
+	// true snowflake: invalid ID: the opaque text was not written with these keys and this purpose
+}
+
+func ExampleCodec_Wrap() {
+	orders, err := opaque.New(key, "order")
+	if err != nil {
+		panic(err)
+	}
+	type Order struct {
+		ID opaque.ID `json:"id"`
+	}
+	b, err := json.Marshal(Order{orders.Wrap(117469438034313216)})
+	fmt.Println(string(b), err)
+
+	got := Order{orders.Wrap(0)} // says whose texts are read
+	err = json.Unmarshal(b, &got)
+	fmt.Println(got.ID.ID(), err)
+	// Output:
+	// {"id":"6jBeLMBn6gylueyOncP6gT"} <nil>
+	// 117469438034313216 <nil>
+}

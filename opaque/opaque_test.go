@@ -1,0 +1,454 @@
+package opaque
+
+import (
+	"bytes"
+	"crypto/aes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/big"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+var counting, a5 = make([]byte, KeySize), bytes.Repeat([]byte{0xa5}, KeySize)
+
+func init() {
+	for i := range counting {
+		counting[i] = byte(i)
+	}
+}
+
+// The texts were made by another program: HKDF and AES of Node.js (that is
+// OpenSSL's), and its BigInt for the digits.
+var vectors = []struct {
+	key     []byte
+	purpose string
+	id      snowflake.ID
+	base62  string
+	base32  string
+}{
+	{counting, "order", 0, "76EPqWkB2VSqYRHGnP95Ol", "799m4bvghc6fs5pag3jenxkddv"},
+	{counting, "order", 1, "1yOzmX0kVQCdRcKFtV8y6H", "20vr9aamwb9tva2sfrwjar10r5"},
+	{counting, "order", 1541815603606036480, "27q2bCF4P8K05YRZwLP9a4", "25vs0se6s7qk47tgqnwfq1n9v8"},
+	{counting, "order", 9223372036854775807, "2SHKRyv0dphYK35T1uqw6c", "2gpd7b0s6pxqrqzxzdvtffeyg2"},
+	{counting, "user", 0, "4f5jGYG40ShtCp18Qfqhqz", "4s6h76y4yadq9q73ywwcxpyf5h"},
+	{counting, "user", 1541815603606036480, "1XV9RfkXhMRLyIZ2NdfWbZ", "1jkj497c5f8pzz2nweth3tmjz1"},
+	{counting, "注文", 1541815603606036480, "6SntwT5IPiEWtpCoiYIw5v", "6md007mq14gmnev82pycrranf7"},
+	{a5, "order", 1, "1WylAW9mznAd5R7KMCIaFs", "1japkty6vy66rp6873mm4k1jjr"},
+	{a5, "order", 1541815603606036480, "0RkVKzTBwkcW2OKDJ3LaPR", "0epk2rr0t3ygnrpe5vq75ftw11"},
+	{a5, "user", 9223372036854775807, "6EvTAxHU7InWyK4vS9WTqW", "6d1mwq29zz1cvwt3wvfnpcmx3w"},
+	{a5, "注文", 9223372036854775807, "0oHHerDdzWICpuqj1uCDK1", "0tmmp51gsrmxmg4z48e2vyknjd"},
+}
+
+func must(t testing.TB, key []byte, purpose string, older ...[]byte) *Codec {
+	t.Helper()
+	c, err := New(key, purpose, older...)
+	require.NoError(t, err)
+	return c
+}
+
+func requireRefused(t testing.TB, c *Codec, text string) {
+	t.Helper()
+	id, err := c.Decode(text)
+	require.ErrorIs(t, err, snowflake.ErrInvalidID, "%q", text)
+	require.Zero(t, id)
+}
+
+func randomIDs(n int) []snowflake.ID {
+	rng := rand.New(rand.NewPCG(1, 2))
+	ids := []snowflake.ID{0, 1, 1<<53 - 1, math.MaxInt64}
+	for range n {
+		ids = append(ids, snowflake.ID(rng.Int64()))
+	}
+	return ids
+}
+
+func TestKnownTexts(t *testing.T) {
+	for _, v := range vectors {
+		c := must(t, v.key, v.purpose)
+		assert.Equal(t, v.base62, c.Encode(v.id))
+		assert.Equal(t, v.base32, c.EncodeBase32(v.id))
+		for _, text := range []string{v.base62, v.base32, strings.ToUpper(v.base32)} {
+			id, err := c.Decode(text)
+			assert.NoError(t, err)
+			assert.Equal(t, v.id, id)
+		}
+	}
+}
+
+// slow writes n with math/big, in a number of digits.
+func slow(n number, digits string, width int) string {
+	v := new(big.Int).SetUint64(n.hi)
+	v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(n.lo))
+	base, digit := big.NewInt(int64(len(digits))), new(big.Int)
+	text := make([]byte, width)
+	for i := width - 1; i >= 0; i-- {
+		v.DivMod(v, base, digit)
+		text[i] = digits[digit.Int64()]
+	}
+	return string(text)
+}
+
+func TestTextsMatchTheSlowReference(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	numbers := []number{{}, {0, 1}, {1, 0}, {0, math.MaxUint64}, {math.MaxUint64, 0}, {math.MaxUint64, math.MaxUint64}}
+	for range 2000 {
+		shift := rng.IntN(64)
+		numbers = append(numbers, number{rng.Uint64() >> shift, rng.Uint64()})
+	}
+	for _, n := range numbers {
+		b62, b32 := n.base62(), n.base32()
+		require.Equal(t, slow(n, digits62, len62), string(b62[:]))
+		require.Equal(t, slow(n, digits32, len32), string(b32[:]))
+		got, ok := parse62(string(b62[:]))
+		require.True(t, ok)
+		require.Equal(t, n, got)
+		got, ok = parse32(string(b32[:]))
+		require.True(t, ok)
+		require.Equal(t, n, got)
+	}
+}
+
+func TestNumbersOver128BitsAreRefused(t *testing.T) {
+	for _, s := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "7n42DGM5Tflk9n8mt7FhdA", "80000000000000000000000"[:22], "zzzzzzzzzzzzzzzzzzzzzz"} {
+		_, ok := parse62(s)
+		assert.False(t, ok, s)
+	}
+	for _, s := range []string{"80000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", "G0000000000000000000000000"} {
+		_, ok := parse32(s)
+		assert.False(t, ok, s)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	c := must(t, a5, "order")
+	for _, id := range randomIDs(1000) {
+		for _, text := range []string{c.Encode(id), c.EncodeBase32(id)} {
+			got, err := c.Decode(text)
+			require.NoError(t, err)
+			require.Equal(t, id, got)
+		}
+		require.Len(t, c.Encode(id), 22)
+		require.Len(t, c.EncodeBase32(id), 26)
+	}
+}
+
+func TestNegativeIDIsNeverDecoded(t *testing.T) {
+	c := must(t, a5, "order")
+	for _, id := range []snowflake.ID{-1, math.MinInt64} {
+		requireRefused(t, c, c.Encode(id))
+		requireRefused(t, c, c.EncodeBase32(id))
+	}
+}
+
+// Each of the 65 bits is needed: one that nobody looked at would double the chance
+// of a forgery.
+func TestEachBitOfTheRedundancyIsChecked(t *testing.T) {
+	c := must(t, a5, "order", counting)
+	for _, key := range c.keys {
+		for bit := range 65 {
+			n := number{lo: 7}
+			if bit == 64 {
+				n.lo |= 1 << 63
+			} else {
+				n.hi |= 1 << bit
+			}
+			var b [aes.BlockSize]byte
+			n.put(&b)
+			key.Encrypt(b[:], b[:])
+			text := get(&b).base62()
+			requireRefused(t, c, string(text[:]))
+		}
+	}
+}
+
+func TestTextWithOneOtherCharacterIsRefused(t *testing.T) {
+	c := must(t, a5, "order", counting)
+	for _, text := range []string{c.Encode(42), c.EncodeBase32(42)} {
+		digits := digits62
+		if len(text) == len32 {
+			digits = digits32
+		}
+		for i := range len(text) {
+			for _, d := range digits + "-_ \n\x00\xff" {
+				if other := text[:i] + string(d) + text[i+1:]; other != text {
+					requireRefused(t, c, other)
+				}
+			}
+		}
+		for _, other := range []string{"", text[1:], text + "0", "0" + text, " " + text, text + "\n", strings.Repeat(text, 10)} {
+			requireRefused(t, c, other)
+		}
+	}
+}
+
+func TestCapitalsMatterInBase62Only(t *testing.T) {
+	c := must(t, a5, "order")
+	requireRefused(t, c, strings.ToUpper(c.Encode(1)))
+	mixed := c.EncodeBase32(1)
+	id, err := c.Decode(strings.ToUpper(mixed[:13]) + mixed[13:])
+	require.NoError(t, err)
+	require.Equal(t, snowflake.ID(1), id)
+	for _, letter := range "ILOUilou" { // Crockford's readers take three of these for digits
+		requireRefused(t, c, string(letter)+mixed[1:])
+	}
+}
+
+func TestTextOfAnotherPurposeOrKeyIsRefused(t *testing.T) {
+	order := must(t, a5, "order")
+	for _, other := range []*Codec{must(t, a5, "orders"), must(t, a5, "user"), must(t, a5, "orde"), must(t, counting, "order")} {
+		for _, id := range randomIDs(100) {
+			requireRefused(t, other, order.Encode(id))
+			requireRefused(t, other, order.EncodeBase32(id))
+		}
+	}
+}
+
+func TestKeysRotate(t *testing.T) {
+	third := bytes.Repeat([]byte{3}, KeySize)
+	before, after := must(t, a5, "order"), must(t, counting, "order", a5, third)
+	assert.Equal(t, must(t, counting, "order").Encode(7), after.Encode(7), "the newest key encodes")
+	for _, c := range []*Codec{before, after, must(t, third, "order")} {
+		id, err := after.Decode(c.Encode(7))
+		assert.NoError(t, err)
+		assert.Equal(t, snowflake.ID(7), id)
+	}
+	requireRefused(t, before, after.Encode(7))
+
+	// The same key twice, by mistake, does no harm.
+	id, err := must(t, a5, "order", a5).Decode(before.Encode(7))
+	assert.NoError(t, err)
+	assert.Equal(t, snowflake.ID(7), id)
+}
+
+// What an outsider could learn from: half of the bits change with each bit of the ID,
+// and the texts of IDs in order are in no order.
+func TestNeighboursHaveNothingInCommon(t *testing.T) {
+	c := must(t, a5, "order")
+	const base, rounds = snowflake.ID(117469438034313216), 200
+	changed, rising := 0, 0
+	for i := range snowflake.ID(rounds) {
+		a, b := c.seal(base+i), c.seal(base+i+1)
+		changed += bits.OnesCount64(a.hi^b.hi) + bits.OnesCount64(a.lo^b.lo)
+		if c.Encode(base+i) < c.Encode(base+i+1) {
+			rising++
+		}
+	}
+	assert.InDelta(t, 64, float64(changed)/rounds, 2)
+	assert.InDelta(t, rounds/2, rising, 30)
+}
+
+func TestNewRefuses(t *testing.T) {
+	tests := []struct {
+		name    string
+		key     []byte
+		purpose string
+		older   [][]byte
+		says    string
+	}{
+		{"no key", nil, "order", nil, "key 0 has 0 bytes, it must have 32"},
+		{"a short key", a5[1:], "order", nil, "key 0 has 31 bytes, it must have 32"},
+		{"a long key", append(bytes.Clone(a5), 1), "order", nil, "key 0 has 33 bytes, it must have 32"},
+		{"a key that was never set", make([]byte, KeySize), "order", nil, "key 0 is all zeros"},
+		{"a short older key", a5, "order", [][]byte{counting, a5[:16]}, "key 2 has 16 bytes, it must have 32"},
+		{"no purpose", a5, "", nil, "the purpose is empty"},
+		{"many keys", a5, "order", make([][]byte, MaxKeys), "17 keys, there may be 16"},
+	}
+	for _, tt := range tests {
+		c, err := New(tt.key, tt.purpose, tt.older...)
+		assert.Nil(t, c, tt.name)
+		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions, tt.name)
+		assert.ErrorContains(t, err, tt.says, tt.name)
+	}
+	full := make([][]byte, MaxKeys-1)
+	for i := range full {
+		full[i] = bytes.Repeat([]byte{byte(i + 1)}, KeySize)
+	}
+	c := must(t, a5, "order", full...)
+	id, err := c.Decode(must(t, full[MaxKeys-2], "order").Encode(9))
+	assert.NoError(t, err)
+	assert.Equal(t, snowflake.ID(9), id)
+}
+
+func TestNewKeepsNothingOfItsArguments(t *testing.T) {
+	key, old := bytes.Clone(a5), bytes.Clone(counting)
+	c := must(t, key, "order", old)
+	clear(key)
+	clear(old)
+	assert.Equal(t, must(t, a5, "order").Encode(7), c.Encode(7))
+}
+
+func TestErrorsDoNotShowTheText(t *testing.T) {
+	c := must(t, a5, "order")
+	for _, text := range []string{c.Encode(1)[1:], "!" + c.Encode(1)[1:], must(t, a5, "user").Encode(1)} {
+		_, err := c.Decode(text)
+		require.ErrorIs(t, err, snowflake.ErrInvalidID)
+		assert.NotContains(t, err.Error(), text[1:])
+	}
+}
+
+func TestCodecServesManyGoroutines(t *testing.T) {
+	c := must(t, a5, "order", counting)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 500 {
+				want := snowflake.ID(worker*1000 + i)
+				if got, err := c.Decode(c.Encode(want)); err != nil || got != want {
+					t.Errorf("%v came back as %v, %v", want, got, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+type reply struct {
+	Order ID `json:"order"`
+}
+
+func TestIDMarshals(t *testing.T) {
+	orders := must(t, counting, "order")
+	const id, text = snowflake.ID(1541815603606036480), "27q2bCF4P8K05YRZwLP9a4"
+	x := orders.Wrap(id)
+	assert.Equal(t, id, x.ID())
+
+	b, err := json.Marshal(reply{x})
+	require.NoError(t, err)
+	assert.Equal(t, `{"order":"`+text+`"}`, string(b))
+	b, err = json.Marshal(map[ID]int{x: 1})
+	require.NoError(t, err)
+	assert.Equal(t, `{"`+text+`":1}`, string(b))
+
+	r := reply{orders.Wrap(0)}
+	require.NoError(t, json.Unmarshal([]byte(`{"order":"`+text+`"}`), &r))
+	assert.Equal(t, x, r.Order)
+	for _, bad := range []string{`{"order":"27q2bCF4P8K05YRZwLP9a5"}`, `{"order":1541815603606036480}`, `{"order":"1541815603606036480"}`} {
+		assert.Error(t, json.Unmarshal([]byte(bad), &r))
+		assert.Equal(t, x, r.Order, "unchanged")
+	}
+
+	flags, f := flag.NewFlagSet("", flag.ContinueOnError), orders.Wrap(0)
+	flags.SetOutput(io.Discard)
+	flags.TextVar(&f, "order", orders.Wrap(1), "")
+	require.NoError(t, flags.Parse([]string{"-order", text}))
+	assert.Equal(t, x, f)
+}
+
+func TestIDIsNeverPrinted(t *testing.T) {
+	const id = snowflake.ID(1541815603606036480)
+	x := must(t, counting, "order").Wrap(id)
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("order", "id", x)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("order", "id", x)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%x", "%s", "%q"} {
+		fmt.Fprintf(&log, verb+"\n", x)
+		fmt.Fprintf(&log, verb+"\n", reply{x})
+	}
+	assert.NotContains(t, log.String(), "1541815603606036480")
+	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
+	assert.Equal(t, 2+2*7, strings.Count(log.String(), "27q2bCF4P8K05YRZwLP9a4"))
+}
+
+func TestIDWithoutCodec(t *testing.T) {
+	var x ID
+	_, err := x.MarshalText()
+	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+	assert.ErrorContains(t, err, "Codec.Wrap")
+	assert.ErrorIs(t, x.UnmarshalText([]byte("27q2bCF4P8K05YRZwLP9a4")), snowflake.ErrInvalidID)
+	assert.Equal(t, "opaque.ID(no Codec)", x.String())
+
+	_, err = must(t, a5, "order").Wrap(-1).MarshalText()
+	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+}
+
+func TestAllocations(t *testing.T) {
+	c := must(t, a5, "order", counting)
+	text, small := c.Encode(42), c.EncodeBase32(42)
+	x, buf := c.Wrap(42), make([]byte, 0, 32)
+	b := []byte(text)
+	var err error
+	for _, tt := range []struct {
+		name string
+		most float64
+		f    func()
+	}{
+		{"Encode", 1, func() { text = c.Encode(42) }},
+		{"EncodeBase32", 1, func() { small = c.EncodeBase32(42) }},
+		{"Decode", 0, func() { _, err = c.Decode(text) }},
+		{"Decode base 32", 0, func() { _, err = c.Decode(small) }},
+		{"AppendText", 0, func() { _, err = x.AppendText(buf) }},
+		{"UnmarshalText", 0, func() { err = x.UnmarshalText(b) }},
+	} {
+		assert.LessOrEqual(t, testing.AllocsPerRun(100, tt.f), tt.most, tt.name)
+		assert.NoError(t, err, tt.name)
+	}
+}
+
+// FuzzDecode holds Decode to take nothing but what the encoders write.
+func FuzzDecode(f *testing.F) {
+	for _, v := range vectors {
+		f.Add(v.base62)
+		f.Add(v.base32)
+		f.Add(strings.ToUpper(v.base32))
+	}
+	for _, s := range []string{"", "0", max62, max32, "7n42DGM5Tflk9n8mt7Fhc8", "80000000000000000000000000",
+		strings.Repeat("é", 11), strings.Repeat("\x00", 26), strings.Repeat("z", 22)} {
+		f.Add(s)
+	}
+	c := must(f, counting, "order", a5)
+	older := must(f, a5, "order")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := c.Decode(s)
+		if err != nil {
+			require.ErrorIs(t, err, snowflake.ErrInvalidID)
+			require.Zero(t, id)
+			return
+		}
+		require.GreaterOrEqual(t, id, snowflake.ID(0))
+		require.Contains(t, []string{c.Encode(id), c.EncodeBase32(id), older.Encode(id), older.EncodeBase32(id)}, restore(s))
+	})
+}
+
+// restore undoes the capitals that base 32 may be written in.
+func restore(s string) string {
+	if len(s) == len32 {
+		return strings.ToLower(s)
+	}
+	return s
+}
+
+func FuzzEncode(f *testing.F) {
+	for _, id := range []int64{0, 1, 1541815603606036480, math.MaxInt64, -1, math.MinInt64} {
+		f.Add(id, "order")
+	}
+	f.Fuzz(func(t *testing.T, v int64, purpose string) {
+		if purpose == "" {
+			return
+		}
+		c, id := must(t, counting, purpose), snowflake.ID(v)
+		require.Equal(t, slow(c.seal(id), digits62, len62), c.Encode(id))
+		require.Equal(t, slow(c.seal(id), digits32, len32), c.EncodeBase32(id))
+		for _, text := range []string{c.Encode(id), c.EncodeBase32(id)} {
+			if id < 0 {
+				requireRefused(t, c, text)
+				continue
+			}
+			got, err := c.Decode(text)
+			require.NoError(t, err)
+			require.Equal(t, id, got)
+		}
+	})
+}

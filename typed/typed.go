@@ -1,0 +1,213 @@
+// Package typed has IDs that say what they are of: to the compiler, so that the ID
+// of a user cannot be passed for the ID of an order, and to people, by a prefix.
+//
+//	type Order struct {
+//		ID OrderID
+//		// ...
+//	}
+//
+//	func (Order) Prefix() string { return "order" }
+//
+//	type OrderID = typed.ID[Order]
+//
+//	id := typed.New[Order](next)             // next: a snowflake.ID
+//	id.String()                              // order_038ANTKF00000
+//	id, err := typed.Parse[Order](text)      // refuses user_038ANTKF00000
+//	id.ID()                                  // the snowflake.ID
+//
+// The text is the prefix, an underscore and the ID as [snowflake.ID.Base32] writes
+// it: always 13 characters in capitals, so that texts of one prefix sort as the
+// IDs do. JSON, XML, YAML, flags, logs, and keys of JSON objects have the text.
+//
+// A database has the number: as a parameter of database/sql an ID is an int64, for a
+// BIGINT column, and Scan reads it back. So a column can change from
+// snowflake.ID to a typed ID, and back, without a migration.
+//
+// [Any] is for code that learns the prefix at run time.
+package typed
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Prefixer is the type that IDs are of, for example the struct of a table's rows. Prefix
+// is called on the zero value of the type, and always returns the same: 1 to 63
+// of a-z, 0-9 and underscores, a letter first, and no underscore last.
+type Prefixer interface {
+	Prefix() string
+}
+
+// ID is the ID of a T. IDs of different types cannot be assigned or compared with each
+// other; IDs of one type compare with == and <, and order by time.
+type ID[T Prefixer] int64
+
+// New returns id as the ID of a T.
+func New[T Prefixer](id snowflake.ID) ID[T] { return ID[T](id) }
+
+// ID returns the ID without its type.
+func (id ID[T]) ID() snowflake.ID { return snowflake.ID(id) }
+
+// Any returns the ID with its prefix, without its type.
+func (id ID[T]) Any() Any {
+	var t T
+	return Any{t.Prefix(), id.ID()}
+}
+
+// Parse reads what String wrote, and nothing else. Any other text, also one with
+// another prefix, gives an error that matches [snowflake.ErrInvalidID].
+func Parse[T Prefixer](text string) (ID[T], error) {
+	var t T
+	want := t.Prefix()
+	if err := checkPrefix(want); err != nil {
+		return 0, fmt.Errorf("%T: %w", t, err)
+	}
+	a, err := ParseAny(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w; it should be %s_ and 13 characters", err, want)
+	}
+	if a.Prefix != want {
+		return 0, fmt.Errorf("%w: %s has the prefix %s_, it should be %s_", snowflake.ErrInvalidID, text, a.Prefix, want)
+	}
+	return ID[T](a.ID), nil
+}
+
+// String returns the prefix, an underscore and 13 characters.
+func (id ID[T]) String() string { return id.Any().String() }
+
+// AppendText appends the text of id to b. It refuses a negative ID, with an error
+// that matches [snowflake.ErrInvalidID], and a prefix that no text can have, with one
+// that matches [snowflake.ErrInvalidOptions].
+func (id ID[T]) AppendText(b []byte) ([]byte, error) { return id.Any().AppendText(b) }
+
+// MarshalText returns the text of id, or AppendText's error.
+func (id ID[T]) MarshalText() ([]byte, error) { return id.Any().MarshalText() }
+
+// UnmarshalText reads what MarshalText wrote, as strictly as [Parse]. On error id is
+// unchanged. A number in JSON is refused: it has no prefix.
+func (id *ID[T]) UnmarshalText(b []byte) error { return id.UnmarshalParam(string(b)) }
+
+// UnmarshalParam is UnmarshalText for the query and path parameters that gin and
+// echo bind.
+func (id *ID[T]) UnmarshalParam(s string) error {
+	v, err := Parse[T](s)
+	if err != nil {
+		return err
+	}
+	*id = v
+	return nil
+}
+
+// Scan makes id a scan target of database/sql, for the columns that
+// [snowflake.ID.Scan] takes: they have the number, not the text. If the column may
+// be NULL, scan into a **ID or a sql.Null[ID].
+func (id *ID[T]) Scan(src any) error {
+	var v snowflake.ID
+	if err := v.Scan(src); err != nil {
+		return err
+	}
+	*id = ID[T](v)
+	return nil
+}
+
+// Any is an ID with a prefix that the compiler does not know, for example of a
+// search field that takes the text of any kind.
+type Any struct {
+	Prefix string
+	ID     snowflake.ID
+}
+
+const (
+	maxPrefix = 63
+	idLen     = 13 // of snowflake.ID.Base32
+)
+
+// ParseAny reads a text with any prefix. What is not the text of an ID gives an
+// error that matches [snowflake.ErrInvalidID].
+func ParseAny(text string) (Any, error) {
+	i := strings.LastIndexByte(text, '_')
+	if i < 0 {
+		return Any{}, fmt.Errorf("%w: %s has no prefix", snowflake.ErrInvalidID, quote(text))
+	}
+	if why := badPrefix(text[:i]); why != "" {
+		return Any{}, fmt.Errorf("%w: the prefix of %s %s", snowflake.ErrInvalidID, quote(text), why)
+	}
+	id, err := snowflake.ParseBase32(text[i+1:])
+	if err != nil {
+		return Any{}, fmt.Errorf("after the prefix %s_: %w", text[:i], err)
+	}
+	return Any{text[:i], id}, nil
+}
+
+// String returns the prefix, an underscore and 13 characters.
+func (a Any) String() string { return a.Prefix + "_" + a.ID.Base32() }
+
+// AppendText appends the text of a to b. A negative ID gives an error that matches
+// [snowflake.ErrInvalidID], and a prefix that ParseAny would refuse, one that matches
+// [snowflake.ErrInvalidOptions].
+func (a Any) AppendText(b []byte) ([]byte, error) {
+	if err := checkPrefix(a.Prefix); err != nil {
+		return b, err
+	}
+	if a.ID < 0 {
+		return b, fmt.Errorf("%w: %s_%d is negative", snowflake.ErrInvalidID, a.Prefix, int64(a.ID))
+	}
+	b = append(append(b, a.Prefix...), '_')
+	return append(b, a.ID.Base32()...), nil
+}
+
+// MarshalText returns the text of a, or AppendText's error.
+func (a Any) MarshalText() ([]byte, error) {
+	return a.AppendText(make([]byte, 0, len(a.Prefix)+1+idLen))
+}
+
+// UnmarshalText reads what MarshalText wrote, as [ParseAny] does. On error a is
+// unchanged.
+func (a *Any) UnmarshalText(b []byte) error {
+	v, err := ParseAny(string(b))
+	if err != nil {
+		return err
+	}
+	*a = v
+	return nil
+}
+
+func checkPrefix(prefix string) error {
+	if why := badPrefix(prefix); why != "" {
+		return fmt.Errorf("%w: typed: the prefix %s %s", snowflake.ErrInvalidOptions, quote(prefix), why)
+	}
+	return nil
+}
+
+// badPrefix says what is wrong with a prefix, if anything is.
+func badPrefix(prefix string) string {
+	if len(prefix) == 0 {
+		return "is empty"
+	}
+	if len(prefix) > maxPrefix {
+		return fmt.Sprintf("has %d characters, it may have %d", len(prefix), maxPrefix)
+	}
+	for i := range len(prefix) {
+		if c := prefix[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return "has a character other than a-z, 0-9 and _"
+		}
+	}
+	if prefix[0] < 'a' {
+		return "does not begin with a letter"
+	}
+	if prefix[len(prefix)-1] == '_' {
+		return "ends with an underscore"
+	}
+	return ""
+}
+
+// quote quotes the start of a text only: it may be long and hostile.
+func quote(text string) string {
+	const most = 32
+	if len(text) > most {
+		return fmt.Sprintf("%q...", text[:most])
+	}
+	return fmt.Sprintf("%q", text)
+}
