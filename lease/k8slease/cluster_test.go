@@ -738,7 +738,7 @@ func crashInBetween(t *testing.T, c *cluster) {
 				failed++
 				has() // what failed has changed nothing
 			} else {
-				want, r = append(want, holding(1, 1000+n)), next
+				want = append(want, holding(1, 1000+n))
 				next.Version++
 			}
 			left.Store(0)
