@@ -38,7 +38,8 @@ var (
 	// store has lost records that were in use. What was issued under them is not
 	// known any more, so nothing is issued until somebody who knows it repairs
 	// the store, as its package says. If only some are lost, and the store can tell
-	// which, Acquire takes other worker IDs: see Snapshot.Lost.
+	// which, Acquire takes other worker IDs, and so does the holder when its window has
+	// ended: see Snapshot.Lost.
 	ErrWiped = errors.New("lease: the store has lost its records")
 
 	// ErrNeverIssued is returned by Whois for an ID that no holder of a worker

@@ -48,8 +48,8 @@ import (
 // than its window, remove the directory and .NAME.identity. A lease from before that finds
 // the directory whole again has lost its worker ID, and replaces it. If only some records
 // worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
-// logs a warning. A holder of one of them issues no IDs after its window, until the record
-// is back or its process starts again. Put the records back; or stop the holder, wait for
+// logs a warning. A holder of one of them takes another worker ID when its window has
+// ended, or waits for the record if it is to keep its worker ID (ReuseKeep). Put the records back; or stop the holder, wait for
 // a window, and remove worker-N.lock: the worker ID is then a new one. (A directory whose
 // only record was removed has lost them all: see above.)
 //
@@ -249,7 +249,7 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 	choice := 0 // how many worker IDs there are to choose from
 	if enough != nil {
 		choice = enough.last - enough.first + 1 - len(names)
-		from := rand.N(len(names) + 1) // so that a crowd does not read the same ones
+		from := rand.IntN(len(names) + 1) // so that a crowd does not read the same ones
 		names = slices.Concat(names[from:], names[:from])
 	}
 	lost = map[int]error{}

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -43,11 +44,32 @@ func (l *Lease) keep(ctx context.Context) error {
 			wait, backoff = every, every/32
 		case errors.Is(err, ErrLost):
 			return err
+		case errors.Is(err, ErrWiped):
+			if lost := l.unusable(ctx); lost != nil {
+				return lost
+			}
+			fallthrough
 		default:
 			wait, backoff = backoff, min(2*backoff, every)
 		}
 		l.log.renewed(l, err)
 	}
+}
+
+// unusable returns a loss if the window has ended, and the store has lost the record of this
+// worker ID, and not all others: nobody gets the worker ID until a person mends it, and
+// this holder need not wait for that. An owner that keeps its worker ID waits.
+func (l *Lease) unusable(ctx context.Context) error {
+	if l.o.Reuse != ReuseAny || l.o.now().Before(l.Grant().To) {
+		return nil
+	}
+	patient, cancel := context.WithTimeout(ctx, l.o.trip())
+	defer cancel()
+	snap, err := l.store.Load(patient)
+	if err != nil || snap.Lost[l.Worker()] == nil {
+		return nil
+	}
+	return once(fmt.Errorf("%w: %w", ErrLost, snap.Lost[l.Worker()]))
 }
 
 // jittered shortens a wait by up to an eighth, so that holders who began at once do

@@ -196,6 +196,38 @@ func TestRecordThatIsRemovedAlone(t *testing.T) {
 	require.NoError(t, d.Release(t.Context()))
 }
 
+// Its holder goes on under another worker ID when its window has ended; an owner that keeps
+// its worker ID waits for the record.
+func TestHolderOfARecordThatIsRemovedAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	hold := func(owner string, reuse lease.Reuse) (*lease.Lease, *snowflake.Generator) {
+		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: owner, Reuse: reuse, Window: 200 * time.Millisecond})
+		require.NoError(t, err)
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		return l, gen
+	}
+	goes, gen := hold("a", lease.ReuseAny)
+	keeps, keeper := hold("b", lease.ReuseKeep)
+	_, _ = hold("c", lease.ReuseAny)
+	before, err := gen.NextID()
+	require.NoError(t, err)
+	for _, name := range []string{"worker-0.json", "worker-1.json"} {
+		record := filepath.Join(dir, name)
+		eventually(t, func() bool { // a renewal that is under way writes it once more
+			_ = os.Remove(record)
+			return errors.Is(goes.Stats().LastError, lease.ErrWiped) && name == "worker-0.json" || errors.Is(keeps.Stats().LastError, lease.ErrWiped)
+		})
+	}
+	eventually(t, func() bool { return goes.Worker() != 0 })
+	assert.Equal(t, 3, goes.Worker())
+	id, err := gen.NextID()
+	require.NoError(t, err)
+	assert.Greater(t, id, before)
+	assert.Equal(t, 1, keeps.Worker())
+	eventually(t, func() bool { _, err := keeper.NextID(); return errors.Is(err, lease.ErrWiped) })
+}
+
 // A directory that is emptied, and begun anew by another process, has its old holder back:
 // it has lost its worker ID, and takes another one of the new store.
 func TestHolderOfADirectoryThatIsBegunAnew(t *testing.T) {
