@@ -1,0 +1,251 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+const manifests = "../../deploy/kubernetes/"
+
+// objects reads a manifest.
+func objects(t *testing.T, file string) (all []*unstructured.Unstructured) {
+	t.Helper()
+	b, err := os.ReadFile(manifests + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
+		o := new(unstructured.Unstructured)
+		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, o)
+	}
+}
+
+// apply does what kubectl apply --server-side does: the server checks each field.
+func apply(t *testing.T, config *rest.Config, namespace string, files ...string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		for _, o := range objects(t, file) {
+			resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+			b, err := json.Marshal(o)
+			if err == nil {
+				_, err = client.Resource(resource).Namespace(namespace).Patch(t.Context(), o.GetName(), types.ApplyPatchType, b,
+					metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict})
+			}
+			if err != nil {
+				t.Errorf("%s, %s %s: %v", file, o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// template returns the pod template of a manifest.
+func template(t *testing.T, file string) core.PodTemplateSpec {
+	t.Helper()
+	for _, o := range objects(t, file) {
+		var pod core.PodTemplateSpec
+		var err error
+		switch o.GetKind() {
+		case "Deployment":
+			var d apps.Deployment
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d)
+			pod = d.Spec.Template
+		case "StatefulSet":
+			var s apps.StatefulSet
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s)
+			pod = s.Spec.Template
+		default:
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	t.Fatalf("%s has no pods", file)
+	return core.PodTemplateSpec{}
+}
+
+// What the manifests tell the program, it understands; and the pod gets the time that the program
+// may take to stop.
+func TestManifestsFitTheProgram(t *testing.T) {
+	for _, file := range []string{"deployment.yaml", "statefulset.yaml"} {
+		pod := template(t, file).Spec
+		container := pod.Containers[0]
+		env := map[string]string{}
+		for _, e := range container.Env {
+			env[e.Name] = e.Value
+		}
+		read := map[string]bool{}
+		c, err := parse(container.Args, func(name string) string {
+			read[name] = true
+			return env[name]
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for name := range env {
+			if !read[name] {
+				t.Errorf("%s: the program does not read %s", file, name)
+			}
+		}
+		if c.store != "kubernetes:" {
+			t.Errorf("%s: the store is %s", file, c.store)
+		}
+		if has, needs := time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second, c.drain+c.grace+releaseTime; has <= needs {
+			t.Errorf("%s: a pod has %v to stop, and may need %v", file, has, needs)
+		}
+		probes := []*core.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe}
+		if first := time.Duration(probes[0].PeriodSeconds*probes[0].FailureThreshold) * time.Second; first <= 2*c.window+10*time.Second {
+			t.Errorf("%s: the first pod has %v to start, and may need two windows", file, first)
+		}
+		if unready := time.Duration(probes[1].PeriodSeconds*probes[1].FailureThreshold) * time.Second; unready >= c.drain {
+			t.Errorf("%s: a pod is known not to be ready after %v, and goes on for %v", file, unready, c.drain)
+		}
+		s := testService(t)
+		for _, p := range probes {
+			r := httptest.NewRecorder()
+			s.handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, p.HTTPGet.Path, nil))
+			if r.Code != http.StatusOK {
+				t.Errorf("%s: %s answers %d", file, p.HTTPGet.Path, r.Code)
+			}
+		}
+	}
+}
+
+// The manifests are applied to a real API server, and the program runs with no more rights than they
+// give it: it leases, rolls over to a second process amid the load, and releases.
+func TestKubernetes(t *testing.T) {
+	server := kubetest.Start(t)
+	admin := &rest.Config{Host: "https://" + server.Addr, BearerToken: kubetest.Token, QPS: -1}
+	admin.Insecure = true
+	clientset, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, file := range map[string]string{"shop": "deployment.yaml", "ordinal": "statefulset.yaml"} {
+		_, err := clientset.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, admin, namespace, "rbac.yaml", file)
+		apply(t, admin, namespace, "rbac.yaml", file) // again, as after a change
+	}
+	wrong := objects(t, "deployment.yaml")[0]
+	wrong.Object["spec"].(map[string]any)["replicsa"] = int64(1)
+	if b, err := json.Marshal(wrong); err != nil {
+		t.Fatal(err)
+	} else if _, err := clientset.AppsV1().Deployments("shop").Patch(t.Context(), "orders", types.ApplyPatchType, b,
+		metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict}); err == nil {
+		t.Error("the test itself is wrong: the server takes any field")
+	}
+
+	account := template(t, "deployment.yaml").Spec.ServiceAccountName
+	token, err := clientset.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), account, new(authentication.TokenRequest), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := kubeconfig(t, server, token.Status.Token, "shop")
+	args := func(more ...string) []string {
+		return append([]string{"-store", "kubernetes:" + file, "-window", "3s"}, more...)
+	}
+	a := start(t, nil, args("-drain", "5s", "-owner", "orders-a")...)
+	b := start(t, nil, args("-drain", "0s", "-owner", "orders-b")...)
+	if a.worker == b.worker {
+		t.Fatalf("both have worker ID %d", a.worker)
+	}
+	rollOver(t, a, b)
+	store, err := kubernetesStore(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := store.Load(t.Context())
+	if err != nil || len(snap.Records) != 2 {
+		t.Fatal(snap, err)
+	}
+	for _, r := range snap.Records {
+		if r.State != lease.Free {
+			t.Errorf("the worker ID is not free: %v", r)
+		}
+	}
+
+	// With those rights the program can do nothing else.
+	limited, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := kubernetes.NewForConfig(limited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := pod.CoreV1().Secrets("shop").List(t.Context(), metav1.ListOptions{})
+	_, err2 := pod.CoordinationV1().Leases("ordinal").List(t.Context(), metav1.ListOptions{})
+	err3 := pod.CoordinationV1().Leases("shop").Delete(t.Context(), "snowflake", metav1.DeleteOptions{})
+	for what, err := range map[string]error{"list secrets": err1, "list another namespace's leases": err2, "delete leases": err3} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("it can %s: %v", what, err)
+		}
+	}
+
+	// In a namespace where it has no rights, it says so and ends.
+	out, err := command(nil, "-store", "kubernetes:"+kubeconfig(t, server, token.Status.Token, "ordinal"), "-window", "3s").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "lease ordinal/snowflake") || !strings.Contains(string(out), "needs get, list, create and update") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// kubeconfig writes the file with which a pod's token is used outside of the cluster.
+func kubeconfig(t *testing.T, server *kubetest.Server, token, namespace string) string {
+	t.Helper()
+	c := api.NewConfig()
+	c.Clusters["test"] = &api.Cluster{Server: "https://" + server.Addr, CertificateAuthority: server.CA}
+	c.AuthInfos["pod"] = &api.AuthInfo{Token: token}
+	c.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "pod", Namespace: namespace}
+	c.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

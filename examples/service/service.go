@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/metrics"
+)
+
+// service answers requests.
+type service struct {
+	gen      *snowflake.Generator
+	lease    *lease.Lease
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	draining atomic.Bool // told to stop
+}
+
+func newService(gen *snowflake.Generator, l *lease.Lease) (*service, error) {
+	ids, err := metrics.New(gen, &metrics.Options{Lease: l})
+	if err != nil {
+		return nil, err
+	}
+	s := &service{
+		gen: gen, lease: l, registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_total", Help: "Requests for orders, by status.",
+		}, []string{"code"}),
+	}
+	s.registry.MustRegister(ids, s.requests, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s, nil
+}
+
+func (s *service) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders", promhttp.InstrumentHandlerCounter(s.requests, http.HandlerFunc(s.postOrder)))
+	mux.HandleFunc("GET /readyz", s.ready)
+	// Whether it lives does not depend on the lease: while the store is away, a restart would
+	// not help, and would lose what is left of the window.
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() { // so that no connection is idle when the server closes idle connections
+			w.Header().Set("Connection", "close")
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// order is what a client sends and gets. In JSON an ID is a string, because JavaScript has
+// only 53 bits.
+type order struct {
+	ID   snowflake.ID `json:"id"`
+	Item string       `json:"item"`
+}
+
+// maxOrder is how many bytes of JSON an order has at most.
+const maxOrder = 64 << 10
+
+// postOrder gives an order its ID. A real service would save the order here, with the ID as
+// its primary key.
+func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	var in struct{ Item string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&in); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, fmt.Errorf("the order is not JSON, or has over %d bytes: %w", maxOrder, err))
+		return
+	}
+	if in.Item == "" {
+		s.refuse(w, r, http.StatusBadRequest, errors.New(`the order has no "item"`))
+		return
+	}
+	id, err := s.gen.NextIDContext(r.Context())
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		s.refuse(w, r, http.StatusServiceUnavailable, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", "/orders/"+id.String())
+	w.WriteHeader(http.StatusCreated)
+	err = json.NewEncoder(w).Encode(order{ID: id, Item: in.Item})
+	slog.InfoContext(r.Context(), "order created", "id", id, "parts", s.gen.Decode(id),
+		"remote", r.RemoteAddr, "took", time.Since(begun), "error", err)
+}
+
+func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	slog.WarnContext(r.Context(), "order refused", "status", status, "remote", r.RemoteAddr, "error", err)
+	http.Error(w, err.Error(), status)
+}
+
+// ready answers 200 if an ID could be issued now.
+func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := s.whyNotReady(time.Now()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+func (s *service) whyNotReady(now time.Time) error {
+	stats := s.lease.Stats()
+	switch err := s.lease.Err(); {
+	case s.draining.Load():
+		return errors.New("told to stop")
+	case err != nil:
+		return err
+	case !now.Before(stats.Bound):
+		return fmt.Errorf("the lease's window ended at %v, and the last renewal says: %v", stats.Bound, stats.LastError)
+	}
+	return nil
+}

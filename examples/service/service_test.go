@@ -1,0 +1,513 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// The tests start the program as an operator does: the test binary is the program if this
+// variable is set.
+const programEnv = "SERVICE_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programEnv) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what has to come, on however slow a machine.
+const patience = 2 * time.Minute
+
+// instance is a running program.
+type instance struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	worker int
+	exited chan struct{}
+
+	mu  sync.Mutex
+	log []entry
+	raw strings.Builder
+}
+
+// entry is a line of the log.
+type entry struct {
+	Msg    string
+	Addr   string
+	Worker int
+	ID     snowflake.ID
+	Parts  struct {
+		Time             time.Time
+		Worker, Sequence *int
+	}
+	Error string
+}
+
+// command is how to start a program.
+func command(env []string, args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), programEnv+"=1")
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// start starts a program, and waits until it serves.
+func start(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	p := &instance{t: t, cmd: command(env, append([]string{"-addr", "127.0.0.1:0"}, args...)...), exited: make(chan struct{})}
+	stderr, err := p.cmd.StderrPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := make(chan entry, 1)
+	go func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if e := p.keep(lines.Bytes()); e.Msg == "serving" {
+				serving <- e
+			}
+		}
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("%v wrote\n%.20000s", p.cmd, p.raw.String())
+		}
+	})
+	select {
+	case e := <-serving:
+		p.url, p.worker = "http://"+e.Addr, e.Worker
+	case <-p.exited:
+		t.Fatalf("it has exited: %v", p.cmd.ProcessState)
+	case <-time.After(patience):
+		t.Fatal("it does not serve")
+	}
+	return p
+}
+
+func (p *instance) keep(line []byte) (e entry) {
+	_ = json.Unmarshal(line, &e)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, e)
+	p.raw.Write(append(line, '\n'))
+	return e
+}
+
+// created returns the orders that it has logged.
+func (p *instance) created() map[snowflake.ID]entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[snowflake.ID]entry{}
+	for _, e := range p.log {
+		if e.Msg == "order created" {
+			all[e.ID] = e
+		}
+	}
+	return all
+}
+
+func (p *instance) terminate() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ended waits until it has exited well.
+func (p *instance) ended() {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatal("it does not end")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		p.t.Fatalf("its exit code is %d", code)
+	}
+}
+
+// get returns the status and the body.
+func (p *instance) get(path string) (int, string) {
+	p.t.Helper()
+	resp, err := http.Get(p.url + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// await waits until a path has the status.
+func (p *instance) await(path string, status int) (body string) {
+	p.t.Helper()
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		got, body := p.get(path)
+		if got == status {
+			return body
+		}
+		if time.Since(begun) > patience {
+			p.t.Fatalf("%s answers %d %s", path, got, body)
+		}
+	}
+}
+
+// post orders something.
+func post(client *http.Client, url, item string) (snowflake.ID, error) {
+	resp, err := client.Post(url+"/orders", "application/json", strings.NewReader(fmt.Sprintf(`{"item":%q}`, item)))
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	if resp.StatusCode != http.StatusCreated {
+		return 0, fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	var o order
+	if err := json.Unmarshal(b, &o); err != nil || o.Item != item || resp.Header.Get("Location") != "/orders/"+o.ID.String() {
+		return 0, fmt.Errorf("%s, %v, %v", b, resp.Header, err)
+	}
+	return o.ID, nil
+}
+
+// load is clients that order all the time, at an address that a load balancer may change.
+
+type load struct {
+	t    *testing.T
+	to   atomic.Pointer[instance]
+	stop chan struct{}
+	all  sync.WaitGroup
+
+	mu  sync.Mutex
+	ids map[snowflake.ID]*instance
+}
+
+func begin(t *testing.T, to *instance) *load {
+	l := &load{t: t, stop: make(chan struct{}), ids: map[snowflake.ID]*instance{}}
+	l.to.Store(to)
+	for i := range 8 {
+		l.all.Go(func() { l.client(i) })
+	}
+	return l
+}
+
+func (l *load) client(i int) {
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	for n := 0; ; n++ {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		to := l.to.Load()
+		id, err := post(client, to.url, fmt.Sprint("item ", i, " ", n))
+		l.mu.Lock()
+		if err != nil {
+			l.t.Errorf("client %d: order %d is lost: %v", i, n, err)
+		} else if by := l.ids[id]; by != nil {
+			l.t.Errorf("%v was issued by %s and by %s", id, by.url, to.url)
+		}
+		l.ids[id] = to
+		l.mu.Unlock()
+	}
+}
+
+// of returns the orders that an instance has answered.
+func (l *load) of(p *instance) (ids []snowflake.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, by := range l.ids {
+		if by == p {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (l *load) await(p *instance, n int) {
+	l.t.Helper()
+	for begun := time.Now(); len(l.of(p)) < n; time.Sleep(time.Millisecond) {
+		if l.t.Failed() || time.Since(begun) > patience {
+			l.t.Fatalf("%d orders of %d", len(l.of(p)), n)
+		}
+	}
+}
+
+// rollOver lets clients order at a, tells a to stop, and has b go on as soon as a says that it is
+// not ready. No order is lost.
+func rollOver(t *testing.T, a, b *instance) {
+	t.Helper()
+	l := begin(t, a)
+	l.await(a, 200)
+	a.terminate()
+	a.await("/readyz", http.StatusServiceUnavailable)
+	resp, err := http.Get(a.url + "/livez")
+	if err != nil || !resp.Close {
+		t.Fatalf("it keeps connections that it is going to close: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+	before := len(l.of(a))
+	l.await(a, before+50) // it goes on until the balancer has noticed
+	l.to.Store(b)
+	l.await(b, 200)
+	a.ended()
+	l.await(b, len(l.of(b))+200)
+	close(l.stop)
+	l.all.Wait()
+	b.terminate()
+	b.ended() // so that its log is whole
+	for _, p := range []*instance{a, b} {
+		logged, ids := p.created(), l.of(p)
+		for _, id := range ids {
+			e, ok := logged[id]
+			parts := snowflake.Decode(id)
+			if !ok || e.Parts.Worker == nil || *e.Parts.Worker != p.worker || parts.Worker != p.worker ||
+				e.Parts.Sequence == nil || *e.Parts.Sequence != parts.Sequence || !e.Parts.Time.Equal(parts.Time) {
+				t.Fatalf("of %v (%v), which worker %d issued, the log says %+v", id, parts, p.worker, e)
+			}
+		}
+		if len(logged) != len(ids) {
+			t.Errorf("%d orders are logged, and %d were answered", len(logged), len(ids))
+		}
+	}
+}
+
+func TestSIGTERMAmidTheLoad(t *testing.T) {
+	dir := t.TempDir()
+	a := start(t, nil, "-store", "file:"+dir, "-drain", "5s", "-owner", "a")
+	b := start(t, []string{"STORE=file:" + dir, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
+	rollOver(t, a, b)
+	snap, err := lease.File(dir).Load(t.Context())
+	if err != nil || len(snap.Records) != 2 {
+		t.Fatal(snap, err)
+	}
+	for _, r := range snap.Records {
+		if r.State != lease.Free {
+			t.Errorf("the worker ID is not free: %v", r)
+		}
+	}
+	c := start(t, nil, "-store", "file:"+dir, "-owner", "a")
+	if c.worker != a.worker {
+		t.Errorf("the next process of a has worker ID %d, not %d", c.worker, a.worker)
+	}
+}
+
+// A request that has begun is finished after the server has stopped to accept, and before the
+// worker ID is released.
+func TestRequestThatHasBegunIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, nil, "-store", "file:"+dir, "-drain", "0s")
+	addr := strings.TrimPrefix(p.url, "http://")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const body = `{"item":"slow"}`
+	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:5])
+	p.await("/livez", http.StatusOK) // so the connection that came before has been accepted
+	p.terminate()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			break
+		}
+		c.Close()
+		if time.Since(begun) > patience {
+			t.Fatal("it does not stop to accept")
+		}
+	}
+	fmt.Fprint(conn, body[5:])
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	resp.Body.Close()
+	p.ended()
+	if n := len(p.created()); n != 1 {
+		t.Errorf("%d orders are logged", n)
+	}
+}
+
+// While the store is away the service is ready until its window ends; it lives on, and is ready again
+// by itself.
+func TestReadinessFollowsTheLease(t *testing.T) {
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	addr := fmt.Sprint("127.0.0.1:", port)
+	dir := servertest.Dir(t, "")
+	server := servertest.Start(t, servertest.Command{
+		Path: path, Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--appendfsync", "always"},
+	}, func() error {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	p := start(t, nil, "-store", "redis://"+addr, "-window", "1s", "-drain", "0s")
+	p.await("/readyz", http.StatusOK)
+	if _, err := post(http.DefaultClient, p.url, "tea"); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	if body := p.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(body, "window ended at") || !strings.Contains(body, "refused") {
+		t.Errorf("it is not ready because %s", body)
+	}
+	if status, _ := p.get("/livez"); status != http.StatusOK {
+		t.Errorf("it does not live: %d", status)
+	}
+	time.Sleep(2 * time.Millisecond) // the tick in which the window ends may be stamped to its end
+	resp, err := http.Post(p.url+"/orders", "", strings.NewReader(`{"item":"tea"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("an order: %v", resp)
+	}
+	server.Restart()
+	p.await("/readyz", http.StatusOK)
+	if _, err := post(http.DefaultClient, p.url, "tea"); err != nil {
+		t.Fatal(err)
+	}
+	_, metrics := p.get("/metrics")
+	for _, line := range []string{
+		"snowflake_ids_issued_total 2", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} 1`,
+		"snowflake_lease_last_renewal_successful 1", "snowflake_worker_id " + fmt.Sprint(p.worker), "go_goroutines ",
+	} {
+		if !strings.Contains(metrics, "\n"+line) {
+			t.Errorf("there is no metric %s in\n%s", line, metrics)
+		}
+	}
+	p.terminate()
+	p.ended()
+}
+
+func TestOrdersThatAreRefused(t *testing.T) {
+	p := start(t, nil, "-store", "file:"+t.TempDir())
+	for _, test := range []struct {
+		body   string
+		status int
+		says   string
+	}{
+		{`{"item":`, http.StatusBadRequest, "not JSON"},
+		{`{}`, http.StatusBadRequest, `no "item"`},
+		{`{"item":"` + strings.Repeat("x", maxOrder) + `"}`, http.StatusBadRequest, "over 65536 bytes"},
+	} {
+		resp, err := http.Post(p.url+"/orders", "application/json", strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != test.status || !bytes.Contains(b, []byte(test.says)) {
+			t.Errorf("%.40s: %d %s", test.body, resp.StatusCode, b)
+		}
+	}
+	if status, _ := p.get("/orders"); status != http.StatusMethodNotAllowed {
+		t.Errorf("GET /orders: %d", status)
+	}
+}
+
+func TestFlagsThatAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not one of file:DIRECTORY, redis://HOST:PORT, kubernetes:, kubernetes:KUBECONFIG`},
+		{nil, []string{"-store", "file:"}, `"file:" is not one of`},
+		{nil, []string{"-store", "redis://x:y:z"}, `redis://x:y:z`},
+		{[]string{"KUBERNETES_SERVICE_HOST="}, []string{"-store", "kubernetes:"}, "unable to load in-cluster configuration"},
+		{nil, []string{"-store", "kubernetes:/no/such/file"}, "/no/such/file"},
+		{nil, []string{"extra"}, `"extra" is not a flag`},
+		{nil, []string{"-drain", "-1s"}, `-drain -1s`},
+		{nil, []string{"-window", "1ns", "-store", "file:" + filepath.Join(t.TempDir(), "x")}, `Window 1ns is under`},
+		{[]string{"GRACE=soon"}, nil, `GRACE="soon"`},
+	} {
+		out, err := command(test.env, test.args...).CombinedOutput()
+		var last entry
+		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+		_ = json.Unmarshal(lines[len(lines)-1], &last)
+		if err == nil || last.Msg != "the service ends" || !strings.Contains(last.Error, test.says) {
+			t.Errorf("%v %v: %v\n%s", test.env, test.args, err, out)
+		}
+	}
+}
+
+// testService returns a service in this process.
+func testService(t *testing.T) *service {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Release(context.Background()) })
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newService(gen, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestReadyWithinTheWindow(t *testing.T) {
+	s := testService(t)
+	if err := s.whyNotReady(s.lease.Stats().Bound.Add(-1)); err != nil {
+		t.Errorf("within its window it is not ready: %v", err)
+	}
+	if err := s.whyNotReady(s.lease.Stats().Bound); err == nil {
+		t.Error("at its window's end it is ready")
+	}
+	if err := s.lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.whyNotReady(time.Time{}); err == nil {
+		t.Error("after Release it is ready")
+	}
+}

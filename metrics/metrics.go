@@ -1,0 +1,191 @@
+// Package metrics shows a generator and its lease to Prometheus.
+//
+//	collector, err := metrics.New(gen, &metrics.Options{Lease: l})
+//	...
+//	prometheus.MustRegister(collector)
+//
+// The collector keeps no counts of its own: each scrape calls Generator.Stats and
+// Lease.Stats once. Between scrapes nothing runs, so an ID costs what it costs without
+// metrics.
+//
+// # Metrics
+//
+// Of the generator, from its creation on:
+//
+//	snowflake_ids_issued_total            IDs
+//	snowflake_waits_total                 sleeps, for the next tick or for the clock
+//	snowflake_wait_seconds_total          their time, summed over the calls
+//	snowflake_clock_backward_total        times that the clock had gone back and the policy was asked
+//	snowflake_clock_sequence_bumps_total  changes of the clock sequence
+//	snowflake_rewinds_total               steps back to an earlier tick
+//	snowflake_borrowed_ticks_total        ticks entered ahead of the clock
+//	snowflake_worker_id                   the worker ID
+//	snowflake_layout_remaining_seconds    how long the layout's time lasts; negative after its end
+//
+// Of the lease, if there is one:
+//
+//	snowflake_lease_window_remaining_seconds        how long IDs go on if no renewal succeeds; negative after the window's end
+//	snowflake_lease_renewals_total                  renewals that succeeded
+//	snowflake_lease_failures_total                  renewals and replacements that failed
+//	snowflake_lease_replacements_total              lost worker IDs that were replaced
+//	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
+//	snowflake_lease_last_renewal_successful                        1 if the last renewal succeeded, else 0
+//	snowflake_lease_store_away                      1 if renewals go to the local copy only, else 0
+//	snowflake_lease_ended                           1 after Release, or after a loss with OnLoss: Stop, else 0
+//
+// The folder rules has alerts, rules/snowflake.yml, and dashboard.json is a dashboard
+// for Grafana.
+package metrics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Options are the settings of New. The zero value, and nil, consist entirely of
+// defaults.
+type Options struct {
+	// Lease is the generator's. nil: the generator has none, and there are no
+	// metrics of a lease.
+	Lease *lease.Lease
+
+	// Labels are put on each metric. A process with several generators needs them
+	// to tell the generators apart, or the registry refuses the second collector:
+	// prometheus.Labels{"generator": "orders"}. The alert on shared worker IDs asks for
+	// a label "datacenter" if generators differ in Options.Datacenter.
+	Labels prometheus.Labels
+
+	// Clock is what the remaining times are counted from. nil: the lease's clock,
+	// or snowflake.SystemClock(). A generator with a clock of its own needs the same
+	// clock here.
+	Clock snowflake.Clock
+}
+
+// Collector is a [prometheus.Collector]. It may be registered with any number of
+// registries.
+type Collector struct {
+	gen   *snowflake.Generator
+	lease *lease.Lease
+	clock snowflake.Clock
+	of    descriptions
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// descriptions are the names of the metrics, with their help and their labels.
+type descriptions struct {
+	issued, waits, waited, backward, bumps, rewinds, borrowed, worker, layout *prometheus.Desc
+
+	window, renewals, failures, replacements, renewed, renewing, away, ended *prometheus.Desc
+}
+
+// New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
+// is nil, or a label's name is not valid, the error matches [snowflake.ErrInvalidOptions].
+func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
+	if gen == nil {
+		return nil, fmt.Errorf("metrics: %w: the generator is nil", snowflake.ErrInvalidOptions)
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Clock == nil && o.Lease != nil {
+		o.Clock = o.Lease.Terms().Clock
+	}
+	if o.Clock == nil {
+		o.Clock = snowflake.SystemClock()
+	}
+	of := describe(o.Labels)
+	if _, err := prometheus.NewConstMetric(of.worker, prometheus.GaugeValue, 0); err != nil {
+		return nil, fmt.Errorf("metrics: %w: Labels: %w", snowflake.ErrInvalidOptions, err)
+	}
+	return &Collector{gen: gen, lease: o.Lease, clock: o.Clock, of: of}, nil
+}
+
+func describe(labels prometheus.Labels) descriptions {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("snowflake_"+name, help, nil, labels)
+	}
+	return descriptions{
+		issued:   desc("ids_issued_total", "IDs issued."),
+		waits:    desc("waits_total", "Sleeps, for the next tick or for the clock to catch up."),
+		waited:   desc("wait_seconds_total", "Time that calls waited, summed over the calls."),
+		backward: desc("clock_backward_total", "Times that the clock had gone back and the policy was asked."),
+		bumps:    desc("clock_sequence_bumps_total", "Changes of the clock sequence."),
+		rewinds:  desc("rewinds_total", "Steps back to an earlier tick."),
+		borrowed: desc("borrowed_ticks_total", "Ticks entered ahead of the clock."),
+		worker:   desc("worker_id", "The worker ID."),
+		layout:   desc("layout_remaining_seconds", "How long the layout's time lasts; negative after its end."),
+
+		window:       desc("lease_window_remaining_seconds", "How long IDs go on if no renewal succeeds; negative after the window's end."),
+		renewals:     desc("lease_renewals_total", "Renewals that succeeded."),
+		failures:     desc("lease_failures_total", "Renewals and replacements that failed."),
+		replacements: desc("lease_replacements_total", "Lost worker IDs that were replaced."),
+		renewed:      desc("lease_last_renewal_timestamp_seconds", "When the last successful renewal began."),
+		renewing:     desc("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0."),
+		away:         desc("lease_store_away", "1 if renewals go to the local copy only, else 0."),
+		ended:        desc("lease_ended", "1 after Release, or after a loss with OnLoss: Stop, else 0."),
+	}
+}
+
+// Describe sends the descriptions of all metrics that Collect sends.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, to) }
+
+// Collect reads the statistics once and sends them.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	c.collectGenerator(to)
+	if c.lease != nil {
+		c.collectLease(to)
+	}
+}
+
+func (c *Collector) collectGenerator(to chan<- prometheus.Metric) {
+	s := c.gen.Stats()
+	count(to, c.of.issued, float64(s.Issued))
+	count(to, c.of.waits, float64(s.Waits))
+	count(to, c.of.waited, s.Waited.Seconds())
+	count(to, c.of.backward, float64(s.Backward))
+	count(to, c.of.bumps, float64(s.Bumps))
+	count(to, c.of.rewinds, float64(s.Rewinds))
+	count(to, c.of.borrowed, float64(s.Borrowed))
+	gauge(to, c.of.worker, float64(c.gen.Worker()))
+	gauge(to, c.of.layout, seconds(c.clock.Now(), c.gen.Layout().Expires()))
+}
+
+func (c *Collector) collectLease(to chan<- prometheus.Metric) {
+	s := c.lease.Stats()
+	gauge(to, c.of.window, seconds(c.clock.Now(), s.Bound))
+	count(to, c.of.renewals, float64(s.Renewals))
+	count(to, c.of.failures, float64(s.Failures))
+	count(to, c.of.replacements, float64(s.Replacements))
+	gauge(to, c.of.renewed, seconds(time.Unix(0, 0), s.Renewed))
+	gauge(to, c.of.renewing, number(s.LastError == nil))
+	gauge(to, c.of.away, number(s.Away != nil))
+	gauge(to, c.of.ended, number(c.lease.Err() != nil))
+}
+
+func count(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64) {
+	to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v)
+}
+
+func gauge(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64) {
+	to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v)
+}
+
+// seconds returns the time from one instant to another. A time.Duration would overflow for a
+// layout that lasts longer than 292 years.
+func seconds(from, to time.Time) float64 {
+	return float64(to.Unix()-from.Unix()) + float64(to.Nanosecond()-from.Nanosecond())/1e9
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

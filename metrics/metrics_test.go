@@ -1,0 +1,317 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/metrics"
+)
+
+func collector(t *testing.T, g *snowflake.Generator, o *metrics.Options) *metrics.Collector {
+	t.Helper()
+	c, err := metrics.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// gathered returns the value of each metric.
+func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	if err := reg.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		values[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	return values
+}
+
+// has checks values of some metrics.
+func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
+	t.Helper()
+	got := gathered(t, c)
+	for name, v := range want {
+		if g, ok := got[name]; !ok || g != v {
+			t.Errorf("%s is %v (there: %v), not %v", name, g, ok, v)
+		}
+	}
+}
+
+func TestGenerator(t *testing.T) {
+	layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, ClockSeqBits: 2, WorkerBits: 8, SequenceBits: 1}
+	now := time.Unix(1000, 0)
+	clock := snowflake.ClockFunc(func() time.Time { return now })
+	g, err := snowflake.New(42, &snowflake.Options{
+		Layout: layout, Clock: clock, OnBackward: snowflake.ClockSeqPolicy(), BorrowAhead: 2 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := collector(t, g, &metrics.Options{Clock: clock})
+	for range 5 { // two ticks are borrowed
+		if _, err := g.NextID(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(-time.Minute)
+	if _, err := g.NextID(); err != nil {
+		t.Fatal(err)
+	}
+	has(t, c, map[string]float64{
+		"snowflake_ids_issued_total":           6,
+		"snowflake_waits_total":                0,
+		"snowflake_wait_seconds_total":         0,
+		"snowflake_clock_backward_total":       1,
+		"snowflake_clock_sequence_bumps_total": 1,
+		"snowflake_rewinds_total":              0,
+		"snowflake_borrowed_ticks_total":       2,
+		"snowflake_worker_id":                  42,
+		"snowflake_layout_remaining_seconds":   float64(1<<33 - 940), // some 272 years
+	})
+	if got := gathered(t, c); len(got) != 9 {
+		t.Errorf("without a lease there are %v", got)
+	}
+	now = now.Add(100_000 * 24 * time.Hour)
+	has(t, c, map[string]float64{"snowflake_layout_remaining_seconds": float64(1<<33-940) - 100_000*86400})
+}
+
+func TestRewinds(t *testing.T) {
+	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
+	g, err := snowflake.New(1, &snowflake.Options{
+		Clock: snowflake.ClockFunc(func() time.Time { return now }), OnBackward: snowflake.RewindPolicy(), RewindTicks: 100,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{0, time.Millisecond, -time.Millisecond} {
+		now = now.Add(step)
+		if _, err := g.NextID(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has(t, collector(t, g, nil), map[string]float64{"snowflake_rewinds_total": 1, "snowflake_clock_backward_total": 1})
+}
+
+func TestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
+		g, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if _, err := g.NextID(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has(t, collector(t, g, nil), map[string]float64{"snowflake_waits_total": 2, "snowflake_wait_seconds_total": 2})
+	})
+}
+
+// bubbleLayout is the default's, in a bubble's time.
+func bubbleLayout() snowflake.Layout {
+	l := snowflake.DefaultLayout()
+	l.Epoch = snowflake.UnixEpoch
+	return l
+}
+
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network, store := link.To(lease.File(t.TempDir()))
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{
+			Layout: bubbleLayout(), First: 5, Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		c := collector(t, g, &metrics.Options{Lease: l})
+		has(t, c, map[string]float64{
+			"snowflake_worker_id":                            5,
+			"snowflake_lease_window_remaining_seconds":       30,
+			"snowflake_lease_renewals_total":                 0,
+			"snowflake_lease_failures_total":                 0,
+			"snowflake_lease_replacements_total":             0,
+			"snowflake_lease_last_renewal_timestamp_seconds": float64(begun.Unix()),
+			"snowflake_lease_last_renewal_successful":        1,
+			"snowflake_lease_store_away":                     0,
+			"snowflake_lease_ended":                          0,
+		})
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		renewed := gathered(t, c)
+		if n := renewed["snowflake_lease_renewals_total"]; n < 1 || n != float64(l.Stats().Renewals) {
+			t.Errorf("%v renewals in 25 s", n)
+		}
+		network.Cut(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		away := gathered(t, c)
+		if n := away["snowflake_lease_window_remaining_seconds"]; n > -20 || n < -60 {
+			t.Errorf("a minute after the network was cut the window ends in %v s", n)
+		}
+		if n := away["snowflake_lease_failures_total"]; n < 1 || n != float64(l.Stats().Failures) {
+			t.Errorf("%v failures", n)
+		}
+		has(t, c, map[string]float64{
+			"snowflake_lease_last_renewal_successful":        0,
+			"snowflake_lease_last_renewal_timestamp_seconds": renewed["snowflake_lease_last_renewal_timestamp_seconds"],
+		})
+		network.Cut(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		has(t, c, map[string]float64{"snowflake_lease_last_renewal_successful": 1})
+
+		if err := l.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		has(t, c, map[string]float64{"snowflake_lease_ended": 1})
+	})
+}
+
+// A holder that looked dead loses its worker ID and takes another one.
+func TestReplacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		network, store := link.To(lease.File(dir))
+		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Window: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+		a, err := lease.Acquire(t.Context(), store, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Release(context.Background())
+		g, err := snowflake.NewLeased(a, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network.Cut(true)
+		time.Sleep(10 * time.Second)
+		o.Owner, o.Count = "b", 1
+		b, err := lease.Acquire(t.Context(), lease.File(dir), &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Release(context.Background())
+		network.Cut(false)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if _, err := g.NextID(); err != nil { // which makes it look at its grant
+			t.Fatal(err)
+		}
+		has(t, collector(t, g, &metrics.Options{Lease: a}), map[string]float64{
+			"snowflake_lease_replacements_total": 1, "snowflake_worker_id": 1,
+		})
+	})
+}
+
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network, store := link.To(lease.File(t.TempDir()))
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{
+			Layout: bubbleLayout(), Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Release(context.Background())
+		g, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network.Cut(true)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		has(t, collector(t, g, &metrics.Options{Lease: l}), map[string]float64{
+			"snowflake_lease_store_away": 1, "snowflake_lease_last_renewal_successful": 1,
+		})
+		network.Cut(false)
+	})
+}
+
+func TestNamesAreByPrometheusConventions(t *testing.T) {
+	problems, err := testutil.CollectAndLint(leased(t))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// leased returns the collector of a generator with a lease.
+func leased(t *testing.T) *metrics.Collector {
+	t.Helper()
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Release(context.Background()) })
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collector(t, g, &metrics.Options{Lease: l})
+}
+
+func TestSeveralGenerators(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	for _, name := range []string{"orders", "refunds"} {
+		g, err := snowflake.New(1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := prometheus.Labels{"generator": name}
+		if err := reg.Register(collector(t, g, &metrics.Options{Labels: labels})); err != nil {
+			t.Fatal(err)
+		}
+		if err := reg.Register(collector(t, g, &metrics.Options{Labels: labels})); err == nil {
+			t.Error("two collectors with the same labels are registered")
+		}
+	}
+	if n, err := testutil.GatherAndCount(reg, "snowflake_worker_id"); n != 2 || err != nil {
+		t.Errorf("%d generators, %v", n, err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	g, err := snowflake.New(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		gen    *snowflake.Generator
+		labels prometheus.Labels
+		names  string
+	}{
+		{nil, nil, "the generator is nil"},
+		{g, prometheus.Labels{"__name__": "x"}, "__name__"},
+		{g, prometheus.Labels{"": "x"}, `""`},
+		{g, prometheus.Labels{"orders": "\xff"}, "UTF-8"},
+	} {
+		c, err := metrics.New(test.gen, &metrics.Options{Labels: test.labels})
+		if !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), test.names) || c != nil {
+			t.Errorf("labels %q: %v, %v", test.labels, c, err)
+		}
+	}
+}

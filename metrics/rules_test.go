@@ -1,0 +1,151 @@
+//go:build unix
+
+package metrics_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+// promtool runs Prometheus' own checker.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command(servertest.Program(t, "prometheus", "promtool"), args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", cmd, err, out)
+	}
+}
+
+func TestRules(t *testing.T) {
+	promtool(t, "check", "rules", "rules/snowflake.yml")
+	promtool(t, "test", "rules", "rules/snowflake_test.yml")
+}
+
+var series = regexp.MustCompile(`\bsnowflake_[a-z_]+`)
+
+// known reports names that no collector has, in a text.
+func known(t *testing.T, where, text string) []string {
+	t.Helper()
+	all := gathered(t, leased(t))
+	used := series.FindAllString(text, -1)
+	for _, name := range used {
+		if _, ok := all[name]; !ok {
+			t.Errorf("%s: there is no metric %s", where, name)
+		}
+	}
+	return used
+}
+
+func TestRulesNameMetricsThatAreThere(t *testing.T) {
+	b, err := os.ReadFile("rules/snowflake.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first line names a file.
+	_, rules, _ := strings.Cut(string(b), "groups:")
+	if len(known(t, "rules", rules)) == 0 {
+		t.Error("there is no metric in the rules")
+	}
+}
+
+// The package's doc lists all metrics.
+func TestDocHasAllMetrics(t *testing.T) {
+	b, err := os.ReadFile("metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, _, _ := strings.Cut(string(b), "package metrics")
+	got := slices.Sorted(slices.Values(known(t, "the doc", doc)))
+	want := slices.Sorted(maps.Keys(gathered(t, leased(t))))
+	if !slices.Equal(got, want) {
+		t.Errorf("the doc has\n%v, not\n%v", got, want)
+	}
+}
+
+type panel struct {
+	ID      int
+	Type    string
+	Title   string
+	GridPos struct{ H, W, X, Y int }
+	Targets []struct{ RefID, Expr string }
+}
+
+func TestDashboard(t *testing.T) {
+	b, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Title, UID string
+		Panels     []panel
+		Templating struct {
+			List []struct{ Name, Definition string }
+		}
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Title == "" || d.UID == "" || len(d.Panels) == 0 {
+		t.Fatalf("it has not been read: %+v", d)
+	}
+	// Grafana's variables, as values that it may give them.
+	values := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*")
+	var rules strings.Builder
+	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	shown := map[string]bool{}
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("two panels have the ID %d", p.ID)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if by := taken[[2]int{x, y}]; by != "" || x > 23 {
+					t.Fatalf("panel %q lies on %q, or outside", p.Title, by)
+				}
+				taken[[2]int{x, y}] = p.Type + " " + p.Title
+			}
+		}
+		for _, q := range p.Targets {
+			for _, name := range known(t, p.Title, q.Expr) {
+				shown[name] = true
+			}
+			expr := values.Replace(q.Expr)
+			if strings.Contains(expr, "$") {
+				t.Errorf("panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
+			}
+			quoted, err := json.Marshal(expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&rules, "  - record: panel%d%s\n    expr: %s\n", p.ID, q.RefID, quoted)
+		}
+	}
+	for name := range gathered(t, leased(t)) {
+		if !shown[name] && name != "snowflake_lease_ended" {
+			t.Errorf("%s is on no panel", name)
+		}
+	}
+	for _, v := range d.Templating.List {
+		known(t, v.Name, v.Definition)
+	}
+	path := filepath.Join(t.TempDir(), "dashboard.yml")
+	if err := os.WriteFile(path, []byte(rules.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", path)
+}
