@@ -12,8 +12,8 @@ import (
 // ample has more IDs in a tick than a core can take.
 var ample = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
 
-// BenchmarkFloor is what no generator with a lock and a clock can do without.
-// BenchmarkNextID/layout=ample is to be held against it, in the same run.
+// BenchmarkFloor does only what every generator with a lock and a clock has to do.
+// Compare BenchmarkNextID/layout=ample with it, in the same run.
 func BenchmarkFloor(b *testing.B) {
 	var mu sync.Mutex
 	var sum time.Duration

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Parts is an ID taken apart. Fields that the layout does not have are 0. In JSON
-// the keys are those of [Parts.LogValue].
+// Parts is an ID taken apart. If the layout does not have a field, the field is 0.
+// JSON has the same keys as [Parts.LogValue].
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
 	ClockSeq   int       `json:"clockseq"`
@@ -47,18 +47,18 @@ func (p Parts) LogValue() slog.Value {
 
 // Decode takes apart an ID of [DefaultLayout]. See [Layout.Decode].
 func Decode(id ID) (p Parts) {
-	// Written out, because the numbers of a layout cost as much as this again.
+	// Written out, because reading a Layout's fields would double the cost.
 	p.Sequence = int(id & (1<<12 - 1))
 	p.Worker = int(id >> 12 & (1<<10 - 1))
 	p.Time = time.UnixMilli(int64(DefaultEpoch + Epoch(id>>22))).UTC()
 	return p
 }
 
-// Decode takes id apart. It is total: no ID makes it panic, and a time is never
-// cut to fit. So an ID that is not one of this layout ([Layout.Check] says so)
-// shows itself: a negative one decodes to a time before the epoch, one with
-// more bits to a time at or past [Layout.Expires]. Encode undoes Decode for
-// every ID that passes Check, and refuses the parts of every other.
+// Decode takes id apart. It accepts every ID and never cuts a time to fit. So you
+// can see if an ID is not of this layout: a negative ID decodes to a time before
+// the epoch, and an ID with more bits than the layout to a time at or past
+// [Layout.Expires]. If id passes [Layout.Check], Encode returns id from its parts;
+// if not, Encode refuses them.
 func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
 	if l.WorkerLast {
@@ -79,10 +79,10 @@ func cut(v int64, bits uint8) (rest int64, field int) {
 	return v >> bits, int(v & lowBits(bits))
 }
 
-// Encode puts p together, its time rounded down to a whole tick. It refuses a
-// value that does not fit: a time outside of [Epoch, Expires) with an error
-// that matches [ErrBeforeEpoch] or [ErrTimeExhausted], another field with a
-// [*FieldRangeError], and a layout that Validate refuses with Validate's error.
+// Encode makes an ID of p, with the time rounded down to a whole tick. If the time
+// is outside of [Epoch, Expires), the error matches [ErrBeforeEpoch] or
+// [ErrTimeExhausted]. If another field does not fit, it is a [*FieldRangeError]. If
+// the layout is not valid, it is Validate's error.
 func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -124,16 +124,16 @@ func checkField(name string, v int, bits uint8) error {
 	return nil
 }
 
-// Range returns the bounds of the IDs that were stamped in [from, to), for a
-// query on the primary key in place of an index on a timestamp:
+// Range returns the bounds of the IDs that were stamped in [from, to). With them a
+// query on the primary key needs no index on a timestamp:
 //
 //	SELECT ... WHERE id >= lo AND id < hi
 //
-// For every valid id of the layout, from <= Decode(id).Time < to exactly when
-// lo <= id < hi. Both times must lie between Epoch and Expires, or the error
-// matches [ErrBeforeEpoch] or [ErrTimeExhausted]; a from later than to gives
-// one that matches [ErrInvalidRange]. A layout of all 63 bits has no ID to name
-// its end, so that there to must be no later than the start of its last tick.
+// For every valid id of the layout, lo <= id < hi if and only if
+// from <= Decode(id).Time < to. If a time does not lie between Epoch and Expires,
+// the error matches [ErrBeforeEpoch] or [ErrTimeExhausted]. If from is later than
+// to, it matches [ErrInvalidRange]. If the layout has all 63 bits, no ID is greater
+// than its last ID; then to must be no later than the start of the last tick.
 func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// IDs that others issued, of which it is published what is in them.
+// IDs that other systems issued, with fields that are published.
 func TestKnownIDs(t *testing.T) {
 	b, err := os.ReadFile("testdata/ids.json")
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestPartsHaveTheSameKeysInJSONAndLogs(t *testing.T) {
 	assert.JSONEq(t, string(b), string(line.ID))
 }
 
-func TestDecodeIsThatOfTheDefaultLayout(t *testing.T) {
+func TestDecodeEqualsDecodeOfDefaultLayout(t *testing.T) {
 	ids := append(tellingIDs(), -1, math.MinInt64)
 	for rng := rand.New(rand.NewPCG(17, 18)); len(ids) < 10_000; {
 		ids = append(ids, snowflake.ID(rng.Uint64()))
@@ -182,8 +182,8 @@ func slowEncode(l snowflake.Layout, p snowflake.Parts) (id snowflake.ID, refusal
 	return snowflake.ID(v.Int64()), nil
 }
 
-// slowDecode takes id apart, for valid layouts. Of a tick that is not one of
-// the layout's it does not know the time.
+// slowDecode takes id apart, for valid layouts. If the tick is not one of the
+// layout's, it does not know the time.
 func slowDecode(l snowflake.Layout, id snowflake.ID) (p snowflake.Parts, tick *big.Int) {
 	rest := big.NewInt(int64(id))
 	fields := slowFields(l, &p)
@@ -209,14 +209,14 @@ var epochs = []snowflake.Epoch{
 	-1, -999, -1000, -62135596800000, 253402300799999, math.MinInt64, math.MaxInt64,
 }
 
-// anyLayout returns one that may be invalid, though not hopelessly.
+// anyLayout returns a layout that may be invalid in some field.
 func anyLayout(rng *rand.Rand) snowflake.Layout {
 	l := snowflake.Layout{
 		Epoch:      epochs[rng.IntN(len(epochs))],
 		Unit:       units[rng.IntN(len(units))],
 		WorkerLast: rng.IntN(2) == 0,
 	}
-	// Where the fields end, as places in what an ID has, or a bit more or less.
+	// Cut the bits of an ID, or one more or less, into fields at random.
 	total := 1 + rng.IntN(65)
 	if rng.IntN(2) == 0 {
 		total = 63
@@ -248,8 +248,8 @@ func randomLayout(rng *rand.Rand) snowflake.Layout {
 	}
 }
 
-// randomTime returns a time of the layout, seldom the start of a tick where
-// ticks are long.
+// randomTime returns a time of the layout. If ticks are long, it is seldom the start
+// of a tick.
 func randomTime(rng *rand.Rand, l snowflake.Layout) time.Time {
 	tick := rng.Int64() >> rng.IntN(63) & (math.MaxInt64 >> (63 - l.TimeBits))
 	return slowTime(l, big.NewInt(tick)).Add(time.Duration(rng.Int64N(int64(l.Unit))))
@@ -286,8 +286,8 @@ func TestEncodeMatchesTheSlowReferenceAndDecodeUndoesIt(t *testing.T) {
 	}
 }
 
-// The zone and the monotonic reading of a time are nothing to Encode.
-func TestEncodeTakesTheInstantAlone(t *testing.T) {
+// Encode ignores the zone and the monotonic reading of a time.
+func TestEncodeIgnoresTheZone(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	now := time.Now()
 	now = now.Add(snowflake.DefaultEpoch.Time().AddDate(1, 0, 0).Sub(now))
@@ -307,7 +307,7 @@ func TestDecodeMatchesTheSlowReferenceAndEncodeUndoesIt(t *testing.T) {
 	}
 }
 
-func TestDecodeShowsWhatIsNotOfTheLayout(t *testing.T) {
+func TestDecodeShowsIfAnIDIsNotOfTheLayout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	foreign := []snowflake.ID{-1, math.MinInt64, math.MinInt64 + 1, math.MaxInt64}
 	for range 2000 {
@@ -326,8 +326,9 @@ func TestDecodeShowsWhatIsNotOfTheLayout(t *testing.T) {
 			checkDecode(t, p.layout, id)
 		}
 	}
-	// Layouts that last as long as any may: the time of an ID with more bits
-	// cannot be told, and still must not fall before their end.
+	// These layouts last as long as a layout can. If an ID has more bits, its time
+	// cannot be represented, but Decode must still return a time after the layout's
+	// end.
 	for _, l := range []snowflake.Layout{
 		{Unit: time.Second, TimeBits: 60},
 		{Unit: (1<<31)*time.Second + 1, TimeBits: 29},
@@ -398,7 +399,7 @@ func TestDecodeAndCheckOfInvalidLayoutsDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
+func TestEncodeRefusesFieldsThatDoNotFit(t *testing.T) {
 	l := snowflake.Layout{
 		Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond,
 		TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 3, WorkerBits: 4, SequenceBits: 5,
@@ -430,13 +431,13 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 		{"sequence far over", l, snowflake.Parts{Time: epoch, Sequence: math.MaxInt}, snowflake.ErrInvalidID,
 			fmt.Sprintf("sequence %d does not fit the layout, which has room for 0 to 31", math.MaxInt), &snowflake.FieldRangeError{Field: "sequence", Value: math.MaxInt, Max: 31}},
 
-		{"a worker where there is none", none, snowflake.Parts{Time: epoch, Worker: 1}, snowflake.ErrWorkerRange,
+		{"a worker without worker bits", none, snowflake.Parts{Time: epoch, Worker: 1}, snowflake.ErrWorkerRange,
 			"worker 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "worker", Value: 1}},
-		{"a datacenter where there is none", none, snowflake.Parts{Time: epoch, Datacenter: 1}, snowflake.ErrWorkerRange,
+		{"a datacenter without datacenter bits", none, snowflake.Parts{Time: epoch, Datacenter: 1}, snowflake.ErrWorkerRange,
 			"datacenter 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "datacenter", Value: 1}},
-		{"a sequence where there is none", none, snowflake.Parts{Time: epoch, Sequence: 1}, snowflake.ErrInvalidID,
+		{"a sequence without sequence bits", none, snowflake.Parts{Time: epoch, Sequence: 1}, snowflake.ErrInvalidID,
 			"sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "sequence", Value: 1}},
-		{"a clock sequence where there is none", none, snowflake.Parts{Time: epoch, ClockSeq: 1}, snowflake.ErrInvalidID,
+		{"a clock sequence without clock-sequence bits", none, snowflake.Parts{Time: epoch, ClockSeq: 1}, snowflake.ErrInvalidID,
 			"clock sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "clock sequence", Value: 1}},
 
 		{"just before the epoch", l, snowflake.Parts{Time: epoch.Add(-1)}, snowflake.ErrBeforeEpoch,
@@ -465,7 +466,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestRangeIsWhereTheTimesAre(t *testing.T) {
+func TestRangeHoldsExactlyTheIDsOfItsTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
 	for range 5000 {
 		l := randomLayout(rng)
@@ -507,7 +508,7 @@ func TestRangeIsWhereTheTimesAre(t *testing.T) {
 	}
 }
 
-func TestRangeEdges(t *testing.T) {
+func TestRangeAtTheEdgesOfTicksAndLayouts(t *testing.T) {
 	js, def := snowflake.JSSafeLayout(), snowflake.DefaultLayout() // 52 bits, 63 bits
 	sevens := snowflake.Layout{Unit: 7, TimeBits: 63}
 	epoch := snowflake.DefaultEpoch.Time()
@@ -656,7 +657,7 @@ func FuzzDecodeEncode(f *testing.F) {
 		for _, r := range refusals {
 			matched = matched || errors.Is(err, r)
 		}
-		require.True(t, matched, "%+v %+v: %v is none of %v", l, p, err, refusals)
+		require.True(t, matched, "%+v %+v: %v is not among %v", l, p, err, refusals)
 	})
 }
 

@@ -3,8 +3,8 @@ package snowflake
 import "time"
 
 // Epoch is the instant that a layout counts its ticks from, in milliseconds
-// since the Unix epoch (1970-01-01T00:00:00Z). Any value is an Epoch; negative
-// ones lie before 1970.
+// since the Unix epoch (1970-01-01T00:00:00Z). Any value is an Epoch; a negative
+// value lies before 1970.
 type Epoch int64
 
 const (
@@ -16,13 +16,14 @@ const (
 	// DiscordEpoch is 2015-01-01T00:00:00Z, from Discord's API reference
 	// ("Snowflakes").
 	DiscordEpoch Epoch = 1420070400000
-	// DefaultEpoch is 2026-01-01T00:00:00Z. It never changes: IDs that are
-	// stored somewhere would change their meaning with it.
+	// DefaultEpoch is 2026-01-01T00:00:00Z. It never changes, because stored IDs
+	// would then decode to other times.
 	DefaultEpoch Epoch = 1767225600000
 )
 
-// EpochAt returns the Epoch at t, rounded down to a whole millisecond. It is
-// meant for times within 292 million years of 1970; further away it wraps.
+// EpochAt returns the Epoch at t, rounded down to a whole millisecond. It works
+// for times within 292 million years of 1970; if t is further away, the result
+// wraps.
 func EpochAt(t time.Time) Epoch {
 	return Epoch(t.UnixMilli())
 }

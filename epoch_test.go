@@ -11,7 +11,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Stored IDs mean what they mean because of these numbers.
+// If one of these numbers changed, stored IDs would change their meaning.
 func TestEpochsNeverChange(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrClockBackward is returned by NextID, NextIDContext and Fill when the
 	// clock reads earlier than the last ID, or stands still, and the backward
-	// policy found no safe way on. The error is a [*ClockBackwardError].
+	// policy could not or would not go on. The error is a [*ClockBackwardError].
 	ErrClockBackward = errors.New("snowflake: clock went backward")
 
 	// ErrTimeExhausted is returned when a time lies past the end of a layout's
@@ -28,19 +28,21 @@ var (
 
 	// ErrLeaseExpired is returned by NextID, NextIDContext and Fill of a
 	// generator made by NewLeased, when the next ID would lie at or past the
-	// end of the lease's window, and the lease does not extend the window. The
-	// error is a [*LeaseExpiredError]. It can match context.DeadlineExceeded, too, if
-	// the lease's store did not answer in time: ask for ErrLeaseExpired first.
+	// end of the lease's window (the time span that it may stamp), and the lease
+	// does not extend the window. The error is a [*LeaseExpiredError]. If the
+	// lease's store did not answer in time, the error can also match
+	// context.DeadlineExceeded: so test for ErrLeaseExpired first.
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
 
 	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and
-	// Scan for what is not the canonical form of an ID, by Layout.Check, by New and
-	// NewLeased for Options.After, and by Layout.Encode for a clock sequence or a
-	// sequence that does not fit.
+	// Scan if a text or a value is not the canonical form of an ID, by Layout.Check,
+	// by New and NewLeased for Options.After, by the methods that write an ID if it
+	// is negative, and by Layout.Encode for a clock sequence or a sequence that does
+	// not fit.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
 
-	// ErrInvalidLayout is returned by Layout.Validate, Layout.Encode and
-	// Layout.Range, and by New and NewLeased.
+	// ErrInvalidLayout is returned if Layout.Validate refuses a layout: by Validate
+	// itself, and by Layout.Encode, Layout.Range, Layout.Follows, New and NewLeased.
 	ErrInvalidLayout = errors.New("snowflake: invalid layout")
 
 	// ErrWorkerRange is returned by New, NewLeased and Layout.Encode for a
@@ -50,19 +52,21 @@ var (
 
 	// ErrInvalidOptions is returned by New and NewLeased for an option that is
 	// out of its range or would have no effect, and by the methods of a Generator
-	// that was not made by them.
+	// that New or NewLeased did not make.
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
 
 	// ErrInvalidRange is returned by Layout.Range when from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
 
 	// ErrOverlap is returned by Layout.Follows when an ID of the new layout can
-	// equal or lie below one of the old. The error is an [*OverlapError].
+	// be equal to or less than an ID of the old layout. The error is an
+	// [*OverlapError].
 	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
 
-// ClockBackwardError says how far the clock was behind when a call was refused,
-// and whether it stands still. It matches [ErrClockBackward].
+// ClockBackwardError says by how much the clock read earlier than the last ID
+// when a call was refused, and whether the clock stands still. It matches
+// [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }
@@ -104,10 +108,10 @@ func (e *FieldRangeError) Is(target error) bool {
 }
 
 // LeaseExpiredError says which worker ID may no longer be stamped, since when and
-// why. It matches [ErrLeaseExpired], and what Cause matches.
+// why. It matches [ErrLeaseExpired], and every error that Cause matches.
 type LeaseExpiredError struct {
 	Worker   int
-	NotAfter time.Time // no ID at or past it: the end of the lease's window, or of what was stamped before the release
+	NotAfter time.Time // no ID is stamped at or past it: the end of the lease's window or, after a release, of the last tick stamped
 	Time     time.Time // the timestamp that the next ID would have had
 	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
 	now      time.Time // the clock's reading
@@ -122,7 +126,7 @@ func (e *LeaseExpiredError) Error() string {
 	}
 	fmt.Fprintf(&b, "worker %d ", e.Worker)
 	switch {
-	case e.stopped, e.Time.Before(e.NotAfter): // the second is in the tick of the last ID
+	case e.stopped, e.Time.Before(e.NotAfter): // Time lies before NotAfter if both are in the tick of the last ID
 		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
 	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
 		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
@@ -139,8 +143,8 @@ func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
 // Is reports whether target is [ErrLeaseExpired].
 func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }
 
-// formatTime writes t with milliseconds, and with more digits only when it has
-// them, so that times of the common layouts line up.
+// formatTime writes t with milliseconds, so that times of the common layouts
+// line up. It writes more digits only if t has them.
 func formatTime(t time.Time) string {
 	if t.Nanosecond()%int(time.Millisecond) == 0 {
 		return t.UTC().Format("2006-01-02T15:04:05.000Z")

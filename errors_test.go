@@ -88,7 +88,7 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 	}
 }
 
-// What a typed error carries can be had through any wrapping.
+// errors.As finds a typed error, with its fields, through any wrapping.
 func TestTypedErrorsAreFoundWithAs(t *testing.T) {
 	_, err := snowflake.TwitterLayout().Encode(snowflake.Parts{Time: snowflake.TwitterEpoch.Time(), Datacenter: 32})
 	var field *snowflake.FieldRangeError

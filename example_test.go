@@ -10,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// noonClock makes the examples print the same at all times.
+// noonClock always reads the same time, so that the examples always print the same.
 var noonClock = snowflake.ClockFunc(func() time.Time {
 	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 })
@@ -100,7 +100,8 @@ func ExampleClockBackwardError() {
 	// snowflake: clock went backward: it reads 2026-11-21T11:00:00.000Z, 1h0m0s behind 2026-11-21T12:00:00.000Z
 }
 
-// A policy of your own chooses by how far the clock is behind.
+// Your own policy waits for a small step back of the clock, and changes the clock
+// sequence for a large one.
 func ExampleBackwardFunc() {
 	policy := func(b snowflake.Backward) snowflake.Action {
 		switch {
@@ -150,7 +151,7 @@ func ExampleID_Base32() {
 	// 117594862387228672 <nil>
 }
 
-// The next process goes on above what the last one stored.
+// The next process issues only IDs that are greater than the IDs stored so far.
 func ExampleOptions_after() {
 	var max snowflake.ID = 117594862387228672 // SELECT max(id) FROM orders
 	gen, err := snowflake.New(7, &snowflake.Options{Clock: noonClock, After: max})
@@ -173,6 +174,6 @@ func ExampleLayout_Follows() {
 	early.Epoch = snowflake.TwitterEpoch
 	fmt.Println(early.Follows(snowflake.BwmarrinLayout(), last))
 	// Output:
-	// snowflake: layouts overlap: the old one has issued 2064000000000000000, stamped 2026-06-08T15:02:01.922Z; the new one's first, stamped 2026-06-08T15:02:01.923Z, is 57484286562926592
+	// snowflake: layouts overlap: the old layout has issued 2064000000000000000, stamped 2026-06-08T15:02:01.922Z; the first ID of the new layout, stamped 2026-06-08T15:02:01.923Z, is 57484286562926592
 	// <nil>
 }

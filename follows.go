@@ -2,15 +2,16 @@ package snowflake
 
 import "fmt"
 
-// Follows returns nil if IDs of l may follow those of old in one table: if no ID
-// of l can equal or lie below last, the greatest ID of old, when l's are stamped
-// after the tick of last has ended. It is decided exactly: otherwise the error is
-// an [*OverlapError] with two IDs, last and the first ID of l, which is not
-// above it. A later start makes no smaller IDs.
+// Follows returns nil if a table may go on with IDs of l after IDs of old. last is
+// the greatest ID of old in the table. The answer is exact: nil means that if IDs of
+// l are stamped after the tick of last has ended, all of them are greater than last.
+// To be sure that the tick has ended, set Options.After to last.
 //
-// To be sure that the tick has ended, give Options.After last; it costs nothing
-// more. If old goes on while l has begun, last is the greatest ID that old can
-// stamp until it ends: one less than the hi of old.Range.
+// If an ID of l can be equal to last or less, the error is an [*OverlapError], which
+// has the first such ID of l as proof.
+//
+// If generators with old still run when l begins, last has to be the greatest ID
+// that they can stamp until they stop: one less than the hi of old.Range.
 //
 // Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is no ID of old,
 // and [ErrTimeExhausted] if l ends before it could begin.
@@ -38,16 +39,16 @@ func (l Layout) Follows(old Layout, last ID) error {
 	return nil
 }
 
-// OverlapError says which ID of a new layout does not lie above the last ID of an
-// old one. It matches [ErrOverlap].
+// OverlapError says which ID of a new layout is not greater than the last ID of an
+// old layout. It matches [ErrOverlap].
 type OverlapError struct {
-	Last     ID // the last one of the old layout
-	First    ID // the first that the new layout can stamp after it; First <= Last
+	Last     ID // the last ID of the old layout
+	First    ID // the first ID that the new layout can stamp after Last; First <= Last
 	Old, New Layout
 }
 
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("%v: the old one has issued %d, stamped %s; the new one's first, stamped %s, is %d",
+	return fmt.Sprintf("%v: the old layout has issued %d, stamped %s; the first ID of the new layout, stamped %s, is %d",
 		ErrOverlap, e.Last, formatTime(e.Old.Decode(e.Last).Time), formatTime(e.New.Decode(e.First).Time), e.First)
 }
 

@@ -96,8 +96,8 @@ func TestFollows(t *testing.T) {
 func TestFollowsBeforeTheEpoch(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	err := l.Follows(snowflake.BwmarrinLayout(), 5)
-	assert.EqualError(t, err, "snowflake: layouts overlap: the old one has issued 5, stamped 2010-11-04T01:42:54.657Z; "+
-		"the new one's first, stamped 2026-01-01T00:00:00.000Z, is 0")
+	assert.EqualError(t, err, "snowflake: layouts overlap: the old layout has issued 5, stamped 2010-11-04T01:42:54.657Z; "+
+		"the first ID of the new layout, stamped 2026-01-01T00:00:00.000Z, is 0")
 }
 
 func TestFollowsRefuses(t *testing.T) {

@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier. IDs of one Layout order by time.
+// ID is a snowflake identifier. IDs of one Layout sort by time.
 //
 // An ID is never negative. As JSON it is a string, because JavaScript rounds
-// integers above 2^53: two IDs can become one there, and neither of them. As a
-// parameter of database/sql it is an int64, for any integer column of 64 bits;
-// Scan reads it back, and sql.Null[ID] takes a NULL.
+// integers above 2^53: two IDs could become the same number, equal to neither. As a
+// parameter of database/sql it is an int64, for any integer column of 64 bits.
+// Scan reads it back; if the column may be NULL, scan into a sql.Null[ID].
 type ID int64
 
-// ParseID reads what String wrote: decimal digits and nothing else, without
-// sign, spaces or leading zeros, and at most 9223372036854775807. Any other
-// text gives an error that matches [ErrInvalidID].
+// ParseID reads the text that [ID.String] returns: decimal digits and nothing else,
+// without sign, spaces or leading zeros, and at most 9223372036854775807. If the
+// text is anything else, the error matches [ErrInvalidID].
 func ParseID(s string) (ID, error) {
 	return parseDecimal(s)
 }
@@ -45,7 +45,7 @@ func parseDecimal[T string | []byte](s T) (ID, error) {
 	return ID(v), nil
 }
 
-// parseError quotes the start of the text only: it may be long and hostile.
+// parseError quotes only the start of the text, which may be long and hostile.
 func parseError[T string | []byte](form string, s T, why string) error {
 	const most = 32
 	more := ""
@@ -60,8 +60,8 @@ func (id ID) String() string {
 	return strconv.FormatInt(int64(id), 10)
 }
 
-// AppendText appends id in decimal to b. It refuses a negative ID, which no
-// Unmarshal method would take back, with an error that matches [ErrInvalidID].
+// AppendText appends id in decimal to b. If id is negative, the error matches
+// [ErrInvalidID], because no Unmarshal method would read the text.
 func (id ID) AppendText(b []byte) ([]byte, error) {
 	if id < 0 {
 		return b, fmt.Errorf("%w: %d is negative", ErrInvalidID, int64(id))
@@ -69,14 +69,14 @@ func (id ID) AppendText(b []byte) ([]byte, error) {
 	return strconv.AppendInt(b, int64(id), 10), nil
 }
 
-// MarshalText returns id in decimal, or AppendText's error. It makes id a
-// string in JSON, and lets it be the key of a JSON object.
+// MarshalText returns id in decimal, or AppendText's error. Because of it, id is a
+// string in JSON and can be the key of a JSON object.
 func (id ID) MarshalText() ([]byte, error) {
 	return id.AppendText(make([]byte, 0, decimalMax))
 }
 
-// UnmarshalText reads what MarshalText wrote, as strictly as [ParseID]. On error
-// id is unchanged.
+// UnmarshalText reads the texts that [ParseID] reads. If there is an error, id does
+// not change.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := parseDecimal(b)
 	if err != nil {
@@ -97,9 +97,9 @@ func (id *ID) UnmarshalParam(s string) error {
 	return nil
 }
 
-// UnmarshalJSON reads a string that [ParseID] takes, written without escapes,
-// or an integer number without sign, fraction or exponent. A null leaves id as
-// it was, and so does any error.
+// UnmarshalJSON reads a string that [ParseID] reads, written without escapes, or an
+// integer without sign, fraction or exponent. If the value is null or there is an
+// error, id does not change.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -110,9 +110,9 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return id.UnmarshalText(b)
 }
 
-// Scan makes id a scan target of database/sql: for an integer column, and for a
-// text column whose texts [ParseID] takes. A negative integer, a NULL and any
-// other value give an error that matches [ErrInvalidID], and leave id as it was.
+// Scan makes id a scan target of database/sql, for integer columns, and for text
+// columns with texts that [ParseID] reads. If the value is a negative integer, a
+// NULL or anything else, the error matches [ErrInvalidID], and id does not change.
 // If the column may be NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
@@ -126,7 +126,7 @@ func (id *ID) Scan(src any) error {
 		return id.UnmarshalText([]byte(v))
 	case []byte:
 		return id.UnmarshalText(v)
-	case uint64: // of an unsigned column, by some drivers
+	case uint64: // from some drivers, if the column is unsigned
 		if v > math.MaxInt64 {
 			return fmt.Errorf("%w: %d is over 9223372036854775807", ErrInvalidID, v)
 		}
@@ -138,20 +138,21 @@ func (id *ID) Scan(src any) error {
 	return fmt.Errorf("%w: the column has type %T", ErrInvalidID, src)
 }
 
-// Array makes a parameter of ids, for an array of PostgreSQL:
+// Array returns ids as a query parameter that is an array in PostgreSQL:
 //
 //	rows, err := db.Query(ctx, `SELECT ... WHERE id = ANY($1)`, snowflake.Array(ids))
 //
-// It works in each mode of pgx, and through database/sql. Without it pgx takes a
+// It works in each mode of pgx, and through database/sql. Without Array, pgx takes a
 // []ID only in the modes that ask the server for the types of parameters first.
-// No IDs are an empty array, not a NULL. A negative ID is refused, with an error
-// that matches [ErrInvalidID]. Other databases do not have arrays.
+// If ids is empty or nil, the array is empty, not NULL. If an ID is negative, the
+// query fails with an error that matches [ErrInvalidID]. Other databases do not
+// have arrays.
 func Array[T ~int64](ids []T) driver.Valuer { return array[T](ids) }
 
 type array[T ~int64] []T
 
-// Value returns the array as PostgreSQL reads it: {1,2,3}. A negative ID gives an
-// error that matches [ErrInvalidID] and names the ID and its index.
+// Value returns the array as PostgreSQL reads it: {1,2,3}. If an ID is negative, the
+// error matches [ErrInvalidID] and names the ID and its index.
 func (a array[T]) Value() (driver.Value, error) {
 	b := append(make([]byte, 0, 2+len(a)*(decimalMax+1)), '{')
 	for i, id := range a {
@@ -166,8 +167,8 @@ func (a array[T]) Value() (driver.Value, error) {
 	return string(append(b, '}')), nil
 }
 
-// The alphabets. Those of base 32 and 62 are in ASCII order, so that texts of
-// one length sort as their numbers do.
+// The digits of base 32 and base 62 are in ASCII order, so that texts of one length
+// sort as their numbers do.
 const (
 	base32Digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	base58Digits = "123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -214,9 +215,9 @@ func (id ID) Base32() string {
 	return string(b[:])
 }
 
-// Base58 returns id in base 58 with the alphabet of bwmarrin/snowflake (which
-// is not Bitcoin's: the small letters come first), 1 to 11 characters. It does
-// not sort as the numbers do.
+// Base58 returns id in base 58, 1 to 11 characters, with the alphabet of
+// bwmarrin/snowflake. In Bitcoin's alphabet the capitals come first; in this one,
+// the small letters. The texts do not sort as the numbers do.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -241,9 +242,9 @@ func (id ID) Base62() string {
 	return string(b[:])
 }
 
-// ParseBase32 reads what Base32 wrote, and nothing else: not small letters, nor
-// the I, L and O that Crockford lets people write for 1 and 0, so that an ID
-// has one text. Any other text gives an error that matches [ErrInvalidID].
+// ParseBase32 reads the text that [ID.Base32] returns. An ID has only one text:
+// small letters are refused, and so are I, L and O, which Crockford lets people
+// write for 1 and 0. If the text is anything else, the error matches [ErrInvalidID].
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
@@ -255,8 +256,8 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads what Base58 wrote, and nothing else: no leading 1, which is
-// this alphabet's zero. Any other text gives an error that matches
+// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s (1 is the
+// zero of this alphabet). If the text is anything else, the error matches
 // [ErrInvalidID].
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
@@ -272,8 +273,8 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase62 reads what Base62 wrote, and nothing else. Any other text gives
-// an error that matches [ErrInvalidID].
+// ParseBase62 reads the text that [ID.Base62] returns. If the text is anything else,
+// the error matches [ErrInvalidID].
 func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")
@@ -285,12 +286,13 @@ func ParseBase62(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// readBase reads digits, and returns whether they are of the alphabet and an ID.
-// As many as full are one where the first is at most MaxInt64/base^(full-1), and
-// so they do not overflow v either; fewer always are. It is small enough to be
-// inlined, which makes base a constant.
+// readBase reads digits, and reports whether all are of the alphabet and their
+// number is an ID. Fewer than full digits always are an ID. A number of full digits
+// is an ID, and does not overflow v, only if its first digit is at most
+// MaxInt64/base^(full-1). The function is small enough to be inlined, which makes
+// base a constant.
 func readBase(s string, base uint64, full int, first byte, values *[256]byte) (v uint64, ok bool) {
-	var all byte // the bits of all digits; those of noDigit are more than any has
+	var all byte // the bits of all digits; only noDigit has the highest bits
 	for i := range len(s) {
 		d := values[s[i]]
 		v, all = v*base+uint64(d), all|d
@@ -298,7 +300,7 @@ func readBase(s string, base uint64, full int, first byte, values *[256]byte) (v
 	return v, all != noDigit && v <= math.MaxInt64 && (len(s) < full || values[s[0]] <= first)
 }
 
-// baseError says why readBase does not take s.
+// baseError says why readBase refuses s.
 func baseError(form, s string, values *[256]byte) error {
 	for i := range len(s) {
 		if values[s[i]] == noDigit {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// The presets, spelled out: IDs that are stored mean what they mean because of
-// these numbers. expires is the epoch plus 2^TimeBits units in milliseconds, by
+// The presets, spelled out: if one of these numbers changed, stored IDs would change
+// their meaning. expires is the epoch plus 2^TimeBits units in milliseconds, by
 // hand, and its date by another program.
 var presets = []struct {
 	name      string
@@ -182,13 +182,13 @@ func TestValidateRefuses(t *testing.T) {
 			require.ErrorIs(t, err, snowflake.ErrInvalidLayout)
 			assert.EqualError(t, err, "snowflake: invalid layout: "+tt.want)
 
-			// So say all who take a layout and have an error to return.
+			// All functions that take a layout and return an error refuse it.
 			_, err = tt.layout.Encode(snowflake.Parts{Time: tt.layout.Epoch.Time()})
 			require.ErrorIs(t, err, snowflake.ErrInvalidLayout)
 			_, _, err = tt.layout.Range(tt.layout.Epoch.Time(), tt.layout.Epoch.Time())
 			require.ErrorIs(t, err, snowflake.ErrInvalidLayout)
 
-			// And those who have none do not panic.
+			// Methods that return no error do not panic.
 			_ = tt.layout.String()
 			_ = tt.layout.Expires()
 			_ = tt.layout.Check(1)
@@ -196,7 +196,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-func TestValidateTakesWhatIsUnusualButSound(t *testing.T) {
+func TestValidateAcceptsUnusualLayouts(t *testing.T) {
 	const widest = min(62, strconv.IntSize-1) // what an int holds
 	for _, l := range []snowflake.Layout{
 		{Unit: 1, TimeBits: 1},
@@ -234,7 +234,7 @@ func TestExpiresIsTheFirstInstantThatCannotBeStamped(t *testing.T) {
 	}
 }
 
-func TestUnitsOfAnyLength(t *testing.T) {
+func TestUnitMayHaveAnyLength(t *testing.T) {
 	epoch := snowflake.DefaultEpoch
 	tests := []struct {
 		unit    time.Duration
@@ -269,8 +269,7 @@ type window [2]time.Time
 
 func (w window) Grant() snowflake.Grant { return snowflake.Grant{From: w[0], To: w[1]} }
 
-// The tick after the last is one that an int64 does not have, when all 63 bits
-// are time.
+// If all 63 bits are time, an int64 cannot hold the tick after the last one.
 func TestLeaseMayEndInTheLastTickOf63Bits(t *testing.T) {
 	l := snowflake.Layout{Unit: 7, TimeBits: 63}
 	now := l.Epoch.Time().Add(time.Hour)

@@ -41,8 +41,8 @@ func newLeasedIssuer(t *testing.T, l Lease, opts *Options) *issuer {
 }
 
 func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
-	// The window begins and ends within a tick: a tick belongs to the window
-	// that its start is in, so that no two windows share one.
+	// The window begins and ends within a tick. A tick belongs to the window that
+	// contains its start, so that no two windows share a tick.
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon.Add(-time.Second), noon.Add(2*ms+1))
 		c := newTestClock()
@@ -61,12 +61,12 @@ func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
 
 		next := newLeasedIssuer(t, newFakeLease(noon.Add(2*ms+1), noon.Add(time.Hour)), &Options{Layout: small, Clock: c})
 		next.seen = i.seen
-		c.step(-ms) // the next holder's clock is behind
+		c.step(-ms) // the next holder's clock reads an earlier time
 		next.spend(4, noon.Add(3*ms))
 	})
 }
 
-func TestLeasedWindowGrows(t *testing.T) {
+func TestLeasedIssuesAgainWhenItsWindowGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon.Add(-time.Second), noon)
 		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock()})
@@ -84,7 +84,7 @@ func TestLeasedWindowGrows(t *testing.T) {
 }
 
 // While the clock is before the window it counts as having gone back.
-func TestLeasedWindowAhead(t *testing.T) {
+func TestLeasedWaitsForAWindowThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newLeasedIssuer(t, newFakeLease(noon.Add(ms+1), noon.Add(time.Second)), &Options{Layout: small, Clock: c})
@@ -95,8 +95,9 @@ func TestLeasedWindowAhead(t *testing.T) {
 	})
 }
 
-// A window that was lost and taken again later has had another holder between.
-func TestLeasedWindowThatJumps(t *testing.T) {
+// If a worker ID was lost and leased again later, it may have had another holder in
+// between.
+func TestLeasedDoesNotRewindBeforeItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon, noon.Add(ms))
 		c := newTestClock()
@@ -119,7 +120,7 @@ func TestLeasedWindowThatJumps(t *testing.T) {
 
 // After a rewind, ticks ahead of the last ID are used. A grant that begins among
 // them must not make the generator forget that.
-func TestLeasedWindowThatJumpsAmongUsedTicks(t *testing.T) {
+func TestLeasedRepeatsNoIDIfItsWindowJumpsToUsedTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(noon, noon.Add(10*ms))
 		c := newTestClock()
@@ -179,9 +180,9 @@ func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
 	})
 }
 
-// With borrowing, a clock that stands still before the window's end is no reason
-// to wait for ever.
-func TestLeasedWithStoppedClock(t *testing.T) {
+// With BorrowAhead, if the clock stands still before the window's end, a call does not
+// wait for ever.
+func TestLeasedWithAStoppedClockGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newFakeLease(time.Time{}, noon.Add(2*ms))
 		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: &stopped{noon}, BorrowAhead: 10 * ms})
@@ -195,9 +196,9 @@ func TestLeasedWithStoppedClock(t *testing.T) {
 	})
 }
 
-// A clock sequence would have to be recorded before it is used, which a plain
-// Lease has no way to do.
-func TestLeasedDoesNotBump(t *testing.T) {
+// A clock sequence has to be recorded before it is used. A plain Lease cannot do
+// that.
+func TestLeasedWithoutBumpKeepsItsClockSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newLeasedIssuer(t, newFakeLease(noon.Add(-time.Hour), noon.Add(time.Hour)),
@@ -229,7 +230,7 @@ func TestNewLeasedRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, ErrWorkerRange)
 }
 
-// The lease is asked about when its window's end is near, not for every ID.
+// The generator asks the lease when its window's end is near, not for every ID.
 func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
 	l := newFakeLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	g, err := NewLeased(l, nil)
@@ -242,10 +243,11 @@ func TestLeaseIsNotAskedOnTheHotPath(t *testing.T) {
 	assert.Equal(t, asked, l.asked.Load())
 }
 
-// A generator goes on with its lease's clock: a steady one that was set anew, with
-// a step of the wall clock in between, would disagree with it for ever, and one
-// that forgot what is being absorbed would be behind the window.
-func TestLeasedClockIsTheLeases(t *testing.T) {
+// A generator goes on with its lease's clock, in the state that it has. A new
+// monotonic clock would disagree with the lease's for ever, if the wall clock stepped
+// in between. A new system clock would read earlier than the window, if the lease's
+// clock absorbs a correction.
+func TestLeasedUsesTheClockOfTheLease(t *testing.T) {
 	for _, clock := range []Clock{SystemClock(), MonotonicClock()} {
 		leasedClockIsTheLeases(t, clock.(*builtinClock))
 	}
@@ -264,9 +266,9 @@ func leasedClockIsTheLeases(t *testing.T, clock *builtinClock) {
 	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second/2)
 }
 
-// Where the window begins in the tick of After, or behind it, that tick is another
+// If the window begins in the tick of After, or later, that tick is another
 // holder's: After may be an ID of any worker.
-func TestLeasedAfterBeforeTheWindow(t *testing.T) {
+func TestLeasedIgnoresAfterIfItIsBeforeTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, begin := range []time.Duration{1, ms / 2, ms, 3 * ms} {
 			c := newTestClock()
@@ -302,7 +304,7 @@ func newManaged(from, to time.Time, terms Terms) *managed {
 }
 
 // An expired window is extended on demand, by the call that needs it.
-func TestLeasedAsksForMore(t *testing.T) {
+func TestLeasedAsksTheLeaseAtTheWindowsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *managed
 		var asked []Grant
@@ -320,7 +322,7 @@ func TestLeasedAsksForMore(t *testing.T) {
 	})
 }
 
-func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
+func TestLeasedErrorSaysWhyTheLeaseDidNotExtend(t *testing.T) {
 	away := errors.New("connection refused")
 	synctest.Test(t, func(t *testing.T) {
 		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return away }}),
@@ -347,8 +349,8 @@ func TestLeasedSaysWhyItIsNotExtended(t *testing.T) {
 	})
 }
 
-// A store may answer a call whose context is done with an error of its own, as
-// drivers do whose connection was cut.
+// If a call's context is done, a store may return its own error, as a driver does
+// when its connection was cut.
 func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 	cut := errors.New("connection was cut")
 	answer := func(ctx context.Context) error {
@@ -401,6 +403,53 @@ func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
 	}
 }
 
+// A clock that leapt, and was set right, leaves a window that begins far ahead. If its
+// worker ID is lost before an ID was stamped there, the replacement does not wait for it.
+func TestLeasedWorkerIsReplacedBeforeItsWindowBegins(t *testing.T) {
+	far := noon.Add(70 * time.Minute)
+	for _, stamped := range []bool{false, true} { // under worker 1, before worker 2 was granted
+		for _, opts := range []Options{{OnBackward: FailPolicy()}, {OnBackward: RewindPolicy(), RewindTicks: 100}} {
+			synctest.Test(t, func(t *testing.T) {
+				var stop func(error) time.Time
+				m := newManaged(noon, noon.Add(ms), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+				grant := func(worker int64, from time.Time) {
+					m.worker.Store(worker)
+					m.from.Store(&from)
+					m.grow(from.Add(time.Hour))
+				}
+				if !stamped {
+					grant(2, far)
+				}
+				behind := func(i *issuer) {
+					_, err := i.NextID()
+					require.ErrorIs(t, err, ErrClockBackward)
+				}
+				c := newTestClock()
+				opts.Layout, opts.Clock = small, c
+				i := newLeasedIssuer(t, m, &opts)
+				if stamped {
+					i.next()
+					grant(2, far)
+				}
+				time.Sleep(ms)
+				behind(i)
+				grant(1, noon.Add(-time.Minute))
+				if stamped {
+					c.step(-time.Second)
+					behind(i) // later IDs are greater
+					c.step(time.Second)
+				}
+				i.spend(4, noon.Add(ms))
+
+				grant(2, far)
+				time.Sleep(time.Hour)
+				behind(i)
+				require.Equal(t, noon.Add(2*ms), stop(nil), "the end of the last tick that was stamped")
+			})
+		}
+	}
+}
+
 func TestLeasedRefusesAGrantThatDoesNotFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManaged(noon, noon.Add(ms), Terms{})
@@ -421,9 +470,9 @@ func (i *issuer) spendWindow(ticks int) {
 	}
 }
 
-// If BorrowAhead reaches past the window's end, a call waits for the window to
-// grow, not for the clock to reach the end; and no deadline is refused that the
-// next renewal would meet.
+// If BorrowAhead reaches past the window's end, a call waits until the window grows,
+// not until the clock reaches the end. If the next renewal comes before the call's
+// deadline, the call is not refused.
 func TestLeasedBorrowingWaitsForTheWindowToGrow(t *testing.T) {
 	window := 1000 * ms
 	synctest.Test(t, func(t *testing.T) { // a plain lease is looked at now and then

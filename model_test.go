@@ -15,23 +15,25 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 var (
-	seeds = flag.Int("seeds", 2000, "how many random histories TestModel runs")
+	seeds = flag.Int("seeds", depth.Of(400, 2000), "how many random histories TestModel runs")
 	seed  = flag.Int("seed", -1, "the one random history that TestModel runs")
 )
 
-// TestModel holds the generator against the reference of reference_test.go, under
-// random layouts, clocks, policies, leases and callers. The reference says of
-// each call which IDs it gets, which error, and when it returns. Without the
-// reference, these are checked, too:
+// TestModel compares the generator with the reference of reference_test.go, with
+// random layouts, clocks, policies, leases and callers. For each call, the reference
+// says which IDs or which error it gets, and when it returns. The test also checks,
+// without the reference:
 //   - every ID is new, above Options.After, within its fields, within the lease's
 //     grants and true to the clock;
-//   - no call gets an ID below those of the calls that began before it, if the
-//     policy keeps order;
+//   - if the policy keeps order, a call gets a greater ID than every call that began
+//     before it;
 //   - while callers wait, no ID of a tick is left over;
-//   - a call that is refused has changed nothing;
+//   - if a call is refused, it has changed nothing;
 //   - nobody is left in the queue.
 //
 // A history has several lives: after each, a new generator resumes with After or
@@ -63,11 +65,11 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// outcomes counts what happened, so that a test of nothing is noticed.
+// outcomes counts events, to show that the test really tested something.
 type outcomes map[string]int
 
 var expected = []string{"ids", "refused", "deadline at once", "deadline", "canceled", "clock backward", "time exhausted", "before epoch",
-	"lease expired", "bumps", "rewinds", "bumps and rewinds after After", "borrowed", "waits", "queued behind others", "asked to extend", "worker replaced", "stopped", "built-in clock",
+	"lease expired", "bumps", "rewinds", "bumps and rewinds after After", "borrowed", "waits", "queued after others", "asked to extend", "worker replaced", "stopped", "built-in clock",
 	"order checked", "ceiling checked"}
 
 func (o outcomes) add(p outcomes) {
@@ -108,8 +110,9 @@ func (c *skewedClock) set(d, rate time.Duration) {
 	c.reading, c.since, c.rate = reading, time.Now(), rate
 }
 
-// builtinModel is what a built-in clock reads: ahead of the bubble's time, until it
-// has absorbed that, or has found that it was a step.
+// builtinModel is the reading of a built-in clock. If the wall clock was set back, it
+// is ahead of the bubble's time until it has absorbed the difference, or has seen that
+// it was a step.
 type builtinModel struct {
 	steady bool
 	anchor time.Time
@@ -130,7 +133,7 @@ func (c *builtinModel) at(now time.Time) time.Time {
 	return now.Add(ahead).Round(0).UTC()
 }
 
-// script is a lease that grants, step by step, what its seed says.
+// script is a lease that makes its grants, step by step, from its seed.
 type script struct {
 	seed    uint64
 	layout  Layout
@@ -181,6 +184,9 @@ func (s *script) replace(now time.Time) {
 		return
 	}
 	from := now.Add(time.Duration(s.hash(uint64(10*ms), s.grant, "from")) - 5*ms)
+	if s.hash(8, s.grant, "far") == 0 {
+		from = from.Add(time.Hour)
+	}
 	s.grant = Grant{
 		Worker:   (s.grant.Worker + 1) % (1 << s.layout.WorkerBits),
 		ClockSeq: 0,
@@ -301,7 +307,7 @@ type history struct {
 
 	lives  int
 	calls  []*call // of this life
-	open   []*call // those that have not returned
+	open   []*call // the calls that have not returned
 	seen   map[ID]bool
 	max    ID
 	failed bool // the last call got no IDs
@@ -709,7 +715,7 @@ func (h *history) call() {
 		}
 	}
 	if c.queued && len(h.open) > 0 {
-		h.outcomes["queued behind others"]++
+		h.outcomes["queued after others"]++
 	}
 	h.open = append(h.open, c)
 	if h.ref != nil && !h.ref.unclear {
@@ -835,7 +841,7 @@ func (h *history) check(id ID) {
 	}), "%+v was not granted: %+v", p, h.lease.given)
 }
 
-// checkTime holds the ID of a call for one against the clock.
+// checkTime compares the time of a call's ID with the clock.
 func (h *history) checkTime(c *call) {
 	if h.builtin != nil || h.lease != nil && h.lease.s.extends > 0 {
 		return // with Extend, it may have been served before it returned

@@ -1,7 +1,7 @@
 package snowflake
 
-// past is what a generator remembers of the ticks that it has left. A generator
-// that can neither rewind nor change its clock sequence by itself has none.
+// past is what a generator remembers of the ticks that it has left. It is nil if the
+// generator can neither rewind nor change its clock sequence by itself.
 type past struct {
 	ring ring
 	seqs clockSeqs
@@ -11,7 +11,7 @@ func newPast(l Layout, rewindTicks int) *past {
 	return &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l)}
 }
 
-// restart begins after tick, with nothing of what was before.
+// restart begins after tick, and forgets all earlier ticks.
 func (p *past) restart(tick int64) { p.ring.restart(tick) }
 
 // resume begins in tick under clock sequence first.
@@ -20,16 +20,16 @@ func (p *past) resume(tick, first int64) {
 	p.seqs.virgin, p.seqs.first = tick, first
 }
 
-// bump goes over to the clock sequence that is to be used at tick, and returns
-// it. The tick of the current one has been recorded.
+// bump changes to the clock sequence to use at tick, and returns it. The tick that
+// IDs came from must have been recorded.
 func (p *past) bump(tick int64) int64 {
 	seq, last := p.seqs.bump(tick, p.ring.top)
 	p.restart(last)
 	return seq
 }
 
-// ring is how much of each recent tick of the current clock sequence is used, for
-// rewinding.
+// ring remembers, for rewinding, how many IDs the recent ticks of the current clock
+// sequence have left.
 type ring struct {
 	top   int64  // the last tick stamped
 	floor int64  // ticks up to this one are closed
@@ -56,7 +56,7 @@ func (r *ring) restart(tick int64) {
 	}
 }
 
-// record notes how many IDs the tick that is being left has left.
+// record notes how many IDs tick has left when IDs begin to come from another tick.
 func (r *ring) record(tick, left int64) {
 	r.top = max(r.top, tick)
 	if len(r.marks) > 0 && tick > r.floor {
@@ -64,14 +64,14 @@ func (r *ring) record(tick, left int64) {
 	}
 }
 
-// knows reports whether ticks from tick on can be looked up with left, when
-// head is the tick that has not been recorded yet.
+// knows reports whether left knows all ticks from tick on, up to head, the tick that
+// has not been recorded yet.
 func (r *ring) knows(tick, head int64) bool {
 	return tick > r.floor && tick > max(r.top, head)-int64(len(r.marks))
 }
 
-// left returns how many IDs a tick that was stamped or closed has left. It is
-// false for a tick that was never stamped.
+// left returns how many IDs a tick has left. It returns false if the tick was never
+// stamped, nor closed.
 func (r *ring) left(tick int64) (int64, bool) {
 	if tick <= r.floor {
 		return 0, true
@@ -84,14 +84,14 @@ func (r *ring) left(tick int64) (int64, bool) {
 	return 0, false
 }
 
-// clockSeqs is the last tick of each clock sequence, in the order of their first
-// use.
+// clockSeqs remembers the last tick of each clock sequence, in the order of their
+// first use.
 type clockSeqs struct {
 	last    []int64 // the last tick stamped; out of date for the current one
 	current int
-	size    int64 // how many there are
-	first   int64 // the value of the first one used; the others count on from it
-	virgin  int64 // ticks up to this one are closed for those not used yet
+	size    int64 // how many clock sequences there are
+	first   int64 // the value of the first clock sequence used; the others count on from it
+	virgin  int64 // ticks up to this one are closed to clock sequences not used yet
 }
 
 func newClockSeqs(l Layout) clockSeqs {
@@ -100,10 +100,11 @@ func newClockSeqs(l Layout) clockSeqs {
 
 const noClockSeq = -1
 
-// next returns the place in last of the clock sequence to take when the clock is
-// at tick: the sequence with the latest last tick before the clock's, so that the
-// others are kept for longer steps; or, past the end of last, a sequence that was
-// never used. It is noClockSeq if there is no such sequence.
+// next returns the index in last of the clock sequence to take when the clock is at
+// tick. It takes the sequence with the latest last tick before the clock's, so that
+// the others are kept for longer steps back. If there is no such sequence, it
+// returns len(last), for a sequence that was never used; if all were used,
+// noClockSeq.
 func (s *clockSeqs) next(tick int64) int {
 	best := noClockSeq
 	for i, last := range s.last {
@@ -117,8 +118,8 @@ func (s *clockSeqs) next(tick int64) int {
 	return best
 }
 
-// bump goes over to the clock sequence that next chooses. top is the last tick of
-// the current one. It returns the new one, and its last tick.
+// bump changes to the clock sequence that next chooses. top is the last tick of the
+// current clock sequence. It returns the new clock sequence, and its last tick.
 func (s *clockSeqs) bump(tick, top int64) (seq, last int64) {
 	to := s.next(tick)
 	if to == len(s.last) {

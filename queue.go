@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// queue holds the callers that wait, in order of arrival. The first of them
-// sleeps until the next tick, or asks the policy or the lease; the others wait
-// for their turn. Whoever opens a tick gives its IDs to the queue from its head
-// before taking any, so a tick with IDs left means an empty queue.
+// queue holds the callers that wait, in order of arrival. The head, which is the
+// first caller, sleeps until the next tick, or asks the policy or the lease; the
+// others wait for their turn. A caller that opens a tick gives its IDs to the queue,
+// from the head on, before it takes any. So if a tick has IDs left, the queue is
+// empty.
 //
 // g.mu must be held for all methods.
 type queue struct {
 	head, tail *caller
-	answered   *caller // the first of the callers that are told, when the lock is given back, that they have IDs or an error
-	last       *caller // of these
+	answered   *caller // the first caller in the list of callers to tell, when the lock is given back, that they have IDs or an error
+	last       *caller // the last caller in that list
 
 	tick int64     // the tick that the head waits for
-	wake time.Time // when it will wake; zero if it does not wait for a tick
+	wake time.Time // when the head will wake; zero if it does not wait for a tick
 
-	since   time.Time // when a tick was last opened for the queue, or since when it is not empty
-	reading instant   // the clock's reading then
-	behind  time.Time // when the clock was first found behind since then; zero if it is not
+	since   time.Time // when a tick was last opened for the queue or, if later, when a caller joined the empty queue
+	reading instant   // the clock's reading at since
+	behind  time.Time // when a call first found after since that the clock had gone back; zero if it has not
 
-	// Where IDs will come from, if the next one comes from base: a caller that
-	// joins now gets its IDs from end. Unknown after a caller has left.
+	// If the next ID comes from base, a caller that joins now gets its IDs from end.
+	// Not known after a caller has left.
 	base, end plan
 	known     bool
 }
@@ -35,7 +36,7 @@ type caller struct {
 	n        int // how many IDs it wants
 	deadline time.Time
 	limited  bool // it has a deadline
-	ids      run  // what it got, guarded by Generator.mu until turn is closed; or
+	ids      run  // what it got; guarded by Generator.mu until turn is closed
 	err      error
 
 	next, prev *caller
@@ -47,14 +48,14 @@ type caller struct {
 	woken   bool          // it has waited since the last step
 	last    instant       // the clock's reading in the last step
 	stalled bool          // the clock did not keep up with the last wait
-	least   time.Duration // what the next wait must not be less than
+	least   time.Duration // the next wait must be at least as long
 	asks    int           // how often the policy was asked since the last wait
 	first   time.Duration // the first wait for the clock that the policy agreed to
 	agreed  time.Duration // the sum of such waits
 
 	grant    *Grant             // of the lease, in the last step
-	expired  *LeaseExpiredError // ask the lease for more than that
-	extended *Grant             // what it was asked to extend
+	expired  *LeaseExpiredError // if not nil, ask the lease to extend grant; the error if it does not
+	extended *Grant             // the grant that the lease was last asked to extend
 }
 
 // join puts c at the tail. now is the clock's reading.
@@ -95,7 +96,7 @@ func (g *Generator) head() *caller {
 	return g.queue.head
 }
 
-// note notes what the caller of r waits for, and whether it is the first.
+// note records what the caller of r waits for, and whether it is the head.
 func (q *queue) note(r *reservation, p plan) {
 	c := r.caller
 	if r.first = q.head == c; r.first {
@@ -115,12 +116,12 @@ func (q *queue) note(r *reservation, p plan) {
 	r.stuck = time.Since(since)
 }
 
-// maxEarly is how much sooner than the head thinks a tick may begin.
+// maxEarly is how much sooner a tick may begin than the head expects.
 const maxEarly = time.Millisecond
 
-// expect notes when the head will see the tick that it waits for. If the caller of
-// r, who has read the clock later, finds that the tick begins much sooner, the clock
-// was set forward: then the head takes its next step at once.
+// expect records when the head will wake. The caller of r has read the clock later
+// than the head. If it finds that the tick begins much sooner, the clock was set
+// forward: then the head takes its next step at once.
 func (q *queue) expect(r reservation) {
 	wake := time.Now().Add(r.wait)
 	switch {
@@ -132,8 +133,8 @@ func (q *queue) expect(r reservation) {
 	}
 }
 
-// agreeToWait reports whether a wait that the policy agreed to is within what c
-// may wait for a clock that is behind, and adds it to what c has waited.
+// agreeToWait adds a wait that the policy agreed to to c's waits for the clock, and
+// reports whether their sum is within the bound that ActionWait documents.
 func (c *caller) agreeToWait(r reservation) bool {
 	if c.agreed == 0 {
 		c.first = r.wait
@@ -149,12 +150,12 @@ func (q *queue) call(c *caller) {
 	}
 	select {
 	case q.head.turn <- struct{}{}:
-	default: // it was called before
+	default: // the head was called before
 	}
 }
 
-// place returns where c will get its IDs from, if the next ID comes from p and
-// nobody leaves.
+// place returns the plan from which c will get its IDs, if the next ID comes from p
+// and no caller leaves.
 func (g *Generator) place(c *caller, p plan) plan {
 	q := g.queue
 	if q == nil {
@@ -173,8 +174,8 @@ func (g *Generator) place(c *caller, p plan) plan {
 	return end
 }
 
-// following returns where the next caller gets IDs from, after one that takes up
-// to n from p.
+// following returns the plan for the next caller, after a caller has taken up to n
+// IDs from p.
 func (g *Generator) following(p plan, n int) plan {
 	p.left -= min(int64(n), p.left)
 	if p.left == 0 && p.tick < g.layout.maxTick() {
@@ -184,12 +185,12 @@ func (g *Generator) following(p plan, n int) plan {
 }
 
 // join makes c wait in the queue, unless it does already, and returns the caller
-// that waits. p is where the next ID comes from. g.mu must be held.
+// that waits. p is the plan of the next ID. g.mu must be held.
 func (g *Generator) join(c *caller, p plan, now instant) *caller {
 	if c.queued {
 		return c
 	}
-	waiting := *c // c itself stays on its stack, for the calls that need not wait
+	waiting := *c // a copy, so that c stays on the stack in calls that need not wait
 	waiting.since, waiting.turn = time.Now(), make(chan struct{}, 1)
 	if g.queue == nil {
 		g.queue = new(queue)
@@ -232,8 +233,8 @@ func (q *queue) answer(c *caller) {
 	q.last = c
 }
 
-// share gives the error that c got from the lease to all who wait for the same
-// grant to grow, so that they need not wait for the lease one after the other.
+// share gives the error that c got from the lease to all callers that wait for the
+// same grant to grow. So they need not ask the lease one after the other.
 func (g *Generator) share(c *caller) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -250,7 +251,7 @@ func (q *queue) refuse(err error) {
 	}
 }
 
-// count puts the time that c has waited into the statistics.
+// count adds the time that c has waited to the statistics.
 func (g *Generator) count(c *caller, now time.Time) {
 	waited := now.Sub(c.since)
 	g.stats.Waits++
@@ -258,8 +259,8 @@ func (g *Generator) count(c *caller, now time.Time) {
 	c.waited = waited
 }
 
-// quit takes c out of the queue because of err. If c was served meanwhile, there
-// is no error.
+// quit takes c out of the queue because of err. If c was served meanwhile, it
+// returns the IDs and no error.
 func (g *Generator) quit(c *caller, err error) (run, error) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -270,7 +271,7 @@ func (g *Generator) quit(c *caller, err error) (run, error) {
 	return run{}, err
 }
 
-// dismiss takes c out of the queue, if it is in it. g.mu must be held.
+// dismiss takes c out of the queue, if it is there. g.mu must be held.
 func (g *Generator) dismiss(c *caller) {
 	if !c.queued {
 		return
@@ -296,8 +297,8 @@ func (g *Generator) unlock() {
 	}
 }
 
-// tooLate returns an error if c's turn, which does not come before due, comes after
-// its deadline.
+// tooLate returns an error if c's deadline is less than due away. c's turn does not
+// come before due.
 func (c *caller) tooLate(due time.Duration) error {
 	if c.limited && time.Until(c.deadline) < due {
 		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", due, formatTime(c.deadline), context.DeadlineExceeded)
@@ -314,7 +315,7 @@ func (c *caller) wait(ctx context.Context, r reservation) (answered bool, err er
 	c.woken, c.asks = true, 0
 	var wake <-chan time.Time
 	if r.first {
-		timer := time.NewTimer(r.wait)
+		timer := newTimer(r.wait)
 		defer timer.Stop()
 		wake = timer.C
 	}

@@ -94,8 +94,8 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 	})
 }
 
-// Whoever waits is served by the newcomer that opens the tick, at once.
-func TestNewcomerServesThoseWhoWait(t *testing.T) {
+// The newcomer that opens the tick serves all waiting callers, at once.
+func TestNewcomerServesTheQueueFirst(t *testing.T) {
 	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
 		waiting := i.startAll(3)
 		c.step(ms)
@@ -146,7 +146,7 @@ func TestNextCallerTakesOverWhenTheHeadGivesUp(t *testing.T) {
 	}
 }
 
-// A Fill takes one tick at its turn, and comes again behind the others.
+// A Fill takes one tick at its turn, and joins the end of the queue again.
 func TestFillTakesTurnsWithOthers(t *testing.T) {
 	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
 		first := i.startAll(2)
@@ -195,8 +195,8 @@ type endless struct {
 
 func (e endless) Deadline() (time.Time, bool) { return e.deadline, true }
 
-// A call is refused at once exactly if its turn comes after its deadline. A tick
-// has 4 IDs.
+// A call is refused at once if, and only if, its turn comes after its deadline. A
+// tick has 4 IDs.
 func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -238,7 +238,7 @@ func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
 }
 
 // A place is not remembered beyond a call that leaves.
-func TestDeadlineIsJudgedAnewAfterOneLeaves(t *testing.T) {
+func TestDeadlineIsJudgedAgainAfterACallerLeaves(t *testing.T) {
 	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := i.start(ctx, 1)
@@ -269,15 +269,15 @@ func goroutinesInBubble(t *testing.T) int {
 	n := runtime.Stack(stacks, true)
 	require.Less(t, n, len(stacks), "not all stacks have room")
 	stacks = stacks[:n]
-	own, _, _ := bytes.Cut(stacks, []byte(":\n")) // the first one is that of the caller
+	own, _, _ := bytes.Cut(stacks, []byte(":\n")) // the first stack is the caller's
 	_, bubble, found := bytes.Cut(own, []byte("synctest bubble "))
 	require.Truef(t, found, "no bubble: %s", own)
 	return bytes.Count(stacks, []byte(", synctest bubble "+string(bubble)))
 }
 
-// Each waking reads the clock: the head's at the start of a tick, and that of the
+// Each caller that wakes reads the clock: the head at the start of a tick, and the
 // next head, which sets the next timer.
-func TestOneTimerHoweverManyWait(t *testing.T) {
+func TestWaitingCallersShareOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
 		c := newTestClock()
@@ -303,9 +303,9 @@ func TestOneTimerHoweverManyWait(t *testing.T) {
 	})
 }
 
-// A call reads the clock, and waits for the lock while another opens a later tick.
-// The reading is stale then. It must not look as if the clock had gone back.
-func TestStaleReadingIsNotBelieved(t *testing.T) {
+// A call reads the clock, and waits for the lock while another call opens a later
+// tick. Then the reading is stale. It must not look as if the clock had gone back.
+func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 	for name, call := range map[string]func(*Generator) error{
 		"NextID":        func(g *Generator) error { _, err := g.NextID(); return err },
 		"NextIDContext": func(g *Generator) error { _, err := g.NextIDContext(t.Context()); return err },
@@ -331,9 +331,9 @@ func TestStaleReadingIsNotBelieved(t *testing.T) {
 	}
 }
 
-// Callers that wait behind a clock that has stopped find that out together, and
-// not one after the other.
-func TestCallersBehindAStoppedClockWaitTogether(t *testing.T) {
+// Callers that wait for a clock that has stopped learn it together, and not one
+// after the other.
+func TestCallersWaitTogetherForAStoppedClock(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy BackwardPolicy
 		most   time.Duration
@@ -392,9 +392,9 @@ func TestDoneContextIssuesNothing(t *testing.T) {
 	}
 }
 
-// How long a caller waits for a clock that is behind is counted anew if the clock
-// has caught up meanwhile and goes back again.
-func TestWaitForASecondStepBackIsCountedAnew(t *testing.T) {
+// If the clock catches up and goes back again, a caller's waiting time for the clock
+// is counted anew.
+func TestSecondStepBackStartsANewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		again := noon.Add(ms) // after this reading the clock goes back again
@@ -421,7 +421,7 @@ func TestWaitForASecondStepBackIsCountedAnew(t *testing.T) {
 
 // A clock that is set forward within a long tick brings the next tick closer. The
 // head learns it from whoever comes next, who may have a deadline that depends on it.
-func TestNewcomerTellsTheHeadThatTheClockWasSetForward(t *testing.T) {
+func TestNewcomerWakesTheHeadIfTheClockWasSetForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		seconds := small

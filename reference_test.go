@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// reference is a generator and the callers that wait for it, written down the
-// slow and obvious way: it remembers all that was ever stamped, and plays what
-// happens as a list of events, one after the other. TestModel holds the
-// Generator against it.
+// reference is a generator and the callers that wait for it, written in the slow and
+// obvious way: it remembers all that was ever stamped, and plays events one after the
+// other. TestModel compares the Generator with it.
 
 type reference struct {
 	o        *Options
@@ -28,8 +27,10 @@ type reference struct {
 	lagging  bool                         // head is stamped after its end
 	closed   int64                        // ticks up to this one are closed for the current clock sequence
 	after    int64                        // and up to this one for clock sequences that are not in seqs
+	ahead    int64                        // the window begins after this tick
+	before   int64                        // the last tick stamped when the window was granted; -1 if no tick was
 	worker   int
-	lease    *script // nil if there is none
+	lease    *script // nil without a lease
 	granted  Grant   // as the generator knows it
 	stopped  bool
 	unclear  bool // two things happened at once, and their order is not promised
@@ -37,12 +38,12 @@ type reference struct {
 	rewinds  uint64
 	borrowed uint64
 
-	queue   []*refCall // those who wait, in order of arrival
-	away    []*refCall // those who got IDs while they asked the lease
+	queue   []*refCall // the callers that wait, in order of arrival
+	away    []*refCall // the callers that got IDs while they asked the lease
 	again   []*refCall // Fills that got a part, and come again at once
 	opened  time.Time  // when a tick was last opened for the queue, or since when it is not empty
 	reading time.Time  // the clock's reading then
-	behind  time.Time  // when the clock was found behind since then; zero if it was not
+	behind  time.Time  // when a call first found, after opened, that the clock had gone back; zero if it has not
 	waited  int64      // the tick that the head waits for
 }
 
@@ -82,7 +83,7 @@ type refTurn struct {
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time) *reference {
 	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, used: map[place]int64{},
-		seqs: []int64{0}, head: -1, closed: -1, after: -1, worker: worker, lease: lease}
+		seqs: []int64{0}, head: -1, closed: -1, after: -1, ahead: -1, before: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
 		r.policy = WaitPolicy(10 * ms)
@@ -100,7 +101,7 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 	}
 	if lease != nil {
 		r.look()
-		r.bumps = 0
+		r.bumps, r.before = 0, r.after
 	}
 	return r
 }
@@ -169,7 +170,7 @@ func (r *reference) last(seq int64) int64 {
 	return last
 }
 
-// otherSeq returns the clock sequence to go over to at tick, or -1.
+// otherSeq returns the clock sequence to change to at tick, or -1.
 func (r *reference) otherSeq(tick int64) int64 {
 	best := int64(-1)
 	for _, seq := range r.seqs {
@@ -212,25 +213,35 @@ func (r *reference) canRewind(tick, near int64) bool {
 func (r *reference) look() {
 	g := r.lease.grant
 	from := r.starting(g.From) - 1
-	last := max(from, r.after)
+	last, stamped := max(from, r.after), r.stamped()
 	worker, seq := g.Worker != r.worker, int64(g.ClockSeq) != r.seq
 	r.granted = g
 	switch {
 	case worker:
-		last = max(last, r.head, r.last(r.seq)) // the next IDs are greater
+		last = max(last, stamped) // the next IDs are greater
 	case seq:
 		r.bumps++
+		stamped = last // it may have been used up to there
 	case from >= r.head:
-		last = max(last, r.last(r.seq))
+		last = max(last, stamped)
 	default:
 		r.closed = max(r.closed, from)
 		return
 	}
 	r.worker, r.seq, r.fresh = g.Worker, int64(g.ClockSeq), false
-	r.head, r.closed = last, last
+	r.head, r.closed, r.ahead, r.before = last, last, last, stamped
 	for at := range r.used {
 		delete(r.used, at) // it is closed, or another's
 	}
+}
+
+// stamped returns the last tick that counts as stamped, or -1. It is not a tick that
+// was closed only because the window begins after it.
+func (r *reference) stamped() int64 {
+	if len(r.used) == 0 {
+		return r.before
+	}
+	return max(r.head, r.last(r.seq))
 }
 
 // call begins a call.
@@ -243,7 +254,7 @@ func (r *reference) call(c *refCall) {
 	r.settle()
 }
 
-// advance plays what happens until at.
+// advance plays the events until at.
 func (r *reference) advance(at time.Time) {
 	for {
 		next, do, more := r.next()
@@ -341,7 +352,7 @@ func (r *reference) finish(c *refCall, err error) {
 	slices.Sort(c.ids)
 }
 
-// got is what c does that got IDs.
+// got continues c after it got IDs.
 func (r *reference) got(c *refCall) {
 	if len(c.ids) == c.want {
 		r.finish(c, nil)
@@ -350,7 +361,7 @@ func (r *reference) got(c *refCall) {
 	}
 }
 
-// draw gives c what it wants of the open tick.
+// draw gives c as many IDs of the open tick as it wants.
 func (r *reference) draw(c *refCall) {
 	for at := (place{r.seq, r.head}); len(c.ids) < c.want && r.room(r.head) > 0; {
 		c.ids = append(c.ids, r.id(at))
@@ -369,7 +380,7 @@ func (r *reference) draw(c *refCall) {
 	}
 }
 
-// step is what c does when it comes, and when it is the head and wakes.
+// step plays c's next step: when it comes, and when it is the head and wakes.
 func (r *reference) step(c *refCall) {
 	reading := r.read(r.now)
 	if reading.Before(r.l.Epoch.Time()) {
@@ -407,7 +418,7 @@ func (r *reference) step(c *refCall) {
 			r.refuse(c, ErrLeaseExpired)
 			return
 		}
-		if r.lease != nil && limit >= r.starting(r.granted.To) {
+		if r.lease != nil && (limit >= r.starting(r.granted.To) || limit <= r.ahead) {
 			r.look()
 		}
 		target, late := r.inOrder(tick, reading)
@@ -474,8 +485,8 @@ func (r *reference) inOrder(tick int64, reading time.Time) (target int64, late b
 	return target, late && target <= tick
 }
 
-// mayWait reports whether c may wait for a clock that is behind, after the policy
-// has agreed to it: in all twice the first such wait, or 50 ms.
+// mayWait reports whether c may wait for a clock that went back, after the policy
+// has agreed: in all twice the first such wait, or 50 ms.
 func (r *reference) mayWait(c *refCall, wait time.Duration) bool {
 	since := r.behind
 	if c.since.After(since) {
@@ -489,7 +500,7 @@ func (r *reference) mayWait(c *refCall, wait time.Duration) bool {
 }
 
 // serve gives the IDs of target, and of the ticks after it, to the queue and then
-// to c, as far as they may be stamped now. If c gets none, it waits.
+// to c, as far as they may be stamped now. If c gets no ID, it waits.
 func (r *reference) serve(c *refCall, target, limit int64, late bool, reading time.Time) {
 	end := r.l.maxTick() + 1
 	if r.lease != nil {

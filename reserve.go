@@ -5,22 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
-// A call takes its IDs in steps. Each step, with the lock, takes them or finds
+// A call takes its IDs in steps. Each step, with the lock held, takes IDs or finds
 // what to do before the next step: ask the policy, ask the lease, or wait in the
-// queue. All of that happens without the lock.
+// queue. The call does these without the lock.
 
-// maxStall is how long a call goes on waiting for a clock that runs at less
-// than half of its speed, or not at all. It is longer than the steps of any
-// coarse clock (those of Windows are up to 16 ms).
+// maxStall is how long a call waits for a clock that runs at less than half of its
+// speed, or not at all. It is longer than the steps of any coarse clock (on Windows
+// they are up to 16 ms).
 const maxStall = 50 * time.Millisecond
 
-// minRetry is the shortest wait for a clock that has not moved in the last one. If
-// it does not move in that wait either, the next one is twice as long, up to
-// maxRetry.
+// minRetry is the shortest wait for a clock that did not move during the last wait.
+// If it does not move again, the next wait is twice as long, up to maxRetry.
 const (
 	minRetry = 100 * time.Microsecond
 	maxRetry = time.Millisecond
@@ -36,7 +34,7 @@ type run struct {
 	n     int
 }
 
-// plan is where the next ID would lie.
+// plan is the place of the next ID: its tick and its clock sequence.
 type plan struct {
 	tick int64
 	left int64 // how many IDs the tick has left
@@ -47,25 +45,25 @@ type plan struct {
 // consent is what the policy agreed to.
 type consent struct {
 	action Action
-	by     time.Duration // for a clock that is this far behind
+	by     time.Duration // the consent holds if Backward.By is at most this
 }
 
-// reservation is what a step came to: IDs, or what to do before the next step.
+// reservation is the result of a step: IDs, or what to do before the next step.
 type reservation struct {
 	ids    run
-	caller *caller // who waits
+	caller *caller // the caller that waits
 
-	behind *Backward     // ask the policy
-	stuck  time.Duration // for how long the caller has waited for the clock, if it was not asked before
+	behind *Backward     // if not nil, ask the policy
+	stuck  time.Duration // how long the caller has waited for the clock, if the policy was not asked before
 
-	first bool          // else wait: as the head of the queue for so long,
-	wait  time.Duration // otherwise until it is called
-	due   time.Duration // its turn does not come before that
+	first bool          // the caller is the head of the queue: it waits for the duration wait; if false, until it is called
+	wait  time.Duration // see first
+	due   time.Duration // the caller's turn does not come earlier than this
 }
 
 var errNotMade = fmt.Errorf("%w: this Generator is zero; make one with New or NewLeased", ErrInvalidOptions)
 
-// take returns 1 to n IDs, and waits for them if it has to.
+// take returns 1 to n IDs. It waits if the tick is spent or the clock went back.
 func (g *Generator) take(ctx context.Context, n int) (run, error) {
 	if g.layout == (Layout{}) {
 		return run{}, errNotMade
@@ -99,8 +97,8 @@ func (g *Generator) take(ctx context.Context, n int) (run, error) {
 	}
 }
 
-// proceed does what is to be done before the next step, and reports whether c was
-// answered, so that there is none.
+// proceed does what r asks for, and reports whether c was answered. If it was, there
+// is no next step.
 func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (answered bool, agreed consent, err error) {
 	switch {
 	case r.behind != nil:
@@ -114,8 +112,8 @@ func (g *Generator) proceed(ctx context.Context, c *caller, r reservation) (answ
 	return answered, consent{}, err
 }
 
-// ask asks the policy what to do about a clock that is behind. It returns no
-// consent if the caller is to wait, and an error if it fails.
+// ask asks the policy what to do about a clock that went back. If the caller is to
+// wait, it returns no consent; if the call fails, an error.
 func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent, error) {
 	b := *r.behind
 	c.asks++
@@ -136,8 +134,8 @@ func (g *Generator) ask(ctx context.Context, c *caller, r reservation) (consent,
 	return consent{}, &ClockBackwardError{b}
 }
 
-// unbumped is the error of a call whose clock is behind, because the change of the
-// clock sequence could not be recorded.
+// unbumped is the error of a call whose clock went back, if the lease could not
+// record the change of the clock sequence.
 func unbumped(ctx context.Context, b Backward, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx, err)
@@ -148,7 +146,7 @@ func unbumped(ctx context.Context, b Backward, err error) error {
 	return fmt.Errorf("%w; the clock sequence could not be changed: %w", &ClockBackwardError{b}, err)
 }
 
-// ended returns err so that it matches ctx's error, if both are there.
+// ended returns err, wrapped so that it also matches ctx's error.
 func ended(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -156,9 +154,10 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// extend asks the lease for more than c.grant. An error says that the call fails.
+// extend asks the lease for more than c.grant. If it returns an error, the call
+// fails.
 func (g *Generator) extend(ctx context.Context, c *caller) error {
-	if c.extended == c.grant { // the lease said that it gave more, and did not
+	if c.extended == c.grant { // the lease said that it gave more, but did not
 		return c.expired
 	}
 	c.extended = c.grant
@@ -175,8 +174,8 @@ func (g *Generator) extend(ctx context.Context, c *caller) error {
 // in the queue, and the reservation says what to do before the next step. If
 // there is an error, c is not in the queue.
 //
-// It checks everything first, and changes what IDs come from only when a caller
-// gets some.
+// It checks everything first. It changes the state that IDs come from only if a
+// caller gets IDs.
 func (g *Generator) reserve(c *caller, agreed consent) (reservation, error) {
 	if !g.mu.TryLock() {
 		g.contend()
@@ -231,7 +230,7 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	if c.limited && atEnd == nil {
 		r.due = g.until(c, now, g.place(c, p).tick)
 	}
-	if b == nil { // the policy may say more than that it is too late
+	if b == nil { // if b is not nil, the policy's error tells more than the deadline
 		if err := c.tooLate(r.due); err != nil {
 			return reservation{}, err
 		}
@@ -251,8 +250,9 @@ func (g *Generator) step(c *caller, agreed consent) (reservation, error) {
 	return r, nil
 }
 
-// refresh reads the clock. Until a tick is entered, every call comes here: the
-// anchor that fresh counts from may have moved. g.mu must be held.
+// refresh reads the clock. It may move the anchor that fresh counts from, so it
+// clears fresh: until a tick is entered, no call takes the short way. g.mu must be
+// held.
 func (g *Generator) refresh() (instant, error) {
 	g.fresh = 0
 	if g.clock != nil {
@@ -261,7 +261,8 @@ func (g *Generator) refresh() (instant, error) {
 	return g.layout.instant(g.wall.now())
 }
 
-// observe notes what c's last wait says of the clock. g.mu must be held.
+// observe finds out from c's last wait whether the clock stands still. g.mu must be
+// held.
 func (g *Generator) observe(c *caller, now instant) {
 	if c.woken {
 		t := time.Now()
@@ -272,7 +273,7 @@ func (g *Generator) observe(c *caller, now instant) {
 			c.least = 0
 		}
 		q := g.queue
-		if now.before(c.last) { // it went back: whether it stands still shows from here on
+		if now.before(c.last) { // the clock went back: measure anew, from here on
 			q.since, q.reading = t, now
 		}
 		waited, passed := t.Sub(q.since), g.layout.time(now).Sub(g.layout.time(q.reading))
@@ -281,24 +282,25 @@ func (g *Generator) observe(c *caller, now instant) {
 	c.woken, c.last = false, now
 }
 
-// follow follows the lease, if there is one. g.mu must be held.
+// follow takes over the lease's grant if limit reaches the end of the window, or has
+// not reached its beginning. g.mu must be held.
 func (g *Generator) follow(now instant, limit int64) error {
 	switch {
 	case g.window == nil:
 		return nil
 	case g.window.stopped:
 		return g.expired(now, now.tick)
-	case limit >= g.window.hi:
+	case limit >= g.window.hi, limit <= g.window.closed:
 		return g.look()
 	}
 	return nil
 }
 
-// behind returns what to tell the policy if the clock is behind, and nil if it is
-// not. p is the plan that keeps IDs in order. g.mu must be held.
+// behind returns what to tell the policy. It returns nil if the clock did not go
+// back. p is the plan that keeps IDs in order. g.mu must be held.
 func (g *Generator) behind(p plan, now instant, limit int64, stalled bool) *Backward {
-	// After a tick that was gone back to there may be others that are spent. A
-	// few of them are waited for; if there are more, the clock is behind.
+	// The ticks after a rewind may be spent. If they are few, the call waits for
+	// the next tick with IDs; if they are many, the clock counts as having gone back.
 	near := limit + min(max(1, int64(maxStall/g.layout.Unit)), math.MaxInt64-limit)
 	last := p.tick
 	switch {
@@ -317,8 +319,8 @@ func (g *Generator) behind(p plan, now instant, limit int64, stalled bool) *Back
 	}
 }
 
-// backward returns the plan that the policy agreed to, or p and b again if that is
-// not possible now. g.mu must be held.
+// backward returns the plan that the policy agreed to, or p and b again if the plan
+// is not possible now. g.mu must be held.
 func (g *Generator) backward(p plan, now instant, limit int64, agreed consent, b *Backward, stalled bool) (plan, *Backward) {
 	switch {
 	case agreed.action == ActionBump && b.CanBump && g.window == nil:
@@ -331,9 +333,9 @@ func (g *Generator) backward(p plan, now instant, limit int64, agreed consent, b
 	return p, b
 }
 
-// issue enters the tick of p, and the next ones, as long as there are callers to
-// serve and the clock and the window allow it: those in the queue first, then c.
-// It returns where the next ID would lie. g.mu must be held.
+// issue enters the tick of p and the ticks after it, as long as callers need IDs and
+// the clock and the window allow it. It serves the queue first, then c. It returns
+// the plan of the next ID. g.mu must be held.
 func (g *Generator) issue(c *caller, p plan, now instant, limit int64) plan {
 	head := g.head()
 	for p.left > 0 && p.tick <= limit && (g.window == nil || p.tick < g.window.hi) {
@@ -355,7 +357,7 @@ func (g *Generator) issue(c *caller, p plan, now instant, limit int64) plan {
 	return p
 }
 
-// until returns how long c is to wait for tick at least.
+// until returns the least time that c has to wait for tick.
 func (g *Generator) until(c *caller, now instant, tick int64) time.Duration {
 	return max(c.least, g.layout.until(now, tick)-g.borrow)
 }
@@ -367,7 +369,7 @@ func (g *Generator) forward(now instant) plan {
 	case now.tick <= g.tick:
 		from, late = g.tick, g.lagging
 	case g.clock != nil:
-		// It is not known to be smooth.
+		// A clock of the user's may jump: no tick is kept open for late callers.
 	case g.lagging && g.tick >= g.layout.plus(now, -maxLag):
 		from, late = g.tick, true
 	case g.head() != nil:
@@ -380,11 +382,11 @@ func (g *Generator) forward(now instant) plan {
 	return p
 }
 
-// next returns the first tick from tick on that has IDs left. If there is none, it
+// next returns the first tick from tick on that has IDs left. If no tick has, it
 // returns the layout's last tick, with no ID left. g.mu must be held.
 func (g *Generator) next(tick int64) plan { return g.nextUpTo(tick, g.layout.maxTick()) }
 
-// nextUpTo is next that looks no further than last. g.mu must be held.
+// nextUpTo is next, but looks no further than last. g.mu must be held.
 func (g *Generator) nextUpTo(tick, last int64) plan {
 	for ; ; tick++ {
 		left := g.leftIn(tick)
@@ -418,8 +420,8 @@ func (g *Generator) canBump(now instant) bool {
 	return t.canBump(g.layout) && now.tick > g.window.floor && t.CanBump(g.layout.time(now))
 }
 
-// canRewind reports whether all that was stamped in tick and since is known, and
-// leaves IDs in it or up to near. g.mu must be held.
+// canRewind reports whether the generator remembers what it stamped in tick and
+// since then, and whether IDs are left from tick up to near. g.mu must be held.
 func (g *Generator) canRewind(tick, near int64) bool {
 	if g.past == nil || tick >= g.tick || !g.past.ring.knows(tick, g.tick) {
 		return false
@@ -452,11 +454,11 @@ func (g *Generator) enter(p plan, now instant) {
 	}
 }
 
-// skipped returns how many IDs of a tick RandomStart leaves out. A tick that was
-// stamped before has fewer left than a whole one, and leaves out no more.
+// skipped returns how many IDs of a tick RandomStart leaves out. It is 0 if the tick
+// was stamped before, because such a tick has fewer IDs left than a whole tick.
 func (g *Generator) skipped(left int64) int64 {
 	if size := g.layout.sequences(); g.random && left == size {
-		return rand.Int64N(max(size/2, min(size, 2)))
+		return randomN(max(size/2, min(size, 2)))
 	}
 	return 0
 }
@@ -469,8 +471,8 @@ func (g *Generator) leave() {
 	}
 }
 
-// open makes tick, with its last IDs left, the one that IDs come from, and counts
-// them as issued until it is left. g.mu must be held.
+// open makes tick the tick that IDs come from. It has its last IDs left, as many as
+// left says; they count as issued until the tick is closed. g.mu must be held.
 func (g *Generator) open(tick, left int64) {
 	l := g.layout
 	g.tick, g.left = tick, left
@@ -478,8 +480,8 @@ func (g *Generator) open(tick, left int64) {
 	g.nextID = ID(tick<<l.timeShift()|(l.sequences()-left)<<l.sequenceShift()) | g.fixed
 }
 
-// holds returns how long after wall's anchor the clock will have moved so far
-// that tick is no longer the one to stamp. g.mu must be held.
+// holds returns for how long after wall's anchor the open tick is the tick to stamp.
+// g.mu must be held.
 func (g *Generator) holds(now instant) time.Duration {
 	left := g.layout.until(now, g.tick+1)
 	if g.lagging {

@@ -19,9 +19,9 @@ type Options struct {
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
 
-	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of
-	// your own an ID costs what its Now does, and timestamps do not catch up with
-	// callers that woke late: see NextID.
+	// Clock tells the time. nil: SystemClock(), or the lease's. With your own
+	// clock, each ID costs a call of Now, and a saturated generator loses the ticks
+	// that its callers oversleep: see NextID.
 	Clock Clock
 
 	// OnBackward chooses what happens when the clock goes back.
@@ -29,50 +29,50 @@ type Options struct {
 	OnBackward BackwardPolicy
 
 	// BorrowAhead is how far timestamps may run ahead of the clock when a
-	// tick's sequence is spent. 0: wait for the next tick. With it, the IDs of
-	// BorrowAhead/Unit ticks come at once in a burst. If the clock goes back by
-	// less than is left of it, IDs go on at once and in order, whatever the
-	// policy. 0 to the time that the layout lasts.
+	// tick's sequence is spent. 0: wait for the next tick. In a burst, the IDs of
+	// BorrowAhead/Unit ticks come at once. If the clock goes back by less than
+	// the part of BorrowAhead that is not in use, IDs go on at once and in order,
+	// whatever the policy. 0 to the time that the layout lasts.
 	//
-	// A process that restarts may find itself behind its own last ID by as much:
-	// set After, or use a lease.
+	// When a process restarts, its clock may read earlier than its last ID by as
+	// much: set After, or use a lease.
 	BorrowAhead time.Duration
 
 	// RewindTicks is how many past ticks RewindPolicy may go back to, counted
-	// from the latest tick that was stamped. Choose more ticks than the largest
-	// step back that you want to survive has. Each takes 16 bytes. 0 to 1<<20.
+	// from the latest tick that was stamped. It must exceed the largest step back
+	// that you want to survive, in ticks. Each tick takes 16 bytes. 0 to 1<<20.
 	RewindTicks int
 
 	// RandomStart starts each tick's sequence at a random value in its lower
-	// half, so that IDs at low traffic are not all even, do not all fall on one
-	// shard, and cannot be guessed from the IDs of other ticks. Within a tick,
-	// IDs still increase by 1; and with Layout.WorkerLast the low bits are the
-	// worker's. At least half of the IDs of a tick remain. (Of a one-bit
-	// sequence, at least one.)
+	// half. Without it, nearly all IDs at low traffic have the sequence 0: they
+	// are even, fall on one shard, and are easy to guess. Within a tick, IDs
+	// still increase by 1, and at least half of the IDs of a tick remain (of a
+	// one-bit sequence, at least one ID). With Layout.WorkerLast the low bits are
+	// the worker's, and stay the same.
 	RandomStart bool
 
-	// After makes all IDs greater than this one: pass SELECT max(id) to go on
+	// After makes all IDs greater than this ID: pass SELECT max(id) to go on
 	// after the IDs of an earlier process with this worker ID. 0: no limit.
-	// While the clock is behind After, it counts as having gone back; no policy
-	// goes below After. An After that is more than a day ahead of the clock is
-	// refused: it is most likely an ID of another layout.
+	// As long as the clock reads earlier than After, it counts as having gone
+	// back; no policy goes below After. New refuses an After that is more than a
+	// day ahead of the clock: it is most likely an ID of another layout.
 	After ID
 }
 
 const maxRewindTicks = 1 << 20
 
-var defaultPolicy = WaitPolicy(10 * time.Millisecond) // one for all generators
+var defaultPolicy = WaitPolicy(10 * time.Millisecond)
 
 // Generator issues IDs. All methods may be called by any number of goroutines.
 //
-// A call that begins after another has returned gets a larger ID, unless a
-// [ClockSeqPolicy] or [RewindPolicy] (or a policy of yours that chooses ActionBump
-// or ActionRewind) answers a clock that went back.
+// A call that begins after another has returned gets a larger ID. The exception:
+// if the clock goes back, [ClockSeqPolicy] and [RewindPolicy] (and every policy
+// that chooses ActionBump or ActionRewind) continue with smaller IDs.
 type Generator struct {
 	mu sync.Mutex // guards the fields down to lagging
 
-	// What NextID needs while the clock stays within the tick: with wall.mono, one
-	// cache line.
+	// The fields that NextID needs while the clock stays within the tick. Together
+	// with wall.mono they fill one cache line.
 	fresh  time.Duration // up to this long after wall's anchor, tick holds; 0 if clock is the user's
 	nextID ID            // the next ID in tick
 	left   int64         // how many IDs tick has left
@@ -81,7 +81,7 @@ type Generator struct {
 
 	tick    int64  // the tick of the last ID
 	past    *past  // what is remembered of earlier ticks; nil if nothing can go back
-	queue   *queue // the callers that wait; nil if none ever did
+	queue   *queue // the callers that wait; nil if no caller ever did
 	window  *window
 	stats   Stats // Issued counts what tick has left, too
 	fixed   ID    // the clock sequence, datacenter and worker bits
@@ -91,46 +91,51 @@ type Generator struct {
 	borrow time.Duration
 	layout Layout
 	clock  Clock                      // nil if it is wall
-	_      [^uint(0)>>63 ^ 1][36]byte // fills the lines if words have 32 bits
+	_      [^uint(0)>>63 ^ 1][36]byte // fills the cache lines if words have 32 bits
 	policy BackwardPolicy
 }
 
 // Stats counts what a Generator has done since it was made.
 type Stats struct {
 	Issued   uint64        // IDs
-	Waits    uint64        // sleeps, for the next tick or for the clock to catch up
-	Waited   time.Duration // the sum over the calls: ten calls that wait for a second together make ten seconds
+	Waits    uint64        // waits of a call, for the next tick or for the clock to catch up
+	Waited   time.Duration // the sum over the calls: if ten calls wait for one second at the same time, ten seconds
 	Backward uint64        // times that the policy was asked
 	Bumps    uint64        // changes of the clock sequence
 	Rewinds  uint64        // steps back to an earlier tick
 	Borrowed uint64        // ticks entered ahead of the clock
 }
 
-// New returns a Generator for a worker ID that the caller knows to be its own:
-// no other Generator, in this or any other process, may have it at the same
-// time under the same layout and datacenter.
+// New returns a Generator for a worker ID that nobody else has: as long as the
+// Generator is in use, no other Generator, in this or any other process, may have
+// the same worker ID, datacenter and layout.
 //
-// It returns a [*FieldRangeError] for a worker or datacenter that does not fit
-// the layout, and errors that match [ErrInvalidLayout], [ErrInvalidOptions] or,
-// for an Options.After that is not an ID of the layout, [ErrInvalidID]. It refuses
+// If the worker or the datacenter does not fit the layout, the error is a
+// [*FieldRangeError]. Other errors match [ErrInvalidLayout], [ErrInvalidOptions]
+// or, if Options.After is not an ID of the layout, [ErrInvalidID]. New refuses
 // options that would silently do nothing: a ClockSeqPolicy without clock-sequence
 // bits, a RewindPolicy without RewindTicks, a RandomStart without sequence bits.
 // It reads the clock: if the clock is outside of the layout, the error matches
 // [ErrBeforeEpoch] or [ErrTimeExhausted].
+//
+// HAZARD: New does not know which IDs an earlier process with this worker ID
+// issued. If the clock reads no later than that process's last tick, IDs repeat: set
+// Options.After to the largest ID that you stored.
 func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, opts)
 }
 
-// NewLeased returns a Generator that stamps only what l grants. Its errors are
-// those of New and of [Terms].Bind. The granted span need not have begun: while
-// the clock is before it, the clock counts as having gone back.
+// NewLeased returns a Generator that stamps only what l grants. It returns the
+// same errors as New, and the error of [Terms].Bind. If the granted span has not
+// begun, the clock counts as having gone back until it reaches the span.
 //
 // A clock sequence has to be recorded before it is used. So ActionBump is
 // possible only if l has [Terms].Bump, as the leases of package lease have.
 //
-// A lease serves one Generator: two would repeat each other's IDs. (Leases of
-// package lease refuse the second.) If NewLeased fails, the lease is still the
-// caller's, to be released.
+// If NewLeased fails, the lease is still the caller's, to be released.
+//
+// HAZARD: a lease serves one Generator: two would repeat each other's IDs. The
+// leases of package lease refuse the second.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
@@ -264,32 +269,31 @@ func (o *Options) checkAfter(now instant) error {
 
 // NextID returns a new ID.
 //
-// When the tick's sequence is spent it waits for the next tick, and when the
-// clock has gone back it does what the policy says; the default is
+// If the tick's sequence is spent, it waits for the next tick. If the clock has
+// gone back, it does what the policy says; the default is
 // WaitPolicy(10 * time.Millisecond). Calls wait without the lock, and are served in
 // order of arrival: if k calls are waiting and a tick has n IDs, the next call
 // waits for k/n+1 ticks at most, and for the wake-up. (A Fill takes up to a whole
-// tick at its turn.) Calls that need not wait have no order among them, so callers
-// that ask in a loop get unequal shares of a tick; a caller that finds the tick
-// spent is served first in the next one.
+// tick at its turn.) Calls that need not wait are served in any order, so callers
+// that ask in a loop get unequal shares of a tick. A caller that finds the tick
+// spent joins the queue and is served in the next tick, before later callers.
 //
-// The ID's timestamp is the tick that the clock reads, or one up to BorrowAhead
-// later. With a built-in clock, callers that waited for a tick but woke late, as
-// they always do on Linux, are still given that tick's IDs until 5 ms after its
-// end, and so are the calls after them, as long as that tick or the ticks that
-// follow it have some left; otherwise a saturated generator would lose every
-// other tick. So a call that did not wait itself may get an ID of a tick that
-// ended up to 5 ms ago.
+// The ID's timestamp is the tick that the clock reads, or a tick up to BorrowAhead
+// later. With a built-in clock it can also be a tick that ended up to 5 ms ago:
+// callers that waited for a tick wake late, on Linux always, and without this a
+// saturated generator would lose every other tick. Once callers waited for a tick,
+// all calls get its IDs and then the IDs of the ticks after it, until the
+// generator has caught up with the clock.
 //
 // Errors match [ErrClockBackward] (and the lease's error, if the lease could not
 // record an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired].
-// A call that returns an error has changed nothing: no ID is lost by it, and none
-// can be repeated.
+// A call that returns an error has changed nothing: it loses no ID, and no ID can
+// repeat.
 func (g *Generator) NextID() (ID, error) {
-	// inTick, written out for one ID: this is the hot path, which a call more
-	// would slow down.
+	// This is inTick for one ID, written out because it is the hot path: the call
+	// would slow it down.
 	if g.clock == nil {
-		read := time.Since(started) // before the lock, which others wait for
+		read := g.wall.early() // before the lock, so that nobody waits for it
 		if !g.mu.TryLock() {
 			read = g.contend()
 		}
@@ -309,7 +313,8 @@ func (g *Generator) NextID() (ID, error) {
 // NextIDContext is NextID with a limit to the wait. It returns ctx's error when
 // ctx is done. If the call's place in the queue shows that its turn comes after
 // ctx's deadline, it returns an error that matches [context.DeadlineExceeded] at
-// once. (So can an error that matches [ErrLeaseExpired], of a store that did not answer.)
+// once. If the store of a lease did not answer in time, an error can match both
+// [ErrLeaseExpired] and context.DeadlineExceeded.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -321,14 +326,14 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 	return r.first, err
 }
 
-// Fill fills dst with new IDs, increasing. It takes all that a tick has left
-// with one lock and one reading of the clock, and waits between ticks as
-// NextIDContext does; for each tick it takes its place in the queue again. On
-// error, dst[:n] holds new IDs, which are the caller's to use. An empty dst gives
-// 0 and ctx's error.
+// Fill fills dst with new IDs in increasing order. It takes all IDs that a tick has
+// left with one lock and one reading of the clock. It waits between ticks as
+// NextIDContext does, and joins the end of the queue again for each tick. If there
+// is an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill
+// returns 0 and ctx's error.
 //
-// If the policy lets order go and the clock goes back meanwhile, the IDs of one
-// call still increase.
+// The IDs of one call increase even if the clock goes back meanwhile under a policy
+// that gives up order.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
 	ordered := true
 	for err = ctx.Err(); n < len(dst) && err == nil; {
@@ -376,20 +381,20 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
-// tries is how often a caller tries to get the lock, and lets another goroutine run
-// after each failure, before it goes to sleep for it. If callers slept at once, as
-// Mutex.Lock does while other goroutines could run, 64 of them would take several
-// times the processor time at the ceiling, since going to sleep and being woken
-// takes more than ten times what the lock is held for. If they tried again at
-// once, the lock's cache line would go from core to core all the time.
+// tries is how often a caller tries to get the lock before it goes to sleep; after
+// each failure it lets another goroutine run. If callers slept at once, as
+// Mutex.Lock does while other goroutines could run, 64 callers under full load
+// would take several times the processor time: to sleep and be woken takes more
+// than ten times as long as the lock is held. If they tried again at once, the
+// lock's cache line would go from core to core all the time.
 const tries = 20
 
-// contend locks g.mu, which another caller has, and returns a reading of the clock
-// from before.
+// contend locks g.mu after a TryLock has failed, and returns a reading of the clock
+// from before it got the lock.
 func (g *Generator) contend() (read time.Duration) {
 	for range tries {
 		runtime.Gosched()
-		read = time.Since(started)
+		read = g.wall.early()
 		if g.mu.TryLock() {
 			return read
 		}
@@ -398,14 +403,14 @@ func (g *Generator) contend() (read time.Duration) {
 	return read
 }
 
-// inTick returns up to n of the IDs that the tick has left, and none if the
-// built-in clock is not known to be within it still.
+// inTick returns up to n of the IDs that the tick has left. It returns no ID if the
+// built-in clock may have left the tick.
 func (g *Generator) inTick(n int) run {
 	if g.clock != nil {
 		return run{}
 	}
 	var r run
-	read := time.Since(started)
+	read := g.wall.early()
 	if !g.mu.TryLock() {
 		read = g.contend()
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// noon is where the tests' clocks start.
+// noon is the time at which the tests' clocks start.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// testClock reads noon plus the time that has passed in the synctest bubble
-// plus what the test has set it off by.
+// testClock reads noon, plus the time that has passed in the synctest bubble, plus an
+// offset that the test sets.
 type testClock struct {
 	start  time.Time
 	offset atomic.Int64
@@ -36,7 +36,7 @@ func (c *testClock) Now() time.Time {
 
 func (c *testClock) step(d time.Duration) { c.offset.Add(int64(d)) }
 
-// stopped is a clock that reads what it is set to.
+// stopped is a clock that always reads the time that the test sets.
 type stopped struct{ now time.Time }
 
 func (c *stopped) Now() time.Time { return c.now }
@@ -44,7 +44,7 @@ func (c *stopped) Now() time.Time { return c.now }
 // small has 4 IDs a millisecond, so that ticks are soon spent.
 var small = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 2, WorkerBits: 4, SequenceBits: 2}
 
-// issuer issues IDs and fails the test at the first one that repeats.
+// issuer issues IDs and fails the test if one repeats.
 type issuer struct {
 	*Generator
 	t    *testing.T
@@ -84,8 +84,8 @@ func (i *issuer) spend(n int, at time.Time) {
 	}
 }
 
-// refused expects that nothing is issued, that no time passes, and that the
-// generator is as it was.
+// refused checks that NextID issues nothing, that no time passes, and that the
+// generator does not change.
 func (i *issuer) refused(want error) error {
 	i.t.Helper()
 	before, start := i.state(), time.Now()
@@ -155,7 +155,7 @@ func TestSpentTickWaitsForTheNext(t *testing.T) {
 }
 
 // The mistake is to compare for equality, and to enter the old tick anew.
-func TestSpentTickThenStepBack(t *testing.T) {
+func TestStepBackAfterASpentTickWaitsForTheNextTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: c})
@@ -205,7 +205,7 @@ func TestFailPolicyNeverWaitsForTheClock(t *testing.T) {
 	})
 }
 
-func TestWaitPolicyForgivesASlowClock(t *testing.T) {
+func TestWaitPolicyAcceptsASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		offset := time.Duration(0)
@@ -222,7 +222,7 @@ func TestWaitPolicyForgivesASlowClock(t *testing.T) {
 }
 
 // A clock that goes back again and again must not keep a caller for ever.
-func TestClockThatKeepsGoingBackIsGivenUp(t *testing.T) {
+func TestClockThatKeepsGoingBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		back := time.Duration(0)
@@ -281,7 +281,7 @@ func TestStoppedClock(t *testing.T) {
 
 func always(a Action) BackwardPolicy { return BackwardFunc(func(Backward) Action { return a }) }
 
-func TestClockSeqGoesOnAtOnce(t *testing.T) {
+func TestClockSeqContinuesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
@@ -311,8 +311,8 @@ func TestMoreStepsBackThanClockSequences(t *testing.T) {
 		i.refused(ErrClockBackward)
 		i.refused(ErrClockBackward)
 
-		// Forward past all but the first three: one of those five is reused,
-		// the one that was used last in time.
+		// Forward past the last ticks of five clock sequences, but not of the first
+		// three: the sequence with the latest last tick of the five is reused.
 		c.step(6*time.Second - ms)
 		p := i.next()
 		assert.Equal(t, 7, p.ClockSeq, "the current one has nothing ahead of it")
@@ -323,7 +323,8 @@ func TestMoreStepsBackThanClockSequences(t *testing.T) {
 	})
 }
 
-// Any number of steps back that do not reach behind all others.
+// A clock sequence is free again when the clock is past its last tick. So a few clock
+// sequences are enough for any number of small steps back.
 func TestClockSeqSurvivesManyStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
@@ -338,7 +339,7 @@ func TestClockSeqSurvivesManyStepsBack(t *testing.T) {
 	})
 }
 
-func TestRewindGoesOnBehindWhatWasUsed(t *testing.T) {
+func TestRewindContinuesAfterUsedSequences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
@@ -367,7 +368,7 @@ func TestRewindGoesOnBehindWhatWasUsed(t *testing.T) {
 	})
 }
 
-func TestRewindRefusesWhatIsForgotten(t *testing.T) {
+func TestRewindRefusesForgottenTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
@@ -401,7 +402,7 @@ func TestRewindIntoSpentTicksIsRefused(t *testing.T) {
 	})
 }
 
-// What a policy chose for one step back is not done for a larger one.
+// A policy's choice for one step back is not used for a larger step.
 func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 	readings := []time.Duration{0, 0, -2 * ms, -900 * ms, -900 * ms, -900 * ms}
 	var asked []time.Duration
@@ -514,7 +515,7 @@ func TestBorrowAhead(t *testing.T) {
 
 		time.Sleep(3 * ms)
 		i.spend(4, noon.Add(7*ms))
-		c.step(-2 * ms) // the clock reads 2 ms, five behind the last ID
+		c.step(-2 * ms) // the clock reads 2 ms, and the last ID has 7 ms
 		assert.Zero(t, elapsed(func() { assert.Equal(t, noon.Add(7*ms), c.Now().Add(5*ms)) }))
 		c.step(-ms)
 		d = elapsed(func() { i.spend(1, noon.Add(8*ms)) })
@@ -605,7 +606,7 @@ func TestAfterWithWorkerLast(t *testing.T) {
 	}
 }
 
-func TestAfterIsNeverUndercut(t *testing.T) {
+func TestIDsNeverFallBelowAfter(t *testing.T) {
 	after, err := small.Encode(Parts{Time: noon.Add(time.Hour), Worker: 1})
 	require.NoError(t, err)
 	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": ClockSeqPolicy(), "rewind": RewindPolicy()} {
@@ -655,8 +656,8 @@ func TestLayoutThatRanOut(t *testing.T) {
 	assert.ErrorContains(t, err, "it ended at 2024-11-20T13:24:16.000Z")
 }
 
-// The last tick of all, in layouts that leave bits free and in one that does
-// not, where the next ID would be negative.
+// The last tick of a layout, in layouts that leave bits free and in a layout that
+// does not. In the second kind, the next ID would be negative.
 func TestTimeRunsOut(t *testing.T) {
 	for _, layout := range []Layout{
 		{Epoch: DefaultEpoch, Unit: ms, TimeBits: 10, WorkerBits: 4, SequenceBits: 2},
@@ -698,7 +699,7 @@ func TestTimeRunsOutOf63TimeBits(t *testing.T) {
 }
 
 // The limit that borrowing allows may lie past all ticks.
-func TestBorrowAheadOfEverything(t *testing.T) {
+func TestBorrowAheadOfTheWholeLayout(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: 1, TimeBits: 61, SequenceBits: 2}
 	g, err := New(0, &Options{Layout: layout, Clock: &stopped{noon}, BorrowAhead: 1<<61 - 1})
 	require.NoError(t, err)
@@ -708,7 +709,8 @@ func TestBorrowAheadOfEverything(t *testing.T) {
 	}
 }
 
-// What would silently do nothing, or never work, is refused with the reason.
+// If an option would silently do nothing, or never work, New refuses it with the
+// reason.
 func TestNewRefusesOptionsWithoutEffect(t *testing.T) {
 	clock := &stopped{noon}
 	bits := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41}
@@ -752,7 +754,7 @@ func TestNewRefusesOptionsWithoutEffect(t *testing.T) {
 }
 
 // A policy that panics, as under net/http's recover, leaves the queue in order.
-func TestCallersBehindAPanicAreServed(t *testing.T) {
+func TestCallersQueuedAfterAPanicAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		asked := 0
@@ -784,7 +786,8 @@ func TestZeroGeneratorSaysThatItWasNotMade(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalidOptions)
 }
 
-// Two hours that may be borrowed survive a clock that is set back by an hour.
+// With a BorrowAhead of two hours, IDs go on in order if the clock is set back by an
+// hour.
 func TestBorrowAheadSurvivesAStepBackInOrder(t *testing.T) {
 	for name, policy := range map[string]BackwardPolicy{"fail": FailPolicy(), "wait": nil, "rewind": RewindPolicy()} {
 		t.Run(name, func(t *testing.T) {
@@ -920,7 +923,7 @@ func TestFillReturnsWhatItHasOnError(t *testing.T) {
 	})
 }
 
-func TestFillIncreasesThoughTheClockGoesBack(t *testing.T) {
+func TestFillIncreasesWhileTheClockGoesBack(t *testing.T) {
 	for name, policy := range map[string]BackwardPolicy{"bump": ClockSeqPolicy(), "rewind": RewindPolicy()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -964,7 +967,9 @@ func TestRandomStart(t *testing.T) {
 			for range 20 * size {
 				c.now = c.now.Add(ms)
 				start := i.next().Sequence
-				require.Less(t, start, most)
+				if start >= most {
+					t.Fatalf("the sequence started at %d, not below %d", start, most)
+				}
 				seen[start]++
 			}
 			assert.Greater(t, len(seen), most*9/10, "nearly all starts occur")
@@ -1015,9 +1020,9 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// Those who wake up late from waiting for a tick get that tick's IDs, within
-// maxLag, and so do those after them.
-func TestLateWakersCatchUp(t *testing.T) {
+// Callers that waited for a tick and wake late get that tick's IDs, within maxLag, and
+// so do the callers after them.
+func TestCallersThatWakeLateCatchUp(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
 	for _, test := range []struct {
 		late  time.Duration
@@ -1052,7 +1057,7 @@ func TestLateWakersCatchUp(t *testing.T) {
 	}
 }
 
-// After a lull, timestamps are the clock's again.
+// When callers stop waiting, timestamps are the clock's again.
 func TestCatchingUpEnds(t *testing.T) {
 	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
 	synctest.Test(t, func(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// instant is a point in time as a layout counts it: into past the start of tick.
+// instant is a point in time as a layout counts it.
 type instant struct {
 	tick int64
-	into time.Duration // 0 <= into < Unit
+	into time.Duration // since the start of tick; 0 <= into < Unit
 }
 
 // before reports whether at is earlier than other.
@@ -18,9 +18,8 @@ func (at instant) before(other instant) bool {
 	return at.tick < other.tick || at.tick == other.tick && at.into < other.into
 }
 
-// instant returns t in ticks, rounded down to nanoseconds. It refuses a time
-// outside of the layout with an error that matches ErrBeforeEpoch or
-// ErrTimeExhausted. The layout is valid.
+// instant returns t in ticks. If t is outside of the layout, the error matches
+// ErrBeforeEpoch or ErrTimeExhausted. The layout must be valid.
 func (l Layout) instant(t time.Time) (instant, error) {
 	epoch := l.Epoch.Time()
 	if t.Before(epoch) {
@@ -42,8 +41,8 @@ func (l Layout) instant(t time.Time) (instant, error) {
 	return instant{}, l.exhausted(t)
 }
 
-// ceil returns the first tick that does not begin before t, at least 0 and at
-// most one past the last, or math.MaxInt64 where an int64 ends before that.
+// ceil returns the first tick that does not begin before t. It is at least 0, and at
+// most the tick after the last one, or math.MaxInt64 if an int64 cannot hold that.
 func (l Layout) ceil(t time.Time) int64 {
 	if t.Before(l.Epoch.Time()) {
 		return 0
@@ -60,12 +59,12 @@ func (l Layout) ceil(t time.Time) int64 {
 	return at.tick
 }
 
-// exhausted is the error for a time past the layout's last tick.
+// exhausted returns the error for a time past the layout's last tick.
 func (l Layout) exhausted(t time.Time) error {
 	return fmt.Errorf("%w: it ended at %s, the time is %s", ErrTimeExhausted, formatTime(l.Expires()), formatTime(t))
 }
 
-// time is the inverse of instant, and as total as [Epoch.after].
+// time is the inverse of instant. Like [Epoch.after], it accepts every tick.
 func (l Layout) time(at instant) time.Time {
 	t := l.Epoch.after(at.tick, l.Unit)
 	if at.into > 0 {
@@ -74,9 +73,9 @@ func (l Layout) time(at instant) time.Time {
 	return t
 }
 
-// after returns the start of a tick of the unit. It is total: ticks that no
-// valid layout has give times before the epoch, or are held a second past
-// maxSeconds from it, where every valid layout has ended.
+// after returns the start of a tick of the unit. It accepts every tick. A negative
+// tick gives a time before the epoch. A tick more than maxSeconds from the epoch,
+// which no valid layout has, gives the time one second past maxSeconds.
 func (e Epoch) after(tick int64, unit time.Duration) time.Time {
 	if whole := unit / time.Millisecond; whole*time.Millisecond == unit {
 		hi, lo := bits.Mul64(uint64(tick), uint64(whole))
@@ -87,8 +86,8 @@ func (e Epoch) after(tick int64, unit time.Duration) time.Time {
 	return e.afterWide(tick, unit)
 }
 
-// afterWide is after by 128-bit arithmetic: for units that are not whole
-// milliseconds, and times that an int64 of milliseconds cannot hold.
+// afterWide is after with 128-bit arithmetic, for units that are not whole
+// milliseconds, and for times that an int64 of milliseconds cannot hold.
 func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
 	tick, sign := uint64(at), int64(1)
 	if at < 0 {
@@ -104,8 +103,8 @@ func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
 	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).UTC()
 }
 
-// until returns how long it takes from at to the start of tick, 0 when that is
-// past. It is held at the longest Duration.
+// until returns the time from at to the start of tick: 0 if the tick has begun, and
+// at most the longest Duration.
 func (l Layout) until(at instant, tick int64) time.Duration {
 	if tick <= at.tick {
 		return 0
@@ -117,8 +116,8 @@ func (l Layout) until(at instant, tick int64) time.Duration {
 	return time.Duration(lo) - at.into
 }
 
-// plus returns the tick d later than at, at most the last of all int64; d may be
-// negative.
+// plus returns the tick that contains the time d after at; d may be negative. The
+// result is at most math.MaxInt64.
 func (l Layout) plus(at instant, d time.Duration) int64 {
 	d += at.into
 	ticks := int64(d / l.Unit)

@@ -19,8 +19,8 @@ import (
 
 const burst = 100_000
 
-// benchBurst times burst IDs into a slice, from a generator that has rested: open
-// makes one, and returns what fills the slice.
+// benchBurst times burst IDs into a slice, from a generator that has rested. open
+// makes a generator, and returns a function that fills the slice.
 func benchBurst[T any](b *testing.B, name string, open func(testing.TB) func(dst []T) error) {
 	b.Run(name, func(b *testing.B) {
 		dst := make([]T, burst)
@@ -59,8 +59,8 @@ func always[T any](next func() T) func(dst []T) error {
 	}
 }
 
-// BenchmarkBurst is 100,000 IDs at once, each library's own way, with the bits
-// that it takes when it is told nothing, and with others where the name says so.
+// BenchmarkBurst makes 100,000 IDs at once, in each library's own way, with the
+// library's default bits or with the bits that the name says.
 func BenchmarkBurst(b *testing.B) {
 	ourOwn := func(opts *snowflake.Options, fill bool) func(testing.TB) func([]snowflake.ID) error {
 		return func(tb testing.TB) func([]snowflake.ID) error {
@@ -122,7 +122,7 @@ func BenchmarkBurst(b *testing.B) {
 	benchBurst(b, "lib=ksuid/way=Sequence", func(testing.TB) func([]ksuid.KSUID) error { return fillKSUIDs })
 }
 
-// fillKSUIDs is ksuid's way to make many: 65,536 for each random one.
+// fillKSUIDs makes many KSUIDs as ksuid does: 65,536 from each random KSUID.
 func fillKSUIDs(dst []ksuid.KSUID) error {
 	var seq ksuid.Sequence
 	for i := range dst {
@@ -163,8 +163,8 @@ func inBatches[T any](size int, fill func(dst []T) error) issue {
 	}
 }
 
-// BenchmarkFill is 4,096 IDs at a time, where no tick is ever spent. An op is an
-// ID.
+// BenchmarkFill makes 4,096 IDs at a time, with a layout so wide that no tick is
+// ever spent. An op is an ID.
 func BenchmarkFill(b *testing.B) {
 	const size = 4096
 	for _, l := range []lib{

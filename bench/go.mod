@@ -12,7 +12,7 @@ require (
 	github.com/muyo/sno v1.2.1
 	github.com/oklog/ulid/v2 v2.1.2
 	github.com/rs/xid v1.6.0
-	github.com/seed-5394e6b1/snowflake v0.0.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
 	github.com/segmentio/ksuid v1.0.4
 	github.com/sony/sonyflake v1.3.0
 	github.com/sony/sonyflake/v2 v2.2.0
@@ -21,4 +21,4 @@ require (
 
 require github.com/golang/glog v0.0.0-20160126235308-23def4e6c14b // indirect
 
-replace github.com/seed-5394e6b1/snowflake => ../
+replace github.com/seed-5394e6b1/snowflake => ..

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets that are at most a 32nd of their value
-// wide, so that counting costs less than the clock does.
+// histogram counts durations. A bucket's width is at most a 32nd of its value.
+// Counting costs less than reading the clock.
 type histogram struct {
 	counts  [64 * perOctave]uint64
 	longest time.Duration
@@ -41,7 +41,8 @@ func (h *histogram) merge(other *histogram) {
 	h.longest = max(h.longest, other.longest)
 }
 
-// quantile returns the duration that a share q of all did not exceed, to a 32nd.
+// quantile returns the duration that a share q of all durations did not exceed, to a
+// 32nd.
 func (h *histogram) quantile(q float64) time.Duration {
 	var total, seen uint64
 	for _, n := range h.counts {

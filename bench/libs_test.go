@@ -27,14 +27,14 @@ type lib struct {
 	name    string
 	open    func(testing.TB) issue // a new generator
 	bits    int                    // of sequence, in a tick; and
-	ceiling float64                // the IDs a second that come of them, where the benchmark uses it
+	ceiling float64                // how many IDs a second these bits allow, if the benchmark uses it
 }
 
-// issue makes n IDs, one call each. The loop is inside, so that no library pays
-// for a call through a variable.
+// issue makes n IDs, with one call for each ID. The loop is in the function, so that
+// no library pays for a call through a variable.
 type issue func(n int) error
 
-// Every snowflake library that lets one choose its bits is measured with these:
+// If a snowflake library lets its user choose the bits, it is measured with these:
 // 2,097,152 IDs a millisecond, which no core can spend.
 const (
 	ampleWorkerBits   = 1
@@ -46,7 +46,7 @@ func ampleLayout() snowflake.Layout {
 		TimeBits: 41, WorkerBits: ampleWorkerBits, SequenceBits: ampleSequenceBits}
 }
 
-// ample are the libraries without a ceiling that a core can reach (except sno's).
+// ample are the libraries in configurations that a core cannot exhaust (except sno).
 var ample = []lib{
 	{name: ours, open: openOurs(&snowflake.Options{Layout: ampleLayout()})},
 	{name: "bwmarrin", open: openBwmarrin(ampleWorkerBits, ampleSequenceBits)},
@@ -98,8 +98,8 @@ var ample = []lib{
 	}},
 }
 
-// saturated are the libraries with a ceiling: with 12 bits a millisecond where
-// that is possible, and with what they take when they are told nothing.
+// saturated are the libraries in configurations that a core can exhaust: with 12
+// bits a millisecond if that is possible, and with their defaults.
 var saturated = []lib{
 	{ours, openOurs(nil), 12, 4_096_000},
 	{"bwmarrin", openBwmarrin(10, 12), 12, 4_096_000},
@@ -116,7 +116,7 @@ var saturated = []lib{
 
 var sonyflake12 = sonyflake2.Settings{BitsMachineID: 10, BitsSequence: 12, TimeUnit: time.Millisecond}
 
-// named returns the one of libs that has the name.
+// named returns the library that has the name.
 func named(libs []lib, name string) lib {
 	for _, l := range libs {
 		if l.name == name {
@@ -151,7 +151,8 @@ func issueOurs(g *snowflake.Generator) issue {
 	}
 }
 
-// newBwmarrin sets the bits for the whole process, as bwmarrin has it.
+// newBwmarrin sets the bits for the whole process, because they are variables of
+// bwmarrin's package.
 func newBwmarrin(tb testing.TB, node, step uint8) *bwmarrin.Node {
 	bwmarrin.NodeBits, bwmarrin.StepBits = node, step
 	return must[*bwmarrin.Node](tb)(bwmarrin.NewNode(1))
@@ -207,8 +208,8 @@ func issueSonyflake2(s *sonyflake2.Sonyflake) issue {
 	}
 }
 
-// newYitter makes the generator itself: the library's constructor around it
-// sleeps first.
+// newYitter makes the generator without the library's constructor, which sleeps
+// first.
 func newYitter(worker, sequence byte) idgen.ISnowWorker {
 	opts := idgen.NewIdGeneratorOptions(1)
 	opts.WorkerIdBitLength, opts.SeqBitLength = worker, sequence
@@ -256,7 +257,7 @@ func openGuaik(tb testing.TB) issue {
 	}
 }
 
-// openGodruoyi has no generator to make: godruoyi has one a process.
+// openGodruoyi makes no generator: godruoyi has one generator in a process.
 func openGodruoyi(testing.TB) issue {
 	return func(n int) error {
 		for range n {

@@ -11,7 +11,8 @@ import (
 
 const many = 10_000
 
-// BenchmarkMemory makes 10,000 generators and says what each keeps. An op is one.
+// BenchmarkMemory makes 10,000 generators and reports the memory of each. An op is
+// one generator.
 func BenchmarkMemory(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -50,7 +51,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// inUse returns what the heap holds.
+// inUse returns the bytes that the heap holds.
 func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

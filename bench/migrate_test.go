@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// oldLibrary is what docs/migrate.md says how to leave.
+// oldLibrary is a library from which docs/migrate.md describes the change.
 type oldLibrary struct {
 	name   string
 	layout snowflake.Layout
@@ -69,14 +69,14 @@ func godruoyiLayout() snowflake.Layout {
 
 // TestMigrateRolling replaces the processes of a fleet one after the other, as
 // docs/migrate.md says: each keeps its worker ID, and begins after the greatest ID
-// that its predecessor issued. No ID comes twice, and those of a worker increase.
+// that its predecessor issued. No ID comes twice, and a worker's IDs increase.
 func TestMigrateRolling(t *testing.T) {
 	const workers, n = 3, 400
 	for _, old := range oldLibraries {
 		t.Run(old.name, func(t *testing.T) {
 			fleet := workers
 			if old.name == "godruoyi" {
-				fleet = 1 // it has one generator a process
+				fleet = 1 // the library has one generator in a process
 			}
 			next := make([]func() snowflake.ID, fleet)
 			for w := range next {
@@ -169,8 +169,8 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 	}
 }
 
-// Baidu's library is Java; its IDs are made here from its layout. It has used all
-// 63 bits, so that no layout follows, but new IDs can stay below the old ones.
+// Baidu's library is Java, so the test makes its IDs from its layout. They have used
+// all 63 bits, so no layout follows, but new IDs can stay below the old IDs.
 func TestMigrateFromBaidu(t *testing.T) {
 	baidu := snowflake.BaiduLayout()
 	first, err := baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)})
@@ -195,8 +195,8 @@ func TestMigrateFromBaidu(t *testing.T) {
 	}
 }
 
-// Auto-increment has got to a few billions at most, which every layout is above.
-func TestMigrateFromAutoIncrement(t *testing.T) {
+// An auto-increment has a few billions at most, and every layout's IDs are greater.
+func TestMigrateFromAutoIncrementIssuesGreaterIDs(t *testing.T) {
 	const last = 5_000_000_000
 	for _, l := range []snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout()} {
 		g, err := snowflake.New(1, &snowflake.Options{Layout: l, After: last})
@@ -209,9 +209,9 @@ func TestMigrateFromAutoIncrement(t *testing.T) {
 	}
 }
 
-// A UUID of version 7 has its time, from which a row gets an ID at that time. So
-// the order of the rows stays, to the millisecond.
-func TestMigrateFromUUIDv7(t *testing.T) {
+// A UUID of version 7 has a time, and the row gets an ID at that time. So the order
+// of the rows stays the same, to the millisecond.
+func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	var ids []snowflake.ID
 	perTick := map[time.Time]int{}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// floor is what no generator with a lock and a clock can do without.
+// floor does only what every generator with a lock and a clock has to do.
 type floor struct {
 	mu    sync.Mutex
 	start time.Time
@@ -27,7 +27,7 @@ func (f *floor) issue(n int) error {
 	return nil
 }
 
-// openFloor is a floor on cache lines of its own.
+// openFloor makes a floor that shares no cache line.
 func openFloor(testing.TB) issue {
 	type padding [128]byte
 	f := &struct {
@@ -39,8 +39,8 @@ func openFloor(testing.TB) issue {
 	return f.issue
 }
 
-// share has goroutines make b.N IDs in all, a small part at a time; each by what
-// of returns for it.
+// share has goroutines make b.N IDs in all, a small part at a time. Each goroutine
+// calls the function that of(i) returns for it.
 func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
 	part := min(max(b.N/(16*goroutines), 1), 1024)
 	var taken atomic.Int64
@@ -66,7 +66,7 @@ func share(b *testing.B, goroutines int, of func(goroutine int) issue) {
 	b.StopTimer()
 }
 
-// BenchmarkNext is one ID, where no tick is ever spent.
+// BenchmarkNext makes one ID, with a layout so wide that no tick is ever spent.
 func BenchmarkNext(b *testing.B) {
 	for _, l := range append([]lib{{name: "floor", open: openFloor}}, ample...) {
 		for _, goroutines := range []int{1, 2, 8, 64, 1000} {
@@ -86,10 +86,10 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkSaturated asks for more than a layout can give, for as long as
-// -benchtime says: how much of its ceiling comes, and what waiting for the clock
-// costs the processor. The same goes on before, for as long: goroutines that have
-// just been started sleep and wake in step, and get into each other's way.
+// BenchmarkSaturated asks for more IDs than a layout has, for as long as -benchtime
+// says. It reports the share of the ceiling that comes, and the processor time of
+// the waits. It runs for as long before it measures, because goroutines that have
+// just started sleep and wake in step, and get into each other's way.
 func BenchmarkSaturated(b *testing.B) {
 	for _, l := range saturated {
 		for _, goroutines := range []int{1, 64} {
@@ -109,8 +109,8 @@ func BenchmarkSaturated(b *testing.B) {
 	}
 }
 
-// benchtime returns what -benchtime says, or little where that is a number of
-// runs.
+// benchtime returns the duration of -benchtime, or a short duration if the flag is a
+// number of runs.
 func benchtime() time.Duration {
 	d, err := time.ParseDuration(flag.Lookup("test.benchtime").Value.String())
 	if err != nil {
@@ -119,8 +119,8 @@ func benchtime() time.Duration {
 	return d
 }
 
-// saturate has goroutines make IDs for d. It returns how many they made a second,
-// and which share of a core that took, where the time of the processor is known.
+// saturate has goroutines make IDs for d. It returns how many they made a second
+// and, if the processor time is known, their share of a core.
 func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, core float64, known bool) {
 	var over atomic.Bool
 	var ids atomic.Int64
@@ -146,8 +146,8 @@ func saturate(b *testing.B, d time.Duration, goroutines int, f issue) (rate, cor
 	return float64(ids.Load()) / took.Seconds(), float64(after-before) / float64(took), known
 }
 
-// BenchmarkTail times every call. That costs two readings of the clock, of which
-// about one is in each figure: lib=none calls nothing and shows it.
+// BenchmarkTail times every call, with two readings of the clock. About one reading
+// is in each figure: lib=none calls nothing and shows how much it is.
 func BenchmarkTail(b *testing.B) {
 	none := lib{name: "none", open: func(testing.TB) issue { return func(int) error { return nil } }}
 	for _, l := range append([]lib{none}, ample...) {
@@ -197,10 +197,9 @@ func tail(b *testing.B, goroutines int, f issue) {
 	b.ReportMetric(float64(all.longest), "longest-ns")
 }
 
-// BenchmarkCores is two goroutines with a generator each, made one after the
-// other, over two goroutines with a floor each, in turns. Generators that share a
-// cache line are slow beside floors that do not: lib=floors-in-a-line shows how
-// slow.
+// BenchmarkCores compares two goroutines with a generator each, made one after the
+// other, with two goroutines with a floor each, in turns. If the generators shared a
+// cache line, they would be slow; lib=floors-in-a-line shows how slow.
 func BenchmarkCores(b *testing.B) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		b.Skip("it takes two cores")
@@ -221,12 +220,12 @@ func BenchmarkCores(b *testing.B) {
 	}
 }
 
-// openTwo is two of what open opens.
+// openTwo calls open twice.
 func openTwo(open func(testing.TB) issue) func(testing.TB) issue {
 	return func(tb testing.TB) issue { return together(open(tb), open(tb)) }
 }
 
-// openLine is two floors on one cache line.
+// openLine makes two floors on one cache line.
 func openLine(testing.TB) issue {
 	f := &struct {
 		first, second floor
@@ -236,8 +235,8 @@ func openLine(testing.TB) issue {
 	return together(f.first.issue, f.second.issue)
 }
 
-// together has two goroutines make n IDs each. They begin when both have a core:
-// one that is waked later would find the other done.
+// together has two goroutines make n IDs each. They begin when both have a core: if
+// one woke later, the other could be done already.
 func together(first, second issue) issue {
 	return func(n int) error {
 		var ready atomic.Int32

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// part is what is timed at once: n takes some 100 µs, which is too short for
-// most of what else runs on a machine to come in between.
+// part is timed at once: its n IDs take about 100 µs, so that other work of the
+// machine seldom comes in between.
 type part struct {
 	n    int
 	open func(testing.TB) issue
@@ -28,10 +28,10 @@ type ratio struct {
 	over, under part
 }
 
-// BenchmarkRatio is what one thing costs over another. The two are timed in
-// turns, a short while each, and the median of the pairs is reported: so a busy
-// machine, which slows down both, hardly shows. The regression check is made of
-// these.
+// BenchmarkRatio divides the cost of one thing by the cost of another. It times the
+// two in turns, a short while each, and reports the median of the pairs. So a busy
+// machine, which slows down both, hardly shows. The regression check uses these
+// ratios.
 func BenchmarkRatio(b *testing.B) {
 	id, plain := snowflake.ID(sample), int64(sample)
 	s10 := id.String()
@@ -69,7 +69,7 @@ func BenchmarkRatio(b *testing.B) {
 	b.Run("of=saturated-cpu,64/over=floor-cpu", func(b *testing.B) { cpuRatio(b, 64) })
 }
 
-// textRatios are those of our forms over bwmarrin's of the same base.
+// textRatios compares our text forms with bwmarrin's of the same base.
 func textRatios() (ratios []ratio) {
 	all := forms()
 	for _, f := range all {
@@ -97,21 +97,21 @@ func formPart(f form) part {
 	}}
 }
 
-// reportRatio reports a ratio, and nothing of how long it took to find.
+// reportRatio reports a ratio, and not the time of the benchmark.
 func reportRatio(b *testing.B, ratio float64) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ratio, "ratio")
 }
 
-// ceilingRatio is what our default layout allows over what comes.
+// ceilingRatio divides the IDs that our default layout allows by the IDs that come.
 func ceilingRatio(b *testing.B, goroutines int) {
 	l := named(saturated, ours)
 	rate, _, _ := saturate(b, time.Duration(b.N)*time.Millisecond, goroutines, l.open(b))
 	reportRatio(b, l.ceiling/rate)
 }
 
-// cpuRatio is the time of the processor that an ID takes then, over what the floor
-// takes by one goroutine.
+// cpuRatio divides the processor time of an ID under saturation by the time of the
+// floor with one goroutine.
 func cpuRatio(b *testing.B, goroutines int) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("the time of the processor is not known here")
@@ -156,8 +156,7 @@ func openMany(tb testing.TB) issue {
 // fillSize is small, so that the caches hold it on a busy machine too.
 const fillSize = 512
 
-// openLoop writes consecutive numbers as one does without a thought. Fill's loop
-// takes less.
+// openLoop writes consecutive numbers with a plain loop. Fill's loop takes less.
 func openLoop(testing.TB) issue {
 	first := snowflake.ID(0)
 	return inBatches(fillSize, func(dst []snowflake.ID) error {

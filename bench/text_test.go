@@ -15,7 +15,7 @@ import (
 
 const sample = 1541815603606036480 // an ID of Twitter
 
-// What the benchmarks return, so that nothing is left out by the compiler.
+// The benchmarks store their results here, so that the compiler leaves out nothing.
 var (
 	text   string
 	buffer []byte
@@ -30,9 +30,9 @@ type form struct {
 	do   func() error
 }
 
-// forms returns all of them: ours, bwmarrin's of the same base (whose base 32 has
-// another alphabet, and no base 62), and what the standard library does with a
-// plain int64.
+// forms returns our forms, bwmarrin's forms of the same bases (its base 32 has
+// another alphabet, and it has no base 62), and the standard library's for a plain
+// int64.
 func forms() []form {
 	id, theirs, plain := snowflake.ID(sample), bwmarrin.ID(sample), int64(sample)
 	s10, s32, s58, s62 := id.String(), id.Base32(), id.Base58(), id.Base62()
@@ -103,7 +103,7 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// returnParts is all that is left of Decode when it does nothing.
+// returnParts is the part of Decode's cost that only returns a Parts.
 //
 //go:noinline
 func returnParts(id int64) (p snowflake.Parts) {
@@ -111,7 +111,7 @@ func returnParts(id int64) (p snowflake.Parts) {
 	return p
 }
 
-// BenchmarkDecode takes an ID apart: its time, who made it and its sequence.
+// BenchmarkDecode takes an ID apart into time, worker and sequence.
 func BenchmarkDecode(b *testing.B) {
 	v1 := must[uint64](b)(newSonyflake1(b).NextID())
 	v2 := newSonyflake2(b, sonyflake2.Settings{})

@@ -19,15 +19,15 @@ func twoLayout() snowflake.Layout {
 	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 1}
 }
 
-// overloaded are the libraries with a ceiling, and layouts of ours that are soon
-// spent. Ideal is the longest wait of n callers in order of arrival.
+// overloaded are the libraries with a ceiling, and some of our layouts with few IDs.
+// Ideal is the longest wait of n callers that are served in order of arrival.
 var overloaded = append([]lib{
 	{ours, openOurs(&snowflake.Options{Layout: snowflake.JSSafeLayout()}), 15, 32_768},
 	{ours, openOurs(&snowflake.Options{Layout: twoLayout()}), 1, 2_000},
 }, saturated...)
 
-// BenchmarkWait is callers in a loop that ask for more than the ceiling: the
-// longest wait of one call, and the IDs that the callers got.
+// BenchmarkWait has callers ask in a loop for more than the ceiling. It reports the
+// longest wait of one call, and how many IDs the callers got.
 func BenchmarkWait(b *testing.B) {
 	for _, l := range overloaded {
 		for _, callers := range []int{64, 1000} {
@@ -69,8 +69,9 @@ func longestWait(b *testing.B, open func(testing.TB) issue, callers int, length 
 	b.ReportMetric(float64(slices.Max(got)), "most-ids")
 }
 
-// BenchmarkDeadlines is 400 callers in a loop, who give up after 5 to 200 ms, at
-// a layout of 2 IDs a millisecond: how much of the ceiling comes.
+// BenchmarkDeadlines has 400 callers ask in a loop for IDs of a layout with 2 IDs a
+// millisecond. They give up after 5 to 200 ms. It reports the share of the ceiling
+// that comes.
 func BenchmarkDeadlines(b *testing.B) {
 	const length = 2 * time.Second
 	b.Run("bits=1/lib=ours/callers=400", func(b *testing.B) {
@@ -85,7 +86,7 @@ func BenchmarkDeadlines(b *testing.B) {
 						ctx, cancel := context.WithTimeout(context.Background(), after)
 						_, err := g.NextIDContext(ctx)
 						if errors.Is(err, context.DeadlineExceeded) {
-							<-ctx.Done() // or it would ask again at once, for as long as it is refused
+							<-ctx.Done() // without this, a refused caller would ask again at once
 						} else if err != nil {
 							b.Error(err)
 						}

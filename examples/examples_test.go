@@ -1,4 +1,4 @@
-// Package examples_test runs the examples and reads what they print.
+// Package examples_test runs the examples and checks their output.
 package examples_test
 
 import (
@@ -14,8 +14,8 @@ import (
 
 const clock = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 
-// examples have one pattern for each line of the output, and where a pattern
-// does not say it all, a check of what the patterns' groups caught.
+// examples have one pattern for each line of the output. If the patterns cannot say
+// all, check looks at the texts that their groups caught.
 var examples = map[string]struct {
 	lines []string
 	check func(t *testing.T, caught []string)
@@ -126,7 +126,7 @@ var examples = map[string]struct {
 			`  waited 0s, bumps 1, rewinds 0`,
 		},
 		check: func(t *testing.T, caught []string) {
-			// Where the policy waited, the order is kept: IDs 2 to 4 and 13 to 15.
+			// If the policy waited, the order is kept: IDs 2 to 4 and 13 to 15.
 			for _, at := range []int{2, 13} {
 				if right, ahead, back := parse(t, caught[at]), parse(t, caught[at+1]), parse(t, caught[at+2]); right >= ahead || ahead >= back {
 					t.Errorf("%v, %v and %v are not in order", right, ahead, back)

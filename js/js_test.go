@@ -288,7 +288,7 @@ func (v *vectors) of(t *testing.T, n named, rng *rand.Rand) {
 	}
 }
 
-func TestVectorsAreWhatTheLibraryWrites(t *testing.T) {
+func TestVectorsMatchTheLibrary(t *testing.T) {
 	want, err := json.MarshalIndent(write(t), "", " ")
 	require.NoError(t, err)
 	want = append(want, '\n')

@@ -1,15 +1,15 @@
-// IDs of github.com/seed-5394e6b1/snowflake in JavaScript: reads, writes and takes
-// apart what the Go library issues, for any layout. It does not issue IDs.
+// IDs of github.com/seed-5394e6b1/snowflake in JavaScript. This module reads, writes and
+// takes apart the IDs of the Go library, for any layout. It does not issue IDs.
 //
-// Every number is a BigInt: JavaScript's Numbers round integers above 2^53.
+// Every number is a BigInt, because JavaScript's Numbers round integers above 2^53.
 // Times are nanoseconds since 1970; see fromDate and toDate.
 
 /**
- * How the 63 bits of an ID are shared. From high to low: time, clock sequence,
- * datacenter, worker, sequence; with workerLast the worker is lowest.
+ * Which of an ID's 63 bits belong to which field. From high to low: time, clock sequence,
+ * datacenter, worker, sequence. If workerLast is true, the worker is lowest.
  * @typedef {object} Layout
- * @property {bigint} epoch where the time field is 0, in milliseconds since 1970
- * @property {bigint} unit what the time field counts, in nanoseconds
+ * @property {bigint} epoch the time at which the time field is 0, in milliseconds since 1970
+ * @property {bigint} unit the length of a tick, in nanoseconds; the time field counts ticks
  * @property {number} timeBits 1 to 63
  * @property {number} clockSeqBits
  * @property {number} datacenterBits
@@ -19,7 +19,7 @@
  */
 
 /**
- * An ID taken apart. Fields that the layout does not have are 0n.
+ * An ID taken apart. If the layout does not have a field, the field is 0n.
  * @typedef {object} Parts
  * @property {bigint} time the start of the tick, in nanoseconds since 1970
  * @property {bigint} clockSeq
@@ -29,11 +29,11 @@
  */
 
 /**
- * Which rule a value broke; the names are those of the Go library's errors.
+ * Which rule a value broke. The Go library's errors have the same names.
  * @typedef {"ErrInvalidID" | "ErrInvalidLayout" | "ErrInvalidRange" | "ErrBeforeEpoch" | "ErrTimeExhausted" | "ErrFieldRange"} Code
  */
 
-/** What the functions of this module throw for a value that they refuse. */
+/** If a function of this module refuses a value, it throws a SnowflakeError. */
 export class SnowflakeError extends Error {
   /**
    * @param {Code} code
@@ -50,6 +50,7 @@ export class SnowflakeError extends Error {
 const millisecond = 1_000_000n;
 const second = 1_000_000_000n;
 const maxID = (1n << 63n) - 1n;
+const over = `it is over ${maxID}`;
 
 /**
  * @param {Partial<Layout>} fields
@@ -93,11 +94,23 @@ const digits62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
  * @returns {SnowflakeError}
  */
 function parseError(form, text, why) {
-  const shown = text.length > 32 ? text.slice(0, 32) + "..." : text;
-  return new SnowflakeError("ErrInvalidID", `${form} ${JSON.stringify(shown)}: ${why}`);
+  const more = text.length > 32 ? "..." : "";
+  return new SnowflakeError("ErrInvalidID", `${form} ${quote(text.slice(0, 32))}${more}: ${why}`);
 }
 
-/** Not every value has a String. @param {unknown} v */
+/**
+ * Quotes a text for people. If a character is not printable, or changes the direction of
+ * the text around it, it becomes an escape.
+ * @param {string} text
+ * @returns {string}
+ */
+export const quote = (text) =>
+  JSON.stringify(text).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, (c) => {
+    const code = /** @type {number} */ (c.codePointAt(0)).toString(16);
+    return code.length > 4 ? "\\U" + code.padStart(8, "0") : "\\u" + code.padStart(4, "0");
+  });
+
+/** A text for any value: some objects have no String. @param {unknown} v */
 const shown = (v) => (typeof v === "object" && v !== null && !(v instanceof Date) ? "an object" : String(v));
 
 /**
@@ -122,17 +135,21 @@ function mustBeText(form, text) {
 }
 
 /**
- * Reads an ID in decimal, as the Go library writes it in JSON: digits and nothing else,
- * without leading zeros, at most 9223372036854775807.
+ * Reads an ID in decimal, as the Go library writes it in JSON. If the text has other
+ * characters than digits, a leading zero, or more than 9223372036854775807, it throws.
  * @param {string} text
  * @returns {bigint}
  */
 export function parse(text) {
   const s = mustBeText("decimal", text);
-  if (!/^(0|[1-9][0-9]{0,18})$/.test(s)) {
-    throw parseError("decimal", s, "it is not 1 to 19 digits without a leading zero");
-  }
-  return inRange("decimal", s, BigInt(s));
+  if (s === "") throw parseError("decimal", s, "it is empty");
+  if (s[0] === "0" && s.length > 1) throw parseError("decimal", s, "it has a leading zero");
+  // The digits before the first other character can be over the limit already.
+  const [digits] = /** @type {RegExpMatchArray} */ (s.match(/^[0-9]*/));
+  if (digits.length > 19) throw parseError("decimal", s, over);
+  const id = inRange("decimal", s, BigInt(digits));
+  if (digits !== s) throw parseError("decimal", s, "it has a character that is not a digit");
+  return id;
 }
 
 /**
@@ -141,14 +158,14 @@ export function parse(text) {
  * @param {bigint} id
  */
 function inRange(form, text, id) {
-  if (id > maxID) throw parseError(form, text, "it is over 9223372036854775807");
+  if (id > maxID) throw parseError(form, text, over);
   return id;
 }
 
 /**
  * @param {bigint} id
  * @param {string} digits
- * @param {number} width the text is filled up to this with zeros
+ * @param {number} width if the text is shorter, it gets leading zeros
  */
 function write(id, digits, width) {
   mustBeID(id);
@@ -172,7 +189,7 @@ function read(form, text, digits, width) {
   if (width > 0 ? s.length !== width : s.length < 1 || s.length > 11) {
     throw parseError(form, s, `it is not ${width || "1 to 11"} characters`);
   }
-  if (width === 0 && s.length > 1 && s[0] === digits[0]) throw parseError(form, s, "it has a leading zero");
+  if (width === 0 && s.length > 1 && s[0] === digits[0]) throw parseError(form, s, `it has a leading ${digits[0]}, which is a zero here`);
   let id = 0n;
   for (const c of s) {
     const d = digits.indexOf(c);
@@ -184,15 +201,15 @@ function read(form, text, digits, width) {
 
 /** Crockford's base 32, 13 characters. @param {bigint} id @returns {string} */
 export const base32 = (id) => write(id, digits32, 13);
-/** Reads what base32 wrote. @param {string} text @returns {bigint} */
+/** Reads a text of base32. @param {string} text @returns {bigint} */
 export const parseBase32 = (text) => read("base 32", text, digits32, 13);
 /** Base 58 with the alphabet of bwmarrin/snowflake, 1 to 11 characters. @param {bigint} id @returns {string} */
 export const base58 = (id) => write(id, digits58, 1);
-/** Reads what base58 wrote. @param {string} text @returns {bigint} */
+/** Reads a text of base58. @param {string} text @returns {bigint} */
 export const parseBase58 = (text) => read("base 58", text, digits58, 0);
 /** Base 62, 11 characters. @param {bigint} id @returns {string} */
 export const base62 = (id) => write(id, digits62, 11);
-/** Reads what base62 wrote. @param {string} text @returns {bigint} */
+/** Reads a text of base62. @param {string} text @returns {bigint} */
 export const parseBase62 = (text) => read("base 62", text, digits62, 11);
 
 // Layouts.
@@ -219,7 +236,7 @@ const epochOf = (l) => l.epoch * millisecond;
 const badLayout = (why) => new SnowflakeError("ErrInvalidLayout", why);
 
 /**
- * Throws if a field is missing or has another type: JavaScript would go on with NaN.
+ * Throws if a field is missing or has another type. Otherwise JavaScript would return NaN.
  * @param {Layout} l
  */
 function mustBeLayout(l) {
@@ -235,21 +252,21 @@ function mustBeLayout(l) {
 }
 
 /**
- * Throws if IDs of this layout could not be issued and read back.
+ * Throws if the layout is not valid: its IDs could not be issued and read back.
  * @param {Layout} l
  */
 export function validate(l) {
   mustBeLayout(l);
-  if (l.unit <= 0n) throw badLayout(`unit ${l.unit}ns is not positive`);
+  if (l.unit <= 0n) throw badLayout(`unit ${formatDuration(l.unit)} is not positive`);
   if (l.timeBits === 0) throw badLayout("no time bits");
   if (bitsOf(l) > 63) throw badLayout(`${bitsOf(l)} bits in all, an ID has 63`);
   if (((1n << BigInt(l.timeBits)) * l.unit) / second > 1n << 60n) {
-    throw badLayout(`${l.timeBits} bits of ${l.unit}ns last longer than 36 billion years`);
+    throw badLayout(`${l.timeBits} bits of ${formatDuration(l.unit)} last longer than 36 billion years`);
   }
 }
 
 /**
- * The first instant that the layout can no longer stamp.
+ * The first time that is too late for the layout.
  * @param {Layout} l
  * @returns {bigint} nanoseconds since 1970
  */
@@ -266,7 +283,7 @@ function mustBeID(id) {
 }
 
 /**
- * Throws if id is negative or has bits that the layout does not.
+ * Throws if id is negative, or if it has more bits than the layout.
  * @param {Layout} l
  * @param {bigint} id
  */
@@ -279,9 +296,8 @@ export function check(l, id) {
 }
 
 /**
- * Takes an ID apart. It takes every BigInt: one that check refuses has a time before
- * the epoch, or at or past expires.
- * It throws if a field of the layout is missing.
+ * Takes an ID apart. It accepts every BigInt: if check refuses the ID, the time is before
+ * the epoch, or not before expires. If a field of the layout is missing, it throws.
  * @param {Layout} l
  * @param {bigint} id
  * @returns {Parts}
@@ -311,10 +327,10 @@ function mustHold(l, time) {
 }
 
 /**
- * Puts an ID together, its time rounded down to a whole tick. It throws if a part
- * does not fit the layout.
+ * Puts an ID together, with its time rounded down to a whole tick. If a part does not fit
+ * the layout, it throws.
  * @param {Layout} l
- * @param {Partial<Parts> & {time: bigint}} parts fields left out are 0n
+ * @param {Partial<Parts> & {time: bigint}} parts a missing field counts as 0n
  * @returns {bigint}
  */
 export function encode(l, { time, clockSeq = 0n, datacenter = 0n, worker = 0n, sequence = 0n }) {
@@ -338,9 +354,9 @@ export function encode(l, { time, clockSeq = 0n, datacenter = 0n, worker = 0n, s
 }
 
 /**
- * The bounds of the IDs that were stamped from one time until another:
- * from <= decode(l, id).time < to exactly when lo <= id < hi. Both times must lie
- * between the epoch and expires.
+ * The bounds of the IDs of a span of time: from <= decode(l, id).time < to if and only if
+ * lo <= id < hi. If a time is before the epoch or after expires, or if from is after to,
+ * it throws.
  * @param {Layout} l
  * @param {bigint} from nanoseconds since 1970
  * @param {bigint} to
@@ -356,7 +372,7 @@ export function range(l, from, to) {
   return { lo: firstID(l, from), hi: firstID(l, to) };
 }
 
-/** The smallest ID whose time is not before a time. @param {Layout} l @param {bigint} time */
+/** The smallest ID with this time or a later time. @param {Layout} l @param {bigint} time */
 function firstID(l, time) {
   if (time !== expires(l)) mustHold(l, time);
   const id = ((time - epochOf(l) + l.unit - 1n) / l.unit) << BigInt(timeShift(l));
@@ -386,8 +402,8 @@ export const toDate = (time) => new Date(Number(floorDiv(time, millisecond)));
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n);
 
 /**
- * A time in UTC with milliseconds, and with more digits only if it has them:
- * 2026-11-21T08:30:00.000Z. Any year is written, also those that a Date does not have.
+ * A time in UTC with milliseconds: 2026-11-21T08:30:00.000Z. If the time is finer, it has
+ * more digits. It also writes years that a Date does not have.
  * @param {bigint} time nanoseconds since 1970
  * @returns {string}
  */
@@ -406,8 +422,31 @@ export function formatTime(time) {
 }
 
 /**
- * The date of a day, counted from 1970-01-01. The calendar repeats every 400 years,
- * which are 146,097 days, so a Date has the days of one such era.
+ * A span of time as the Go library writes it: 10ms, 1.5s, 1h0m0s.
+ * @param {bigint} nanos
+ * @returns {string}
+ */
+export function formatDuration(nanos) {
+  const sign = nanos < 0n ? "-" : "";
+  const n = nanos < 0n ? -nanos : nanos;
+  if (n === 0n) return "0s";
+  /** @param {bigint} v @param {bigint} unit */
+  const decimal = (v, unit) => {
+    const fraction = (v % unit).toString().padStart(unit.toString().length - 1, "0").replace(/0+$/, "");
+    return `${v / unit}${unit > 1n && fraction ? "." + fraction : ""}`;
+  };
+  if (n < 1000n) return `${sign}${n}ns`;
+  if (n < millisecond) return `${sign}${decimal(n, 1000n)}µs`;
+  if (n < second) return `${sign}${decimal(n, millisecond)}ms`;
+  const minute = 60n * second;
+  const hours = n / (60n * minute);
+  const minutes = (n / minute) % 60n;
+  return sign + (hours ? `${hours}h` : "") + (n >= minute ? `${minutes}m` : "") + `${decimal(n % minute, second)}s`;
+}
+
+/**
+ * The date of a day, counted from 1970-01-01. The calendar repeats every 400 years, which
+ * are 146,097 days, so a Date within 400 years is enough.
  * @param {bigint} days
  */
 function civil(days) {

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -16,37 +15,40 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds
-// the acquisition only: when it is done later, the lease goes on. When Acquire
-// returns, the clock has reached the window.
+// Acquire takes a worker ID for opts.Owner, and keeps it until Release. ctx bounds the
+// acquisition only: the lease goes on after ctx is done. If opts is nil, all options have
+// their defaults.
 //
-// Of the worker IDs whose bound has passed, it prefers one that the owner had
-// before, then the smallest (or, if others were quicker, one of the smallest).
-// If no bound has passed, it takes a worker ID whose bound passes within a
-// window, and waits for that. While all are held it waits for up to a window
-// and a half, in case that one is released or its holder is dead, and then
-// returns an [*ExhaustedError]. If only bounds further in the future are left,
-// because the clock was set back, it returns a [*snowflake.ClockBackwardError]
-// that says by how much. Other errors match ErrInvalidOptions,
-// snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped, ErrClockLeap,
-// ctx's error, or are the store's.
+// A worker ID is free from its bound on, the time up to which its earlier holders may have
+// issued IDs. Among the free ones Acquire prefers a worker ID that the owner had before,
+// then the smallest (or, if other processes were quicker, one of the smallest). If no bound
+// has passed yet, it takes a worker ID whose bound passes within a window (Options.Window),
+// and waits for that. So when Acquire returns, the clock has reached the time from which
+// the lease may issue IDs.
 //
-// A store that is away, or does not answer, is asked again until ctx is done or, if
-// ctx has no deadline, for one to two minutes: if a connection is refused, breaks or times out, or
-// the error matches [ErrAway]. All other errors are returned at once.
+// If all worker IDs are held, Acquire waits for up to a window and a half, in case one is
+// released or its holder is dead. Then it returns an [*ExhaustedError]. If all bounds are
+// further in the future, because the clock was set back, it returns a
+// [*snowflake.ClockBackwardError] that says by how much. Other errors match
+// ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrWiped,
+// ErrClockLeap or ctx's error, or are the store's.
 //
-// What Acquire took and does not use, it gives back, in the background if the store is
-// slow.
+// If the store is away, Acquire asks again until ctx is done or, if ctx has no deadline,
+// for one to two minutes. It takes a store to be away if a connection is refused, breaks or
+// times out, or if the error matches [ErrAway]. It returns all other errors at once.
+//
+// If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
+// it does so in the background.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
-	return acquireOn(ctx, osDisk{}, s, opts)
+	return acquireOn(ctx, hostDisk, s, opts)
 }
 
-// acquireOn is Acquire with LocalCopy on the given disk.
+// acquireOn is Acquire with the file system of LocalCopy as a parameter, for tests.
 func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
 	}
-	o, err := opts.withDefaults()
+	o, err := opts.withDefaults(defaultWindow(s))
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +68,8 @@ func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, err
 	return l, nil
 }
 
-// acquire is obtain that asks a store again that is away. A time-out does not hide what
-// was wrong before it.
+// acquire is obtain, tried again while the store is away. If the last error is a time-out,
+// it also returns the error before it.
 func (l *Lease) acquire(ctx context.Context) error {
 	begun := time.Now()
 	_, bounded := ctx.Deadline()
@@ -94,7 +96,7 @@ func (l *Lease) acquire(ctx context.Context) error {
 	}
 }
 
-// mayMend reports whether an error of a store may be over when the store is asked again.
+// mayMend reports whether the store may answer without this error if it is asked again.
 func mayMend(err error) bool {
 	for _, lasting := range []error{ErrBadRecord, ErrWiped, ErrLayout, ErrInvalidOptions} {
 		if errors.Is(err, lasting) {
@@ -106,16 +108,16 @@ func mayMend(err error) bool {
 			return true
 		}
 	}
-	// A refusal by TLS is an OpError, too, of another Op.
+	// TLS refusals are OpErrors too, with another Op.
 	op := new(net.OpError)
 	return isTimeout(err) || errors.As(err, &op) && slices.Contains([]string{"dial", "read", "write"}, op.Op)
 }
 
-// obtain makes a worker ID ours, and waits for the clock to reach its window. If the
-// worker ID is lost meanwhile it tries again. What it took and does not use is given back.
+// obtain takes a worker ID, and waits until the clock has reached its window. If the worker
+// ID is lost meanwhile, obtain tries again. It frees what it took and does not use.
 func (l *Lease) obtain(ctx context.Context) error {
 	for {
-		if l.gaveBack != nil { // so that it can be taken again
+		if l.gaveBack != nil { // then the worker ID can be taken again
 			_ = nap(ctx, l.o.patience(), l.gaveBack)
 		}
 		s := search{l: l, begun: time.Now(), passed: map[int]error{}, locks: locks{}}
@@ -139,12 +141,12 @@ func (l *Lease) obtain(ctx context.Context) error {
 	}
 }
 
-// settle waits for the clock to reach the window. It renews the lease meanwhile, and
-// if the store took long to answer.
+// settle waits until the clock has reached the window. It renews the lease meanwhile, and
+// also if the store took long to answer.
 func (l *Lease) settle(ctx context.Context) error {
 	every := l.o.Window / 3
 	deadline := time.Now().Add(2 * l.o.Window)
-	failing := time.Time{} // since when renewals have failed
+	failing := time.Time{} // when the first of the failed renewals was
 	for {
 		now := l.o.now()
 		wait := l.window.from.Sub(now)
@@ -183,20 +185,21 @@ type search struct {
 	begun time.Time
 
 	snap      Snapshot
-	loaded    bool          // snap is not to be loaded again
-	passed    map[int]error // the worker IDs that others were quicker at, or whose records could not be saved
-	conflicts int           // how often others were quicker; after each there is more to choose from
+	loaded    bool          // snap is fresh enough: do not load it again
+	passed    map[int]error // the worker IDs that other processes took first, or whose records could not be saved
+	conflicts int           // how often other processes were quicker; after each time there is more to choose from
 	failures  []error       // of saves, other than conflicts
-	tried     []attempt     // the saves that seem not to have been made, and what was made in vain
+	tried     []attempt     // the saves that failed but may still be made, and the saves that were made for nothing
 	locks     locks
-	whole     bool // some of the records are not enough
+	whole     bool // all records are needed, not only some
 }
 
-// choice is how many worker IDs a search of a crowd is to choose from.
+// choice is how many worker IDs a search needs to choose from, among many processes that
+// start at once.
 const choice = 32
 
-// some returns with how many records the search is content. An owner that is to get its own
-// worker ID, or a search that looks for what it saved, needs them all.
+// some returns how many records the search needs. An owner that keeps its worker ID needs
+// all of them, and so does a search for what was saved without an answer.
 func (s *search) some() *some {
 	o := &s.l.o
 	if s.whole = s.whole || o.Reuse != ReuseAny || len(s.tried) > 0; s.whole {
@@ -206,16 +209,17 @@ func (s *search) some() *some {
 }
 
 const (
-	// maxFailures is how many saves may fail before one more ends a search.
+	// maxFailures is how many saves may fail; the next failure ends the search.
 	maxFailures = 2
 
-	// maxConflicts is how often a search tries to take a worker ID by one
-	// snapshot. A save costs a store less than all records do.
+	// maxConflicts is how often a search tries to take a worker ID by one snapshot. A save
+	// is cheaper for the store than reading all records.
 	maxConflicts = 8
 )
 
-// find makes one worker ID ours. It waits for a free one for up to a window and a
-// half, a window for the answer to each save, and longer for all records.
+// find takes one worker ID. It waits for a free one for up to a window and a half. It waits
+// for the answer to each save for up to a window, and longer for the answer with all
+// records.
 func (s *search) find(ctx context.Context) (attempt, error) {
 	for {
 		if !s.loaded {
@@ -252,8 +256,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 	}
 }
 
-// load asks the store for its records. If the answer does not come, it asks again
-// with twice the patience, for crowded in all.
+// load asks the store for its records. If the answer does not come, it asks again with
+// twice the patience, for crowded in total.
 func (s *search) load(ctx context.Context) error {
 	l := s.l
 	snap, err := s.snapshot(ctx, l.searchTrip())
@@ -278,9 +282,9 @@ func (s *search) load(ctx context.Context) error {
 	return nil
 }
 
-// crowded is how long a search goes on asking for the records of a store that does not
-// answer, as when a thousand processes start at once; and for how long Acquire tries
-// again if its context has no deadline.
+// crowded is for how long a search asks again for the records of a store that does not
+// answer, such as when a thousand processes start at once. It is also for how long Acquire
+// tries again if its context has no deadline.
 const crowded = time.Minute
 
 func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot, error) {
@@ -293,8 +297,8 @@ func (s *search) snapshot(ctx context.Context, patience time.Duration) (Snapshot
 	return snap, err
 }
 
-// withLost returns snap's records, with what this lease knows of the worker IDs that it lost. If
-// such a record was removed, the store no longer knows what was stamped under it.
+// withLost returns snap's records, raised to the bounds that this lease knows of the worker
+// IDs that it lost. If such a record was removed, the store no longer knows these bounds.
 func (l *Lease) withLost(snap Snapshot) []Record {
 	records := snap.Records
 	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
@@ -308,7 +312,7 @@ func (l *Lease) withLost(snap Snapshot) []Record {
 		}
 		is, lost := records[i], l.lost[worker]
 		for seq, bound := range lost.Bounds {
-			if bound.After(is.bound(seq)) { // and who stamped up to it is not known either
+			if bound.After(is.bound(seq)) { // and nobody knows who stamped up to it
 				records[i].Forgotten = later(records[i].Forgotten, bound)
 			}
 		}
@@ -317,7 +321,7 @@ func (l *Lease) withLost(snap Snapshot) []Record {
 	return records
 }
 
-// because adds to the error of a context what was wrong before.
+// because adds the last failure of a save to err, which is a context's.
 func (s *search) because(err error) error {
 	if n := len(s.failures); n > 0 && isTimeout(err) {
 		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
@@ -325,7 +329,6 @@ func (s *search) because(err error) error {
 	return err
 }
 
-// adopt takes a record whose Save returned an error but was made.
 func (s *search) adopt() (attempt, bool) {
 	for _, a := range s.tried {
 		for _, r := range s.snap.Records {
@@ -338,14 +341,15 @@ func (s *search) adopt() (attempt, bool) {
 	return attempt{}, false
 }
 
-// wait waits until a worker ID may come free, after choose found none.
+// wait waits until a worker ID may come free. none is the error to return if ctx ends
+// first.
 func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
 	s.loaded = false
 	if forget(s.passed, ErrConflict) {
 		return nil
 	}
 	o := &s.l.o
-	wait = min(wait, o.Window/4) // one may be released, too
+	wait = min(wait, o.Window/4) // a holder may also release its worker ID
 	if wait <= 0 || time.Since(s.begun)+wait > o.Window+o.Window/2 {
 		return s.locate(none)
 	}
@@ -355,15 +359,14 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 	return nil
 }
 
-// forget removes the errors that match target, and reports whether there were
-// any.
+// forget removes the errors that match target, and reports whether there were any.
 func forget(errs map[int]error, target error) bool {
 	n := len(errs)
 	maps.DeleteFunc(errs, func(_ int, err error) bool { return errors.Is(err, target) })
 	return len(errs) < n
 }
 
-// locate adds to an error where the record is kept.
+// locate adds the place of the record to an error.
 func (s *search) locate(err error) error {
 	at, ok := s.l.store.(Locator)
 	if e := new(LayoutError); ok && errors.As(err, &e) {
@@ -372,13 +375,13 @@ func (s *search) locate(err error) error {
 	return err
 }
 
-// attempt is a record that would make a candidate ours.
+// attempt is a record whose save takes a worker ID.
 type attempt struct {
 	candidate
 	window window
 	wanted Record
 	begun  time.Time
-	unsure bool // its save may be made yet
+	unsure bool // its save failed, but may still be made
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -389,14 +392,13 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	}
 	r := c.record
 	r.Version++
-	r.Token, r.State, r.Reuse, r.Owner = rand.Text(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
+	r.Token, r.State, r.Reuse, r.Owner = randomText(), Held, max(r.Reuse, l.o.Reuse), l.o.Owner
 	r.Host, r.PID = hostname(), os.Getpid()
 	r.Window = l.o.Window
 	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
 	return attempt{c, w, r.withWindow(w, later(c.from, now).Add(l.o.Window)), begun, false}, nil
 }
 
-// save saves the record of an attempt.
 func (s *search) save(ctx context.Context, a attempt) (Record, error) {
 	patient, cancel := context.WithTimeout(ctx, s.l.searchTrip())
 	defer cancel()
@@ -407,11 +409,10 @@ func (s *search) save(ctx context.Context, a attempt) (Record, error) {
 	return saved, err
 }
 
-// missed draws the conclusions from a save that failed. If the search is to end, it
-// returns the error to end with.
+// missed handles a save that failed. It returns an error if the search is to end.
 func (s *search) missed(ctx context.Context, a attempt, err error) error {
 	a.unsure = !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord)
-	s.tried = append(s.tried, a) // a client that asks again by itself can conflict with itself
+	s.tried = append(s.tried, a) // the conflict may be with this very save, if the client of the store sent it twice
 	keeps := s.l.o.Reuse == ReuseKeep
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -434,17 +435,17 @@ func (s *search) missed(ctx context.Context, a attempt, err error) error {
 		return s.failures[0]
 	}
 	if isTimeout(err) && !keeps {
-		s.conflicts++ // a crowd may be what makes the store slow
+		s.conflicts++ // the store may be slow because of a crowd
 	}
 	s.failures = append(s.failures, err)
 	s.loaded = false
-	if !keeps || errors.Is(err, ErrBadRecord) { // an owner is to keep one only
+	if !keeps || errors.Is(err, ErrBadRecord) { // an owner that keeps its worker ID is to have only one
 		s.passed[a.record.Worker] = err
 	}
 	return nil
 }
 
-// hold makes the worker ID of an attempt ours, whose record was saved.
+// hold takes over the worker ID of an attempt whose record was saved.
 func (l *Lease) hold(a attempt, saved Record) {
 	l.op <- struct{}{}
 	defer l.unlock()
@@ -458,17 +459,16 @@ func (l *Lease) hold(a attempt, saved Record) {
 	l.stats.Renewed = a.begun
 }
 
-// farewell is how long an Acquire that failed waits until what it took is given
-// back. After that, giving it back goes on without it.
+// farewell is for how long an Acquire that failed waits until its worker IDs are freed.
+// After that, they are freed in the background.
 const farewell = 100 * time.Millisecond
 
-// none is no worker ID.
+// none stands for no worker ID.
 const none = -1
 
-// giveBack frees, in the background, the worker IDs that were taken in vain, other than
-// one that is used. (An older attempt to take the same one is not made any more.) What may
-// have been taken, or may be yet, is looked for again and again. The channel that it
-// returns is closed after the first look.
+// giveBack frees, in the background, the worker IDs that the search took, except used. (An
+// older attempt to take the used worker ID cannot be made any more.) For a save that may
+// still be made, it looks again and again. The channel is closed after the first look.
 func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 	looked := make(chan struct{})
 	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
@@ -492,9 +492,9 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 	return looked
 }
 
-// free frees the worker ID of an attempt if that was made: nothing was stamped, so its
-// record is again what it was. It reports whether there is nothing more to do. If it never
-// does, the worker ID comes free by itself after a window.
+// free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
+// the record becomes again what it was. It reports whether there is nothing more to do. If
+// free never succeeds, the worker ID comes free by itself after a window.
 func free(ctx context.Context, s Store, a attempt) (done bool) {
 	snap, err := s.LoadWorker(ctx, a.wanted.Worker)
 	if err != nil {
@@ -508,15 +508,14 @@ func free(ctx context.Context, s Store, a attempt) (done bool) {
 			return err == nil
 		}
 		if r.Version >= a.wanted.Version {
-			return true // it is not made any more
+			return true // its save can no longer be made
 		}
 	}
 	return !a.unsure
 }
 
-// unanswered returns err, and says that the store did not answer in time if that is
-// why: patient has ended, and either ctx, which it was made of, has not, or err says no
-// more than that ctx has.
+// unanswered returns err. It adds that the store did not answer in time if patient has
+// ended and its parent ctx has not, or if err says no more than ctx's error.
 func unanswered(ctx, patient context.Context, err error) error {
 	if err == nil || ctx.Err() != nil && err != ctx.Err() || patient.Err() == nil || !isTimeout(err) {
 		return err
@@ -524,7 +523,7 @@ func unanswered(ctx, patient context.Context, err error) error {
 	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
-// isTimeout reports whether err says no more than that time was up.
+// isTimeout reports whether err says only that time was up.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

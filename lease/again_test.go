@@ -63,7 +63,7 @@ func TestAcquireTriesAgainWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-func TestAcquireFailsAtOnceIfThatCannotMend(t *testing.T) {
+func TestAcquireFailsAtOnceIfTryingAgainCannotHelp(t *testing.T) {
 	for _, err := range []error{errDown, ErrBadRecord, ErrWiped, ErrLayout, &net.OpError{Op: "remote error", Err: errDown},
 		&FileError{Path: "x", Err: syscall.EACCES}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestAcquireFailsAtOnceIfThatCannotMend(t *testing.T) {
 	}
 }
 
-// late answers the first save with an error, and makes it later.
+// late returns an error for the first save, but makes the save later.
 type late struct {
 	*memory
 	after time.Duration
@@ -90,7 +90,7 @@ func (s *late) Save(ctx context.Context, r Record) (Record, error) {
 	return s.memory.Save(ctx, r)
 }
 
-func TestAcquireGivesBackWhatItTookBefore(t *testing.T) {
+func TestAcquireReleasesWorkerIDThatItTookInAnEarlierAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &late{newMemory(), span / 3}
 		h := mustAcquire(t, s, fleet, clockAt(0))
@@ -105,13 +105,13 @@ func TestAcquireGivesBackWhatItTookBefore(t *testing.T) {
 	})
 }
 
-func TestCancelledAcquireGivesBackWhatTheFileSystemWasSlowAt(t *testing.T) {
+func TestCancelledAcquireReleasesWorkerIDIfFileSystemIsSlow(t *testing.T) {
 	for _, what := range []string{"rename", "sync directory"} {
 		synctest.Test(t, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "leases")
 			disk := new(stuckDisk)
 			s := HookedFile(dir, disk.hook)
-			require.NoError(t, mustAcquire(t, s, fleet, clockAt(0), named("b")).Release(t.Context())) // so that the directory is there
+			require.NoError(t, mustAcquire(t, s, fleet, clockAt(0), named("b")).Release(t.Context())) // it makes the directory
 			at := map[string]string{"rename": "worker-0.json", "sync directory": "leases"}[what]
 			time.Sleep(ms)
 			disk.begin(what, at)
@@ -133,7 +133,7 @@ func TestCancelledAcquireGivesBackWhatTheFileSystemWasSlowAt(t *testing.T) {
 	}
 }
 
-func TestLocalCopyGivesBackWhatWasNotUsed(t *testing.T) {
+func TestCancelledAcquireWithLocalCopyReleasesWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -152,10 +152,10 @@ func TestLocalCopyGivesBackWhatWasNotUsed(t *testing.T) {
 	})
 }
 
-// Two processes of one owner: what one has wanted, and the other has taken, is not held by
-// both.
-func TestLocalCopyOfTwoAtOnce(t *testing.T) {
-	for _, kept := range []bool{false, true} { // the other has a worker ID, and gives back what is wanted only
+// Two processes of one owner use one local copy. If one has noted a wanted worker ID there, and the other
+// takes it, only one of them holds it.
+func TestProcessesWithOneLocalCopyHoldDifferentWorkerIDs(t *testing.T) {
+	for _, kept := range []bool{false, true} { // if kept, the owner has a worker ID already, and the other process gives back the wanted one
 		synctest.Test(t, func(t *testing.T) {
 			m, dir := newMemory(), t.TempDir()
 			o := func(first int) *Options {
@@ -168,7 +168,7 @@ func TestLocalCopyOfTwoAtOnce(t *testing.T) {
 			}
 			var others []*Lease
 			between := &losing{memory: m}
-			between.after = func() { // the first has told the store, and not yet here
+			between.after = func() { // the first process has saved in the store, but not in the local copy
 				l, err := Acquire(t.Context(), m, o(map[bool]int{false: 0, true: 8}[kept]))
 				if err == nil {
 					others = append(others, l)
@@ -199,8 +199,8 @@ func TestLocalCopyOfTwoAtOnce(t *testing.T) {
 	}
 }
 
-// The same, and the versions here and in the store happen to fit.
-func TestLocalCopyOfTwoThatReadAtOnce(t *testing.T) {
+// As above, but the versions in the local copy and in the store happen to be equal.
+func TestProcessesWithOneLocalCopyThatReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +215,7 @@ func TestLocalCopyOfTwoThatReadAtOnce(t *testing.T) {
 	})
 }
 
-// afterLoad does something after its first Load.
+// afterLoad calls after when its first Load has succeeded.
 type afterLoad struct {
 	*memory
 	after func()
@@ -230,9 +230,9 @@ func (s *afterLoad) Load(ctx context.Context) (Snapshot, error) {
 	return snap, err
 }
 
-// An owner that has moved on to another worker ID tells the store what it did under the
-// one before; until then, Whois does not call its IDs impossible.
-func TestLocalCopyTellsAllOfIt(t *testing.T) {
+// If an owner with a local copy takes another worker ID, it writes the history of its old worker ID to
+// the store. Until it does, Whois does not return ErrNeverIssued for the old worker ID.
+func TestLocalCopySavesHistoryOfAnEarlierWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
@@ -252,7 +252,7 @@ func TestLocalCopyTellsAllOfIt(t *testing.T) {
 		never, err := fleet.Encode(snowflake.Parts{Time: time.Now().Add(time.Hour), Worker: kept.Worker()})
 		require.NoError(t, err)
 		_, err = Whois(t.Context(), m, never)
-		require.ErrorIs(t, err, ErrNeverIssued, "one without a copy tells before it stamps")
+		require.ErrorIs(t, err, ErrNeverIssued, "a holder without a copy saves before it stamps")
 
 		again := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), func(o *Options) { o.First = 9 })
 		assert.Equal(t, 9, again.Worker())
@@ -294,9 +294,9 @@ func TestLocalCopyStartsWithoutTheStoresDirectory(t *testing.T) {
 	}
 }
 
-// A store that has lost its records can be made anew, and then others get its worker
-// IDs after two windows. So the holder's window must have ended by then.
-func TestLocalCopyEndsWithAStoreThatLostItsRecords(t *testing.T) {
+// If a store lost its records, Create may make it anew after two windows, and other holders get its worker
+// IDs. So the old holder's window must have ended by then.
+func TestHolderWithLocalCopyStopsIfStoreLosesItsRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, dir := t.TempDir(), t.TempDir()
 		h := mustAcquire(t, File(leases), fleet, clockAt(0), withCopy(dir))

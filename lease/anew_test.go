@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A directory that is begun anew as its docs say, after the holder with a LocalCopy has issued
-// nothing for a window.
-func TestLocalCopyOfADirectoryThatIsBegunAnew(t *testing.T) {
+// A directory is begun anew as the doc of File says, after a holder with a LocalCopy has issued no IDs
+// for a window. The holder takes a worker ID of the new store, and repeats no ID.
+func TestHolderWithLocalCopyRepeatsNoIDAfterDirectoryIsBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root, dir := t.TempDir(), t.TempDir()
 		leases := filepath.Join(root, "leases")
 		h := mustAcquire(t, File(leases), fleet, clockAt(0), withCopy(dir))
 		h.next()
 		require.NoError(t, os.Remove(filepath.Join(leases, "worker-0.json")))
-		time.Sleep(3 * span) // it issues nothing for longer than a window
+		time.Sleep(3 * span) // it issues no IDs for longer than a window
 		h.refused(ErrWiped)
 		require.NoError(t, os.RemoveAll(leases))
 		require.NoError(t, os.Remove(filepath.Join(root, ".leases.identity")))
@@ -42,8 +42,8 @@ func TestLocalCopyOfADirectoryThatIsBegunAnew(t *testing.T) {
 	})
 }
 
-// A Store from before serves Acquire after the directory was begun anew.
-func TestAcquireFromADirectoryThatWasBegunAnew(t *testing.T) {
+// After a directory is begun anew, Acquire also works with a Store that was made before.
+func TestAcquireWithAnOldStoreAfterDirectoryIsBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
 		leases := filepath.Join(root, "leases")
@@ -61,12 +61,12 @@ func TestAcquireFromADirectoryThatWasBegunAnew(t *testing.T) {
 	})
 }
 
-// A lost record of a worker ID that a lease had before is not tried again and again.
-func TestKeepPassesByARecordThatIsLost(t *testing.T) {
+// If the record of a worker ID that a lease had before is lost, the lease takes another worker ID.
+func TestReuseKeepTakesAnotherWorkerIDIfItsRecordIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := filepath.Join(t.TempDir(), "leases")
 		h := mustAcquire(t, File(leases), fleet, clockAt(0), reuse(ReuseKeep))
-		time.Sleep(span) // so that the versions do not meet by chance
+		time.Sleep(span) // so that the versions are not equal by chance
 		h.next()
 		mustAcquire(t, File(leases), fleet, clockAt(0), named("z"), func(o *Options) { o.First = 9 })
 		forget := func(worker string) {
@@ -86,8 +86,8 @@ func TestKeepPassesByARecordThatIsLost(t *testing.T) {
 	})
 }
 
-// A lease that is being replaced when its directory is begun anew.
-func TestReplacementFromADirectoryThatIsBegunAnew(t *testing.T) {
+// A directory is begun anew while a lease waits for a replacement. Then it gets one.
+func TestReplacementAfterDirectoryIsBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
 		leases := filepath.Join(root, "leases")
@@ -110,9 +110,9 @@ func TestReplacementFromADirectoryThatIsBegunAnew(t *testing.T) {
 	})
 }
 
-// As the docs of File say: nothing was issued for a window; then the directory is removed,
-// and a second later the file beside it.
-func TestLocalCopyStaysEndedWhileADirectoryIsRemoved(t *testing.T) {
+// As the doc of File says, no IDs are issued for a window, then the directory is removed, and a second
+// later the file beside it. Meanwhile the old holder issues no ID that the new one issues.
+func TestHolderWithLocalCopyRepeatsNoIDWhileDirectoryIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root, dir := t.TempDir(), t.TempDir()
 		leases := filepath.Join(root, "leases")

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// BenchmarkNextID shows what a lease costs on the hot path: hold lease=file
-// against lease=none, in the same run.
+// BenchmarkNextID shows how much a lease slows NextID: compare lease=file with lease=none in the same
+// run.
 func BenchmarkNextID(b *testing.B) {
 	ample := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
 	run := func(b *testing.B, g *snowflake.Generator, err error) {
@@ -54,8 +54,7 @@ func BenchmarkSave(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is what an acquisition reads of a directory that has been used
-// by many.
+// BenchmarkLoad reads a directory that many owners have used, as an acquisition does.
 func BenchmarkLoad(b *testing.B) {
 	dir := b.TempDir()
 	for w := range 1000 {
@@ -74,8 +73,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire is an acquisition from the file store and its release, of a worker ID that
-// was used before, so that the history is written, too.
+// BenchmarkAcquire acquires a worker ID from the file store and releases it. The worker ID was used
+// before, so the history is written too.
 func BenchmarkAcquire(b *testing.B) {
 	s := File(b.TempDir())
 	for b.Loop() {

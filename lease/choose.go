@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,21 +13,21 @@ import (
 // candidate is a worker ID that may be taken.
 type candidate struct {
 	record Record
-	seq    int       // the clock sequence to go on with
-	from   time.Time // from when on
+	seq    int       // the clock sequence to go on with,
+	from   time.Time // and the time from which it may be stamped
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take, other than those that are passed by. On
-// error, wait is how long it will be until a worker ID may come free, or 0 if none
-// will. After each conflict it looks at sixteen times as many, so that many who
-// begin at once part soon.
+// choose picks the worker ID to take, except the passed ones. If it returns an error, wait
+// is the time until a worker ID may come free, or 0 if that will not happen. After each
+// conflict it picks among sixteen times as many worker IDs, so that many processes that
+// start at once soon try different ones.
 func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c candidate, wait time.Duration, err error) {
 	now := o.now()
-	width := 1 << min(4*conflicts, 24) // how many of those that are alike to choose from
+	width := 1 << min(4*conflicts, 24) // among how many equally good worker IDs to choose
 	var records []Record
 	var free, behind []candidate
-	owns := false // the owner has one already
+	owns := false // the owner already has a worker ID
 	for _, r := range snap.Records {
 		if r.Layout != o.Layout {
 			return c, 0, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: o.Layout}
@@ -38,7 +37,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		}
 		records = append(records, r)
 		mine, reuse := r.Owner == o.Owner, max(o.Reuse, r.Reuse)
-		if r.Owner == "" { // it was given back, and nobody ever had it
+		if r.Owner == "" { // it was given back, and no owner ever used it
 			reuse = ReuseAny
 		}
 		owns = owns || mine && r.State != Spent
@@ -71,7 +70,7 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 		if alike < 0 {
 			alike = len(free)
 		}
-		return free[rand.IntN(min(alike, width))], 0, nil
+		return free[randomN(min(alike, width))], 0, nil
 	}
 	if len(behind) > 0 {
 		c = slices.MinFunc(behind, func(a, b candidate) int {
@@ -81,22 +80,29 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 			c = slices.MinFunc(behind, func(a, b candidate) int { return a.from.Compare(b.from) })
 		}
 		if over := c.from.Sub(now) - o.Window; over > 0 {
-			if over < o.Window/2 { // the clocks of two hosts, or windows, differ a little
+			if over < o.Window/2 { // two hosts' clocks or windows may differ a little
 				wait = max(over, time.Millisecond)
 			}
 			return c, wait, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: c.from, Now: now}}
 		}
 		return c, 0, nil
 	}
-	for _, err := range passed { // any of them
+	for _, err := range passed { // any of the errors
 		return c, wait, err
 	}
+	e := &ExhaustedError{First: o.First, Last: o.last(), Records: records}
 	for worker, err := range snap.Lost {
-		if len(records) == 0 && err != errUnread && o.First <= worker && worker <= o.last() {
+		if err == errUnread || worker < o.First || worker > o.last() {
+			continue
+		}
+		if len(records) == 0 {
 			return c, 0, err
 		}
+		if e.Lost == nil {
+			e.Lost = map[int]error{}
+		}
+		e.Lost[worker] = err
 	}
-	e := &ExhaustedError{First: o.First, Last: o.last(), Records: records}
 	if owns && o.Reuse == ReuseKeep {
 		e.Owner = o.Owner
 		e.Records = slices.DeleteFunc(records, func(r Record) bool { return r.Owner != o.Owner })
@@ -104,8 +110,8 @@ func choose(o *Options, snap Snapshot, passed map[int]error, conflicts int) (c c
 	return c, wait, e
 }
 
-// unused returns up to n of the worker IDs that have no record, are not lost and are not
-// passed by, the smallest first.
+// unused returns up to n worker IDs that have no record and are not lost or passed, the
+// smallest first.
 func unused(o *Options, lost map[int]error, records []Record, passed map[int]error, n int) []candidate {
 	var found []candidate
 	add := func(from, to int) {
@@ -134,11 +140,12 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// locks are the worker IDs whose records were locked by others, and since when.
+// locks are the worker IDs whose records other processes had locked, and since when.
 type locks map[int]time.Time
 
-// found returns err, which says that a record is locked. If it has been for longer than
-// patience, whoever locked it is stuck: then the error is no conflict any more.
+// found returns err, which says that a record is locked. If the record has been locked for
+// longer than patience, the process with the lock is stuck; then the error is no conflict
+// any more.
 func (l locks) found(worker int, err error, patience time.Duration) error {
 	since, ok := l[worker]
 	if !ok {

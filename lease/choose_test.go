@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,28 +12,28 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// When no bound has passed, choose takes the one that passes soonest, the owner's own
-// before others, if that is within a window.
-func TestChooseABoundThatPassesSoon(t *testing.T) {
+// If no bound has passed, but one will within a window, choose waits for the worker ID with the earliest
+// bound. It prefers worker IDs that the owner had before.
+func TestChooseTakesBoundThatPassesSoon(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		ours   []time.Duration // the bounds of the worker IDs that the owner had, from now on
-		others []time.Duration // those of others; their worker IDs are the next ones
-		worker int             // -1: none
-		wait   time.Duration   // until it is worth another look
+		ours   []time.Duration // how far ahead the bounds are of the worker IDs that the owner had
+		others []time.Duration // the same for other owners; they have the next worker IDs
+		worker int             // -1: no worker ID
+		wait   time.Duration   // until choose may find one
 	}{
 		{"the soonest", nil, []time.Duration{2 * time.Second, time.Second, 3 * time.Second}, 1, 0},
 		{"our own", []time.Duration{2 * time.Second}, []time.Duration{time.Second}, 0, 0},
 		{"the soonest of our own", []time.Duration{2 * time.Second, time.Second}, []time.Duration{ms}, 1, 0},
 		{"another's, because our own is too late", []time.Duration{span + 1}, []time.Duration{span}, 1, 0},
 		{"at the end of a window", nil, []time.Duration{span}, 0, 0},
-		{"none yet", nil, []time.Duration{span + time.Second, span + 2*time.Second}, -1, time.Second},
-		{"none yet, but nearly", nil, []time.Duration{span + 1}, -1, ms},
-		{"none", nil, []time.Duration{2 * span, 3 * span}, -1, 0},
+		{"no bound within a window", nil, []time.Duration{span + time.Second, span + 2*time.Second}, -1, time.Second},
+		{"a bound just after a window", nil, []time.Duration{span + 1}, -1, ms},
+		{"bounds far ahead", nil, []time.Duration{2 * span, 3 * span}, -1, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o, err := (&Options{Layout: fleet, Owner: "a", Clock: clockAt(0), Count: len(test.ours) + len(test.others)}).withDefaults()
+				o, err := (&Options{Layout: fleet, Owner: "a", Clock: clockAt(0), Count: len(test.ours) + len(test.others)}).withDefaults(3 * time.Second)
 				require.NoError(t, err)
 				now := o.now()
 				var snap Snapshot
@@ -61,8 +62,8 @@ func TestChooseABoundThatPassesSoon(t *testing.T) {
 	}
 }
 
-// What a bound that passes soon is waited for is not longer than that.
-func TestAcquireWaitsForTheBoundThatPassesSoonest(t *testing.T) {
+// Acquire does not wait longer than until the earliest bound passes.
+func TestAcquireWaitsForTheEarliestBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		for i, d := range []time.Duration{2 * time.Second, time.Second, 3 * time.Second} {
@@ -75,4 +76,18 @@ func TestAcquireWaitsForTheBoundThatPassesSoonest(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(begun))
 		h.next()
 	})
+}
+
+func TestExhaustedErrorNamesUnusableWorkerIDs(t *testing.T) {
+	o, err := (&Options{Layout: fleet, Owner: "a", Clock: clockAt(0), Count: 3}).withDefaults(3 * time.Second)
+	require.NoError(t, err)
+	now := o.now()
+	held := Record{Worker: 0, Version: 1, Token: "b", State: Held, Owner: "b", Window: time.Hour, Renewed: now, Layout: fleet}
+	why := errors.New("delete the object x")
+	snap := Snapshot{Records: []Record{held}, Now: now, Lost: map[int]error{1: why, 2: why, 9: why}}
+	_, _, err = choose(&o, snap, nil, 0)
+	var e *ExhaustedError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, map[int]error{1: why, 2: why}, e.Lost)
+	require.ErrorContains(t, err, "2 unusable, such as worker 1: delete the object x")
 }

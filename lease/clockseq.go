@@ -18,8 +18,7 @@ func (l *Lease) canBump(now time.Time) bool {
 	return !from.After(now)
 }
 
-// bump is snowflake.Terms.Bump. It waits for the store for up to a third of a
-// window.
+// bump is snowflake.Terms.Bump. It waits for the store for up to a third of a window.
 func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
 	defer cancel()
@@ -42,7 +41,7 @@ func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), now.Add(l.o.Window))) })
 	if err != nil {
 		if errors.Is(err, ErrLost) {
-			l.ask() // for the renewal that finds out, too
+			l.ask() // the renewal finds out what is wrong
 		}
 		return err
 	}
@@ -52,8 +51,8 @@ func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	return nil
 }
 
-// trouble returns why there is no worker ID to change: the lease has ended, or it is
-// being replaced.
+// trouble returns why there is no worker ID to change: the lease has ended, or its worker
+// ID is being replaced.
 func (l *Lease) trouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Somebody who has to wait for the turn to read all records reads no more of them than
-// it needs, as long as any worker ID will do.
-func TestCrowdReadsWhatItNeeds(t *testing.T) {
+// Only one caller at a time reads all records. If any worker ID will do, a caller that waits for its
+// turn reads single records meanwhile, and no more of them than it needs.
+func TestCallersInACrowdReadOnlyTheRecordsTheyNeed(t *testing.T) {
 	const records = 200
 	for _, test := range []struct {
 		name    string

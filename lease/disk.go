@@ -12,21 +12,21 @@ import (
 	"sync/atomic"
 )
 
-// disk is what the file store asks of a file system. Tests put others in its
-// place, which count, crash, hang, or lose what was not synced.
+// disk is what the file store needs from a file system. Tests replace it by disks that
+// count, crash, hang, or lose what was not synced.
 type disk interface {
 	list(dir string) ([]fs.DirEntry, error)
 	stat(path string) (fs.FileInfo, error)
 	read(path string) ([]byte, error)
-	// open opens a file for writing, which it makes if it is not there.
+	// open opens a file for writing. If the file does not exist, open makes it.
 	open(path string) (diskFile, error)
-	// lock opens a file like open, and locks it against all other lockings, or
-	// returns errLocked. Closing the file unlocks it.
+	// lock opens a file as open does, and locks it, or returns errLocked if it is locked.
+	// Closing the file unlocks it.
 	lock(path string) (diskFile, error)
 	rename(from, to string) error
 	remove(path string) error
 	mkdir(dir string) error
-	// syncDir makes what was made, renamed and removed in a directory durable.
+	// syncDir makes the creations, renames and removals in a directory durable.
 	syncDir(dir string) error
 }
 
@@ -38,8 +38,8 @@ type diskFile interface {
 	Sync() error
 }
 
-// osDisk is the operating system's. What is no regular file is refused, because
-// opening or reading a pipe or a device might never return.
+// osDisk is the operating system's file system. It refuses files that are not regular,
+// because opening or reading a pipe or a device might never return.
 type osDisk struct{}
 
 func (osDisk) list(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
@@ -55,7 +55,7 @@ func (osDisk) read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b := bytes.NewBuffer(make([]byte, 0, 4<<10)) // room for a record: crowds read a thousand of them each
+	b := bytes.NewBuffer(make([]byte, 0, 4<<10)) // room for a record, because crowds read a thousand of them each
 	_, err = b.ReadFrom(f)
 	return b.Bytes(), err
 }
@@ -68,7 +68,7 @@ func (osDisk) lock(path string) (diskFile, error) { return asDiskFile(tryLock(pa
 
 func asDiskFile(f *os.File, err error) (diskFile, error) {
 	if err != nil {
-		return nil, err // and no diskFile that is a nil *os.File
+		return nil, err // a nil diskFile, not one with a nil *os.File
 	}
 	return f, nil
 }
@@ -80,7 +80,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("it is no regular file but %v", info.Mode())
+		err = fmt.Errorf("it is not a regular file but %v", info.Mode())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -88,9 +88,9 @@ func openRegular(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// operation is a disk as one call of the file store's methods uses it. It knows
-// at each moment what the operating system is asked for, and asks for nothing
-// more when the call's context is done. Its errors name the file.
+// operation is the disk for one call of a file store's method. It knows at each moment
+// which request the operating system has not answered, and makes no more requests after the
+// call's context is done. Its errors name the file.
 type operation struct {
 	disk  disk
 	ctx   context.Context
@@ -98,13 +98,13 @@ type operation struct {
 	ended chan struct{}
 }
 
-// request is what the operating system is asked for.
+// request is one request to the operating system.
 type request struct{ what, path string }
 
-// run calls f, and returns when f has returned or ctx is done. In the second
-// case f goes on until the operating system has answered what it was asked for last.
-// Until then no other operation with this key begins, so that a file system that
-// hangs costs one goroutine and not one for each attempt.
+// run calls f, and returns when f has returned or ctx is done. If ctx is done first, f goes
+// on until the operating system has answered its last request. No other operation with this
+// key begins until then, so a file system that hangs costs one goroutine, and not one for
+// each attempt.
 func run[T any](ctx context.Context, s *fileStore, key string, f func(*operation) (T, error)) (T, error) {
 	var none T
 	if s.dir == "" {
@@ -133,7 +133,7 @@ func run[T any](ctx context.Context, s *fileStore, key string, f func(*operation
 	case <-ctx.Done():
 	}
 	select {
-	case r := <-results: // just now
+	case r := <-results: // f has just returned
 		return r.value, r.err
 	default:
 		return none, op.hangs(ctx.Err())
@@ -171,13 +171,13 @@ func (s *fileStore) end(key string) {
 	delete(s.running, key)
 }
 
-// hangs says what the operating system has not answered.
+// hangs returns an error with the request that the operating system has not answered.
 func (o *operation) hangs(err error) error {
 	at := o.at.Load()
 	return &FileError{Path: at.path, Err: fmt.Errorf("%s: %w", at.what, err)}
 }
 
-// ask makes a request of the operating system.
+// ask makes a request to the operating system.
 func (o *operation) ask(what, path string, f func() error) error {
 	o.at.Store(&request{what, path})
 	if err := o.ctx.Err(); err != nil {
@@ -217,8 +217,8 @@ func (o *operation) syncDir(dir string) error {
 	return o.ask("sync", dir, func() error { return o.disk.syncDir(dir) })
 }
 
-// write writes b into a file from at on, cuts off what lies past it, and syncs
-// the file. If there are fewer than at bytes before, it fails.
+// write writes b into a file at the offset at, cuts the file off after b, and syncs it. It
+// fails if the file is shorter than at.
 func (o *operation) write(path string, at int64, b []byte) error {
 	var f diskFile
 	err := o.ask("open", path, func() (err error) { f, err = o.disk.open(path); return err })
@@ -247,7 +247,7 @@ func (o *operation) write(path string, at int64, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// replace writes b to path so that a crash leaves the old file or the new one.
+// replace writes b to path. A crash leaves the old file or the new one.
 func (o *operation) replace(path string, b []byte) error {
 	aside := path + ".tmp"
 	err := o.write(aside, 0, b)
@@ -264,7 +264,7 @@ func (o *operation) replace(path string, b []byte) error {
 	return o.syncDir(filepath.Dir(path))
 }
 
-// makeDir makes dir and those that it lies in, and their names durable.
+// makeDir makes dir and the directories above it, and makes their names durable.
 func (o *operation) makeDir(dir string) error {
 	if _, err := o.stat(dir); err == nil {
 		return nil

@@ -4,86 +4,88 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Errors of this package match one of these, ErrConflict, an error of package
-// snowflake, that of the caller's context, or that of the store's engine.
+// Errors of this package match one of the following, ErrConflict, an error of package
+// snowflake, the error of the caller's context, or an error of the store's engine.
 var (
-	// ErrExhausted is returned by Acquire when no worker ID of the range came
-	// free within a window. The error is an [*ExhaustedError].
+	// ErrExhausted is returned by Acquire if no worker ID of the range came free within a
+	// window and a half. The error is an [*ExhaustedError].
 	ErrExhausted = errors.New("lease: no worker ID is free")
 
-	// ErrLost says that another process took the worker ID, or that its record was
-	// removed. Stats and the cause of a snowflake.LeaseExpiredError match it until
-	// the worker ID is replaced, and so does Lease.Err with OnLoss: Stop. Acquire
-	// never returns it: it tries again.
-	ErrLost = errors.New("lease: lost")
+	// ErrLost means that another process took the worker ID, or that its record was
+	// removed. Stats and the cause of a snowflake.LeaseExpiredError match it until the
+	// worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too. Acquire never
+	// returns it, because it tries again.
+	ErrLost = errors.New("lease: the worker ID is lost")
 
-	// ErrReleased is what Lease.Err returns after Release, and the cause of the
-	// snowflake.LeaseExpiredError that the generator's calls return then.
+	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the
+	// snowflake.LeaseExpiredError that the generator returns after Release.
 	ErrReleased = errors.New("lease: released")
 
-	// ErrBadRecord is returned by Acquire, and by a Store's methods, for a
-	// record that cannot be read. The error of the file store is a
-	// [*FileError], which names the file. Nothing is ever taken for empty
-	// because it cannot be read: repair or remove the record by hand, and only
-	// when its worker ID has not been used since what you replace it with.
+	// ErrBadRecord is returned by Acquire, and by a Store's methods, if a record cannot be
+	// read. The error of the file store is a [*FileError], which names the file. A record
+	// that cannot be read never counts as empty: repair or remove it by hand. IDs may
+	// repeat if you put an older record in its place, and the worker ID was used since.
 	ErrBadRecord = errors.New("lease: bad record")
 
-	// ErrWiped is returned by Acquire, by a Store's methods and in Stats if the
-	// store has lost records that were in use. What was issued under them is not
-	// known any more, so nothing is issued until somebody who knows it repairs
-	// the store, as its package says. If only some are lost, and the store can tell
-	// which, Acquire takes other worker IDs, and so does the holder when its window has
-	// ended: see Snapshot.Lost.
+	// ErrWiped is returned by Acquire and by a Store's methods, and shown by Stats, if the
+	// store has lost records that were in use. Nobody knows which IDs were issued under
+	// them, so nothing is issued until a person repairs the store, as the doc of its
+	// package says. If the store lost only some records and can tell which, Acquire takes
+	// other worker IDs, and the holder of a lost record does so after its window has ended:
+	// see Snapshot.Lost.
 	ErrWiped = errors.New("lease: the store has lost its records")
 
-	// ErrNeverIssued is returned by Whois for an ID that no holder of a worker
-	// ID can have issued.
-	ErrNeverIssued = errors.New("lease: nobody can have issued it")
+	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the
+	// ID.
+	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
 
-	// ErrForgotten is returned by Whois for an ID whose issuer is no longer in
-	// the store's history.
-	ErrForgotten = errors.New("lease: its issuer is forgotten")
+	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the
+	// store's history.
+	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
 
-	// ErrUntold is returned by Whois for an ID that the owner of the worker ID may have
-	// issued while the store was away: it has a LocalCopy, and has not told the store yet.
-	ErrUntold = errors.New("lease: the store was not told of its issuer yet")
+	// ErrUntold is returned by Whois if the owner of the worker ID may have issued the ID
+	// while the store was away. The owner has a LocalCopy, and has not reported to the
+	// store yet.
+	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
 
-	// ErrAway is what a Store's errors may match if the store cannot answer now and will
-	// soon, as when it restarts: Acquire then tries again. Connections that are refused,
-	// break or time out need no such mark.
+	// ErrAway marks an error of a Store that cannot answer now and soon will, for example
+	// because it restarts: Acquire then tries again. A Store need not mark connections that
+	// are refused, break or time out.
 	ErrAway = errors.New("lease: the store is away")
 
-	// ErrLayout is returned by Acquire for a store whose records are of another
-	// layout or epoch, and by snowflake.NewLeased for options with another
-	// layout than the lease's. The error is a [*LayoutError].
+	// ErrLayout is returned by Acquire if the store's records have another layout or epoch,
+	// and by snowflake.NewLeased if its options have another layout than the lease. The
+	// error is a [*LayoutError].
 	ErrLayout = errors.New("lease: another layout")
 
-	// ErrClockLeap is what Acquire returns, and Stats and the cause of a
-	// snowflake.LeaseExpiredError match, while a bound would lie too far ahead.
-	// The error is a [*ClockLeapError].
+	// ErrClockLeap is returned by Acquire, and matched by the errors in Stats and by the
+	// cause of a snowflake.LeaseExpiredError, while the clock is too far ahead. The error
+	// is a [*ClockLeapError].
 	ErrClockLeap = errors.New("lease: the clock leapt forward")
 
-	// ErrInvalidOptions is returned by Acquire for an option that is out of its
-	// range, and by snowflake.NewLeased for a Lease that Acquire did not return.
+	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and
+	// by snowflake.NewLeased for a Lease that Acquire did not return.
 	ErrInvalidOptions = errors.New("lease: invalid options")
 
-	// ErrInUse is returned by snowflake.NewLeased for a lease that serves a
-	// generator already.
-	ErrInUse = errors.New("lease: it serves a generator already")
+	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
+	ErrInUse = errors.New("lease: the lease already serves a generator")
 )
 
-// ExhaustedError says who holds the worker IDs of the range. It matches
-// [ErrExhausted].
+// ExhaustedError says who holds the worker IDs of the range. It matches [ErrExhausted].
 type ExhaustedError struct {
-	First, Last int      // the range
-	Records     []Record // of the range, by worker; where Owner is set, its own
-	Owner       string   // with ReuseKeep: who has a worker ID already, and gets no second one
+	First, Last int      // the first and the last worker ID of the range
+	Records     []Record // their records, by worker; if Owner is set, only the record of the owner's worker ID
+	Owner       string   // with ReuseKeep: set if this owner already has a worker ID, because it gets no second one
+
+	Lost map[int]error // the worker IDs of the range that are unusable, as in Snapshot.Lost
 }
 
 func (e *ExhaustedError) Error() string {
@@ -91,7 +93,7 @@ func (e *ExhaustedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v, of %d to %d", ErrExhausted, e.First, e.Last)
 	if e.Owner != "" {
-		fmt.Fprintf(&b, ", for %s, who keeps one already", e.Owner)
+		fmt.Fprintf(&b, "; owner %s already keeps one", e.Owner)
 	}
 	sep := ": "
 	for i, r := range e.Records {
@@ -102,17 +104,21 @@ func (e *ExhaustedError) Error() string {
 		fmt.Fprintf(&b, "%s%v", sep, r)
 		sep = "; "
 	}
+	if len(e.Lost) > 0 {
+		worker := slices.Min(slices.Collect(maps.Keys(e.Lost)))
+		fmt.Fprintf(&b, "%s%d unusable, such as worker %d: %v", sep, len(e.Lost), worker, e.Lost[worker])
+	}
 	return b.String()
 }
 
 // Is reports whether target is [ErrExhausted].
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
-// LayoutError says which record, or generator, has another layout than the
-// lease. It matches [ErrLayout].
+// LayoutError says which record, or generator, has another layout than the lease. It
+// matches [ErrLayout].
 type LayoutError struct {
 	Worker    int
-	Where     string // the record's file, under the file store, or the generator's options
+	Where     string // the file of the record, if the store is a file store; or the generator's options
 	Has, Want snowflake.Layout
 }
 
@@ -127,13 +133,13 @@ func (e *LayoutError) Error() string {
 // Is reports whether target is [ErrLayout].
 func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
 
-// ClockLeapError says how far ahead a bound would lie of what the store's clock,
-// or the time that has passed, lets expect. It matches [ErrClockLeap].
+// ClockLeapError says how far a bound would lie ahead of the expected time. It matches
+// [ErrClockLeap].
 type ClockLeapError struct {
 	Worker   int
-	Bound    time.Time     // what was refused
-	Expected time.Time     // what it may be, without MaxLeap
-	MaxLeap  time.Duration // Options.MaxLeap
+	Bound    time.Time     // the bound that was refused: IDs would have been issued up to it
+	Expected time.Time     // the bound that the store's clock, or the time that has passed, lets expect
+	MaxLeap  time.Duration // Options.MaxLeap: how far Bound may lie after Expected
 }
 
 func (e *ClockLeapError) Error() string {
@@ -144,8 +150,8 @@ func (e *ClockLeapError) Error() string {
 // Is reports whether target is [ErrClockLeap].
 func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
 
-// FileError names the file that the file store could not use. It unwraps to the
-// reason: [ErrBadRecord], or what the operating system said.
+// FileError names the file that the file store could not use. It unwraps to the reason:
+// [ErrBadRecord], or an error of the operating system.
 type FileError struct {
 	Path string
 	Err  error
@@ -154,7 +160,7 @@ type FileError struct {
 func (e *FileError) Error() string {
 	err := e.Err
 	if of := (*fs.PathError)(nil); errors.As(err, &of) && of == err && of.Path == e.Path {
-		err = fmt.Errorf("%s: %w", of.Op, of.Err) // the path is said already
+		err = fmt.Errorf("%s: %w", of.Op, of.Err) // e.Path has it
 	}
 	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
 }
@@ -162,8 +168,8 @@ func (e *FileError) Error() string {
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// once returns err, whose text says "lease: " only once, though errors of this package
-// wrap one another.
+// once removes repetitions of "lease: " from the text of err, because errors of this
+// package wrap one another.
 func once(err error) error { return onceError{err} }
 
 type onceError struct{ error }

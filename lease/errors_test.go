@@ -16,9 +16,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// What a person reads: the cause comes before the consequence, nothing comes twice, and what
-// errors.Is looks for is there all the same.
-func TestErrorTexts(t *testing.T) {
+// In an error's text, the cause stands before the consequence, and nothing stands twice. errors.Is still
+// finds every sentinel.
+func TestErrorTextsNameCauseFirst(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 	record := Record{Worker: 3, State: Free, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}
 	hangs := &FileError{Path: "/l/worker-0.lock", Err: fmt.Errorf("lock: %w", context.DeadlineExceeded)}
@@ -34,7 +34,7 @@ func TestErrorTexts(t *testing.T) {
 		{unanswered(patient, patient, patient.Err()), []error{context.DeadlineExceeded},
 			"lease: the store did not answer in time: context deadline exceeded"},
 		{unreplaced(fmt.Errorf("%w: worker 0 went to another", ErrLost), hangs), []error{ErrLost, context.DeadlineExceeded},
-			"lease: lost: worker 0 went to another; it was not replaced: file /l/worker-0.lock: lock: context deadline exceeded"},
+			"lease: the worker ID is lost: worker 0 went to another; it was not replaced: file /l/worker-0.lock: lock: context deadline exceeded"},
 		{&FileError{Path: "/l", Err: &fs.PathError{Op: "open", Path: "/l", Err: fs.ErrNotExist}}, []error{fs.ErrNotExist},
 			"lease: file /l: open: file does not exist"},
 		{wiped("/l", "it is gone"), []error{ErrWiped}, "lease: file /l: the store has lost its records: it is gone"},
@@ -54,7 +54,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-func TestErrorAfterRelease(t *testing.T) {
+func TestCallsAfterReleaseReturnErrReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), plain, clockAt(0))
 		h.next()
@@ -68,8 +68,8 @@ func TestErrorAfterRelease(t *testing.T) {
 	})
 }
 
-// A call that ran out of time while it waited for a free worker ID says who has them first.
-func TestErrorOfAnAcquireThatRanOutOfTime(t *testing.T) {
+// If a call runs out of time while it waits for a free worker ID, its error first says who holds them.
+func TestAcquireThatTimesOutNamesTheHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		mustAcquire(t, m, plain, clockAt(0))
@@ -82,11 +82,11 @@ func TestErrorOfAnAcquireThatRanOutOfTime(t *testing.T) {
 	})
 }
 
-func TestZeroLease(t *testing.T) {
+func TestZeroLeaseIsRefused(t *testing.T) {
 	for _, o := range []*snowflake.Options{nil, {Layout: fleet}, {Layout: snowflake.ClockSeqLayout(), OnBackward: snowflake.FailPolicy()}} {
 		_, err := snowflake.NewLeased(&Lease{}, o)
 		require.ErrorIs(t, err, ErrInvalidOptions)
-		assert.EqualError(t, err, "lease: invalid options: this Lease is zero; Acquire returns one that is not")
+		assert.EqualError(t, err, "lease: invalid options: this Lease was not made by Acquire")
 	}
 	l := &Lease{}
 	assert.ErrorIs(t, l.Release(t.Context()), ErrInvalidOptions)

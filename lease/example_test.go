@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 // temporary returns a directory for an example. A program gives File a path that all
@@ -21,6 +26,7 @@ func temporary() (dir string, remove func()) {
 	return dir, func() { os.RemoveAll(dir) }
 }
 
+// The production form, for the processes of one host. With another store it is the same.
 func ExampleAcquire() {
 	dir, remove := temporary()
 	defer remove()
@@ -43,14 +49,14 @@ func ExampleAcquire() {
 	// Output: 0 <nil>
 }
 
-// A few worker IDs for many processes: those that come too late are told who has
+// Three processes want one of two worker IDs. The third gets an error that says who holds
 // them.
 func ExampleAcquire_exhausted() {
 	dir, remove := temporary()
 	defer remove()
 	ctx := context.Background()
 
-	for _, window := range []time.Duration{time.Minute, time.Minute, time.Second} {
+	for _, window := range []time.Duration{time.Minute, time.Minute, 100 * time.Millisecond} {
 		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: window})
 		var exhausted *lease.ExhaustedError
 		if errors.As(err, &exhausted) {
@@ -70,7 +76,7 @@ func ExampleAcquire_exhausted() {
 	// all are held: 2
 }
 
-// An owner that keeps its worker ID has it again after a restart.
+// With ReuseKeep, an owner gets the same worker ID after each restart.
 func ExampleReuse() {
 	dir, remove := temporary()
 	defer remove()
@@ -82,7 +88,12 @@ func ExampleReuse() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(owner, "has", l.Worker())
+		gen, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(owner, "has", gen.Worker())
 		if err := l.Release(ctx); err != nil {
 			fmt.Println(err)
 		}
@@ -93,7 +104,7 @@ func ExampleReuse() {
 	// orders-0 has 0
 }
 
-// A call after the release says why it gets no ID.
+// A call after Release returns an error with the reason.
 func ExampleLease_Release() {
 	dir, remove := temporary()
 	defer remove()
@@ -123,7 +134,7 @@ func ExampleLease_Release() {
 	// lease: released
 }
 
-// What a service shows of its lease on a status page.
+// A service may show these numbers on a status page.
 func ExampleLease_Stats() {
 	dir, remove := temporary()
 	defer remove()
@@ -145,4 +156,155 @@ func ExampleLease_Stats() {
 	// replaced: 0
 	// last error: <nil>
 	// IDs after the last renewal: true
+}
+
+// Processes that share a directory get different worker IDs.
+func ExampleFile() {
+	dir, remove := temporary()
+	defer remove()
+	ctx := context.Background()
+
+	for _, owner := range []string{"orders-0", "orders-1"} {
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: owner})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer l.Release(ctx)
+		fmt.Println(owner, "has", l.Worker())
+	}
+	// Output:
+	// orders-0 has 0
+	// orders-1 has 1
+}
+
+// From an ID to the process that issued it.
+func ExampleWhois() {
+	dir, remove := temporary()
+	defer remove()
+	ctx := context.Background()
+	store := lease.File(dir)
+
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release(ctx)
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, err := gen.NextID()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	issuer, err := lease.Whois(ctx, store, id)
+	fmt.Println(issuer.Owner, err)
+
+	// Worker ID 7 was never leased, so this ID is a forgery or comes from elsewhere.
+	parts := gen.Decode(id)
+	parts.Worker = 7
+	strange, err := snowflake.DefaultLayout().Encode(parts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = lease.Whois(ctx, store, strange)
+	fmt.Println(errors.Is(err, lease.ErrNeverIssued))
+	// Output:
+	// orders-1 <nil>
+	// true
+}
+
+// With a local copy, an owner starts and goes on while the store is away.
+func ExampleOptions_localCopy() {
+	dir, remove := temporary()
+	defer remove()
+	ctx := context.Background()
+	shared, away := filepath.Join(dir, "shared"), filepath.Join(dir, "away")
+	options := &lease.Options{
+		Owner:     "orders-1",
+		Reuse:     lease.ReuseKeep, // nobody else gets the worker ID meanwhile
+		LocalCopy: filepath.Join(dir, "copy"),
+		Logger:    slog.New(slog.DiscardHandler),
+	}
+
+	start := func(when string) {
+		l, err := lease.Acquire(ctx, lease.File(shared), options)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		gen, err := snowflake.NewLeased(l, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(when, "worker", gen.Worker())
+		if err := l.Release(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}
+	start("the first time:")
+	if err := os.Rename(shared, away); err != nil {
+		fmt.Println(err)
+		return
+	}
+	start("while the store is away:")
+	// Output:
+	// the first time: worker 0
+	// while the store is away: worker 0
+}
+
+// anotherTakes takes a worker ID as another process does if the holder has not renewed for a
+// window.
+func anotherTakes(ctx context.Context, store lease.Store, worker int) {
+	for {
+		snap, err := store.LoadWorker(ctx, worker)
+		if err != nil || len(snap.Records) == 0 {
+			panic(err)
+		}
+		r := snap.Records[0]
+		r.Version++
+		r.Token, r.Owner = "another process's", "orders-2"
+		if _, err := store.Save(ctx, r); !errors.Is(err, lease.ErrConflict) {
+			return
+		}
+	}
+}
+
+// By default a lost worker ID is replaced, and the same generator goes on. A program that
+// would rather end sets OnLoss, and waits for Done.
+func ExampleOnLoss() {
+	dir, remove := temporary()
+	defer remove()
+	ctx := context.Background()
+	store := lease.File(dir)
+
+	l, err := lease.Acquire(ctx, store, &lease.Options{
+		OnLoss: lease.Stop,
+		Window: 300 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	anotherTakes(ctx, store, l.Worker())
+
+	<-l.Done() // beside the channels on which the program waits for work
+	fmt.Println("lost:", errors.Is(l.Err(), lease.ErrLost))
+	// Output: lost: true
+}
+
+// TestStoreOfTheExample checks that the store of ExampleStore does all that a store must do.
+func TestStoreOfTheExample(t *testing.T) {
+	t.Parallel()
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		m := new(memory)
+		return leasetest.Storage{Open: func() lease.Store { return m }}
+	}, &leasetest.Options{FakeTime: !depth.Full()})
 }

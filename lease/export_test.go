@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// HookedFile is File with a call before each request of the operating system.
+// HookedFile is File with a call before each request to the operating system.
 func HookedFile(dir string, hook func(what, path string)) Store {
 	return &fileStore{dir: dir, disk: hookedDisk{osDisk{}, hook}}
 }
@@ -23,10 +23,10 @@ func CrashingFile(dir string, crash func(step string)) Store {
 	})
 }
 
-// EncodeRecord returns what a record's file has, however little sense it makes.
+// EncodeRecord returns the content of a record's file, even if the record is not valid.
 func EncodeRecord(r Record) ([]byte, error) { return encodeRecord(fileRecord{Record: r}) }
 
-// WithChecksum returns a file of any line, with the checksum of that.
+// WithChecksum returns the content of a file with any line and the line's checksum.
 func WithChecksum(line string) []byte {
 	return withChecksum([]byte(line), '\n')
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// extend is snowflake.Terms.Extend. The renewing goroutine does the renewal, one
-// for all calls that wait.
+// extend is snowflake.Terms.Extend. The renewing goroutine does one renewal for all calls
+// that wait.
 func (l *Lease) extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
-	early, begun := g.To.Sub(now), time.Now() // before g.To comes the regular renewal
+	early, begun := g.To.Sub(now), time.Now() // before g.To, the regular renewal comes
 	since := l.Stats().Renewals
 	for {
 		wait := early - time.Since(begun)
@@ -28,10 +28,10 @@ func (l *Lease) extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 	}
 }
 
-// answer returns what there is to say to a call that needs more than g. As long as that
-// is not known, it returns a channel that is closed when there is news; if the call
-// is in a hurry, a renewal is under way then, or a replacement, and patience is for how
-// long the call may wait.
+// answer returns what a call that needs more than g has to be told. If this is not known
+// yet, it returns a channel that is closed when there is news. If the call is in a hurry,
+// it also makes sure that a renewal or a replacement is under way, and returns for how long
+// the call may wait.
 func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan struct{}, patience time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 		return l.news, 0, nil
 	case l.failing != nil:
 		return nil, 0, l.failing
-	case l.loss == nil && l.stats.Renewals > since+1: // one of them was begun since
+	case l.loss == nil && l.stats.Renewals > since+1: // at least one renewal began after the call asked
 		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: l.o.now()}}
 	}
 	l.ask()
@@ -56,8 +56,8 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 }
 
 // patience returns for how long calls may still wait for more than the grant: a third of a
-// window, which begins with the first of them. So a call that comes after others
-// gave up does not begin anew. l.mu must be held.
+// window, from the first waiting call on. So a call that comes after others gave up does
+// not begin anew. l.mu must be held.
 func (l *Lease) patience() time.Duration {
 	if g := l.grant.Load(); l.wanted != g {
 		l.wanted, l.since = g, time.Now()
@@ -65,7 +65,6 @@ func (l *Lease) patience() time.Duration {
 	return l.o.Window/3 - time.Since(l.since)
 }
 
-// ask asks for a renewal at once.
 func (l *Lease) ask() {
 	select {
 	case l.asked <- struct{}{}:
@@ -73,10 +72,10 @@ func (l *Lease) ask() {
 	}
 }
 
-// overdue is why a call that has run out of patience got nothing. l.mu must be held.
+// overdue returns why a call that has run out of patience got nothing. l.mu must be held.
 func (l *Lease) overdue() error {
 	if l.loss != nil {
-		return fmt.Errorf("%w; it is being replaced, and was not within %v", l.loss, l.o.Window/3)
+		return fmt.Errorf("%w; no other worker ID was taken in its place within %v", l.loss, l.o.Window/3)
 	}
 	return fmt.Errorf("lease: the store did not answer within %v", l.o.Window/3)
 }

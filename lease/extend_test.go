@@ -15,11 +15,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// suspend is what a machine's suspension looks like: the clock goes on, and no timer
-// does.
+// suspend does what a suspension of the machine does: the clock runs on, but timers do not.
 func (c *clock) suspend(d time.Duration) { c.step(d) }
 
-// expired is the error of a call that is refused, at once or after no more than d.
+// expired calls NextID, which must fail within d because the lease expired, and returns the cause.
 func (h *holder) expired(d time.Duration) error {
 	h.t.Helper()
 	begun := time.Now()
@@ -29,15 +28,16 @@ func (h *holder) expired(d time.Duration) error {
 	return err.(*snowflake.LeaseExpiredError).Cause
 }
 
-// The window ended although the last renewal had succeeded.
-func TestOversleptWindowIsNoOutage(t *testing.T) {
+// If the window ended because the machine was suspended, a call renews the lease and then succeeds. Calls
+// at the same time share one renewal.
+func TestCallAfterSuspensionRenewsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.next()
 		for range 10 {
 			h.c.suspend(2 * span)
-			time.Sleep(100 * ms) // not long enough for a regular renewal
+			time.Sleep(100 * ms) // too short for a regular renewal
 			m.set(func() { m.slow = 20 * ms })
 			saves, begun := m.saved(), time.Now()
 			var calls sync.WaitGroup
@@ -58,9 +58,8 @@ func TestOversleptWindowIsNoOutage(t *testing.T) {
 	})
 }
 
-// A process that was paused, and lost its worker ID meanwhile: the call waits for the
-// replacement.
-func TestCallWaitsForTheReplacement(t *testing.T) {
+// If a process was paused and lost its worker ID meanwhile, a call waits for the replacement.
+func TestCallAfterSuspensionWaitsForReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0))
@@ -84,8 +83,9 @@ func TestCallWaitsForTheReplacement(t *testing.T) {
 	})
 }
 
-// So it is with a store that has a clock of its own, which is asked for the time once.
-func TestOversleptWindowOfAStoreWithAClock(t *testing.T) {
+// If the store has a clock, the renewal after a suspension takes two saves: the first one reads the
+// store's clock.
+func TestCallAfterSuspensionReadsTheStoresClockOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = true
@@ -101,9 +101,9 @@ func TestOversleptWindowOfAStoreWithAClock(t *testing.T) {
 	})
 }
 
-// A renewal that was under way when the process was paused has failed, and says
-// nothing of the store.
-func TestPauseDuringARenewal(t *testing.T) {
+// If the process is paused during a renewal, the renewal fails. That does not mean that the store is
+// away, so the next call renews.
+func TestCallAfterPauseDuringRenewalRenewsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -119,9 +119,8 @@ func TestPauseDuringARenewal(t *testing.T) {
 	})
 }
 
-// A call that comes while the renewal that was cut short is still under way
-// waits for the next one.
-func TestCallDuringARenewalThatWasPaused(t *testing.T) {
+// If a call comes while that renewal is still under way, it waits for the next renewal.
+func TestCallDuringPausedRenewalWaitsForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -150,15 +149,15 @@ func TestCallsFailAtOnceWhileTheStoreIsAway(t *testing.T) {
 			_ = h.expired(0)
 			time.Sleep(ms)
 		}
-		assert.LessOrEqual(t, h.Stats().Failures, tries+1, "calls do not hurry it")
+		assert.LessOrEqual(t, h.Stats().Failures, tries+1, "calls do not hurry the renewal")
 		m.set(func() { m.down = false })
 		time.Sleep(span / 3)
 		h.next()
 	})
 }
 
-// A call waits for a third of a window at most, and not past its context.
-func TestCallsWaitForARenewalWithinBounds(t *testing.T) {
+// A call waits for a renewal until its context ends, but for no longer than a third of a window.
+func TestCallsWaitForRenewalForAThirdOfAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -174,14 +173,14 @@ func TestCallsWaitForARenewalWithinBounds(t *testing.T) {
 		assert.Equal(t, 50*ms, time.Since(begun))
 		assert.ErrorContains(t, h.expired(span/3), "the store did not answer in time")
 		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/48)
-		assert.Error(t, h.expired(0), "now it has been failing")
+		assert.Error(t, h.expired(0), "now renewals have been failing")
 		m.set(func() { m.slow = 0 })
 		time.Sleep(span / 3)
 		h.next()
 	})
 }
 
-// Borrowing that meets the window's end waits for the regular renewal.
+// If borrowed ticks reach the window's end, the call waits for the regular renewal.
 func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -203,8 +202,8 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 	})
 }
 
-// A clock that is behind what the generator read gets nothing by renewals.
-func TestExtendWithAClockThatIsBehind(t *testing.T) {
+// If the lease's clock is far behind the generator's reading, extend gives up after two renewals.
+func TestExtendGivesUpIfTheClockIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -215,7 +214,7 @@ func TestExtendWithAClockThatIsBehind(t *testing.T) {
 	})
 }
 
-func TestWhyALeaseExpired(t *testing.T) {
+func TestExpiredErrorHasTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -242,8 +241,8 @@ func TestWhyALeaseExpired(t *testing.T) {
 	})
 }
 
-// A time-out says less than what was wrong before it.
-func TestLastErrorIsTheRealOne(t *testing.T) {
+// If an error is followed by a time-out, LastError stays the error, because it says more.
+func TestTimeOutDoesNotReplaceLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -267,8 +266,8 @@ func TestLastErrorIsTheRealOne(t *testing.T) {
 	})
 }
 
-// While a lost worker ID is being replaced, calls know as soon as with a renewal that the
-// store does not answer: they fail at once, and the cause says what hangs.
+// If the store stops answering while a lost worker ID is being replaced, calls fail at once, and the
+// cause says what hangs.
 func TestCallsFailAtOnceWhileTheReplacementHangs(t *testing.T) {
 	for name, hang := range map[string]func(m *memory){
 		"loads": func(m *memory) { m.hangs = true },
@@ -307,15 +306,15 @@ func TestCallsFailAtOnceWhileTheReplacementHangs(t *testing.T) {
 	}
 }
 
-// Calls that give up one after the other do not make a later call wait for longer: the
-// patience begins with the first.
-func TestCallsShareTheirPatience(t *testing.T) {
+// Calls wait for a third of a window, counted from the first call. If earlier calls gave up, a later call
+// does not wait longer.
+func TestLaterCallsDoNotWaitLongerThanTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.next()
 		m.take(0, "b")
-		for range 3 { // the holder lives: the store answers, and nothing comes of it
+		for range 3 { // the other holder lives, so the store answers but has no free worker ID
 			m.set(func() {
 				r := m.records[0]
 				r.Renewed = m.now()

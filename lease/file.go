@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,72 +17,83 @@ import (
 	"time"
 )
 
-// File returns the embedded store: a directory on a local file system of one
-// host, which is made when it is first needed. It needs no server.
+// File returns the embedded store: a directory on a local file system of one host. It needs
+// no server, and makes the directory when it first needs it.
 //
-// Each worker ID has a file, worker-N.json, with its record and a checksum, and
-// worker-N.lock, which a save locks while it reads the one and replaces it. A
-// new record is written aside, synced, renamed over the old one, and the
-// directory synced, so that a crash at any moment leaves the old record or the
-// new one. A file that is not a whole record is an error that matches
-// [ErrBadRecord] and is a [*FileError]; it is never taken for a free worker ID, and
-// nobody can acquire a lease from the directory before the file is repaired, or removed
-// (see below).
+// The directory must be the same for all processes that share worker IDs. Do not delete
+// files in it while a process uses it; what follows says what happens if somebody does.
 //
-// The store is a [Historian]: worker-N.history0 and worker-N.history1 have who held
-// the worker ID before, each checked by a checksum as well.
+// # Files
 //
-// No call outlasts its context, whatever the operating system does: a file
-// system that hangs gives a [*FileError] that says which request on which file was
-// not answered. What was asked for goes on in the background until it is
-// answered, and no more than one such request of each kind waits for each file.
-// What is no regular file, such as a pipe, is refused.
+// Each worker ID has a file worker-N.json with its [Record] and a checksum, and a file
+// worker-N.lock, which a save locks while it reads the record and replaces it. A new record
+// is written to another file, synced, and renamed over the old one, and the directory is
+// synced. So a crash at any moment leaves the old record or the new one. The store is a
+// [Historian]: the earlier holders are in worker-N.history0 or worker-N.history1, each with
+// a checksum.
 //
-// A directory that goes away while a lease is held is an outage: the lease goes
-// on when the same directory is back. A directory that lost its records is not taken
-// for a new one: [ErrWiped] says which of its marks remained. The marks are lock
-// files that are not empty, the file identity, and .NAME.identity beside the
-// directory NAME, if it can be written. Put the records back; or, to begin anew after
+// If a file is not a whole record, the error matches [ErrBadRecord] and is a [*FileError].
+// Such a file never counts as a free worker ID: nobody can acquire a lease from the
+// directory until the file is repaired or removed.
+//
+// No call outlasts its context, whatever the operating system does. If a file system hangs,
+// the [*FileError] says which request on which file was not answered. The request goes on
+// in the background until it is answered, and at most one request of each kind waits for
+// each file. Pipes, devices and other files that are not regular are refused.
+//
+// # If files disappear
+//
+// If the directory goes away while a lease is held, for example because it is unmounted, it
+// is an outage: the lease goes on when the same directory is back.
+//
+// If the directory is back without its records, it does not pass for a new one. The error
+// matches [ErrWiped], and says which of the store's marks remained: lock files that are not
+// empty, the file identity, and the file .NAME.identity, which lies beside a directory
+// called NAME if it can be written there. Put the records back. Or begin anew: wait until
 // every process that used the directory has been gone, or has issued no IDs, for longer
-// than its window, remove the directory and .NAME.identity. A lease from before that finds
-// the directory whole again has lost its worker ID, and replaces it. If only some records
-// worker-N.json were removed, only these worker IDs are unusable: Acquire takes others and
-// logs a warning. A holder of one of them takes another worker ID when its window has
-// ended, or waits for the record if it is to keep its worker ID (ReuseKeep). Put the records back; or stop the holder, wait for
-// a window, and remove worker-N.lock: the worker ID is then a new one. (A directory whose
-// only record was removed has lost them all: see above.)
+// than its window; then remove the directory and .NAME.identity. A lease from before the
+// removal that finds the directory whole again has lost its worker ID, and replaces it.
 //
-// The store's time is the host's wall clock, which all its clients share; so it
-// cannot tell that this clock is wrong. If it is set forward by more than a
-// window, live holders look dead for as long as they take to renew, and may lose
-// their worker IDs: no duplicates come of it.
+// If only some files worker-N.json are gone, only their worker IDs are unusable: Acquire
+// takes others and logs a warning. A holder of such a worker ID takes another one when its
+// window has ended or, if it keeps its worker ID (ReuseKeep), waits for the record. Put the
+// records back. Or stop the holder, wait for a window, and remove worker-N.lock: then the
+// worker ID counts as never used. (If the only record of a directory is gone, it has lost
+// all its records: see above.)
 //
-// HAZARD: the directory must be the same one for all processes that share
-// worker IDs. It must not be restored from a backup, its lock files must not be
-// removed by something that takes them for stale ones, and it must not lie on a
-// file system whose locks do not reach all its clients (some network file
-// systems): IDs could then be issued twice.
+// # Clock
 //
-// HAZARD: a few records that are removed with their lock files are forgotten, and
-// so is a directory that is removed, replaced or not mounted if the file beside it could
-// not be written, or is gone with it. Worker IDs then begin anew, while their holders go
-// on until their next renewal.
-func File(dir string) Store { return &fileStore{dir: dir, disk: osDisk{}} }
+// The store's time is the host's wall clock, which all of its clients share, so the store
+// cannot tell them that this clock is wrong. If the clock is set forward by more than a
+// window, live holders look dead until they renew, and may lose their worker IDs. No ID
+// repeats because of that.
+//
+// # Hazards
+//
+// HAZARD: IDs may repeat if the directory is restored from a backup, if a clean-up removes
+// its lock files as stale, or if its file system does not share locks among all of its
+// clients, as on some network file systems.
+//
+// HAZARD: the store forgets a record that is removed together with its lock file. It also
+// forgets a directory that is removed, replaced or not mounted, if the file .NAME.identity
+// beside it could not be written or is gone too. The worker IDs then count as
+// never used, so IDs may repeat until their old holders renew.
+func File(dir string) Store { return &fileStore{dir: dir, disk: hostDisk} }
 
 type fileStore struct {
 	dir  string
-	copy bool // of a lease, as Options.LocalCopy: its records may go
+	copy bool // it is the directory of Options.LocalCopy, so its records may go
 	disk disk
 
 	mu      sync.Mutex
 	running map[string]*operation // by key
-	turn    *turn                 // of reading all records, kept for the save that follows
+	turn    *turn                 // to read all records; kept for the save that follows
 
-	name   atomic.Pointer[string] // of the store in the directory, once records were seen or saved
-	used   atomic.Bool            // the directory has been there: a local copy says so
+	name   atomic.Pointer[string] // name of the store in the directory, known after a record was read or saved
+	used   atomic.Bool            // the directory existed, as a local copy says
 	marked atomic.Bool            // the directory is known to be marked as in use
 
-	witness atomic.Pointer[string] // a record's file that was there
+	witness atomic.Pointer[string] // a record's file that was seen
 }
 
 const (
@@ -112,14 +122,15 @@ func (s *fileStore) Load(ctx context.Context) (Snapshot, error) {
 		for i, r := range records {
 			snap.Records[i] = r.Record
 		}
-		// After the reading: were this process stopped between, records that were
-		// renewed meanwhile would lie in the future, and look as dead as old ones.
+		// Now is read after the records: if this process paused between, records that were
+		// renewed in the pause would lie in the future, and would look as dead as old ones.
 		snap.Now = time.Now()
 		return snap, nil
 	})
 }
 
-// LoadWorker waits for a Save of the same worker ID that was given up, and is not over.
+// LoadWorker waits for a Save of the same worker ID whose caller has given up, until it is
+// over.
 func (s *fileStore) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
 	return run(ctx, s, fmt.Sprint("save ", worker), func(op *operation) (Snapshot, error) {
 		r, err := s.readOne(op, worker)
@@ -153,7 +164,7 @@ func (s *fileStore) save(ctx context.Context, r Record, ended *Holding, forget t
 	return saved, nil
 }
 
-// saveIn saves r and, unless ended is nil, ended in the history before it.
+// saveIn saves r. Unless ended is nil, it first adds ended to the history.
 func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.Time) (Record, error) {
 	name, err := s.enter(op)
 	if err != nil {
@@ -171,7 +182,7 @@ func (s *fileStore) saveIn(op *operation, r Record, ended *Holding, forget time.
 	if old.Version != r.Version-1 {
 		return r, conflict(r, old.Version)
 	}
-	s.pass(nil) // whoever reads now finds the worker ID locked
+	s.pass(nil) // the next process that reads all records will find this worker ID locked
 	now := fileRecord{Record: r, Store: name, History: old.History}
 	if ended != nil {
 		if now.History, err = s.keep(op, old.History, *ended, forget); err != nil {
@@ -195,15 +206,15 @@ func conflict(r Record, has uint64) error {
 	return fmt.Errorf("%w: worker %d has version %d, not %d", ErrConflict, r.Worker, has, r.Version-1)
 }
 
-// minBackoff and maxBackoff are how long a save waits before it tries again to
-// lock what another one has locked.
+// minBackoff and maxBackoff are how long a save waits before it tries again to lock a
+// locked file.
 const (
 	minBackoff = 2 * time.Millisecond
 	maxBackoff = 64 * time.Millisecond
 )
 
-// lock waits for the lock of a record. If r is to take the worker ID over, it does
-// not wait: whoever has the lock is about to save, or is stuck.
+// lock waits for the lock of a record. If r takes over the worker ID from another holder,
+// it does not wait: the process with the lock is about to save, or is stuck.
 func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 	path := s.path(r.Worker, lockSuffix)
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
@@ -221,15 +232,16 @@ func (s *fileStore) lock(op *operation, r Record) (diskFile, error) {
 			return nil, &FileError{Path: path, Err: fmt.Errorf("%w: %w", ErrConflict, errLocked)}
 		}
 		op.at.Store(&request{errLocked.Error(), path})
-		if err := sleep(op.ctx, backoff/2+rand.N(backoff)); err != nil {
+		if err := sleep(op.ctx, backoff/2+randomN(backoff)); err != nil {
 			return nil, op.hangs(err)
 		}
 	}
 }
 
-// readAll reads all records. If some are gone, and not all, it says which. If others
-// wait to read, too, and the save that follows can do with some, it reads no more of
-// them, and says which it has not read.
+// readAll reads all records. If some are gone, but not all, lost says which. If the save
+// that follows needs only some worker IDs to choose from, and other processes wait for
+// their turn to read, readAll stops when it has enough; the rest is in lost, with
+// errUnread.
 func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]error, err error) {
 	var enough *some
 	if of, before := op.ctx.Value(beforeSave{}).(*some); before && !s.copy {
@@ -238,18 +250,15 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 		}
 		defer func() { s.read(err) }()
 	}
-	entries, err := op.list(s.dir)
-	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
-		return nil, nil, s.mayBeNew(op)
-	}
-	if err != nil {
+	entries, isNew, err := s.list(op)
+	if err != nil || isNew {
 		return nil, nil, err
 	}
 	names := recordNames(entries)
-	choice := 0 // how many worker IDs there are to choose from
+	choice := 0 // how many worker IDs there are to choose from so far
 	if enough != nil {
 		choice = enough.last - enough.first + 1 - len(names)
-		from := rand.IntN(len(names) + 1) // so that a crowd does not read the same ones
+		from := randomN(len(names) + 1) // so that a crowd does not read the same records
 		names = slices.Concat(names[from:], names[:from])
 	}
 	lost = map[int]error{}
@@ -292,9 +301,9 @@ func (s *fileStore) readAll(op *operation) (records []fileRecord, lost map[int]e
 	return records, lost, err
 }
 
-// recordNames returns what comes after the prefix in the names of the files of records, or of
+// recordNames returns the part after the prefix of the names of all records' files, or of
 // their locks. While a record is being replaced, a listing may be without its file (on
-// btrfs it is, now and then), but never without its lock.
+// btrfs it sometimes is), but never without its lock.
 func recordNames(entries []fs.DirEntry) (names []string) {
 	for _, e := range entries {
 		suffix := filepath.Ext(e.Name())
@@ -306,38 +315,37 @@ func recordNames(entries []fs.DirEntry) (names []string) {
 	return names
 }
 
-// A thousand processes that start at once and read a thousand records each would
-// keep the machine so busy that nobody's saves come to their end in time, and all
-// would choose the same worker IDs. So one of them at a time reads all records, and
-// has its turn until its next save has the worker ID's lock, or for a while.
+// If a thousand processes start at once and each reads a thousand records, the machine is
+// so busy that no save finishes in time, and all of the processes choose the same worker
+// IDs. So one process at a time reads all records. Its turn ends when its next save has
+// locked the worker ID, or after grace.
 const (
-	grace = 100 * time.Millisecond // from the reading to the save
-	stuck = 5 * time.Second        // who has the turn for longer is not waited for
+	grace = 100 * time.Millisecond // at most, between the reading and the save
+	stuck = 5 * time.Second        // a process that has the turn for longer is not waited for
 )
 
-// beforeSave is the key of a context whose Load has a save after it, as in Acquire. The value
-// is a *some, or a nil one if all records are needed.
+// beforeSave is the context key that marks a Load before a save, as in Acquire. The value
+// is a *some; nil means that all records are needed.
 type beforeSave struct{}
 
-// some is what a search can do with: n worker IDs to choose from, of first to last.
+// some is what a search needs: n worker IDs to choose from, between first and last.
 type some struct{ first, last, n int }
 
-// has reports whether r is of a worker ID that can be chosen.
+// has reports whether r's worker ID may be chosen.
 func (s *some) has(r Record) bool {
 	return s.first <= r.Worker && r.Worker <= s.last && r.State == Free && r.Reuse == ReuseAny && !r.Bound().After(time.Now())
 }
 
-// errUnread is why nobody is to choose a worker ID whose record was not read.
+// errUnread is why a worker ID whose record was not read cannot be chosen.
 var errUnread = errors.New("its record was not read")
 
-// turn is a process's turn to read all records.
 type turn struct {
 	lock  diskFile
 	timer *time.Timer
 }
 
-// queue waits for our turn to read all records, and reports whether others wait, too. It is
-// only to be kind to others: if the lock cannot be had, we go on without it.
+// queue waits for the turn to read all records, and reports whether other processes wait
+// too. The turn only saves work: if the lock cannot be had, queue returns without it.
 func (s *fileStore) queue(op *operation) (others bool) {
 	s.mu.Lock()
 	ours := s.turn != nil
@@ -346,7 +354,7 @@ func (s *fileStore) queue(op *operation) (others bool) {
 	for backoff := minBackoff; !ours; backoff = min(2*backoff, 16*maxBackoff) {
 		lock, err := op.lock(path)
 		if err == nil {
-			_, _ = lock.WriteAt([]byte(inUse), 0) // so that others see when it began
+			_, _ = lock.WriteAt([]byte(inUse), 0) // its time tells the others when this turn began
 			s.keepTurn(lock)
 			return others
 		}
@@ -358,14 +366,14 @@ func (s *fileStore) queue(op *operation) (others bool) {
 			return others
 		}
 		op.at.Store(&request{errLocked.Error(), path})
-		if sleep(op.ctx, backoff/2+rand.N(backoff)) != nil {
+		if sleep(op.ctx, backoff/2+randomN(backoff)) != nil {
 			return others
 		}
 	}
 	return others
 }
 
-// keepTurn keeps the turn until pass is called, at the latest by itself.
+// keepTurn keeps the turn until pass is called, and at most for stuck.
 func (s *fileStore) keepTurn(lock diskFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,8 +382,7 @@ func (s *fileStore) keepTurn(lock diskFile) {
 	s.turn = t
 }
 
-// read notes that all records were read, and that a save may follow unless there
-// was an error.
+// read notes that all records were read. Unless err is an error, a save may follow.
 func (s *fileStore) read(err error) {
 	if err != nil {
 		s.pass(nil)
@@ -388,7 +395,7 @@ func (s *fileStore) read(err error) {
 	}
 }
 
-// pass ends the turn t, or whichever is ours if t is nil.
+// pass ends the turn t or, if t is nil, any turn of this store.
 func (s *fileStore) pass(t *turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -399,7 +406,7 @@ func (s *fileStore) pass(t *turn) {
 	}
 }
 
-// readOne reads the record of a worker ID. If there is none, its Version is 0.
+// readOne reads the record of a worker ID. If there is no record, its Version is 0.
 func (s *fileStore) readOne(op *operation, worker int) (fileRecord, error) {
 	r, err := s.readRecord(op, s.path(worker, ""))
 	if err == nil && r.Version == 0 {
@@ -408,13 +415,12 @@ func (s *fileStore) readOne(op *operation, worker int) (fileRecord, error) {
 	return r, err
 }
 
-// A file has the record as one line of JSON and, on the next, the CRC-32C of
-// that line in hexadecimal.
+// A record's file has two lines: the record as JSON, and the CRC-32C of the first line in
+// hexadecimal.
 
-// fileRecord is what a file has.
 type fileRecord struct {
 	Record
-	Store   string  `json:"store"` // whose record it is
+	Store   string  `json:"store"` // the name of the store
 	History history `json:"history"`
 }
 
@@ -428,20 +434,20 @@ func encodeRecord(r fileRecord) ([]byte, error) {
 	return withChecksum(b, '\n'), nil
 }
 
-// withChecksum returns b, then sep, then b's checksum as a line of its own.
+// withChecksum returns b, sep, and a line with b's checksum.
 func withChecksum(b []byte, sep byte) []byte {
 	return fmt.Appendf(b[:len(b):len(b)], "%c%08x\n", sep, crc32.Checksum(b, castagnoli))
 }
 
-// readRecord reads the record in the file with this name, without its suffix. If there is none,
-// and the lock does not say that there was one, its Version is 0.
+// readRecord reads the record in the file with this name, without its suffix. If there is
+// no such file, and the lock does not say that there was one, the record's Version is 0.
 func (s *fileStore) readRecord(op *operation, name string) (fileRecord, error) {
 	path := name + fileSuffix
 	b, err := op.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if wiped := s.mayBeUnused(op, name); wiped == nil {
 			return fileRecord{}, nil
-		} else if b, err = op.read(path); errors.Is(err, fs.ErrNotExist) { // it did not come meanwhile
+		} else if b, err = op.read(path); errors.Is(err, fs.ErrNotExist) { // no file appeared in the meantime either
 			return fileRecord{}, wiped
 		}
 	}
@@ -465,7 +471,7 @@ func decodeRecord(b []byte) (fileRecord, error) {
 	var r fileRecord
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	if !bytes.Equal(withChecksum(line, '\n'), b) {
-		return r, fmt.Errorf("%w: its checksum is not that of its content", ErrBadRecord)
+		return r, fmt.Errorf("%w: its checksum does not match its content", ErrBadRecord)
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrBadRecord, err)
@@ -473,7 +479,7 @@ func decodeRecord(b []byte) (fileRecord, error) {
 	return r, r.Validate()
 }
 
-// Validate is Record.Validate, for a LocalCopy's records, too.
+// Validate is Record.Validate; it also allows what only a LocalCopy's records may have.
 func (r fileRecord) Validate() error {
 	if r.State == wanted {
 		r.State = Free

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// mountTmpfs makes a file system of its own for a test.
+// mountTmpfs mounts a new file system for a test.
 func mountTmpfs(t *testing.T, options string) string {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
@@ -28,7 +28,7 @@ func mountTmpfs(t *testing.T, options string) string {
 	return dir
 }
 
-// fillUp takes all the space that is left, and returns how to give it back.
+// fillUp takes all free space, and returns a function that gives it back.
 func fillUp(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -44,7 +44,7 @@ func fillUp(t *testing.T, dir string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-func TestFileOnAFullDisk(t *testing.T) {
+func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {
 	dir := mountTmpfs(t, "size=64k")
 	s := lease.File(dir)
 	one := mustSave(t, s, fileRecord(1, 1))
@@ -66,8 +66,8 @@ func TestFileOnAFullDisk(t *testing.T) {
 	mustHold(t, s, mustSave(t, s, fileRecord(1, 2)), mustSave(t, s, fileRecord(2, 1)))
 }
 
-func TestFileWithoutInodes(t *testing.T) {
-	dir := mountTmpfs(t, "nr_inodes=6") // the root, two locks, the identity, a record, and what is written aside
+func TestFileWithoutInodesFailsAndRecovers(t *testing.T) {
+	dir := mountTmpfs(t, "nr_inodes=6") // the root, two locks, the identity, a record and a temporary file
 	s := lease.File(dir)
 	mustSave(t, s, fileRecord(1, 1))
 	one := mustSave(t, s, fileRecord(1, 2))
@@ -83,8 +83,9 @@ func TestFileWithoutInodes(t *testing.T) {
 	mustHold(t, s, mustSave(t, s, fileRecord(1, 3)))
 }
 
-// A holder lives through a full disk that is shorter than its window.
-func TestLeaseOnADiskThatIsFullForAWhile(t *testing.T) {
+// If the disk is full for less than a window, the holder keeps its worker ID.
+func TestLeaseContinuesAfterTheDiskWasFull(t *testing.T) {
+	t.Parallel()
 	dir := mountTmpfs(t, "size=64k")
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Window: 600 * time.Millisecond})
 	require.NoError(t, err)
@@ -95,23 +96,23 @@ func TestLeaseOnADiskThatIsFullForAWhile(t *testing.T) {
 	require.NoError(t, err)
 
 	empty := fillUp(t, dir)
-	require.Eventually(t, func() bool { return l.Stats().LastError != nil }, 10*time.Second, time.Millisecond)
+	eventually(t, func() bool { return l.Stats().LastError != nil })
 	require.ErrorIs(t, l.Stats().LastError, syscall.ENOSPC)
 	names(t, l.Stats().LastError, fileOf(dir, l.Worker()))
 	require.NoError(t, l.Err())
 	bound := l.Stats().Bound
-	require.Eventually(t, func() bool { _, err = g.NextID(); return err != nil }, 10*time.Second, time.Millisecond)
+	eventually(t, func() bool { _, err = g.NextID(); return err != nil })
 	var expired *snowflake.LeaseExpiredError
 	require.ErrorAs(t, err, &expired)
 	assert.Equal(t, bound, expired.NotAfter)
 
 	empty()
-	require.Eventually(t, func() bool { return l.Stats().LastError == nil }, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { _, err = g.NextID(); return err == nil }, 10*time.Second, time.Millisecond)
+	eventually(t, func() bool { return l.Stats().LastError == nil })
+	eventually(t, func() bool { _, err = g.NextID(); return err == nil })
 	require.NoError(t, l.Err())
 }
 
-func TestFileOnAReadOnlyFileSystem(t *testing.T) {
+func TestFileOnAReadOnlyFileSystemReturnsItsError(t *testing.T) {
 	mount := mountTmpfs(t, "size=64k")
 	remount := func(flags uintptr) {
 		require.NoError(t, syscall.Mount("tmpfs", mount, "tmpfs", syscall.MS_REMOUNT|flags, ""))
@@ -138,11 +139,11 @@ func TestFileOnAReadOnlyFileSystem(t *testing.T) {
 	mustHold(t, s, mustSave(t, s, fileRecord(1, 2)))
 }
 
-// TestFileStops is the process that is stopped in TestFileLockOfAStoppedProcess.
+// TestFileStops is the process that is stopped in TestStoppedProcessKeepsItsFileLock.
 func TestFileStops(t *testing.T) {
 	dir := os.Getenv(fileCrashDir)
 	if dir == "" {
-		t.Skip("it is for TestFileLockOfAStoppedProcess to run")
+		t.Skip("it is for TestStoppedProcessKeepsItsFileLock to run")
 	}
 	s := lease.CrashingFile(dir, func(step string) {
 		if step == os.Getenv(fileCrashStep) {
@@ -150,16 +151,16 @@ func TestFileStops(t *testing.T) {
 			signal.Notify(continued, syscall.SIGCONT)
 			os.Stdout.WriteString("stopping\n")
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			<-continued // it may get some steps further before it stops
+			<-continued // it may run a few steps more before it stops
 		}
 	})
 	_, err := s.Save(t.Context(), fileRecord(1, 2))
 	require.NoError(t, err)
 }
 
-// While a process is stopped within a save, its lock holds; when it is killed,
-// the system lets go of it.
-func TestFileLockOfAStoppedProcess(t *testing.T) {
+// If a process is stopped during a save, it keeps its lock. When it is killed, the system releases the
+// lock.
+func TestStoppedProcessKeepsItsFileLock(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, sent := range []syscall.Signal{syscall.SIGKILL, syscall.SIGCONT} {
@@ -190,9 +191,8 @@ func TestFileLockOfAStoppedProcess(t *testing.T) {
 	}
 }
 
-// A Load that is stopped for longer than a window does not take those for dead
-// who renewed meanwhile.
-func TestFileLoadThatTakesLong(t *testing.T) {
+// If a Load is stopped for longer than a window, holders that renewed meanwhile do not look dead.
+func TestHoldersThatRenewDuringASlowLoadLookAlive(t *testing.T) {
 	dir := t.TempDir()
 	s := lease.File(dir)
 	live := fileRecord(2, 1)
@@ -226,8 +226,8 @@ func TestFileLoadThatTakesLong(t *testing.T) {
 	assert.False(t, r.Now.Before(live.Renewed), "Now is %v before a record was renewed", live.Renewed.Sub(r.Now))
 }
 
-// A pipe in the place of a file would keep whoever opens it waiting for ever.
-func TestFileThatIsAPipe(t *testing.T) {
+// If a file is replaced by a pipe, opening it must not block for ever.
+func TestPipeInPlaceOfAFileIsRefused(t *testing.T) {
 	for _, name := range []string{"worker-1.json", "worker-1.lock", "identity", "identity.lock"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -249,5 +249,5 @@ func TestFileThatIsAPipe(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(fileOf(dir, 1), 0o644))
 	_, err := lease.File(dir).Load(t.Context())
 	names(t, err, fileOf(dir, 1))
-	require.ErrorContains(t, err, "no regular file")
+	require.ErrorContains(t, err, "not a regular file")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuckDisk is a disk that answers a request only after it was let go. It must be made inside
-// the bubble.
+// stuckDisk is a disk that does not answer one kind of request until end is called. It must be made
+// inside the bubble.
 type stuckDisk struct {
 	mu   sync.Mutex
 	what string // the request that hangs
@@ -65,7 +65,7 @@ func says(t *testing.T, err error, what, path string) {
 	require.ErrorContains(t, err, what+": ")
 }
 
-func TestAcquireIsBackInTimeWhenTheFileSystemHangs(t *testing.T) {
+func TestAcquireReturnsInTimeIfTheFileSystemHangs(t *testing.T) {
 	for _, c := range []struct{ what, at, says string }{
 		{"list", "leases", "list"},
 		{"stat", "leases", "stat"},
@@ -95,16 +95,15 @@ func TestAcquireIsBackInTimeWhenTheFileSystemHangs(t *testing.T) {
 				says(t, err, c.says, path)
 				assert.LessOrEqual(t, time.Since(begun), 2*time.Second+span/10, "it tries to give the worker ID back")
 				disk.end()
-				time.Sleep(time.Minute) // until what was under way is over
+				time.Sleep(time.Minute) // until all requests have ended
 			})
 		})
 	}
 }
 
-// A renewal that hangs shows at its time-out, in Stats, with what hangs. Later
-// renewals wait for the same request, and when the file system answers, the lease
-// goes on.
-func TestRenewalThatHangsShows(t *testing.T) {
+// If a renewal hangs, Stats says what hangs as soon as the renewal times out. Later renewals wait for the
+// same request. When the file system answers, the lease renews again.
+func TestStatsShowAHangingRenewal(t *testing.T) {
 	for _, c := range []struct{ what, at, says string }{
 		{"read", "worker-0.json", "read"},
 		{"lock", "worker-0.lock", "lock"},
@@ -130,7 +129,7 @@ func TestRenewalThatHangsShows(t *testing.T) {
 					says(t, h.Stats().LastError, c.says, path)
 					time.Sleep(10 * span)
 					synctest.Wait()
-					assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again") // one of a save, one of a load
+					assert.LessOrEqual(t, disk.waiting(), 2, "a request that hangs is not made again and again") // a save's and a load's
 					disk.end()
 					time.Sleep(span)
 					require.NoError(t, h.Stats().LastError)
@@ -142,9 +141,9 @@ func TestRenewalThatHangsShows(t *testing.T) {
 	}
 }
 
-// What a save that was given up still does is safe: it holds the lock, and its
-// version is compared under that.
-func TestSaveThatWasGivenUpIsSafe(t *testing.T) {
+// If the caller of a save gives up, the save may still happen later. It holds the lock and compares the
+// version under it, so it replaces no newer record.
+func TestAbandonedSaveReplacesNoNewerRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "leases")
 		disk := new(stuckDisk)
@@ -168,9 +167,9 @@ func TestSaveThatWasGivenUpIsSafe(t *testing.T) {
 			time.Sleep(time.Second)
 			saved, err := other.LoadWorker(t.Context(), 0)
 			require.NoError(t, err)
-			want := version - 1 // it did nothing more
+			want := version - 1 // the save did nothing
 			if what == "rename" {
-				want = version // which was under way
+				want = version // the save was under way
 			}
 			require.Equal(t, want, saved.Records[0].Version)
 			for v := want + 1; v <= version+1; v++ {
@@ -181,7 +180,7 @@ func TestSaveThatWasGivenUpIsSafe(t *testing.T) {
 	})
 }
 
-// Attempts while the file system hangs cost one goroutine for each file.
+// If the file system hangs, all attempts together need one goroutine for each file.
 func TestHangingFileSystemCostsFewGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := new(stuckDisk)
@@ -200,13 +199,13 @@ func TestHangingFileSystemCostsFewGoroutines(t *testing.T) {
 	})
 }
 
-// lossy is a disk that forgets at a crash what was not synced: what a file has, and
-// the names in a directory.
+// lossy is a disk that loses all that was not synced when the machine crashes: contents of files and
+// names in directories.
 type lossy struct {
 	osDisk
 	mu     sync.Mutex
-	synced map[string]string // by path: what the file had at its last sync
-	names  map[string]string // by path: what it has after a crash
+	synced map[string]string // by path: the content at the last sync
+	names  map[string]string // by path: the content after a crash
 	syncs  int
 }
 
@@ -222,7 +221,7 @@ func (f lossyFile) Sync() error {
 	f.d.syncs++
 	b, err := f.d.read(f.path)
 	f.d.synced[f.path] = string(b)
-	if _, named := f.d.names[f.path]; named { // its name is there already
+	if _, named := f.d.names[f.path]; named { // the name is synced already
 		f.d.names[f.path] = string(b)
 	}
 	return err
@@ -253,7 +252,7 @@ func (d *lossy) syncDir(dir string) error {
 	return nil
 }
 
-// crash returns a store of what is left.
+// crash returns a store of the files that are left after a crash.
 func (d *lossy) crash(t *testing.T) *fileStore {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "leases")
@@ -268,7 +267,7 @@ func (d *lossy) crash(t *testing.T) *fileStore {
 	return s
 }
 
-// What Save returned is there after the machine crashed, whatever was not synced.
+// If Save returned a record, the record is still there after a crash of the machine.
 func TestSavedRecordsSurviveACrashOfTheMachine(t *testing.T) {
 	d := &lossy{synced: map[string]string{}, names: map[string]string{}}
 	s := &fileStore{dir: filepath.Join(t.TempDir(), "leases"), disk: d}

@@ -11,28 +11,28 @@ import (
 )
 
 // The file store keeps the history of a worker ID in worker-N.history0 or
-// worker-N.history1: a Holding a line, and its checksum. The record says which of
-// the two files, and how much of it, is the history. So a Holding is there as soon as
-// the record is that was saved with it, and never without it. What lies past that
-// length was written by a save that did not come to its end.
+// worker-N.history1: one Holding a line, with its checksum. The record says which of the
+// two files is the history, and how many bytes of it. So a Holding is in the history
+// exactly when the record that was saved with it is stored. Bytes past this length come
+// from a save that did not finish.
 
-// history is what a record's file says of the history.
+// history is what a record's file says about the history.
 type history struct {
 	File    int       `json:"file"`    // 0 or 1
 	Size    int64     `json:"size"`    // in bytes
 	Trimmed int64     `json:"trimmed"` // Size after the last trimming
-	Forget  time.Time `json:"forget"`  // what ended before is not part of the history
+	Forget  time.Time `json:"forget"`  // holdings that ended before it are not part of the history
 }
 
-// trimAt is how large a history is when it is trimmed for the first time.
+// trimAt is the size at which a history is trimmed for the first time.
 const trimAt = 64 << 10
 
 func (s *fileStore) historyPath(worker, file int) string {
 	return s.path(worker, ".history"+strconv.Itoa(file))
 }
 
-// keep writes ended to the history h, durably, and returns the history that has
-// it. What h has stays as it is.
+// keep appends ended to the history h, durably, and returns the longer history. What h has
+// stays in place.
 func (s *fileStore) keep(op *operation, h history, ended Holding, forget time.Time) (history, error) {
 	b, err := encodeHolding(ended)
 	if err != nil {
@@ -46,14 +46,14 @@ func (s *fileStore) keep(op *operation, h history, ended Holding, forget time.Ti
 	if err := op.write(path, h.Size, b); err != nil {
 		return h, err
 	}
-	if h.Size == 0 { // it may be new
+	if h.Size == 0 { // the file may be new
 		err = op.syncDir(s.dir)
 	}
 	h.Size += int64(len(b))
 	return h, err
 }
 
-// trim writes what is still to be kept of h, and ended, to the other file.
+// trim writes ended, and what is still to be kept of h, to the other file.
 func (s *fileStore) trim(op *operation, h history, ended Holding) (history, error) {
 	kept, err := s.holdings(op, ended.Worker, h)
 	if err != nil {
@@ -86,12 +86,11 @@ func (s *fileStore) History(ctx context.Context, worker int) ([]Holding, error) 
 			if now, again := s.readOne(op, worker); again != nil || now.History == r.History {
 				return nil, err
 			}
-			// It was trimmed twice meanwhile.
+			// Two saves trimmed it meanwhile: read the record again.
 		}
 	})
 }
 
-// holdings reads a history.
 func (s *fileStore) holdings(op *operation, worker int, h history) ([]Holding, error) {
 	if h.Size == 0 {
 		return nil, nil
@@ -116,7 +115,7 @@ func encodeHolding(h Holding) ([]byte, error) {
 	return withChecksum(b, ' '), nil
 }
 
-// decodeHoldings returns what a file has of the history h.
+// decodeHoldings returns the holdings of the history h in the file content b.
 func decodeHoldings(b []byte, h history) ([]Holding, error) {
 	if int64(len(b)) < h.Size {
 		return nil, fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, len(b), h.Size)
@@ -125,7 +124,7 @@ func decodeHoldings(b []byte, h history) ([]Holding, error) {
 	for line := range bytes.Lines(b[:h.Size]) {
 		content := line[:max(0, len(line)-len(" 01234567\n"))]
 		if !bytes.Equal(withChecksum(content, ' '), line) {
-			return nil, fmt.Errorf("%w: a checksum is not that of its line", ErrBadRecord)
+			return nil, fmt.Errorf("%w: a line does not match its checksum", ErrBadRecord)
 		}
 		var k Holding
 		if err := json.Unmarshal(content, &k); err != nil {

@@ -2,33 +2,32 @@ package lease
 
 import "time"
 
-// horizon is what a lease knows of the clock, so that one that leaps forward does not
-// burn the future. It is guarded by Lease.op.
+// horizon is what a lease knows about the clock, to keep a clock that leaps forward from
+// burning the future. Lease.op guards it.
 type horizon struct {
-	ownClock bool // the store's clock is another than ours, and decides
+	ownClock bool // the store has its own clock, which decides
 
 	bound time.Time // the highest bound that was saved,
-	saved time.Time // and when that save was begun
+	saved time.Time // and when its save began
 
-	read time.Time // what the clock read last,
-	at   time.Time // and when
+	read time.Time // the last reading of the clock,
+	at   time.Time // and its monotonic time
 
-	right time.Time // what it would have read then without the leap, if it has leapt
+	right time.Time // after a leap: what the clock would have read without it
 
-	leapt  time.Time // since when it is known that the clock has leapt and runs steadily; zero if it has not leapt
-	behind time.Time // what the clock had read before it stepped back, until it reads that again; zero if it did not
+	leapt  time.Time // the clock has leapt and runs steadily since then; zero if it has not leapt
+	behind time.Time // after a step back: the reading before it, until the clock reads it again; else zero
 }
 
-// reached notes a bound that was saved.
 func (h *horizon) reached(bound, begun time.Time) {
 	if bound.After(h.bound) {
 		h.bound, h.saved = bound, begun
 	}
 }
 
-// observe takes a reading of the clock. If since the last one the clock did not pass
-// by as much as the monotonic time did, a leap has not lasted yet. If the clock reads less
-// than it would without a leap, it has stepped back.
+// observe takes a reading of the clock. If the clock did not pass by as much as the
+// monotonic time since the last reading, the time that a leap has lasted begins anew. If
+// the clock reads less than it would without the leap, it has stepped back.
 func (h *horizon) observe(now, at time.Time) {
 	passed := at.Sub(h.at)
 	if step := now.Sub(h.read.Add(passed)); step.Abs() <= slack(passed) {
@@ -48,17 +47,17 @@ func (h *horizon) observe(now, at time.Time) {
 	h.read, h.at = now, at
 }
 
-// trust notes that the last reading is no leap.
+// trust takes the last reading as right, so that there is no leap.
 func (h *horizon) trust() { h.right, h.leapt = h.read, time.Time{} }
 
-// slack is how far a clock that runs steadily may be from the monotonic one after some
-// time: slew and, because a clock is slewed by as much, an eighth of the time.
+// slack is how far a steady clock may differ from the monotonic clock after some time: by
+// slew and, because a clock may be slewed, by an eighth of the time.
 func slack(passed time.Duration) time.Duration { return passed/8 + slew }
 
 const slew = 50 * time.Millisecond
 
-// judge reports whether a leap that is to be refused at this time, of the monotonic
-// clock, has lasted for max. It has not if the store's clock decides.
+// judge reports whether the leap has lasted for max, at the monotonic time at. If the
+// store's clock decides, it returns false.
 func (h *horizon) judge(at time.Time, max time.Duration) (accepted bool) {
 	if h.leapt.IsZero() {
 		h.leapt = at
@@ -66,9 +65,8 @@ func (h *horizon) judge(at time.Time, max time.Duration) (accepted bool) {
 	return !h.ownClock && at.Sub(h.leapt) >= max
 }
 
-// leap refuses a bound that is further ahead than the store's clock lets expect,
-// or, if the store has none of its own, the monotonic time that has passed
-// since the highest bound was saved. The caller holds op.
+// leap refuses a bound that is too far ahead of the store's clock or, if the store shares
+// our clock, of the monotonic time since the highest bound was saved. op must be held.
 func (l *Lease) leap(bound, begun time.Time) error {
 	r := l.record.Load()
 	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
@@ -78,9 +76,9 @@ func (l *Lease) leap(bound, begun time.Time) error {
 	return l.refuse(r.Worker, bound, expected, begun)
 }
 
-// checkClock refuses to take a worker ID with a clock that has leapt: by the store's
-// clock or, when a lost one is replaced, by the monotonic time that has passed since
-// then. At the first acquisition there is nothing to compare with otherwise.
+// checkClock refuses to take a worker ID with a clock that has leapt. It compares with the
+// store's clock or, if a lost worker ID is being replaced, with the monotonic time since
+// the loss. Without either, at the first acquisition, there is nothing to compare with.
 func (l *Lease) checkClock(snap Snapshot, worker int, now, begun time.Time) error {
 	l.horizon.observe(now, begun)
 	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
@@ -94,8 +92,8 @@ func (l *Lease) checkClock(snap Snapshot, worker int, now, begun time.Time) erro
 	return l.refuse(worker, now.Add(l.o.Window), expected, begun)
 }
 
-// refuse refuses a bound that is further ahead than expected, unless the leap of the
-// clock is accepted.
+// refuse refuses a bound that is further ahead of expected than MaxLeap, unless the leap of
+// the clock is accepted.
 func (l *Lease) refuse(worker int, bound, expected, begun time.Time) error {
 	if bound.Sub(expected) <= l.o.MaxLeap {
 		l.horizon.trust()

@@ -13,7 +13,7 @@ import (
 
 func maxLeap(d time.Duration) func(*Options) { return func(o *Options) { o.MaxLeap = d } }
 
-func TestLeapThatLastsIsAccepted(t *testing.T) {
+func TestLeapIsAcceptedIfItLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0), maxLeap(time.Minute))
@@ -30,12 +30,12 @@ func TestLeapThatLastsIsAccepted(t *testing.T) {
 		h.next()
 		h.c.step(24 * time.Hour)
 		time.Sleep(span)
-		h.refused(ErrClockLeap) // the next one begins anew
+		h.refused(ErrClockLeap) // for each leap the time begins again
 	})
 }
 
-// A clock that does not run as the monotonic one does is not right yet.
-func TestLeapOfAnUnsteadyClockIsNot(t *testing.T) {
+// If the clock does not run at the speed of the monotonic clock, the leap is not accepted yet.
+func TestLeapOfAnUnsteadyClockIsNotAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  time.Duration
 		every time.Duration
@@ -62,7 +62,7 @@ func TestLeapOfAnUnsteadyClockIsNot(t *testing.T) {
 	}
 }
 
-// A clock that runs a little wrong, as one does that is slewed, is steady.
+// A slewed clock runs a little fast or slow. It counts as steady.
 func TestLeapOfASlewedClockIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), plain, clockAt(0), maxLeap(time.Minute))
@@ -91,8 +91,8 @@ func TestStoreWithAClockDecidesOnALeap(t *testing.T) {
 	})
 }
 
-// What a renewal refuses is not accepted because the worker ID was lost meanwhile.
-func TestReplacementDoesNotAcceptALeap(t *testing.T) {
+// If a renewal refuses a leap, a replacement of the lost worker ID refuses it too.
+func TestReplacementRefusesALeap(t *testing.T) {
 	for _, ownClock := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
@@ -118,7 +118,7 @@ func TestReplacementDoesNotAcceptALeap(t *testing.T) {
 	}
 }
 
-func TestAcceptLeapIsSooner(t *testing.T) {
+func TestAcceptLeapEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), plain, clockAt(0), maxLeap(time.Hour))
 		h.next()
@@ -131,9 +131,9 @@ func TestAcceptLeapIsSooner(t *testing.T) {
 	})
 }
 
-// With the store away for as long as the leap has to last, the leap is accepted
-// when it is back.
-func TestLeapIsAcceptedThoughTheStoreWasAway(t *testing.T) {
+// If the store is away until the leap has lasted long enough, the leap is accepted when the store is
+// back.
+func TestLeapIsAcceptedAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))

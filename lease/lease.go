@@ -10,43 +10,43 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Lease is a worker ID that renews itself, and replaces itself if it is lost. It
-// is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may
-// be called by any number of goroutines.
+// Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
+// is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may be
+// called by any number of goroutines.
 type Lease struct {
-	store Store // another one if the directory of a file store was begun anew: guarded by op and mu
+	store Store // guarded by op and mu: it changes if the directory of a file store was begun anew
 	o     Options
 	log   journal
 
-	// op has room for one: whoever is changing the record. It guards what
-	// follows, up to the blank line.
+	// op is a lock with room for one: whoever has put a value in may change the record. It
+	// guards the fields that follow, up to the blank line.
 	op       chan struct{}
 	window   window    // what may be stamped
-	granted  bool      // the grant has it, because the clock has reached it
-	unknown  bool      // a save failed, so the stored record has to be looked at
-	tried    []Record  // what such saves would have made of it, or may make yet
+	granted  bool      // window is in the grant, because the clock has reached it
+	unknown  bool      // a save failed, so the stored record has to be read before the next one
+	tried    []Record  // the records of such saves: each may have been stored, or may be yet
 	saved    time.Time // when the record was last saved
 	horizon  horizon
-	gaveBack <-chan struct{} // closed when what an acquisition took in vain was looked for
-	lost     map[int]Record  // the records of the worker IDs that were lost, as they were last known
+	gaveBack <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
+	lost     map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
 
-	record   atomic.Pointer[Record] // as it was last known to be stored; nil while there is no worker ID
+	record   atomic.Pointer[Record] // as last known to be stored; nil while there is no worker ID
 	grant    atomic.Pointer[snowflake.Grant]
 	accepted atomic.Bool // AcceptLeap was called
 
 	mu      sync.Mutex
-	stop    func(cause error) time.Time // of the generator that is bound
+	stop    func(cause error) time.Time // stops the generator that is bound
 	err     error                       // why the lease ended
-	loss    error                       // why the granted worker ID was lost; nil again when another one is granted
+	loss    error                       // why the granted worker ID was lost; nil again after another one is granted
 	failing error                       // why the last renewal failed; nil if it succeeded
 	stats   Stats
-	wanted  *snowflake.Grant // what calls wait for more than,
+	wanted  *snowflake.Grant // calls wait for more than this grant,
 	since   time.Time        // and since when
-	news    chan struct{}    // closed, and made anew, when one of these changes
+	news    chan struct{}    // closed, and made anew, when one of the fields above changes
 
-	asked  chan struct{} // has room for one: a call asks for a renewal
+	asked  chan struct{} // has room for one: a call puts a value in to ask for a renewal
 	done   chan struct{}
-	ctx    context.Context // of the renewing
+	ctx    context.Context // ends the renewing
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the renewing has ended
 }
@@ -55,18 +55,18 @@ type Lease struct {
 type window struct {
 	seq      int
 	from, to time.Time
-	before   time.Time // the bound that was stored before: not after from
+	before   time.Time // the stored bound from before: not after from
 }
 
 // Stats says how a Lease is doing.
 type Stats struct {
-	Renewals     uint64    // bounds moved
-	Failures     uint64    // renewals and replacements that failed
+	Renewals     uint64    // how often the bound was moved
+	Failures     uint64    // how often a renewal, or the replacement of a lost worker ID, failed
 	Replacements uint64    // lost worker IDs that were replaced
-	LastError    error     // why the last renewal failed, nil if it succeeded; a time-out does not hide what was wrong before it
-	Renewed      time.Time // when the last renewal that succeeded was begun, by this host's clock
-	Bound        time.Time // IDs before it may be stamped
-	Away         error     // with LocalCopy: why the store was not told of the last renewal, nil if it was
+	LastError    error     // why the last renewal failed, nil if it succeeded; after a time-out also the error before it
+	Renewed      time.Time // when the last successful renewal began, by this host's clock
+	Bound        time.Time // IDs may be issued for times before it
+	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
 }
 
 func newLease(s Store, o Options) *Lease {
@@ -85,19 +85,20 @@ func newLease(s Store, o Options) *Lease {
 	return l
 }
 
-// Grant returns what may be stamped. It never blocks.
+// Grant returns the worker ID, and the span of time in which the generator may issue IDs
+// with it. It never blocks.
 func (l *Lease) Grant() snowflake.Grant {
 	if g := l.grant.Load(); g != nil {
 		return *g
 	}
-	return snowflake.Grant{} // of a Lease that Acquire did not return
+	return snowflake.Grant{} // Acquire did not return this Lease
 }
 
-// Worker returns the worker ID. It changes when a lost one is replaced.
+// Worker returns the worker ID. It changes if a lost worker ID is replaced.
 func (l *Lease) Worker() int { return l.Grant().Worker }
 
-// Terms is for [snowflake.NewLeased]. A lease serves one generator, of its own
-// layout.
+// Terms is called by [snowflake.NewLeased]. A lease serves one generator, with the lease's
+// layout and clock.
 func (l *Lease) Terms() snowflake.Terms {
 	return snowflake.Terms{
 		Layout:  l.o.Layout,
@@ -109,7 +110,7 @@ func (l *Lease) Terms() snowflake.Terms {
 	}
 }
 
-var errZero = fmt.Errorf("%w: this Lease is zero; Acquire returns one that is not", ErrInvalidOptions)
+var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
 
 func (l *Lease) bind(b snowflake.Binding) error {
 	if l.grant.Load() == nil {
@@ -130,23 +131,23 @@ func (l *Lease) bind(b snowflake.Binding) error {
 	return nil
 }
 
-// Done returns a channel that is closed when the lease has ended: it was released
-// or, with OnLoss: Stop, it has lost its worker ID. (Then its generator may still
-// issue what is left of the window.)
+// Done returns a channel that is closed when the lease ends: when it is released or, with
+// OnLoss: Stop, when its worker ID is lost. After a loss, its generator may still issue IDs
+// until the window ends.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Err returns nil before Done is closed. After that it returns why: an error
-// that matches ErrReleased or ErrLost.
+// Err returns nil until Done is closed. After that it returns an error that matches
+// ErrReleased or ErrLost.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// AcceptLeap lets the next renewal that succeeds move the bound however far the
-// clock has leapt. Call it when Stats shows an error that matches [ErrClockLeap],
-// the clock is known to be right, and you do not want to wait for the leap to be
-// accepted by itself (see Options.MaxLeap).
+// AcceptLeap lets the next successful renewal move the bound however far the clock has
+// leapt. Call it if Stats shows an error that matches [ErrClockLeap], and you know that the
+// clock is right, and you do not want to wait until the lease accepts the leap by itself
+// (see Options.MaxLeap).
 func (l *Lease) AcceptLeap() { l.accepted.Store(true) }
 
 // Stats returns how the lease is doing.
@@ -161,12 +162,14 @@ func (l *Lease) Stats() Stats {
 	return s
 }
 
-// Release ends the lease: the generator stops, and the worker ID is free for
-// others from the first instant that it did not stamp. It returns the store's
-// error if that could not be recorded; the lease has ended all the same, and
-// the worker ID comes free by itself after a window. It waits for the store for a
-// window, or 1 s if that is more, and not past ctx. It may be called again.
-// If the lease was not given to NewLeased, its bound stays what it was.
+// Release ends the lease. The generator stops, and others may have the worker ID from the
+// end of the generator's last tick on. If this cannot be recorded, Release returns the
+// store's error; the lease has ended all the same, and the worker ID comes free by itself
+// after a window. If the lease was never given to NewLeased, the worker ID also comes free
+// after a window.
+//
+// Release waits for the store for a window, or for 1 s if that is more, and not past ctx.
+// It may be called again.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.grant.Load() == nil {
 		return errZero
@@ -200,7 +203,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// calm waits until the renewing has ended, and nobody else changes the record.
+// calm waits until the renewing has ended, and then takes op.
 func (l *Lease) calm(ctx context.Context) error {
 	select {
 	case <-l.ended:
@@ -210,9 +213,9 @@ func (l *Lease) calm(ctx context.Context) error {
 	}
 }
 
-// vacate records that the worker ID is free, and that the generator stamped
-// nothing from next on. (That may be an instant of another worker ID, which was lost.)
-// The caller holds op.
+// vacate records that the worker ID is free, and that the generator stamped nothing from
+// next on. (After a loss, next may be an instant under the worker ID that was lost.) op
+// must be held.
 func (l *Lease) vacate(ctx context.Context, next time.Time) error {
 	w := l.window
 	if !next.After(w.from) {
@@ -220,8 +223,8 @@ func (l *Lease) vacate(ctx context.Context, next time.Time) error {
 	}
 	return l.move(ctx, func(r Record) Record {
 		r.State = vacant(&l.o)
-		// A window that ends within a tick has that tick, so the last ID may end
-		// after it.
+		// The tick in which the window ends may be stamped as a whole, so next may lie up
+		// to a tick after the bound.
 		if next.Before(r.Bound().Add(l.o.Layout.Unit)) {
 			r = r.withBound(r.ClockSeq, next)
 		}
@@ -229,7 +232,7 @@ func (l *Lease) vacate(ctx context.Context, next time.Time) error {
 	})
 }
 
-// vacant is the state of a worker ID that its holder no longer needs.
+// vacant returns the state of a worker ID after its holder gave it up.
 func vacant(o *Options) State {
 	if o.Reuse == ReuseOnce {
 		return Spent
@@ -248,20 +251,19 @@ func (l *Lease) finish(err error) {
 	}
 }
 
-// publish grants what the window has. The caller holds op.
+// publish grants the window. op must be held.
 func (l *Lease) publish() {
 	w := l.window
 	l.granted = true
 	l.grant.Store(&snowflake.Grant{Worker: l.record.Load().Worker, ClockSeq: w.seq, From: w.from, To: w.to})
 }
 
-// tell wakes the calls that wait for a change. l.mu must be held.
+// tell wakes the calls that wait for news. l.mu must be held.
 func (l *Lease) tell() {
 	close(l.news)
 	l.news = make(chan struct{})
 }
 
-// lock waits until nobody else is changing the record.
 func (l *Lease) lock(ctx context.Context) error {
 	select {
 	case l.op <- struct{}{}:
@@ -280,12 +282,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sleep waits for d, or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) error { return nap(ctx, d, nil) }
 
-// nap is sleep that ends early if there is something in wake.
+// nap sleeps for d, but returns early if ctx is done or wake has a value.
 func nap(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
-	timer := time.NewTimer(d)
+	timer := newTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// What leases log is tested with a handler of its own.
+// Leases that are tested for their log have another handler.
 func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
-// memory is a store that fails as it is told to.
+// memory is a store that fails as the test sets it.
 type memory struct {
 	mu       sync.Mutex
 	records  map[int]Record
@@ -30,15 +30,15 @@ type memory struct {
 	saves    int
 	loads    int
 	ownClock bool
-	offset   time.Duration // of its clock
+	offset   time.Duration // of the store's clock from the bubble's
 
-	down       bool          // nothing reaches it
-	failSaves  int           // so many are made, and said to have failed
-	resends    int           // so many saves are sent again, by a client that lost the answer
-	refuses    map[int]bool  // saves of these are not made
+	down       bool          // no request reaches the store
+	failSaves  int           // so many saves are made, but return an error
+	resends    int           // so many saves arrive twice, because the client lost the answer
+	refuses    map[int]bool  // saves of these workers fail
 	hangs      bool          // loads are not answered
 	bad        bool          // a record cannot be read
-	loseAnswer bool          // saves are made, and said to have failed
+	loseAnswer bool          // saves are made, but return an error
 	delay      time.Duration // saves arrive this late, after their senders gave up
 	slow       time.Duration // saves take this long
 }
@@ -107,7 +107,7 @@ func (m *memory) History(_ context.Context, worker int) ([]Holding, error) {
 	return slices.Clone(m.history[worker]), nil
 }
 
-// answer serves a save, or fails as it was told to.
+// answer serves a save, or fails as the test set it.
 func (m *memory) answer(ctx context.Context, r Record, save func() (Record, error)) (Record, error) {
 	m.mu.Lock()
 	down, delay, loseAnswer, slow := m.down || m.refuses[r.Worker], m.delay, m.loseAnswer || m.failSaves > 0, m.slow
@@ -163,7 +163,7 @@ func (m *memory) saved() int {
 	return m.saves
 }
 
-// ended returns what the history has of a worker ID.
+// ended returns the history of a worker ID.
 func (m *memory) ended(worker int) []Holding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +182,7 @@ func (m *memory) record(worker int) Record {
 	return m.records[worker]
 }
 
-// clock is the bubble's time, set off by some offset.
+// clock is the bubble's time plus an offset.
 type clock struct{ offset atomic.Int64 }
 
 func clockAt(d time.Duration) *clock {
@@ -197,7 +197,7 @@ func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
 
 const ms = time.Millisecond
 
-// Layouts of one worker ID, whose epoch the bubble's time is after.
+// Layouts with an epoch before the bubble's time. All but fleet have one worker ID.
 var (
 	plain = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, SequenceBits: 4}
 	seqs  = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, ClockSeqBits: 2, SequenceBits: 4}
@@ -241,7 +241,7 @@ func mustAcquire(t *testing.T, m Store, layout snowflake.Layout, c *clock, chang
 	return h
 }
 
-// next issues an ID, which must be new, in the clock's tick and recorded.
+// next issues an ID. The ID must be new, in the clock's tick, and before the recorded bound.
 func (h *holder) next() snowflake.Parts {
 	h.t.Helper()
 	id, err := h.g.NextID()
@@ -278,7 +278,7 @@ func TestBoundIsRecordedBeforeItIsUsed(t *testing.T) {
 	})
 }
 
-func TestStoreGoneGoesOnToTheWindowsEndAndRecovers(t *testing.T) {
+func TestHolderIssuesUntilWindowEndsAndRecoversIfStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -303,7 +303,7 @@ func TestStoreGoneGoesOnToTheWindowsEndAndRecovers(t *testing.T) {
 	})
 }
 
-func TestLostAnswersAreFoundOut(t *testing.T) {
+func TestLeaseContinuesAfterLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -316,8 +316,7 @@ func TestLostAnswersAreFoundOut(t *testing.T) {
 	})
 }
 
-// Requests that arrive after their sender gave up, and wrote again or lost the
-// worker ID, change nothing.
+// If a request arrives after its sender has saved again or lost the worker ID, it changes nothing.
 func TestDelayedRequestsChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -342,12 +341,12 @@ func TestDelayedRequestsChangeNothing(t *testing.T) {
 	})
 }
 
-func TestHolderThatLostStopsAtItsBound(t *testing.T) {
+func TestHolderThatLostItsWorkerIDStopsAtItsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		slow := clockAt(-time.Second) // so that its window goes on when another has taken over
+		slow := clockAt(-time.Second) // so that its window has not ended when b takes the worker ID
 		a := mustAcquire(t, m, plain, slow, stops)
-		m.set(func() { m.offset = -time.Hour }) // the store's clock makes a look dead
+		m.set(func() { m.offset = -time.Hour }) // by the store's clock, a looks dead
 		b := mustAcquire(t, m, plain, clockAt(0), named("b"))
 		b.seen = a.seen
 		end := a.Grant().To
@@ -366,7 +365,7 @@ func TestHolderThatLostStopsAtItsBound(t *testing.T) {
 	})
 }
 
-func TestRecordThatIsGoneEndsTheLease(t *testing.T) {
+func TestLeaseEndsIfItsRecordIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0), stops)
@@ -376,7 +375,7 @@ func TestRecordThatIsGoneEndsTheLease(t *testing.T) {
 	})
 }
 
-func TestReleaseRecordsTheExactEnd(t *testing.T) {
+func TestReleaseRecordsTheEndOfTheLastTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -399,7 +398,7 @@ func TestReleaseRecordsTheExactEnd(t *testing.T) {
 	})
 }
 
-func TestReleaseWithoutAnIDGivesBackTheWindow(t *testing.T) {
+func TestReleaseWithoutIDsKeepsTheOldBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		first := mustAcquire(t, m, plain, clockAt(0))
@@ -414,7 +413,7 @@ func TestReleaseWithoutAnIDGivesBackTheWindow(t *testing.T) {
 	})
 }
 
-func TestReleaseThatFailsMayBeTriedAgain(t *testing.T) {
+func TestFailedReleaseCanBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -427,8 +426,8 @@ func TestReleaseThatFailsMayBeTriedAgain(t *testing.T) {
 	})
 }
 
-// A context with a time-out, and a deferred cancel, is what everybody writes.
-func TestContextBoundsTheAcquisitionOnly(t *testing.T) {
+// The context bounds Acquire only. The lease lives on after cancel.
+func TestContextEndsAcquireButNotTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -447,7 +446,7 @@ func TestContextBoundsTheAcquisitionOnly(t *testing.T) {
 		saves := m.saved()
 		time.Sleep(time.Minute)
 		assert.Equal(t, saves, m.saved())
-		// That no goroutine is left is seen by synctest.
+		// synctest checks that no goroutine is left.
 	})
 }
 
@@ -464,7 +463,7 @@ func TestRestartAfterCrashWaitsForTheBound(t *testing.T) {
 	})
 }
 
-// crash leaves the record of a holder that is no more.
+// crash leaves a held record whose holder has ended.
 func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ...func(*Options)) {
 	t.Helper()
 	o := &Options{Layout: layout, Owner: "a", Clock: c}
@@ -476,13 +475,13 @@ func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ..
 	stopRenewing(l)
 }
 
-// stopRenewing leaves a lease as a crash does.
+// stopRenewing ends a lease as a crash does.
 func stopRenewing(l *Lease) {
 	l.cancel()
 	<-l.ended
 }
 
-func TestRestartAfterCrashPrefersABoundThatHasPassed(t *testing.T) {
+func TestRestartAfterCrashPrefersBoundThatHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		crash(t, m, fleet, clockAt(0))
@@ -533,8 +532,8 @@ func TestRestartWithClockBehind(t *testing.T) {
 	}
 }
 
-// With one worker ID and four clock sequences, restarts with the clock set back
-// further each time go on at once until there is no clock sequence left.
+// With four clock sequences, a process can restart four times with its clock set back further each time,
+// and issues IDs at once. Then all clock sequences are used.
 func TestRestartsWithClockFurtherBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -549,7 +548,7 @@ func TestRestartsWithClockFurtherBehind(t *testing.T) {
 		}
 		_, err := acquire(t, m, seqs, c)
 		require.ErrorIs(t, err, snowflake.ErrClockBackward)
-		// Forward again: the one that was used last in time goes on.
+		// If the clock is right again, the clock sequence with the latest bound is used.
 		c.step(90 * time.Minute)
 		h := mustAcquire(t, m, seqs, c)
 		h.seen = seen
@@ -593,7 +592,7 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 		c.step(-time.Hour)
 		h.refused(errDown)
 		h.refused(snowflake.ErrClockBackward)
-		m.set(func() { m.down, m.slow = false, time.Hour }) // nor does its own time-out look like the caller's
+		m.set(func() { m.down, m.slow = false, time.Hour }) // the save's own time-out does not look like the caller's, either
 		h.refused(snowflake.ErrClockBackward)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(ms, cancel)
@@ -602,7 +601,7 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 		assert.NotErrorIs(t, err, snowflake.ErrClockBackward, "it is the caller's")
 		m.set(func() { m.slow = 0 })
 		assert.Equal(t, 1, h.next().ClockSeq)
-		// Of many callers that find the clock behind, one bumps.
+		// If many callers find the clock behind, one of them bumps.
 		c.step(-time.Hour)
 		m.set(func() { m.slow = 10 * ms })
 		var wg sync.WaitGroup
@@ -617,9 +616,9 @@ func TestBumpFailsWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// While answers are lost the record is renewed all the same: the time since then
-// is all that a bound may have moved by.
-func TestNoLeapHidesBehindLostAnswers(t *testing.T) {
+// If answers are lost, the record is renewed all the same. A later bound may be ahead of the last
+// renewal by the time that has passed, but not by the time since the last answer.
+func TestLeapIsRefusedAfterLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = true
@@ -635,7 +634,7 @@ func TestNoLeapHidesBehindLostAnswers(t *testing.T) {
 	})
 }
 
-func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
+func TestClockLeapDoesNotMoveTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
@@ -661,13 +660,13 @@ func TestClockLeapDoesNotBurnTheFuture(t *testing.T) {
 		h.AcceptLeap()
 		time.Sleep(span)
 		h.next()
-		c.step(time.Minute) // within MaxLeap
+		c.step(time.Minute) // less than MaxLeap
 		time.Sleep(span)
 		h.next()
 	})
 }
 
-func TestStampingGoesOnWhenTheClockIsRightAgain(t *testing.T) {
+func TestHolderContinuesWhenClockIsRightAgain(t *testing.T) {
 	for name, off := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		for _, layout := range []snowflake.Layout{plain, seqs} {
 			t.Run(fmt.Sprint(name, layout.ClockSeqBits), func(t *testing.T) {
@@ -676,7 +675,7 @@ func TestStampingGoesOnWhenTheClockIsRightAgain(t *testing.T) {
 					h := mustAcquire(t, newMemory(), layout, c)
 					h.next()
 					c.set(off)
-					_, _ = h.g.NextID() // with clock sequences, it bumps
+					_, _ = h.g.NextID() // if there are clock sequences, it bumps
 					time.Sleep(10 * time.Minute)
 					c.set(0)
 					time.Sleep(span)
@@ -687,12 +686,12 @@ func TestStampingGoesOnWhenTheClockIsRightAgain(t *testing.T) {
 	}
 }
 
-func TestAcceptLeapIsForOneRenewalThatSucceeds(t *testing.T) {
+func TestAcceptLeapHoldsForOneSuccessfulRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
 		h := mustAcquire(t, m, plain, c)
-		h.AcceptLeap() // of none
+		h.AcceptLeap() // although there is no leap
 		time.Sleep(time.Minute)
 		c.set(time.Hour)
 		time.Sleep(span)
@@ -707,8 +706,8 @@ func TestAcceptLeapIsForOneRenewalThatSucceeds(t *testing.T) {
 	})
 }
 
-// Whatever hangs in the store, a call keeps to its context.
-func TestStoreThatHangs(t *testing.T) {
+// If the store hangs, a call returns when its context ends.
+func TestCallsEndWithTheirContextIfStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
@@ -741,8 +740,8 @@ func TestStoreThatHangs(t *testing.T) {
 	})
 }
 
-// A request that is never answered is given up in time for another one.
-func TestRenewalThatHangsIsTriedAgain(t *testing.T) {
+// If a request is not answered, the lease gives it up in time for another one.
+func TestHangingRenewalIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -757,13 +756,13 @@ func TestRenewalThatHangsIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAcquireAfterASlowAnswerHasAWindow(t *testing.T) {
+func TestAcquireAfterASlowAnswerReturnsAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.slow = span - ms
 		time.AfterFunc(span, func() { m.set(func() { m.slow = 0 }) })
 		h := mustAcquire(t, m, plain, clockAt(0))
-		time.Sleep(span / 3) // past the window that came late
+		time.Sleep(span / 3) // past the end of the window that came late
 		h.next()
 		require.NoError(t, h.Release(t.Context()))
 		m.set(func() { m.slow = span / 4 })
@@ -771,7 +770,7 @@ func TestAcquireAfterASlowAnswerHasAWindow(t *testing.T) {
 	})
 }
 
-func TestAfterHoldsUnderALease(t *testing.T) {
+func TestOptionAfterHoldsWithALease(t *testing.T) {
 	for _, policy := range []snowflake.BackwardPolicy{snowflake.FailPolicy(), snowflake.ClockSeqPolicy()} {
 		for seq := range 3 {
 			synctest.Test(t, func(t *testing.T) {
@@ -798,8 +797,8 @@ func TestAfterHoldsUnderALease(t *testing.T) {
 	}
 }
 
-// What was stamped last is not what was stamped latest, after rewinding.
-func TestReleaseAfterRewinding(t *testing.T) {
+// After rewinding, the last ID is not the one with the latest time. Release records the latest time.
+func TestReleaseAfterRewindingRecordsTheLatestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
@@ -819,7 +818,7 @@ func TestReleaseAfterRewinding(t *testing.T) {
 	})
 }
 
-// A holder that comes back from a long outage of the store has not leapt.
+// If the store is away for long, the first renewal afterwards is not refused as a leap.
 func TestLongOutageIsNoLeap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -832,7 +831,7 @@ func TestLongOutageIsNoLeap(t *testing.T) {
 	})
 }
 
-func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
+func TestStoreWithAClockRefusesClientsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = true
@@ -845,7 +844,7 @@ func TestStoreWithAClockRefusesOneThatIsAhead(t *testing.T) {
 	})
 }
 
-func TestStickyOwnerGetsItsWorkerIDBack(t *testing.T) {
+func TestOwnerGetsItsWorkerIDBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		a, b := mustAcquire(t, m, fleet, clockAt(0)), mustAcquire(t, m, fleet, clockAt(0), named("b"))
@@ -867,8 +866,8 @@ func TestKeptWorkerIDsGoToNoOtherOwner(t *testing.T) {
 	})
 }
 
-// After a crash, too, and whatever others ask for.
-func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
+// A kept worker ID is kept after a crash too. Its owner waits until the bound passes.
+func TestOwnerWaitsForItsKeptWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		for range 3 {
@@ -877,7 +876,7 @@ func TestKeptWorkerIDIsWaitedFor(t *testing.T) {
 		}
 		assert.Equal(t, 1, mustAcquire(t, m, fleet, clockAt(0), named("b")).Worker())
 		time.Sleep(2 * span)
-		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "it is kept from one that recycles")
+		assert.Equal(t, 2, mustAcquire(t, m, fleet, clockAt(0), named("c")).Worker(), "an owner that may reuse worker IDs does not get it")
 		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseAny))
 		assert.Equal(t, 0, h.Worker())
 		require.NoError(t, h.Release(t.Context()))
@@ -903,7 +902,7 @@ func TestWorkerIDsUsedOnce(t *testing.T) {
 	})
 }
 
-func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
+func TestExhaustedErrorNamesAllHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		two := func(o *Options) { o.First, o.Count = 3, 2 }
@@ -919,7 +918,7 @@ func TestExhaustedSaysWhoHoldsWhat(t *testing.T) {
 		assert.ErrorContains(t, err, "worker 4 is held by b (")
 		assert.LessOrEqual(t, time.Since(start), span*3/2)
 
-		// One that comes free meanwhile is taken.
+		// If a worker ID becomes free meanwhile, it is taken.
 		time.AfterFunc(time.Second, func() { _ = b.Release(context.Background()) })
 		assert.Equal(t, 4, mustAcquire(t, m, fleet, clockAt(0), two, named("c")).Worker())
 	})
@@ -1008,7 +1007,7 @@ func TestAcquireReturnsTheStoresError(t *testing.T) {
 	assert.ErrorIs(t, err, errDown)
 }
 
-func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
+func TestAcquireAdoptsSaveThatSucceededLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
@@ -1023,7 +1022,7 @@ func TestAcquireAdoptsWhatWasSavedAfterAll(t *testing.T) {
 	})
 }
 
-func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
+func TestAcquireAdoptsSaveThatConflictedWithItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, r := range []Reuse{ReuseKeep, ReuseOnce} {
 			m := newMemory()
@@ -1036,7 +1035,7 @@ func TestAcquireAdoptsWhatConflictedWithItself(t *testing.T) {
 	})
 }
 
-func TestAcquireTriesOtherWorkerIDsAfterASaveThatFailed(t *testing.T) {
+func TestAcquireTriesOtherWorkerIDsAfterAFailedSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.refuses = map[int]bool{0: true, 1: true}
@@ -1062,8 +1061,8 @@ func TestAcquireEndsSoonWhenSavesHang(t *testing.T) {
 	})
 }
 
-// A store that answers later than a renewal may take cannot be used.
-func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
+// If the store takes longer than a renewal may take, Acquire fails.
+func TestAcquireWithASlowStoreUsesOneWorkerIDOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, r := range []Reuse{ReuseAny, ReuseKeep, ReuseOnce} {
 			m := newMemory()
@@ -1080,7 +1079,7 @@ func TestAcquireWithASlowStoreFailsWithOneWorkerID(t *testing.T) {
 	})
 }
 
-func TestStoreThatLostTheLastRenewalsIsGoneOnWith(t *testing.T) {
+func TestHolderContinuesAfterStoreLosesRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0))
@@ -1094,8 +1093,7 @@ func TestStoreThatLostTheLastRenewalsIsGoneOnWith(t *testing.T) {
 	})
 }
 
-// cloned hands out the record that another holds, as the memory of a machine does
-// that was cloned.
+// cloned returns a record that another lease holds, as if the machine of that lease had been cloned.
 type cloned struct {
 	*memory
 	record atomic.Pointer[Record]
@@ -1130,14 +1128,14 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 	})
 }
 
-// The clock is behind the bound by a little more than a window.
+// The bound is ahead of the clock by a little more than a window.
 func TestAcquireWaitsForClocksThatDifferALittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		crash(t, m, plain, clockAt(0))
 		m.set(func() {
 			r := m.records[0]
-			r.Renewed = time.Time{} // known to have gone
+			r.Renewed = time.Time{} // the store knows that the holder has ended
 			m.records[0] = r
 		})
 		h := mustAcquire(t, m, plain, clockAt(-span/3))
@@ -1155,7 +1153,7 @@ func TestAcquireRefusesNoStore(t *testing.T) {
 	assert.ErrorIs(t, err, ErrInvalidOptions)
 }
 
-func TestGeneratorGoesByTheLeasesClock(t *testing.T) {
+func TestGeneratorUsesTheLeasesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Acquire(t.Context(), newMemory(), &Options{Layout: plain, Clock: clockAt(time.Hour)})
 		require.NoError(t, err)
@@ -1180,7 +1178,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// What the store's clock confirms is no leap, whatever the time that passed.
+// If the store's clock has stepped as the lease's clock has, it is no leap.
 func TestStoreWithAClockConfirmsAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -1196,7 +1194,7 @@ func TestStoreWithAClockConfirmsAStep(t *testing.T) {
 	})
 }
 
-func TestAcquireThatFailsLeavesTheBound(t *testing.T) {
+func TestFailedAcquireDoesNotMoveTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -1221,7 +1219,7 @@ func TestNoBumpAfterRelease(t *testing.T) {
 	})
 }
 
-func TestFreeClockSequence(t *testing.T) {
+func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(hours ...int) (bounds []time.Time) {
 		for _, h := range hours {
@@ -1235,12 +1233,12 @@ func TestFreeClockSequence(t *testing.T) {
 		seq    int
 		from   time.Time
 	}{
-		{"none used", nil, 0, time.Time{}},
-		{"the latest of those behind", at(-3, -1, -2), 1, now.Add(-time.Hour)},
-		{"one that ends now", at(1, 0), 1, now},
-		{"one not used, where none is behind", at(1, 2), 2, time.Time{}},
-		{"one not used, between", []time.Time{now.Add(time.Hour), {}, now.Add(time.Hour)}, 1, time.Time{}},
-		{"the nearest of those ahead", at(4, 2, 1, 3), 2, now.Add(time.Hour)},
+		{"no clock sequence used", nil, 0, time.Time{}},
+		{"the latest bound before the clock", at(-3, -1, -2), 1, now.Add(-time.Hour)},
+		{"a bound that is now", at(1, 0), 1, now},
+		{"an unused clock sequence if all bounds are ahead", at(1, 2), 2, time.Time{}},
+		{"an unused clock sequence between others", []time.Time{now.Add(time.Hour), {}, now.Add(time.Hour)}, 1, time.Time{}},
+		{"the earliest bound if all are ahead", at(4, 2, 1, 3), 2, now.Add(time.Hour)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			seq, from := Record{Layout: seqs, Bounds: test.bounds}.free(now)
@@ -1250,7 +1248,7 @@ func TestFreeClockSequence(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestRecordIsLiveForAWindowAfterRenewal(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	held := Record{State: Held, Window: span, Renewed: now}
 	assert.True(t, held.Live(now))

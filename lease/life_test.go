@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// take makes a worker ID another's, from its bound on.
+// take gives a worker ID to another owner, whose window begins at the bound.
 func (m *memory) take(worker int, owner string) {
 	m.set(func() {
 		r := m.records[worker]
@@ -24,7 +24,7 @@ func (m *memory) take(worker int, owner string) {
 	})
 }
 
-// give makes a worker ID nobody's.
+// give makes a worker ID free.
 func (m *memory) give(worker int) {
 	m.set(func() {
 		r := m.records[worker]
@@ -34,8 +34,7 @@ func (m *memory) give(worker int) {
 	})
 }
 
-// more issues IDs for d. Those that are issued are greater than each before,
-// and none is refused.
+// more issues IDs for d. Each call must succeed, and each ID must be greater than the last.
 func (h *holder) more(d time.Duration, last snowflake.ID) snowflake.ID {
 	h.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * ms) {
@@ -63,7 +62,7 @@ func TestLostWorkerIDIsReplaced(t *testing.T) {
 					was := l.Worker()
 					bound := m.record(was).Bound()
 					m.take(was, "b")
-					last = h.more(2*span, last) // no call notices
+					last = h.more(2*span, last) // calls do not notice the loss
 					assert.NotEqual(t, was, l.Worker())
 					assert.Equal(t, l.Worker(), g.Worker())
 					assert.Equal(t, l.Worker(), g.Decode(last).Worker)
@@ -80,9 +79,9 @@ func TestLostWorkerIDIsReplaced(t *testing.T) {
 	}
 }
 
-// What the old window has left may be stamped; the old worker ID is not after that of
-// the new one.
-func TestOldWindowIsStampedUntilTheReplacement(t *testing.T) {
+// Until the replacement is granted, IDs of the old window may be issued. Afterwards the old worker ID is not
+// used again.
+func TestOldWindowIsUsedUntilTheReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0))
@@ -106,7 +105,7 @@ func TestOldWindowIsStampedUntilTheReplacement(t *testing.T) {
 	})
 }
 
-// A replacement whose window begins later is not granted before that.
+// If the replacement's window begins in the future, it is granted when the clock reaches the beginning.
 func TestReplacementIsGrantedWhenTheClockReachesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -125,9 +124,9 @@ func TestReplacementIsGrantedWhenTheClockReachesIt(t *testing.T) {
 	})
 }
 
-// Whatever the store does while a worker ID is to be replaced, it is over when that is
-// over.
-func TestReplacementGoesOnForAsLongAsItTakes(t *testing.T) {
+// Whatever fault the store has while a worker ID is to be replaced, the replacement succeeds when the fault
+// is over.
+func TestReplacementSucceedsWhenTheFaultIsOver(t *testing.T) {
 	for name, fault := range map[string]func(m *memory, on bool){
 		"down":           func(m *memory, on bool) { m.down = on },
 		"hanging":        func(m *memory, on bool) { m.hangs = on },
@@ -157,8 +156,7 @@ func TestReplacementGoesOnForAsLongAsItTakes(t *testing.T) {
 	}
 }
 
-// All worker IDs are held for an hour: the store is not asked more than twice
-// in a window.
+// If all worker IDs are held for an hour, the lease asks the store at most twice in a window.
 func TestReplacementWaitsForAFreeWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -183,12 +181,12 @@ func TestReplacementWaitsForAFreeWorkerID(t *testing.T) {
 	})
 }
 
-func TestKeptWorkerIDIsWaitedForAfterALoss(t *testing.T) {
+func TestOwnerWaitsForItsKeptWorkerIDAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
 		h.next()
-		m.take(0, "a") // the same owner's, who was started twice
+		m.take(0, "a") // the same owner was started twice
 		for range 600 {
 			m.set(func() {
 				r := m.records[0]
@@ -205,8 +203,8 @@ func TestKeptWorkerIDIsWaitedForAfterALoss(t *testing.T) {
 	})
 }
 
-// The record of a worker ID was removed: nobody but the lease knows what it stamped.
-func TestReplacementRemembersWhatItStamped(t *testing.T) {
+// If a record was removed, only the lease knows which times it stamped.
+func TestReplacementRemembersItsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
@@ -230,7 +228,7 @@ func TestReplacementRemembersWhatItStamped(t *testing.T) {
 	})
 }
 
-func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
+func TestReleaseEndsAReplacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, slow := range []time.Duration{0, span / 10} {
 			m := newMemory()
@@ -238,7 +236,7 @@ func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
 			h.next()
 			m.take(0, "b")
 			m.set(func() { m.slow, m.refuses = slow, map[int]bool{1: slow == 0, 2: slow == 0, 3: slow == 0} })
-			h.ask()                   // it finds out now
+			h.ask()                   // it finds out that the worker ID is lost
 			time.Sleep(3*slow/2 + ms) // it tries to save, or has failed
 			require.ErrorIs(t, h.trouble(), ErrLost)
 			require.NoError(t, h.Release(t.Context()))
@@ -254,8 +252,8 @@ func TestReleaseWhileTheWorkerIDIsReplaced(t *testing.T) {
 	})
 }
 
-// The generator's last ID may be of the worker ID that was lost.
-func TestReleaseAfterAReplacement(t *testing.T) {
+// The generator's last ID may have the worker ID that was lost.
+func TestReleaseAfterAReplacementRecordsTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, issue := range []bool{false, true} {
 			m := newMemory()
@@ -281,14 +279,14 @@ func TestReleaseAfterAReplacement(t *testing.T) {
 	})
 }
 
-func TestAcquireTriesAgainWhenItLosesWhatItTook(t *testing.T) {
+func TestAcquireTriesAgainIfItLosesItsWorkerID(t *testing.T) {
 	for _, onLoss := range []OnLoss{Replace, Stop} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
 			crash(t, m, plain, clockAt(0))
 			m.set(func() {
 				r := m.records[0]
-				r.Renewed = time.Time{} // known to have gone
+				r.Renewed = time.Time{} // the store knows that the holder has ended
 				m.records[0] = r
 			})
 			time.AfterFunc(span/2, func() { m.take(0, "b") }) // while Acquire waits for the bound
@@ -303,8 +301,8 @@ func TestAcquireTriesAgainWhenItLosesWhatItTook(t *testing.T) {
 	}
 }
 
-// A worker ID that Acquire took is free when Acquire has failed, from where it was.
-func TestCancelledAcquireGivesItsWorkerIDBack(t *testing.T) {
+// If Acquire fails after it took a worker ID, the worker ID is free again, with its old bound.
+func TestCancelledAcquireReleasesItsWorkerID(t *testing.T) {
 	before := func(t *testing.T, m *memory) Record {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.next()
@@ -354,7 +352,7 @@ func TestCancelledAcquireGivesItsWorkerIDBack(t *testing.T) {
 	})
 }
 
-// losing makes a save, and then its caller gives up before the answer comes.
+// losing makes a save and calls after, so that the caller can give up before the answer comes.
 type losing struct {
 	*memory
 	after func()
@@ -378,8 +376,8 @@ func (l *losing) lose(ctx context.Context, r Record) (Record, error) {
 	return saved, err
 }
 
-// A save that failed costs one more trip, and no more after that.
-func TestRenewalIsOneTripAgainAfterAFailure(t *testing.T) {
+// After a failed save, the next renewal takes one more round trip. Later renewals take one again.
+func TestRenewalTakesOneRoundTripAgainAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -395,8 +393,8 @@ func TestRenewalIsOneTripAgainAfterAFailure(t *testing.T) {
 	})
 }
 
-// The last ID may lie in the tick that the window ends in.
-func TestReleaseRecordsTheEndOfAPartialTick(t *testing.T) {
+// If the window ends within a tick, the last ID may be in that tick.
+func TestReleaseRecordsAnIDInTheWindowsLastTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(ms/2))
@@ -412,9 +410,8 @@ func TestReleaseRecordsTheEndOfAPartialTick(t *testing.T) {
 	})
 }
 
-// A holding ends when a worker ID or a clock sequence changes hands, and not at
-// a renewal.
-func TestHoldingsThatEnd(t *testing.T) {
+// A holding ends when the worker ID or the clock sequence changes, but not at a renewal.
+func TestHoldingEndsWhenWorkerIDOrClockSequenceChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := clockAt(0)
@@ -452,7 +449,7 @@ func TestHoldingsThatEnd(t *testing.T) {
 	})
 }
 
-// A program that ends with Release(context.Background()) does end.
+// If a program ends with Release(context.Background()), it does end.
 func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -466,8 +463,8 @@ func TestReleaseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// A thousand processes that start at once make the store slow: it is asked again, with
-// more patience, but not for ever.
+// If a thousand processes start at once, the store is slow. Acquire asks it again with a longer time-out,
+// but not for ever.
 func TestAcquireAsksAgainForTheRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -501,8 +498,9 @@ func (s *slowLoads) Load(ctx context.Context) (Snapshot, error) {
 	return s.memory.Load(ctx)
 }
 
-// A clock sequence can be changed under the new worker ID, and not while it is awaited.
-func TestBumpAcrossAReplacement(t *testing.T) {
+// The clock sequence can be changed when the new worker ID is granted, but not while the lease waits for
+// it.
+func TestClockSequenceChangesAfterAReplacementButNotDuring(t *testing.T) {
 	layout := seqs
 	layout.WorkerBits = 4
 	synctest.Test(t, func(t *testing.T) {
@@ -536,8 +534,8 @@ func TestBumpAcrossAReplacement(t *testing.T) {
 	})
 }
 
-// The generator's clock need not read quite what the lease's does.
-func TestGeneratorsClockIsALittleBehind(t *testing.T) {
+// If the generator's clock is a little behind the lease's clock, a replacement works too.
+func TestReplacementWorksIfGeneratorsClockIsALittleBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: clockAt(0)})
@@ -554,9 +552,9 @@ func TestGeneratorsClockIsALittleBehind(t *testing.T) {
 	})
 }
 
-// Many who begin at once wait for the same few worker IDs, so whoever waited in vain takes one
-// of many others.
-func TestTimeOutsWidenTheChoice(t *testing.T) {
+// If many processes start at once, they try the same few worker IDs. So a process that timed out chooses
+// from more worker IDs the next time.
+func TestAcquireChoosesFromMoreWorkerIDsAfterTimeOuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		acquired := 0
 		for range 5 {
@@ -570,7 +568,7 @@ func TestTimeOutsWidenTheChoice(t *testing.T) {
 	})
 }
 
-// deaf does not answer to a save of one of its first worker IDs.
+// deaf does not answer saves of its first worker IDs.
 type deaf struct {
 	*memory
 	workers int
@@ -584,9 +582,9 @@ func (s *deaf) Save(ctx context.Context, r Record) (Record, error) {
 	return s.memory.Save(ctx, r)
 }
 
-// A record that was removed takes its holders with it: an ID of before is forgotten, and
-// not one that nobody can have issued.
-func TestReplacementRemembersThatItForgets(t *testing.T) {
+// If a record is removed, its history is lost. Then Whois returns ErrForgotten for earlier IDs, not
+// ErrNeverIssued.
+func TestWhoisReturnsErrForgottenIfTheRecordWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -605,15 +603,15 @@ func TestReplacementRemembersThatItForgets(t *testing.T) {
 	})
 }
 
-// A change of the clock sequence whose answer is lost leaves a holding in the history
-// that goes on: what the record says of it later is what counts.
-func TestHoldingThatWentOnAfterALostAnswer(t *testing.T) {
+// If the answer to a change of the clock sequence is lost, the old holding is in the history but has not
+// ended. Then the later record counts, not the history.
+func TestRecordCountsMoreThanHistoryAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		a := mustAcquire(t, m, seqs, clockAt(0))
 		m.set(func() { m.failSaves = 1 })
 		require.Error(t, a.bump(t.Context(), a.Grant(), a.c.Now()))
-		time.Sleep(span / 3) // and a renewal goes back to the clock sequence of before
+		time.Sleep(span / 3) // a renewal returns to the old clock sequence
 		require.Equal(t, 0, m.record(0).ClockSeq)
 		require.NoError(t, a.Release(t.Context()))
 		id, err := seqs.Encode(snowflake.Parts{Time: time.Now()})

@@ -17,24 +17,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// localCopy is a Store whose records of one owner are kept on this host, in a
-// file store, and are the ones that count: nobody else writes them, because the
-// owner's name has the identity of the directory in it, and worker IDs that are
-// kept go to no other owner. The shared store says which worker ID is whose, and
-// is told of every move where it can be reached.
+// localCopy is a Store that keeps the records of one owner on this host, in a file store.
+// These copies are the records that count. Nobody else writes them, because the owner's
+// name has the identity of the directory in it, and a kept worker ID goes to no other
+// owner. The shared store says which owner has which worker ID, and is told of every move
+// as soon as it answers.
 //
-// A worker ID is taken in three saves: here as wanted, in the shared store as held,
-// here as held. After any crash the record here says what was stamped:
+// A worker ID is taken in three saves: here as wanted, in the shared store as held, here as
+// held. After a crash, the record here says what was stamped:
 //
-// INVARIANT: while the record here is wanted, nobody who has this directory has stamped
-// the worker ID at or after the bounds that it has. So a record in the shared store of an
-// owner of this directory is then as good as free from these bounds on.
+// INVARIANT: while the record here is wanted, nobody who has this directory has stamped the
+// worker ID at or after the record's bounds. So if the record in the shared store belongs to
+// an owner of this directory, the worker ID is free from these bounds on.
 //
-// Why it holds. Stamping begins after the third save, and each save here names the
-// version that it was made from. Whoever takes, or gives back, what another one wants
-// saves here first, so that the other one's third save fails.
+// Why it holds. Stamping begins after the third save, and each save here names the version
+// that it was made from. A process that takes a worker ID that another process wants, or
+// gives it back, saves here first, so the other process's third save fails.
 type localCopy struct {
-	Store  // the shared one
+	Store  // the shared store
 	local  *fileStore
 	owner  string
 	layout snowflake.Layout
@@ -42,35 +42,35 @@ type localCopy struct {
 	patience time.Duration         // with the shared store
 	away     atomic.Pointer[error] // why the shared store was not told of the last move
 
-	// turn has room for one: whoever uses the store. It guards what follows.
+	// turn is a lock with room for one. It guards the fields that follow.
 	turn   chan struct{}
 	seen   map[int]seen    // by worker ID
-	anew   bool            // the shared store may be made anew, as it said when it answered last
+	anew   bool            // the shared store may be made anew, by its last answer
 	shared map[int]*shared // by worker ID
-	now    time.Time       // the shared store's time when it answered last,
-	read   time.Time       // and when that was
+	now    time.Time       // the shared store's time at its last answer,
+	read   time.Time       // and when this answer came
 }
 
 // wanted is the state of a record in a LocalCopy whose worker ID is about to be taken.
 const wanted State = "wanted"
 
-// seen is what the lease was told of a worker ID last.
+// seen is what the lease last saw of a worker ID.
 type seen struct {
-	version  uint64      // of the record here, 0 if there is none
+	version  uint64      // of the record here, 0 if there is no record
 	bounds   []time.Time // up to which others may have stamped
 	clockSeq int
 }
 
-// shared is what is known of a worker ID in the shared store.
+// shared is what is known of a worker ID's record in the shared store.
 type shared struct {
-	record    Record    // as it is there; its Version is 0 if that is not known
+	record    Record    // the stored record; its Version is 0 if the record is not known
 	token     string    // of the acquisition that was saved here
-	checked   bool      // the histories, here and there, were compared
-	untold    []Holding // what is not in the history there yet
-	forgotten time.Time // what ended before is not there, because the store is no Historian
+	checked   bool      // the histories here and there were compared
+	untold    []Holding // the holdings that the history there does not have yet
+	forgotten time.Time // holdings that ended before it are not there, because the store is no Historian
 }
 
-// copyMark stands between an owner's name and the identity of its LocalCopy.
+// copyMark separates an owner's name from the identity of its LocalCopy.
 const copyMark = " @"
 
 // hasCopy reports whether the owner of a record has a LocalCopy.
@@ -79,8 +79,8 @@ func hasCopy(r Record) bool {
 	return r.Reuse == ReuseKeep && i >= 0 && len(r.Owner[i+len(copyMark):]) == len(rand.Text())
 }
 
-// withLocalCopy returns s with copies, and makes the directory's identity a part
-// of the owner's name.
+// withLocalCopy returns s with copies, and adds the directory's identity to the owner's
+// name.
 func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
@@ -112,10 +112,10 @@ func (o *operation) sameDir(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(infoA, infoB)
 }
 
-// Load returns what the shared store has, and our own records as they are here.
-// If the shared store does not answer, or its directory is not there, our own are all
-// there is. It tells the shared store what it was not told of them, and gives back what
-// was wanted in vain.
+// Load returns the records of the shared store, with the owner's records as they are here.
+// If the shared store does not answer, or its directory does not exist, it returns only the
+// owner's. It tells the shared store what it missed, and gives back the worker IDs that
+// were wanted and not taken.
 func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -146,8 +146,9 @@ func (s *localCopy) Load(ctx context.Context) (Snapshot, error) {
 	return snap, nil
 }
 
-// wants returns records of the worker IDs that are wanted here and have none in the shared
-// store, so that two processes of one owner want the same, and it gets one only.
+// wants returns records for the worker IDs that are wanted here and have no record in the
+// shared store. So two processes of one owner want the same worker ID, and the owner gets
+// only one.
 func (s *localCopy) wants(snap Snapshot, all map[int]Record) (records []Record) {
 	for worker, r := range all {
 		there := slices.ContainsFunc(snap.Records, func(r Record) bool { return r.Worker == worker })
@@ -158,7 +159,6 @@ func (s *localCopy) wants(snap Snapshot, all map[int]Record) (records []Record) 
 	return records
 }
 
-// LoadWorker is Load for one worker ID.
 func (s *localCopy) LoadWorker(ctx context.Context, worker int) (Snapshot, error) {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -173,11 +173,10 @@ func (s *localCopy) LoadWorker(ctx context.Context, worker int) (Snapshot, error
 	return snap, err
 }
 
-// copies are the records here.
 type copies struct {
 	all  map[int]Record // by worker ID
-	kept []Record       // our own, which the shared store has as ours, too
-	away bool           // it did not answer
+	kept []Record       // the owner's records, which the shared store has as the owner's too
+	away bool           // the shared store did not answer
 }
 
 func (s *localCopy) load(ctx context.Context, local, shared func(context.Context) (Snapshot, error)) (Snapshot, copies, error) {
@@ -198,7 +197,7 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 		f.used.Store(true)
 	}
 	patient := ctx
-	if len(own.Records) > 0 { // else there is nothing to go on with
+	if len(own.Records) > 0 { // without a record here there is nothing to go on with
 		half, cancel := s.half(ctx)
 		defer cancel()
 		patient = half
@@ -229,14 +228,14 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 			}
 			r.Renewed = snap.Now.Add(r.Renewed.Sub(here.Now))
 			snap.Records[i] = r.withBoundsOf(there)
-		default: // what was stamped is not known
+		default: // it is not known what was stamped
 			snap.Records[i].State = Spent
 		}
 		is := snap.Records[i]
 		s.seen[is.Worker] = seen{r.Version, is.Bounds, is.ClockSeq}
 	}
 	for _, r := range lost {
-		if s.counts(r) && snap.Lost[r.Worker] == nil { // else it is not known whose it is
+		if s.counts(r) && snap.Lost[r.Worker] == nil { // otherwise it is not known whose worker ID it is
 			if err := s.retire(ctx, r); err != nil {
 				return snap, c, err
 			}
@@ -245,8 +244,8 @@ func (s *localCopy) load(ctx context.Context, local, shared func(context.Context
 	return snap, c, nil
 }
 
-// counts reports whether r, a record here, counts: it is our own, and its worker ID was
-// not only wanted, nor was it lost.
+// counts reports whether r, a record here, counts: it belongs to the owner, and its worker
+// ID was taken, not only wanted, and was not lost.
 func (s *localCopy) counts(r Record) bool {
 	return r.Owner == s.owner && r.State != wanted && r.State != Spent
 }
@@ -260,8 +259,8 @@ func (s *localCopy) known(worker int) *shared {
 	return there
 }
 
-// unstamped returns a record of the shared store as it was before it was taken, because
-// the one here says that it is only wanted.
+// unstamped returns the shared store's record as it was before its worker ID was taken,
+// because the record here says that the worker ID is only wanted.
 func unstamped(there, here Record) Record {
 	there.State, there.Reuse = Free, ReuseAny
 	there.Bounds, there.ClockSeq = here.Bounds, here.ClockSeq
@@ -280,7 +279,7 @@ func want(r Record, version uint64, before seen) Record {
 	return r
 }
 
-// catchUp tells the shared store what it was not told of r, a record here.
+// catchUp tells the shared store what it missed of r, a record here.
 func (s *localCopy) catchUp(ctx context.Context, r Record) error {
 	there := s.known(r.Worker)
 	if !there.checked {
@@ -297,13 +296,12 @@ func (s *localCopy) catchUp(ctx context.Context, r Record) error {
 	}
 	err := s.tell(ctx, there, r)
 	if errors.Is(err, ErrConflict) {
-		return nil // whoever takes it finds out
+		return nil // the next holder finds out
 	}
 	return err
 }
 
-// withBoundsOf returns r with the later one of both records' bounds of each clock
-// sequence.
+// withBoundsOf returns r with the later bound, of both records, for each clock sequence.
 func (r Record) withBoundsOf(other Record) Record {
 	seq := r.ClockSeq
 	for i, bound := range other.Bounds {
@@ -313,7 +311,7 @@ func (r Record) withBoundsOf(other Record) Record {
 	return r
 }
 
-// retire keeps a worker ID that is no longer recorded as ours from being taken
+// retire marks a worker ID that no longer belongs to the owner, so that it cannot be taken
 // while the shared store is away.
 func (s *localCopy) retire(ctx context.Context, r Record) error {
 	r.State = Spent
@@ -331,7 +329,6 @@ func ours(records []Record, owner string) (own []Record) {
 	return own
 }
 
-// enter waits for its turn.
 func (s *localCopy) enter(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -341,20 +338,18 @@ func (s *localCopy) enter(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// Save saves a record here, and then tells the shared store. Only the first save
-// of a worker ID needs the shared store, and only that may find nothing here: a
-// copy that is gone might come back, as with a file system that was not mounted.
+// Save saves a record here, and then tells the shared store. Only the first save of a
+// worker ID needs the shared store. Every later save must find a record here: a copy that
+// is gone might come back, for example if its file system was not mounted.
 func (s *localCopy) Save(ctx context.Context, r Record) (Record, error) {
 	return s.save(ctx, r, nil, func(r Record) (Record, error) { return s.local.Save(ctx, r) })
 }
 
-// SaveEnding is Save, with a history here and, if the shared store is a Historian,
-// there.
+// SaveEnding is Save with a history: here and, if the shared store is a Historian, there.
 func (s *localCopy) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error) {
 	return s.save(ctx, r, []Holding{ended}, func(r Record) (Record, error) { return s.local.SaveEnding(ctx, r, ended, forget) })
 }
 
-// History returns the history that is kept here.
 func (s *localCopy) History(ctx context.Context, worker int) ([]Holding, error) {
 	return s.local.History(ctx, worker)
 }
@@ -403,7 +398,6 @@ func (s *localCopy) save(ctx context.Context, r Record, ended []Holding, local f
 	return saved, err
 }
 
-// saved notes that a record of ours was saved here.
 func (s *localCopy) saved(r Record) {
 	s.known(r.Worker).token = r.Token
 	s.see(r)
@@ -415,8 +409,8 @@ func (s *localCopy) see(here Record) {
 	s.seen[here.Worker] = is
 }
 
-// take saves the first record of a worker ID of ours. The versions here and in the shared
-// store differ.
+// take saves the first record of a worker ID. The versions here and in the shared store
+// differ.
 func (s *localCopy) take(ctx context.Context, r Record, ended []Holding, local func(Record) (Record, error)) (Record, error) {
 	before := s.seen[r.Worker]
 	wants, err := s.local.Save(ctx, want(r, before.version+1, before))
@@ -440,8 +434,8 @@ func (s *localCopy) take(ctx context.Context, r Record, ended []Holding, local f
 	return held, nil
 }
 
-// giveBack lets everybody have a worker ID that was taken, and not stamped; r is what it
-// was before, and has is the record here.
+// giveBack frees a worker ID that was taken and not stamped. r is the record from before it
+// was taken, and has is the record here.
 func (s *localCopy) giveBack(ctx context.Context, r, has Record) (Record, error) {
 	wants, err := s.local.Save(ctx, want(r, has.Version+1, seen{has.Version, r.Bounds, r.ClockSeq}))
 	if err != nil {
@@ -462,13 +456,13 @@ func (s *localCopy) giveBack(ctx context.Context, r, has Record) (Record, error)
 	return r, conflict(r, 0)
 }
 
-// refuse is the error of a save that the copy does not allow.
+// refuse returns the error of a save that the copy does not allow.
 func (s *localCopy) refuse(r Record, is error, why string) error {
 	return &FileError{Path: s.local.Locate(r.Worker), Err: fmt.Errorf("%w: %s", is, why)}
 }
 
-// tell saves a record of ours in the shared store, whatever that has of ours. It
-// fails only when the worker ID is no longer ours there.
+// tell saves a record of the owner in the shared store, in place of any earlier record of
+// the owner. It fails only if the worker ID no longer belongs to the owner there.
 func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 	ctx, cancel := s.half(ctx)
 	defer cancel()
@@ -498,13 +492,13 @@ func (s *localCopy) tell(ctx context.Context, there *shared, r Record) error {
 		}
 		found := ours(snap.Records, s.owner)
 		if len(found) == 0 {
-			return fmt.Errorf("%w: worker %d is no longer recorded as ours", ErrConflict, r.Worker)
+			return fmt.Errorf("%w: worker %d no longer belongs to this owner in the store", ErrConflict, r.Worker)
 		}
 		there.record = found[0]
 	}
 }
 
-// share saves r in the shared store, and what that was not told of the history.
+// share saves r in the shared store, with the holdings that the history there lacks.
 func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 	h, ok := s.Store.(Historian)
 	if !there.checked {
@@ -522,7 +516,7 @@ func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 	for {
 		next := r
 		if len(there.untold) > 1 {
-			next = there.record // as long as holders before it are missing, r is not to be seen
+			next = there.record // as long as earlier holdings are missing, r must not be seen
 		}
 		next.Version = there.record.Version + 1
 		var saved Record
@@ -545,8 +539,8 @@ func (s *localCopy) share(ctx context.Context, there *shared, r Record) error {
 	}
 }
 
-// compare finds what the shared store's history lacks, because a process that was
-// here before could not tell it. If the store has no history, h is nil.
+// compare finds the holdings that the shared store's history lacks, because an earlier
+// process could not report them. If the store keeps no history, h is nil.
 func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, worker int) error {
 	here, err := s.local.History(ctx, worker)
 	if err != nil {
@@ -568,14 +562,15 @@ func (s *localCopy) compare(ctx context.Context, h Historian, there *shared, wor
 	return nil
 }
 
-// mayBegin reports whether err says that the shared store has lost its records and is
-// there, so that it may be made anew, or was. Whoever does that waits until the holders
-// have come to the ends of their windows: so no window may be extended then.
+// mayBegin reports whether err says that the shared store answers and has lost its records,
+// so that it may be made anew, or was. The person or process that makes it anew waits until
+// all holders' windows have ended, so no window may be extended then.
 func mayBegin(err error) bool {
 	return errors.Is(err, errBegunAnew) || errors.Is(err, ErrWiped) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// again returns s without what it knows of a shared store that was begun anew.
+// again returns a copy of s for a shared store that was begun anew, without what s knows of
+// the old one.
 func (s *localCopy) again(anew Store) *localCopy {
 	return &localCopy{
 		Store: anew, local: s.local, owner: s.owner, layout: s.layout, patience: s.patience,
@@ -583,22 +578,21 @@ func (s *localCopy) again(anew Store) *localCopy {
 	}
 }
 
-// mayBegin is mayBegin of an error of the shared store. What it said holds until it answers:
-// whoever makes it anew may remove its directory first.
+// mayBegin is mayBegin of an error of the shared store. Its last answer holds until the
+// next, because whoever makes the store anew may remove its directory first.
 func (s *localCopy) mayBegin(err error) bool {
 	s.anew = s.anew || mayBegin(err)
 	return s.anew
 }
 
-// isAway notes why the shared store was not told. A time-out does not hide what was
-// wrong before it.
+// isAway notes why the shared store was not told. A time-out does not replace the error
+// before it.
 func (s *localCopy) isAway(err error) {
 	if s.away.Load() == nil || !isTimeout(err) {
 		s.away.Store(&err)
 	}
 }
 
-// whyAway returns why the shared store was not told of the last move, or nil.
 func (s *localCopy) whyAway() error {
 	if err := s.away.Load(); err != nil {
 		return *err
@@ -606,7 +600,8 @@ func (s *localCopy) whyAway() error {
 	return nil
 }
 
-// half leaves time to go on without the shared store.
+// half gives the shared store half of the remaining time, so that time is left to go on
+// without it.
 func (s *localCopy) half(ctx context.Context) (context.Context, context.CancelFunc) {
 	if by, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(by)/2)
@@ -614,7 +609,7 @@ func (s *localCopy) half(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, s.patience)
 }
 
-// Locate returns where the shared store keeps a record, if it says so.
+// Locate returns where the shared store keeps a record, if it can tell.
 func (s *localCopy) Locate(worker int) string {
 	if located, ok := s.Store.(Locator); ok {
 		return located.Locate(worker)

@@ -23,13 +23,13 @@ func withCopy(dir string) func(*Options) {
 
 func (m *memory) setDown(down bool) { m.set(func() { m.down = down }) }
 
-// also lets h find the IDs that another issued.
+// also makes h fail if it repeats an ID of the other holder.
 func (h *holder) also(other *holder) *holder {
 	maps.Copy(h.seen, other.seen)
 	return h
 }
 
-func TestLocalCopyTakesKeep(t *testing.T) {
+func TestLocalCopyNeedsReuseKeep(t *testing.T) {
 	for _, r := range []Reuse{ReuseAny, ReuseOnce} {
 		_, err := acquire(t, newMemory(), fleet, clockAt(0), withCopy(t.TempDir()), reuse(r))
 		require.ErrorIs(t, err, ErrInvalidOptions)
@@ -76,7 +76,7 @@ func TestLocalCopyStartsWhileTheStoreIsAway(t *testing.T) {
 		third.next()
 		bound = third.Stats().Bound
 		stopRenewing(third.Lease)
-		m.setDown(false) // before it was told
+		m.setDown(false) // before the store was told
 		fourth := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir)).also(third)
 		from = fourth.Grant().From
 		assert.WithinRange(t, from, bound, bound.Add(ms), "it waited for the bound that the copy has")
@@ -91,7 +91,7 @@ func lastOf(h *holder) (last snowflake.ID) {
 	return last
 }
 
-func TestLocalCopyGoesOnPastTheWindowsEnd(t *testing.T) {
+func TestLocalCopyRenewsWhileTheStoreIsAway(t *testing.T) {
 	for name, fault := range map[string]func(m *memory, on bool){
 		"down":    func(m *memory, on bool) { m.down = on },
 		"answers": func(m *memory, on bool) { m.loseAnswer = on },
@@ -158,7 +158,7 @@ func TestLocalCopyNeedsTheStoreOnce(t *testing.T) {
 	})
 }
 
-func TestLocalCopyIsHeldOnce(t *testing.T) {
+func TestLocalCopyHasOneHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		m.ownClock, m.offset = true, -50*time.Second
@@ -179,7 +179,8 @@ func TestLocalCopyIsHeldOnce(t *testing.T) {
 	})
 }
 
-// One that was taken for dead, because it was stopped for longer than a window.
+// If a process is stopped for longer than a window, another process may take its local copy. Then the first
+// one issues no more IDs.
 func TestLocalCopyOfAPausedProcessIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
@@ -198,7 +199,7 @@ func TestLocalCopyOfAPausedProcessIsFenced(t *testing.T) {
 	})
 }
 
-func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
+func TestOwnerThatLosesItsLocalCopyIsAnotherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), filepath.Join(t.TempDir(), "a", "b")
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
@@ -209,8 +210,8 @@ func TestLocalCopyThatIsLostIsAnotherOwner(t *testing.T) {
 	})
 }
 
-// An operator removed the record, and another got the worker ID.
-func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
+// If an operator removes the record and another owner gets the worker ID, the local copy of it is not used.
+func TestLocalCopyIsNotUsedIfAnotherOwnerHasTheWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir), stops)
@@ -231,8 +232,8 @@ func TestLocalCopyOfAWorkerIDThatIsAnothersIsNotUsed(t *testing.T) {
 	})
 }
 
-// The same, while its holder was down.
-func TestLocalCopyOfAWorkerIDThatWasGivenAwayIsNotUsed(t *testing.T) {
+// As above, but the record is removed while its holder is down.
+func TestLocalCopyIsNotUsedIfAnotherOwnerTookTheWorkerIDMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		crash(t, m, fleet, clockAt(0), withCopy(dir))
@@ -245,7 +246,7 @@ func TestLocalCopyOfAWorkerIDThatWasGivenAwayIsNotUsed(t *testing.T) {
 	})
 }
 
-func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
+func TestLocalCopyIsRefusedIfItsRecordIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, plain, clockAt(0), withCopy(dir))
@@ -258,7 +259,7 @@ func TestLocalCopyOfARecordThatIsGoneIsRefused(t *testing.T) {
 	})
 }
 
-func TestLocalCopyThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableLocalCopyIsRefused(t *testing.T) {
 	for _, name := range []string{"identity", "worker-0.json"} {
 		synctest.Test(t, func(t *testing.T) {
 			m, dir := newMemory(), t.TempDir()
@@ -297,8 +298,8 @@ func TestLocalCopyServesSeveralOwners(t *testing.T) {
 	})
 }
 
-// What the store has cannot be read: that is not to be passed over.
-func TestLocalCopyOfARecordThatIsBadInTheStore(t *testing.T) {
+// If the store's record cannot be read, Acquire fails, although the local copy can be read.
+func TestLocalCopyDoesNotHideAnUnreadableRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, fleet, clockAt(0), withCopy(dir))
@@ -309,8 +310,9 @@ func TestLocalCopyOfARecordThatIsBadInTheStore(t *testing.T) {
 	})
 }
 
-// A copy that is gone uses the worker ID up: what its owner stamped cannot be known.
-func TestLocalCopyThatWasRemoved(t *testing.T) {
+// If a local copy is removed, nobody knows which times its owner stamped. So the worker ID is not used
+// again.
+func TestRemovedLocalCopyUsesUpItsWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		crash(t, m, fleet, clockAt(0), withCopy(dir))
@@ -323,8 +325,8 @@ func TestLocalCopyThatWasRemoved(t *testing.T) {
 	})
 }
 
-// Such as one on a file system that is unmounted, and mounted again.
-func TestLocalCopyThatIsGoneStopsItsHolder(t *testing.T) {
+// A local copy disappears if its file system is unmounted, for example, and may come back.
+func TestHolderStopsIfItsLocalCopyIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, down := range []bool{false, true} {
 			m, dir := newMemory(), t.TempDir()
@@ -346,7 +348,7 @@ func TestLocalCopyThatIsGoneStopsItsHolder(t *testing.T) {
 	})
 }
 
-func TestLocalCopyOfBeforeIsNoneTheWorse(t *testing.T) {
+func TestOldLocalCopyDoesNotMoveBoundsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, seqs, clockAt(0), withCopy(dir))
@@ -370,7 +372,7 @@ func TestLocalCopyOfBeforeIsNoneTheWorse(t *testing.T) {
 	})
 }
 
-func TestLocalCopyGoesOnAfterTheMachineWasSuspended(t *testing.T) {
+func TestHolderWithLocalCopyContinuesAfterSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = true
@@ -397,7 +399,7 @@ func TestLocalCopyInTheStoresOwnDirectoryIsRefused(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
+func TestReuseKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), named("b"), reuse(ReuseKeep), func(o *Options) { o.First = 7 }).Release(t.Context()))
@@ -411,7 +413,7 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 					time.Sleep(10 * span)
 				} else {
 					assert.ErrorIs(t, err, ErrExhausted)
-					assert.ErrorContains(t, err, "of 0 to 255, for a, who keeps one already: worker 0 is held by a")
+					assert.ErrorContains(t, err, "of 0 to 255; owner a already keeps one: worker 0 is held by a")
 				}
 			})
 		}
@@ -421,7 +423,7 @@ func TestKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 	})
 }
 
-func TestKeepGivesAnOwnerOneWorkerIDThoughSavesAreLate(t *testing.T) {
+func TestReuseKeepGivesAnOwnerOneWorkerIDIfSavesAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []func(m *memory){
 			func(m *memory) { m.delay = span / 100 },
@@ -438,7 +440,7 @@ func TestKeepGivesAnOwnerOneWorkerIDThoughSavesAreLate(t *testing.T) {
 	})
 }
 
-func TestAcquireTakesWhatIsReleasedMeanwhile(t *testing.T) {
+func TestAcquireTakesWorkerIDThatIsReleasedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0))
@@ -449,9 +451,9 @@ func TestAcquireTakesWhatIsReleasedMeanwhile(t *testing.T) {
 	})
 }
 
-// What ended while the store was away is in its history when it is back, also if another
-// process tells it.
-func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
+// If a holding ends while the store is away, it is in the history when the store is back, even if another
+// process of the owner writes it.
+func TestLocalCopySavesTheHistoryWhenTheStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		h := mustAcquire(t, m, seqs, clockAt(0), withCopy(dir))
@@ -491,9 +493,8 @@ func TestLocalCopyTellsTheHistoryLater(t *testing.T) {
 	})
 }
 
-// A lost worker ID is replaced, and told to the store as the first was.
-// A store without a history says that it has forgotten, and goes on to say so.
-func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
+// If the store has no history, Whois returns ErrForgotten for the IDs of earlier holdings.
+func TestWhoisReturnsErrForgottenIfStoreHasNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		bare := struct{ Store }{m}
@@ -514,7 +515,7 @@ func TestLocalCopyOfAStoreWithoutHistory(t *testing.T) {
 	})
 }
 
-func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
+func TestHolderWithLocalCopyContinuesAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		layout := seqs
@@ -523,7 +524,7 @@ func TestLocalCopyGoesOnAfterALoss(t *testing.T) {
 		h.next()
 		m.setDown(true)
 		h.c.step(-time.Second)
-		h.next() // under another clock sequence, which the store is not told of
+		h.next() // under another clock sequence, of which the store does not know
 		m.take(0, "b")
 		m.setDown(false)
 		time.Sleep(2 * span)

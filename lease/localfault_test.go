@@ -20,8 +20,8 @@ import (
 
 var errFault = errors.New("as the test wants it")
 
-// faulty are the disk and the store of one process, of which a step fails. A step is a
-// request that changes something, or that asks the store.
+// faulty is the disk and the store of one process. One step of them fails. A step is a request that changes
+// the disk, or any request to the store.
 type faulty struct {
 	m *memory
 
@@ -87,7 +87,7 @@ func (f *faulty) History(ctx context.Context, worker int) (kept []Holding, err e
 	return kept, err
 }
 
-// faultyDisk is the operating system's, without its syncs.
+// faultyDisk is the operating system's disk without syncs and locks.
 type faultyDisk struct {
 	osDisk
 	f *faulty
@@ -101,8 +101,11 @@ func (d faultyDisk) open(path string) (diskFile, error) {
 	return d.opened("open", path, d.osDisk.open)
 }
 
+// lock only opens the file. The processes of a test run one after the other, so they need no lock. If a parallel
+// test starts a child, the child has a copy of each open file for a moment, and the copy would keep a lock
+// of the system. A bubble's time does not wait for the child.
 func (d faultyDisk) lock(path string) (diskFile, error) {
-	return d.opened("lock", path, d.osDisk.lock)
+	return d.opened("lock", path, d.osDisk.open)
 }
 
 func (d faultyDisk) opened(what, path string, open func(string) (diskFile, error)) (f diskFile, err error) {
@@ -141,7 +144,7 @@ func (f faultyFile) WriteAt(b []byte, at int64) (n int, err error) {
 
 func (f faultyFile) Sync() error { return f.d.change("sync", f.path, func() error { return nil }) }
 
-// copied is what several starts with one LocalCopy have issued.
+// copied has the IDs that several processes with one LocalCopy have issued.
 type copied struct {
 	*testing.T
 	m    *memory
@@ -149,7 +152,7 @@ type copied struct {
 	seen map[snowflake.ID]bool
 }
 
-// start starts a process, whose step at fails, and has it issue IDs if it can.
+// start starts a process, in which one step fails, and lets it issue IDs if it can.
 func (c *copied) start(f *faulty) error {
 	f.m = c.m
 	l, err := acquireOn(c.Context(), faultyDisk{osDisk{}, f}, f, &Options{Layout: seqFleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir})
@@ -168,7 +171,10 @@ func (c *copied) start(f *faulty) error {
 		time.Sleep(span / 3)
 	}
 	if f.at%2 == 0 {
-		_ = l.Release(c.Context())
+		err := l.Release(c.Context())
+		if f.how == "" {
+			require.NoError(c, err)
+		}
 	}
 	return nil
 }
@@ -178,9 +184,9 @@ func (c *copied) workers() int { return c.m.count() }
 
 var seqFleet = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 8, ClockSeqBits: 2, SequenceBits: 4}
 
-// Whatever step of a start fails, the next start gets the same worker ID, and never
-// what was stamped.
-func TestLocalCopyFailsAtEachStep(t *testing.T) {
+// Whichever step of a start fails, the next start gets the same worker ID, and repeats no ID.
+func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
+	t.Parallel()
 	for _, before := range []string{"new", "given back by another", "had before"} {
 		for _, how := range faults {
 			t.Run(before+", "+how, func(t *testing.T) {
@@ -215,9 +221,10 @@ func TestLocalCopyFailsAtEachStep(t *testing.T) {
 	}
 }
 
-// A hundred starts that fail use one worker ID, also if each of them fails after the store
-// was told.
-func TestLocalCopyThatCannotStartTakesOneWorkerID(t *testing.T) {
+// A hundred starts that fail use one worker ID, even if each of them fails after it has saved in the
+// store.
+func TestFailedStartsWithLocalCopyUseOneWorkerID(t *testing.T) {
+	t.Parallel()
 	for _, how := range faults {
 		for _, of := range []string{"", "rename worker-0.json"} {
 			t.Run(how+" "+of, func(t *testing.T) {

@@ -11,8 +11,8 @@ var errLocked = errors.New("locked by another")
 
 const openNonblock = 0
 
-// tryLock fails: without a lock that the system lets go of when a process ends,
-// the file store would not be safe.
+// tryLock fails: the file store is only safe with a lock that the system releases when a
+// process ends.
 func tryLock(string) (*os.File, error) {
 	return nil, errors.ErrUnsupported
 }

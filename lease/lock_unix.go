@@ -11,14 +11,14 @@ import (
 
 var errLocked = errors.New("locked by another")
 
-// openNonblock keeps an opening from waiting for the other end of a pipe.
+// openNonblock keeps an open call from waiting for the other end of a pipe.
 const openNonblock = syscall.O_NONBLOCK
 
-// tryLock locks a file against all other openings of it, in this process or
-// another. The system unlocks it when the file is closed, or the process ends.
+// tryLock locks a file: any other tryLock of it fails, in this process or another. The
+// system unlocks the file when it is closed, or when the process ends.
 func tryLock(path string) (*os.File, error) {
 	f, err := openRegular(path, os.O_RDWR)
-	if errors.Is(err, fs.ErrNotExist) { // mostly it is there, and others need not wait for the directory
+	if errors.Is(err, fs.ErrNotExist) { // the file is mostly there: then other processes need not wait for the directory
 		f, err = openRegular(path, os.O_RDWR|os.O_CREATE)
 	}
 	if err != nil {
@@ -34,14 +34,14 @@ func tryLock(path string) (*os.File, error) {
 	case err == syscall.EWOULDBLOCK:
 		err = errLocked
 	case err == nil && !isAt(f, path):
-		err = errLocked // it was removed meanwhile: lock the one that is there
+		err = errLocked // the file was removed meanwhile: lock the new one
 	case err == nil:
 		return f, nil
 	}
 	return nil, errors.Join(err, f.Close())
 }
 
-// isAt reports whether f is the file at path still.
+// isAt reports whether f is still the file at path.
 func isAt(f *os.File, path string) bool {
 	opened, err := f.Stat()
 	if err != nil {
@@ -51,10 +51,8 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, there)
 }
 
-// rename replaces a file.
 func rename(from, to string) error { return os.Rename(from, to) }
 
-// syncDir makes a rename in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lock on a file that was removed keeps nobody out.
-func TestLockOnARemovedFileIsNone(t *testing.T) {
+// If the lock's file was removed, another process can lock a new file of that name. So the lock does not
+// count.
+func TestLockOnARemovedFileDoesNotCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	f, err := os.Create(path)
 	require.NoError(t, err)

@@ -11,8 +11,7 @@ var errLocked = errors.New("locked by another")
 
 const openNonblock = 0
 
-// tryLock opens a file so that nobody else can. The system closes it when the
-// process ends.
+// tryLock opens a file so that nobody else can. The system closes it when the process ends.
 func tryLock(path string) (*os.File, error) {
 	const sharingViolation = syscall.Errno(32)
 	name, err := syscall.UTF16PtrFromString(path)
@@ -30,7 +29,7 @@ func tryLock(path string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// rename replaces a file, once nobody is reading it.
+// rename replaces a file as soon as nobody is reading it.
 func rename(from, to string) error {
 	for deadline := time.Now().Add(100 * time.Millisecond); ; time.Sleep(minBackoff) {
 		err := os.Rename(from, to)
@@ -40,6 +39,6 @@ func rename(from, to string) error {
 	}
 }
 
-// syncDir does nothing: a directory cannot be synced here, and renames are
-// durable in NTFS's journal.
+// syncDir does nothing: Windows cannot sync a directory, and NTFS keeps renames in its
+// journal.
 func syncDir(string) error { return nil }

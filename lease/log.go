@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// journal logs what an operator should know: what lasts once, and once when it is
-// over. It is used by one goroutine at a time.
+// journal logs what an operator should know: each trouble once when it begins, and once
+// when it is over. It is used by one goroutine at a time.
 type journal struct {
 	log    *slog.Logger
-	lostAt time.Time // when the loss of the worker ID was found
+	lostAt time.Time // when the worker ID was found to be lost
 
-	// These are being told:
-	failing  time.Time // renewals or a replacement fail: when the last renewal that succeeded was begun
-	stopped  time.Time // no IDs are issued: since when
-	away     time.Time // the shared store is away, beside a local copy: since when
+	// Troubles that were logged and are not over:
+	failing  time.Time // renewals or a replacement fail; the time is when the last successful renewal began
+	stopped  time.Time // no IDs are issued since then
+	away     time.Time // the shared store is away since then, and the local copy is used
 	leapt    bool
 	behind   bool
 	expiring bool
 	unusable map[int]bool // the worker IDs whose records are lost
 }
 
-// expiry is how long before a layout runs out a warning is due.
+// expiry is how long before the end of a layout the warning comes.
 const expiry = 365 * 24 * time.Hour
 
-// warn and info log msg, which worker ID and which record it is about, and args.
 func (j *journal) warn(l *Lease, worker int, msg string, args ...any) {
 	j.log.Warn("lease: "+msg, append(l.place(worker), args...)...)
 }
@@ -37,7 +36,8 @@ func (j *journal) info(l *Lease, worker int, msg string, args ...any) {
 	j.log.Info("lease: "+msg, append(l.place(worker), args...)...)
 }
 
-// place says which worker ID is meant and, if the store says it, where its record is.
+// place returns the worker ID, its owner and, if the store knows it, the place of the
+// record, as arguments for the logger.
 func (l *Lease) place(worker int) []any {
 	args := []any{"worker", worker, "owner", l.o.Owner}
 	if at, ok := l.store.(Locator); ok && at.Locate(worker) != "" {
@@ -46,7 +46,7 @@ func (l *Lease) place(worker int) []any {
 	return args
 }
 
-// passed returns how long ago t was, as a person wants it.
+// passed returns how long ago t was, rounded for people.
 func passed(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
 
 func (j *journal) acquired(l *Lease) {
@@ -57,6 +57,10 @@ func (j *journal) acquired(l *Lease) {
 }
 
 func (j *journal) released(l *Lease, r Record) {
+	if r.Bound().IsZero() { // it was never used
+		j.info(l, r.Worker, "worker ID released")
+		return
+	}
 	j.info(l, r.Worker, "worker ID released", "free_from", r.Bound())
 }
 
@@ -80,13 +84,14 @@ func (j *journal) replaced(l *Lease, lost int) {
 	j.checkAway(l)
 }
 
-// unacquired is told when Acquire could not ask the store for a worker ID, and asks again.
+// unacquired is called when Acquire could not ask the store for a worker ID, and asks
+// again.
 func (j *journal) unacquired(l *Lease, err error) {
 	j.log.Warn("lease: no worker ID could be acquired yet", "owner", l.o.Owner, "error", err, "next", "the store is asked again")
 }
 
-// unreplaced is told when the store could not be asked for a replacement, or a replacement
-// has failed.
+// unreplaced is called when the store could not be asked for a replacement, or a
+// replacement has failed.
 func (j *journal) unreplaced(l *Lease, err error) {
 	j.checkClock(l, err)
 	j.fails(l, err, "the lost worker ID could not be replaced yet")
@@ -94,7 +99,7 @@ func (j *journal) unreplaced(l *Lease, err error) {
 	j.checkAway(l)
 }
 
-// renewed is told after each renewal.
+// renewed is called after each renewal.
 func (j *journal) renewed(l *Lease, err error) {
 	j.checkClock(l, err)
 	switch {
@@ -109,12 +114,12 @@ func (j *journal) renewed(l *Lease, err error) {
 	j.checkExpiry(l)
 }
 
-// fails tells msg if no renewal has succeeded for half a window.
+// fails logs msg if no renewal has succeeded for half a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
 	since := l.renewed()
 	if j.failing.IsZero() && time.Since(since) >= l.o.Window/2 {
 		j.failing = since
-		next := "it is tried again"
+		next := "the store is asked again"
 		if l.o.now().Before(l.Grant().To) {
 			next += "; IDs are issued until the window's end"
 		}
@@ -122,23 +127,25 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 	}
 }
 
-// checkWindow tells that no IDs are issued because the window has ended, though it was
-// tried to renew it, and when they are issued again.
+// checkWindow logs that no IDs are issued, if the window has ended and a renewal failed;
+// and later that IDs are issued again.
 func (j *journal) checkWindow(l *Lease, err error) {
 	g := l.Grant()
 	switch ended := !l.o.now().Before(g.To); {
 	case ended && err != nil && j.stopped.IsZero():
-		// A clock that leapt may be past the end by more than the time that has passed.
+		// If the clock leapt, it is past the window's end by more than the time that has
+		// passed.
 		j.stopped = later(time.Now().Add(g.To.Sub(l.o.now())), l.renewed())
 		j.warn(l, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
-			"next", "it is tried again; IDs are issued again when that succeeds")
+			"next", "the renewal is tried again; IDs are issued again when it succeeds")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
 	}
 }
 
-// checkAway tells of a shared store that is away, while a local copy is used.
+// checkAway logs that the shared store is away while a local copy is used, and that it is
+// back.
 func (j *journal) checkAway(l *Lease) {
 	local, ok := l.store.(*localCopy)
 	if !ok {
@@ -155,7 +162,7 @@ func (j *journal) checkAway(l *Lease) {
 	}
 }
 
-// checkClock tells of a clock that leapt or stepped back.
+// checkClock logs that the clock leapt or stepped back, and that it is right again.
 func (j *journal) checkClock(l *Lease, err error) {
 	h := &l.horizon
 	stepped := !h.behind.IsZero()
@@ -184,7 +191,7 @@ func (j *journal) checkClock(l *Lease, err error) {
 	}
 }
 
-// missing tells of the worker IDs of the range whose records the store has lost.
+// missing logs the worker IDs of the range that are unusable: see Snapshot.Lost.
 func (j *journal) missing(l *Lease, lost map[int]error) {
 	for _, worker := range slices.Sorted(maps.Keys(lost)) {
 		if worker < l.o.First || worker > l.o.last() || j.unusable[worker] || lost[worker] == errUnread {
@@ -194,7 +201,7 @@ func (j *journal) missing(l *Lease, lost map[int]error) {
 			j.unusable = map[int]bool{}
 		}
 		j.unusable[worker] = true
-		j.warn(l, worker, "a worker ID is unusable: its record is lost", "error", lost[worker], "next", "others are taken; this one has to be mended by hand, as the error says")
+		j.warn(l, worker, "a worker ID is unusable: its record is lost, or something else is in its place", "error", lost[worker], "next", "others are taken; a person has to repair this one, as the error says")
 	}
 }
 

@@ -15,11 +15,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// logged is a slog.Handler that keeps what it is told.
+// logged is a slog.Handler that keeps all log records.
 type logged struct {
 	mu      sync.Mutex
 	records []slog.Record
-	hook    func(message string) // is called with each, if it is not nil
+	hook    func(message string) // if it is not nil, it is called with each message
 }
 
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -42,7 +42,7 @@ func (l *logged) count() int {
 	return len(l.records)
 }
 
-// take returns what was told since the last time: the levels and messages.
+// take returns the levels and messages that were logged since the last call of take.
 func (l *logged) take() (told []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *logged) take() (told []string) {
 	return told
 }
 
-// attr returns what the last record says of key.
+// attr returns the value of key in the last record.
 func (l *logged) attr(key string) (value any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *logged) attr(key string) (value any) {
 	return value
 }
 
-func TestLog(t *testing.T) {
+func TestLeaseLogsItsLife(t *testing.T) {
 	const long = 10 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logged)
@@ -115,7 +115,7 @@ func TestLog(t *testing.T) {
 		assert.Equal(t, []string{"WARN lease: the clock stepped back"}, log.take())
 		h.c.step(-time.Second)
 		time.Sleep(10 * time.Second)
-		assert.Empty(t, log.take(), "it is behind still")
+		assert.Empty(t, log.take(), "the clock is behind still")
 		time.Sleep(long)
 		assert.Equal(t, []string{"INFO lease: the clock has caught up"}, log.take())
 
@@ -135,14 +135,15 @@ func TestLog(t *testing.T) {
 		assert.Empty(t, log.take())
 
 		assert.NoError(t, h.Release(t.Context()))
+		assert.Nil(t, log.attr("free_from"), "no ID was issued")
 		assert.Equal(t, []string{"INFO lease: worker ID released"}, log.take())
 		assert.NoError(t, h.Release(t.Context()))
 		assert.Empty(t, log.take())
 	})
 }
 
-// A replacement that fails for long is told once.
-func TestLogOfAReplacementThatFails(t *testing.T) {
+// If replacements fail for a long time, one message is logged.
+func TestFailingReplacementIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logged)
 		m := newMemory()
@@ -160,7 +161,7 @@ func TestLogOfAReplacementThatFails(t *testing.T) {
 	})
 }
 
-func TestLogOfALayoutThatRunsOut(t *testing.T) {
+func TestLayoutThatRunsOutIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logged)
 		old := plain
@@ -177,8 +178,8 @@ func TestLogOfALayoutThatRunsOut(t *testing.T) {
 	})
 }
 
-// A clock that leaps, and then steps back to before where it would be, has stepped back.
-func TestLogOfALeapThatStepsBackTooFar(t *testing.T) {
+// If the clock leaps and then steps back to before the right time, the log says that it stepped back.
+func TestStepBackAfterALeapIsLogged(t *testing.T) {
 	for name, lasts := range map[string]time.Duration{"soon": 10 * time.Second, "late": 30 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestLogOfALeapThatStepsBackTooFar(t *testing.T) {
 	}
 }
 
-// last returns the duration that the last message like that tells.
+// last returns the attribute after of the last such message, and whether there is one.
 func (l *logged) last(message string) (told bool, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,13 +219,14 @@ func (l *logged) last(message string) (told bool, after time.Duration) {
 	return told, after
 }
 
-// only is take for messages with some text.
+// only returns what take does, but only messages that contain a text.
 func (l *logged) only(text string) []string {
 	return slices.DeleteFunc(l.take(), func(told string) bool { return !strings.Contains(told, text) })
 }
 
-// A shared store that is away, while the copy is used, is told once, and once that it is back.
-func TestLogOfASharedStoreThatIsAway(t *testing.T) {
+// If the shared store is away while the local copy is used, one message is logged, and one when the store
+// is back.
+func TestOutageOfASharedStoreIsLoggedOnce(t *testing.T) {
 	log := new(logged)
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,8 +255,9 @@ func TestLogOfASharedStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// When the window has ended, the generator stops: that is told, and when it goes on.
-func TestLogOfAWindowThatEnds(t *testing.T) {
+// If the window has ended, one message says that no IDs are issued, and one says when they are issued
+// again.
+func TestEndOfAWindowIsLoggedOnce(t *testing.T) {
 	for name, fault := range map[string]func(m *memory, h *holder, on bool){
 		"down": func(m *memory, _ *holder, on bool) { m.set(func() { m.down = on }) },
 		"slow": func(m *memory, _ *holder, on bool) {
@@ -290,7 +293,7 @@ func TestLogOfAWindowThatEnds(t *testing.T) {
 				h.next()
 				h.c.suspend(10 * time.Second)
 				time.Sleep(span)
-				assert.Empty(t, log.take(), "a window that was overslept is no outage")
+				assert.Empty(t, log.take(), "a suspension of the machine is no outage")
 			})
 		})
 	}

@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-var atOnce = flag.Int("at-once", 64, "how many processes TestManyProcessesAtOnce starts, up to 1,024")
+var atOnce = flag.Int("at-once", depth.Of(16, 64), "how many processes TestManyProcessesAtOnceGetDifferentWorkerIDs starts, up to 1,024")
 
-// Many processes start at once on a directory that is new, and on one that all of
-// them have released. Each gets a worker ID, the first time it asks.
-func TestManyProcessesAtOnce(t *testing.T) {
+// Many processes start at once on a new directory, and later on a directory whose worker IDs are all
+// released. Each process gets a worker ID at its first attempt.
+func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	for _, when := range []string{"new", "released"} {
 		var all []*process
@@ -60,7 +62,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 		}
 		var cpu time.Duration
 		for _, p := range all {
-			cpu += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+			cpu += p.State().UserTime() + p.State().SystemTime()
 		}
 		t.Logf("%d releases failed; the processes used %v of a CPU", failed, cpu)
 	}

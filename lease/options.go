@@ -11,123 +11,137 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Reuse says what becomes of a worker ID that its holder no longer needs.
+// Reuse says who may have a worker ID after its holder has gone.
 type Reuse uint8
 
 const (
-	// ReuseAny lets anybody have it, from its bound on.
+	// ReuseAny lets any process have it, from its bound on: the time up to which IDs may
+	// have been issued with it.
 	ReuseAny Reuse = iota
-	// ReuseKeep lets only the owner that had it first have it again, and gives
-	// an owner no second one: after a crash it waits for its own.
+	// ReuseKeep keeps it for its first owner. An owner gets only one: if its process
+	// crashed, the next process of the same owner waits until the worker ID is free, for up
+	// to a window.
 	ReuseKeep
-	// ReuseOnce throws it away: every acquisition takes an ID that was never
-	// used, as Baidu's uid-generator does. The range will run out.
+	// ReuseOnce never gives it out again: every acquisition takes a worker ID that was
+	// never used, as in Baidu's uid-generator. The range will run out.
 	ReuseOnce
 
-	// A record says how its worker ID was taken, and who comes next keeps to
-	// the stricter of that and its own Options.Reuse.
+	// The record of a worker ID has its last holder's Reuse. The next holder keeps to it or
+	// to its own Options.Reuse, whichever is stricter.
 )
 
-// OnLoss says what a lease does after another process took its worker ID, or its
-// record was removed.
+// OnLoss says what a lease does after it lost its worker ID: another process took it, or
+// its record was removed.
 type OnLoss uint8
 
 const (
-	// Replace takes another worker ID in the background, for as long as that
-	// takes. The generator goes on with it, and its IDs stay in order.
+	// Replace takes another worker ID in the background, for as long as that takes. The
+	// generator goes on with it, and its IDs stay in order.
 	Replace OnLoss = iota
 	// Stop ends the lease: Done closes, and Err matches ErrLost.
 	Stop
 )
 
-// Options are the settings of Acquire. The zero value, and nil, consist
-// entirely of defaults.
+// Options are the settings of Acquire. The zero value consists entirely of defaults.
 type Options struct {
-	// Layout is that of the IDs. Zero: snowflake.DefaultLayout(). NewLeased
-	// takes it from the lease.
+	// Layout is the layout of the IDs. NewLeased takes it from the lease. Zero:
+	// snowflake.DefaultLayout().
 	Layout snowflake.Layout
 
-	// Owner is who asks, for people and for stickiness: an owner gets a worker
-	// ID that it had before in preference to others, if that is free. (After
-	// a crash it is not known to be, for up to a window; see ReuseKeep.) Make
-	// it stable across restarts and different for each process, such as a
-	// pod's name. Empty: the host's name.
+	// Owner is the name under which the process asks for a worker ID. People read it in
+	// errors and in Whois, and an owner gets a worker ID that it had before, if one is
+	// free. (After a crash, its worker ID is not free for up to a window; see ReuseKeep.)
+	// Choose a name that stays the same across restarts and differs for each process, such
+	// as a pod's name. Empty: the host's name.
 	Owner string
 
-	// Window is how far ahead of the clock the bound is kept. 0: 3 s, or 3 ticks
+	// Window is how far ahead of the clock the lease may issue IDs. The lease saves this time
+	// in the store before it is used, and saves a later one when a third of the window has
+	// passed. 0: the window that the store chooses if it is a [Windower], else 3 s; or 3 ticks
 	// of the layout if that is more. At least 1 ms, and at least a tick.
 	//
-	// How to choose it: IDs are issued while the store is away, for at least two
-	// thirds of a window, because the bound is moved when a third has passed. So
-	// take three times the longest outage that no call is to notice, such as a failover
-	// of the store. With 30 s, Redis may hang for 8 s without an error to any
-	// caller. The price of a long window is paid after a crash: for a window the
-	// worker ID is nobody's. So the range needs as many worker IDs to spare as
-	// processes may crash in a window, and an owner that keeps its worker ID
-	// (ReuseKeep) waits for it. The load on the store is three saves a window for
-	// each holder. 3 s suits a file, which is seldom away; 30 s suits a fleet.
+	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge
+	// an outage, such as a failover of the store, choose three times its length: with a
+	// window of 30 s, no caller notices when Redis hangs for 8 s.
+	//
+	// A long window costs time after a crash: nobody can use the dead process's worker ID
+	// until the window has passed. So the range needs as many spare worker IDs as processes
+	// may crash in one window, and an owner that keeps its worker ID (ReuseKeep) waits for
+	// it. A short window costs load: each holder saves three times in a window. 3 s suits a
+	// file, which is seldom away; 30 s suits a fleet.
 	Window time.Duration
 
-	// First and Count are the range of worker IDs: Count of them, beginning with
-	// First. Count 0: up to the layout's last.
+	// First and Count are the range of worker IDs: Count worker IDs, beginning with First.
+	// Count 0: up to the layout's last worker ID.
 	First, Count int
 
-	// Reuse says what becomes of a worker ID afterwards.
+	// Reuse says who may have the worker ID after this lease.
 	Reuse Reuse
 
-	// OnLoss says what the lease does if it loses its worker ID. With ReuseKeep,
-	// Replace waits for the owner's own worker ID, and takes another one only if
-	// the store no longer has that as its own.
+	// OnLoss says what the lease does if it loses its worker ID. With ReuseKeep, Replace
+	// waits for the owner's own worker ID, and takes another one only if the store no
+	// longer keeps it for this owner.
 	OnLoss OnLoss
 
-	// LocalCopy is a directory of this host, as File takes one, that keeps a
-	// copy of the lease: with it the owner can start, and go on, while the store
-	// is away. Only the very first acquisition needs the store. If one fails half-way, as
-	// when the disk is full, the next takes the same worker ID. The store is told of
-	// everything when it is back, at the latest when the owner acquires a lease again; see
-	// [Whois]. Without it a
-	// start takes up to a window for its answers that do not come and, after a
-	// crash, up to another one until the bound has passed. Empty: none.
+	// LocalCopy is a directory on this host for a copy of the lease. With it the owner can
+	// start, and go on, while the store is away; only its very first acquisition needs the
+	// store. While the store is away, such a start takes up to a window, because it waits
+	// for the store's answer, and after a crash up to another window, until the bound has
+	// passed. Empty: no copy.
 	//
-	// It takes Reuse: ReuseKeep, because the store cannot be asked whether another
-	// got the worker ID meanwhile. For the same reason the directory's identity
-	// becomes a part of the owner's name: if the directory is lost, or the
-	// owner moves to another host, it gets another worker ID.
+	// It works only with Reuse: ReuseKeep, because while the store is away nobody can ask
+	// whether another process got the worker ID. For the same reason the directory's
+	// identity becomes a part of the owner's name: if the directory is lost, or the owner
+	// moves to another host, it gets another worker ID.
 	//
-	// The directory must be there for as long as the lease: when the copy is
-	// gone, the worker ID is lost (see OnLoss).
+	// The directory must stay as long as the lease lasts. If the copy is gone, the worker
+	// ID is lost (see OnLoss). If the first acquisition fails half-way, such as on a full
+	// disk, the next one takes the same worker ID. When the store is back it gets
+	// everything that it missed, at the latest when the owner acquires a lease again; see
+	// [Whois].
 	//
-	// HAZARD: a directory that is copied, or restored from a backup, is an owner
-	// twice, and a record that is removed from the store gives the worker ID to
-	// another: both can issue IDs twice.
+	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because
+	// the owner then exists twice; or if the worker ID's record is removed from the store,
+	// because the store then gives the worker ID to another owner.
 	LocalCopy string
 
-	// MaxLeap is how much further ahead than expected a bound may lie, and so
-	// how much of the future a clock that leapt can burn. If the store has no
-	// clock of its own, it is also for how long a leap must have lasted, on a
-	// clock that runs steadily, before it is accepted. 0: 1 minute.
+	// MaxLeap is how far the clock may leap forward, compared with the store's clock or, if
+	// the store shares the host's clock, with the monotonic time that has passed. After a
+	// larger leap, IDs stop at the end of the window, because a time that is saved in the
+	// store cannot be taken back. If the store shares the host's clock, a larger leap is
+	// accepted after it has lasted for MaxLeap, on a clock that runs steadily. 0: 1 minute.
 	MaxLeap time.Duration
 
-	// History is for how long a store that is a [Historian] keeps who held a
-	// worker ID before, for [Whois]. It is counted in ID time, back from the clock,
-	// and kept to when a worker ID or clock sequence changes hands. 0: 90 days.
+	// History is for how long a store that is a [Historian] keeps the earlier holders of a
+	// worker ID, for [Whois]. It is counted in ID time, back from the clock. Older holders
+	// are dropped when a worker ID or clock sequence changes hands. 0: 90 days.
 	History time.Duration
 
-	// Clock is the generator's: NewLeased takes it from the lease.
-	// nil: snowflake.SystemClock().
+	// Clock is the clock of the lease and of its generator: NewLeased takes it from the
+	// lease. nil: snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// Logger is told of what an operator should know. A warning: the worker ID was
-	// lost, renewals have failed for half a window, the window has ended so that no
-	// IDs are issued, the store is away beside a LocalCopy, the clock leapt or
-	// stepped back, the layout will run out within a year. Information: a worker ID
-	// was acquired, replaced or released, and each of these troubles is over, after
-	// how long. What lasts is told once. Each says what will happen by itself
-	// ("next"). nil: slog.Default(), as it is when Acquire is called.
+	// Logger gets what an operator should know.
+	//
+	// It gets a warning if the worker ID was lost, if renewals have failed for half a
+	// window, if the window has ended so that no IDs are issued, if the store is away and
+	// the LocalCopy is used, if the clock leapt or stepped back, and if the layout will run
+	// out within a year. It gets information when a worker ID was acquired, replaced or
+	// released, and when one of these troubles is over, with its duration. A trouble that
+	// lasts is logged once. Each warning says in "next" what will happen by itself. nil:
+	// slog.Default(), as it is when Acquire is called.
 	Logger *slog.Logger
 }
 
-func (o *Options) withDefaults() (Options, error) {
+// defaultWindow returns the window of Options whose Window is 0, whatever their layout is.
+func defaultWindow(s Store) time.Duration {
+	if w, ok := s.(Windower); ok && w.DefaultWindow() > 0 {
+		return w.DefaultWindow()
+	}
+	return 3 * time.Second
+}
+
+func (o *Options) withDefaults(window time.Duration) (Options, error) {
 	var d Options
 	if o != nil {
 		d = *o
@@ -142,7 +156,7 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Owner = hostname()
 	}
 	if d.Window == 0 {
-		d.Window = 3 * max(time.Second, min(d.Layout.Unit, time.Duration(1<<60)))
+		d.Window = max(window, 3*min(d.Layout.Unit, time.Duration(1<<60)))
 	}
 	if d.MaxLeap == 0 {
 		d.MaxLeap = time.Minute
@@ -183,12 +197,11 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
-// last returns the last worker ID of the range.
 func (o *Options) last() int { return o.First + o.Count - 1 }
 
-// begin returns where a window begins if nothing was stamped at or after from and
-// the clock reads now: with the tick of a window ago, because the generator's clock may
-// be a little behind ours, or at from.
+// begin returns where a window begins if nothing was stamped at or after from and the clock
+// reads now: at from or, if that is later, with the tick of a window ago. The window begins
+// in the past because the generator's clock may read a little earlier.
 func (o *Options) begin(from, now time.Time) time.Time {
 	now = now.Add(-o.Window)
 	if id, err := o.Layout.Encode(snowflake.Parts{Time: now}); err == nil {
@@ -197,14 +210,14 @@ func (o *Options) begin(from, now time.Time) time.Time {
 	return later(from, now).UTC()
 }
 
-// now reads the clock, without a monotonic part that comparisons would go by.
+// now reads the clock without its monotonic part, because comparisons would use it.
 func (o *Options) now() time.Time { return o.Clock.Now().Round(0) }
 
-// trip is how long a renewal waits for the store. A call waits for a renewal a little
-// longer, so that it hears why the renewal failed.
+// trip is how long a renewal waits for the store. It is a little shorter than a call waits
+// for a renewal, so that the call gets the reason why the renewal failed.
 func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 
-// patience is how long Acquire waits for an answer of the store.
+// patience is how long Acquire waits for an answer from the store.
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
 func hostname() string {

@@ -4,18 +4,14 @@ package lease_test
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -29,27 +25,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Tests with real processes. A child is this test binary, started with childEnv
-// in its environment. It reads its task and then commands from standard input,
-// a line each; it writes the IDs that it issues to standard output, eight bytes
-// each, and what becomes of it to standard error, a report a line. Children are
-// started one ahead, so that the next one goes on at once when one is killed.
+// Tests with real processes. A child has childEnv in its environment. It reads its task and then commands
+// from standard input, and writes reports to standard error, one a line. One child is always started
+// ahead. If a child is killed, the next one begins at once.
 
 var (
-	kills    = flag.Int("kills", 400, "how many children TestKill kills")
+	kills    = flag.Int("kills", depth.Of(60, 400), "how many children TestKilledProcessesRepeatNoID kills")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the tests that kill at random; 0: a new one")
 )
 
 const (
 	childEnv = "SNOWFLAKE_LEASE_CHILD"
 
-	// hang is longer than anything takes: it ends a test that hangs.
+	// hang is longer than any step takes. If a test hangs, it ends after this time.
 	hang = time.Minute
 
-	// slack is how much longer than promised things may take on a busy machine.
+	// slack is how much longer than promised a step may take on a busy machine.
 	slack = 5 * time.Second
 )
 
@@ -67,9 +63,9 @@ type task struct {
 	First, Count int
 	Window       time.Duration
 	OnLoss       lease.OnLoss
-	Obey         bool          // issue when told to, not all the time
+	Obey         bool          // issue an ID at each command, not all the time
 	Offset       time.Duration // of the child's clock from the host's
-	Step         time.Duration // what the clock is set by
+	Step         time.Duration // how far the clock is set forward or back
 	StepAfter    time.Duration // this long after Acquire
 }
 
@@ -80,11 +76,11 @@ const (
 	cmdRelease = "release" // and exit; SIGTERM does the same
 )
 
-// report is what a child has to say.
+// report is one report of a child.
 type report struct {
 	What string // acquired, refused, issued, failed, stats, ended or released
 
-	// acquired, and refused:
+	// if it is acquired or refused:
 	Worker, Seq int
 	From, To    time.Time     // the window
 	Began       time.Time     // what the child's clock read before Acquire
@@ -123,7 +119,7 @@ func (r report) withError(err error) report {
 			r.Is = is
 		}
 	}
-	if errors.Is(err, context.Canceled) && r.What != "failed" { // the error also says what was waited for
+	if errors.Is(err, context.Canceled) && r.What != "failed" { // the error also says what the call waited for
 		r.Is = isCanceled
 	}
 	errors.As(err, &r.Exhausted)
@@ -141,12 +137,12 @@ func init() {
 	}
 }
 
-// child is a child's main.
+// child is the main function of a child.
 func child() {
 	in := bufio.NewScanner(os.Stdin)
 	var k task
 	if !in.Scan() {
-		return // it was not needed
+		return // the test did not need this child
 	}
 	check(json.Unmarshal(in.Bytes(), &k))
 	commands := make(chan string)
@@ -154,7 +150,7 @@ func child() {
 		for in.Scan() {
 			commands <- in.Text()
 		}
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent has ended
 	}()
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
@@ -213,7 +209,7 @@ type childProcess struct {
 	task
 	clock    snowflake.Clock
 	lease    *lease.Lease
-	acquired atomic.Pointer[time.Time] // when
+	acquired atomic.Pointer[time.Time] // the time of Acquire
 	gen      *snowflake.Generator
 	issuer   sync.WaitGroup
 }
@@ -268,16 +264,15 @@ func (c *childProcess) acquire(ctx context.Context) bool {
 
 // issueAll issues IDs as fast as it can, until the lease has ended.
 func (c *childProcess) issueAll() {
-	var buf []byte
+	var buf []snowflake.ID
 	told := ""
 	for {
 		id, err := c.gen.NextID()
 		if err == nil {
-			buf = binary.BigEndian.AppendUint64(buf, uint64(id))
+			buf = append(buf, id)
 		}
-		if len(buf) == 128 || err != nil {
-			_, werr := os.Stdout.Write(buf)
-			check(werr)
+		if len(buf) == 16 || err != nil {
+			check(servertest.WriteIDs(buf...))
 			buf = buf[:0]
 		}
 		if err == nil {
@@ -294,7 +289,7 @@ func (c *childProcess) issueAll() {
 	}
 }
 
-// release does so while IDs are being issued.
+// release releases the lease while IDs are being issued.
 func (c *childProcess) release() {
 	err := c.lease.Release(context.Background())
 	c.issuer.Wait()
@@ -316,78 +311,38 @@ func check(err error) {
 
 // process is a child, as its parent sees it.
 type process struct {
-	t       *testing.T
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	readers sync.WaitGroup
-	reaped  sync.Once
+	*servertest.Child
+	t *testing.T
 
 	reports chan report
 	exited  chan struct{}
-	first   chan struct{} // closed when it has issued, lost its lease, or exited
-	once    sync.Once
+	ended   chan struct{} // closed when it has lost its lease
 
-	// To be read when it has exited:
+	// Read these only when the child has exited:
 	told    []report
 	ids     []snowflake.ID
 	firstAt time.Time
-	noise   string // what it said that is no report
+	noise   string // output that is not a report
 }
 
-// start starts a child, which then waits for its task.
+// start starts a child, which waits for its task.
 func start(t *testing.T) *process {
 	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	p := &process{
+		Child:   servertest.StartChild(t, childEnv+"=1"),
 		t:       t,
-		cmd:     exec.Command(exe),
 		reports: make(chan report, 1000),
 		exited:  make(chan struct{}),
-		first:   make(chan struct{}),
+		ended:   make(chan struct{}),
 	}
-	// The race detector would sleep for a second at each exit.
-	p.cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
-	p.stdin, err = p.cmd.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(p.kill)
-	p.readers.Go(func() { p.readIDs(stdout) })
-	p.readers.Go(func() { p.readReports(bufio.NewReader(stderr)) })
+	go p.readReports()
 	return p
 }
 
-// begun closes first.
-func (p *process) begun() { p.once.Do(func() { close(p.first) }) }
-
-func (p *process) readIDs(r io.Reader) {
-	defer p.begun()
-	in := bufio.NewReader(r)
-	for {
-		var b [8]byte
-		if _, err := io.ReadFull(in, b[:]); err != nil {
-			return
-		}
-		if len(p.ids) == 0 {
-			p.firstAt = time.Now()
-			p.begun()
-		}
-		p.ids = append(p.ids, snowflake.ID(binary.BigEndian.Uint64(b[:])))
-	}
-}
-
-func (p *process) readReports(in *bufio.Reader) {
+func (p *process) readReports() {
 	defer close(p.exited)
 	defer close(p.reports)
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return // a line without an end is one that a kill cut
-		}
+	for line := range p.Lines {
 		var r report
 		if json.Unmarshal([]byte(line), &r) != nil {
 			p.noise += line
@@ -396,7 +351,7 @@ func (p *process) readReports(in *bufio.Reader) {
 		p.told = append(p.told, r)
 		p.reports <- r
 		if r.What == "ended" {
-			p.begun()
+			close(p.ended)
 		}
 	}
 }
@@ -412,11 +367,10 @@ func (p *process) begin(k task) *process {
 
 func (p *process) tell(line string) {
 	p.t.Helper()
-	_, err := io.WriteString(p.stdin, line+"\n")
-	require.NoError(p.t, err)
+	require.NoError(p.t, p.Tell(line))
 }
 
-// await returns the next report that is one of those.
+// await returns the next report of one of these kinds.
 func (p *process) await(what ...string) report {
 	p.t.Helper()
 	timeout := time.After(hang)
@@ -433,11 +387,12 @@ func (p *process) await(what ...string) report {
 	}
 }
 
-// awaitFirst waits for the child's first ID, or its end.
+// awaitFirst waits until the child issues its first ID or ends.
 func (p *process) awaitFirst() {
 	p.t.Helper()
 	select {
-	case <-p.first:
+	case <-p.First:
+	case <-p.ended:
 	case <-time.After(hang):
 		require.FailNow(p.t, "the child issues nothing")
 	}
@@ -445,21 +400,20 @@ func (p *process) awaitFirst() {
 
 func (p *process) signal(s os.Signal) {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(s))
+	require.NoError(p.t, p.Process().Signal(s))
 }
 
-// kill kills the child, and waits for its end. One that has ended it leaves so.
+// kill kills the child if it has not ended, and waits for its end.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
+	_ = p.Process().Kill()
 	p.wait()
 }
 
 // wait waits for the child's end.
 func (p *process) wait() {
-	p.reaped.Do(func() {
-		p.readers.Wait()
-		_ = p.cmd.Wait()
-	})
+	p.Wait()
+	<-p.exited
+	p.ids, p.firstAt = p.IDs()
 }
 
 func (p *process) find(what string) (report, bool) {
@@ -485,42 +439,7 @@ func (n *nursery) take() *process {
 	return p
 }
 
-// issued is what several children have issued.
-type issued struct {
-	mu  sync.Mutex
-	ids []issuedID
-}
-
-type issuedID struct {
-	id  snowflake.ID
-	run int32
-}
-
-func (s *issued) add(run int, ids ...snowflake.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.ids = append(s.ids, issuedID{id, int32(run)})
-	}
-}
-
-// check fails when an ID was issued twice, or when two runs stamped the same
-// tick of one worker ID and clock sequence.
-func (s *issued) check(t *testing.T, l snowflake.Layout) {
-	t.Helper()
-	slices.SortFunc(s.ids, func(a, b issuedID) int { return cmp.Compare(a.id, b.id) })
-	for i := range max(0, len(s.ids)-1) {
-		a, b := s.ids[i], s.ids[i+1]
-		if a.id == b.id {
-			require.Failf(t, "duplicate", "%v by run %d and run %d: %v", a.id, a.run, b.run, l.Decode(a.id))
-		}
-		if a.id>>l.SequenceBits == b.id>>l.SequenceBits && a.run != b.run {
-			require.Failf(t, "two in one tick", "run %d: %v; run %d: %v", a.run, l.Decode(a.id), b.run, l.Decode(b.id))
-		}
-	}
-}
-
-// records returns what is stored, by worker. No crash may leave it unreadable.
+// records returns the stored records by worker. They must be readable after every crash.
 func records(t *testing.T, dir string) map[int]lease.Record {
 	t.Helper()
 	snap, err := lease.File(dir).Load(t.Context())
@@ -532,7 +451,7 @@ func records(t *testing.T, dir string) map[int]lease.Record {
 	return m
 }
 
-// boundOf returns the bound of a clock sequence, zero when it was not used.
+// boundOf returns the bound of a clock sequence. It is zero if the sequence was not used.
 func boundOf(r lease.Record, seq int) time.Time {
 	if seq < len(r.Bounds) {
 		return r.Bounds[seq]
@@ -550,8 +469,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// between returns a duration of up to 10^hi seconds or down to minus as much,
-// all magnitudes from 10^lo on being equally likely.
+// between returns a positive or negative duration of 10^lo to 10^hi seconds. All magnitudes are equally
+// likely.
 func between(r *rand.Rand, lo, hi float64) time.Duration {
 	d := time.Duration(math.Pow(10, lo+(hi-lo)*r.Float64()) * float64(time.Second))
 	if r.IntN(2) == 0 {
@@ -566,12 +485,12 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 type run struct {
 	*process
 	k             task
-	before, after map[int]lease.Record // what was stored
+	before, after map[int]lease.Record // the stored records
 	began         time.Time
-	last          *run // the one before, without its last
+	last          *run // the run before, whose last is nil
 }
 
-func TestKill(t *testing.T) {
+func TestKilledProcessesRepeatNoID(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
@@ -594,7 +513,7 @@ func TestKill(t *testing.T) {
 		}},
 		{"one worker, clock sequences, clocks set by anything", 25, sequenced, func(r *rand.Rand, i int) task {
 			k := task{First: 5, Count: 1, Window: 60 * time.Millisecond}
-			// Time goes on, so that what leapt ahead is reached in the end.
+			// Time moves forward, so that the clock reaches bounds that a leap set.
 			k.Offset = time.Duration(i)*20*time.Second + between(r, -6, 3)
 			if r.IntN(4) > 0 {
 				k.Step, k.StepAfter = -between(r, -3, 1).Abs(), upTo(r, 20*time.Millisecond)
@@ -620,7 +539,7 @@ func TestKill(t *testing.T) {
 			rnd := seeded(t)
 			dir := filepath.Join(t.TempDir(), "leases")
 			children := &nursery{t: t}
-			var all issued
+			var all servertest.Issued
 			var last *run
 			acquired, issuing, bumped := 0, 0, 0
 			total := max(1, *kills*test.share/100)
@@ -633,7 +552,7 @@ func TestKill(t *testing.T) {
 				u.checkFence()
 				test.check(u)
 				require.False(t, t.Failed(), "run %d: %+v\nsaid: %+v", i, u.k, u.told)
-				all.add(i, u.ids...)
+				all.Add(i, u.ids...)
 				last, u.last = u, nil
 				if _, ok := u.find("acquired"); ok {
 					acquired++
@@ -645,26 +564,27 @@ func TestKill(t *testing.T) {
 					}
 				}
 			}
-			all.check(t, test.layout)
+			all.Check(t, test.layout)
 			t.Logf("%d runs: %d acquired, %d issued, %d changed the clock sequence; %d IDs",
-				total, acquired, issuing, bumped, len(all.ids))
-			assert.Greater(t, issuing, total/10, "most end before they do anything")
+				total, acquired, issuing, bumped, all.Len())
+			if total > 20 { // enough that it is not chance
+				assert.Greater(t, issuing, total/10, "most end before they do anything")
+			}
 		})
 	}
 }
 
-// live lets the child begin, and ends it at random: mostly by a kill, at any
-// moment from the beginning on or since its first ID, or while it releases;
-// sometimes it may release.
+// live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a while from
+// the beginning or from the first ID, or while it releases. Sometimes the child may release.
 func (u *run) live(r *rand.Rand) {
 	u.t.Helper()
 	u.began = time.Now()
 	u.begin(u.k)
 	age := 40 * time.Millisecond
 	switch r.IntN(4) {
-	case 0: // about as long as it takes to acquire
+	case 0: // about as long as Acquire takes
 		age = 8 * time.Millisecond
-	case 1: // the same, when it has to wait for the one before
+	case 1: // about as long as Acquire takes if it waits for the last holder's bound
 		age += u.k.Window
 	default:
 		u.awaitFirst()
@@ -672,14 +592,14 @@ func (u *run) live(r *rand.Rand) {
 	time.Sleep(upTo(r, age))
 	switch r.IntN(8) {
 	case 0:
-		_ = u.cmd.Process.Signal(syscall.SIGTERM)
+		_ = u.Process().Signal(syscall.SIGTERM)
 		select {
 		case <-u.exited:
 		case <-time.After(hang):
 			require.FailNow(u.t, "the child does not exit")
 		}
 	case 1:
-		_ = u.cmd.Process.Signal(syscall.SIGTERM)
+		_ = u.Process().Signal(syscall.SIGTERM)
 		time.Sleep(upTo(r, 5*time.Millisecond))
 	}
 	u.kill()
@@ -720,8 +640,8 @@ func (u *run) checkFence() {
 	}
 }
 
-// checkClockSeqs: a clock that was set back is no obstacle while there is a clock
-// sequence behind it.
+// checkClockSeqs: if a clock was set back, a child acquires a worker ID as long as a clock sequence has a
+// bound before the clock.
 func checkClockSeqs(u *run) {
 	rec := u.before[5]
 	possible := func(now time.Time) bool {
@@ -729,7 +649,7 @@ func checkClockSeqs(u *run) {
 			slices.ContainsFunc(rec.Bounds, func(b time.Time) bool { return !b.After(now) })
 	}
 	if r, ok := u.find("acquired"); ok && possible(r.Began) {
-		assert.False(u.t, r.From.After(r.Began.Add(r.Took)), "it took one that is ahead, until %v, in %+v", r.From, rec)
+		assert.False(u.t, r.From.After(r.Began.Add(r.Took)), "it took a clock sequence whose bound is ahead, at %v, in %+v", r.From, rec)
 	}
 	if r, ok := u.find("refused"); ok && r.Is != isCanceled {
 		require.Equal(u.t, isBackward, r.Is, r.Err)
@@ -737,8 +657,7 @@ func checkClockSeqs(u *run) {
 	}
 }
 
-// checkWait: after a crash the next ID comes within a window, after a release at
-// once.
+// checkWait: after a crash the next ID comes within a window. After a release it comes at once.
 func checkWait(u *run) {
 	if r, ok := u.find("refused"); ok {
 		require.Equal(u.t, isCanceled, r.Is, r.Err)
@@ -754,7 +673,7 @@ func checkWait(u *run) {
 	if u.last == nil {
 		return
 	}
-	_, had := u.last.find("acquired") // a generator, too
+	_, had := u.last.find("acquired") // it has a generator
 	a, has := u.find("acquired")
 	if had && has && rec.State == lease.Free {
 		assert.False(u.t, rec.Bound().After(a.Began), "after a release there is nothing to wait for")
@@ -762,14 +681,14 @@ func checkWait(u *run) {
 	}
 }
 
-// TestKillAmongMany has more processes than worker IDs, which come and go.
-func TestKillAmongMany(t *testing.T) {
+// There are more processes than worker IDs, and processes are killed and started all the time.
+func TestKilledProcessesAmongManyRepeatNoID(t *testing.T) {
 	t.Parallel()
 	const processes, window = 5, 60 * time.Millisecond
 	dir := t.TempDir()
 	each := max(1, *kills/2/processes)
 	rnd := seeded(t)
-	var all issued
+	var all servertest.Issued
 	var mu sync.Mutex
 	counts := map[string]int{}
 	t.Run("processes", func(t *testing.T) {
@@ -786,7 +705,7 @@ func TestKillAmongMany(t *testing.T) {
 						OnLoss: lease.OnLoss(rnd.IntN(2)),
 					}}
 					u.live(rnd)
-					all.add(i*processes+n, u.ids...)
+					all.Add(i*processes+n, u.ids...)
 					mu.Lock()
 					if len(u.ids) > 0 {
 						counts["has issued"]++
@@ -811,17 +730,17 @@ func TestKillAmongMany(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%v; %d IDs", counts, len(all.ids))
-	all.check(t, plain)
+	t.Logf("%v; %d IDs", counts, all.Len())
+	all.Check(t, plain)
 	assert.Greater(t, counts["has issued"], processes*each/10)
 }
 
 func TestRestartAfterReleaseIsImmediate(t *testing.T) {
 	t.Parallel()
-	const window = 20 * time.Second // so that nobody can take waiting for slowness
+	const window = 20 * time.Second // so long that a wait for it cannot look like slowness
 	dir := t.TempDir()
 	children := &nursery{t: t}
-	var all issued
+	var all servertest.Issued
 	for i := range 10 {
 		before, used := records(t, dir)[5]
 		p := children.take().begin(task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: window})
@@ -841,9 +760,9 @@ func TestRestartAfterReleaseIsImmediate(t *testing.T) {
 		last := plain.Decode(p.ids[len(p.ids)-1]).Time
 		require.Equal(t, lease.Free, after.State)
 		require.Equal(t, last.Add(plain.Unit), after.Bound(), "the bound is the end of what was stamped")
-		all.add(i, p.ids...)
+		all.Add(i, p.ids...)
 	}
-	all.check(t, plain)
+	all.Check(t, plain)
 }
 
 func TestProcessesGetDifferentWorkerIDs(t *testing.T) {
@@ -870,7 +789,7 @@ func TestProcessesGetDifferentWorkerIDs(t *testing.T) {
 	require.Len(t, r.Exhausted.Records, 3)
 	for _, rec := range r.Exhausted.Records {
 		assert.Equal(t, owners[rec.Worker], rec.Owner)
-		assert.Equal(t, holders[rec.Worker].cmd.Process.Pid, rec.PID)
+		assert.Equal(t, holders[rec.Worker].Process().Pid, rec.PID)
 		assert.Equal(t, lease.Held, rec.State)
 		assert.WithinRange(t, rec.Bound(), r.Began, r.Began.Add(r.Took+window))
 		assert.Contains(t, r.Err, fmt.Sprintf("worker %d is held by %s", rec.Worker, rec.Owner))
@@ -880,18 +799,18 @@ func TestProcessesGetDifferentWorkerIDs(t *testing.T) {
 	holders[4].kill()
 	a := start(t).begin(k("eve")).await("acquired", "refused")
 	require.Equal(t, "acquired", a.What, a.Err)
-	assert.Equal(t, 4, a.Worker, "that of the one who died")
+	assert.Equal(t, 4, a.Worker, "the worker ID of the process that died")
 }
 
-// stop stops a child with SIGSTOP, but not while it has the lock of its record:
-// nobody could take that over before it is continued.
+// stop stops a child with SIGSTOP, but not while it has the lock of its record. A child stopped with the lock
+// would keep all others from taking over the worker ID.
 func (p *process) stop(lock string) {
 	p.t.Helper()
 	for {
 		p.signal(syscall.SIGSTOP)
 		var status syscall.WaitStatus
 		for {
-			_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+			_, err := syscall.Wait4(p.Process().Pid, &status, syscall.WUNTRACED, nil)
 			if err == nil {
 				break
 			}
@@ -910,8 +829,7 @@ func (p *process) stop(lock string) {
 	}
 }
 
-// issue makes the child issue an ID. Where the machine was too busy to renew in
-// time, it tries again.
+// issue makes the child issue an ID. If the machine was too busy to renew in time, it tries again.
 func (p *process) issue() snowflake.ID {
 	p.t.Helper()
 	for end := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
@@ -929,14 +847,14 @@ func TestStoppedHolderIsFenced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 300 * time.Millisecond, OnLoss: lease.Stop, Obey: true}
-	var all issued
+	var all servertest.Issued
 
 	k.Owner = "a"
 	a := start(t).begin(k)
 	b := start(t)
 	ra := a.await("acquired")
 	for range 50 {
-		all.add(0, a.issue())
+		all.Add(0, a.issue())
 	}
 	a.stop(filepath.Join(dir, "worker-5.lock"))
 	bound := records(t, dir)[5].Bound()
@@ -948,7 +866,7 @@ func TestStoppedHolderIsFenced(t *testing.T) {
 	require.Equal(t, ra.Worker, rb.Worker)
 	require.False(t, rb.From.Before(bound))
 	for range 50 {
-		all.add(1, b.issue())
+		all.Add(1, b.issue())
 	}
 
 	a.signal(syscall.SIGCONT)
@@ -963,7 +881,7 @@ func TestStoppedHolderIsFenced(t *testing.T) {
 		assert.Contains(t, r.Err, "worker 5 ")
 	}
 	for range 50 {
-		all.add(1, b.issue())
+		all.Add(1, b.issue())
 	}
 	a.tell(cmdStats)
 	a.await("stats")
@@ -978,18 +896,18 @@ func TestStoppedHolderIsFenced(t *testing.T) {
 	rec := records(t, dir)[5]
 	assert.Equal(t, "b", rec.Owner, "a's release changes nothing")
 	assert.Equal(t, lease.Held, rec.State)
-	all.add(1, b.issue())
-	all.check(t, plain)
+	all.Add(1, b.issue())
+	all.Check(t, plain)
 }
 
-// TestStoppedAtFullRate stops and continues holders while they issue, at random.
-func TestStoppedAtFullRate(t *testing.T) {
+// Holders are stopped and continued at random while they issue IDs.
+func TestStoppedHoldersAtFullRateRepeatNoID(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
 	dir := t.TempDir()
 	k := task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: 120 * time.Millisecond, OnLoss: lease.Stop}
 	children := &nursery{t: t}
-	var all issued
+	var all servertest.Issued
 	a := children.take().begin(k)
 	for i := range 6 {
 		a.awaitFirst()
@@ -1010,15 +928,15 @@ func TestStoppedAtFullRate(t *testing.T) {
 		for _, id := range a.ids {
 			require.True(t, plain.Decode(id).Time.Before(rb.From), "%v was another's to stamp", plain.Decode(id))
 		}
-		all.add(i, a.ids...)
+		all.Add(i, a.ids...)
 		a = b
 	}
 	a.kill()
-	all.add(6, a.ids...)
-	all.check(t, plain)
+	all.Add(6, a.ids...)
+	all.Check(t, plain)
 }
 
-func TestStoppedHolderGoesOn(t *testing.T) {
+func TestStoppedHolderContinues(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name         string
@@ -1030,10 +948,10 @@ func TestStoppedHolderGoesOn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			var all issued
+			var all servertest.Issued
 			p := start(t).begin(task{Dir: dir, Layout: plain, First: 5, Count: 1, Window: test.window, Obey: true})
 			p.await("acquired")
-			all.add(0, p.issue())
+			all.Add(0, p.issue())
 			p.stop(filepath.Join(dir, "worker-5.lock"))
 			bound := records(t, dir)[5].Bound()
 			time.Sleep(test.stop)
@@ -1042,13 +960,13 @@ func TestStoppedHolderGoesOn(t *testing.T) {
 				p.tell(cmdIssue)
 				r := p.await("issued", "failed")
 				require.Equal(t, "issued", r.What, r.Err)
-				all.add(0, r.ID)
+				all.Add(0, r.ID)
 			}
 			for end := time.Now().Add(hang); ; {
 				require.True(t, time.Now().Before(end), "it does not get past %v", bound)
 				id := p.issue()
-				all.add(0, id)
-				if len(all.ids) > 100 && (test.stop < test.window || !plain.Decode(id).Time.Before(bound)) {
+				all.Add(0, id)
+				if all.Len() > 100 && (test.stop < test.window || !plain.Decode(id).Time.Before(bound)) {
 					break
 				}
 			}
@@ -1057,14 +975,14 @@ func TestStoppedHolderGoesOn(t *testing.T) {
 			p.wait()
 			_, ended := p.find("ended")
 			assert.False(t, ended)
-			all.check(t, plain)
+			all.Check(t, plain)
 		})
 	}
 }
 
-// A process that was stopped in the middle of a save holds up that worker ID, and
-// no other.
-func TestAcquirePassesByALockedWorkerID(t *testing.T) {
+// If a process is stopped during a save, only its worker ID is blocked.
+func TestAcquireSkipsALockedWorkerID(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "worker-3.lock"))
 	require.NoError(t, err)

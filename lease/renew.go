@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
-// run keeps the lease until ctx is done, or the lease has ended because it was lost.
+// run keeps the lease until ctx is done, or until the lease ends because its worker ID was
+// lost.
 func (l *Lease) run(ctx context.Context) {
 	defer close(l.ended)
 	for {
@@ -27,8 +27,8 @@ func (l *Lease) run(ctx context.Context) {
 	}
 }
 
-// keep renews the lease, three times in a window and when it is asked to, until ctx is
-// done or the worker ID is lost.
+// keep renews the lease until ctx is done or the worker ID is lost: three times in a
+// window, and whenever a call asks.
 func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32
@@ -56,9 +56,10 @@ func (l *Lease) keep(ctx context.Context) error {
 	}
 }
 
-// unusable returns a loss if the window has ended, and the store has lost the record of this
-// worker ID, and not all others: nobody gets the worker ID until a person mends it, and
-// this holder need not wait for that. An owner that keeps its worker ID waits.
+// unusable returns a loss if the window has ended and the store has lost this worker ID's
+// record, though not all records. Nobody gets this worker ID until a person mends the
+// store, and this holder need not wait for that, unless it is an owner that keeps its
+// worker ID.
 func (l *Lease) unusable(ctx context.Context) error {
 	if l.o.Reuse != ReuseAny || l.o.now().Before(l.Grant().To) {
 		return nil
@@ -72,24 +73,23 @@ func (l *Lease) unusable(ctx context.Context) error {
 	return once(fmt.Errorf("%w: %w", ErrLost, snap.Lost[l.Worker()]))
 }
 
-// jittered shortens a wait by up to an eighth, so that holders who began at once do
-// not go on at once.
-func jittered(wait time.Duration) time.Duration { return wait - rand.N(wait/8+1) }
+// jittered shortens a wait by up to an eighth, so that holders that began at once do not
+// stay in step.
+func jittered(wait time.Duration) time.Duration { return wait - randomN(wait/8+1) }
 
-// renew moves the bound to a window from now. If the clock is behind, or has
-// leapt, it leaves the bound and only shows that the holder lives.
+// renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
+// the bound and only shows that the holder lives.
 func (l *Lease) renew(ctx context.Context) error {
 	patient, cancel := context.WithTimeout(ctx, l.o.trip())
 	defer cancel()
 	now, begun := l.o.now(), time.Now()
 	err := unanswered(ctx, patient, l.advance(patient))
 	took := max(time.Since(begun), l.o.now().Sub(now))
-	paused := took > l.o.Window/3+l.o.Window/16 // the process, and so it says nothing of the store
+	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }
 
-// advance is renew without the statistics.
 func (l *Lease) advance(ctx context.Context) error {
 	if err := l.lock(ctx); err != nil {
 		return err
@@ -105,13 +105,13 @@ func (l *Lease) advance(ctx context.Context) error {
 	if err := l.push(ctx, l.window.to, begun); err != nil {
 		return err
 	}
-	if l.horizon.ownClock && l.leap(bound, begun) == nil { // now the store's time is known
+	if l.horizon.ownClock && l.leap(bound, begun) == nil { // now the lease knows the store's time
 		return l.push(ctx, bound, begun)
 	}
 	return leap
 }
 
-// push moves the bound. The caller holds op.
+// push moves the bound. op must be held.
 func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
 	w := l.window
 	if err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), bound)) }); err != nil {
@@ -126,8 +126,8 @@ func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
 	return nil
 }
 
-// note keeps the statistics, and answers the calls that asked for a renewal. final
-// is whether they are to fail if it has failed; otherwise they wait for the next.
+// note keeps the statistics, and answers the calls that asked for a renewal. If err is an
+// error and final is false, they wait for the next renewal.
 func (l *Lease) note(begun time.Time, err error, final bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +146,8 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 	l.blame(err, final)
 }
 
-// blame notes why there is nothing more to stamp. A time-out does not hide what was
-// wrong before it. l.mu must be held.
+// blame notes why no more IDs can be stamped. A time-out does not replace the error before
+// it. l.mu must be held.
 func (l *Lease) blame(err error, final bool) {
 	if l.stats.LastError == nil || l.failing == nil || !isTimeout(err) {
 		l.stats.LastError = err
@@ -157,7 +157,7 @@ func (l *Lease) blame(err error, final bool) {
 	}
 }
 
-// renewed returns when the last renewal that succeeded was begun.
+// renewed returns when the last successful renewal began.
 func (l *Lease) renewed() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

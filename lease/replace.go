@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lose notes that the worker ID is another's. What its window has left may still be
+// lose notes that another process has the worker ID. The rest of the window may still be
 // stamped, because the other's window begins after it.
 func (l *Lease) lose(lost error) {
 	l.op <- struct{}{}
@@ -26,8 +26,8 @@ func (l *Lease) lose(lost error) {
 	l.log.lost(l, r.Worker, lost)
 }
 
-// replace takes another worker ID in place of one that was lost, for as long as that
-// takes. It returns nil when that is granted, and an error when ctx is done.
+// replace takes another worker ID in place of the lost one, for as long as that takes. It
+// returns nil when the new worker ID is granted, and an error when ctx is done.
 func (l *Lease) replace(ctx context.Context, lost error) error {
 	backoff := l.o.Window / 100
 	for {
@@ -48,13 +48,13 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 	}
 }
 
-// unreplaced is why there is no worker ID in place of one that was lost.
+// unreplaced returns why no worker ID has taken the place of the lost one.
 func unreplaced(lost, err error) error {
 	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
 }
 
-// tripped notes that the store did not answer, or not well, to one request of a search.
-// If a lost worker ID is being replaced, calls do not wait until the whole search has
+// tripped notes that one request of a search failed. If the search is to replace a lost
+// worker ID, calls get this error at once, instead of waiting until the whole search has
 // failed.
 func (l *Lease) tripped(err error) {
 	l.mu.Lock()
@@ -69,8 +69,8 @@ func (l *Lease) tripped(err error) {
 	}
 }
 
-// searchTrip is how long a search waits for the store at first: if it replaces a lost
-// worker ID, no longer than a renewal does.
+// searchTrip is how long a search at first waits for an answer. If the search is to replace
+// a lost worker ID, it waits no longer than a renewal does.
 func (l *Lease) searchTrip() time.Duration {
 	if l.trouble() != nil {
 		return l.o.trip()
@@ -78,7 +78,6 @@ func (l *Lease) searchTrip() time.Duration {
 	return l.o.patience()
 }
 
-// succeed grants the worker ID that replaces a lost one.
 func (l *Lease) succeed() {
 	l.op <- struct{}{}
 	before := l.Worker()

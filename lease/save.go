@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// move saves the record changed by change, which must not make less of a bound
-// that is in use. The caller holds op.
+// move saves the record after change. change must not make a bound earlier that is in use.
+// op must be held.
 func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 	if l.unknown {
 		if err := l.look(ctx); err != nil {
@@ -23,7 +23,7 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		saved, err := replace(ctx, l.store, &l.o, old, r)
 		if err == nil {
 			l.record.Store(&saved)
-			l.saved, l.tried = time.Now(), nil // not before Renewed, so that no leap hides in how long it took
+			l.saved, l.tried = time.Now(), nil // not before Renewed, so that no leap hides in the time that the save took
 			return nil
 		}
 		l.tried = append(l.tried[max(0, len(l.tried)+1-maxTried):], r)
@@ -37,14 +37,15 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 	}
 }
 
-// maxTried is how many saves without an answer are remembered. One that is older
-// and comes true after all ends the lease.
+// maxTried is how many saves without an answer are remembered. If an older one is stored
+// after all, the lease ends.
 const maxTried = 1000
 
-// look finds out what is stored, after a save of which that is not known: our
-// own record, then we go on from it; or another's, then the lease is lost. One
-// that has our token, and that we did not save, is that of a clone of ours. An
-// older one is ours, too: the store lost what came after.
+// look reads the stored record after a save whose result is not known. If it has another
+// token, another process has the worker ID, and the lease is lost. If it has our token and
+// is a record that we saved or tried to save, the lease goes on from it; an older record of
+// ours counts too, because then the store lost the later ones. If it has our token and we
+// never made it, a clone of this process did.
 func (l *Lease) look(ctx context.Context) error {
 	own := l.record.Load()
 	snap, err := l.store.LoadWorker(ctx, own.Worker)
@@ -60,7 +61,7 @@ func (l *Lease) look(ctx context.Context) error {
 			l.unknown = false
 			return nil
 		default:
-			return fmt.Errorf("%w: worker %d went to another, %s, at %s", ErrLost, r.Worker, r.holder(), formatTime(r.Renewed))
+			return fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, r.Worker, r.holder(), formatTime(r.Renewed))
 		}
 	}
 	return fmt.Errorf("%w: the record of worker %d is gone", ErrLost, own.Worker)

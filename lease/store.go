@@ -10,155 +10,161 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Store keeps one Record per worker ID. Its three methods are all that the
-// protocol asks for; package leasetest checks an implementation.
+// Store keeps one Record for each worker ID. Package leasetest checks an implementation.
 //
-// Implementations are safe for concurrent use, and keep what was saved across
-// crashes of the clients and, as far as their makers promise, of the server. When
-// the context is done beforehand they do nothing and return its error. What goes
-// in and comes out shares no memory with the store. Texts are UTF-8 without NUL;
-// numbers and times come back exactly.
+// Implementations are safe for concurrent use. They keep what was saved across crashes of
+// the clients and, as far as the engine promises, of the server. If the context is done
+// beforehand, a method does nothing and returns the context's error. Arguments and results
+// share no memory with the store. Texts are UTF-8 without NUL; numbers and times come back
+// exactly.
 //
-// A store that lost its records while they were in use must not pass for a new
-// one: as far as its engine can tell the two apart, its methods return
-// [ErrWiped].
+// A store that lost its records while they were in use must not pass for a new one: as far
+// as its engine can tell the two apart, its methods return [ErrWiped].
 //
-// A Store may also be a [Locator] and a [Historian].
+// A Store may also be a [Locator], a [Windower] and a [Historian].
 type Store interface {
-	// Load returns all records, with every Save that had returned before Load was
-	// called, by whichever client. It fails as a whole if any record cannot be
-	// read: a record that is taken for missing could be issued again.
+	// Load returns all records, including every Save, by any client, that had returned
+	// before Load was called. If any record cannot be read, Load fails as a whole: if it
+	// left the record out, the worker ID would look unused and be given out twice.
 	Load(ctx context.Context) (Snapshot, error)
 
-	// LoadWorker is Load for one worker ID: a Snapshot with one record or none.
-	// A record of another worker ID that cannot be read is no obstacle.
+	// LoadWorker returns a Snapshot with the record of one worker ID, or without a record
+	// if the worker ID has never had one. It succeeds even if the record of another worker
+	// ID cannot be read.
 	LoadWorker(ctx context.Context, worker int) (Snapshot, error)
 
-	// Save writes r if the stored record of r.Worker has Version r.Version-1,
-	// or if there is none and r.Version is 1. It does so atomically: of two
-	// that carry the same Version one is written, and the other one gets an
-	// error that matches ErrConflict, however late it arrives. It returns when
-	// the record will survive a crash, with Renewed set to the store's time.
-	// If the stored record cannot be read, a Save with Version 1 fails.
+	// Save writes r if the stored record of r.Worker has Version r.Version-1, or if there
+	// is no record and r.Version is 1. Otherwise it returns an error that matches
+	// ErrConflict. It is atomic: of two Saves with the same Version only one succeeds,
+	// however late the other one arrives. Save returns r with Renewed set to the store's
+	// time, once the record will survive a crash. If the stored record cannot be read, a
+	// Save with Version 1 fails.
 	//
-	// After any other error it is unknown whether r was or will be written.
+	// After any other error nobody knows whether r was written, or will be.
 	Save(ctx context.Context, r Record) (Record, error)
 }
 
-// Locator is a Store that can say where a record is kept, for errors.
+// Locator is a Store that can say in which place a record is kept, for errors and logs.
 type Locator interface {
 	// Locate returns the place of a worker ID's record, such as its file.
 	Locate(worker int) string
 }
 
-// Historian is a Store that keeps what is replaced, so that [Whois] finds the
-// issuer of an ID whose worker ID has gone to another since.
+// Windower is a Store that chooses the window of leases whose Options.Window is 0. A store
+// whose server must not be asked often is a Windower. A store that wraps another store passes
+// its DefaultWindow on.
+type Windower interface {
+	// DefaultWindow returns the window. If it is 0 or less, Acquire takes 3 s.
+	DefaultWindow() time.Duration
+}
+
+// Historian is a Store that keeps the earlier holders of a worker ID, so that [Whois] finds
+// the issuer of an ID after its worker ID has gone to another holder.
 type Historian interface {
 	Store
 
-	// SaveEnding is Save, and in the same step (transaction, script,
-	// multi-operation) it keeps ended in the history of r.Worker and drops from
-	// that history each Holding whose To is before forget. Either all of it
-	// happens or nothing. If the history has a Holding with the same Token,
-	// ClockSeq and From, ended replaces it.
+	// SaveEnding is Save and, in the same step (transaction, script, multi-operation), adds
+	// ended to the history of r.Worker and drops each Holding whose To is before forget.
+	// Either all of it happens or nothing. If the history already has a Holding with the
+	// same Token, ClockSeq and From, ended replaces it.
 	SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (Record, error)
 
-	// History returns what is kept of a worker ID, in any order. It fails if
-	// any of it cannot be read.
+	// History returns the history of a worker ID, in any order. It fails if a part of it
+	// cannot be read.
 	History(ctx context.Context, worker int) ([]Holding, error)
 }
 
-// Holding is a stretch of ID time in which one holder had a worker ID and clock
-// sequence: no other holder stamped them in [From, To).
+// Holding is a stretch of ID time, [From, To), in which one holder had a worker ID and clock
+// sequence. No other holder has issued IDs with them in this time.
 type Holding struct {
 	Worker   int       `json:"worker"`
 	ClockSeq int       `json:"clock_seq"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
-	Token    string    `json:"token"` // of the acquisition
+	Token    string    `json:"token"` // of the acquisition, unique
 	Owner    string    `json:"owner"` // Options.Owner
 	Host     string    `json:"host"`  // where the holder ran
 	PID      int       `json:"pid"`
 }
 
-// same reports whether h and other are one stretch, whose end may have moved.
+// same reports whether h and other have the same beginning; their ends may differ.
 func (h Holding) same(other Holding) bool {
 	return h.Worker == other.Worker && h.ClockSeq == other.ClockSeq && h.Token == other.Token && h.From.Equal(other.From)
 }
 
-// Snapshot is what a Store holds. Its records need not be of one moment; each of
-// them was the stored one at some moment after Load was called.
+// Snapshot is what a Store holds. The records may be of different moments: each was the
+// stored record at some moment after Load was called.
 type Snapshot struct {
-	Records []Record // at most one of each worker, in any order
+	Records []Record // at most one for each worker, in any order
 
-	// Now is the store's time, by the clock that Record.Renewed comes from, read
-	// after the records. Its steps must be much smaller than a window.
+	// Now is the store's time, read after the records, by the clock that sets
+	// Record.Renewed. The steps of this clock must be much smaller than a window.
 	Now time.Time
 
-	// Lost has the worker IDs whose records the store has lost, though it still has
-	// others, and why. Nobody gets these worker IDs: Acquire passes them by, with a
-	// warning. It is nil for a store that cannot tell.
+	// Lost has the worker IDs that are unusable, and why: the store has lost the record but
+	// still has other records, or something else is in the record's place. Acquire gives
+	// these worker IDs to nobody, and logs a warning. It is nil if the store cannot tell.
 	Lost map[int]error
 
-	// OwnClock is whether that clock is another one than the clients', so that
-	// it can tell a client that its clock has leapt.
+	// OwnClock says that Now comes from another clock than the clients', so that it can
+	// tell a client that its clock has leapt.
 	OwnClock bool
 }
 
-// ErrConflict is returned by Store.Save when another record was saved first.
-var ErrConflict = errors.New("lease: the record was changed by another")
+// ErrConflict is returned by Store.Save if another record was saved first.
+var ErrConflict = errors.New("lease: the record was changed by another save")
 
-// State is what a Record says of its worker ID.
+// State says whether the worker ID of a Record is in use.
 type State string
 
 const (
-	Held  State = "held"  // by Owner, while it renews
+	Held  State = "held"  // by Owner, as long as it renews
 	Free  State = "free"  // released
-	Spent State = "spent" // used once, and never again
+	Spent State = "spent" // never given out again
 )
 
-// Record is what is stored of a worker ID.
+// Record is what a store keeps for a worker ID.
 type Record struct {
 	Worker  int    `json:"worker"`
-	Version uint64 `json:"version"` // counts the saves, from 1 on
-	Token   string `json:"token"`   // of the acquisition: no two have the same
+	Version uint64 `json:"version"` // counts the saves, from 1
+	Token   string `json:"token"`   // of the acquisition: no two acquisitions have the same
 	State   State  `json:"state"`
-	Reuse   Reuse  `json:"reuse"` // the last holder's; whoever comes next keeps to it
-	Owner   string `json:"owner"` // Options.Owner, of the last holder
-	Host    string `json:"host"`  // where the last holder ran, for people
+	Reuse   Reuse  `json:"reuse"` // of the last holder; the next holder keeps to it
+	Owner   string `json:"owner"` // Options.Owner of the last holder
+	Host    string `json:"host"`  // on which host the last holder ran, for people
 	PID     int    `json:"pid"`
 
-	// Layout is that of the IDs. Bounds are in its time, so that no holder may
-	// have another.
+	// Layout is the layout of the IDs. Bounds are in its ticks, so all holders must have
+	// the same.
 	Layout snowflake.Layout `json:"layout"`
 
-	// Bounds has, for each clock sequence up to the highest one used, the time
-	// up to which IDs may have been stamped: whoever stamps next begins there.
-	// The zero time is that of one that was not used. A layout without clock
-	// sequences has one.
+	// Bounds has, for each clock sequence up to the highest one used, the time up to which
+	// IDs may have been issued. The next holder begins there. A zero time means that the
+	// clock sequence was never used. If the layout has no clock sequences, there is one
+	// bound.
 	Bounds []time.Time `json:"bounds"`
 
-	// ClockSeq is the clock sequence that the holder stamps, and From the time
-	// from which on it stamps it: [From, Bound()) is its current Holding.
+	// ClockSeq is the clock sequence of the holder's IDs, since From: [From, Bound()) is
+	// its current Holding.
 	ClockSeq int       `json:"clock_seq"`
 	From     time.Time `json:"from"`
 
-	// Forgotten is the time before which holders of this worker ID may be missing
-	// from the store's history. The zero time means that all are there.
+	// Forgotten is the time before which holders may be missing from the store's history.
+	// The zero time means that the history is complete.
 	Forgotten time.Time `json:"forgotten"`
 
-	// Window is the holder's. It renews three times in each, so that one that
-	// has not done so for a whole one is taken for dead.
+	// Window is the holder's Options.Window. The holder renews three times in each window,
+	// so it is taken for dead after a whole window without a renewal.
 	Window time.Duration `json:"window"`
 
-	// Renewed is the store's time of the last save. Where the engine itself
-	// watches the holders, Load may know better: it returns the zero time of one
-	// that has gone, and Snapshot.Now of one that is there.
-	Renewed time.Time `json:"renewed"`
+	// Renewed is the store's time of the last save. If the engine itself watches the
+	// holders, Load may know better: then it returns the zero time for a holder that has
+	// gone, and Snapshot.Now for a holder that is there.
+	Renewed time.Time `json:"renewed,omitzero"`
 }
 
-// Bound returns the bound of the current clock sequence: what was stamped last
-// lies before it.
+// Bound returns the bound of the current clock sequence: every ID issued so far is before
+// it.
 func (r Record) Bound() time.Time { return r.bound(r.ClockSeq) }
 
 func (r Record) bound(seq int) time.Time {
@@ -168,7 +174,7 @@ func (r Record) bound(seq int) time.Time {
 	return time.Time{}
 }
 
-// holding returns what r says of its holder.
+// holding returns the current Holding.
 func (r Record) holding() Holding {
 	return Holding{
 		Worker: r.Worker, ClockSeq: r.ClockSeq, From: r.From, To: r.Bound(),
@@ -176,11 +182,11 @@ func (r Record) holding() Holding {
 	}
 }
 
-// replace saves r in place of old. If another holding begins with r, it keeps
-// old's in the history, and drops what ended longer than o.History ago.
+// replace saves r in place of old. If r begins another holding, replace puts old's holding
+// into the history, and drops the holdings that ended longer than o.History ago.
 func replace(ctx context.Context, s Store, o *Options, old, r Record) (Record, error) {
 	ended := old.holding()
-	empty := !ended.From.Before(ended.To) && len(old.Bounds) == 1 // with more, one of the same name may be kept that is not
+	empty := !ended.From.Before(ended.To) && len(old.Bounds) == 1 // with several clock sequences, the history may have a longer holding with the same beginning
 	if old.Version == 0 || ended.same(r.holding()) || empty {
 		return s.Save(ctx, r)
 	}
@@ -193,7 +199,8 @@ func replace(ctx context.Context, s Store, o *Options, old, r Record) (Record, e
 	return s.Save(ctx, r)
 }
 
-// withBound returns r stamping seq up to bound. It leaves r's own Bounds alone.
+// withBound returns r with seq as its clock sequence and bound as the bound of seq. It does
+// not change r's own Bounds.
 func (r Record) withBound(seq int, bound time.Time) Record {
 	bounds := make([]time.Time, max(len(r.Bounds), seq+1))
 	copy(bounds, r.Bounds)
@@ -202,29 +209,29 @@ func (r Record) withBound(seq int, bound time.Time) Record {
 	return r
 }
 
-// withWindow returns r stamping what w has, up to bound.
+// withWindow returns r with w as its window, and its bound at bound.
 func (r Record) withWindow(w window, bound time.Time) Record {
 	r = r.withBound(w.seq, bound)
 	r.From = w.from
 	return r
 }
 
-// same reports whether r is what other became when it was saved.
+// same reports whether r is the record that other became when it was saved.
 func (r Record) same(other Record) bool {
 	return r.Worker == other.Worker && r.Version == other.Version && r.Token == other.Token && r.State == other.State &&
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
 
-// Live reports whether r is held by one that renewed it within a window of now,
-// a time of the store's clock. Where that clock was set back by more than a
-// window since, r is not live until it is renewed again.
+// Live reports whether r is held, and was renewed within a window before now, a time by the
+// store's clock. If this clock was set back by more than a window, r is not live until its
+// holder renews again.
 func (r Record) Live(now time.Time) bool {
 	age := now.Sub(r.Renewed)
 	return r.State == Held && -r.Window < age && age <= r.Window
 }
 
-// Validate returns an error that matches [ErrBadRecord] when r cannot have been
-// saved by this package. A Store calls it on what it reads.
+// Validate returns an error that matches [ErrBadRecord] if this package cannot have saved
+// r. A Store calls it on each record that it reads.
 func (r Record) Validate() error {
 	var why string
 	switch err := r.Layout.Validate(); {
@@ -250,7 +257,6 @@ func (r Record) Validate() error {
 	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
 }
 
-// holder names the last holder.
 func (r Record) holder() string { return fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID) }
 
 // String describes r on one line.
@@ -267,10 +273,10 @@ func (r Record) String() string {
 	return fmt.Sprintf("worker %d is held by %s until %s", r.Worker, by, bound)
 }
 
-// free finds the clock sequence with which a new holder whose clock reads now
-// can go on soonest, and from when on: the one that was in use last of those
-// that are behind now, else one that was not used yet, else the one that is
-// ahead of now by the least.
+// free finds the clock sequence with which a new holder whose clock reads now can go on
+// soonest, and the time from which it may. It prefers, among the sequences with bounds that
+// have passed, the one with the latest bound; then a sequence that was never used; then the
+// one with the earliest bound.
 func (r Record) free(now time.Time) (seq int, from time.Time) {
 	size := 1 << r.Layout.ClockSeqBits
 	seq = -1

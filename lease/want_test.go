@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two processes of one owner: the second has read before the first wanted, and reads again
-// before the first has told the store.
-func TestLocalCopyOfTwoWantsOneWorkerID(t *testing.T) {
+// Two processes of one owner use one local copy. The second has read the store before the first notes the
+// wanted worker ID in the copy, and takes it before the first has saved it in the store. One of them
+// gets it.
+func TestProcessesWithOneLocalCopyThatWantOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
 		o := &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: dir, Clock: clockAt(0)}
@@ -39,8 +40,9 @@ func TestLocalCopyOfTwoWantsOneWorkerID(t *testing.T) {
 	})
 }
 
-// With nothing to go on with, the store has all of the time, and is not asked ever more often.
-func TestLocalCopyOfAStoreThatHangs(t *testing.T) {
+// If the local copy is empty, Acquire waits for the store until its context ends, and does not ask more
+// than twice.
+func TestEmptyLocalCopyWaitsForAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counting{memory: newMemory()}
 		m.hangs = true

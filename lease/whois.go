@@ -8,22 +8,24 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Whois returns who issued id, by what s has of its worker ID: the present holder
-// or, if s is a [Historian], one before. It is the only one that could: the windows
-// of two holders have no instant in common. Whether it took this very sequence
-// number is not recorded. The layout of id is that of the records. A worker ID whose
-// record and its marks were removed by hand counts as never leased.
+// Whois returns who issued id, by the records and the history in s: the present holder of
+// id's worker ID or, if s is a [Historian], an earlier one. No other holder can have issued
+// it, because no two holders have an instant of a worker ID and clock sequence in common.
+// Whether the holder really used this sequence number is not recorded. Whois decodes id
+// with the layout of the records.
 //
-// If nobody can have issued id, the error matches [ErrNeverIssued]. If its
-// issuer may be one that is no longer in the history (see Options.History), the
-// error matches [ErrForgotten]. Other errors match ErrLayout, if the records do not
-// agree on a layout, or are the store's.
+// If nobody can have issued id, the error matches [ErrNeverIssued]. If id's issuer may have
+// been dropped from the history (see Options.History), the error matches [ErrForgotten].
+// Other errors match ErrLayout, if the records have different layouts, or are the store's.
+// If the record of a worker ID was removed by hand with its marks, the worker ID counts as
+// never leased.
 //
-// With Options.LocalCopy a holder goes on while the store is away, and tells it later:
-// when it answers again or, if that holder has ended, when its owner acquires a lease
-// again. Until then the error for an ID that the owner may have issued meanwhile matches
-// [ErrUntold], and the Holding is the last that the store was told of: nobody else than
-// its Owner can have issued id. File(LocalCopy), on the host of the holder, knows more.
+// A holder with Options.LocalCopy goes on while the store is away, and reports to the store
+// later: when the store answers again or, if the holder has ended, when its owner acquires
+// a lease again. Until then, if the owner may have issued id, the error matches
+// [ErrUntold], and the Holding is the last one that the store knows: nobody but its Owner
+// can have issued id. On the holder's host, Whois with File(LocalCopy) as the store knows
+// more.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	snap, err := s.Load(ctx)
 	if err != nil {
@@ -53,8 +55,8 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
 }
 
-// whois looks into a record, and then into the history. In the other order a
-// holder that ends meanwhile would be in neither.
+// whois looks first into the record, and then into the history. In the other order, a
+// holding that ends meanwhile would be in neither.
 func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
 	holdings := []Holding{r.holding()}
 	if h, ok := s.(Historian); ok {
@@ -62,8 +64,8 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 		if err != nil {
 			return Holding{}, err
 		}
-		// A holding that is kept may have gone on, after a change of the clock sequence
-		// whose answer was lost. Then the record says where it ends.
+		// If the answer to a change of the clock sequence was lost, the current holding may
+		// be in the history too, with an earlier end. The record has the right one.
 		holdings = append(holdings, slices.DeleteFunc(kept, r.holding().same)...)
 	}
 	for _, h := range holdings {
@@ -72,11 +74,11 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 		}
 	}
 	if parts.Time.Before(r.Forgotten) {
-		return Holding{}, fmt.Errorf("%w: %d: worker %d has no history before %s, and it is of %s",
-			ErrForgotten, id, r.Worker, formatTime(r.Forgotten), formatTime(parts.Time))
+		return Holding{}, fmt.Errorf("%w: %d: its time is %s, and the history of worker %d begins at %s",
+			ErrForgotten, id, formatTime(parts.Time), r.Worker, formatTime(r.Forgotten))
 	}
 	if hasCopy(r) && !parts.Time.Before(r.bound(parts.ClockSeq)) {
-		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and told of nothing from %s on",
+		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and has reported nothing from %s on",
 			ErrUntold, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",

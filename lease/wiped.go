@@ -1,28 +1,26 @@
 package lease
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	mathrand "math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// A file store tells a directory that lost its records from a new one by marks
-// that stay when the records go:
+// A file store tells a directory that lost its records from a new directory by marks that
+// stay when the records go:
 //
 //   - A lock file is not empty once its worker ID has had a record.
-//   - The file identity has the random name of the store and, once there was a
-//     record, the line "in use". Every record has the name, too.
-//   - The file .NAME.identity beside the directory, NAME being the directory's,
-//     has the name of the store. It stays when the whole directory goes.
+//   - The file identity has the random name of the store and, once there was a record, the
+//     line "in use". Every record has the name, too.
+//   - The file .NAME.identity, which lies beside a directory called NAME, has the name of
+//     the store. It stays when the whole directory goes.
 //
-// A mark is made after the first record was saved, so that a crash between the
-// two leaves a store that is not marked yet, and not one that looks wiped.
-// A LocalCopy has no marks: a lease knows what to do without its copy.
+// A mark is made after the first record was saved. So a crash between the two leaves a
+// store without marks, and not a store that looks wiped. A LocalCopy has no marks: a lease
+// knows what to do without its copy.
 
 const inUse = "in use\n"
 
@@ -30,24 +28,24 @@ func wiped(path, why string) error {
 	return &FileError{Path: path, Err: fmt.Errorf("%w: %s", ErrWiped, why)}
 }
 
-// absent is ErrWiped of a directory that is not there, so that nobody can use it.
+// absent is ErrWiped for a directory that does not exist, so nobody can use it.
 func absent(path, why string) error {
 	return &FileError{Path: path, Err: fmt.Errorf("%w: %s: %w", ErrWiped, why, fs.ErrNotExist)}
 }
 
-// unusedFor is when a store may begin anew.
+// unusedFor says when a store may begin anew.
 const unusedFor = "when no process has issued IDs under it for longer than its window"
 
-// missing is the error of a record that is gone. If others are there, it is this worker
-// ID only that nobody can use.
+// missing is the error of one record that is gone. If other records are there, only this
+// worker ID is unusable.
 type missing struct{ error }
 
 func (e missing) Unwrap() error { return e.error }
 
 func (s *fileStore) identityPath() string { return filepath.Join(s.dir, "identity") }
 
-// outsidePath returns the file beside the directory, or "" if there is no such
-// place.
+// outsidePath returns the path of the mark beside the directory, or "" if the directory can
+// have no mark there.
 func (s *fileStore) outsidePath() string {
 	dir, err := filepath.Abs(s.dir)
 	if err != nil || s.copy || filepath.Dir(dir) == dir {
@@ -56,8 +54,8 @@ func (s *fileStore) outsidePath() string {
 	return filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".identity")
 }
 
-// readIdentity returns the name of the store in the directory, "" if it has none
-// yet, and whether it is in use.
+// readIdentity returns the name of the store in the directory, "" if it has no name yet,
+// and whether the store is in use.
 func (s *fileStore) readIdentity(op *operation) (name string, used bool, err error) {
 	path := s.identityPath()
 	b, err := op.read(path)
@@ -68,14 +66,14 @@ func (s *fileStore) readIdentity(op *operation) (name string, used bool, err err
 		return "", false, err
 	}
 	name, rest, whole := strings.Cut(string(b), "\n")
-	if !whole || len(name) != len(rand.Text()) || rest != "" && rest != inUse {
+	if !whole || len(name) != len(randomText()) || rest != "" && rest != inUse {
 		return "", false, &FileError{Path: path, Err: fmt.Errorf("%w: it is not an identity: %q", ErrBadRecord, b)}
 	}
 	return name, rest == inUse, nil
 }
 
-// readOutside returns the name in the file beside the directory, or "" if there
-// is none that can be read.
+// readOutside returns the name in the mark beside the directory, or "" if the mark is
+// missing or cannot be read.
 func (s *fileStore) readOutside(op *operation) string {
 	path := s.outsidePath()
 	if path == "" {
@@ -85,8 +83,8 @@ func (s *fileStore) readOutside(op *operation) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// mayBeNew is nil if the directory, which is not there, can never have been
-// there.
+// mayBeNew is called if the directory does not exist. It returns nil if the directory can
+// never have existed.
 func (s *fileStore) mayBeNew(op *operation) error {
 	if s.readOutside(op) != "" {
 		return absent(s.dir, "it is gone, or not mounted, and "+s.outsidePath()+" says that it was in use; put it back or, "+
@@ -98,8 +96,8 @@ func (s *fileStore) mayBeNew(op *operation) error {
 	return op.ctx.Err()
 }
 
-// mayBeUnused is nil if the record with this file name, which is not there, can
-// never have been there.
+// mayBeUnused is called if the record with this file name does not exist. It returns nil if
+// the record can never have existed.
 func (s *fileStore) mayBeUnused(op *operation, name string) error {
 	if s.copy {
 		return nil
@@ -115,13 +113,14 @@ func (s *fileStore) mayBeUnused(op *operation, name string) error {
 	return err
 }
 
-// isThere is nil if the directory, which has no record of a worker ID, is the one
-// that it was before.
+// isThere is called if the directory has no record of a worker ID. It returns nil if the
+// directory is still the same directory.
 func (s *fileStore) isThere(op *operation) error {
 	if s.copy {
 		return nil
 	}
-	// A record that is still there says so, too, and is found sooner than a list.
+	// Another record that is still there proves the same, and reading it is quicker than
+	// listing the directory.
 	if known, witness := s.name.Load(), s.witness.Load(); known != nil && witness != nil {
 		if _, err := op.stat(*witness); err == nil {
 			if name, _, err := s.readIdentity(op); err == nil && name == *known {
@@ -133,16 +132,16 @@ func (s *fileStore) isThere(op *operation) error {
 	return err
 }
 
-// isOurs is nil if r is of the store that was here before.
+// isOurs returns nil if r belongs to the store that was in this directory before.
 func (s *fileStore) isOurs(r fileRecord) error {
 	if known := s.name.Load(); known != nil && !s.copy && r.Store != "" && r.Store != *known {
-		return fmt.Errorf("%w: the store was %s, and the record is of %s", ErrWiped, *known, r.Store)
+		return fmt.Errorf("%w: the record belongs to store %s, not to %s", ErrWiped, r.Store, *known)
 	}
 	return nil
 }
 
-// check is nil if the directory is the store that it was before, and has records
-// if it ever had any.
+// check returns nil if the directory is the store that it was before, and has records if it
+// ever had any.
 func (s *fileStore) check(op *operation, some bool) error {
 	if s.copy {
 		return nil
@@ -161,8 +160,8 @@ func (s *fileStore) check(op *operation, some bool) error {
 		return wiped(s.dir, fmt.Sprintf("it is another store than it was before: %s has %q, %s has %q", s.identityPath(), name, s.outsidePath(), outside))
 	}
 	if !some && (used || outside != "") {
-		// Look again: the first record may have come before its marks.
-		if paths, err := s.recordPaths(op); err != nil || len(paths) > 0 {
+		// Look again: the first record may have come since, before its marks.
+		if paths, err := s.recordPaths(op.list(s.dir)); err != nil || len(paths) > 0 {
 			return err
 		}
 		return wiped(s.dir, fmt.Sprintf("it has no records, and %s or %s says that it was in use; put them back or, %s, remove the directory and %s",
@@ -174,12 +173,12 @@ func (s *fileStore) check(op *operation, some bool) error {
 	return nil
 }
 
-// errBegunAnew says that the directory is whole, and another store than it was before.
+// errBegunAnew says that the directory is whole, but holds another store than before.
 var errBegunAnew = errors.New("the directory was begun anew as another store")
 
-// begunAnew returns errBegunAnew as a loss if err, which matches ErrWiped, comes of
-// a directory that somebody emptied and others use again. All of its marks must say so, and
-// the one outside, too; otherwise the records may come back.
+// begunAnew returns errBegunAnew as a loss if err, which matches ErrWiped, has this reason:
+// somebody emptied the directory, and others use it again. All of its marks must say so,
+// including the mark beside it; otherwise the records may come back.
 func (s *fileStore) begunAnew(op *operation, err error) error {
 	known := s.name.Load()
 	if !errors.Is(err, ErrWiped) || known == nil || s.copy {
@@ -189,15 +188,15 @@ func (s *fileStore) begunAnew(op *operation, err error) error {
 	if bad != nil || !used || name == *known || s.readOutside(op) != name {
 		return err
 	}
-	if paths, bad := s.recordPaths(op); bad != nil || len(paths) == 0 {
+	if paths, bad := s.recordPaths(op.list(s.dir)); bad != nil || len(paths) == 0 {
 		return err
 	}
 	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: %w", ErrLost, errBegunAnew)}
 }
 
-// again returns a store without what it knows of the directory, for a lease whose
-// directory was begun anew. The one that was before stays as it is: what other
-// leases know of its records is no longer true.
+// again returns a new store for the same directory, for a lease whose directory was begun
+// anew. It does not change s, because other leases may know records through it that are no
+// longer there.
 func again(s Store) Store {
 	switch s := s.(type) {
 	case *fileStore:
@@ -208,9 +207,28 @@ func again(s Store) Store {
 	return s
 }
 
-// recordPaths returns the files of records.
-func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
-	entries, err := op.list(s.dir)
+// list returns what is in the directory. If the directory does not exist, list returns
+// nothing and isNew, or an error if the directory existed before.
+func (s *fileStore) list(op *operation) (entries []fs.DirEntry, isNew bool, err error) {
+	entries, err = op.list(s.dir)
+	if !errors.Is(err, fs.ErrNotExist) || s.name.Load() != nil {
+		return entries, false, err
+	}
+	gone := s.mayBeNew(op)
+	if gone == nil {
+		return nil, true, nil
+	}
+	// Look again: another process may have made the directory since, and then its mark.
+	if entries, err = op.list(s.dir); errors.Is(err, fs.ErrNotExist) {
+		err = gone
+	}
+	return entries, false, err
+}
+
+// recordPaths returns the paths of the records among the entries of the directory. It
+// passes on the error of the listing.
+func (s *fileStore) recordPaths(entries []fs.DirEntry, err error) ([]string, error) {
+	var paths []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), filePrefix) && filepath.Ext(e.Name()) == fileSuffix {
 			paths = append(paths, filepath.Join(s.dir, e.Name()))
@@ -222,21 +240,22 @@ func (s *fileStore) recordPaths(op *operation) (paths []string, err error) {
 	return paths, err
 }
 
-// files returns the files of records, after it has checked the directory. If the
-// directory is not there, there are none.
+// files checks the directory, and returns the files of its records. If the directory does
+// not exist, there are no files.
 func (s *fileStore) files(op *operation) ([]string, error) {
-	paths, err := s.recordPaths(op)
-	if errors.Is(err, fs.ErrNotExist) && s.name.Load() == nil {
-		return nil, s.mayBeNew(op)
+	entries, isNew, err := s.list(op)
+	if isNew {
+		return nil, nil
 	}
+	paths, err := s.recordPaths(entries, err)
 	if err != nil {
 		return nil, err
 	}
 	return paths, s.check(op, len(paths) > 0)
 }
 
-// enter returns the name of the store. If the store is new it makes the directory
-// and gives the store a name.
+// enter returns the name of the store. If the store is new, enter makes the directory and
+// gives the store a name.
 func (s *fileStore) enter(op *operation) (string, error) {
 	if known := s.name.Load(); known != nil {
 		return *known, nil
@@ -249,17 +268,17 @@ func (s *fileStore) enter(op *operation) (string, error) {
 		return "", err
 	}
 	return s.identity(op, func() string {
-		for _, path := range records { // somebody removed the file identity alone
+		for _, path := range records { // if somebody removed only the file identity, each record still has the name
 			b, _ := op.read(path)
 			if r, err := decodeRecord(b); err == nil && r.Store != "" {
 				return r.Store
 			}
 		}
-		return rand.Text()
+		return randomText()
 	})
 }
 
-// identity returns the name of the store in the directory. If it has none, it
+// identity returns the name of the store in the directory. If the store has no name, it
 // gets a new one.
 func (s *fileStore) identity(op *operation, fresh func() string) (string, error) {
 	path := s.identityPath()
@@ -280,14 +299,14 @@ func (s *fileStore) identity(op *operation, fresh func() string) (string, error)
 		if !errors.Is(err, errLocked) {
 			return "", err
 		}
-		if err := sleep(op.ctx, minBackoff+mathrand.N(minBackoff)); err != nil {
+		if err := sleep(op.ctx, minBackoff+randomN(minBackoff)); err != nil {
 			return "", op.hangs(err)
 		}
 	}
 }
 
-// mark marks a store that has a record, whose lock is given. If it fails, the next
-// save tries again.
+// mark notes that the store has a record; lock is the lock file of the record. If a
+// step fails, the next save tries again.
 func (s *fileStore) mark(op *operation, name string, lock diskFile) {
 	s.name.Store(&name)
 	if s.copy {
@@ -307,13 +326,13 @@ func (s *fileStore) mark(op *operation, name string, lock diskFile) {
 	}
 	lockAll, err := op.lock(path + lockSuffix)
 	if err != nil {
-		return // somebody else marks it
+		return // another process is marking it
 	}
 	defer lockAll.Close()
 	err = op.replace(path, []byte(name+"\n"+inUse))
 	if err == nil {
 		if outside != "" {
-			_ = op.replace(outside, []byte(name+"\n")) // where we may not write, it is not marked
+			_ = op.replace(outside, []byte(name+"\n")) // without the right to write there, there is no such mark
 		}
 		s.marked.Store(true)
 	}

@@ -4,9 +4,8 @@
 //	...
 //	prometheus.MustRegister(collector)
 //
-// The collector keeps no counts of its own: each scrape calls Generator.Stats and
-// Lease.Stats once. Between scrapes nothing runs, so an ID costs what it costs without
-// metrics.
+// The collector counts nothing itself. When Prometheus scrapes, it calls Generator.Stats and
+// Lease.Stats once. Between scrapes nothing runs, so metrics do not make IDs slower.
 //
 // # Metrics
 //
@@ -50,19 +49,18 @@ import (
 // Options are the settings of New. The zero value, and nil, consist entirely of
 // defaults.
 type Options struct {
-	// Lease is the generator's. nil: the generator has none, and there are no
-	// metrics of a lease.
+	// Lease is the generator's lease. nil: there are no metrics of a lease.
 	Lease *lease.Lease
 
-	// Labels are put on each metric. A process with several generators needs them
-	// to tell the generators apart, or the registry refuses the second collector:
-	// prometheus.Labels{"generator": "orders"}. The alert on shared worker IDs asks for
-	// a label "datacenter" if generators differ in Options.Datacenter.
+	// Labels are put on each metric. If a process has several generators, give each a
+	// different label, such as prometheus.Labels{"generator": "orders"}; otherwise the
+	// registry refuses the second collector. If generators differ in Options.Datacenter,
+	// add a label "datacenter", which the alert on shared worker IDs looks at.
 	Labels prometheus.Labels
 
-	// Clock is what the remaining times are counted from. nil: the lease's clock,
-	// or snowflake.SystemClock(). A generator with a clock of its own needs the same
-	// clock here.
+	// Clock is the clock that remaining times are counted from. nil: the lease's clock,
+	// or snowflake.SystemClock() if there is no lease. If you gave the generator a clock,
+	// set the same clock here.
 	Clock snowflake.Clock
 }
 
@@ -85,14 +83,20 @@ type descriptions struct {
 }
 
 // New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
-// is nil, or a label's name is not valid, the error matches [snowflake.ErrInvalidOptions].
+// is nil or zero, the lease is zero, or a label's name or value is not valid, the error matches [snowflake.ErrInvalidOptions].
 func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if gen == nil {
 		return nil, fmt.Errorf("metrics: %w: the generator is nil", snowflake.ErrInvalidOptions)
 	}
+	if gen.Layout() == (snowflake.Layout{}) {
+		return nil, fmt.Errorf("metrics: %w: the generator was not made by New or NewLeased", snowflake.ErrInvalidOptions)
+	}
 	var o Options
 	if opts != nil {
 		o = *opts
+	}
+	if o.Lease != nil && o.Lease.Grant() == (snowflake.Grant{}) {
+		return nil, fmt.Errorf("metrics: %w: the lease was not made by Acquire", snowflake.ErrInvalidOptions)
 	}
 	if o.Clock == nil && o.Lease != nil {
 		o.Clock = o.Lease.Terms().Clock

@@ -57,7 +57,7 @@ func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	}
 }
 
-func TestGenerator(t *testing.T) {
+func TestMetricsOfAGenerator(t *testing.T) {
 	layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, ClockSeqBits: 2, WorkerBits: 8, SequenceBits: 1}
 	now := time.Unix(1000, 0)
 	clock := snowflake.ClockFunc(func() time.Time { return now })
@@ -95,7 +95,7 @@ func TestGenerator(t *testing.T) {
 	has(t, c, map[string]float64{"snowflake_layout_remaining_seconds": float64(1<<33-940) - 100_000*86400})
 }
 
-func TestRewinds(t *testing.T) {
+func TestRewindsAreCounted(t *testing.T) {
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	g, err := snowflake.New(1, &snowflake.Options{
 		Clock: snowflake.ClockFunc(func() time.Time { return now }), OnBackward: snowflake.RewindPolicy(), RewindTicks: 100,
@@ -112,7 +112,7 @@ func TestRewinds(t *testing.T) {
 	has(t, collector(t, g, nil), map[string]float64{"snowflake_rewinds_total": 1, "snowflake_clock_backward_total": 1})
 }
 
-func TestWaits(t *testing.T) {
+func TestWaitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
 		g, err := snowflake.New(1, &snowflake.Options{Layout: layout})
@@ -128,14 +128,14 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// bubbleLayout is the default's, in a bubble's time.
+// bubbleLayout is the default layout with an epoch before the time in a bubble.
 func bubbleLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	l.Epoch = snowflake.UnixEpoch
 	return l
 }
 
-func TestLease(t *testing.T) {
+func TestMetricsOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, store := link.To(lease.File(t.TempDir()))
 		l, err := lease.Acquire(t.Context(), store, &lease.Options{
@@ -193,8 +193,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// A holder that looked dead loses its worker ID and takes another one.
-func TestReplacement(t *testing.T) {
+// If a holder looks dead, it loses its worker ID and takes another one.
+func TestReplacementsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		network, store := link.To(lease.File(dir))
@@ -219,7 +219,7 @@ func TestReplacement(t *testing.T) {
 		network.Cut(false)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if _, err := g.NextID(); err != nil { // which makes it look at its grant
+		if _, err := g.NextID(); err != nil { // NextID checks the grant
 			t.Fatal(err)
 		}
 		has(t, collector(t, g, &metrics.Options{Lease: a}), map[string]float64{
@@ -228,7 +228,7 @@ func TestReplacement(t *testing.T) {
 	})
 }
 
-func TestStoreAway(t *testing.T) {
+func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, store := link.To(lease.File(t.TempDir()))
 		l, err := lease.Acquire(t.Context(), store, &lease.Options{
@@ -252,7 +252,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-func TestNamesAreByPrometheusConventions(t *testing.T) {
+func TestNamesFollowPrometheusConventions(t *testing.T) {
 	problems, err := testutil.CollectAndLint(leased(t))
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
@@ -274,7 +274,7 @@ func leased(t *testing.T) *metrics.Collector {
 	return collector(t, g, &metrics.Options{Lease: l})
 }
 
-func TestSeveralGenerators(t *testing.T) {
+func TestLabelsTellGeneratorsApart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "refunds"} {
 		g, err := snowflake.New(1, nil)
@@ -294,22 +294,25 @@ func TestSeveralGenerators(t *testing.T) {
 	}
 }
 
-func TestBadInput(t *testing.T) {
+func TestNewRefusesBadInput(t *testing.T) {
 	g, err := snowflake.New(1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		gen    *snowflake.Generator
+		lease  *lease.Lease
 		labels prometheus.Labels
 		names  string
 	}{
-		{nil, nil, "the generator is nil"},
-		{g, prometheus.Labels{"__name__": "x"}, "__name__"},
-		{g, prometheus.Labels{"": "x"}, `""`},
-		{g, prometheus.Labels{"orders": "\xff"}, "UTF-8"},
+		{nil, nil, nil, "the generator is nil"},
+		{new(snowflake.Generator), nil, nil, "the generator was not made by New"},
+		{g, new(lease.Lease), nil, "the lease was not made by Acquire"},
+		{g, nil, prometheus.Labels{"__name__": "x"}, "__name__"},
+		{g, nil, prometheus.Labels{"": "x"}, `""`},
+		{g, nil, prometheus.Labels{"orders": "\xff"}, "UTF-8"},
 	} {
-		c, err := metrics.New(test.gen, &metrics.Options{Labels: test.labels})
+		c, err := metrics.New(test.gen, &metrics.Options{Lease: test.lease, Labels: test.labels})
 		if !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), test.names) || c != nil {
 			t.Errorf("labels %q: %v, %v", test.labels, c, err)
 		}

@@ -26,14 +26,14 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-func TestRules(t *testing.T) {
+func TestAlertsFireAsTheirTestsSay(t *testing.T) {
 	promtool(t, "check", "rules", "rules/snowflake.yml")
 	promtool(t, "test", "rules", "rules/snowflake_test.yml")
 }
 
 var series = regexp.MustCompile(`\bsnowflake_[a-z_]+`)
 
-// known reports names that no collector has, in a text.
+// known fails the test if a text names a metric that no collector has. It returns the names.
 func known(t *testing.T, where, text string) []string {
 	t.Helper()
 	all := gathered(t, leased(t))
@@ -46,7 +46,7 @@ func known(t *testing.T, where, text string) []string {
 	return used
 }
 
-func TestRulesNameMetricsThatAreThere(t *testing.T) {
+func TestRulesNameOnlyExistingMetrics(t *testing.T) {
 	b, err := os.ReadFile("rules/snowflake.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +58,7 @@ func TestRulesNameMetricsThatAreThere(t *testing.T) {
 	}
 }
 
-// The package's doc lists all metrics.
-func TestDocHasAllMetrics(t *testing.T) {
+func TestPackageDocListsAllMetrics(t *testing.T) {
 	b, err := os.ReadFile("metrics.go")
 	if err != nil {
 		t.Fatal(err)
@@ -77,10 +76,29 @@ type panel struct {
 	Type    string
 	Title   string
 	GridPos struct{ H, W, X, Y int }
-	Targets []struct{ RefID, Expr string }
+	Targets []struct{ RefID, Expr, LegendFormat string }
 }
 
-func TestDashboard(t *testing.T) {
+var (
+	matched = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=) *"`)
+	grouped = regexp.MustCompile(`\b(?:by|on|without|ignoring) *\(([^)]*)\)`)
+	legend  = regexp.MustCompile(`\{\{ *(\w+) *\}\}`)
+)
+
+// labels returns the labels that a query and its legend name.
+func labels(expr, format string) (all []string) {
+	for _, m := range append(matched.FindAllStringSubmatch(expr, -1), legend.FindAllStringSubmatch(format, -1)...) {
+		all = append(all, m[1])
+	}
+	for _, m := range grouped.FindAllStringSubmatch(expr, -1) {
+		for name := range strings.SplitSeq(m[1], ",") {
+			all = append(all, strings.TrimSpace(name))
+		}
+	}
+	return all
+}
+
+func TestDashboardQueriesAreValid(t *testing.T) {
 	b, err := os.ReadFile("dashboard.json")
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +121,8 @@ func TestDashboard(t *testing.T) {
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	shown := map[string]bool{}
+	// Prometheus sets the first two; Options.Labels names the other two.
+	has := []string{"job", "instance", "generator", "datacenter"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
 		if ids[p.ID] {
@@ -124,6 +144,11 @@ func TestDashboard(t *testing.T) {
 			for _, name := range known(t, p.Title, q.Expr) {
 				shown[name] = true
 			}
+			for _, name := range labels(q.Expr, q.LegendFormat) {
+				if !slices.Contains(has, name) {
+					t.Errorf("panel %q: no metric has the label %q", p.Title, name)
+				}
+			}
 			expr := values.Replace(q.Expr)
 			if strings.Contains(expr, "$") {
 				t.Errorf("panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
@@ -142,6 +167,9 @@ func TestDashboard(t *testing.T) {
 	}
 	for _, v := range d.Templating.List {
 		known(t, v.Name, v.Definition)
+		if used := labels(v.Definition, ""); len(used) > 0 && !slices.Contains(has, used[0]) {
+			t.Errorf("variable %s: no metric has the label %q", v.Name, used[0])
+		}
 	}
 	path := filepath.Join(t.TempDir(), "dashboard.yml")
 	if err := os.WriteFile(path, []byte(rules.String()), 0o600); err != nil {

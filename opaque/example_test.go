@@ -9,8 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
-// In a program, the key comes from its secrets: what openssl rand -hex 32 wrote, and
-// hex.DecodeString made 32 bytes of.
+// In a program, the key comes from its secrets. To make a key, run openssl rand
+// -hex 32; hex.DecodeString makes 32 bytes of its output.
 var key = []byte("32 bytes, random in real life...")
 
 func Example() {
@@ -45,7 +45,7 @@ func ExampleCodec_Wrap() {
 	b, err := json.Marshal(Order{orders.Wrap(117469438034313216)})
 	fmt.Println(string(b), err)
 
-	got := Order{orders.Wrap(0)} // says whose texts are read
+	got := Order{orders.Wrap(0)} // the Codec that reads the text
 	err = json.Unmarshal(b, &got)
 	fmt.Println(got.ID.ID(), err)
 	// Output:

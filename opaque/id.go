@@ -8,7 +8,7 @@ import (
 )
 
 // ID is an ID that is written as its opaque text: in JSON, XML, YAML, logs, flags and
-// by fmt. It carries its Codec, so that there is no state of the package:
+// by fmt. It carries its Codec, so the package needs no global state:
 //
 //	json.Marshal(Reply{Order: orders.Wrap(id)}) // {"order":"4KkW3kJp..."}
 //
@@ -18,20 +18,20 @@ import (
 //	err := json.Unmarshal(body, &req)
 //	id := req.Order.ID()
 //
-// A decoder makes the elements of a slice or a map anew, and these have no Codec:
-// read such texts as strings, and [Codec.Decode] each. A missing field and a null in
-// JSON leave the ID of Wrap: 0 here.
+// A decoder makes the elements of a slice or a map itself, so they have no Codec:
+// read their texts as strings, and pass each to [Codec.Decode]. If the field is
+// missing from the JSON, or null, the ID stays what Wrap made it: 0 here.
 //
-// A database has the number: send x.ID() to it, and Wrap what it returns. As a
-// parameter of a query, x itself is refused.
+// A database has the number: send x.ID() to it, and pass its answer to Wrap. Value
+// refuses x itself as a parameter of a query.
 //
 // IDs of one Codec may be compared with ==.
 type ID struct {
 	codec *Codec
-	block number // encrypted, because fmt shows what an unexported field of another struct holds
+	block number // encrypted, because fmt prints unexported fields of structs that contain an ID
 }
 
-// Wrap returns id as one that is written and read by c.
+// Wrap returns id as an ID that c writes and reads.
 func (c *Codec) Wrap(id snowflake.ID) ID { return ID{c, c.seal(id)} }
 
 // ID returns the ID itself, for the database; 0 if x was not made by [Codec.Wrap].
@@ -61,7 +61,7 @@ func (x ID) Format(f fmt.State, verb rune) {
 	fmt.Fprint(f, x.String())
 }
 
-// AppendText appends the text of x to b. If x is of a negative ID, the error matches
+// AppendText appends the text of x to b. If the ID is negative, the error matches
 // [snowflake.ErrInvalidID]; if x was not made by [Codec.Wrap], it matches
 // [snowflake.ErrInvalidOptions].
 func (x ID) AppendText(b []byte) ([]byte, error) {
@@ -80,10 +80,9 @@ func (x ID) MarshalText() ([]byte, error) {
 	return x.AppendText(make([]byte, 0, len62))
 }
 
-// UnmarshalText reads a text as [Codec.Decode] does, with the Codec that x was
-// wrapped with. If x was not made by [Codec.Wrap], the error matches
-// [snowflake.ErrInvalidOptions]: the program is wrong, and not the text. On error x
-// is unchanged.
+// UnmarshalText reads a text as [Codec.Decode] does, with the Codec of x. If x was
+// not made by [Codec.Wrap], the error matches [snowflake.ErrInvalidOptions]: the
+// program is wrong, and not the text. If there is an error, x does not change.
 func (x *ID) UnmarshalText(b []byte) error {
 	if x.codec == nil {
 		return errNoCodec()
@@ -96,12 +95,12 @@ func (x *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Value keeps x out of databases, in which some drivers would store its text. Its
-// error matches [snowflake.ErrInvalidOptions].
+// Value always returns an error, which matches [snowflake.ErrInvalidOptions].
+// Without it, some drivers would store the text of x in a database.
 func (x ID) Value() (driver.Value, error) {
-	return nil, fmt.Errorf("%w: an opaque.ID is no parameter of a query; send the number, its ID(), to a BIGINT column", snowflake.ErrInvalidOptions)
+	return nil, fmt.Errorf("%w: an opaque.ID cannot be a parameter of a query; send the number, its ID(), to a BIGINT column", snowflake.ErrInvalidOptions)
 }
 
 func errNoCodec() error {
-	return fmt.Errorf("%w: this opaque.ID has no Codec; make it with Codec.Wrap, also before it is read into", snowflake.ErrInvalidOptions)
+	return fmt.Errorf("%w: this opaque.ID has no Codec; make it with Codec.Wrap, also before you decode into it", snowflake.ErrInvalidOptions)
 }

@@ -1,9 +1,9 @@
 // Package opaque writes IDs for outsiders, as texts that reveal nothing.
 //
-// A snowflake shows when it was made, by which worker, and roughly how many
-// there are; and who has one ID can guess others. If customers must not learn
-// any of that from a URL, show them the text of a Codec instead, and keep the ID
-// in the database:
+// A snowflake ID shows when it was made, by which worker, and roughly how many
+// there are. Whoever has one ID can guess others. If customers must not learn
+// this from a URL, show them the text of a Codec instead, and keep the ID in the
+// database:
 //
 //	orders, err := opaque.New(key, "order") // key: 32 random bytes, from your secrets
 //	...
@@ -12,37 +12,38 @@
 //
 // # What it protects
 //
-//   - Time, worker and volume. Without the key, a text cannot be told from 128
+//   - Time, worker and volume. Without the key, nobody can tell a text from 128
 //     random bits. The texts of two IDs that follow each other have nothing in
 //     common, and do not sort by time.
-//   - Enumeration. A text that somebody makes up is taken with a chance of at
-//     most 2^-61.
-//   - Kinds. The purpose is part of the key: the text of an order is refused, with
-//     the same chance, where the text of a user is expected.
+//   - Enumeration. If somebody makes up a text, Decode accepts it with a chance of
+//     at most 2^-61.
+//   - Kinds. The purpose is part of the key: if somebody sends the text of an order
+//     as the text of a user, Decode refuses it, except with the same small chance.
 //
 // # What it does not protect
 //
-//   - Access. A text is not an authorisation. Whoever was given a text can use it and
-//     pass it on, for ever. Check in each request whether this user may see this order.
-//   - Equality. An ID has the same text each time (under one key and purpose, in one
-//     base), so that it can be part of a URL and of a cache's key. So whoever sees a
-//     text twice knows that it names the same thing.
-//   - A key that has leaked. Who has the key can read all texts and make new ones. The
-//     texts that it wrote stay readable to whoever has it.
+//   - Access. A text is not an authorisation. Whoever has a text can use it and pass
+//     it on, for ever. Check in each request whether this user may see this order.
+//   - Equality. An ID has the same text each time (with one key and purpose, in one
+//     base), so that it can be part of a URL and of a cache's key. So if somebody
+//     sees a text twice, they know that it names the same thing.
+//   - A leaked key. Whoever has the key can read all texts and make new texts. If you
+//     change the key, the leaked key still reads the old texts.
 //
 // # How it works
 //
-// An ID and 64 zero bits are encrypted as one block of AES-256. To decode is to
-// decrypt, and to refuse whatever does not have all of these zeros (and the zero
-// that is an ID's sign). The AES key is HKDF-SHA256 of the secret key, without a
-// salt, for the info "snowflake/opaque/1/" and the purpose. The text is the block
-// as a big-endian number of 128 bits, in base 62 or base 32. Nothing else is in
-// it, so that other languages can read it with a few lines.
+// An ID and 64 zero bits are encrypted as one block of AES-256. Decode decrypts the
+// block, and refuses it unless all of these zeros are there (and the zero that is
+// an ID's sign). The AES key is HKDF-SHA256 of the secret key, without a salt, with
+// the info "snowflake/opaque/1/" followed by the purpose. The text is the block as
+// a big-endian number of 128 bits, in base 62 or base 32. Nothing else is in it, so
+// other languages can read it with a few lines.
 //
-// Decode tries every key, and looks at the zeros of each without a branch: the
-// time that Decode takes says neither how nearly a forgery passed, nor which key
-// wrote a text. The rest depends on the text alone, which is no secret. This is as good as
-// crypto/aes: on processors without AES instructions, that package reads tables.
+// Decode tries every key, and looks at the zeros without a branch. So the time that
+// Decode takes shows neither how nearly a forgery passed, nor which key wrote a
+// text. Apart from that the time depends on the text alone, which is no secret. If
+// the processor has no AES instructions, crypto/aes reads tables, and its time can
+// depend on the key.
 package opaque
 
 import (
@@ -61,8 +62,8 @@ const (
 	// KeySize is how many bytes a key has.
 	KeySize = 32
 
-	// MaxKeys is how many keys a Codec takes in all. Each gives a forged text
-	// another chance of 2^-65.
+	// MaxKeys is how many keys a Codec takes in all. With each key, the chance that
+	// a forged text passes grows by 2^-65.
 	MaxKeys = 16
 
 	info = "snowflake/opaque/1/" // never change it: all texts would change
@@ -71,37 +72,38 @@ const (
 // Codec writes and reads the texts of one purpose. It may be used by several
 // goroutines at once. Make it with [New]. Printing it shows no key.
 type Codec struct {
-	// keys returns the ciphers, the newest first. It is a func because packages that
-	// print what pointers lead to, as testify does for values that differ, would
-	// print the keys; of a func they print the address.
+	// keys returns the ciphers, the newest first. It is a func so that the keys are
+	// never printed: some packages print the values that pointers lead to, as testify
+	// does if values differ, but only the address of a func.
 	keys func() []cipher.Block
 }
 
-// New returns a Codec that encodes with key and decodes with key and each of
-// older. A key is 32 random bytes, and is for this alone; if your secrets have it as 64
-// hexadecimal digits, decode these with encoding/hex first. The purpose, for example
-// "order", is not secret; it says what the IDs are of, and must not change.
+// New returns a Codec that encodes with key, and decodes with key and each of
+// older. A key is 32 random bytes that you use for nothing else. If your secrets
+// have it as 64 hexadecimal digits, decode them with encoding/hex first. The
+// purpose, for example "order", is the kind of thing that the IDs name. It is not
+// secret, and must not change.
 //
-// To change the key, first give every process the new one among older, then make
-// it the key and the earlier key one of older, and drop that one when its texts
-// need no longer be read. A text does not say which key it was written with: a
-// key's number would be longer, and tell outsiders how old a text is. Decode tries
-// all keys, which costs a block of AES each.
+// To change the key, first give every process the new key among older. Then make it
+// the key, and move the earlier key to older. Drop the earlier key when you need not
+// read its texts any more. A text does not say which key it was written with,
+// because that would tell outsiders how old it is. So Decode tries all keys, at the
+// cost of one block of AES each.
 //
-// A key that does not have 32 bytes or is all zeros, more than 16 keys, and an
-// empty purpose give an error that matches [snowflake.ErrInvalidOptions].
+// The error matches [snowflake.ErrInvalidOptions] if a key does not have 32 bytes or
+// is all zeros, if there are more than 16 keys, or if the purpose is empty.
 func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 	if purpose == "" {
 		return nil, fmt.Errorf(`%w: opaque: the purpose is empty; say what the IDs are of, for example "order"`, snowflake.ErrInvalidOptions)
 	}
 	keys := append([][]byte{key}, older...)
 	if len(keys) > MaxKeys {
-		return nil, fmt.Errorf("%w: opaque: %d keys, there may be %d", snowflake.ErrInvalidOptions, len(keys), MaxKeys)
+		return nil, fmt.Errorf("%w: opaque: %d keys; at most %d are allowed", snowflake.ErrInvalidOptions, len(keys), MaxKeys)
 	}
 	var ciphers []cipher.Block
 	for i, k := range keys {
 		if len(k) != KeySize {
-			return nil, fmt.Errorf("%w: opaque: key %d has %d bytes, it must have %d", snowflake.ErrInvalidOptions, i, len(k), KeySize)
+			return nil, fmt.Errorf("%w: opaque: key %d has %d bytes; it must have %d", snowflake.ErrInvalidOptions, i, len(k), KeySize)
 		}
 		if [KeySize]byte(k) == [KeySize]byte{} {
 			return nil, fmt.Errorf("%w: opaque: key %d is all zeros", snowflake.ErrInvalidOptions, i)
@@ -120,28 +122,29 @@ func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 }
 
 // Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are
-// safe in a URL, a file name and a command line. Capitals matter; see
-// [Codec.EncodeBase32]. A negative id has a text that Decode refuses.
+// safe in a URL, a file name and a command line. Capitals differ from small
+// letters; if that will not do, use [Codec.EncodeBase32]. If id is negative, Decode
+// refuses its text.
 func (c *Codec) Encode(id snowflake.ID) string {
 	b := c.seal(id).base62()
 	return string(b[:])
 }
 
-// EncodeBase32 returns the text of id for places that do not keep capitals apart, as
-// host names and some file systems: always 26 characters, Crockford's
-// digits and small letters.
+// EncodeBase32 returns the text of id for places in which capitals equal small
+// letters, such as host names and some file systems: always 26 of Crockford's
+// digits, in small letters.
 func (c *Codec) EncodeBase32(id snowflake.ID) string {
 	b := c.seal(id).base32()
 	return string(b[:])
 }
 
-// Decode returns the ID of a text that Encode wrote or, in capitals or small
-// letters, EncodeBase32, under one of the keys of c and for its purpose. Any other
-// text gives an error that matches [snowflake.ErrInvalidID]. It does not contain
-// the text, which may be a good one that was cut off.
+// Decode returns the ID of a text that Encode or EncodeBase32 wrote with one of the
+// keys of c and for its purpose. A text of EncodeBase32 may be in capitals. If the
+// text is anything else, the error matches [snowflake.ErrInvalidID]. The error does
+// not contain the text, because it may be most of a valid text.
 //
-// So whoever has a text can write it in other ways, in base 32 and in capitals. To
-// find out whether something was seen before, compare IDs, not texts.
+// Whoever has a text can also write it in base 32 or in capitals. So to find out if
+// something was seen before, compare IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool
@@ -163,8 +166,8 @@ func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	return id, nil
 }
 
-// blocks has memory for AES, which it reads and writes through an interface, so
-// that variables would be allocated for each call.
+// blocks has memory for AES. Local variables would be allocated in each call,
+// because cipher.Block is an interface.
 var blocks = sync.Pool{New: func() any { return new([aes.BlockSize]byte) }}
 
 // seal encrypts id with the newest key.
@@ -185,7 +188,7 @@ func (c *Codec) unseal(n number) snowflake.ID {
 	return snowflake.ID(get(b).lo)
 }
 
-// open decrypts n with each key, without a branch that depends on what comes out.
+// open decrypts n with each key, without a branch that depends on the result.
 func (c *Codec) open(n number) (id snowflake.ID, ok bool) {
 	b := blocks.Get().(*[aes.BlockSize]byte)
 	defer blocks.Put(b)

@@ -157,8 +157,8 @@ func TestNegativeIDIsNeverDecoded(t *testing.T) {
 	}
 }
 
-// Each of the 65 bits is needed: one that nobody looked at would double the chance
-// of a forgery.
+// Each of the 65 bits counts: if Decode ignored one, a forgery would be twice as
+// likely to pass.
 func TestEachBitOfTheRedundancyIsChecked(t *testing.T) {
 	c := must(t, a5, "order", counting)
 	for _, key := range c.keys() {
@@ -237,8 +237,8 @@ func TestKeysRotate(t *testing.T) {
 	assert.Equal(t, snowflake.ID(7), id)
 }
 
-// What an outsider could learn from: half of the bits change with each bit of the ID,
-// and the texts of IDs in order are in no order.
+// An outsider learns nothing from texts: half of the bits change with each bit of the ID,
+// and the texts of sorted IDs are not sorted.
 func TestNeighboursHaveNothingInCommon(t *testing.T) {
 	c := must(t, a5, "order")
 	const base, rounds = snowflake.ID(117469438034313216), 200
@@ -262,13 +262,13 @@ func TestNewRefuses(t *testing.T) {
 		older   [][]byte
 		says    string
 	}{
-		{"no key", nil, "order", nil, "key 0 has 0 bytes, it must have 32"},
-		{"a short key", a5[1:], "order", nil, "key 0 has 31 bytes, it must have 32"},
-		{"a long key", append(bytes.Clone(a5), 1), "order", nil, "key 0 has 33 bytes, it must have 32"},
+		{"no key", nil, "order", nil, "key 0 has 0 bytes; it must have 32"},
+		{"a short key", a5[1:], "order", nil, "key 0 has 31 bytes; it must have 32"},
+		{"a long key", append(bytes.Clone(a5), 1), "order", nil, "key 0 has 33 bytes; it must have 32"},
 		{"a key that was never set", make([]byte, KeySize), "order", nil, "key 0 is all zeros"},
-		{"a short older key", a5, "order", [][]byte{counting, a5[:16]}, "key 2 has 16 bytes, it must have 32"},
+		{"a short older key", a5, "order", [][]byte{counting, a5[:16]}, "key 2 has 16 bytes; it must have 32"},
 		{"no purpose", a5, "", nil, "the purpose is empty"},
-		{"many keys", a5, "order", make([][]byte, MaxKeys), "17 keys, there may be 16"},
+		{"many keys", a5, "order", make([][]byte, MaxKeys), "17 keys; at most 16 are allowed"},
 	}
 	for _, tt := range tests {
 		c, err := New(tt.key, tt.purpose, tt.older...)
@@ -286,7 +286,7 @@ func TestNewRefuses(t *testing.T) {
 	assert.Equal(t, snowflake.ID(9), id)
 }
 
-func TestNewKeepsNothingOfItsArguments(t *testing.T) {
+func TestNewCopiesItsArguments(t *testing.T) {
 	key, old := bytes.Clone(a5), bytes.Clone(counting)
 	c := must(t, key, "order", old)
 	clear(key)
@@ -433,7 +433,7 @@ func TestIDWithoutCodec(t *testing.T) {
 	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
 }
 
-func TestIDIsNoParameterOfADatabase(t *testing.T) {
+func TestIDIsRefusedAsAQueryParameter(t *testing.T) {
 	x := must(t, counting, "order").Wrap(7)
 	for _, v := range []any{x, &x, ID{}} {
 		got, err := driver.DefaultParameterConverter.ConvertValue(v)
@@ -466,7 +466,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds Decode to take nothing but what the encoders write.
+// FuzzDecode checks that Decode accepts only texts that the encoders write.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(v.base62)

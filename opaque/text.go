@@ -12,7 +12,7 @@ const (
 	max62 = "7n42DGM5Tflk9n8mt7Fhc7"
 	max32 = "7zzzzzzzzzzzzzzzzzzzzzzzzz"
 
-	pow10 = 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 // 62^10, ten digits that fit a word
+	pow10 = 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 * 62 // 62^10: ten digits fit a word
 )
 
 const noDigit = 0xff
@@ -32,7 +32,7 @@ func digitValues(digits string) (values [256]byte) {
 	return values
 }
 
-// base62 writes 2 digits, 10 and 10.
+// base62 returns the digits of n: 2, then 10, then 10, which are a word each.
 func (n number) base62() (b [len62]byte) {
 	q, low := n.div(pow10)
 	top, mid := q.div(pow10)
@@ -55,7 +55,7 @@ func (n number) div(by uint64) (q number, rem uint64) {
 	return q, rem
 }
 
-// parse62 reads what base62 wrote.
+// parse62 reads the digits that base62 returns.
 func parse62(s string) (number, bool) {
 	top, ok1 := read62(s[:2])
 	mid, ok2 := read62(s[2:12])
@@ -65,7 +65,7 @@ func parse62(s string) (number, bool) {
 }
 
 func read62(s string) (v uint64, ok bool) {
-	var all byte // the bits of all digits; those of noDigit are more than any has
+	var all byte // the bits of all digits; only noDigit has the highest bits
 	for i := range len(s) {
 		d := values62[s[i]]
 		v, all = v*62+uint64(d), all|d
@@ -88,7 +88,7 @@ func (n number) base32() (b [len32]byte) {
 	return b
 }
 
-// parse32 reads what base32 wrote, or the same in capitals.
+// parse32 reads the digits that base32 returns, also in capitals.
 func parse32(s string) (n number, ok bool) {
 	for i := range len32 {
 		c := s[i]

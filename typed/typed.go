@@ -1,5 +1,6 @@
-// Package typed has IDs that say what they are of: to the compiler, so that the ID
-// of a user cannot be passed for the ID of an order, and to people, by a prefix.
+// Package typed has IDs with a type and a prefix. The type tells the compiler what
+// an ID names, so that the ID of a user cannot be passed for the ID of an order.
+// The prefix tells people.
 //
 //	type Order struct {
 //		ID OrderID
@@ -16,8 +17,8 @@
 //	id.ID()                                  // the snowflake.ID
 //
 // The text is the prefix, an underscore and the ID as [snowflake.ID.Base32] writes
-// it: always 13 characters in capitals, so that texts of one prefix sort as the
-// IDs do. JSON, XML, YAML, flags, logs, and keys of JSON objects have the text.
+// it: always 13 characters in capitals. So texts with one prefix sort as the IDs do.
+// JSON, XML, YAML, flags, logs, and keys of JSON objects have the text.
 //
 // A database has the number: as a parameter of database/sql an ID is an int64, for a
 // BIGINT column, and Scan reads it back. So a column can change from
@@ -34,11 +35,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Prefixer is the type that IDs are of, for example the struct of a table's rows. Prefix
-// is called on the zero value of the type, and always returns the same: 1 to 63
-// of a-z, 0-9 and underscores, a letter first, and no underscore last. The type is
-// Order, not *Order: the zero value of a pointer is nil, and a Prefix with a value
-// receiver panics on it.
+// Prefixer is the type of the things that IDs name, for example the struct of a
+// table's rows. Prefix is called on the zero value of the type, and must always
+// return the same text: 1 to 63 of a-z, 0-9 and underscores, with a letter first
+// and no underscore last. Use Order as the type, not *Order: the zero value of a
+// pointer is nil, and if Prefix has a value receiver, it panics.
 type Prefixer interface {
 	Prefix() string
 }
@@ -59,8 +60,9 @@ func (id ID[T]) Any() Any {
 	return Any{t.Prefix(), id.ID()}
 }
 
-// Parse reads what String wrote, and nothing else. Any other text, also one with
-// another prefix, gives an error that matches [snowflake.ErrInvalidID].
+// Parse reads the text that [ID.String] returns. If the text is anything else, or
+// has another prefix, the error matches [snowflake.ErrInvalidID]. If T has a prefix
+// that no text can have, it matches [snowflake.ErrInvalidOptions].
 func Parse[T Prefixer](text string) (ID[T], error) {
 	var t T
 	want := t.Prefix()
@@ -77,21 +79,21 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 	return ID[T](a.ID), nil
 }
 
-// String returns the prefix, an underscore and 13 characters. It does not say if the
-// prefix or the ID is one that Parse refuses; MarshalText does.
+// String returns the prefix, an underscore and 13 characters. If Parse would refuse
+// the prefix or the ID, MarshalText returns an error, but String does not say so.
 func (id ID[T]) String() string { return id.Any().String() }
 
-// AppendText appends the text of id to b. It refuses a negative ID, with an error
-// that matches [snowflake.ErrInvalidID], and a prefix that no text can have, with one
-// that matches [snowflake.ErrInvalidOptions].
+// AppendText appends the text of id to b. If id is negative, the error matches
+// [snowflake.ErrInvalidID]. If T has a prefix that no text can have, it matches
+// [snowflake.ErrInvalidOptions].
 func (id ID[T]) AppendText(b []byte) ([]byte, error) { return id.Any().AppendText(b) }
 
 // MarshalText returns the text of id, or AppendText's error.
 func (id ID[T]) MarshalText() ([]byte, error) { return id.Any().MarshalText() }
 
-// UnmarshalText reads what MarshalText wrote, as strictly as [Parse]. On error id is
-// unchanged. A number in JSON is refused: it has no prefix. A null in JSON leaves id
-// unchanged, as encoding/json does for each type with this method.
+// UnmarshalText reads the texts that [Parse] reads. If there is an error, id does
+// not change. In JSON, a number is refused, because it has no prefix. If the value
+// is null, encoding/json leaves id unchanged, as it does for every such type.
 func (id *ID[T]) UnmarshalText(b []byte) error { return id.UnmarshalParam(string(b)) }
 
 // UnmarshalParam is UnmarshalText for the query and path parameters that gin and
@@ -106,7 +108,7 @@ func (id *ID[T]) UnmarshalParam(s string) error {
 }
 
 // Scan makes id a scan target of database/sql, for the columns that
-// [snowflake.ID.Scan] takes: they have the number, not the text. If the column may
+// [snowflake.ID.Scan] reads, which have the number, not the text. If the column may
 // be NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID[T]) Scan(src any) error {
 	var v snowflake.ID
@@ -117,8 +119,8 @@ func (id *ID[T]) Scan(src any) error {
 	return nil
 }
 
-// Any is an ID with a prefix that the compiler does not know, for example of a
-// search field that takes the text of any kind.
+// Any is an ID with a prefix that the compiler does not know: for example, from a
+// search field that takes texts of any kind.
 type Any struct {
 	Prefix string
 	ID     snowflake.ID
@@ -129,8 +131,8 @@ const (
 	idLen     = 13 // of snowflake.ID.Base32
 )
 
-// ParseAny reads a text with any prefix. What is not the text of an ID gives an
-// error that matches [snowflake.ErrInvalidID].
+// ParseAny reads a text with any prefix. If it is not the text of an ID, the error
+// matches [snowflake.ErrInvalidID].
 func ParseAny(text string) (Any, error) {
 	i := strings.LastIndexByte(text, '_')
 	if i < 0 {
@@ -149,8 +151,8 @@ func ParseAny(text string) (Any, error) {
 // String returns the prefix, an underscore and 13 characters.
 func (a Any) String() string { return a.Prefix + "_" + a.ID.Base32() }
 
-// AppendText appends the text of a to b. A negative ID gives an error that matches
-// [snowflake.ErrInvalidID], and a prefix that ParseAny would refuse, one that matches
+// AppendText appends the text of a to b. If the ID is negative, the error matches
+// [snowflake.ErrInvalidID]. If ParseAny would refuse the prefix, it matches
 // [snowflake.ErrInvalidOptions].
 func (a Any) AppendText(b []byte) ([]byte, error) {
 	if err := checkPrefix(a.Prefix); err != nil {
@@ -168,8 +170,8 @@ func (a Any) MarshalText() ([]byte, error) {
 	return a.AppendText(make([]byte, 0, len(a.Prefix)+1+idLen))
 }
 
-// UnmarshalText reads what MarshalText wrote, as [ParseAny] does. On error a is
-// unchanged.
+// UnmarshalText reads the texts that [ParseAny] reads. If there is an error, a does
+// not change.
 func (a *Any) UnmarshalText(b []byte) error {
 	v, err := ParseAny(string(b))
 	if err != nil {
@@ -179,8 +181,8 @@ func (a *Any) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Value returns the number of a as a parameter of database/sql, without the prefix:
-// for the columns that have an [ID]. A negative ID gives an error that matches
+// Value returns the number of a, without the prefix, as a parameter of database/sql
+// for the columns that have an [ID]. If the ID is negative, the error matches
 // [snowflake.ErrInvalidID].
 func (a Any) Value() (driver.Value, error) {
 	if a.ID < 0 {
@@ -200,13 +202,13 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// badPrefix says what is wrong with a prefix, if anything is.
+// badPrefix says what is wrong with a prefix. It returns "" if the prefix is good.
 func badPrefix(prefix string) string {
 	if len(prefix) == 0 {
 		return "is empty"
 	}
 	if len(prefix) > maxPrefix {
-		return fmt.Sprintf("has %d characters, it may have %d", len(prefix), maxPrefix)
+		return fmt.Sprintf("has %d characters; at most %d are allowed", len(prefix), maxPrefix)
 	}
 	for i := range len(prefix) {
 		if c := prefix[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
@@ -222,7 +224,7 @@ func badPrefix(prefix string) string {
 	return ""
 }
 
-// quote quotes the start of a text only: it may be long and hostile.
+// quote quotes only the start of a text, which may be long and hostile.
 func quote(text string) string {
 	const most = 32
 	if len(text) > most {

@@ -50,7 +50,7 @@ const (
 	text   = "order_038ANTKF00000"
 )
 
-func TestText(t *testing.T) {
+func TestTextIsPrefixAndBase32(t *testing.T) {
 	id := typed.New[order](sample)
 	assert.Equal(t, "order_"+sample.Base32(), id.String())
 	assert.Equal(t, text, id.String())
@@ -98,7 +98,7 @@ func TestParseIsStrict(t *testing.T) {
 		{"order_117469438034313216", "it is not 13 characters"},
 		{"order_8000000000000", "it is over 9223372036854775807"},
 		{"order-038ANTKF00000", "has no prefix"},
-		{strings.Repeat("x", 64) + "_038ANTKF00000", "has 64 characters, it may have 63"},
+		{strings.Repeat("x", 64) + "_038ANTKF00000", "has 64 characters; at most 63 are allowed"},
 	}
 	for _, tt := range tests {
 		id, err := typed.Parse[order](tt.text)
@@ -118,7 +118,7 @@ type badly struct{}
 
 func (badly) Prefix() string { return "Not-good" }
 
-func TestPrefixThatNoTextCanHave(t *testing.T) {
+func TestInvalidPrefixIsRefused(t *testing.T) {
 	_, err := typed.Parse[badly](text)
 	assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
 	assert.ErrorContains(t, err, `typed_test.badly`)
@@ -143,7 +143,7 @@ type byPointer struct{}
 
 func (p *byPointer) Prefix() string { return "pointer" }
 
-func TestTypeShouldNotBeAPointer(t *testing.T) {
+func TestPointerTypeWorksOnlyIfItsMethodHasAPointerReceiver(t *testing.T) {
 	assert.Equal(t, "pointer_0000000000007", typed.New[*byPointer](7).String())
 	assert.Panics(t, func() { _ = typed.New[*order](7).String() }, "Prefix has a value receiver")
 	assert.Panics(t, func() { _, _ = typed.Parse[*order](text) })
@@ -158,7 +158,7 @@ func TestNegativeIDHasNoText(t *testing.T) {
 	}
 }
 
-func TestAny(t *testing.T) {
+func TestAnyReadsTextsOfAllTypes(t *testing.T) {
 	a, err := typed.ParseAny(text)
 	require.NoError(t, err)
 	assert.Equal(t, typed.Any{Prefix: "order", ID: sample}, a)
@@ -287,17 +287,15 @@ func main() {
 	%s
 }
 `
-	dir, err := os.MkdirTemp(".", "testcompile")
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	file := filepath.Join(t.TempDir(), "main.go")
 	for line, says := range map[string]string{
 		"ship(o)":         "",
 		"ship(u)":         "cannot use u",
 		"ship(o.ID())":    "cannot use o.ID()",
 		"println(u == o)": "mismatched types",
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), fmt.Appendf(nil, program, line), 0o600))
-		out, err := exec.Command("go", "vet", "./"+filepath.Base(dir)).CombinedOutput()
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, program, line), 0o600))
+		out, err := exec.Command("go", "vet", file).CombinedOutput()
 		if says == "" {
 			assert.NoError(t, err, "%s: %s", line, out)
 			continue

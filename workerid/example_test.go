@@ -29,7 +29,7 @@ func ExampleFromHostname() {
 	l := snowflake.ClockSeqLayout() // 128 workers: up to 128 replicas
 	worker, err := workerid.FromHostname(l)
 	if err != nil {
-		fmt.Println(err) // this is no pod of a StatefulSet
+		fmt.Println(err) // this is not a pod of a StatefulSet
 		return
 	}
 	gen, err := snowflake.New(worker, &snowflake.Options{Layout: l, OnBackward: snowflake.ClockSeqPolicy()})
@@ -60,7 +60,7 @@ func ExampleFromPrivateIP() {
 	l := snowflake.SonyflakeLayout() // 16 bits of worker: networks up to a /16
 	worker, err := workerid.FromPrivateIP(l)
 	if err != nil {
-		fmt.Println(err) // no such address, several, or a wider network
+		fmt.Println(err) // no private address, several, or a network wider than a /16
 		return
 	}
 	gen, err := snowflake.New(worker, &snowflake.Options{Layout: l})

@@ -12,17 +12,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// FromPrivateIP returns the host part of the host's private IPv4 address, one of
-// 10.0.0.0/8, 172.16.0.0/12 and 192.168.0.0/16 (RFC 1918): see [FromIP]. It
-// returns an error that matches [ErrNoWorkerID] unless there is just one such
-// address. Interfaces that are down and loopback ones do not count.
+// FromPrivateIP returns the host part of the host's private IPv4 address, in
+// 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 (RFC 1918): see [FromIP]. If there is
+// not exactly one such address, the error matches [ErrNoWorkerID]. Interfaces that
+// are down do not count, nor do loopback interfaces.
 //
-// HAZARD: collisions are real. 10.1.0.7/24 and 10.2.0.7/24 are both worker 7. So
-// are containers on two hosts, each behind its own bridge with 172.17.0.7/16,
-// and all the processes of one host. And where addresses are given out anew, by
-// DHCP or to a new container, the next holder may begin while the last one still
-// runs, cut off or paused. Lease the worker ID unless all the processes are on
-// one network, one per address.
+// HAZARD: different hosts often get the same number. 10.1.0.7/24 and 10.2.0.7/24
+// are both worker 7. Containers on two hosts, each with its own bridge network, can
+// both have 172.17.0.7/16. All processes of one host have the same number. If DHCP
+// or a new container reuses an address, its next holder may begin while the last
+// holder still runs, cut off or paused. Lease the worker ID, unless all processes
+// are on one network and each has an address that is never reused.
 func FromPrivateIP(l snowflake.Layout) (int, error) {
 	all, err := interfaces()
 	if err != nil {
@@ -31,17 +31,16 @@ func FromPrivateIP(l snowflake.Layout) (int, error) {
 	return fromInterfaces(all, l)
 }
 
-// FromIP returns the host part of address: what its prefix length leaves, which
-// is 7 for 10.1.0.7/24 and 263 for 10.1.1.7/22. All host parts of the network
-// must fit the layout's worker bits, not only this one, so that 10.1.0.7/16
-// needs 16 of them; the error's Value is the largest host part.
+// FromIP returns the host part of address, which is all bits after the prefix: 7
+// for 10.1.0.7/24 and 263 for 10.1.1.7/22. Every host part of the network must fit
+// the layout's worker bits, not only this host's: 10.1.0.7/16 needs 16 worker bits.
+// If they do not fit, the error's Value is the largest host part.
 //
-// An address that is all network, such as 10.1.0.7/32, has no host part, and
-// 10.1.0.0/24 is a network and not a host's address: the error matches
-// [ErrNoWorkerID]. Some container networks and clouds give their hosts /32, with
-// which all of them would be worker 0.
+// The error matches [ErrNoWorkerID] if the address has no host part, such as
+// 10.1.0.7/32, or if it is a network and not the address of a host, such as
+// 10.1.0.0/24. Some container networks and clouds give each host a /32.
 //
-// HAZARD: see [FromPrivateIP].
+// HAZARD: different hosts often get the same number: see [FromPrivateIP].
 func FromIP(address netip.Prefix, l snowflake.Layout) (int, error) {
 	if !address.IsValid() {
 		return 0, fmt.Errorf("%w: the address is not valid", ErrNoWorkerID)
@@ -59,7 +58,7 @@ func FromIP(address netip.Prefix, l snowflake.Layout) (int, error) {
 	}
 	bytes := address.Addr().As16()
 	worker := int(binary.BigEndian.Uint64(bytes[8:])) & mask
-	if worker == 0 && width > 1 { // a network of two has no address of its own
+	if worker == 0 && width > 1 { // in a network of two addresses, both are hosts
 		return 0, fmt.Errorf("%w: %v is a network, not the address of a host", ErrNoWorkerID, address)
 	}
 	return worker, nil
@@ -72,7 +71,7 @@ type iface struct {
 	addresses []netip.Prefix
 }
 
-// interfaces returns those of the host.
+// interfaces returns the host's network interfaces.
 func interfaces() ([]iface, error) {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -113,7 +112,7 @@ func fromInterfaces(all []iface, l snowflake.Layout) (int, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return 0, fmt.Errorf("%w: no interface is up, beside loopback", ErrNoWorkerID)
+		return 0, fmt.Errorf("%w: no interface is up except loopback", ErrNoWorkerID)
 	case len(found) == 0:
 		return 0, fmt.Errorf("%w: no private IPv4 address on %s", ErrNoWorkerID, strings.Join(names, ", "))
 	case len(found) > 1:

@@ -65,7 +65,7 @@ func TestFromIP(t *testing.T) {
 }
 
 // On a 32-bit system the largest int would fit this layout.
-func TestHostPartThatNoIntHolds(t *testing.T) {
+func TestHostPartTooLargeForAnInt(t *testing.T) {
 	l := snowflake.Layout{Unit: 1, TimeBits: 32, WorkerBits: 31}
 	_, err := FromIP(prefix("fd00::7/1"), l)
 	var e *snowflake.FieldRangeError
@@ -73,7 +73,7 @@ func TestHostPartThatNoIntHolds(t *testing.T) {
 	assert.Equal(t, snowflake.FieldRangeError{Field: "worker", Value: math.MaxInt, Max: math.MaxInt32}, *e)
 }
 
-func TestFromPrivateIPTakesTheOnlyOne(t *testing.T) {
+func TestFromPrivateIPTakesTheOnlyAddress(t *testing.T) {
 	const up = net.FlagUp | net.FlagRunning | net.FlagBroadcast
 	on := func(name string, flags net.Flags, addresses ...string) iface {
 		i := iface{name: name, flags: flags}
@@ -103,7 +103,7 @@ func TestFromPrivateIPTakesTheOnlyOne(t *testing.T) {
 		{"several", []iface{lo, on("eth0", up, "10.1.0.7/24"), on("docker0", up, "172.17.0.1/16")},
 			none("2 private IPv4 addresses", "10.1.0.7/24 (eth0)", "172.17.0.1/16 (docker0)")},
 		{"several on one", []iface{lo, on("eth0", up, "10.1.0.7/24", "10.1.0.8/24")}, none("10.1.0.7/24 (eth0)", "10.1.0.8/24 (eth0)")},
-		{"none of these", []iface{lo, on("eth0", up, "9.255.255.7/24", "11.0.0.7/24", "172.15.0.7/24", "172.32.0.7/24"),
+		{"only other addresses", []iface{lo, on("eth0", up, "9.255.255.7/24", "11.0.0.7/24", "172.15.0.7/24", "172.32.0.7/24"),
 			on("eth1", up, "192.167.0.7/24", "192.169.0.7/24", "100.64.0.7/24", "fd00::7/120")}, none("eth0, eth1")},
 		{"no address", []iface{lo, on("eth0", up)}, none("eth0")},
 		{"only loopback", []iface{lo, on("eth0", 0, "10.1.0.7/24")}, none("no interface is up")},

@@ -1,24 +1,24 @@
-// Package workerid finds the worker ID of a process where it is known already:
-// in an environment variable, in the name of a StatefulSet's pod, in the
-// address of the host. It needs no store.
+// Package workerid finds the worker ID of a process without a store: in an
+// environment variable, in the name of a StatefulSet's pod, or in the address of
+// the host. Use it if something numbers your processes already.
 //
 //	worker, err := workerid.FromHostname(snowflake.DefaultLayout())
 //	...
 //	gen, err := snowflake.New(worker, nil)
 //
-// What does not fit the layout is refused, never cut to fit: two numbers that
-// are cut can become one.
+// If a number does not fit the layout, it is refused, and never cut to fit: two
+// different numbers could become the same worker ID.
 //
-// HAZARD: nothing here can tell whether another process has the same worker ID,
-// nor what the process that had it before has stamped; see [snowflake.New]. Each
-// function says where that can happen. Where you cannot rule it out, lease the
-// worker ID: see package lease.
+// HAZARD: nothing here can tell whether another process has the same worker ID, or
+// which IDs the process before it issued; see [snowflake.New]. The doc of each
+// function says when two processes get the same number. If you cannot rule that
+// out, lease the worker ID: see package lease.
 //
-// Errors match [ErrNoWorkerID], or [snowflake.ErrWorkerRange] for a worker ID
-// that does not fit the layout, or [snowflake.ErrInvalidLayout], or are the
-// operating system's. That of a worker ID that does not fit is a
-// [*snowflake.FieldRangeError]; its Value is the largest int where no int holds
-// the number.
+// If there is no worker ID, the error matches [ErrNoWorkerID]. If the worker ID
+// does not fit the layout, the error matches [snowflake.ErrWorkerRange] and is a
+// [*snowflake.FieldRangeError]; if no int can hold the number, its Value is the
+// largest int. If the layout is not valid, the error matches
+// [snowflake.ErrInvalidLayout]. Other errors are the operating system's.
 package workerid
 
 import (
@@ -31,15 +31,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// ErrNoWorkerID is returned when there is no worker ID where it was looked for.
-// The text of the error says what was found there.
+// ErrNoWorkerID is returned if the variable, the name or the address has no worker
+// ID. The text of the error says what was found instead.
 var ErrNoWorkerID = errors.New("workerid: no worker ID")
 
-// FromEnv returns the worker ID that the environment variable called name has:
-// decimal digits with nothing around them, and no leading zeros.
+// FromEnv returns the worker ID in the environment variable called name. The
+// variable must be decimal digits with nothing around them and no leading zeros.
 //
-// HAZARD: processes that are started from one configuration have one worker ID.
-// Set it for each of them.
+// HAZARD: if several processes are started from one configuration, they get the
+// same worker ID. Set the variable for each process.
 func FromEnv(name string, l snowflake.Layout) (int, error) {
 	text, ok := os.LookupEnv(name)
 	if !ok {
@@ -56,11 +56,11 @@ func FromEnv(name string, l snowflake.Layout) (int, error) {
 }
 
 // FromHostname returns the ordinal of a Kubernetes StatefulSet's pod, by the
-// name of the host: it is 7 in the pod web-7. See [FromPodName].
+// name of the host: it is 7 in the pod web-7. See [FromPodName], and its hazards.
 //
-// HAZARD: a pod with hostNetwork has the name of its node, and where a
-// template sets hostname, all pods have that. Pass the pod's name, by the
-// downward API, to FromPodName then.
+// HAZARD: a pod with hostNetwork has the name of its node. If the pod's template
+// sets hostname, all pods have that name. In both cases, get the pod's name from the
+// downward API, and pass it to FromPodName.
 func FromHostname(l snowflake.Layout) (int, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -69,19 +69,20 @@ func FromHostname(l snowflake.Layout) (int, error) {
 	return FromPodName(name, l)
 }
 
-// FromPodName returns the ordinal of the StatefulSet's pod called name, which
-// stands behind the last hyphen of the first label: it is 7 in web-7 and in
-// web-7.web.default.svc.cluster.local.
+// FromPodName returns the ordinal of the StatefulSet's pod called name. The ordinal
+// is the number after the last hyphen of the name's first label: it is 7 in web-7
+// and in web-7.web.default.svc.cluster.local.
 //
-// HAZARD: an ordinal is unique within one StatefulSet of one cluster. A second
+// HAZARD: an ordinal is unique only within one StatefulSet of one cluster. A second
 // StatefulSet, a second cluster, and a second container of the pod have the same
-// ordinals: give them other datacenters, or lease. Kubernetes stops a pod before
-// it starts the next one of that ordinal, but not where a pod is deleted by
-// force or its node is given up while it still runs: then two have one ordinal.
+// ordinals: give each another datacenter, or lease the worker ID. Kubernetes stops
+// a pod before it starts the next pod with that ordinal, with two exceptions: if a
+// pod is deleted by force, or if its node is given up while the pod still runs, two
+// pods can have one ordinal.
 //
-// HAZARD: only a StatefulSet's pods have ordinals. Other names may look as if
-// they had: ip-10-0-3-4 would be worker 4, and of a Deployment's pods, whose
-// names end in five random characters, one in 850 ends in digits only.
+// HAZARD: only a StatefulSet's pods have ordinals. Other names can look as if they
+// had one: ip-10-0-3-4 would be worker 4. The names of a Deployment's pods end in
+// five random characters; in one name of 850 they are digits only.
 func FromPodName(name string, l snowflake.Layout) (int, error) {
 	label, _, _ := strings.Cut(name, ".")
 	hyphen := strings.LastIndexByte(label, '-')
@@ -100,12 +101,12 @@ func isDecimal(text string) bool {
 	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
 }
 
-// parse returns the number whose canonical form text is, if it fits l.
+// parse returns the number that text is, if it fits l.
 func parse(text string, l snowflake.Layout) (int, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
 	}
-	worker, err := strconv.Atoi(text) // can only fail with the largest int
+	worker, err := strconv.Atoi(text) // if it fails, worker is the largest int
 	if err != nil || worker > largest(l) {
 		return 0, tooLarge(worker, l)
 	}

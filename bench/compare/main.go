@@ -1,11 +1,11 @@
-// The compare program does to this library and its Go peers what docs/compare.md
-// tells: it builds the program in the folder faults with a time package whose clocks
+// The compare program does the faults of docs/compare.md to this library and its Go
+// peers. It builds the program in the folder faults with a time package whose clocks
 // can be set, and runs it.
 //
 //	go run ./bench/compare
 //
-// The Go toolchain reads the changed files as an overlay; none on the disk is changed.
-// It needs a Unix, and takes some two minutes.
+// The Go toolchain reads the changed files as an overlay; no file on the disk
+// changes. It needs a Unix, and takes about two minutes.
 package main
 
 import (

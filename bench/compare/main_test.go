@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-// TestSeedsOfULID holds docs/compare.md to what it says of ulid.Make, which has its
+// TestULIDSeedsAreAsFewAsThePageSays holds docs/compare.md to what it says of ulid.Make, which has its
 // entropy of such a source.
-func TestSeedsOfULID(t *testing.T) {
+func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 	seed := time.Now().UnixNano()
 	a := ulid.Monotonic(rand.New(rand.NewSource(seed)), 0)
 	b := ulid.Monotonic(rand.New(rand.NewSource(seed+1<<31-1)), 0)
@@ -25,12 +27,10 @@ func TestSeedsOfULID(t *testing.T) {
 	}
 }
 
-// TestThisLibraryUnderFaults runs the two quickest faults, and holds docs/compare.md to
+// TestThisLibraryRepeatsNoIDUnderFaults runs the two quickest faults, and holds docs/compare.md to
 // what it says of this library.
-func TestThisLibraryUnderFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the standard library anew")
-	}
+func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
+	depth.NeedFull(t, "it builds the standard library anew")
 	for fault, want := range map[string]string{
 		"in a process": "2000 IDs, 0 duplicates, 2000 refused (snowflake: clock went backward",
 		"run out":      "2095-09-07: refused (snowflake: layout has run out of time",

@@ -25,8 +25,8 @@ var (
 	serversFlag = flag.String("servers", "PostgreSQL,MariaDB", "the servers to run")
 )
 
-// TestKeys: with every key the rows arrive, and a range query by the key finds
-// those of its interval and no others.
+// TestKeys checks for every key that the rows arrive, and that a range query by the
+// key finds exactly the rows of its interval.
 func TestKeys(t *testing.T) {
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestUUIDv7: the UUIDs that this package makes have the time that they were
-// made for, where the library that others use looks for it.
+// TestUUIDv7 checks that google/uuid finds the right time in the UUIDs of this
+// package.
 func TestUUIDv7(t *testing.T) {
 	at := first.Add(12345 * time.Millisecond)
 	u := uuid7s(t)(0, at).(uuid.UUID)
@@ -89,7 +89,7 @@ func bench(b *testing.B, s *server, pool int) {
 	results := make([][]result, len(own))
 	for round := range *roundsFlag {
 		for i := range own {
-			i = (i + round) % len(own) // none is always first
+			i = (i + round) % len(own) // each table is first in turn
 			r := s.measure(b, own[i], *rowsFlag, *singlesFlag, *queriesFlag)
 			fmt.Fprintf(os.Stderr, "%s, %d MB, round %d: %s: inserted in %.1f s, %.1f s of CPU\n", s.version, pool, round+1, title(own[i]), r.insert.Seconds(), r.cpu.Seconds())
 			results[i] = append(results[i], r)

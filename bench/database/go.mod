@@ -6,7 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/seed-5394e6b1/snowflake v0.0.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
 )
 
 require (
@@ -18,4 +18,4 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-replace github.com/seed-5394e6b1/snowflake => ../../
+replace github.com/seed-5394e6b1/snowflake => ../..

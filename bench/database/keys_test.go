@@ -22,13 +22,13 @@ const day = 24 * time.Hour
 // key is a kind of primary key.
 type key struct {
 	name     string
-	postgres string // the column's type, "" where the server has none
+	postgres string // the column's type, "" if the server does not have it
 	mariadb  string
 
-	// ids returns what makes the ID of a row, nil where the server makes it.
+	// ids returns a function that makes the ID of a row; nil if the server makes it.
 	ids func(t testing.TB) func(row int, at time.Time) any
 
-	// between returns IDs with from <= time < to  <=>  lo <= id < hi, nil where
+	// between returns IDs with from <= time < to  <=>  lo <= id < hi. It is nil if
 	// the ID does not carry its time.
 	between func(t testing.TB, from, to time.Time) (lo, hi any)
 }
@@ -41,13 +41,15 @@ var (
 	uuid7Bare = key{"UUIDv7 as BINARY(16)", "", "BINARY(16)", bare(uuid7s), bareBetween}
 )
 
-// table is what is measured: a key, with or without an index on created_at.
+// table is a table to measure: with a kind of key, and with or without an index on
+// created_at.
 type table struct {
 	key
 	index bool
 }
 
-// tables has those without the index only where the key serves instead.
+// tables returns all tables. A table has no index on created_at only if its key can
+// serve instead.
 var tables = []table{
 	{auto, true}, {flake, true}, {uuid4, true}, {uuid7, true}, {uuid7Bare, true}, {flake, false}, {uuid7, false},
 }
@@ -90,8 +92,8 @@ func uuid7s(testing.TB) func(int, time.Time) any {
 	return func(_ int, at time.Time) any { return stamp(uuid.New(), at) }
 }
 
-// stamp makes u a UUID of version 7 for a time, to the millisecond. The rest
-// stays as it is.
+// stamp makes u a UUID of version 7 for a time, to the millisecond. Its other bits
+// stay as they are.
 func stamp(u uuid.UUID, at time.Time) uuid.UUID {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at.UnixMilli())<<16)
@@ -130,8 +132,8 @@ type row struct {
 	customer, amount int32
 }
 
-// makeRows makes n rows, of which perDay are of one day. But for their IDs they
-// are the same each time.
+// makeRows makes n rows, perDay of them in one day. They are the same each time,
+// except for their IDs.
 func makeRows(t testing.TB, k key, n, perDay int) []row {
 	next := func(int, time.Time) any { return nil }
 	if k.ids != nil {
@@ -146,7 +148,7 @@ func makeRows(t testing.TB, k key, n, perDay int) []row {
 	return rows
 }
 
-// interval is a span of time, and what is to be found in it.
+// interval is a span of time, and the result that a query for it must have.
 type interval struct {
 	from, to   time.Time
 	count, sum int64

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// result is what one table took in one round.
+// result has the measurements of one table in one round.
 type result struct {
 	insert, flush   time.Duration
 	cpu             time.Duration // of the server, for insert
 	log             int64         // bytes, of insert and flush
 	singles         time.Duration // for one row in each transaction
 	sizes           map[string]int64
-	byKey, byColumn time.Duration // the median of a range query, 0 where there is no index for it
+	byKey, byColumn time.Duration // the median of a range query, 0 if there is no index for it
 }
 
 // measure fills a new table and asks for its intervals.
@@ -125,7 +125,7 @@ func arguments(k key, rows []row) []any {
 }
 
 // query asks for the rows of each interval, by a column, and returns the median
-// of the times. It fails where a row is missing or there is one too many.
+// of the times. It fails if a row is missing or there is one too many.
 func (s *server) query(t testing.TB, column string, spans []interval, between func(t testing.TB, from, to time.Time) (lo, hi any)) time.Duration {
 	t.Helper()
 	stmt, err := s.Prepare(fmt.Sprintf(`SELECT count(*), sum(amount) FROM orders WHERE %[1]s >= %[2]s AND %[1]s < %[3]s`, column, s.holder(1), s.holder(2)))

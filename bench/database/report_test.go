@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report writes the medians of the rounds, and between which values they lie.
+// report writes the medians of the rounds, with the lowest and highest values.
 func report(w io.Writer, s *server, pool int, own []table, results [][]result) {
 	fmt.Fprintf(w, "\n### %s, buffer pool of %d MB\n\n", s.version, pool)
 	fmt.Fprintf(w, "| key, and indexes beside that on customer | insert, s | CPU of the server, s | write out, s | log, MB | single rows, a second | 1%% by key, ms | by created_at, ms |\n|---|---|---|---|---|---|---|---|\n")
@@ -53,8 +53,8 @@ func total(r result) (sum float64) {
 	return sum
 }
 
-// spread is the median, and the least and the most where they differ; a dash
-// where there is nothing to measure.
+// spread returns the median and, if they differ, the lowest and highest values. If
+// there is nothing to measure, it returns a dash.
 func spread(rounds []result, format string, value func(result) float64) string {
 	var all []string
 	var values []float64

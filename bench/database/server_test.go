@@ -18,7 +18,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// server is a running server, and how it differs from the other.
+// server is a running server, and its own SQL.
 type server struct {
 	*sql.DB
 	process *servertest.Process

@@ -66,7 +66,7 @@ func (c chart) svg() string {
 	fmt.Fprintf(&b, "<title>%s</title>\n%s\n", html.EscapeString(c.title), style)
 	fmt.Fprintf(&b, `<rect class="card" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>`+"\n", chartWidth-1, height-1)
 	fmt.Fprintf(&b, `<text class="text title" x="20" y="32">%s</text>`+"\n", html.EscapeString(c.title))
-	fmt.Fprintf(&b, `<text class="soft" x="20" y="%d">blue: ours; thin line: lowest to highest; arrow: more than the chart has room for</text>`+"\n", height-14)
+	fmt.Fprintf(&b, `<text class="soft" x="20" y="%d">blue: ours; thin line: lowest to highest; arrow: the bar is longer than the chart</text>`+"\n", height-14)
 	x := 20
 	for i, series := range []string{c.series0, c.series1} {
 		fmt.Fprintf(&b, `<rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/><g class="ours"><rect class="%c" x="%d" y="47" width="11" height="11" rx="2"/></g><text class="soft" x="%d" y="57">%s</text>`+"\n",
@@ -121,8 +121,8 @@ func nextChart(s *samples) string {
 // saturatedChart shows how much of the ceiling comes, and what that costs.
 func saturatedChart(s *samples) string {
 	c := chart{
-		title:   "4,096 IDs a millisecond, asked for by 64 goroutines",
-		series0: "of the ceiling that comes (more is better, up to 100%)", series1: "of a core that it takes (less is better)",
+		title:   "64 goroutines at a ceiling of 4,096 IDs a millisecond",
+		series0: "share of the ceiling (more is better, up to 100%)", series1: "share of a core (less is better)",
 		format: percent, limit: 125,
 	}
 	for _, name := range s.names {

@@ -11,15 +11,15 @@ import (
 	"runtime"
 )
 
-// checked are the benchmarks that the regression check is made of. All report a
-// ratio: of what we cost over what something else does, in turns, so that it
-// holds on another machine and on a busy one. Less is better.
+// checked are the benchmarks of the regression check. All report a ratio: our cost
+// over the cost of something else, timed in turns. So the ratio is about the same on
+// another machine, and on a busy machine. Less is better.
 var checked = []check{
 	{name: "of=NextID/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID,leased/over=NextID", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Fill,16/over=floor", quantile: 0.25, tolerance: 0.5}, // has two modes, 0.08 and 0.11
-	{name: "of=Fill/over=loop", quantile: 0.25, tolerance: 1},       // by where the linker puts it, 0.6 to 1.25
+	{name: "of=Fill/over=loop", quantile: 0.25, tolerance: 1},       // 0.6 to 1.25, depending on the linker's addresses
 	{name: "of=Decode/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base32/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=MarshalText/over=strconv", quantile: 0.5, tolerance: 0.15},
@@ -33,12 +33,12 @@ var checked = []check{
 
 type check struct {
 	name      string
-	quantile  float64 // of the rounds; a low one where whatever else runs makes it worse
+	quantile  float64 // of the rounds; low if other work on the machine makes the ratio worse
 	tolerance float64 // by how much it may get worse
-	cpu       bool    // it needs the time of the processor, which is known on Unix only
+	cpu       bool    // it needs the processor time, which is known on Unix only
 }
 
-// measurable returns those of checked that can be measured here.
+// measurable returns the checks that can be measured here.
 func measurable(cpuKnown bool) []check {
 	var can []check
 	for _, c := range checked {
@@ -62,19 +62,19 @@ func namesOf(checks []check) []string {
 const (
 	checkRounds = 12
 	checkPairs  = "150x"
-	checkTries  = 4 // of checkRounds each, as long as a ratio is worse
+	checkTries  = 4 // as long as a ratio is worse; each try has checkRounds rounds
 )
 
-// baseline is what the ratios were, and where: ratios hold on other processors,
-// but not to the percent.
+// baseline has the earlier ratios, and the processor and Go version that they were
+// measured with. On other processors, ratios are similar but not equal.
 type baseline struct {
 	Processor string             `json:"processor"`
 	Go        string             `json:"go"`
 	Ratios    map[string]float64 `json:"ratios"`
 }
 
-// elsewhere is how many times the tolerance is where the baseline is another
-// processor's, or another version of Go's.
+// elsewhere multiplies the tolerance if the baseline was measured with another
+// processor or another version of Go.
 const elsewhere = 3
 
 // sample runs the named ratios, round after round.
@@ -89,7 +89,7 @@ func sample(ctx context.Context, s *samples, bin string, names []string) error {
 	return nil
 }
 
-// updateBaseline writes what the ratios are now.
+// updateBaseline measures the ratios, and writes them as the baseline.
 func updateBaseline(ctx context.Context, bin, path string) error {
 	checks := measurable(cpuKnown)
 	s := newSamples()
@@ -114,8 +114,8 @@ func updateBaseline(ctx context.Context, bin, path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// readBaseline reads a baseline that has all of checks, and nothing that this
-// program does not know.
+// readBaseline reads a baseline. It fails unless the baseline has exactly the ratios
+// of checks.
 func readBaseline(path string, checks []check) (base baseline, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -134,15 +134,16 @@ func readBaseline(path string, checks []check) (base baseline, err error) {
 	return base, nil
 }
 
-// checkBaseline returns errWorse where a ratio is worse than the baseline.
+// checkBaseline returns errWorse if a ratio is worse than the baseline.
 func checkBaseline(ctx context.Context, bin string, base baseline, checks []check) error {
 	return decide(base, checks, func(s *samples, names []string) error { return sample(ctx, s, bin, names) })
 }
 
-var errWorse = errors.New("worse than bench/baseline.json; where that is meant, go run ./bench/report -update")
+var errWorse = errors.New("worse than bench/baseline.json; if this is intended, go run ./bench/report -update")
 
-// decide measures the ratios, and those that are worse than the baseline again,
-// together with what was measured before. It returns errWorse where one stays so.
+// decide measures the ratios. If some are worse than the baseline, it measures them
+// again, and counts the earlier measurements too. If one stays worse, it returns
+// errWorse.
 func decide(base baseline, left []check, sample func(*samples, []string) error) error {
 	s := newSamples()
 	for try := 1; len(left) > 0 && try <= checkTries; try++ {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// subject is one table: a row for each value of the keys in rows, a column for
-// each of the key in column.
+// subject is one table: it has a row for each value of the keys in rows, and a
+// column for each value of the key in column.
 type subject struct {
 	bench, title, text string
 	rows               []string
 	column             string
 	units              []unit
-	ours               string  // the row of ours that others' are compared with, in each group of the other keys
-	noise              float64 // by how much they must differ to be worth a word
+	ours               string  // our row, with which the others are compared, in each group of the other keys
+	noise              float64 // a smaller difference is not mentioned
 }
 
 type unit struct {
@@ -34,88 +34,85 @@ var subjects = []subject{
 	{
 		bench: "Ratio", title: "Ratios", rows: []string{"of", "over"},
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
-		text: `What one costs over another, the two timed in turns for some 100 µs each, by one goroutine; the median of
-many pairs, so that a busy machine hardly shows. Over NextID, a peer above 1 is slower than ours. Those of
-"write" and "read" are our text forms over bwmarrin's. "NextID,10000" is 10,000 generators that issue in turn: each
-comes to a tick that is new to it, from memory that is not in the nearest cache. "Fill,16" is an ID of a batch of 16,
-"loop" writes consecutive numbers and nothing else. Where a table below has the same work, each by itself, believe
-this one. The
-floor is what no generator with a lock and a clock can do without: Lock, one time.Since, Unlock.
-The last four are of the default layout, asked for more than it can give by one goroutine or by 64: its
-ceiling over the rate that comes, and the time of the processor that an ID takes then over that of the
-floor by one.`,
+		text: `The time of one call divided by the time of another. One goroutine times the two in turns, for some 100 µs each. A figure
+is the median of many pairs, so a busy machine hardly changes it. If "over" is NextID and the ratio is above 1, the peer is
+slower than ours. The rows "write" and "read" compare our text forms with bwmarrin's. "NextID,10000" is 10,000 generators
+that issue in turn: each finds a new tick, and its memory is not in the nearest cache. "Fill,16" is one ID in a batch of 16.
+"loop" writes consecutive numbers and nothing else. If a table below has the same work, timed by itself, this table is
+more reliable. The floor is the work that every generator with a lock and a clock has to do: Lock, one time.Since, Unlock.
+In the last four rows, one goroutine or 64 ask the default layout for more IDs than it has: two rows are its ceiling over
+the rate of IDs, and two are the processor time of an ID over the floor's with one goroutine.`,
 	},
 	{
 		bench: "Next", title: "One ID", ours: "lib=ours", rows: []string{"lib"}, column: "goroutines", noise: 0.05,
 		units: []unit{{"ns/op", "ns an ID", nanos, true, -1}},
-		text: `A generator whose ticks are never spent, and goroutines that share it. Snowflake libraries that let
-one choose have 21 bits of sequence in a millisecond here; sno's layout is its own (65,536 in 4 ms: it
-cannot go below 61 ns), and the others have no such limit. sonyflake v1, godruoyi and GUAIK have a layout
-that cannot be changed and is spent at once: they are below.
-google-uuid-v7-pool is with EnableRandPool, ksuid-fast with SetRand(FastRander).`,
+		text: `Goroutines share one generator, which never runs out of IDs in a tick. If a snowflake library has a configurable layout,
+it has 21 bits of sequence in a millisecond here. sno's layout is fixed (65,536 IDs in 4 ms, so an ID takes at least
+61 ns), and libraries of other kinds have no such limit. sonyflake v1, godruoyi and GUAIK have a fixed layout that runs out
+at once, so they are not in this table but in the next ones. google-uuid-v7-pool is with EnableRandPool, ksuid-fast with
+SetRand(FastRander).`,
 	},
 	{
 		bench: "Saturated", title: "At the ceiling", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.05,
 		units: []unit{{"ids/s", "IDs/s", count, false, 0}, {"%ceiling", "of the ceiling", percent, false, 1}, {"%core", "of a core", percent, false, -1}, {"%core-at-first", "of a core at first", percent, false, 0}},
-		text: `More is asked for than the layout can give: how much of its own ceiling comes, and how much of a core
-(user and system time of the process) that takes. Half of the time does not count, but for the last figure, which
-is of that first half: goroutines that start together sleep and wake together for a while, and contend for the
-lock. Bits are those of the sequence: 12 in 1 ms, 8 in 10 ms
-(Sonyflake's layout), 16 in 4 ms (sno's) and 6 in 1 ms (what yitter takes when it is told nothing). More
-than 100% is not better, and not counted so: yitter stamps up to 2,000 ticks ahead of the clock and then
-stops, holding its lock, until the clock is there; the others begin within a tick.`,
+		text: `Goroutines ask for more IDs than the layout has. The table shows which part of the layout's ceiling a library issues, and
+which part of a core that takes (user and system time of the process). The first half of the time does not count, because
+goroutines that start together sleep and wake together for a while, and contend for the lock; only the last figure is of
+that half. "bits" is the size of the sequence: 12 bits in 1 ms, 8 in 10 ms (Sonyflake's layout), 16 in 4 ms (sno's) and 6
+in 1 ms (yitter's default). More than 100% is not better, and does not count as better: yitter stamps up to 2,000 ticks
+ahead of the clock, and then holds its lock until the clock has caught up. The others begin within a tick.`,
 	},
 	{
 		bench: "Tail", title: "The slowest calls", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.5,
 		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, -1}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, -1}},
-		text: `Each call is timed. That takes two readings of the clock, of which about one is in every figure (lib "none"
-calls nothing), and slows the generator's callers down by as much. Where goroutines outnumber cores, the
-longest of all calls is that of a goroutine which the scheduler, or the machine, set aside. With 12 bits
-a tick is spent, and one call in 4,096 waits for the next: less than p99.9 shows, with one goroutine.`,
+		text: `Each call is timed. That takes two readings of the clock, which slow the callers down. About one reading is in every figure:
+lib "none" calls nothing and shows how much that is. If there are more goroutines than cores, the longest call is the call
+of a goroutine that the scheduler or the machine set aside. With 12 bits a tick runs out, and one call in 4,096 waits for
+the next tick. With one goroutine that is too seldom for p99.9 to show it.`,
 	},
 	{
 		bench: "Wait", title: "The longest wait", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "callers", noise: 0.5,
 		units: []unit{{"ideal-ns", "ideal", shortTime, false, 0}, {"longest-ns", "longest", shortTime, false, -1}, {"fewest-ids", "fewest IDs", count, false, 0}, {"most-ids", "most IDs of a caller", count, false, 0}},
-		text: `Callers in a loop ask for more than the layout can give, for a second, or for three ticks if that is longer. The longest
-wait of one call, beside what a queue in order of arrival would have if waking up took no time; and what the least
-and the most fortunate caller got. Bits are those of the sequence, as above; 15 bits are in 1 s (JSSafeLayout), and 1 bit in 1 ms.`,
+		text: `Callers in a loop ask for more IDs than the layout has, for a second, or for three ticks if that is longer. "longest" is the
+longest wait of one call. "ideal" is the longest wait in a queue in order of arrival if waking up took no time. The last two
+figures are the IDs of the callers that got the fewest and the most. "bits" is the size of the sequence, as above; 15 bits are
+in 1 s (JSSafeLayout), and 1 bit in 1 ms.`,
 	},
 	{
 		bench: "Deadlines", title: "Callers that give up", rows: []string{"bits", "lib", "callers"},
 		units: []unit{{"%ceiling", "of the ceiling", percent, true, 0}},
-		text: `400 callers in a loop, each of which gives up after 5 to 200 ms, ask for IDs of a layout that has 2 in a
-millisecond: what is issued, of what the layout can give.`,
+		text: `400 callers in a loop ask for IDs of a layout that has 2 IDs in a millisecond. Each call gives up after 5 to 200 ms. The table
+shows which part of the layout's IDs is issued.`,
 	},
 	{
 		bench: "Burst", title: "100,000 at once", ours: "lib=ours/way=NextID", rows: []string{"lib", "way"}, noise: 0.05,
 		units: []unit{{"ns/op", "ms in all", millis, true, -1}},
-		text: `From a generator that has rested, into a slice, in each library's own way and with the bits that it takes
-when it is told nothing, or 21 ("ample") or 12 in a millisecond where it says so. 100,000 IDs of a 12-bit
-layout are 24.4 ticks, of which the first need not be waited for: with 12 bits, who takes less than some 23 ms
-stamps ahead of the clock. Ours does that where BorrowAhead (25 ms here) allows it, yitter always.`,
+		text: `A generator that has rested fills a slice, in the way that its library offers and with the library's default layout. If a row
+says "ample" or "12bit", the sequence has 21 or 12 bits in a millisecond instead. In a 12-bit layout, 100,000 IDs need 24.4
+ticks, and only the first tick needs no wait. So if a library with 12 bits takes less than some 23 ms, it stamps ahead of the
+clock. Ours does so if BorrowAhead (25 ms here) allows it, and yitter always does.`,
 	},
 	{
 		bench: "Fill", title: "A batch", rows: []string{"lib"},
 		units: []unit{{"ns/op", "ns an ID", nanos, true, 0}, {"allocs/op", "allocations", count, false, 0}},
-		text: `Fill of 4,096 IDs at a time, beside ksuid's Sequence: no other peer has the like. So that no tick is ever
-spent, its layout has 24 bits of sequence in a millisecond and no worker ID (the layouts of one ID at a
-time, above, have fewer); in the default layout Fill waits for the ceiling as NextID does.`,
+		text: `Fill takes 4,096 IDs at a time. Only one peer has such a call: ksuid's Sequence. Fill's layout has 24 bits of sequence in a
+millisecond and no worker ID, so that a tick never runs out of IDs (the layouts in the tables above have fewer bits). In the
+default layout Fill waits at the ceiling as NextID does.`,
 	},
 	{
 		bench: "Text", title: "Text forms", ours: "lib=ours", rows: []string{"form", "do"}, column: "lib", noise: 0.05,
 		units: []unit{{"ns/op", "ns", nanos, true, -1}, {"allocs/op", "allocations", count, false, 0}},
-		text: `Ours beside bwmarrin's of the same base, and beside the standard library with a plain int64 (strconv; in
-JSON a field with ",string"). bwmarrin's parsers take more than its writers write, and do not see an
-overflow; ours are strict. Reading base 32 and 58 takes us 1.06 to 1.8 times as long as it takes
-bwmarrin, by where the linker puts the loop. "json" is a struct through encoding/json, "json-method" the ID's own method.`,
+		text: `Our text forms, bwmarrin's of the same base, and the standard library's for a plain int64 (strconv; in JSON a field with
+",string"). Our parsers are strict. bwmarrin's parsers also read texts that its writers never write, and do not notice an
+overflow. The ratios above have the same forms, timed in turns. "json" is a struct through encoding/json, "json-method" is
+the method of the ID.`,
 	},
 	{
 		bench: "Decode", title: "Decode", ours: "lib=ours/call=Decode", rows: []string{"lib", "call"}, noise: 0.05,
 		units: []unit{{"ns/op", "ns", nanos, true, -1}},
-		text: `Time, worker and sequence of an ID. bwmarrin's Time is an int64 of milliseconds; the row with UnixMilli
-makes a time.Time of it, as ours and disgoorg's have. disgoorg's is for Discord's layout alone. sonyflake
-returns a map. Of lib "none", "Parts" only returns the 56 bytes that Decode does, and "UnixMilli" only makes a
-time.Time in UTC of an int64.`,
+		text: `Time, worker and sequence of an ID. bwmarrin's Time is an int64 of milliseconds. The row with UnixMilli turns it into a
+time.Time, which ours and disgoorg's have. disgoorg's works for Discord's layout alone. sonyflake returns a map. lib "none"
+decodes nothing: "Parts" only returns 56 bytes as Decode does, and "UnixMilli" only turns an int64 into a time.Time in UTC.`,
 	},
 	{
 		bench: "Memory", title: "Memory", ours: "lib=ours", rows: []string{"lib"}, noise: 0.05,
@@ -125,15 +122,16 @@ time.Time in UTC of an int64.`,
 	{
 		bench: "Cores", title: "Two generators on two cores", rows: []string{"lib"},
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
-		text: `Two goroutines with a generator each, made one after the other, over two goroutines with a floor each (on
-cache lines of its own), timed in turns as above, until the slower goroutine is done. "floors-in-a-line" is
-two floors on one cache line: what sharing one costs. Our generators share none where the ratio here is
-that of NextID over the floor, above; a peer's holds what it costs by itself, too. Where floors-in-a-line
-is not well above 1, something else had the second core, and the table shows nothing.`,
+		text: `Two goroutines each use a generator of a library, and two other goroutines each use a floor. The two generators are made one
+after the other; the two floors are on different cache lines. The two pairs are timed in turns as above, until the slower
+goroutine is done, and the ratio is the generators' time over the floors'. "floors-in-a-line" is two floors on one cache
+line, which shows the cost of sharing a line. If our ratio here equals NextID's over the floor, above, our generators share no
+cache line. A peer's ratio also contains the cost of its calls. If floors-in-a-line is not well above 1, another program had
+the second core, and the table shows nothing.`,
 	},
 }
 
-// machine is what a reader needs to judge the figures, and to repeat them.
+// machine describes the machine, so that a reader can judge and repeat the figures.
 type machine struct {
 	cores               int
 	os, goVersion, date string
@@ -143,7 +141,7 @@ type machine struct {
 	took                time.Duration
 }
 
-// describe says what is known before anything is measured.
+// describe fills in all that is known before the measurements.
 func describe(ctx context.Context, dir string) (machine, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
 		"{{with .Module}}{{if not (or .Main .Replace .Indirect)}}{{.Path}} {{.Version}}{{end}}{{end}}", ".")
@@ -163,7 +161,7 @@ func describe(ctx context.Context, dir string) (machine, error) {
 	}, nil
 }
 
-// kernel returns the kernel's version as far as it matters.
+// kernel returns the kernel's version, without the parts that do not matter.
 func kernel() string {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if part := strings.SplitN(string(release), ".", 3); err == nil && len(part) == 3 {
@@ -183,10 +181,10 @@ Written by ` + "`%s`" + `, which anyone can repeat, on %s.
 | Go | %s |
 | peers | %s |
 
-The same work for each library, in %s, each in another order and each benchmark in a process of its own: %v in
-all. A figure is the median of the rounds; in brackets, where there are any, are the lowest and the highest,
-which tell of the noise: compare only figures that differ by more. The lowest is
-what the code takes when nothing else runs. Ratios hold on other machines, nanoseconds do not.
+Each library does the same work in %s. Each round has another order, and each benchmark runs in a separate process. It took %v.
+A figure is the median of the rounds. If there are brackets, they have the lowest and the highest figure, which show
+the noise: compare only figures that differ by more. The lowest figure is the time of the code if nothing else
+runs. Ratios hold on other machines, nanoseconds do not.
 
 ![Nanoseconds an ID, by library, with 1 and with 64 goroutines; the table "One ID" has the figures](benchmarks-next.svg)
 
@@ -197,7 +195,8 @@ func document(m machine, s *samples) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, head, m.command, m.date, fmt.Sprintf("%s, %d cores", s.cpu, m.cores), m.os, m.goVersion,
 		strings.Join(m.peers, ", "), inRounds(m.rounds), m.took.Round(time.Second))
-	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(s))
+	fmt.Fprintf(&b, "\n## In short\n\n%s", summary(s))
+	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(goals(s)))
 	for _, sub := range subjects {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", sub.title, sub.text, sub.table(s))
 		if sub.ours != "" {
@@ -299,7 +298,7 @@ func (sub subject) cell(s *samples, name string) string {
 	return strings.Join(parts, " / ")
 }
 
-// verdict says where another library is better than ours.
+// verdict names the rows in which another library is better than ours.
 func (sub subject) verdict(s *samples) string {
 	var worse []string
 	for _, name := range s.names {
@@ -329,8 +328,8 @@ func (sub subject) verdict(s *samples) string {
 // ample is at the end of a way whose layout has bits to spare.
 const ample = ",ample"
 
-// counterpart returns the name of our benchmark that a peer's is to be compared
-// with: what sub.ours says, and the rest as the peer's.
+// counterpart returns the name of our benchmark to compare a peer's with: sub.ours
+// for our part, and the peer's values for all other keys.
 func (sub subject) counterpart(name string) string {
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// goal is what the library is to reach, and what it does.
+// goal is a figure that the library should reach, and the figure that it has.
 type goal struct {
 	text, measured string
 	met            bool
 	where          string // the title of a table
 }
 
-// known is whether a goal's figures were measured at all.
+// known reports whether a goal's figures were measured.
 func known(values ...float64) bool {
 	for _, v := range values {
 		if math.IsNaN(v) {
@@ -23,14 +23,13 @@ func known(values ...float64) bool {
 	return true
 }
 
-const goalsText = `What the library is to reach. The program that wrote this compares the medians below, as they are and without
-a margin for noise.`
+const goalsText = `What the library should reach. The program that wrote this page compares the medians below without a margin for noise.`
 
 // goalsTable returns the goals as a table in Markdown.
-func goalsTable(s *samples) string {
+func goalsTable(all []goal) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| goal | measured | met | where |\n|---|---|---|---|\n", goalsText)
-	for _, g := range goals(s) {
+	fmt.Fprintf(&b, "%s\n\n| goal | measured | met | table |\n|---|---|---|---|\n", goalsText)
+	for _, g := range all {
 		met := "no"
 		switch {
 		case g.measured == "":
@@ -96,7 +95,7 @@ func atLeast(s *samples, text, name, unit string, limit float64, format func(flo
 	return g
 }
 
-// fasterThanEach is about what is measured in turns: our time over each peer's.
+// fasterThanEach is a goal for ratios measured in turns: our time over each peer's.
 func fasterThanEach(s *samples) goal {
 	g := goal{text: "NextID faster than every peer, by one goroutine", where: "Ratios"}
 	worst := 0.0
@@ -120,7 +119,7 @@ func fasterThanEach(s *samples) goal {
 	return g
 }
 
-// noSlower compares us with the fastest of the peers.
+// noSlower is a goal that compares us with the fastest peer.
 func noSlower(s *samples, goroutines string) goal {
 	g := goal{text: "NextID no slower than the best peer, by " + goroutines + " goroutines", where: "One ID"}
 	ours := s.median("Next/lib=ours/goroutines="+goroutines, "ns/op")
@@ -149,7 +148,7 @@ func saturates(s *samples, name string) goal {
 	return g
 }
 
-// wakeUp is what waking up may add to the longest wait of a queue in order of
+// wakeUp is how much waking up may add to the longest wait in a queue in order of
 // arrival: the timer is a millisecond late, and callers take turns on the cores.
 const wakeUp = 10e6
 
@@ -162,11 +161,11 @@ func waits(s *samples, name string) goal {
 	return g
 }
 
-// same is what the ratio of two forms may be where they take the same time.
+// same bounds the measured ratio of two forms that take the same time.
 const same = 1.03
 
-// textNoSlower compares each form with bwmarrin's, the two timed in turns, and
-// names those that are slower.
+// textNoSlower compares each form with bwmarrin's, timed in turns, and names the
+// forms that are slower.
 func textNoSlower(s *samples) goal {
 	g := goal{text: fmt.Sprintf("text forms no slower than bwmarrin's of the same base, within %.0f%%", 100*(same-1)), where: "Ratios"}
 	pairs := 0

@@ -1,9 +1,10 @@
-// Command report measures this library beside its peers and writes what it found
-// to docs/: run it from the root of the repository.
+// Command report measures this library beside its peers and writes the results to
+// docs/. Run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write docs/benchmarks.md, its charts and the README's table
+//	go run ./bench/report          # measure all, write docs/benchmarks.md and its charts
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
+//	go run ./bench/report -server  # measure snowflaked, write docs/server-figures.md
 package main
 
 import (
@@ -23,8 +24,9 @@ const module = "github.com/seed-5394e6b1/snowflake/bench"
 func main() {
 	rounds := flag.Int("rounds", 7, "how often to run each benchmark")
 	benchtime := flag.Duration("benchtime", 100*time.Millisecond, "how long to run one, each time")
-	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail where one is worse")
+	check := flag.Bool("check", false, "compare ratios with bench/baseline.json, and fail if one is worse")
 	update := flag.Bool("update", false, "measure the ratios and write bench/baseline.json")
+	server := flag.Bool("server", false, "measure snowflaked beside Redis and PostgreSQL, and write docs/server-figures.md")
 	flag.Parse()
 	if *rounds < 1 || *benchtime <= 0 {
 		fmt.Fprintf(os.Stderr, "report: -rounds %d -benchtime %v: both must be more than 0\n", *rounds, *benchtime)
@@ -32,7 +34,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *rounds, *benchtime, *check, *update); err != nil {
+	do := func() error { return run(ctx, *rounds, *benchtime, *check, *update) }
+	if *server {
+		do = func() error { return reportServer(ctx, *rounds, *benchtime) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		stop()
 		os.Exit(1)
@@ -40,7 +46,7 @@ func main() {
 }
 
 func run(ctx context.Context, rounds int, benchtime time.Duration, compare, update bool) error {
-	dir, err := moduleDir(ctx)
+	dir, err := moduleDir(ctx, module)
 	if err != nil {
 		return err
 	}
@@ -71,8 +77,8 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, compare, upda
 	return report(ctx, bin, dir, rounds, benchtime)
 }
 
-// moduleDir returns where this module's source is.
-func moduleDir(ctx context.Context) (string, error) {
+// moduleDir returns the folder of a module's source.
+func moduleDir(ctx context.Context, module string) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("go list %s, which finds it from within the repository only: %w", module, err)
@@ -114,5 +120,5 @@ func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Dur
 			return err
 		}
 	}
-	return replaceSummary(filepath.Join(dir, "..", "README.md"), summary(all))
+	return nil
 }

@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// samples are what the benchmarks reported, over all rounds.
+// samples are the values that the benchmarks reported, over all rounds.
 type samples struct {
 	names  []string                        // in the order of the source, such as Next/lib=ours/goroutines=1
 	values map[string]map[string][]float64 // by name and unit
-	cpu    string                          // the model, where it is known
+	cpu    string                          // the processor's model, "" if it is not known
 }
 
 func newSamples() *samples {
 	return &samples{values: map[string]map[string][]float64{}}
 }
 
-// gomaxprocs is what the testing package appends to a name. No name here ends so
-// by itself.
+// gomaxprocs matches the suffix that package testing appends to a name. No name here
+// ends so by itself.
 var gomaxprocs = regexp.MustCompile(`-\d+$`)
 
 // add adds the output of a run. (golang.org/x/perf/benchfmt would read it too,
@@ -59,7 +59,7 @@ func (s *samples) add(output string) error {
 	return nil
 }
 
-// quantile returns the value that a share q of the values is not above, or NaN.
+// quantile returns the value that a share q of the values does not exceed, or NaN.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -78,8 +78,8 @@ func (s *samples) median(name, unit string) float64 {
 	return quantile(s.values[name][unit], 0.5)
 }
 
-// measure runs every benchmark once a round, each in a process of its own and in
-// another order each time.
+// measure runs every benchmark once a round, each in a new process, and in another
+// order each time.
 func measure(ctx context.Context, bin string, rounds int, benchtime time.Duration) (*samples, error) {
 	found := newSamples()
 	if err := found.run(ctx, bin, ".", "1x"); err != nil {
@@ -104,8 +104,7 @@ func measure(ctx context.Context, bin string, rounds int, benchtime time.Duratio
 	return s, nil
 }
 
-// timeFor returns how long to run a benchmark: longer where a part of it is a
-// wait.
+// timeFor returns how long to run a benchmark: longer if a part of it is a wait.
 func timeFor(name string, benchtime time.Duration) string {
 	switch bench, _, _ := strings.Cut(name, "/"); bench {
 	case "Wait", "Deadlines":
@@ -129,9 +128,9 @@ func exactly(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// run runs what matches the pattern and adds what it reports.
-func (s *samples) run(ctx context.Context, bin, pattern, benchtime string) error {
-	cmd := exec.CommandContext(ctx, bin, "-test.run", "^$", "-test.bench", pattern, "-test.benchtime", benchtime)
+// run runs the benchmarks that match the pattern, and adds their values.
+func (s *samples) run(ctx context.Context, bin, pattern, benchtime string, args ...string) error {
+	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.run", "^$", "-test.bench", pattern, "-test.benchtime", benchtime}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("-test.bench %s: %w\n%s", pattern, err, out)

@@ -39,7 +39,7 @@ func parsed(t *testing.T, outputs ...string) *samples {
 	return s
 }
 
-func TestAddReadsWhatBenchmarksPrint(t *testing.T) {
+func TestAddReadsTheOutputOfBenchmarks(t *testing.T) {
 	s := parsed(t, output, strings.ReplaceAll(output, "40.00 ns/op", "60.00 ns/op"))
 	if s.cpu != "A Model" || len(s.names) != 7 {
 		t.Errorf("cpu %q, names %q", s.cpu, s.names)
@@ -62,7 +62,7 @@ func TestAddReadsWhatBenchmarksPrint(t *testing.T) {
 	}
 }
 
-func TestAddRefusesWhatItCannotRead(t *testing.T) {
+func TestAddRefusesOtherOutput(t *testing.T) {
 	for _, line := range []string{
 		"BenchmarkX-2 5 forty ns/op\n",
 		"BenchmarkX-2 5 40.0\n",
@@ -145,8 +145,8 @@ func TestChartsAreXML(t *testing.T) {
 	}
 }
 
-// decideOn runs decide with a baseline of 1 for all, where the first ratio is as
-// given, one try after the other, and the rest is 1.
+// decideOn runs decide with a baseline of 1 for all ratios. The first ratio has the
+// given values, one in each try; all others are 1.
 func decideOn(t *testing.T, processor string, tries ...float64) (n int, err error) {
 	t.Helper()
 	base := baseline{Processor: processor, Go: runtime.Version(), Ratios: map[string]float64{}}
@@ -192,7 +192,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideRefusesWhatWasNotMeasured(t *testing.T) {
+func TestDecideRefusesMissingMeasurements(t *testing.T) {
 	nothing := func(*samples, []string) error { return nil }
 	base := baseline{Ratios: map[string]float64{checked[0].name: 1}}
 	if err := decide(base, checked, nothing); err == nil || errors.Is(err, errWorse) {
@@ -200,7 +200,7 @@ func TestDecideRefusesWhatWasNotMeasured(t *testing.T) {
 	}
 }
 
-func TestBaselineIsWhole(t *testing.T) {
+func TestBaselineHasAllRatios(t *testing.T) {
 	base, err := readBaseline(filepath.Join("..", "baseline.json"), checked)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestBaselineIsWhole(t *testing.T) {
 	}
 }
 
-func TestReadBaselineRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestReadBaselineRefusesUnknownNames(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `{"ratios": {}}`,
 		`{"` + checked[0].name + `": 1}`, // an older form
@@ -226,7 +226,7 @@ func TestReadBaselineRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestMeasurableWithoutTheTimeOfTheProcessor(t *testing.T) {
+func TestReportWorksWithoutProcessorTime(t *testing.T) {
 	if can := measurable(true); len(can) != len(checked) {
 		t.Errorf("%d of %d can be measured", len(can), len(checked))
 	}
@@ -237,7 +237,7 @@ func TestMeasurableWithoutTheTimeOfTheProcessor(t *testing.T) {
 	}
 }
 
-func TestFiguresForPeople(t *testing.T) {
+func TestFiguresAreRoundedAndGrouped(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{count(4096000), "4,096,000"}, {count(96), "96"}, {nanos(0.0877), "0.088"}, {nanos(9.876), "9.88"}, {nanos(36.14), "36.1"}, {nanos(244.1), "244"},
 		{shortTime(90), "90 ns"}, {shortTime(1408), "1.41 µs"}, {shortTime(19291277), "19.3 ms"}, {percent(1.53), "1.5%"},
@@ -252,33 +252,44 @@ func TestFiguresForPeople(t *testing.T) {
 	}
 }
 
-func TestReplaceSummary(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "README.md")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("before\n" + summaryBegin + "old\n" + summaryEnd + "after\n")
-	if err := replaceSummary(path, "new\n"); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if want := "before\n" + summaryBegin + "new\n" + summaryEnd + "after\n"; err != nil || string(text) != want {
-		t.Errorf("%q, %v, want %q", text, err, want)
-	}
-	for _, text := range []string{"", summaryBegin, summaryEnd, summaryEnd + summaryBegin} {
-		if write(text); replaceSummary(path, "new\n") == nil {
-			t.Errorf("%q has a place for the figures", text)
-		}
-	}
-}
-
-func TestSummaryShowsWhatWasMeasured(t *testing.T) {
+func TestSummaryShowsTheMeasurements(t *testing.T) {
 	text := summary(parsed(t, output, strings.ReplaceAll(output, "21.00 %core", "25.00 %core")))
 	for _, want := range []string{"| by 64 goroutines | 99% (99%–99%) of 4,096,000 a second, on 23% (21%–25%) of a core |", "| `Decode` | – ns |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
+	}
+}
+
+const serverOutput = `cpu: A Model
+BenchmarkCall/call=http1/goroutines=8-2 	 9	 40000 ns/op	 25000 IDs/s
+BenchmarkCall/call=grpc/goroutines=8-2 	 9	 50000 ns/op	 20000 IDs/s
+BenchmarkCall/call=buffer/goroutines=8-2 	 9	 400 ns/op	 2500000 IDs/s
+BenchmarkCall/call=redis/goroutines=8-2 	 9	 45000 ns/op	 22000 IDs/s
+BenchmarkCall/call=postgres/goroutines=8-2 	 9	 20000 ns/op	 50000 IDs/s
+BenchmarkBatch/call=http1/n=100/goroutines=8-2 	 9	 50000 ns/op	 2000000 IDs/s
+BenchmarkBatch/call=redis/n=100/goroutines=8-2 	 9	 60000 ns/op	 1600000 IDs/s
+BenchmarkHalf/call=none-2 	 9	 5000 calls/s	 40000 p50-ns	 900000 p99.9-ns
+BenchmarkOverhead/access-log=false-2 	 9	 1.20 cpu-ratio	 1.10 rate-ratio	 24000 cpu-ns/request	 20000 cpu-ns/constant
+BenchmarkOverhead/access-log=true-2 	 9	 1.40 cpu-ratio	 1.15 rate-ratio	 28000 cpu-ns/request	 20000 cpu-ns/constant
+`
+
+func TestServerDocumentSaysWhatIsMissedAndWhoIsFaster(t *testing.T) {
+	text := serverDocument(parsed(t, serverOutput))
+	for _, want := range []string{
+		"without the access log | 1.20 | yes |",
+		"processor time, with it | 1.40 | no |",
+		"\n| http1 | 40.0 (40.0–40.0) / 25,000 |",
+		"\n- postgres, goroutines 8: 50,000 IDs/s against 25,000.\n",
+		"\nNo other server gives more IDs a second than the better one of http1 and grpc.\n",
+		"| none | 5,000 / 40 µs (40 µs–40 µs) / 900 µs (900 µs–900 µs) |",
+		"| false | 1.20 (1.20–1.20) / 1.10 (1.10–1.10) / 24.0 / 20.0 |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "redis, goroutines 8: ") {
+		t.Errorf("a call that gives fewer IDs is called faster:\n%s", text)
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// margin is how far from the epoch a plausible ID is at least, and how far from
-// now at most.
+// margin bounds the time of a plausible ID: at least this much after the epoch, and
+// at most this much after now.
 const margin = 24 * time.Hour
 
 // maxDigits is the length of the largest ID.
 const maxDigits = 19
 
-// annotate copies in to out and puts the fields after every ID, or with asJSON
-// writes the IDs only, an object a line. It writes what it has read before it
-// waits for more, whatever that will say about it.
+// annotate copies in to out and puts the fields after every ID. With asJSON it
+// writes the IDs only, one object a line. Before it waits for more input, it writes
+// all that it has read, even if the next bytes can still change a word's meaning.
 func annotate(out *bufio.Writer, in io.Reader, l snowflake.Layout, asJSON bool, now func() time.Time) error {
 	a := annotator{streams: streams{out: out, json: asJSON}, layout: l, now: now, shortest: shortestID(l)}
 	buf := make([]byte, 256<<10)
@@ -48,10 +48,10 @@ func shortestID(l snowflake.Layout) int {
 }
 
 // annotator follows the words of its input. A word is a run of ASCII letters
-// and digits, so that an ID is a word of digits only.
+// and digits; an ID is a word of digits only.
 //
-// To follow every byte would be slow, and it is not necessary: a word of fewer
-// digits than shortest is no ID. So take looks at every shortest-th byte only,
+// To follow every byte would be slow, and is not necessary: if a word has fewer
+// digits than shortest, it is no ID. So take looks at every shortest-th byte only,
 // until it finds a digit, and next follows the bytes around long runs of digits.
 type annotator struct {
 	streams  // out remembers its errors until it is flushed
@@ -59,9 +59,9 @@ type annotator struct {
 	now      func() time.Time
 	shortest int
 
-	digits  []byte // those of the word, up to one more than an ID can have
+	digits  []byte // the word's digits, up to one more than an ID can have
 	letters bool   // the word has letters, or is the fraction of a number
-	escape  byte   // what the byte is part of: '\\', ESC, or '[' after it; else 0
+	escape  byte   // if the byte is part of an escape: '\\', ESC, or '[' after ESC; else 0
 
 	scratch []byte
 }
@@ -81,8 +81,8 @@ func (a *annotator) take(b []byte) {
 	}
 }
 
-// follow calls next for the bytes of b from at to end, and on until a word ends.
-// It returns where it stopped.
+// follow calls next for the bytes of b from at to end, and for more bytes until a
+// word ends. It returns the index at which it stopped.
 func (a *annotator) follow(b []byte, at, end int) int {
 	for at < len(b) {
 		inWord := isDigit(b[at]) || isLetter(b[at])
@@ -95,8 +95,8 @@ func (a *annotator) follow(b []byte, at, end int) int {
 	return at
 }
 
-// run finds the first run of digits in b that may be an ID by its length, or that
-// reaches the end of b. If there is none, both results are len(b).
+// run finds the first run of digits in b that has the length of an ID or reaches the
+// end of b. If there is no such run, both results are len(b).
 func (a *annotator) run(b []byte) (start, end int) {
 	for i := a.shortest - 1; i < len(b); {
 		if !isDigit(b[i]) {
@@ -118,9 +118,9 @@ func (a *annotator) run(b []byte) (start, end int) {
 	return len(b), len(b)
 }
 
-// resync returns the last place up to at, but not before floor, from which follow
-// can begin as if the input began there. floor is such a place in any case: it is
-// where the annotator is.
+// resync returns the last index from floor to at from which follow can begin as if
+// the input began there. If there is no such index, it returns floor, up to which
+// the annotator has followed the input.
 func (a *annotator) resync(b []byte, floor, at int) int {
 	for at > floor {
 		switch c := b[at-1]; {
@@ -172,9 +172,9 @@ func (a *annotator) next(c byte) {
 
 const esc = 0x1b
 
-// escaped reports whether c is the rest of an escape for a new line or a tab, as
-// logs in JSON have them, or of one that colours the text on a terminal. It is
-// no part of a word then.
+// escaped reports whether c is the rest of an escape: for a new line or a tab, as in
+// logs that are JSON, or for a colour on a terminal. If it is, c is no part of a
+// word.
 func (a *annotator) escaped(c byte) bool {
 	in := a.escape
 	switch {
@@ -212,7 +212,7 @@ func (a *annotator) found(id snowflake.ID) {
 	a.out.Write(append(a.scratch, ')'))
 }
 
-// appendParts appends what p.String returns, in a fraction of its time.
+// appendParts appends the text of p.String, in a fraction of its time.
 func appendParts(b []byte, p snowflake.Parts) []byte {
 	if p.Time.Nanosecond()%int(time.Millisecond) != 0 {
 		return append(b, p.String()...)
@@ -225,7 +225,7 @@ func appendParts(b []byte, p snowflake.Parts) []byte {
 	return strconv.AppendInt(append(b, " sequence="...), int64(p.Sequence), 10)
 }
 
-// plausible reports whether id's time is one at which it may have been issued.
+// plausible reports whether id's time lies within the margins.
 func (a *annotator) plausible(id snowflake.ID) bool {
 	t := a.layout.Decode(id).Time
 	return !t.Before(a.layout.Epoch.Time().Add(margin)) && !t.After(a.now().Add(margin))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
@@ -47,8 +48,8 @@ func TestAnnotate(t *testing.T) {
 		{"punctuation", "/" + id + "/-" + id + "=" + id + "_" + id + ".", "/" + is + "/-" + is + "=" + is + "_" + is + "."},
 		{"bytes that are not ASCII", "é" + id + "é\xff" + id + "\x00", "é" + is + "é\xff" + is + "\x00"},
 		{"letter before", "x" + id + " Z" + id, "x" + id + " Z" + id},
-		{"letter behind", id + "x " + id + "Z " + id + "a1", id + "x " + id + "Z " + id + "a1"},
-		{"ID behind a word that is none", "12ms " + id, "12ms " + is},
+		{"letter after the ID", id + "x " + id + "Z " + id + "a1", id + "x " + id + "Z " + id + "a1"},
+		{"ID after a word that is not an ID", "12ms " + id, "12ms " + is},
 		{"letters and ID in one word", id + "x" + id, id + "x" + id},
 		{"leading zero", "0" + id, "0" + id},
 		{"too long", id + "0 " + id + id, id + "0 " + id + id},
@@ -66,7 +67,7 @@ func TestAnnotate(t *testing.T) {
 	}
 }
 
-func TestAnnotateThroughTheCommand(t *testing.T) {
+func TestDecodeAnnotatesStandardInput(t *testing.T) {
 	out, errs, status := runInput(strings.NewReader("id=1541815603606036480\r\nid=7"), "decode", "-layout", "twitter", "-")
 	assert.Equal(t, "id=1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\r\nid=7", out)
 	assert.Empty(t, errs)
@@ -82,8 +83,8 @@ func TestAnnotateOnlyPlausibleTimes(t *testing.T) {
 		want bool
 	}{
 		{"the epoch", epoch, false},
-		{"just less than a day behind the epoch", epoch.Add(day - time.Millisecond), false},
-		{"a day behind the epoch", epoch.Add(day), true},
+		{"just less than a day after the epoch", epoch.Add(day - time.Millisecond), false},
+		{"a day after the epoch", epoch.Add(day), true},
 		{"now", noon, true},
 		{"a day from now", noon.Add(day), true},
 		{"just more than a day from now", noon.Add(day + time.Millisecond), false},
@@ -102,8 +103,8 @@ func TestAnnotateOnlyPlausibleTimes(t *testing.T) {
 	}
 }
 
-// Bits above the layout's would decode to a time in the future, except where
-// there is none: a layout that has run out.
+// An ID with more bits than the layout decodes to a time after the layout's end. If
+// the layout has run out, that time need not lie in the future.
 func TestAnnotateOnlyIDsOfTheLayout(t *testing.T) {
 	l := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: 24 * time.Hour, TimeBits: 4, SequenceBits: 2}
 	assert.Equal(t, "63 (time=1970-01-16T00:00:00.000Z clockseq=0 datacenter=0 worker=0 sequence=3) 64",
@@ -151,7 +152,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 }
 
 func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
-	const size = 16 << 20
+	size := depth.Of[int64](4, 16) << 20
 	for _, text := range []string{"a", "7", "0 ", "\xff", "deadbeef12 "} {
 		t.Run(text, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -165,7 +166,7 @@ func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
 	}
 }
 
-func TestAnnotateIDBehindALongLine(t *testing.T) {
+func TestAnnotateFindsAnIDAfterALongLine(t *testing.T) {
 	long := strings.Repeat("long line ", 1<<18)
 	out := annotated(t, strings.NewReader(long+"1541815603606036480\n"+long), snowflake.TwitterLayout())
 	assert.True(t, out == long+"1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\n"+long)
@@ -183,11 +184,11 @@ var token = regexp.MustCompile(`\\[nrt]|\x1b\[[ -?]*[@-~]?|[0-9A-Za-z]+`)
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
-// strip takes the annotations out of text. It demands one behind every ID, and
-// leaves whatever stands elsewhere. It works on the whole text at once.
+// strip takes the annotations out of text. It fails if an ID has no annotation, and
+// leaves all other text. It works on the whole text at once.
 func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
 	var stripped []byte
-	number := false // the token before was one that a fraction may follow
+	number := false // a fraction may follow the token before
 	for {
 		at := token.FindIndex(text)
 		if at == nil {
@@ -206,7 +207,7 @@ func strip(t *testing.T, text []byte, l snowflake.Layout) []byte {
 			continue
 		}
 		rest, found := bytes.CutPrefix(text, []byte(" ("+p.String()+")"))
-		require.True(t, found, "no fields behind %s", w)
+		require.True(t, found, "no fields after %s", w)
 		text = rest
 	}
 }
@@ -261,7 +262,7 @@ func randomLog(r *rand.Rand, l snowflake.Layout) []byte {
 }
 
 func TestAnnotateAddsNothingElse(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range depth.Of[uint64](10, 100) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		for _, p := range layouts.All() {
 			requireOnlyAnnotated(t, randomLog(r, p.Layout), p.Layout, seed)

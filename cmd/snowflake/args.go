@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// parseArgs sets the flags in args, which may stand before, between and behind
-// the positional arguments, and returns the latter. "-" and negative numbers
-// are positional, and so is everything behind "--".
+// parseArgs sets the flags in args, and returns the positional arguments. Flags may
+// stand before, between and after them. "-" and negative numbers are positional,
+// and so is everything after "--".
 func parseArgs(fs *flag.FlagSet, args []string) (positional []string, err error) {
 	for len(args) > 0 {
 		switch {
@@ -36,7 +36,7 @@ func isFlag(arg string) bool {
 // wantsValue reports whether arg is a flag whose value is the next argument.
 func wantsValue(fs *flag.FlagSet, arg string) bool {
 	name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
-	f := fs.Lookup(name) // nil for name=value too
+	f := fs.Lookup(name) // nil also if arg is -name=value
 	if f == nil {
 		return false
 	}

@@ -22,15 +22,17 @@ var commandAudit = command{
 	name:     "audit",
 	synopsis: []string{"[FILE...]"},
 	summary:  "look for duplicates, strangers, gaps and more in many IDs",
-	about: `Reads IDs, one a line, or with -column a column of CSV, from files or standard
-input, and says: which come more than once, and where; which are not of the
-layout, from the future, or negative; for each worker the first and last ID, how
-many, the most in a second, spent ticks, and steps back in the order given; the
-longest gaps; workers of which two runs of sequence numbers take turns within a
-tick, which is a note, as it has harmless reasons; and whether low bits are
-uneven. It holds two million IDs in memory, and more in temporary files (-tmp).
-With -dir it names the holders of the leases. The exit status is 1 if something
-is wrong.
+	about: `Reads IDs from files or standard input: one a line or, with -column, from a
+column of CSV. It reports
+- IDs that come more than once, with their lines;
+- numbers that are not of the layout, lie in the future, or are negative;
+- for each worker: its first and last ID, how many, the most in a second, spent
+  (fully used) ticks, and steps back in the order given;
+- workers with two runs of sequence numbers that take turns within a tick (a
+  note only, because there are harmless reasons);
+- the longest gaps, and whether the lowest bits are uneven.
+It keeps two million IDs in memory and the others in temporary files (-tmp).
+With -dir it names the leases' holders. If something is wrong, it exits with 1.
 `,
 	setup: setupAudit,
 }
@@ -44,7 +46,7 @@ type auditing struct {
 }
 
 func setupAudit(fs *flag.FlagSet) action {
-	columnName := fs.String("column", "", "the `NAME|N` of the column of CSV that has the IDs, N from 1")
+	columnName := fs.String("column", "", "the `NAME|N` of the CSV column with the IDs; N counts from 1")
 	separator := fs.String("separator", ",", "the `byte` between columns, or tab")
 	dir := fs.String("dir", "", "the `directory` of the leases")
 	tmp := fs.String("tmp", "", "the `directory` for temporary files")
@@ -102,7 +104,7 @@ func isGiven(fs *flag.FlagSet, name string) (given bool) {
 	return given
 }
 
-// holders returns who issued an ID, by a store.
+// holders returns a function that names who issued an ID, by the store's history.
 func holders(store lease.Store) func(snowflake.ID) string {
 	return func(id snowflake.ID) string {
 		h, err := lease.Whois(context.Background(), store, id)
@@ -130,7 +132,7 @@ func (i input) title() string {
 
 type inputs []input
 
-// openInputs opens all files, so that a wrong name is known at once.
+// openInputs opens all files. So a wrong name fails at once.
 func openInputs(s streams, names []string) (in inputs, err error) {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -160,7 +162,7 @@ func (in inputs) close() {
 
 // run reads all inputs and finishes the audit.
 func (a *auditing) run(in inputs) (*audit.Report, error) {
-	before := int64(0) // lines of the files before
+	before := int64(0) // lines in all earlier files
 	for _, i := range in {
 		a.files.add(i.name, before)
 		r := newLineReader(i.Reader)
@@ -174,7 +176,7 @@ func (a *auditing) run(in inputs) (*audit.Report, error) {
 	return r, err
 }
 
-// read takes the IDs of one input, whose lines count from before.
+// read takes the IDs of one input. before is the number of lines in earlier inputs.
 func (a *auditing) read(r *lineReader, before int64) error {
 	for header := a.column != nil; r.next(); header = false {
 		if r.number&(1<<20-1) == 0 {
@@ -214,7 +216,7 @@ func (a *auditing) read(r *lineReader, before int64) error {
 	return r.err
 }
 
-// isNegative reports whether a text that is no ID is a negative number.
+// isNegative reports whether a text is a negative number.
 func isNegative(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if len(text) < 2 || len(text) > 1+maxDigits || text[0] != '-' {
@@ -228,7 +230,7 @@ func isNegative(text []byte) bool {
 	return true
 }
 
-// places names lines.
+// places names lines by file and number.
 type places struct {
 	names  []string
 	starts []int64 // how many lines come before each file
@@ -246,9 +248,9 @@ func (p *places) name(at int64) string {
 	return fmt.Sprintf("%s:%d", p.names[i], at-p.starts[i])
 }
 
-// progress says now and then how far something is, on a terminal.
+// progress writes twice a second how much is done, if w is a terminal.
 type progress struct {
-	w    io.Writer // nil if it is no terminal
+	w    io.Writer // nil if it is not a terminal
 	next time.Time
 	said bool
 }
@@ -335,7 +337,7 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	}
 }
 
-// perSecond writes how many come in a second, with two digits if it is less than ten.
+// perSecond writes a rate, with two digits if it is less than ten.
 func perSecond(rate float64) string {
 	if rate < 10 {
 		return fmt.Sprintf("%.2g", rate)
@@ -343,14 +345,14 @@ func perSecond(rate float64) string {
 	return fmt.Sprintf("%.0f", rate)
 }
 
-// more says how many were not listed.
+// more says how many findings are not listed.
 func more(s streams, all int64, listed int) {
 	if n := all - int64(listed); n > 0 {
 		fmt.Fprintf(s.out, "  and %d more (-n)\n", n)
 	}
 }
 
-// mostGenerators is how many workers the text lists. JSON has all.
+// mostGenerators is how many workers the text lists. JSON lists all.
 const mostGenerators = 100
 
 func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
@@ -396,6 +398,6 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 			100*float64(g.Spent)/float64(g.Ticks), back, g.Duplicates, g.Gap, strings.Join(notes, " "))
 	}
 	if r.Others > 0 {
-		fmt.Fprintf(w, "and %d IDs of workers that were not counted one by one\n", r.Others)
+		fmt.Fprintf(w, "and %d IDs of other workers, which were not counted one by one\n", r.Others)
 	}
 }

@@ -51,7 +51,7 @@ worker  IDs  first                     last                      per second  spe
 	assert.Contains(t, out, "\nnothing is wrong\n")
 }
 
-// IDs of one process that stand in no order are no failure.
+// If the IDs of one process are not sorted, nothing is wrong.
 func TestAuditOfShuffledIDs(t *testing.T) {
 	first := (newID(t, snowflake.DefaultLayout()) - 100<<22) &^ 4095
 	var in strings.Builder
@@ -75,7 +75,7 @@ func TestAuditOfLongTicks(t *testing.T) {
 	assert.Regexp(t, `Z  0\.4  `, out)
 }
 
-func TestAuditOfNothingIsJSONWithoutNull(t *testing.T) {
+func TestAuditOfEmptyInputHasNoNullInJSON(t *testing.T) {
 	out, _, status := runCLI("audit", "-json")
 	assert.Zero(t, status)
 	for _, list := range []string{"workers", "gaps", "lowBits", "wrong", "notes"} {
@@ -83,7 +83,8 @@ func TestAuditOfNothingIsJSONWithoutNull(t *testing.T) {
 	}
 }
 
-// Whatever is not an ID is reported with its line, and the rest is read.
+// If a line is not an ID, it is reported with its number, and the other lines are
+// read.
 func TestAuditOfBadInput(t *testing.T) {
 	id := newID(t, snowflake.DefaultLayout()).String()
 	in := "id\n" + id + "\n\x00\x01\xff\xfe\n-5\n9223372036854775808\n" + strings.Repeat("7", 3<<20) + "\n0" + id + "\n1.5\n9223372036854775807\n5"
@@ -123,7 +124,7 @@ func TestAuditOfCSVFiles(t *testing.T) {
 		assert.Regexp(t, `a\.csv:[23]$`, r.Repeated[0].At[0])
 		require.Len(t, r.Unreadable.First, 1)
 		assert.Equal(t, a+":6", r.Unreadable.First[0].At)
-		assert.Contains(t, r.Unreadable.First[0].Text, "there are only 1 column")
+		assert.Contains(t, r.Unreadable.First[0].Text, "the record has only 1 column")
 	}
 	r, _ := audited(t, fmt.Sprintf("%d\tx\n", id), "-column", "1", "-separator", "tab")
 	assert.EqualValues(t, 1, r.IDs)
@@ -131,9 +132,9 @@ func TestAuditOfCSVFiles(t *testing.T) {
 	assert.EqualValues(t, 1, r.Unreadable.Count, "a quote is never closed")
 }
 
-// With a column's number, a header is skipped however columns are called; what is
-// no text, or begins like a number, is a bad line.
-func TestAuditTakesAnyNameForAHeader(t *testing.T) {
+// If the column has a number, a header is skipped, whatever the columns' names are. If
+// the first line is not text, or begins like a number, it is a bad line.
+func TestAuditAcceptsAnyHeader(t *testing.T) {
 	for first, bad := range map[string]int64{
 		"_id": 0, "id": 0, `"#"`: 0, "№": 0, " id ": 0, "индекс": 0,
 		"\x00\x01": 1, "\xff": 1, "-": 1, "1.5": 1, "0x10": 1, "9223372036854775808": 1,
@@ -145,7 +146,7 @@ func TestAuditTakesAnyNameForAHeader(t *testing.T) {
 	}
 }
 
-func TestAuditOfAFileCalledLine(t *testing.T) {
+func TestAuditReadsAFileNamedLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("line", []byte("x\n"), 0o600))
 	r, _ := audited(t, "y\n", "line", "-")

@@ -22,8 +22,8 @@ type command struct {
 	setup func(fs *flag.FlagSet) action
 }
 
-// commands are in the order in which people need them. The function breaks the
-// circle: help lists commands, and completion is one.
+// commands returns the commands in the order in which people need them. It is a
+// function because help and completion are commands that list all commands.
 func commands() []command {
 	return []command{
 		commandNew, commandDecode, commandIdentify, commandRange, commandLayout,
@@ -43,7 +43,7 @@ func findCommand(name string) (command, error) {
 	return command{}, fmt.Errorf("unknown command %q: want %s or help", name, strings.Join(names, ", "))
 }
 
-// flags returns the command's flags, which print nothing by themselves.
+// flags returns the command's flags and its action. The flags print nothing.
 func (c command) flags() (*flag.FlagSet, action) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -55,7 +55,7 @@ func (c command) flags() (*flag.FlagSet, action) {
 	}
 }
 
-// layoutFlags are explained in one place for all commands.
+// layoutFlags are the flags that "snowflake help layouts" explains for all commands.
 var layoutFlags = map[string]bool{"layout": true, "unit": true, "epoch": true, "worker-last": true}
 
 // help writes the command's help text.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-// commandCompletion is made by a function, because completion lists all commands,
-// and is one.
+// commandCompletion is a function because completion is a command that lists all
+// commands.
 func commandCompletion() command {
 	return command{
 		name:     "completion",
@@ -69,7 +69,7 @@ func completions() []completed {
 		}
 		all = append(all, this)
 	}
-	help := completed{command: command{name: "help", summary: "say more of a command, or of layouts"}, values: []string{"layouts"}}
+	help := completed{command: command{name: "help", summary: "say more about a command, or about layouts"}, values: []string{"layouts"}}
 	for _, c := range commands() {
 		help.values = append(help.values, c.name)
 	}
@@ -102,9 +102,9 @@ func takesDirectory(f *flag.Flag) bool {
 	return kind == "directory"
 }
 
-// bash returns a function that knows the words for each command. After a flag that
-// takes a value, there are words for a layout and a directory only. What bash
-// itself splits at a = is joined again: -layout = twitter is a flag and its value.
+// bash returns a function that knows the words for each command. If a flag takes a
+// value, it completes the value only if it is a layout or a directory. Bash splits
+// words at a =, so the function takes -layout = twitter for a flag and its value.
 func bash() string {
 	var b strings.Builder
 	b.WriteString(`_snowflake() {
@@ -140,8 +140,7 @@ complete -o default -F _snowflake snowflake
 	return b.String()
 }
 
-// bashValues writes what bash is to do after a flag of the command that takes a
-// value.
+// bashValues writes how bash completes the values of the command's flags.
 func (c completed) bashValues(b *strings.Builder) {
 	var directories, others []string
 	layout := false
@@ -168,7 +167,7 @@ func (c completed) bashValues(b *strings.Builder) {
 	b.WriteString("\t\t\tesac\n")
 }
 
-// zsh returns bash's function, for the completion of bash's kind that zsh has.
+// zsh returns bash's function, which zsh can run.
 func zsh() string {
 	return "autoload -Uz bashcompinit && bashcompinit\n" + bash()
 }

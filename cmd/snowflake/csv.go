@@ -13,13 +13,13 @@ import (
 
 // column finds a column of CSV.
 type column struct {
-	name      string // until the header has said which it is
+	name      string // "" if the column has a number
 	index     int    // from 0
 	separator byte
-	record    []byte // of several lines, which quotes hold together
+	record    []byte // the record, if quotes make several lines one record
 }
 
-// newColumn returns the column of a name or number, nil if there is none.
+// newColumn returns the column of a name or number, or nil if name is empty.
 func newColumn(name, separator string) (*column, error) {
 	if separator == "tab" {
 		separator = "\t"
@@ -43,14 +43,14 @@ func newColumn(name, separator string) (*column, error) {
 	return c, nil
 }
 
-// header takes the first line of a file, and reports whether it is a header. It
-// is, if the column has a name, or what stands there is text that does not begin
-// like a number.
+// header takes the first line of a file, and reports whether it is a header. If the
+// column has a name, it is. If the column has a number, the line is a header if the
+// column's text does not begin like a number.
 func (c *column) header(line []byte) (bool, error) {
 	if c.name == "" {
 		field, _, err := c.field(line)
 		if err != nil {
-			return false, nil // to be reported as the first line
+			return false, nil // id reports it, as an error of the first line
 		}
 		return isHeader(string(bytes.TrimSpace(field))), nil
 	}
@@ -77,8 +77,8 @@ func isHeader(field string) bool {
 	return field != "" && !strings.ContainsRune("0123456789+-.", rune(field[0]))
 }
 
-// id returns the ID of the record that begins with the reader's line, and its
-// text. It may go on in further lines.
+// id returns the ID of the record that begins with the reader's line, and the ID's
+// text. If quotes are open at the end of the line, it reads more lines.
 func (c *column) id(r *lineReader) (snowflake.ID, []byte, error) {
 	if r.long {
 		id, err := r.id()
@@ -101,7 +101,7 @@ func (c *column) id(r *lineReader) (snowflake.ID, []byte, error) {
 	return c.number(c.record)
 }
 
-// number returns the ID of a whole record, and its text.
+// number returns the ID of a whole record, and the ID's text.
 func (c *column) number(record []byte) (snowflake.ID, []byte, error) {
 	field, _, err := c.field(record)
 	if err == nil {
@@ -114,11 +114,12 @@ func (c *column) number(record []byte) (snowflake.ID, []byte, error) {
 	return 0, nil, err
 }
 
-// open reports whether a line ends within quotes, where in says whether it begins
-// there. Quotes are those around a field; others are characters of the field.
+// open reports whether a line ends within quotes; in says whether it begins within
+// quotes. Only quotes around a field count; other quotes are characters of the
+// field.
 func (c *column) open(line []byte, in bool) bool {
 	for {
-		n := 0 // the length of what is in quotes
+		n := 0 // the length of the quoted field
 		if in {
 			line = append([]byte{'"'}, line...)
 		}
@@ -158,13 +159,14 @@ func (c *column) field(record []byte) (field []byte, open bool, err error) {
 			return rest, false, nil
 		}
 		if end < 0 {
-			return nil, false, fmt.Errorf("%w: there are only %s", snowflake.ErrInvalidID, plural(i+1, "column"))
+			return nil, false, fmt.Errorf("%w: the record has only %s", snowflake.ErrInvalidID, plural(i+1, "column"))
 		}
 		rest = rest[n+end+1:]
 	}
 }
 
-// quoted returns the length of a field in quotes, with them.
+// quoted returns the length of a field in quotes, quotes included, and whether the
+// quotes are still open at the end of text.
 func quoted(text []byte) (n int, open bool) {
 	for n = 1; ; {
 		i := bytes.IndexByte(text[n:], '"')

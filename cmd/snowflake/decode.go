@@ -15,17 +15,17 @@ var commandDecode = command{
 	name:     "decode",
 	synopsis: []string{"ID...", "-lines <ids.txt", "- <app.log"},
 	summary:  "print the fields of IDs, or annotate the IDs in standard input",
-	about: `Prints each ID and its fields, one a line, and nothing unless all are IDs of the
-layout. With -lines it reads IDs from standard input, one a line, and goes on
-after a line that is none, which it reports by its number.
+	about: `Prints each ID and its fields, one a line. If one of them is not an ID of the
+layout, it prints nothing. With -lines it reads IDs from standard input, one a
+line; if a line has no ID, it reports the line's number and goes on.
 
 With - it copies standard input to standard output, byte for byte, also under
-tail -f, and puts the fields in parentheses after every ID: a run of decimal
-digits without a leading zero, that no ASCII letter touches (12ms, 7f3a12), that
-is not the fraction of a number, and whose time is at least a day after the
-layout's epoch and at most a day from now. So other large numbers pass for IDs:
-Unix microseconds for those of the first days of most layouts, and nanoseconds.
-With -json it writes the IDs only, one object a line.
+tail -f, and puts the fields in parentheses after every ID. A run of decimal
+digits counts as an ID if it has no leading zero, touches no ASCII letter (as in
+12ms or 7f3a12), is not the fraction of a number, and its time is at least a day
+after the layout's epoch and at most a day from now. So some other large numbers
+look like IDs: for example, Unix times in microseconds or nanoseconds. With
+-json it writes the IDs only, one object a line.
 `,
 	setup: setupDecode,
 }
@@ -33,7 +33,7 @@ With -json it writes the IDs only, one object a line.
 // decoded is an ID and its fields as JSON.
 type decoded struct {
 	ID   snowflake.ID  `json:"id"`
-	Time jsontime.Time `json:"time"` // instead of that of Parts
+	Time jsontime.Time `json:"time"` // instead of Parts.Time
 	snowflake.Parts
 }
 
@@ -48,7 +48,7 @@ func setupDecode(fs *flag.FlagSet) action {
 		case *lines && (len(args) == 0 || len(args) == 1 && args[0] == "-"):
 			return decodeLines(s, l)
 		case *lines:
-			return fmt.Errorf("decode -lines reads standard input, and takes no %q", args[0])
+			return fmt.Errorf("decode -lines takes no arguments, because it reads standard input: got %q", args[0])
 		case len(args) == 0:
 			return errors.New("decode takes IDs, or - to read standard input")
 		case !slices.Contains(args, "-"):
@@ -60,7 +60,7 @@ func setupDecode(fs *flag.FlagSet) action {
 	}
 }
 
-// decode writes the IDs and their fields, once all of them are checked.
+// decode checks all IDs, and then writes them and their fields.
 func decode(s streams, l snowflake.Layout, args []string) error {
 	ids := make([]snowflake.ID, len(args))
 	for i, arg := range args {
@@ -104,7 +104,7 @@ func decodeLines(s streams, l snowflake.Layout) error {
 	case in.err != nil:
 		return failed(in.err)
 	case bad > 0:
-		return failed(fmt.Errorf("%s of %d were not IDs of the layout", plural(bad, "line"), in.number))
+		return failed(fmt.Errorf("%s of %d had no ID of the layout", plural(bad, "line"), in.number))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ const mostComplaints = 10
 func (s streams) writeDecoded(l snowflake.Layout, id snowflake.ID) {
 	if s.json {
 		p := l.Decode(id)
-		_ = s.writeJSON(decoded{id, jsontime.Time{Time: p.Time}, p}) // s.out remembers it
+		_ = s.writeJSON(decoded{id, jsontime.Time{Time: p.Time}, p}) // s.out remembers the error
 		return
 	}
 	fmt.Fprintln(s.out, id, l.Decode(id))

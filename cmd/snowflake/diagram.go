@@ -40,8 +40,8 @@ func fields(l snowflake.Layout) []field {
 	return present
 }
 
-// diagram draws the fields side by side, with the numbers of each one's highest
-// and lowest bit above it.
+// diagram draws the fields side by side. Above each field are the numbers of its
+// highest and lowest bit.
 func diagram(l snowflake.Layout) string {
 	var places, edge, names, widths strings.Builder
 	bit := 63

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 // A quote within a field is a character like others: it hides no rows.
@@ -32,8 +33,8 @@ func TestAuditOfNegativeNumbersInAColumn(t *testing.T) {
 	assert.Equal(t, "-7", r.BeforeEpoch.First[1].Text)
 }
 
-// The status of a bad answer does not hide that the answer was not written.
-func TestBadAnswerThatCannotBeWritten(t *testing.T) {
+// If a bad answer cannot be written, the error says so.
+func TestFailingOutputHidesABadAnswersStatus(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -44,8 +45,9 @@ func TestBadAnswerThatCannotBeWritten(t *testing.T) {
 	assert.Contains(t, errs.String(), "no space left")
 }
 
-// The advice holds if the two times are further apart than a Duration is long.
-func TestFollowsAdvisesAnEpochOfLongAgo(t *testing.T) {
+// The advice is right even if the two times are further apart than a Duration can
+// hold.
+func TestFollowsAdviceIsRightForDistantEpochs(t *testing.T) {
 	for _, layout := range []string{"53/0/10", "50/0/10", "45/0/10@2500-01-01"} {
 		l, err := parseLayout(layout, func(*snowflake.Layout) {})
 		require.NoError(t, err)
@@ -60,7 +62,7 @@ func TestFollowsAdvisesAnEpochOfLongAgo(t *testing.T) {
 	}
 }
 
-// JSON has the times that Go's encoder refuses, too.
+// JSON output also has times that Go's encoder refuses.
 func TestJSONOfTimesAfterTheYear9999(t *testing.T) {
 	assert.Contains(t, succeed(t, "layout", "-json", "yitter"), `"expires":"73376-10-30T14:34:47.248Z"`)
 	out, _, status := runCLI("decode", "-json", "-layout", "yitter", "9223372036854775807")
@@ -73,9 +75,7 @@ func TestJSONOfTimesAfterTheYear9999(t *testing.T) {
 
 // Lines that end with CR alone cost no more than others.
 func TestManyLinesWithCR(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures time")
-	}
+	depth.NeedFull(t, "it measures time")
 	measure := func(end string) time.Duration {
 		l, begin := newLineReader(strings.NewReader(strings.Repeat("117469438034313216"+end, 200_000))), time.Now()
 		for l.next() {

@@ -8,21 +8,24 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 var commandFollows = command{
 	name:     "follows",
 	synopsis: []string{"OLD NEW [-last ID | -until TIME]"},
-	summary:  "say whether IDs of one layout may follow those of another",
-	about: `Decides whether an ID of the layout NEW can ever equal or lie below an ID of OLD
-that was issued before, if NEW begins once the tick of the last ID of OLD has
-ended. The last ID is -last: the greatest in the table; or any that OLD could
-issue before -until, which is now if neither is given.
+	summary:  "say whether a table may go on with IDs of another layout",
+	about: `Decides whether a table that has IDs of the layout OLD may go on with IDs of the
+layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
+begins after the tick of OLD's last ID has ended. The last ID is -last, the
+greatest in the table. With -until, it is the greatest ID that OLD can issue
+before that time. With neither, it is the greatest that OLD can issue by now.
 
-Prints yes and the proof, or no and two IDs that show it. If it is no, it says
-from when on NEW would follow, and with which epoch it would at once. The exit
-status is 0 or 1. A layout with another epoch or tick is written NAME@EPOCH or
-NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or bwmarrin@1577836800000,1ms.
+Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
+says when NEW could begin, and with which epoch NEW could begin at once. The
+exit status is 0 for yes and 1 for no. To change the epoch or the tick of a
+layout, write NAME@EPOCH or NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or
+bwmarrin@1577836800000,1ms.
 `,
 	setup: setupFollows,
 }
@@ -31,9 +34,9 @@ NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or bwmarrin@1577836800000,1ms.
 type verdict struct {
 	Follows bool           `json:"follows"`
 	Last    stampedID      `json:"last"`            // of the old layout
-	First   stampedID      `json:"first"`           // of the new one
-	From    *jsontime.Time `json:"from,omitempty"`  // when the new layout would follow
-	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with which it would follow at once
+	First   stampedID      `json:"first"`           // of the new layout
+	From    *jsontime.Time `json:"from,omitempty"`  // from this time on, the new layout follows
+	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with this epoch, it follows at once
 	Proof   []string       `json:"proof"`
 }
 
@@ -83,8 +86,8 @@ func setupFollows(fs *flag.FlagSet) action {
 	}
 }
 
-// lastID returns the last ID of a layout: the one that is given, or the greatest
-// that it can have issued before a time.
+// lastID returns the last ID of a layout: the ID that text has or, if text is empty,
+// the greatest ID that can have been issued before until.
 func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.ID, error) {
 	if text != "" {
 		return parseID(old, text)
@@ -92,7 +95,7 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 	t := now
 	if until != "" {
 		var err error
-		if t, err = parseTime(until); err != nil {
+		if t, err = layouts.ParseTime(until); err != nil {
 			return 0, err
 		}
 	}
@@ -111,7 +114,7 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 	return id, err
 }
 
-// follows decides, and puts the reasons in words.
+// follows decides, and writes the reasons.
 func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 	err := l.Follows(old, last)
 	var overlap *snowflake.OverlapError
@@ -125,7 +128,7 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 		v.First = stamp(overlap.First, l.Decode(overlap.First).Time)
 		v.Proof = []string{
 			fmt.Sprintf("OLD has issued %d, stamped %s.", last, moment(stamped)),
-			fmt.Sprintf("NEW can stamp %d, at %s, which is not greater.", v.First.ID, moment(later(v.First.Time.Time, begin))),
+			fmt.Sprintf("NEW can issue %d, at %s, which is not greater.", v.First.ID, moment(later(v.First.Time.Time, begin))),
 		}
 		v.remedies(l, last, begin)
 		return v, nil
@@ -138,7 +141,7 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 	v.Proof = []string{
 		fmt.Sprintf("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, moment(stamped), moment(begin)),
 		fmt.Sprintf("The tick of NEW at that time begins with %d, which is greater.", first),
-		"Each later tick of NEW begins with a greater ID than the one before.",
+		"Each later tick of NEW begins with a greater ID.",
 	}
 	return v, nil
 }
@@ -150,11 +153,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// remedies says from when on l would follow last, and with which epoch it would
-// from begin on.
+// remedies finds the time from which l follows last, and the epoch with which l
+// follows last from begin on.
 func (v *verdict) remedies(l snowflake.Layout, last snowflake.ID, begin time.Time) {
 	shift := l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
-	next := (last>>shift + 1) << shift // the first ID of the first tick that is above last
+	next := (last>>shift + 1) << shift // the first ID of the first tick whose IDs are all greater than last
 	if next <= 0 || l.Check(next) != nil {
 		return
 	}
@@ -175,9 +178,9 @@ func millisBetween(a, b time.Time) snowflake.Epoch {
 
 func writeVerdict(s streams, v verdict) {
 	if v.Follows {
-		fmt.Fprintln(s.out, s.paint(green, "yes")+": no ID of NEW equals or lies below one of OLD")
+		fmt.Fprintln(s.out, s.paint(green, "yes")+": every ID of NEW is greater than every ID of OLD")
 	} else {
-		fmt.Fprintln(s.out, s.paint(red, "no")+": an ID of NEW can equal or lie below one of OLD")
+		fmt.Fprintln(s.out, s.paint(red, "no")+": an ID of NEW can equal an ID of OLD, or be less")
 	}
 	for _, line := range v.Proof {
 		fmt.Fprintln(s.out, " ", line)
@@ -186,6 +189,6 @@ func writeVerdict(s streams, v verdict) {
 		fmt.Fprintf(s.out, "  NEW follows if it begins at %s or later.\n", moment(v.From.Time))
 	}
 	if v.Epoch != nil {
-		fmt.Fprintf(s.out, "  With its epoch at %s (%d) or earlier it follows at once.\n", moment(v.Epoch.Time), v.Epoch.UnixMilli())
+		fmt.Fprintf(s.out, "  With its epoch at %s (%d) or earlier, NEW follows at once.\n", moment(v.Epoch.Time), v.Epoch.UnixMilli())
 	}
 }

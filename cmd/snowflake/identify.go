@@ -16,17 +16,18 @@ import (
 var commandIdentify = command{
 	name:     "identify",
 	synopsis: []string{"ID...", "-"},
-	summary:  "say which layout IDs are most likely of, and why",
-	about: `Ranks the known layouts by how likely each is to have issued the IDs, which are
-taken to be of one layout: several say more than one does. With - it reads them
-from standard input, one a line. IDs may be decimal, or in base 32, 58 or 62.
+	summary:  "say which layout the IDs most likely have, and why",
+	about: `Ranks the known layouts by how likely each of them is the layout of the IDs. All
+IDs should be of one layout; several IDs give a better answer than one. With -
+it reads IDs from standard input, one a line. They may be decimal, or in base
+32, 58 or 62.
 
-A layout is out of the question if an ID's time lies before there were such IDs,
-or more than a day ahead. Else the likeliest one is that under which times are
-recent and near each other, worker IDs few, and sequences count up from 0. Of
-layouts that differ in the epoch only, none gets more than 80% of what all of
-them get. The percentages are of the layouts in the table only; layouts that
-differ in nothing but their names share a line.
+A layout is ruled out if the time of an ID is earlier than the first such ID can
+have been, or more than a day ahead. A layout is likelier if times are recent
+and close together, worker IDs are few, and sequences count up from 0. If
+layouts differ in the epoch only, the best of them gets at most 80% of their
+share. Percentages compare the layouts in the table only. Layouts that differ in
+nothing but the name share a line.
 `,
 	setup: setupIdentify,
 }
@@ -86,8 +87,8 @@ func readWords(s streams) (words []string, err error) {
 	return words, in.err
 }
 
-// guesses ranks the layouts of all readings. If texts have several readings,
-// all of them count.
+// guesses ranks the layouts of all readings. If there are several readings, they
+// share the probability evenly.
 func guesses(readings []layouts.Reading, now time.Time) []guess {
 	var all []guess
 	for _, r := range readings {
@@ -111,7 +112,7 @@ func guesses(readings []layouts.Reading, now time.Time) []guess {
 func writeGuesses(s streams, all []guess, n int) {
 	shown := 0
 	if sum(all) < 0.5 {
-		fmt.Fprintln(s.out, "probably of no known layout: another one, a random number, or no ID")
+		fmt.Fprintln(s.out, "probably of no known layout: another layout, a random number, or no ID")
 	}
 	for _, g := range all {
 		if g.Share < 0.001 || shown == n {
@@ -138,7 +139,7 @@ func sum(all []guess) (share float64) {
 	return share
 }
 
-// ruledOut lists the layouts that are out of the question, by the reason's kind.
+// ruledOut lists the layouts that are ruled out, by the kind of reason.
 func ruledOut(all []guess) string {
 	var early, late, other []string
 	for _, g := range all {
@@ -165,8 +166,8 @@ func ruledOut(all []guess) string {
 	return b.String()
 }
 
-// hint returns what is to be said of IDs that l puts in the future: that they are
-// probably of another layout. It returns nothing if there is no such ID.
+// hint says that IDs which l puts in the future are probably of another layout. It
+// returns "" if there is no such ID.
 func hint(l snowflake.Layout, ids []snowflake.ID, now time.Time) string {
 	var late []snowflake.ID
 	for _, id := range ids {
@@ -180,7 +181,7 @@ func hint(l snowflake.Layout, ids []snowflake.ID, now time.Time) string {
 	best := layouts.Rank(late, now)[0]
 	text := fmt.Sprintf("the time of %d lies in the future: it is probably of another layout", late[0])
 	if best.Share == 0 || best.Layout == l {
-		return text + ", but none that is known"
+		return text + ", which is not known"
 	}
 	return fmt.Sprintf("%s, most likely %s (%.0f%%); \"snowflake identify\" says more", text, best.Name, 100*best.Share)
 }

@@ -35,8 +35,8 @@ func TestIdentify(t *testing.T) {
 	assert.Contains(t, out, "1 generator; 1 tick; sequences up to 1")
 }
 
-func TestIdentifyOfNoLayout(t *testing.T) {
-	assert.Contains(t, succeed(t, "identify", "9223372036854775807"), "no known layout: another one")
+func TestIdentifySaysIfNoLayoutFits(t *testing.T) {
+	assert.Contains(t, succeed(t, "identify", "9223372036854775807"), "no known layout: another layout")
 }
 
 func TestIdentifyRefusesInput(t *testing.T) {
@@ -59,7 +59,7 @@ func TestIdentifyRefusesInput(t *testing.T) {
 	assert.Contains(t, errs, "no IDs")
 }
 
-func TestDecodeOfTheFutureNamesAnotherLayout(t *testing.T) {
+func TestDecodeOfAFutureIDSuggestsAnotherLayout(t *testing.T) {
 	id := newID(t, snowflake.BwmarrinLayout()).String()
 	out, errs, status := runCLI("decode", id)
 	assert.Equal(t, exitOK, status)
@@ -82,7 +82,7 @@ func TestDecodeLines(t *testing.T) {
 		`line 6: invalid ID: decimal "12\x00": it has a character that is not a digit`,
 		`line 7: invalid ID: decimal "9223372036854775808": it is over 9223372036854775807`,
 		`line 8: invalid ID: the line is longer than 65536 bytes`,
-		`4 lines of 9 were not IDs of the layout`,
+		`4 lines of 9 had no ID of the layout`,
 	} {
 		assert.Contains(t, errs, want+"\n")
 	}

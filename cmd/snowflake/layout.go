@@ -17,10 +17,10 @@ import (
 var commandLayout = command{
 	name:     "layout",
 	synopsis: []string{"[NAME|SPEC]"},
-	summary:  "draw a layout and say what it has room for, or list the layouts",
-	about: `Draws the bits of a layout and says how many workers it has room for, how many
-IDs a second, and when its time runs out. Without an argument it lists the
-layouts that have a name.
+	summary:  "draw a layout and say how many IDs it has, or list the layouts",
+	about: `Draws the bits of a layout, and says how many workers and how many IDs a second
+it has, and when its time runs out. Without an argument it lists the layouts
+that have a name.
 `,
 	setup: setupLayout,
 }
@@ -52,7 +52,7 @@ func setupLayout(fs *flag.FlagSet) action {
 	}
 }
 
-// flagsOtherThan reports whether a flag but name was given.
+// flagsOtherThan reports whether a flag other than name was given.
 func flagsOtherThan(fs *flag.FlagSet, name string) (other bool) {
 	fs.Visit(func(f *flag.Flag) { other = other || f.Name != name })
 	return other
@@ -71,8 +71,7 @@ func listPresets(w io.Writer) {
 	}
 }
 
-// describe writes the layout's diagram, and below it what the layout has room
-// for.
+// describe writes the layout's diagram and, below it, its numbers.
 func describe(w io.Writer, l snowflake.Layout, now time.Time) {
 	fmt.Fprintln(w, diagram(l))
 	row := func(name, value string) { fmt.Fprintf(w, "%-17s%s\n", name, value) }
@@ -91,7 +90,7 @@ func describe(w io.Writer, l snowflake.Layout, now time.Time) {
 	row("runs out", expiry(l, now))
 }
 
-// expiry returns when the layout runs out, and whether it has.
+// expiry says when the layout runs out, and whether it has run out already.
 func expiry(l snowflake.Layout, now time.Time) string {
 	end := l.Expires()
 	text := end.Format(time.RFC3339Nano)

@@ -10,16 +10,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// longestLine is how long a line may be. What is longer is skipped, and reported.
+// longestLine is how long a line may be. A longer line is skipped, and reported.
 const longestLine = 64 << 10
 
-// lineReader reads lines, whatever they end with: LF, CR LF or CR. It holds no more
-// than a buffer of them, however long they are.
+// lineReader reads lines, which may end with LF, CR LF or CR. It never holds more
+// than one buffer, however long a line is.
 type lineReader struct {
 	number int64  // of the current line, from 1
 	text   []byte // the line, valid until next is called
 	long   bool   // the line was longer than longestLine; text is its start
-	err    error  // why reading ended, unless it was the end
+	err    error  // why reading ended; nil at the end of the input
 
 	in       io.Reader
 	buf      []byte
@@ -45,7 +45,7 @@ func (l *lineReader) next() bool {
 			return true
 		}
 		switch {
-		case l.eof && len(text) > 0 && l.err == nil: // else it may have gone on
+		case l.eof && len(text) > 0 && l.err == nil: // after an error, the line may be cut off
 			l.text, l.long = text, len(text) > longestLine
 			l.pos = l.end
 			l.number++
@@ -59,11 +59,11 @@ func (l *lineReader) next() bool {
 	}
 }
 
-// lineEnd returns the length of the first line of text, and of the line with its
-// end; the latter is 0 if the end is not there yet.
+// lineEnd returns the length of the first line of text without its end, and with its
+// end. The second is 0 if text does not have the end yet.
 func lineEnd(text []byte, eof bool) (n, skip int) {
 	n = -1
-	// Look at the start first: where lines end with CR alone, LF may be far away.
+	// Look at the start first: if lines end with CR alone, LF may be far away.
 	for size := 64; size < len(text); size *= 4 {
 		if n = bytes.IndexByte(text[:size], '\n'); n >= 0 {
 			break
@@ -96,7 +96,7 @@ func lineEnd(text []byte, eof bool) (n, skip int) {
 	return cr, cr + 1
 }
 
-// skipMark skips the mark with which some programs begin a file in UTF-8.
+// skipMark skips the byte order mark with which some programs begin a file in UTF-8.
 func (l *lineReader) skipMark() {
 	for l.end-l.pos < 3 && !l.eof {
 		l.fill()
@@ -106,7 +106,7 @@ func (l *lineReader) skipMark() {
 	}
 }
 
-// skipLong skips the rest of a line of which the buffer has the start.
+// skipLong skips the rest of a line whose start fills the buffer.
 func (l *lineReader) skipLong() bool {
 	start := bytes.Clone(l.buf[l.pos : l.pos+64])
 	l.number++
@@ -147,7 +147,7 @@ func (l *lineReader) fill() {
 // errBlank is the error of id for a line of spaces.
 var errBlank = errors.New("the line is empty")
 
-// id returns the ID that the line is, without spaces, quotes and a comma around it.
+// id reads the line as an ID, without the spaces, quotes and commas around it.
 func (l *lineReader) id() (snowflake.ID, error) {
 	if l.long {
 		return 0, fmt.Errorf("%w: the line is longer than %d bytes", snowflake.ErrInvalidID, longestLine)
@@ -155,7 +155,7 @@ func (l *lineReader) id() (snowflake.ID, error) {
 	return idOf(l.text)
 }
 
-// idOf reads a decimal ID. It is strconv.ParseInt's work done without a string.
+// idOf reads a decimal ID, without making a string of it.
 func idOf(text []byte) (snowflake.ID, error) {
 	var v int64
 	if len(text) == 0 || len(text) >= maxDigits || text[0] == '0' {
@@ -171,7 +171,7 @@ func idOf(text []byte) (snowflake.ID, error) {
 	return snowflake.ID(v), nil
 }
 
-// idOfAny is idOf for whatever is not up to 18 digits.
+// idOfAny is idOf for texts that are not 1 to 18 digits.
 func idOfAny(text []byte) (snowflake.ID, error) {
 	text = bytes.Trim(text, " \t\",")
 	if len(text) == 0 {

@@ -3,9 +3,9 @@
 //	snowflake new [-n N] [-decode] [-worker W | -dir DIR] [-datacenter D]
 //	snowflake decode ID...            the fields of IDs
 //	snowflake decode - <app.log       the same, in the text, after each ID
-//	snowflake identify ID...          which layout are they of?
-//	snowflake range FROM TO           the bounds of the IDs of a span of time
-//	snowflake layout [NAME|SPEC]      what has a layout room for, and until when?
+//	snowflake identify ID...          which layout do the IDs have?
+//	snowflake range FROM TO           the range of the IDs of a span of time
+//	snowflake layout [NAME|SPEC]      how many IDs a layout has, and until when
 //	snowflake audit [FILE...]         duplicates, strangers, gaps, rates
 //	snowflake worker -dir DIR         who has leased which worker ID?
 //	snowflake whois -dir DIR ID...    who issued an ID?
@@ -14,14 +14,15 @@
 //	snowflake completion SHELL
 //	snowflake version
 //
-// "snowflake help COMMAND" says more of each. All of them print JSON with -json.
+// "snowflake help COMMAND" says more of each command. All commands print JSON with
+// -json.
 //
-// The layout is the default one unless -layout, -unit, -epoch and -worker-last
-// say otherwise. Flags may come before or after the other arguments.
+// The layout is DefaultLayout unless -layout, -unit, -epoch or -worker-last say
+// otherwise. Flags may come before or after the other arguments.
 //
-// The exit status is 2 for input that was refused, with one line on standard
-// error and nothing on standard output, and 1 when something else went wrong, or
-// when the answer of audit, whois or follows is a bad one.
+// The exit status is 2 if the input was refused; then there is one line on standard
+// error and nothing on standard output. It is 1 if something else went wrong, or if
+// audit, whois or follows has bad news.
 package main
 
 import (
@@ -46,17 +47,18 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// failure is an error that is no fault of the arguments, such as one of reading
-// or writing. Every other error is.
+// failure is an error that the arguments did not cause: for example, a read or a
+// write failed. The arguments caused every other error.
 type failure struct{ err error }
 
 func (f failure) Error() string { return f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
-// errSaid is the failure of a command that has said all: its answer is no.
+// errSaid is the failure of a command whose answer is no. Its output says so
+// already.
 var errSaid = errors.New("the answer is no")
 
-// failed makes a failure of an error, and nil of none.
+// failed returns err as a failure, or nil if err is nil.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -99,8 +101,8 @@ func dispatch(s streams, args []string) error {
 	return do(s, positional)
 }
 
-// report writes err as one line and returns the exit status for it. A reader of
-// standard output that has gone away is not worth a word.
+// report writes err as one line and returns the exit status for it. It writes
+// nothing if the reader of standard output has gone away.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK

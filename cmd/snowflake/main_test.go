@@ -66,7 +66,7 @@ func TestNewPrintsOneIDWithoutFlags(t *testing.T) {
 	assert.WithinDuration(t, time.Now(), snowflake.Decode(id).Time, time.Minute)
 }
 
-func TestNewWithALayoutOfOneIDATick(t *testing.T) {
+func TestNewWithOneIDPerTick(t *testing.T) {
 	assert.Len(t, lines(succeed(t, "new", "-n", "3", "-layout", "41/10/0")), 3)
 }
 
@@ -104,7 +104,7 @@ func TestDecodeRealIDs(t *testing.T) {
 
 const tweetFields = "1541815603606036480 time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0\n"
 
-func TestFlagsBeforeAndBehindArguments(t *testing.T) {
+func TestFlagsBeforeAndAfterArguments(t *testing.T) {
 	const id = "1541815603606036480"
 	for _, args := range [][]string{
 		{"decode", "-layout", "twitter", id, id},
@@ -291,7 +291,7 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 var commandLines = [][]string{{"new"}, {"decode", "1"}, {"decode", "-"}, {"layout"}, {"layout", "default"}, {"range", "2026-01-01", "2026-01-02"}, {"help"}, {"new", "-h"}}
 
-func TestOutputThatFails(t *testing.T) {
+func TestFailingOutputIsReported(t *testing.T) {
 	for _, args := range commandLines {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			var errs strings.Builder
@@ -302,7 +302,7 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
-func TestReaderOfOutputGone(t *testing.T) {
+func TestClosedPipePrintsNoError(t *testing.T) {
 	for _, args := range commandLines {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			var errs strings.Builder
@@ -314,7 +314,7 @@ func TestReaderOfOutputGone(t *testing.T) {
 	}
 }
 
-func TestInputThatFails(t *testing.T) {
+func TestFailingInputIsReported(t *testing.T) {
 	in := io.MultiReader(strings.NewReader("before 1541815603606036480"), iotest.ErrReader(errors.New("bad sector")))
 	out, errs, status := runInput(in, "decode", "-", "-layout", "twitter")
 	assert.Equal(t, exitFailure, status)

@@ -19,16 +19,17 @@ var commandNew = command{
 	name:     "new",
 	synopsis: []string{"[-n N] [-decode] [-worker W | -dir DIR] [-datacenter D]"},
 	summary:  "print new IDs",
-	about: `Prints N new IDs, one a line. With -dir it leases a worker ID from the
-directory, made if there is none, and gives it back when it is done or
-interrupted. No other invocation with the same directory issues the same IDs, at
-the same time or later, whatever the clock does. "snowflake worker" lists the
-directory. It must be on a local file system, and not restored from a backup.
+	about: `Prints N new IDs, one a line. With -dir it leases a worker ID from that
+directory, which it makes if there is none, and gives the worker ID back when it
+is done or interrupted. No other invocation with the same directory issues the
+same IDs, at the same time or later, whatever the clock does. The directory must
+be on a local file system. "snowflake worker" lists it.
 
-HAZARD: without -dir, two invocations at the same time with the same -worker
-can issue the same IDs. So can two that follow each other within a tick of the
-layout, or when the clock was set back in between. Do without it only to try
-things out.
+HAZARD: if the directory is restored from a backup, IDs can repeat.
+
+HAZARD: without -dir, two invocations with the same -worker can issue the same
+IDs: if they run at the same time, if they follow each other within a tick of
+the layout, or if the clock is set back in between. Use -dir for IDs you keep.
 `,
 	setup: setupNew,
 }
@@ -38,20 +39,20 @@ func setupNew(fs *flag.FlagSet) action {
 	decode := fs.Bool("decode", false, "print the fields after each ID")
 	worker := fs.Int("worker", 0, "the worker `ID`")
 	dir := fs.String("dir", "", "the `directory` from which to lease the worker ID")
-	datacenter := fs.Int("datacenter", 0, "the datacenter's `number`, if the layout has them")
+	datacenter := fs.Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
 		given := map[string]bool{}
 		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		switch {
 		case len(args) > 0:
-			return fmt.Errorf("new takes no arguments beside flags, got %q", args[0])
+			return fmt.Errorf("new takes only flags, got %q", args[0])
 		case *n < 1:
 			return fmt.Errorf("-n %d is not 1 or more", *n)
 		case given["dir"] && given["worker"]:
 			return errors.New("new takes -worker or -dir, not both")
 		case given["dir"] && *dir == "":
-			return errors.New("-dir takes a directory, got none")
+			return errors.New("-dir takes a directory, got an empty name")
 		}
 		l, err := layout()
 		if err != nil {
@@ -69,10 +70,10 @@ func setupNew(fs *flag.FlagSet) action {
 	}
 }
 
-// issueLeased writes n new IDs under a worker ID that it leases from dir. The
-// options are good.
+// issueLeased writes n new IDs under a worker ID that it leases from dir. opts has
+// been checked.
 func issueLeased(s streams, dir string, opts *snowflake.Options, n int, decode bool) (err error) {
-	signal.Ignore(syscall.SIGPIPE) // outlive the reader of standard output: the write fails
+	signal.Ignore(syscall.SIGPIPE) // if the reader of standard output goes away, the write fails and the lease is released
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
@@ -98,8 +99,8 @@ func issueLeased(s streams, dir string, opts *snowflake.Options, n int, decode b
 	return interrupted(ctx, issue(ctx, s, g, n, decode))
 }
 
-// interrupted makes a failure of err, which is ctx's where a signal was the
-// reason.
+// interrupted returns err as a failure. If a signal has ended ctx, the failure says
+// so.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
@@ -107,8 +108,8 @@ func interrupted(ctx context.Context, err error) error {
 	return failed(err)
 }
 
-// issue writes n new IDs. It takes no more of them at once than a tick has, so
-// that they are out before it waits for the next tick.
+// issue writes n new IDs. It takes at most the IDs of one tick at once, so that it
+// writes them before it waits for the next tick.
 func issue(ctx context.Context, s streams, g *snowflake.Generator, n int, decode bool) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))

@@ -8,7 +8,7 @@ import (
 )
 
 // streams is what a command reads and writes. A command need not look at the
-// errors of out: it keeps the first one, and run finds it when it flushes.
+// errors of out: out keeps its first error, and run finds it when it flushes.
 type streams struct {
 	in  io.Reader
 	out *bufio.Writer
@@ -25,7 +25,7 @@ func (s streams) writeJSON(v any) error {
 	return e.Encode(v)
 }
 
-// The colours, as terminals number them.
+// Colours and styles, as terminals number them.
 const (
 	bold  = "1"
 	red   = "31"
@@ -41,13 +41,13 @@ func (s streams) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// colors reports whether w shows colours: it is a terminal, and nobody asked it
-// not to (NO_COLOR).
+// colors reports whether w shows colours: if it is a terminal, and NO_COLOR is not
+// set.
 func colors(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// isTerminal reports whether w is a terminal, or another device of characters.
+// isTerminal reports whether w is a terminal, or another character device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

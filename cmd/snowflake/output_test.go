@@ -14,7 +14,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Colours are for terminals, and for those who did not ask for none.
+// Output has colours if it is a terminal, and NO_COLOR is not set.
 func TestColors(t *testing.T) {
 	script, err := exec.LookPath("script") // gives a program a terminal
 	if err != nil {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 var commandRange = command{
 	name:     "range",
 	synopsis: []string{"FROM TO"},
-	summary:  "print the bounds of the IDs of a span of time",
-	about: `Prints two IDs, lo and hi, one a line. The IDs that were stamped from FROM up
-to, but not including, TO are those with
+	summary:  "print the range of the IDs of a span of time",
+	about: `Prints two IDs, lo and hi, one a line. To find the rows whose IDs were issued
+from FROM up to, but not including, TO, ask for
 
   WHERE id >= lo AND id < hi
 
@@ -32,11 +33,11 @@ func setupRange(fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		from, err := parseTime(args[0])
+		from, err := layouts.ParseTime(args[0])
 		if err != nil {
 			return err
 		}
-		to, err := parseTime(args[1])
+		to, err := layouts.ParseTime(args[1])
 		if err != nil {
 			return err
 		}

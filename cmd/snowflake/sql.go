@@ -14,11 +14,12 @@ var commandSQL = command{
 	name:     "sql",
 	synopsis: []string{"[-prefix NAME] postgres|mysql|sqlite|clickhouse"},
 	summary:  "print functions that decode IDs in a database",
-	about: `Prints functions to paste into a migration: time, worker, sequence and so on of
-an ID; valid, whether a number is an ID of the layout; and first, the first ID
-that is not stamped before a time, for WHERE id >= first(a) AND id < first(b).
-No extension is needed. Times are in UTC. mysql is for MariaDB too. SQLite has
-no CREATE FUNCTION, and gets expressions. ClickHouse's are untested.
+	about: `Prints functions to paste into a migration. time, worker, sequence and so on
+return the fields of an ID. valid tells whether a number is an ID of the layout.
+first returns the first ID at or after a time, for queries such as
+WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
+UTC. mysql is for MariaDB too. SQLite has no CREATE FUNCTION: for it there are
+expressions. The functions for ClickHouse are untested.
 `,
 	setup: setupSQL,
 }
@@ -26,7 +27,7 @@ no CREATE FUNCTION, and gets expressions. ClickHouse's are untested.
 var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
 
 func setupSQL(fs *flag.FlagSet) action {
-	prefix := fs.String("prefix", "snowflake_", "what the functions' names begin with, a `NAME`")
+	prefix := fs.String("prefix", "snowflake_", "the `NAME` with which the functions' names begin")
 	layout := defineLayout(fs)
 	return func(s streams, args []string) error {
 		l, err := layout()
@@ -38,7 +39,7 @@ func setupSQL(fs *flag.FlagSet) action {
 		case !slices.Contains(sqltext.Engines(), sqltext.Engine(args[0])):
 			return fmt.Errorf("unknown database %q: want %s", args[0], strings.Trim(fmt.Sprint(sqltext.Engines()), "[]"))
 		case !sqlName.MatchString(*prefix):
-			return fmt.Errorf("-prefix %q is no name of up to 31 letters, digits and underscores", *prefix)
+			return fmt.Errorf("-prefix %q is not a name: want up to 31 letters, digits and underscores, and no digit first", *prefix)
 		}
 		engine := sqltext.Engine(args[0])
 		script, err := sqltext.Script(engine, l, *prefix)

@@ -34,7 +34,7 @@ if it is known, and the version of Go.
 	},
 }
 
-// build is what a program knows of how it was built.
+// build says what the program was built from.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`

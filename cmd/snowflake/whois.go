@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -15,19 +16,12 @@ var commandWhois = command{
 	name:     "whois",
 	synopsis: []string{"-dir DIR ID..."},
 	summary:  "say who issued an ID, by the history of the leases",
-	about: `Says which process had an ID's worker ID at the time that the ID bears, one ID a
-line. The directory is one of package lease's file store, or of "snowflake new
--dir"; the layout is that of its records. The exit status is 1 if nobody can
-have issued one of the IDs, or if its issuer was forgotten.
+	about: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
+directory is the one that package lease's file store uses, or "snowflake new
+-dir"; its records also have the layout. The exit status is 1 if nobody can have
+issued one of the IDs, or if its issuer is older than the history.
 `,
 	setup: setupWhois,
-}
-
-// issued is who issued an ID, as JSON.
-type issued struct {
-	ID     snowflake.ID   `json:"id"`
-	Holder *lease.Holding `json:"holder,omitempty"`
-	Error  string         `json:"error,omitempty"`
 }
 
 func setupWhois(fs *flag.FlagSet) action {
@@ -64,30 +58,28 @@ func checkDir(_ streams, command, dir string) error {
 }
 
 func whois(s streams, store lease.Store, ids []snowflake.ID) error {
-	var unknown error
+	var said error
 	for _, id := range ids {
-		h, err := lease.Whois(context.Background(), store, id)
-		switch {
-		case err == nil:
-		case errors.Is(err, lease.ErrNeverIssued), errors.Is(err, lease.ErrForgotten):
-			unknown = errSaid
-		default:
+		h, unknown, err := holding.Whois(context.Background(), store, id)
+		if err != nil {
 			return failed(err)
 		}
+		if unknown != nil {
+			said = errSaid
+		}
 		switch {
-		case s.json && err != nil:
-			err = s.writeJSON(issued{ID: id, Error: plainError(err)})
+		case s.json && unknown != nil:
+			err = s.writeJSON(holding.Issuer{ID: id, Error: plainError(unknown)})
 		case s.json:
-			err = s.writeJSON(issued{ID: id, Holder: &h})
-		case err != nil:
-			_, err = fmt.Fprintf(s.out, "%v %s\n", id, s.paint(red, plainError(err)))
+			err = s.writeJSON(holding.Issuer{ID: id, Holder: &h})
+		case unknown != nil:
+			_, err = fmt.Fprintf(s.out, "%v %s\n", id, s.paint(red, plainError(unknown)))
 		default:
-			_, err = fmt.Fprintf(s.out, "%v owner=%s host=%s pid=%d worker=%d clockseq=%d from=%s to=%s\n",
-				id, plain(h.Owner), plain(h.Host), h.PID, h.Worker, h.ClockSeq, moment(h.From), moment(h.To))
+			_, err = fmt.Fprint(s.out, holding.Line(id, h))
 		}
 		if err != nil {
 			return failed(err)
 		}
 	}
-	return failed(unknown)
+	return failed(said)
 }

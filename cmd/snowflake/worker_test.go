@@ -19,10 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// record is one that worker has at noon, held by a live holder.
+// record returns worker's record at noon, held by a live holder.
 func record(worker int) lease.Record {
 	return lease.Record{
 		Worker: worker, Version: 1, Token: "token", State: lease.Held, Owner: "web-7", Host: "node-1", PID: 4711,
@@ -42,7 +43,7 @@ func TestListOfWorkers(t *testing.T) {
 	strange.Owner, strange.Host = "a b", "x\ny"
 
 	var b strings.Builder
-	listWorkers(&b, lease.Snapshot{Now: noon, Records: []lease.Record{spent, strange, free, live, dead, late}})
+	holding.Write(&b, lease.Snapshot{Now: noon, Records: []lease.Record{spent, strange, free, live, dead, late}})
 	assert.Equal(t, `layout: time=41 clockseq=3 worker=7 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
 worker  state  until                     clockseq  pid   host    owner
 0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
@@ -58,7 +59,7 @@ func TestListOfWorkersOfTwoLayouts(t *testing.T) {
 	first, second, third := record(0), record(1), record(2)
 	second.Layout, third.Layout = snowflake.DefaultLayout(), snowflake.DefaultLayout()
 	var b strings.Builder
-	listWorkers(&b, lease.Snapshot{Now: noon, Records: []lease.Record{third, second, first}})
+	holding.Write(&b, lease.Snapshot{Now: noon, Records: []lease.Record{third, second, first}})
 	out := lines(b.String())
 	require.Len(t, out, 7)
 	for i, prefix := range []string{"layout: time=41 clockseq=3 ", "worker ", "0 ", "layout: time=41 worker=10 ", "worker ", "1 ", "2 "} {
@@ -147,8 +148,8 @@ func TestBadRecord(t *testing.T) {
 	}
 }
 
-// What is lost is said after what is there.
-func TestWorkerSaysWhichRecordsAreLost(t *testing.T) {
+// The command lists the records that are there, and then names the lost records.
+func TestWorkerNamesLostRecords(t *testing.T) {
 	dir := t.TempDir()
 	for w := range 3 {
 		_, err := lease.File(dir).Save(t.Context(), record(w))
@@ -166,7 +167,7 @@ func TestWorkerSaysWhichRecordsAreLost(t *testing.T) {
 	}
 }
 
-func TestWorkerOutputThatFails(t *testing.T) {
+func TestWorkerReportsFailingOutput(t *testing.T) {
 	dir := t.TempDir()
 	succeed(t, "new", "-dir", dir)
 	var errs strings.Builder
@@ -188,7 +189,7 @@ func TestNewWithALease(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{"0": "held", "1": "free"}, states(t, dir))
 
-	// The next holder may begin in the tick behind the last ID.
+	// The next holder may begin in the tick after the last ID.
 	text, _, _ := strings.Cut(out[2], " ")
 	last, err := snowflake.ParseID(text)
 	require.NoError(t, err)
@@ -201,9 +202,9 @@ func TestNewWithALease(t *testing.T) {
 	assert.Equal(t, snowflake.TwitterLayout().Decode(last).Time.Add(time.Millisecond), bounds[1])
 }
 
-// A layout of one ID a second, where two invocations within a second would issue
-// the same one.
-func TestNewWithALeaseFollowsItself(t *testing.T) {
+// The layout has one ID a second. Without the lease, invocations within one second
+// would issue the same ID.
+func TestNewWithALeaseInvokedOftenInATick(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
 	for range 5 {
@@ -270,7 +271,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 	assert.Contains(t, errs, snowflake.DefaultLayout().String())
 }
 
-func TestNewWithALeaseWhoseOutputFails(t *testing.T) {
+func TestNewWithALeaseReleasesItIfOutputFails(t *testing.T) {
 	dir := t.TempDir()
 	var errs strings.Builder
 	status := run([]string{"new", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)

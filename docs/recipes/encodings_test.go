@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
@@ -122,9 +123,7 @@ func TestOpenTelemetry(t *testing.T) {
 // TestJSONv2 runs the tests of the folder jsonv2 with the experiment, in which
 // encoding/json/v2 is.
 func TestJSONv2(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the standard library anew")
-	}
+	depth.NeedFull(t, "it builds the standard library anew")
 	test := exec.Command("go", "test", "-v", "./jsonv2")
 	test.Env = append(os.Environ(), "GOEXPERIMENT=jsonv2")
 	out, err := test.CombinedOutput()

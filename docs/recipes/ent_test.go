@@ -13,13 +13,13 @@ import (
 	entgen "entgo.io/ent/entc/gen"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 // testEnt generates ent's code for the schema, and runs testdata/ent.go with it.
 func testEnt(t *testing.T, url string) {
-	if testing.Short() {
-		t.Skip("it generates and builds a program")
-	}
+	depth.NeedFull(t, "it generates and builds a program")
 	dir, err := os.MkdirTemp(".", "testent")
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })

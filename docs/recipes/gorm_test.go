@@ -62,8 +62,8 @@ type Scarf struct {
 
 func (Scarf) Prefix() string { return "scarf" }
 
-// FillIDs gives each row whose primary key is an ID of 0, typed or not, one of gen,
-// before GORM inserts it:
+// FillIDs gives a row an ID of gen before GORM inserts it, if the row's primary key is an ID
+// of 0, typed or not:
 //
 //	err := db.Use(FillIDs{gen})
 type FillIDs struct{ gen *snowflake.Generator }
@@ -92,14 +92,14 @@ func (p FillIDs) fill(db *gorm.DB) {
 	}
 }
 
-// isID says if a field of type t has an ID: a snowflake.ID, or a typed one.
+// isID reports whether t is a type of IDs: snowflake.ID, or a typed ID.
 func isID(t reflect.Type) bool {
 	return t == reflect.TypeFor[snowflake.ID]() ||
 		t.Kind() == reflect.Int64 && t.Implements(reflect.TypeFor[interface{ ID() snowflake.ID }]())
 }
 
 func (p FillIDs) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
-	if row.Kind() != reflect.Struct || !row.CanSet() { // a map, a nil, or a row without a pointer to it
+	if row.Kind() != reflect.Struct || !row.CanSet() { // a map, a nil, or a row that was not passed by a pointer
 		db.AddError(gorm.ErrInvalidValue)
 		return
 	}

@@ -49,7 +49,7 @@ func netHTTP() http.Handler {
 	return mux
 }
 
-// queryID reads a parameter that may be left out.
+// queryID reads an optional parameter.
 func queryID(r *http.Request, name string, id *snowflake.ID) error {
 	if !r.URL.Query().Has(name) {
 		return nil

@@ -97,12 +97,14 @@ func testSQLX(t *testing.T, db *sqlx.DB, ids []snowflake.ID) {
 func TestSQLite(t *testing.T) { testSQL(t, "sqlite", ":memory:") }
 
 func TestMariaDB(t *testing.T) {
+	t.Parallel()
 	dsn := startMariaDB(t)
 	t.Run("sql", func(t *testing.T) { testSQL(t, "mysql", dsn) })
 	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMMySQL(t, dsn)) })
 }
 
 func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
 	url := startPostgres(t)
 	t.Run("sql", func(t *testing.T) { testSQL(t, "pgx", url) })
 	t.Run("pgx", func(t *testing.T) { testPgx(t, url) })

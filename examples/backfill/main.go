@@ -1,14 +1,14 @@
-// The backfill program gives IDs to rows that already have a time, such as those
-// whose key was a UUID so far: unique IDs that bear the rows' own times, for
-// millions of rows in any order, in bounded memory.
+// The backfill program gives IDs to rows that already have a time, for example
+// because their key was a UUID so far. The IDs are unique and have the rows' own
+// times. The program takes millions of rows in any order, in bounded memory.
 //
 // An ID is a time, a worker and a sequence number. So the rows of one tick need
-// different sequence numbers, and the worker ID must be one that no generator has,
-// now or ever: then no ID of a generator can be the same. To number the rows of a
-// tick, all of them must be seen together. The program first spreads the rows over
-// files, by their tick, and then numbers the rows of one file after the other; only
-// one file's ticks are in memory. The same input gives the same IDs, so that it may
-// be run again after a failure.
+// different sequence numbers. The worker ID must be reserved for the backfill: if no
+// generator has it, now or ever, no generator can issue the same IDs. To number the
+// rows of a tick, the program must see all of them together. First it spreads the
+// rows over files, by their tick. Then it numbers the rows of one file after the
+// other, with only one file's ticks in memory. The same input gives the same IDs, so
+// you may run it again after a failure.
 //
 // Here the rows are made up. In your program they come from the database, and go
 // back in batches: UPDATE orders SET id = $2 WHERE uuid = $1.
@@ -29,11 +29,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// backfill names the IDs for rows.
+// backfill gives IDs to rows.
 type backfill struct {
 	Layout  snowflake.Layout
-	Workers []int // worker IDs of its own: further ones serve ticks that have more rows than one has IDs for
-	Files   int   // how many files; the memory is that of a Files-th of all ticks
+	Workers []int // worker IDs that no generator has; the second is used if a tick has more rows than sequence numbers, and so on
+	Files   int   // how many files; memory holds the ticks of one file
 }
 
 // row is a row of the table: its old key and its time.
@@ -42,8 +42,8 @@ type row struct {
 	Time time.Time
 }
 
-// run reads rows until next returns io.EOF, and calls assign with a key and its ID
-// for each of them, in another order.
+// run reads rows until next returns io.EOF, and calls assign with the key and the ID
+// of each row, in another order.
 func (b backfill) run(next func() (row, error), assign func(key uint64, id snowflake.ID) error) (err error) {
 	dir, err := os.MkdirTemp("", "backfill")
 	if err != nil {
@@ -111,7 +111,7 @@ func (b backfill) number(path string, assign func(key uint64, id snowflake.ID) e
 	}
 	defer f.Close()
 	in := bufio.NewReader(f)
-	used := map[snowflake.ID]int{} // the rows so far, by the first ID of their tick
+	used := map[snowflake.ID]int{} // how many rows so far, by the first ID of their tick
 	for {
 		var record [16]byte
 		if _, err := io.ReadFull(in, record[:]); err == io.EOF {
@@ -144,7 +144,7 @@ func main() {
 	}
 }
 
-// show makes IDs for a million rows of one minute, in no order.
+// show makes IDs for a million rows of one minute, in random order.
 func show() error {
 	const rows = 1_000_000
 	evening := time.Date(2026, 10, 31, 18, 0, 0, 0, time.UTC)

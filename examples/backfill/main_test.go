@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// rows returns what reads n rows of a few ticks.
+// rows returns a function that reads n rows of a few ticks.
 func rows(seed uint64, n int) func() (row, error) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	key := uint64(0)

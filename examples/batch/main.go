@@ -1,9 +1,9 @@
 // The batch program makes 100,000 IDs with one call to Fill, twice.
 //
-// A millisecond of the default layout has 4,096 IDs, so that the batch takes 25
-// of them. Without BorrowAhead, Fill waits for each to come. With it, Fill
-// stamps those milliseconds in advance and is done at once. The IDs are as
-// unique, but the last of them bear a time that has yet to come.
+// A millisecond of the default layout has 4,096 IDs, so the batch needs 25
+// milliseconds. Without BorrowAhead, Fill waits for each of them. With BorrowAhead,
+// Fill stamps these milliseconds in advance and is done at once. The IDs are unique
+// in both cases, but with BorrowAhead the last IDs have times in the future.
 package main
 
 import (

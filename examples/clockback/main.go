@@ -27,8 +27,8 @@ func main() {
 	show("decide", time.Hour, options{OnBackward: snowflake.BackwardFunc(decide), Layout: seq})
 }
 
-// decide is a policy that says what it is told. It keeps the order of IDs where
-// that costs a short wait, and gives it up where the wait would be long.
+// decide is a policy that prints its argument. If the wait is short, it waits and
+// keeps the order of IDs. If the wait would be long, it gives up the order.
 func decide(b snowflake.Backward) snowflake.Action {
 	fmt.Printf("  decide: the clock is %v behind, can bump: %v\n", b.By().Round(time.Millisecond), b.CanBump)
 	switch {
@@ -43,7 +43,7 @@ func decide(b snowflake.Backward) snowflake.Action {
 
 func show(policy string, by time.Duration, opts snowflake.Options) {
 	fmt.Printf("%s, clock set back by %v\n", policy, by)
-	// Real time plus an offset, with which it is noon when the clock is right.
+	// The clock is real time plus an offset. While the clock is right, it is noon.
 	right := time.Until(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
 	offset := right
 	opts.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(offset) })

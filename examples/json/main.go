@@ -1,8 +1,8 @@
-// The json program shows what becomes of an ID between Go and a browser.
+// The json program shows what happens to an ID between Go and a browser.
 //
-// JavaScript reads a JSON number as a float64, which holds integers exactly up
-// to 2^53 only. So an ID is a string in JSON. Where it has to be a number, use
-// IDs of JSSafeLayout, which stay below that.
+// JavaScript reads a JSON number as a float64, which holds integers exactly only up
+// to 2^53. So an ID is a string in JSON. If it has to be a number, use JSSafeLayout,
+// whose IDs stay below 2^53.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// show sends two neighbours to the browser and back.
+// show sends two consecutive IDs to the browser and back.
 func show(l snowflake.Layout) error {
 	g, err := snowflake.New(7, &snowflake.Options{Layout: l})
 	if err != nil {

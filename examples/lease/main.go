@@ -1,11 +1,11 @@
-// The lease program is the production form: it leases a worker ID from a
-// directory, issues IDs until its work is done or it is told to stop, finishes what
-// it has begun, and gives the worker ID back.
+// The lease program shows how to use the library in production. It leases a worker ID
+// from a directory, issues IDs until its work is done or a signal stops it, finishes
+// the request that is under way, and gives the worker ID back.
 //
 //	go run ./examples/lease /var/lib/orders/workers
 //
-// Two that run at the same time have two worker IDs. Without an argument the
-// directory is a temporary one, which no other process shares.
+// If two of them run at the same time, each has another worker ID. Without an
+// argument, it uses a temporary directory, which no other process shares.
 package main
 
 import (
@@ -67,8 +67,8 @@ func serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// acquire waits for a worker ID for 10 s, some three windows, at most. Its context bounds
-// that, and not the lease.
+// acquire waits for a worker ID for at most 10 s, which is about three windows of the
+// lease. Its context bounds the wait only: the lease lives until it is released.
 func acquire(ctx context.Context, dir string) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -84,13 +84,13 @@ func handle(g *snowflake.Generator) error {
 	return nil
 }
 
-// release gives the worker ID back, in a context of its own: the program's may be
-// done, and a disk may hang.
+// release gives the worker ID back. It has a new context, because the program's may
+// be done already, and a time-out, because a disk may hang.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
-		log.Print(err) // the worker ID comes free by itself
+		log.Print(err) // the worker ID becomes free by itself when its window ends
 		return
 	}
 	fmt.Println("worker:", l.Err())

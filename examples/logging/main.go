@@ -1,5 +1,5 @@
-// The logging program logs IDs with log/slog. An ID is one attribute; its Parts
-// are a group of them, so that a log can be searched by worker or by time.
+// The logging program logs IDs with log/slog. An ID is one attribute. Its Parts are
+// a group of attributes, so you can search a log by worker or by time.
 package main
 
 import (

@@ -31,8 +31,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 const manifests = "../../deploy/kubernetes/"
@@ -107,8 +109,7 @@ func template(t *testing.T, file string) core.PodTemplateSpec {
 	return core.PodTemplateSpec{}
 }
 
-// What the manifests tell the program, it understands; and the pod gets the time that the program
-// may take to stop.
+// The program understands the settings of the manifests, and the pod has enough time to stop.
 func TestManifestsFitTheProgram(t *testing.T) {
 	for _, file := range []string{"deployment.yaml", "statefulset.yaml"} {
 		pod := template(t, file).Spec
@@ -154,9 +155,10 @@ func TestManifestsFitTheProgram(t *testing.T) {
 	}
 }
 
-// The manifests are applied to a real API server, and the program runs with no more rights than they
-// give it: it leases, rolls over to a second process amid the load, and releases.
-func TestKubernetes(t *testing.T) {
+// The manifests are applied to a real API server. With their rights only, the program leases, rolls over to a
+// second process under load, and releases.
+func TestProgramRunsWithTheRightsOfItsManifests(t *testing.T) {
+	depth.NeedFull(t, "a real kube-apiserver")
 	server := kubetest.Start(t)
 	admin := &rest.Config{Host: "https://" + server.Addr, BearerToken: kubetest.Token, QPS: -1}
 	admin.Insecure = true
@@ -187,16 +189,14 @@ func TestKubernetes(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := kubeconfig(t, server, token.Status.Token, "shop")
-	args := func(more ...string) []string {
-		return append([]string{"-store", "kubernetes:" + file, "-window", "3s"}, more...)
-	}
-	a := start(t, nil, args("-drain", "5s", "-owner", "orders-a")...)
-	b := start(t, nil, args("-drain", "0s", "-owner", "orders-b")...)
+	t.Setenv("KUBECONFIG", file)
+	a := start(t, nil, "-store", "kubernetes:", "-window", "3s", "-drain", "5s", "-owner", "orders-a")
+	b := start(t, nil, "-store", "kubernetes:shop", "-window", "3s", "-drain", "0s", "-owner", "orders-b")
 	if a.worker == b.worker {
 		t.Fatalf("both have worker ID %d", a.worker)
 	}
 	rollOver(t, a, b)
-	store, err := kubernetesStore(file)
+	store, _, err := urllease.Open(t.Context(), "kubernetes:")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestKubernetes(t *testing.T) {
 		}
 	}
 
-	// With those rights the program can do nothing else.
+	// The program has no other rights.
 	limited, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
 		t.Fatal(err)
@@ -228,14 +228,14 @@ func TestKubernetes(t *testing.T) {
 		}
 	}
 
-	// In a namespace where it has no rights, it says so and ends.
-	out, err := command(nil, "-store", "kubernetes:"+kubeconfig(t, server, token.Status.Token, "ordinal"), "-window", "3s").CombinedOutput()
+	// If the program has no rights in a namespace, it says so and ends.
+	out, err := command(nil, "-store", "kubernetes:ordinal", "-window", "3s").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "lease ordinal/snowflake") || !strings.Contains(string(out), "needs get, list, create and update") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// kubeconfig writes the file with which a pod's token is used outside of the cluster.
+// kubeconfig writes a kubeconfig with a pod's token, for use outside of the cluster.
 func kubeconfig(t *testing.T, server *kubetest.Server, token, namespace string) string {
 	t.Helper()
 	c := api.NewConfig()

@@ -1,5 +1,5 @@
-// The service program is an HTTP service to copy: it gives each order an ID of a leased
-// worker ID, and gives the worker ID back when it is told to stop.
+// The service program is an HTTP service to copy. It gives each order an ID, under a leased worker
+// ID. When it is told to stop, it releases the worker ID.
 //
 //	go run . -store file:/var/lib/orders/workers
 //	curl -d '{"item":"tea"}' localhost:8080/orders
@@ -7,12 +7,19 @@
 // It answers POST /orders, GET /metrics for Prometheus, GET /readyz (200 if this process
 // can issue IDs now and has not been told to stop) and GET /livez (200 if it runs).
 //
-// On SIGTERM or an interrupt, it first says at /readyz that it is not ready, and goes on
-// serving for -drain, until load balancers have noticed. Then it accepts no more
-// connections, finishes the requests that have begun, and releases the worker ID, which
-// the next process can have at once.
+// On SIGTERM or an interrupt, it first says at /readyz that it is not ready. It still serves
+// requests for -drain, until load balancers have noticed. Then it accepts no more connections,
+// finishes the requests that have begun, and releases the worker ID, so that the next process can
+// have it at once. If a second interrupt comes, the program ends at once, and the worker ID becomes
+// free a window later.
 //
-// Each flag has an environment variable: -store has STORE, and so on.
+// To make it yours, copy main.go and service.go into your module, and run go mod tidy. Import
+// your store's package instead of urllease, because urllease requires the clients of all stores.
+//
+// Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
+//
+// If the store is missing, it may have been wiped. So the first process of a fleet waits for two windows
+// before it makes the store. Meanwhile it does not listen.
 package main
 
 import (
@@ -31,26 +38,36 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: readable})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	c, err := parse(os.Args[1:], os.Getenv)
 	if err == nil {
 		err = run(ctx, c)
 	}
-	if errors.Is(err, flag.ErrHelp) {
-		os.Exit(2)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		slog.Info("told to stop before it served", "while", err)
+	case err != nil:
 		slog.Error("the service ends", "error", err)
 		os.Exit(1)
 	}
 }
 
-// config is what the flags say.
+// readable makes the log show durations as 1.5s, not as nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
+// config has the values of the flags.
 type config struct {
 	addr   string
 	store  string
@@ -60,20 +77,24 @@ type config struct {
 	grace  time.Duration
 }
 
-// parse reads the flags. What a flag does not say, its environment variable says.
+// parse reads the flags. If a flag is not set, it reads the flag's environment variable.
 func parse(args []string, getenv func(string) string) (c config, err error) {
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
 	flags.StringVar(&c.addr, "addr", ":8080", "address to listen at")
-	flags.StringVar(&c.store, "store", "file:workers", "where the worker IDs are: "+strings.Join(stores, ", "))
+	flags.StringVar(&c.store, "store", "file:workers", "URL of the store of worker IDs, such as redis://HOST or kubernetes: (see package urllease)")
 	flags.StringVar(&c.owner, "owner", "", "who has the worker ID; empty: the host's name, which is a pod's name in Kubernetes")
 	flags.DurationVar(&c.window, "window", 30*time.Second, "for how long IDs go on if the store is away")
 	flags.DurationVar(&c.drain, "drain", 5*time.Second, "for how long to go on serving after SIGTERM")
 	flags.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "Each flag has an environment variable: -store has STORE, and so on.")
+		flags.PrintDefaults()
+	}
 	flags.VisitAll(func(f *flag.Flag) {
 		name := strings.ToUpper(f.Name)
 		if v := getenv(name); v != "" && err == nil {
 			if err = flags.Set(f.Name, v); err != nil {
-				err = fmt.Errorf("the environment variable %s=%q: %w", name, v, err)
+				err = fmt.Errorf("the environment variable %s=%q is not a duration such as 30s: %w", name, v, err)
 			}
 		}
 	})
@@ -84,22 +105,28 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag", flags.Arg(0))
+	case c.window <= 0:
+		err = fmt.Errorf("-window %v is not positive", c.window)
 	case c.drain < 0 || c.grace < 0:
 		err = fmt.Errorf("-drain %v or -grace %v is negative", c.drain, c.grace)
 	}
 	return c, err
 }
 
-// run serves until ctx is done, and gives the worker ID back.
+// run serves until ctx is done, and releases the worker ID.
 func run(ctx context.Context, c config) error {
-	store, closeStore, err := open(ctx, c)
+	// Package urllease knows all stores. If your program needs one store, import that store's package.
+	store, closeStore, err := urllease.Open(ctx, c.store)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
+	if err := create(ctx, store, c); err != nil {
+		return fmt.Errorf("the store %q: %w", urllease.Redact(c.store), err)
+	}
 	l, err := acquire(ctx, store, c)
 	if err != nil {
-		return err
+		return fmt.Errorf("the store %q: %w", urllease.Redact(c.store), err)
 	}
 	defer release(l)
 	gen, err := snowflake.NewLeased(l, nil)
@@ -113,7 +140,19 @@ func run(ctx context.Context, c config) error {
 	return serve(ctx, s, c)
 }
 
-// acquire waits for a worker ID for a window and a little at most. Its context bounds that, and not
+// create makes the store after two windows. If the store exists, it does nothing.
+func create(ctx context.Context, store lease.Store, c config) error {
+	atMost := 2*c.window + 10*time.Second
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	waits := time.AfterFunc(time.Second, func() {
+		slog.Info("waiting for the store: if it is missing, it is made after two windows", "store", urllease.Redact(c.store), "at_most", atMost)
+	})
+	defer waits.Stop()
+	return urllease.Create(ctx, store, c.window)
+}
+
+// acquire waits for a worker ID for little more than a window. Its context bounds the acquisition, but not
 // the lease.
 func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.window+10*time.Second)
@@ -121,10 +160,10 @@ func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, er
 	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window})
 }
 
-// releaseTime is for how long the store may take to be told that the worker ID is free.
+// releaseTime is how long Release may take.
 const releaseTime = 5 * time.Second
 
-// release gives the worker ID back, in a context of its own, because the program's is done.
+// release releases the worker ID. It needs a new context, because the program's context is done.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
@@ -133,7 +172,7 @@ func release(l *lease.Lease) {
 	}
 }
 
-// serve answers requests until ctx is done, and until those that have begun are finished.
+// serve answers requests until ctx is done. Then it finishes the requests that have begun.
 func serve(ctx context.Context, s *service, c config) error {
 	listener, err := net.Listen("tcp", c.addr)
 	if err != nil {

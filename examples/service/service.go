@@ -24,7 +24,7 @@ type service struct {
 	lease    *lease.Lease
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
-	draining atomic.Bool // told to stop
+	draining atomic.Bool // true if the program was told to stop
 }
 
 func newService(gen *snowflake.Generator, l *lease.Lease) (*service, error) {
@@ -47,19 +47,19 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", promhttp.InstrumentHandlerCounter(s.requests, http.HandlerFunc(s.postOrder)))
 	mux.HandleFunc("GET /readyz", s.ready)
-	// Whether it lives does not depend on the lease: while the store is away, a restart would
-	// not help, and would lose what is left of the window.
+	// /livez does not depend on the lease. If the store is away, a restart would not help, and
+	// would lose the rest of the window.
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() { // so that no connection is idle when the server closes idle connections
+		if s.draining.Load() { // then the client closes its connection
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// order is what a client sends and gets. In JSON an ID is a string, because JavaScript has
+// order is the JSON that a client sends and gets. In JSON an ID is a string, because JavaScript has
 // only 53 bits.
 type order struct {
 	ID   snowflake.ID `json:"id"`
@@ -92,8 +92,12 @@ func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Location", "/orders/"+id.String())
 	w.WriteHeader(http.StatusCreated)
 	err = json.NewEncoder(w).Encode(order{ID: id, Item: in.Item})
-	slog.InfoContext(r.Context(), "order created", "id", id, "parts", s.gen.Decode(id),
-		"remote", r.RemoteAddr, "took", time.Since(begun), "error", err)
+	log := slog.With("id", id, "parts", s.gen.Decode(id), "remote", r.RemoteAddr, "took", time.Since(begun))
+	if err != nil {
+		log.WarnContext(r.Context(), "order created, and the client could not be told", "error", err)
+		return
+	}
+	log.InfoContext(r.Context(), "order created")
 }
 
 func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
@@ -101,7 +105,7 @@ func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, err
 	http.Error(w, err.Error(), status)
 }
 
-// ready answers 200 if an ID could be issued now.
+// ready answers 200 if the generator can issue an ID now.
 func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := s.whyNotReady(time.Now()); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -118,7 +122,11 @@ func (s *service) whyNotReady(now time.Time) error {
 	case err != nil:
 		return err
 	case !now.Before(stats.Bound):
-		return fmt.Errorf("the lease's window ended at %v, and the last renewal says: %v", stats.Bound, stats.LastError)
+		why := stats.LastError
+		if why == nil { // the process was paused, and has not renewed since
+			why = errors.New("there was no renewal since")
+		}
+		return fmt.Errorf("the lease's window ended at %v: %w", stats.Bound.UTC().Format(time.RFC3339Nano), why)
 	}
 	return nil
 }

@@ -23,8 +23,10 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 // The tests start the program as an operator does: the test binary is the program if this
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to come, on however slow a machine.
+// patience is how long a test waits for something that must happen, even if the machine is slow.
 const patience = 2 * time.Minute
 
 // instance is a running program.
@@ -68,7 +70,7 @@ type entry struct {
 	Error string
 }
 
-// command is how to start a program.
+// command returns the command that starts the program.
 func command(env []string, args ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
@@ -128,7 +130,7 @@ func (p *instance) keep(line []byte) (e entry) {
 	return e
 }
 
-// created returns the orders that it has logged.
+// created returns the orders that the program has logged.
 func (p *instance) created() map[snowflake.ID]entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +150,7 @@ func (p *instance) terminate() {
 	}
 }
 
-// ended waits until it has exited well.
+// ended waits until the program has exited with status 0.
 func (p *instance) ended() {
 	p.t.Helper()
 	select {
@@ -161,7 +163,7 @@ func (p *instance) ended() {
 	}
 }
 
-// get returns the status and the body.
+// get returns the status and the body of an answer.
 func (p *instance) get(path string) (int, string) {
 	p.t.Helper()
 	resp, err := http.Get(p.url + path)
@@ -176,7 +178,7 @@ func (p *instance) get(path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// await waits until a path has the status.
+// await waits until the answer at a path has the status.
 func (p *instance) await(path string, status int) (body string) {
 	p.t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -190,7 +192,7 @@ func (p *instance) await(path string, status int) (body string) {
 	}
 }
 
-// post orders something.
+// post posts an order.
 func post(client *http.Client, url, item string) (snowflake.ID, error) {
 	resp, err := client.Post(url+"/orders", "application/json", strings.NewReader(fmt.Sprintf(`{"item":%q}`, item)))
 	if err != nil {
@@ -211,7 +213,7 @@ func post(client *http.Client, url, item string) (snowflake.ID, error) {
 	return o.ID, nil
 }
 
-// load is clients that order all the time, at an address that a load balancer may change.
+// load is clients that order all the time, at an address that a load balancer can change.
 
 type load struct {
 	t    *testing.T
@@ -254,7 +256,7 @@ func (l *load) client(i int) {
 	}
 }
 
-// of returns the orders that an instance has answered.
+// of returns the orders that an instance has accepted.
 func (l *load) of(p *instance) (ids []snowflake.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,8 +277,8 @@ func (l *load) await(p *instance, n int) {
 	}
 }
 
-// rollOver lets clients order at a, tells a to stop, and has b go on as soon as a says that it is
-// not ready. No order is lost.
+// rollOver lets clients order at a, and tells a to stop. When a says that it is not ready, the clients order
+// at b. No order may be lost.
 func rollOver(t *testing.T, a, b *instance) {
 	t.Helper()
 	l := begin(t, a)
@@ -289,7 +291,7 @@ func rollOver(t *testing.T, a, b *instance) {
 	}
 	resp.Body.Close()
 	before := len(l.of(a))
-	l.await(a, before+50) // it goes on until the balancer has noticed
+	l.await(a, before+50) // it still serves until the balancer has noticed
 	l.to.Store(b)
 	l.await(b, 200)
 	a.ended()
@@ -297,7 +299,7 @@ func rollOver(t *testing.T, a, b *instance) {
 	close(l.stop)
 	l.all.Wait()
 	b.terminate()
-	b.ended() // so that its log is whole
+	b.ended() // then its log is complete
 	for _, p := range []*instance{a, b} {
 		logged, ids := p.created(), l.of(p)
 		for _, id := range ids {
@@ -314,12 +316,37 @@ func rollOver(t *testing.T, a, b *instance) {
 	}
 }
 
-func TestSIGTERMAmidTheLoad(t *testing.T) {
-	dir := t.TempDir()
-	a := start(t, nil, "-store", "file:"+dir, "-drain", "5s", "-owner", "a")
-	b := start(t, []string{"STORE=file:" + dir, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
+func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
+	for name, url := range map[string]func(*testing.T) string{
+		"File":       func(t *testing.T) string { return "file:" + t.TempDir() },
+		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "workers.db") },
+		"Redis":      func(t *testing.T) string { return startRedis(t).url },
+		"PostgreSQL": startPostgres,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "PostgreSQL" {
+				depth.NeedFull(t, "a PostgreSQL server")
+			}
+			t.Parallel()
+			noOrderIsLost(t, url(t))
+		})
+	}
+}
+
+// noOrderIsLost rolls over from a process to another one. The first process' worker ID must be free at once.
+func noOrderIsLost(t *testing.T, url string) {
+	store, closeStore, err := urllease.Open(t.Context(), url)
+	if err == nil {
+		err = urllease.Create(t.Context(), store, 1) // the processes would wait for two windows
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore()
+	a := start(t, nil, "-store", url, "-drain", "5s", "-owner", "a")
+	b := start(t, []string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
 	rollOver(t, a, b)
-	snap, err := lease.File(dir).Load(t.Context())
+	snap, err := store.Load(t.Context())
 	if err != nil || len(snap.Records) != 2 {
 		t.Fatal(snap, err)
 	}
@@ -328,15 +355,63 @@ func TestSIGTERMAmidTheLoad(t *testing.T) {
 			t.Errorf("the worker ID is not free: %v", r)
 		}
 	}
-	c := start(t, nil, "-store", "file:"+dir, "-owner", "a")
+	c := start(t, nil, "-store", url, "-owner", "a", "-drain", "0s")
 	if c.worker != a.worker {
 		t.Errorf("the next process of a has worker ID %d, not %d", c.worker, a.worker)
 	}
 }
 
-// A request that has begun is finished after the server has stopped to accept, and before the
-// worker ID is released.
-func TestRequestThatHasBegunIsFinished(t *testing.T) {
+// redisServer is a server that loses no acknowledged write when it is killed.
+type redisServer struct {
+	*servertest.Process
+	url string
+}
+
+func startRedis(t *testing.T) redisServer {
+	t.Helper()
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	addr := fmt.Sprint("127.0.0.1:", port)
+	return redisServer{url: "redis://" + addr, Process: servertest.Start(t, servertest.Command{
+		Path: path, Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""),
+			"--appendonly", "yes", "--appendfsync", "always"},
+	}, func() error { return listens(addr) })}
+}
+
+func listens(addr string) error {
+	c, err := net.Dial("tcp", addr)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// startPostgres starts a server, and returns the URL of its database.
+func startPostgres(t *testing.T) string {
+	t.Helper()
+	const debian, user = "postgresql", "postgres"
+	initdb := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
+	postgres := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
+	dir, port := servertest.Dir(t, user), fmt.Sprint(servertest.Port(t))
+	url := "postgres://" + user + "@127.0.0.1:" + port + "/" + user + "?sslmode=disable"
+	servertest.Start(t, servertest.Command{
+		Path: "/bin/sh", User: user, Dir: dir,
+		Args: []string{"-c", `"$0" -D data -U postgres -A trust --no-sync --no-locale -E UTF8 && exec "$1" -D data -p "$2" -k "$PWD" -c listen_addresses=127.0.0.1`,
+			initdb, postgres, port},
+	}, func() error {
+		store, closeStore, err := urllease.Open(context.Background(), url)
+		if err != nil {
+			return err
+		}
+		defer closeStore()
+		return urllease.Create(context.Background(), store, 1)
+	})
+	return url
+}
+
+// If a request has begun, it is finished after the server has stopped accepting, and before the worker ID is
+// released.
+func TestBegunRequestIsFinishedBeforeRelease(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, nil, "-store", "file:"+dir, "-drain", "0s")
 	addr := strings.TrimPrefix(p.url, "http://")
@@ -347,7 +422,7 @@ func TestRequestThatHasBegunIsFinished(t *testing.T) {
 	defer conn.Close()
 	const body = `{"item":"slow"}`
 	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:5])
-	p.await("/livez", http.StatusOK) // so the connection that came before has been accepted
+	p.await("/livez", http.StatusOK) // then the earlier connection has been accepted
 	p.terminate()
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		c, err := net.Dial("tcp", addr)
@@ -371,22 +446,39 @@ func TestRequestThatHasBegunIsFinished(t *testing.T) {
 	}
 }
 
-// While the store is away the service is ready until its window ends; it lives on, and is ready again
-// by itself.
+// If a process is told to stop while it waits for its store, it ends at once with status 0.
+func TestSIGTERMBeforeItServesEndsItAtOnce(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // a store that never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cmd := command(nil, "-addr", "127.0.0.1:0", "-window", "1h", "-store", "redis://"+silent.Addr().String()+"?read_timeout=1h")
+	var log strings.Builder
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := silent.Accept() // the program connects to the store
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	if err := cmd.Wait(); err != nil || !strings.Contains(log.String(), "told to stop before it served") {
+		t.Errorf("%v: %s", err, &log)
+	}
+}
+
 func TestReadinessFollowsTheLease(t *testing.T) {
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	addr := fmt.Sprint("127.0.0.1:", port)
-	dir := servertest.Dir(t, "")
-	server := servertest.Start(t, servertest.Command{
-		Path: path, Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--appendfsync", "always"},
-	}, func() error {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-	p := start(t, nil, "-store", "redis://"+addr, "-window", "1s", "-drain", "0s")
+	t.Parallel()
+	server := startRedis(t)
+	p := start(t, nil, "-store", server.url, "-window", "1s", "-drain", "0s")
 	p.await("/readyz", http.StatusOK)
 	if _, err := post(http.DefaultClient, p.url, "tea"); err != nil {
 		t.Fatal(err)
@@ -398,7 +490,7 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	if status, _ := p.get("/livez"); status != http.StatusOK {
 		t.Errorf("it does not live: %d", status)
 	}
-	time.Sleep(2 * time.Millisecond) // the tick in which the window ends may be stamped to its end
+	time.Sleep(2 * time.Millisecond) // until the tick in which the window ends is over
 	resp, err := http.Post(p.url+"/orders", "", strings.NewReader(`{"item":"tea"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +517,8 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	p.ended()
 }
 
-func TestOrdersThatAreRefused(t *testing.T) {
+func TestInvalidOrdersAreRefused(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "-store", "file:"+t.TempDir())
 	for _, test := range []struct {
 		body   string
@@ -451,21 +544,25 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestFlagsThatAreRefused(t *testing.T) {
+func TestInvalidFlagsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		env  []string
 		args []string
 		says string
 	}{
-		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not one of file:DIRECTORY, redis://HOST:PORT, kubernetes:, kubernetes:KUBECONFIG`},
-		{nil, []string{"-store", "file:"}, `"file:" is not one of`},
-		{nil, []string{"-store", "redis://x:y:z"}, `redis://x:y:z`},
-		{[]string{"KUBERNETES_SERVICE_HOST="}, []string{"-store", "kubernetes:"}, "unable to load in-cluster configuration"},
-		{nil, []string{"-store", "kubernetes:/no/such/file"}, "/no/such/file"},
+		{nil, []string{"-store", "mongodb://x"}, `"mongodb://x" is not the URL of a store`},
+		{nil, []string{"-store", "file:"}, `"file:" is not the URL of a store: it has no directory`},
+		{nil, []string{"-store", "redis://x:y:z"}, `a host is not a name`},
+		{nil, []string{"-store", "redis://u:secret@x:y"}, `redis://u:xxxxx@x:y`},
+		{[]string{"KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}, []string{"-store", "kubernetes:"}, "set KUBECONFIG to the path of a kubeconfig"},
+		{[]string{"KUBECONFIG=/no/such/file"}, []string{"-store", "kubernetes:"}, "there is no such kubeconfig"},
+		{nil, []string{"-window", "0s"}, `-window 0s is not positive`},
+		{nil, []string{"-store", "sqlite:/no/such/directory/db"}, `the store "sqlite:/no/such/directory/db": `},
 		{nil, []string{"extra"}, `"extra" is not a flag`},
 		{nil, []string{"-drain", "-1s"}, `-drain -1s`},
 		{nil, []string{"-window", "1ns", "-store", "file:" + filepath.Join(t.TempDir(), "x")}, `Window 1ns is under`},
-		{[]string{"GRACE=soon"}, nil, `GRACE="soon"`},
+		{[]string{"GRACE=soon"}, nil, `GRACE="soon" is not a duration such as 30s`},
 	} {
 		out, err := command(test.env, test.args...).CombinedOutput()
 		var last entry
@@ -474,6 +571,26 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		if err == nil || last.Msg != "the service ends" || !strings.Contains(last.Error, test.says) {
 			t.Errorf("%v %v: %v\n%s", test.env, test.args, err, out)
 		}
+	}
+}
+
+func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "-store", "file:"+t.TempDir(), "-drain", "1h")
+	begun := time.Now()
+	for ended := false; !ended; {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.exited:
+			ended = true
+		case <-time.After(10 * time.Millisecond):
+			if time.Since(begun) > patience {
+				t.Fatal("it has not ended")
+			}
+		}
+	}
+	if p.cmd.ProcessState.Success() {
+		t.Error("it says that nothing was cut off")
 	}
 }
 
@@ -496,13 +613,13 @@ func testService(t *testing.T) *service {
 	return s
 }
 
-func TestReadyWithinTheWindow(t *testing.T) {
+func TestReadyOnlyWithinTheWindow(t *testing.T) {
 	s := testService(t)
 	if err := s.whyNotReady(s.lease.Stats().Bound.Add(-1)); err != nil {
 		t.Errorf("within its window it is not ready: %v", err)
 	}
-	if err := s.whyNotReady(s.lease.Stats().Bound); err == nil {
-		t.Error("at its window's end it is ready")
+	if err := s.whyNotReady(s.lease.Stats().Bound); err == nil || !strings.HasSuffix(err.Error(), "there was no renewal since") {
+		t.Errorf("at its window's end it is ready, or does not say why: %v", err)
 	}
 	if err := s.lease.Release(context.Background()); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ module github.com/seed-5394e6b1/snowflake/examples/sql
 go 1.25.0
 
 require (
-	github.com/seed-5394e6b1/snowflake v0.0.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
 	modernc.org/sqlite v1.59.0
 )
 

@@ -1,9 +1,9 @@
-// The sql program keeps IDs as the primary key of a database/sql table, and
-// asks for the rows of one day by that key: the time is in the ID, so that the
-// table needs no timestamp column and no index on one.
+// The sql program keeps IDs as the primary key of a database/sql table, and asks for
+// the rows of one day by that key. Because the time is in the ID, the table needs no
+// timestamp column and no index on it.
 //
-// The database is SQLite, in memory. The program is a module of its own, so that
-// the library does not require the driver.
+// The database is SQLite, in memory. The program is a separate module, so that the
+// library does not require the driver.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	db, err := sql.Open("sqlite", ":memory:")
 	check(err)
 	defer db.Close()
-	db.SetMaxOpenConns(1) // a second connection would have a database of its own
+	db.SetMaxOpenConns(1) // a second connection would open another database
 	_, err = db.Exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL, refund_of INTEGER)`)
 	check(err)
 

@@ -1,4 +1,4 @@
-// Package audit looks at many IDs, and says what is wrong with them.
+// Package audit checks many IDs for duplicates and other faults.
 package audit
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 )
 
-// Options are what an audit needs to know.
+// Options are the settings of an audit.
 type Options struct {
 	Layout snowflake.Layout
-	Now    time.Time                    // IDs after it, by more than a minute, are of the future
+	Now    time.Time                    // an ID more than a minute after Now is of the future
 	Dir    string                       // for temporary files; "" is the system's
 	Memory int                          // how many IDs are kept in memory at once, 48 bytes each at worst; 0: two million
-	Listed int                          // how many of each kind are listed; 0: 20
+	Listed int                          // how many findings of each kind are listed; 0: 20
 	Where  func(at int64) string        // names a place
-	Holder func(id snowflake.ID) string // names who issued an ID; nil if nobody knows
+	Holder func(id snowflake.ID) string // names the issuer of an ID; nil if issuers are not known
 }
 
-// ahead is how far ahead of now an ID may be.
+// ahead is how far an ID may be ahead of now.
 const ahead = time.Minute
 
-// Report is what an audit has found. Wrong is empty if nothing is wrong.
+// Report is the result of an audit. Wrong is empty if nothing is wrong.
 type Report struct {
 	Layout string        `json:"layout"`
 	IDs    int64         `json:"ids"` // of the layout, with duplicates
@@ -34,29 +34,29 @@ type Report struct {
 	Last   jsontime.Time `json:"last,omitzero"`
 
 	Wrong []string `json:"wrong"`
-	Notes []string `json:"notes"` // what may be wrong, and may not
+	Notes []string `json:"notes"` // findings that may be harmless
 
-	Unreadable  Some        `json:"unreadable"`  // lines that are no number
+	Unreadable  Some        `json:"unreadable"`  // lines that are not a number
 	Strangers   Some        `json:"strangers"`   // IDs that are not of the layout
 	BeforeEpoch Some        `json:"beforeEpoch"` // negative IDs
 	Future      Some        `json:"future"`
 	Duplicates  int64       `json:"duplicates"` // IDs that come more than once
 	Repeated    []Duplicate `json:"repeated,omitempty"`
 
-	StepsBack int64       `json:"stepsBack"` // IDs smaller than one of the same generator before it
+	StepsBack int64       `json:"stepsBack"` // IDs that are smaller than an earlier ID of the same generator
 	Workers   []Generator `json:"workers"`
-	Others    int64       `json:"others,omitempty"` // IDs of workers beyond the listed
+	Others    int64       `json:"others,omitempty"` // IDs of workers that Workers does not list
 	Gaps      []Gap       `json:"gaps"`
 	LowBits   []LowBits   `json:"lowBits"`
 }
 
-// Some is a number of lines, the first of which are listed.
+// Some counts lines, and lists the first of them.
 type Some struct {
 	Count int64     `json:"count"`
 	First []Finding `json:"first,omitempty"`
 }
 
-// Finding is a line and what is to be said of it.
+// Finding is a line and a text about it.
 type Finding struct {
 	At   string `json:"at"`
 	Text string `json:"text"`
@@ -71,8 +71,8 @@ type Duplicate struct {
 	Holder string        `json:"holder,omitempty"`
 }
 
-// Generator is what was found of one worker, and clock sequence if the layout has
-// them.
+// Generator is what the audit found about one worker or, if the layout has clock
+// sequences, about one worker and clock sequence.
 type Generator struct {
 	ClockSeq    int           `json:"clockseq"`
 	Datacenter  int           `json:"datacenter"`
@@ -80,18 +80,18 @@ type Generator struct {
 	IDs         int64         `json:"ids"`
 	First       jsontime.Time `json:"first"`
 	Last        jsontime.Time `json:"last"`
-	PerSecond   float64       `json:"perSecond"`      // the most in a second of the clock; in a tick, divided by its seconds, if it is longer
+	PerSecond   float64       `json:"perSecond"`      // the most IDs in a second; if a tick is longer, the most in a tick, divided by its seconds
 	Ticks       int64         `json:"ticks"`          // with an ID
 	Spent       int64         `json:"spent"`          // ticks whose last sequence number was issued
 	StepsBack   int64         `json:"stepsBack"`      // in the order given
-	Back        string        `json:"back,omitempty"` // the furthest of them
+	Back        string        `json:"back,omitempty"` // the furthest step back
 	Duplicates  int64         `json:"duplicates"`     // IDs that come more than once
 	Interleaved int64         `json:"interleaved"`    // times that one tick went on with another run of sequence numbers
 	Gap         string        `json:"gap,omitempty"`  // the longest time without an ID
 	Holder      string        `json:"holder,omitempty"`
 }
 
-// Gap is a time without an ID of anyone.
+// Gap is a time without an ID of any worker.
 type Gap struct {
 	From jsontime.Time `json:"from"`
 	To   jsontime.Time `json:"to"`
@@ -100,11 +100,11 @@ type Gap struct {
 // LowBits says how evenly ID mod Shards would spread rows.
 type LowBits struct {
 	Shards  int     `json:"shards"`
-	Fullest int     `json:"fullest"` // the shard that gets most
-	Share   float64 `json:"share"`   // of all IDs: 1/Shards if they are even
+	Fullest int     `json:"fullest"` // the shard that gets the most IDs
+	Share   float64 `json:"share"`   // the share of that shard; 1/Shards if IDs are spread evenly
 }
 
-// Audit takes IDs, in the order in which they stand.
+// Audit takes IDs in the order of the input.
 type Audit struct {
 	o      Options
 	report Report
@@ -115,17 +115,17 @@ type Audit struct {
 	keyBits                            int
 	latest                             snowflake.ID // of now
 
-	index  []int32         // of a key in gens, plus 1
-	sparse map[int64]int32 // the same, if there are too many keys
+	index  []int32         // by key: the index in gens, plus 1
+	sparse map[int64]int32 // the same, if keys are too long for a slice
 	gens   []generator
 	low    [64]int64
 }
 
-// generator is what is counted of a key.
+// generator has the counts of a key.
 type generator struct {
 	key int64
 
-	// In the order given.
+	// Counted in the order of the input.
 	seen        bool
 	top         int64 // the greatest ID
 	head, other int64 // the last IDs of two runs in one tick
@@ -133,7 +133,7 @@ type generator struct {
 	steps       int64
 	interleaved int64
 
-	// In order of the IDs.
+	// Counted in the order of the IDs.
 	count, ticks, spent, duplicates int64
 	first, last                     int64
 	second, inSecond, perSecond     int64
@@ -143,7 +143,7 @@ type generator struct {
 // mostGenerators bounds the memory.
 const mostGenerators = 1 << 16
 
-// New returns an audit. Close must be called in the end.
+// New returns an audit. The caller must call Close in the end.
 func New(o Options) (*Audit, error) {
 	if err := o.Layout.Validate(); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func New(o Options) (*Audit, error) {
 	return a, nil
 }
 
-// latest returns the greatest ID of a time.
+// latest returns the greatest ID at a time.
 func latest(l snowflake.Layout, t time.Time) snowflake.ID {
 	switch id, err := l.Encode(snowflake.Parts{Time: t, ClockSeq: 1<<l.ClockSeqBits - 1, Datacenter: 1<<l.DatacenterBits - 1,
 		Worker: 1<<l.WorkerBits - 1, Sequence: 1<<l.SequenceBits - 1}); {
@@ -194,7 +194,7 @@ func latest(l snowflake.Layout, t time.Time) snowflake.ID {
 // Close removes the temporary files.
 func (a *Audit) Close() error { return a.sorter.close() }
 
-// Unreadable counts a line that is no number.
+// Unreadable counts a line that is not a number.
 func (a *Audit) Unreadable(at int64, err error) {
 	a.report.Unreadable.add(a, at, err.Error())
 }
@@ -210,7 +210,8 @@ func (s *Some) add(a *Audit, at int64, text string) {
 	}
 }
 
-// Add takes an ID that is not negative, and where it stood. The places increase.
+// Add takes an ID that is not negative, and its place in the input. Places must
+// increase.
 func (a *Audit) Add(id snowflake.ID, at int64) error {
 	if id > a.latest || id>>a.bits != 0 {
 		a.unusual(id, at)
@@ -232,14 +233,14 @@ func (a *Audit) unusual(id snowflake.ID, at int64) {
 	a.report.Future.add(a, at, fmt.Sprintf("%d of %s", id, a.o.Layout.Decode(id).Time.Format(time.RFC3339Nano)))
 }
 
-// key returns what names the generator of an ID.
+// key returns the bits of an ID that name its generator.
 func (a *Audit) key(id int64) int64 {
 	high := id >> a.keyHigh & (1<<(a.keyBits-a.keyLowBits) - 1)
 	return high<<a.keyLowBits | id&(1<<a.keyLowBits-1)
 }
 
-// generator returns the counts for an ID: those of its generator, or if there are
-// too many, of all the others.
+// generator returns the counts of an ID's generator. If there are too many
+// generators, it returns the counts that all further generators share.
 func (a *Audit) generator(id int64) *generator {
 	key := a.key(id)
 	if a.index != nil {
@@ -265,11 +266,11 @@ func (a *Audit) generator(id int64) *generator {
 	return &a.gens[len(a.gens)-1]
 }
 
-// near is how far apart sequence numbers of one run may be. Several callers of
-// one process write their IDs a little out of order.
+// near is how far apart sequence numbers of one run may be: the callers of one
+// process may write their IDs a little out of order.
 const near = 64
 
-// inOrder looks at an ID after those that came before it.
+// inOrder counts an ID in the order of the input.
 func (a *Audit) inOrder(g *generator, id int64) {
 	if !g.seen {
 		g.seen, g.top, g.head, g.other = true, id, id, -1
@@ -292,20 +293,20 @@ func (a *Audit) inOrder(g *generator, id int64) {
 	}
 }
 
-// run reports whether two IDs of a generator are of one run: of one tick, and with
-// sequence numbers near each other.
+// run reports whether two IDs of a generator belong to one run: they have one tick,
+// and sequence numbers near each other.
 func (a *Audit) run(x, y int64) bool {
 	d := (x - y) >> a.seqShift
 	return y >= 0 && x>>a.timeShift == y>>a.timeShift && -near <= d && d <= near
 }
 
-// Finish returns the report. Progress is called now and then with the share that
-// is done, if it is not nil.
+// Finish returns the report. If progress is not nil, it is called from time to time
+// with the share that is done.
 func (a *Audit) Finish(progress func(share float64)) (*Report, error) {
 	var (
 		last     = int64(-1)
 		count    int64   // how often last came
-		places   []int64 // the first of them
+		places   []int64 // the first places of last
 		gaps     []gap
 		inSecond = a.ticksPerSecond()
 		done     int64
@@ -356,7 +357,7 @@ func (a *Audit) ticksPerSecond() int64 { return max(1, int64(time.Second/a.o.Lay
 // mostPlaces is how many places of one ID are listed.
 const mostPlaces = 10
 
-// duplicate takes note of an ID that came count times.
+// duplicate records an ID that came count times.
 func (a *Audit) duplicate(id snowflake.ID, count int64, places []int64) {
 	a.report.Duplicates++
 	a.generator(int64(id)).duplicates++
@@ -377,7 +378,7 @@ func (a *Audit) holder(id snowflake.ID) string {
 	return a.o.Holder(id)
 }
 
-// byID looks at an ID after all smaller ones.
+// byID counts an ID in the order of the IDs.
 func (a *Audit) byID(g *generator, id, ticksPerSecond int64) {
 	tick := id >> a.timeShift
 	if g.count == 0 {
@@ -420,19 +421,18 @@ func (a *Audit) timeOf(id int64) jsontime.Time {
 	return jsontime.Time{Time: a.o.Layout.Decode(snowflake.ID(id)).Time}
 }
 
-// mostInterleaved is how often a tick may go on with an earlier run before it is
-// worth a note.
+// mostInterleaved is how often a tick may go on with an earlier run without a note.
 const mostInterleaved = 10
 
 // TakesTurns reports whether two runs of sequence numbers often take turns within
-// a tick. Two processes that share the worker ID write so, but so does one whose
-// callers write batches line by line, or a list in no order.
+// a tick. This happens if two processes share the worker ID, but also if the callers
+// of one process write batches line by line, or if the list is not sorted.
 func (g Generator) TakesTurns() bool { return g.Interleaved >= mostInterleaved }
 
-// generators puts the counts into the report, by what the fields say.
+// generators puts the counts into the report, sorted by the fields.
 func (a *Audit) generators() {
 	l := a.o.Layout
-	seconds := (time.Duration(a.ticksPerSecond()) * l.Unit).Seconds() // in which the rate was counted: 1 unless the tick is odd or long
+	seconds := (time.Duration(a.ticksPerSecond()) * l.Unit).Seconds() // the span in which rates are counted: 1 unless ticks are long or do not divide a second
 	for _, g := range a.gens {
 		a.report.StepsBack += g.steps
 		if g.key < 0 {
@@ -460,7 +460,7 @@ func (a *Audit) generators() {
 	})
 }
 
-// duration returns how long ticks last.
+// duration returns the duration of a number of ticks.
 func (a *Audit) duration(ticks int64) string {
 	d := a.time(ticks).Sub(a.time(0).Time)
 	if d >= 24*time.Hour {
@@ -469,7 +469,7 @@ func (a *Audit) duration(ticks int64) string {
 	return d.String()
 }
 
-// lowBits says how even the numbers of shards are that are powers of two.
+// lowBits counts how evenly IDs would spread over 2 to 64 shards.
 func (a *Audit) lowBits() {
 	if a.report.IDs == 0 {
 		return
@@ -490,13 +490,13 @@ func (a *Audit) lowBits() {
 	}
 }
 
-// Uneven reports whether the fullest shard gets twice its share, and more than
-// chance gives it.
+// Uneven reports whether the fullest shard gets twice its share, and there are
+// enough IDs that this is not chance.
 func (b LowBits) Uneven(ids int64) bool {
 	return ids >= 1000 && b.Share >= min(2/float64(b.Shards), 0.9)
 }
 
-// verdict puts what is wrong in words.
+// verdict writes the texts of Wrong and Notes.
 func (a *Audit) verdict() {
 	r := &a.report
 	r.Wrong = []string{}
@@ -511,7 +511,7 @@ func (a *Audit) verdict() {
 	wrong(r.Strangers.Count, "ID is not of the layout", "IDs are not of the layout")
 	wrong(r.Future.Count, "ID is from the future", "IDs are from the future")
 	wrong(r.BeforeEpoch.Count, "number is negative, which is before the epoch", "numbers are negative, which is before the epoch")
-	wrong(r.Unreadable.Count, "line is no ID", "lines are no IDs")
+	wrong(r.Unreadable.Count, "line is not an ID", "lines are not IDs")
 	r.Notes = []string{}
 	var turns int64
 	for _, w := range r.Workers {
@@ -521,6 +521,6 @@ func (a *Audit) verdict() {
 	}
 	if turns > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d of the worker IDs: runs of sequence numbers take turns within a tick. "+
-			"The list may be in no order, one process may write several batches at once, or two processes may share the worker ID", turns))
+			"The list may not be sorted, one process may write several batches at once, or two processes may share the worker ID", turns))
 	}
 }

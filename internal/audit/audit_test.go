@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// audit returns what is found of ids, with few of them in memory at once.
+// audit returns the report on ids, with few of them in memory at once.
 func audit(t *testing.T, l snowflake.Layout, ids []snowflake.ID) *Report {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +43,8 @@ func stamped(t *testing.T, l snowflake.Layout, before time.Duration, worker, seq
 	return id
 }
 
-// TestAgainstMaps counts random IDs of all kinds of layouts with maps.
-func TestAgainstMaps(t *testing.T) {
+// TestReportMatchesASimpleCount counts random IDs of all kinds of layouts with maps.
+func TestReportMatchesASimpleCount(t *testing.T) {
 	layouts := []snowflake.Layout{
 		snowflake.DefaultLayout(), snowflake.SonyflakeLayout(), snowflake.TwitterLayout(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
 		{Epoch: snowflake.DefaultEpoch, Unit: time.Minute, TimeBits: 30, ClockSeqBits: 1, DatacenterBits: 2, WorkerBits: 3, SequenceBits: 2, WorkerLast: true},
@@ -137,7 +137,7 @@ func TestGoodIDs(t *testing.T) {
 		PerSecond: 1500, Ticks: 2500, Gap: "2ms"}, r.Workers[1])
 }
 
-func TestStrangersAndTheFuture(t *testing.T) {
+func TestIDsOfOtherLayoutsAndOfTheFutureAreCounted(t *testing.T) {
 	l := snowflake.JSSafeLayout()
 	r := audit(t, l, []snowflake.ID{5, 1 << 52, stamped(t, l, -2*time.Minute, 0, 0), stamped(t, l, -time.Minute, 0, 0)})
 	assert.Equal(t, Some{1, []Finding{{"2", "4503599627370496"}}}, r.Strangers)
@@ -174,7 +174,7 @@ func TestStepsBack(t *testing.T) {
 // RandomStart share a worker ID, but also if one process writes two batches line by
 // line in turn, or if the list is shuffled. It is worth a note, and nothing is
 // wrong. One process whose callers write a little out of order gets no note.
-func TestTurnsAreNoted(t *testing.T) {
+func TestTwoProcessesOfOneWorkerIDAreNoted(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	r := rand.New(rand.NewPCG(1, 1))
 	var shared, alone, batches, tick []snowflake.ID
@@ -209,7 +209,7 @@ func TestTurnsAreNoted(t *testing.T) {
 	assert.Empty(t, got.Wrong)
 }
 
-func TestLowBits(t *testing.T) {
+func TestUnevenLowBitsAreNoted(t *testing.T) {
 	l := snowflake.DefaultLayout()
 	var zeros, even []snowflake.ID
 	for ms := range 3000 {
@@ -225,7 +225,7 @@ func TestLowBits(t *testing.T) {
 	}
 }
 
-// More generators than are counted one by one are counted together.
+// Generators beyond mostGenerators are counted together.
 func TestManyGenerators(t *testing.T) {
 	l := snowflake.BaiduLayout()
 	var ids []snowflake.ID
@@ -260,7 +260,7 @@ func TestSortRun(t *testing.T) {
 	}
 }
 
-func TestDirectoryThatIsNotThere(t *testing.T) {
+func TestMissingDirectoryFails(t *testing.T) {
 	a, err := New(Options{Layout: snowflake.DefaultLayout(), Now: noon, Dir: "none", Memory: 2, Where: func(int64) string { return "" }})
 	require.NoError(t, err)
 	require.NoError(t, a.Add(1, 1))
@@ -299,8 +299,8 @@ func BenchmarkAudit(b *testing.B) {
 	}
 }
 
-// A process that is interrupted leaves nothing behind: its files have no name.
-func TestRunsHaveNoNames(t *testing.T) {
+// If a process is interrupted, it leaves no files: they have no name any more.
+func TestTemporaryFilesAreUnlinked(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be removed there")
 	}

@@ -10,26 +10,26 @@ import (
 	"os"
 )
 
-// record is an ID and where it stood.
+// record is an ID and its place in the input.
 type record struct {
 	id uint64
 	at int64
 }
 
-// sorter sorts more records than fit in memory: it sorts a run of them at a time,
-// writes the runs to a file each, and merges them. Records with one ID keep the
-// order in which they were added.
+// sorter sorts more records than fit in memory. It sorts runs of records, writes
+// each run to a file, and merges the files. If records have the same ID, they keep
+// the order in which they were added.
 type sorter struct {
 	dir      string // for the runs
 	size     int    // of a run
 	run      []record
 	spare    []record
-	sorted   bool // run is, so far
+	sorted   bool // run is sorted so far
 	runs     []*os.File
-	spilling chan error // has the result of the run that is being written, if any is
+	spilling chan error // gets the result of the run that is being written; nil if there is no such run
 }
 
-// newSorter returns one that keeps up to size records in memory, twice.
+// newSorter returns a sorter that keeps up to two runs of size records in memory.
 func newSorter(dir string, size int) *sorter {
 	return &sorter{dir: dir, size: size, sorted: true}
 }
@@ -45,7 +45,7 @@ func (s *sorter) add(r record) error {
 	return s.spill()
 }
 
-// spill begins to write the run, once the one before is written.
+// spill waits until the last run is written, and begins to write this run.
 func (s *sorter) spill() error {
 	if err := s.wait(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *sorter) spill() error {
 	if err != nil {
 		return err
 	}
-	_ = os.Remove(f.Name()) // so that nothing is left after an interrupt; where that fails, close does it
+	_ = os.Remove(f.Name()) // so that nothing is left after an interrupt; if this fails, close removes the file
 	s.runs = append(s.runs, f)
 	full, sorted := s.run, s.sorted
 	if s.spare == nil {
@@ -115,8 +115,8 @@ func (s *sorter) each(f func(record)) error {
 	return m.err
 }
 
-// sortRun sorts by ID, by one byte after the other, from the lowest. Bytes that
-// all IDs share cost nothing.
+// sortRun sorts by ID, with a radix sort that begins at the lowest byte. It skips
+// bytes that all IDs share.
 func sortRun(run []record) {
 	var counts [8][256]int
 	for _, r := range run {
@@ -145,9 +145,8 @@ func sortRun(run []record) {
 	}
 }
 
-// A run's file has, for each record, the difference to the ID and to the place
-// before, as varints.
-
+// writeRun writes a run to its file. For each record the file has two varints: the
+// differences to the last record's ID and place.
 func writeRun(f *os.File, run []record) error {
 	w := bufio.NewWriterSize(f, 256<<10)
 	var last record
@@ -163,15 +162,15 @@ func writeRun(f *os.File, run []record) error {
 	return w.Flush()
 }
 
-// source is a sorted run that is read.
+// source reads a sorted run.
 type source struct {
-	block []record // what has been read, and is not yet merged
+	block []record // records that are read and not yet merged
 	in    *bufio.Reader
 	buf   []record
 	last  record
 }
 
-// fill reads a block, which is empty at the end.
+// fill reads a block. At the end of the run, the block is empty.
 func (s *source) fill() error {
 	if s.in == nil {
 		return nil
@@ -195,8 +194,8 @@ func (s *source) fill() error {
 	return nil
 }
 
-// read reads the two numbers of a record. If they lie in the buffer as a
-// whole, it looks at the bytes there.
+// read reads the two numbers of a record. It is faster if the buffer has all of
+// their bytes.
 func (s *source) read() (id uint64, at int64, err error) {
 	if b, err := s.in.Peek(2 * binary.MaxVarintLen64); err == nil {
 		id, n := binary.Uvarint(b)
@@ -213,7 +212,7 @@ func (s *source) read() (id uint64, at int64, err error) {
 	return id, at, nil
 }
 
-// merger merges sources: a heap, by their first records.
+// merger merges sources. It keeps them in a heap, by their first records.
 type merger struct {
 	heap []*source
 	err  error
@@ -236,8 +235,8 @@ func (m *merger) less(i, j int) bool {
 	return a.id < b.id || a.id == b.id && a.at < b.at
 }
 
-// each calls f with the records of all sources, in order. It takes as many from
-// one source as it can before it looks at the others.
+// each calls f with the records of all sources, in order. It takes as many records
+// from one source as it can before it looks at the other sources.
 func (m *merger) each(f func(record)) {
 	for len(m.heap) > 0 && m.err == nil {
 		s := m.heap[0]
@@ -261,7 +260,7 @@ func (m *merger) each(f func(record)) {
 	}
 }
 
-// second returns the least first record of all sources but the first.
+// second returns the least first record of all sources but the heap's first.
 func (m *merger) second() record {
 	limit := record{^uint64(0), 1<<63 - 1}
 	for i := 1; i < min(3, len(m.heap)); i++ {

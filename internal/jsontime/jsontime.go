@@ -1,13 +1,14 @@
-// Package jsontime writes times as JSON that are too late for package time, which
-// refuses years after 9999. A layout may go on for longer.
+// Package jsontime writes times as JSON, also in years after 9999, which package
+// time refuses. A layout may last longer.
 package jsontime
 
 import "time"
 
-// Time is a time. In JSON a year after 9999 has more than four digits.
+// Time is a time whose year may have more than four digits in JSON.
 type Time struct{ time.Time }
 
-// MarshalJSON writes t as RFC 3339 has it, but for the year.
+// MarshalJSON writes t in the form of RFC 3339, but with as many digits as the year
+// needs.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if y := t.Year(); 0 <= y && y <= 9999 {
 		return t.Time.MarshalJSON()

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,11 +28,12 @@ import (
 type Server struct {
 	*servertest.Process
 	Etcd *servertest.Process
+	etcd string // its URL
 	Addr string // of the loopback interface
 	CA   string // file with the certificate that it made for itself
 }
 
-// Token is that of a user who may do everything.
+// Token is the token of a user with all rights.
 const Token = "the-token-of-the-tests"
 
 // program returns the server's path. If it is not there, it skips the test, or fails in CI.
@@ -58,7 +60,7 @@ func Start(t testing.TB) *Server {
 	dir := servertest.Dir(t, "")
 	url := fmt.Sprint("http://127.0.0.1:", servertest.Port(t))
 	peer := fmt.Sprint("http://127.0.0.1:", servertest.Port(t))
-	s := &Server{CA: filepath.Join(dir, "apiserver.crt")}
+	s := &Server{CA: filepath.Join(dir, "apiserver.crt"), etcd: url}
 	s.Etcd = servertest.Start(t, servertest.Command{Path: etcd, Args: []string{
 		"--name", "m", "--data-dir", filepath.Join(dir, "etcd"),
 		"--listen-client-urls", url, "--advertise-client-urls", url,
@@ -83,7 +85,7 @@ func Start(t testing.TB) *Server {
 	s.Process = servertest.Start(t, servertest.Command{Path: path, Args: []string{
 		"--etcd-servers=" + url,
 		"--bind-address=127.0.0.1",
-		"--advertise-address=192.0.2.1", // has to be no loopback address, and is not used
+		"--advertise-address=192.0.2.1", // must not be a loopback address; is not used
 		"--endpoint-reconciler-type=none",
 		"--secure-port=" + strconv.Itoa(port),
 		"--cert-dir=" + dir,
@@ -98,7 +100,21 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// ok asks whether a server says that it is well.
+// Wipe deletes all objects from etcd, while the API server runs.
+func (s *Server) Wipe(t testing.TB) {
+	t.Helper()
+	const all = `{"key":"L3JlZ2lzdHJ5Lw==","range_end":"L3JlZ2lzdHJ5MA=="}` // from /registry/ to /registry0
+	resp, err := http.Post(s.etcd+"/v3/kv/deleterange", "application/json", strings.NewReader(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("etcd answers %s", resp.Status)
+	}
+}
+
+// ok returns nil if a server says that it is healthy.
 func ok(client *http.Client, url string) error {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {

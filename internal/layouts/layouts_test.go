@@ -69,9 +69,9 @@ func issue(r *rand.Rand, k Known, before time.Time, n int) []snowflake.ID {
 	return ids[:n]
 }
 
-// Twenty IDs of any layout are found to be of it, though they are of a month ago,
-// one is of another layout, and they are in no order. Layouts that differ by
-// hours only, or in what they call a datacenter, are second at worst.
+// Rank finds the layout of twenty IDs, although they are a month old, one is of
+// another layout, and they are not sorted. If another layout differs only by hours,
+// or in what it calls a datacenter, the right layout is second at worst.
 func TestRankFindsTheLayout(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range All() {
@@ -102,8 +102,8 @@ func TestRankFindsTheLayout(t *testing.T) {
 	}
 }
 
-// One process that issues an ID now and then, always with sequence number 0, is
-// not taken for one of a layout with a narrower sequence or a younger epoch.
+// If a process issues an ID from time to time, always with sequence number 0, Rank
+// does not prefer a layout with a narrower sequence or a younger epoch.
 func TestRankOfASlowProcess(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, k := range All() {
@@ -141,7 +141,7 @@ func TestRankOfASlowProcess(t *testing.T) {
 	}
 }
 
-// One old ID alone says little. But its layout is never out of the question.
+// One old ID alone says little, but its layout is never ruled out.
 func TestRankOfRealIDs(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/ids.json")
 	require.NoError(t, err)
@@ -186,8 +186,8 @@ func TestRankSaysWhyNot(t *testing.T) {
 	}
 }
 
-// Sonyflake's two versions differ in their epochs only, so that IDs of the first 22
-// months of version 1 are as good IDs of version 2, and younger.
+// Sonyflake's two versions differ in their epochs only. So IDs of the first 22 months
+// of version 1 can as well be younger IDs of version 2.
 func TestRankOfLayoutsThatDifferInTheEpochOnly(t *testing.T) {
 	sonyflake, _ := Find("sonyflake")
 	r := rand.New(rand.NewPCG(5, 6))
@@ -210,7 +210,7 @@ func TestRankOfLayoutsThatDifferInTheEpochOnly(t *testing.T) {
 			assert.Contains(t, matches[1].Why, "only the epoch tells it from sonyflake")
 		}
 	}
-	// Of a layout that is out of the question there is nothing to say.
+	// A layout that is ruled out has no evidence.
 	for _, m := range Rank(issue(r, sonyflake, noon, 20), noon) {
 		if m.Name == "sonyflake" {
 			assert.Greater(t, m.Share, mostOfTwins)
@@ -263,4 +263,19 @@ func TestReadRefuses(t *testing.T) {
 	}
 	_, err := Read([]string{"123", "5", "x-y"})
 	assert.ErrorContains(t, err, "x-y")
+}
+
+// An epoch of 2026 milliseconds is a year that somebody meant, and IDs would show it for ever.
+func TestEpochRefusesAYearAlone(t *testing.T) {
+	for _, text := range []string{"2026", "1970", "9999"} {
+		_, err := ParseEpoch(text)
+		assert.ErrorContains(t, err, text+"-01-01")
+		_, err = Parse("41/10/12@" + text)
+		assert.ErrorContains(t, err, text+"-01-01")
+	}
+	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "2026-01-01": snowflake.DefaultEpoch} {
+		got, err := ParseEpoch(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
 }

@@ -14,25 +14,25 @@ import (
 // Match says how well IDs fit a known layout.
 type Match struct {
 	Known
-	Share float64  `json:"share"`         // how likely it is this layout, and no other of the table nor any number: 0 to 1
-	Why   []string `json:"why,omitempty"` // what speaks for it
+	Share float64  `json:"share"`         // the probability of this layout, 0 to 1: against the other layouts of the table, and random numbers
+	Why   []string `json:"why,omitempty"` // the evidence for the layout
 
-	// Not says why the layout is out of the question; then Share is 0.
+	// Not says why the layout is ruled out; then Share is 0.
 	Not string `json:"not,omitempty"`
 }
 
 // Tolerance is how far ahead of now an ID's time may lie.
 const Tolerance = 24 * time.Hour
 
-// most is how many IDs are looked at. More would not change the answer.
+// most is how many IDs Rank looks at. More IDs would not change the answer.
 const most = 10_000
 
-// Rank returns all known layouts, from the one that the IDs are most likely of.
+// Rank returns all known layouts, the most likely layout of the IDs first.
 //
-// The measure is the probability that a generator of the layout issues just
-// these IDs: times are recent rather than old, and near each other; worker IDs
-// are few, and small; sequences count up from 0 in each tick. Layouts whose
-// fields are uncommon values lose against a layout that explains them.
+// The measure is the probability that a generator of the layout issues exactly
+// these IDs. It is higher if times are recent and near each other, if worker IDs
+// are few and small, and if sequences count up from 0 in each tick. So a layout
+// loses if its fields have unusual values and another layout explains them.
 func Rank(ids []snowflake.ID, now time.Time) []Match {
 	ids = slices.Clone(ids[:min(len(ids), most)])
 	slices.Sort(ids)
@@ -47,7 +47,7 @@ func Rank(ids []snowflake.ID, now time.Time) []Match {
 			best = max(best, logs[i])
 		}
 	}
-	// It may be any number, too.
+	// The IDs may also be random numbers.
 	random := -float64(len(ids)) * maxBits * math.Ln2
 	best = max(best, random)
 	sum := math.Exp(random - best)
@@ -65,13 +65,13 @@ func Rank(ids []snowflake.ID, now time.Time) []Match {
 	return matches
 }
 
-// mostOfTwins is the most that a layout can have of the share of all layouts that
-// differ from it in the epoch only.
+// mostOfTwins bounds the share of a layout if other layouts differ from it in the
+// epoch only: it gets at most this part of the sum of their shares.
 const mostOfTwins = 0.8
 
-// twins caps the share of a layout if others differ from it in the epoch only, and
-// names them. All but the time is the same under each; how old IDs are that
-// people ask about is no ground for more than a guess.
+// twins caps the share of a layout if other layouts differ from it in the epoch
+// only, and names these layouts. Only the time tells such layouts apart, and the age
+// of IDs is no more than a hint.
 func twins(matches []Match) {
 	type rest struct { // all but the epoch
 		snowflake.Layout
@@ -112,22 +112,22 @@ func twins(matches []Match) {
 	}
 }
 
-// share gives an excess to the others of a group, by how common each is.
+// share divides an excess among the others of a group, by how common each is.
 func share(matches []Match, group []int, best int, excess float64) {
 	weights := 0.0
 	for _, i := range group {
 		if i != best {
-			weights += matches[i].weight()
+			weights += matches[i].Weight()
 		}
 	}
 	for _, i := range group {
 		if i != best {
-			matches[i].Share += excess * matches[i].weight() / weights
+			matches[i].Share += excess * matches[i].Weight() / weights
 		}
 	}
 }
 
-// Refuse says why an ID cannot be of the layout, or nothing.
+// Refuse says why an ID cannot be of the layout. It returns "" if it can.
 func (k *Known) Refuse(id snowflake.ID, now time.Time) string {
 	if k.Layout.Check(id) != nil {
 		return "it has more bits than the layout"
@@ -143,7 +143,7 @@ func (k *Known) Refuse(id snowflake.ID, now time.Time) string {
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// evidence is what is counted of IDs under one layout.
+// evidence is what is counted of IDs if they are of one layout.
 type evidence struct {
 	refused, counted, ticks int
 	first, last             time.Time
@@ -159,13 +159,13 @@ type fields struct{ clockSeq, datacenter, worker int }
 // judge returns the logarithm of the probability of the IDs, which are sorted.
 func (k *Known) judge(ids []snowflake.ID, now time.Time) (log float64, why []string, not string) {
 	l := k.Layout
-	log = math.Log(k.weight())
+	log = math.Log(k.Weight())
 	e := evidence{workers: map[fields]int{}, clockSeqs: map[int]bool{}}
 	before := map[fields]snowflake.Parts{} // the last ID of each generator
 	reason := ""
 	for _, id := range ids {
 		if r := k.Refuse(id, now); r != "" {
-			// Any number, instead of an ID: one in a hundred is.
+			// One in a hundred is a random number instead of an ID.
 			log += math.Log(0.01) - maxBits*math.Ln2
 			e.refused++
 			if reason == "" {
@@ -193,10 +193,10 @@ func (k *Known) judge(ids []snowflake.ID, now time.Time) (log float64, why []str
 	return log, k.why(&e, len(ids), now), ""
 }
 
-// maxBits is what an ID has.
+// maxBits is the number of bits of an ID.
 const maxBits = 63
 
-// time returns the logarithm of the probability of a time, after those before it.
+// time returns the logarithm of the probability of a time, given the times before.
 func (k *Known) time(t time.Time, e *evidence, now time.Time) float64 {
 	unit := k.Layout.Unit.Seconds()
 	span := max(1, now.Sub(k.since()).Seconds())
@@ -212,13 +212,14 @@ func (k *Known) time(t time.Time, e *evidence, now time.Time) float64 {
 	if delta > 0 {
 		e.ticks++
 	}
-	// The same for layouts of every age: else many IDs would speak for the youngest.
+	// The bound is the same for layouts of every age. If it were each layout's age,
+	// many IDs would favour the youngest layout.
 	const longest = 20 * 365 * 24 * 3600
 	return -math.Log((delta + 1) * (math.Log(longest/unit+1) + 1))
 }
 
-// worker returns the logarithm of the probability of a generator, which is often
-// one that was seen before.
+// worker returns the logarithm of the probability of a generator. A generator that
+// was seen before is likely.
 func worker(l snowflake.Layout, g fields, e *evidence, n int) float64 {
 	seen, all := e.workers[g], e.counted
 	e.workers[g]++
@@ -226,7 +227,7 @@ func worker(l snowflake.Layout, g fields, e *evidence, n int) float64 {
 	if seen > 0 {
 		return math.Log(float64(seen) / float64(all+1))
 	}
-	// Few clocks step back: a clock sequence costs something where it first comes.
+	// Few clocks step back: a clock sequence costs something when it first comes.
 	clockSeq := 0.0
 	if !e.clockSeqs[g.clockSeq] {
 		e.clockSeqs[g.clockSeq] = true
@@ -252,8 +253,8 @@ func (k *Known) sequence(p snowflake.Parts, before map[fields]snowflake.Parts, g
 	if k.Random {
 		return any
 	}
-	// How often a tick begins with 0 is learnt from the IDs, so that a wide field,
-	// which is 0 in each of many slow ticks, costs no more than a narrow one.
+	// How often a tick begins with 0 is learnt from the IDs. So a wide field, which is
+	// 0 in each of many slow ticks, costs no more than a narrow field.
 	zeros, starts := float64(e.zeros), float64(e.starts)
 	e.starts++
 	if p.Sequence == 0 {
@@ -263,8 +264,8 @@ func (k *Known) sequence(p snowflake.Parts, before map[fields]snowflake.Parts, g
 	return math.Log((starts-zeros+1)/(starts+2)) + small(p.Sequence-1, bits)
 }
 
-// small returns the logarithm of the probability of a value of a field: small ones
-// are likelier, but any has some.
+// small returns the logarithm of the probability of a field's value: small values
+// are likelier, but every value is possible.
 func small(v int, bits uint8) float64 {
 	if bits == 0 {
 		return 0

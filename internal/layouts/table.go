@@ -1,5 +1,5 @@
-// Package layouts has the one table of known layouts, and finds out which of them
-// an ID is of.
+// Package layouts has the table of known layouts, and finds out which of them IDs
+// have.
 package layouts
 
 import (
@@ -9,27 +9,27 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Known is a layout that IDs in the world have.
+// Known is a layout that a known system or library uses.
 type Known struct {
 	Name   string           `json:"name"`
-	Also   []string         `json:"also,omitempty"` // other names for the same layout: libraries that have it too
+	Also   []string         `json:"also,omitempty"` // the names of other libraries with the same layout
 	Layout snowflake.Layout `json:"layout"`
 	About  string           `json:"about"`
-	Source string           `json:"source"` // where its numbers come from
+	Source string           `json:"source"` // the file or document that defines it
 
-	// Since is before the first ID, the epoch if it is zero. IDs of a layout that
-	// counts from 1970 are much younger than its epoch.
+	// Since is a time before the first ID; if it is zero, the epoch. If a layout
+	// counts from 1970, its first ID is much later than its epoch.
 	Since time.Time `json:"since,omitzero"`
 
-	// Random is whether what the layout calls its sequence is random or scrambled,
-	// instead of counting up from 0 in each tick.
+	// Random is true if the layout's sequence is random or scrambled, and does not
+	// count up from 0 in each tick.
 	Random bool `json:"random,omitempty"`
 
-	// common is how often an ID is of this layout, as a weight: 1 if it is 0.
+	// common says how common IDs of this layout are, as a weight; 0 means 1.
 	common float64
 }
 
-// table is sorted as lists are to show it: the presets first.
+// table has the presets first. Lists show it in this order.
 var table = []Known{
 	{Name: "default", Layout: snowflake.DefaultLayout(), About: "this library's default", Source: "snowflake.DefaultLayout", common: 4},
 	{Name: "twitter", Also: []string{"hutool", "mybatis-plus"}, Layout: snowflake.TwitterLayout(),
@@ -49,7 +49,7 @@ var table = []Known{
 	// lib/mastodon/snowflake.rb: 48 bits of milliseconds since 1970, and 16 of a hash plus a row number.
 	{Name: "mastodon", Layout: millis(47, 0, 16, 0), About: "Mastodon's, whose low 16 bits are scrambled",
 		Source: "mastodon/mastodon: lib/mastodon/snowflake.rb", Since: year(2016), Random: true},
-	// BITS_TIMESTAMP, BITS_SEQUENCE, BITS_NODE_ID and EPOCH_START. INCREMENT, 1<<16, is what a sequence number weighs.
+	// BITS_TIMESTAMP, BITS_SEQUENCE, BITS_NODE_ID and EPOCH_START. INCREMENT, 1<<16, is the step from one sequence number to the next.
 	{Name: "hazelcast", Layout: workerLast(millis(41, 16, 6, 1514764800000)), About: "Hazelcast's FlakeIdGenerator",
 		Source: "hazelcast/hazelcast: FlakeIdGeneratorConfig.java, FlakeIdGeneratorProxy.java"},
 	// EPOCH is midnight of 2016-11-01 in the zone of the machine: here UTC, and the project's own zone.
@@ -99,7 +99,7 @@ func year(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
 // All returns the known layouts, the presets first.
 func All() []Known { return slices.Clone(table) }
 
-// Find returns the layout that has the name, its own or another library's.
+// Find returns the layout that has this name, or one of the names in Also.
 func Find(name string) (Known, bool) {
 	for _, k := range table {
 		if k.Name == name || slices.Contains(k.Also, name) {
@@ -109,7 +109,7 @@ func Find(name string) (Known, bool) {
 	return Known{}, false
 }
 
-// since returns when the first ID can have been issued.
+// since returns the time before which no ID can have been issued.
 func (k *Known) since() time.Time {
 	if k.Since.IsZero() {
 		return k.Layout.Epoch.Time()
@@ -117,7 +117,8 @@ func (k *Known) since() time.Time {
 	return k.Since
 }
 
-func (k *Known) weight() float64 {
+// Weight returns how often an ID is of this layout, beside the others.
+func (k *Known) Weight() float64 {
 	if k.common == 0 {
 		return 1
 	}

@@ -22,14 +22,14 @@ var forms = []Form{
 	{"base 32, sortable", parseSortable},
 }
 
-// Reading is what texts are in one form.
+// Reading is the IDs that texts are in one form.
 type Reading struct {
 	Form string
 	IDs  []snowflake.ID
 }
 
-// Read returns the IDs that the texts are, in each form that all of them have. An
-// error names the first text that no form fits together with those before it.
+// Read returns the IDs of the texts, in each form that fits all texts. If no form
+// does, the error names the text that stopped the form which got furthest.
 func Read(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)
@@ -43,7 +43,7 @@ func Read(texts []string) ([]Reading, error) {
 	}
 	if len(all) > 0 {
 		if all[0].Form == "decimal" {
-			all = all[:1] // digits only: base 58 or 62 by accident
+			all = all[:1] // the texts are digits only, so they fit base 58 or 62 by accident
 		}
 		return all, nil
 	}
@@ -67,7 +67,7 @@ func (f Form) read(texts []string) (ids []snowflake.ID, n int, err error) {
 // sortable are the digits of the AT Protocol's TIDs.
 const sortable = "234567abcdefghijklmnopqrstuvwxyz"
 
-// parseSortable reads a TID: 13 digits of 5 bits, of which the first has 4.
+// parseSortable reads a TID: a digit of 4 bits, and 12 digits of 5 bits.
 func parseSortable(s string) (snowflake.ID, error) {
 	refused := fmt.Errorf("%w: %.32q is not 13 of the characters %s", snowflake.ErrInvalidID, s, sortable)
 	if len(s) != 13 {
@@ -84,7 +84,7 @@ func parseSortable(s string) (snowflake.ID, error) {
 	return snowflake.ID(v), nil
 }
 
-// Foreign names a text that is an ID of another kind, or returns nothing.
+// Foreign returns what a text is if it is an ID of another kind, or else "".
 func Foreign(s string) string {
 	switch {
 	case len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&

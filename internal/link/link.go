@@ -1,5 +1,5 @@
-// Package link has stores whose network can be cut, for tests: a process whose
-// store is cut off for good is, to all others, one that crashed.
+// Package link has stores whose network can be cut, for tests. If a process's store
+// is cut off for good, the process has crashed, as far as others can see.
 package link
 
 import (
@@ -22,14 +22,15 @@ type Link struct {
 
 var errCut = errors.New("link: the network is cut")
 
-// Cut cuts the network, or mends it. If it cuts, it waits for the calls that are
-// under way.
+// Cut cuts the network if off is true, and mends it if not. When it cuts, it waits
+// for the calls that are under way.
 func (l *Link) Cut(off bool) {
 	l.mu.Lock()
 	l.off = off
 	l.mu.Unlock()
 	if off {
-		// Not under the lock: in a bubble of synctest time stands still for a mutex.
+		// Not under the lock: in a synctest bubble, time does not pass while a
+		// goroutine waits for a mutex.
 		l.calls.Wait()
 	}
 }
@@ -48,6 +49,14 @@ func through[T any](l *Link, call func() (T, error)) (T, error) {
 	return call()
 }
 
+// DefaultWindow passes on the store's.
+func (l *Link) DefaultWindow() time.Duration {
+	if w, ok := l.Store.(lease.Windower); ok {
+		return w.DefaultWindow()
+	}
+	return 0
+}
+
 func (l *Link) Load(ctx context.Context) (lease.Snapshot, error) {
 	return through(l, func() (lease.Snapshot, error) { return l.Store.Load(ctx) })
 }
@@ -60,7 +69,7 @@ func (l *Link) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	return through(l, func() (lease.Record, error) { return l.Store.Save(ctx, r) })
 }
 
-// historian is a link to a store that is one.
+// historian is a link to a store that is a lease.Historian.
 type historian struct {
 	*Link
 	store lease.Historian

@@ -1,168 +1,241 @@
-// Package scale recomputes what docs/scale.md says: its tables of layouts from
-// snowflake.Layout, its figures of outages and restarts with the lease code in
-// virtual time:
+// Package scale measures what a fleet asks of its store, with the real lease code in
+// fake time. docs/scale.md has the figures of the full run:
 //
-//	go test -v ./internal/scale -processes 512
+//	SNOWFLAKE_FULL=1 go test -v ./internal/scale
 package scale
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-func workers(l snowflake.Layout) int64 { return 1 << (l.DatacenterBits + l.WorkerBits) }
+const window = 3 * time.Second
 
-func perSecond(l snowflake.Layout) float64 {
-	return float64(int64(1)<<l.SequenceBits) * float64(time.Second) / float64(l.Unit)
+var processes = depth.Of(64, 512) // 512 are in a shard of 1,024 worker IDs
+
+// server is a store in memory that answers after 1 to 3 ms and counts the requests.
+type server struct {
+	mu      sync.Mutex
+	records map[int]lease.Record
+	refuses bool
+	hangs   bool
+
+	asked              []time.Time
+	loads, read, saves int
 }
 
-// split is the layout's bits as the document writes them.
-func split(l snowflake.Layout) string {
-	return strings.ReplaceAll(fmt.Sprintf("%d / %d / %d / %d", l.TimeBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits), " 0 ", " – ")
-}
-
-func unit(d time.Duration) string {
-	if d >= time.Second {
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
-}
-
-// number writes large numbers with their thousands apart, or in millions.
-func number(n float64) string {
+func (s *server) reach(ctx context.Context) error {
+	time.Sleep(time.Millisecond + rand.N(2*time.Millisecond))
+	s.mu.Lock()
+	s.asked = append(s.asked, time.Now())
+	refuses, hangs := s.refuses, s.hangs
+	s.mu.Unlock()
 	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.3g billion", n/1e9)
-	case n >= 1e7:
-		return fmt.Sprintf("%.3g million", n/1e6)
+	case refuses:
+		return errors.New("connection refused")
+	case hangs:
+		<-ctx.Done()
 	}
-	s := fmt.Sprintf("%.0f", n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return ctx.Err()
 }
 
-// layout is one of ours: since the default epoch, with all 63 bits or fewer.
-func layout(unit time.Duration, timeBits, datacenterBits, workerBits uint8, bits uint8) snowflake.Layout {
-	return snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: unit, TimeBits: timeBits, DatacenterBits: datacenterBits,
-		WorkerBits: workerBits, SequenceBits: bits - timeBits - datacenterBits - workerBits}
-}
-
-// presets is the table of how long each layout lasts.
-func presets(t *testing.T) (rows []string) {
-	for _, p := range []struct {
-		name string
-		l    snowflake.Layout
-	}{
-		{"DefaultLayout", snowflake.DefaultLayout()},
-		{"ClockSeqLayout", snowflake.ClockSeqLayout()},
-		{"JSSafeLayout", snowflake.JSSafeLayout()},
-		{"TwitterLayout", snowflake.TwitterLayout()},
-		{"DiscordLayout", snowflake.DiscordLayout()},
-		{"SonyflakeLayout", snowflake.SonyflakeLayout()},
-		{"RedisLayout", snowflake.RedisLayout()},
-		{"InstagramLayout", snowflake.InstagramLayout()},
-		{"BaiduLayout", snowflake.BaiduLayout()},
-	} {
-		require.NoError(t, p.l.Validate())
-		rows = append(rows, fmt.Sprintf("| `%s()` | %s | %s | %s | %s | %s |", p.name, number(float64(workers(p.l))), number(perSecond(p.l)),
-			number(float64(workers(p.l))*perSecond(p.l)), p.l.Epoch.Time().Format("2006-01-02"), p.l.Expires().Format("2006-01-02")))
+func (s *server) Load(ctx context.Context) (lease.Snapshot, error) {
+	snap := lease.Snapshot{OwnClock: true}
+	if err := s.reach(ctx); err != nil {
+		return snap, err
 	}
-	return rows
-}
-
-// fleets is the table of what to take.
-func fleets(t *testing.T) (rows []string) {
-	for _, f := range []struct {
-		processes, shards, servers int
-		window                     time.Duration
-		l                          snowflake.Layout
-	}{
-		{1_000, 4, 1, 10 * time.Second, layout(time.Millisecond, 41, 2, 10, 63)},
-		{100_000, 256, 10, 30 * time.Second, layout(time.Millisecond, 41, 8, 10, 63)},
-		{1_000_000, 2048, 100, 30 * time.Second, layout(10*time.Millisecond, 38, 11, 10, 63)},
-	} {
-		require.NoError(t, f.l.Validate())
-		require.Equal(t, f.shards, 1<<f.l.DatacenterBits)
-		require.LessOrEqual(t, 2*f.processes, f.shards<<f.l.WorkerBits, "twice the fleet has worker IDs")
-		rows = append(rows, fmt.Sprintf("| %s | %s, %s | %s | %d | %d | %s | %s | %s | %s |", number(float64(f.processes)), unit(f.l.Unit), split(f.l),
-			number(float64(f.shards)), f.processes/f.shards, f.servers, unit(f.window), number(renewals(f.processes/f.servers, f.window)),
-			number(perSecond(f.l)), f.l.Expires().Format("2006-01-02")))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		snap.Records = append(snap.Records, r)
 	}
-	return rows
+	s.loads, s.read, snap.Now = s.loads+1, s.read+len(snap.Records), time.Now()
+	return snap, nil
 }
 
-// renewals a second: three in a window, and each up to an eighth early.
-func renewals(holders int, window time.Duration) float64 {
-	return float64(holders) * 3 / window.Seconds() / (1 - 1.0/16)
-}
-
-// tradeOff is the table of what is left for each process, of so many bits.
-func tradeOff(t *testing.T, bits uint8, workerBits []uint8, columns []snowflake.Layout) (rows []string) {
-	head, line := "| worker IDs |", "|---|"
-	for _, c := range columns {
-		c.SequenceBits = 0
-		head += fmt.Sprintf(" %s × 2^%d: %d |", unit(c.Unit), c.TimeBits, c.Expires().Year())
-		line += "---|"
+func (s *server) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+	snap := lease.Snapshot{OwnClock: true}
+	if err := s.reach(ctx); err != nil {
+		return snap, err
 	}
-	rows = append(rows, head, line)
-	for _, w := range workerBits {
-		row := fmt.Sprintf("| 2^%d = %s |", w, number(float64(int64(1)<<w)))
-		for _, c := range columns {
-			if c.TimeBits+w > bits {
-				row += " – |"
-				continue
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.records[worker]; ok {
+		snap.Records = []lease.Record{r}
+	}
+	snap.Now = time.Now()
+	return snap, nil
+}
+
+func (s *server) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+	if err := s.reach(ctx); err != nil {
+		return r, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saves++
+	if s.records[r.Worker].Version != r.Version-1 {
+		return r, lease.ErrConflict
+	}
+	r.Renewed = time.Now()
+	s.records[r.Worker] = r
+	return r, nil
+}
+
+// set makes the server refuse, hang or work.
+func (s *server) set(refuses, hangs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses, s.hangs = refuses, hangs
+}
+
+// start starts all processes at once, and returns their leases and how long each took.
+func start(t *testing.T, s *server, workers int, name string) (leases []*lease.Lease, took []time.Duration) {
+	layout := snowflake.DefaultLayout()
+	layout.Epoch = snowflake.UnixEpoch // synctest begins in 2000
+	leases, took = make([]*lease.Lease, processes), make([]time.Duration, processes)
+	errs := make([]error, processes)
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for i := range leases {
+		wg.Go(func() {
+			o := &lease.Options{Layout: layout, Window: window, Count: workers, Owner: fmt.Sprint(name, "-", i), Logger: slog.New(slog.DiscardHandler)}
+			if leases[i], errs[i] = lease.Acquire(t.Context(), s, o); errs[i] == nil {
+				_, errs[i] = snowflake.NewLeased(leases[i], nil)
 			}
-			l := layout(c.Unit, c.TimeBits, 0, w, bits)
-			require.NoError(t, l.Validate())
-			row += fmt.Sprintf(" %s |", number(perSecond(l)))
-		}
-		rows = append(rows, row)
+			took[i] = time.Since(begun)
+		})
 	}
-	return rows
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	slices.Sort(took)
+	return leases, took
 }
 
-// renewalTable is what holders ask for.
-func renewalTable() (rows []string) {
-	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {
-		row := fmt.Sprintf("| %s |", number(float64(n)))
-		for _, w := range []time.Duration{3 * time.Second, 30 * time.Second, 5 * time.Minute} {
-			row += fmt.Sprintf(" %s |", number(renewals(n, w)))
-		}
-		rows = append(rows, row)
+// end ends all leases. If die is true, the server refuses the releases, so the records stay held.
+func end(s *server, leases []*lease.Lease, die bool) {
+	s.set(die, false)
+	var wg sync.WaitGroup
+	for _, l := range leases {
+		wg.Go(func() { _ = l.Release(context.Background()) })
 	}
-	return rows
+	wg.Wait()
+	s.set(false, false)
 }
 
-// TestDocument: each row of these tables stands in the document.
-func TestDocument(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/scale.md")
-	require.NoError(t, err)
-	column := func(unit time.Duration, timeBits uint8) snowflake.Layout {
-		return layout(unit, timeBits, 0, 0, timeBits)
-	}
-	const ms = time.Millisecond
-	for name, rows := range map[string][]string{
-		"presets":  presets(t),
-		"fleets":   fleets(t),
-		"renewals": renewalTable(),
-		"63 bits": tradeOff(t, 63, []uint8{11, 14, 18, 21, 24},
-			[]snowflake.Layout{column(ms, 40), column(ms, 41), column(10*ms, 37), column(10*ms, 38), column(time.Second, 31), column(time.Second, 32)}),
-		"53 bits": tradeOff(t, 53, []uint8{4, 8, 12, 18, 21},
-			[]snowflake.Layout{column(ms, 40), column(10*ms, 36), column(10*ms, 37), column(time.Second, 31), column(time.Second, 32)}),
+func TestCrowdThatStartsAtOnceAsksItsStoreOnlyAFewTimes(t *testing.T) {
+	n := processes
+	for _, test := range []struct {
+		how           string
+		workers       int
+		before, after string // the owners' names
+		die           bool
+	}{
+		{"the first start ever", 2 * n, "", "a", false},
+		{"released, the same owners", 2 * n, "a", "a", false},
+		{"released, other owners", 2 * n, "a", "b", false},
+		{"killed, twice as many worker IDs", 2 * n, "a", "a", true},
+		{"killed, an eighth more worker IDs", n + n/8, "a", "a", true},
 	} {
-		for _, row := range rows {
-			if !strings.Contains(string(doc), row+"\n") {
-				t.Errorf("%s: docs/scale.md has no row\n%s", name, row)
-			}
+		t.Run(test.how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{records: map[int]lease.Record{}}
+				if test.before != "" {
+					leases, _ := start(t, s, test.workers, test.before)
+					end(s, leases, test.die)
+				}
+				s.loads, s.read, s.saves = 0, 0, 0
+				leases, took := start(t, s, test.workers, test.after)
+				t.Logf("a process: %.1f loads, %.1f saves, %d records read; median %v, last %v", float64(s.loads)/float64(n), float64(s.saves)/float64(n),
+					s.read/n, took[n/2].Round(time.Millisecond), took[n-1].Round(time.Millisecond))
+				require.Less(t, s.loads, 10*n)
+				require.Less(t, took[n-1], 2*window)
+				end(s, leases, false)
+				time.Sleep(window) // leases give back what they took
+			})
+		})
+	}
+}
+
+func TestHoldersIssueAgainWithinAWindowOfAnOutageWithoutAStorm(t *testing.T) {
+	for name, refuses := range map[string]bool{"refuses": true, "hangs": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{records: map[int]lease.Record{}}
+				leases, _ := start(t, s, 2*processes, "a")
+				time.Sleep(20 * window)
+				gone := time.Now()
+				s.log(t, "before", gone.Add(-10*window), gone)
+				s.set(refuses, !refuses)
+				var left []time.Duration
+				for _, l := range leases {
+					left = append(left, l.Stats().Bound.Sub(gone))
+				}
+				slices.Sort(left)
+				t.Log("left of the windows:", quantiles(left))
+				require.Greater(t, left[0], window/2)
+				time.Sleep(10 * window)
+
+				back := time.Now()
+				s.log(t, "while it is away", gone.Add(2*window), back)
+				s.set(false, false)
+				again := make([]time.Duration, len(leases))
+				for range 99 {
+					time.Sleep(window / 100)
+					for i, l := range leases {
+						if again[i] == 0 && l.Stats().Renewed.After(back) {
+							again[i] = time.Since(back)
+						}
+					}
+				}
+				require.NotContains(t, again, time.Duration(0), "all renewed within a window")
+				slices.Sort(again)
+				t.Log("issuing again after:", quantiles(again))
+				time.Sleep(window - time.Since(back))
+				s.log(t, "in the window after", back, back.Add(window))
+				for _, l := range leases {
+					require.NoError(t, l.Err())
+				}
+				end(s, leases, false)
+				time.Sleep(window) // leases give back what they took
+			})
+		})
+	}
+}
+
+// log prints how often the server was asked.
+func (s *server) log(t *testing.T, when string, from, to time.Time) {
+	const slice = window / 30
+	counts, sum := make([]int, to.Sub(from)/slice+1), 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range s.asked {
+		if !at.Before(from) && at.Before(to) {
+			counts[at.Sub(from)/slice]++
+			sum++
 		}
 	}
+	n := float64(processes)
+	t.Logf("%s: %.2f requests a holder and window; in a 30th of a window by at most %.1f%% of the holders",
+		when, float64(sum)/n*float64(window)/float64(to.Sub(from)), 100*float64(slices.Max(counts))/n)
+}
+
+// quantiles describes sorted times.
+func quantiles(all []time.Duration) string {
+	of := func(d time.Duration) float64 { return float64(d) / float64(window) }
+	return fmt.Sprintf("the first %.2f, half %.2f, the last %.2f of a window", of(all[0]), of(all[len(all)/2]), of(all[len(all)-1]))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Bench measures a store with its server: what Saves does, how long Acquire takes if 1, 50 and
-// 200 clients do so at once, how many round trips a renewal takes, and what the
-// renewals of a fleet with the default window cost the server.
+// Bench measures a store with its server: what Saves measures, how long Acquire takes when 1, 50 and
+// 200 clients call it at once, how many round trips a renewal takes, and how busy the server is when a
+// fleet renews with the default window.
 func Bench(b *testing.B, s *Server) {
 	Saves(b, s.Open(b, s.Addr, s.space(b)))
 	for _, n := range []int{1, 50, 200} {
@@ -114,8 +114,8 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchRenewal counts round trips by what a proxy sees: what is sent to the
-// server after something came from it.
+// benchRenewal counts round trips in a proxy: a trip begins when something is sent to the server after
+// something came from it.
 func benchRenewal(b *testing.B, s *Server) {
 	proxy := NewProxy(b, s.Addr)
 	store := s.Open(b, proxy.Addr(), s.space(b))

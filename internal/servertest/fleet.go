@@ -3,26 +3,23 @@
 package servertest
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// A fleet is of child processes: the test binary, started again.
+// A fleet consists of child processes, which run the test binary again.
 
 const childEnv = "SERVERTEST_CHILD"
 
@@ -36,10 +33,17 @@ type task struct {
 // batch is how many IDs a child issues each millisecond.
 const batch = 10
 
-// Main runs the tests of a package whose children open stores with open. It
-// returns what os.Exit takes.
+// Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than they
+// work. If the tests of a package work more, set a smaller number before Main is called.
+var Parallel = 8
+
+// Main runs the tests of a package. Its child processes open their stores with open. Main returns the
+// exit status for os.Exit.
 func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int {
 	if os.Getenv(childEnv) == "" {
+		depth.TempDirInMemory()
+		depth.AtOnce(Parallel)
+		defer stopShared()
 		return m.Run()
 	}
 	var k task
@@ -48,7 +52,7 @@ func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int 
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent has ended
 	}()
 	var store lease.Store
 	for {
@@ -86,11 +90,7 @@ func (k task) hold(store lease.Store) error {
 	ids := make([]snowflake.ID, batch)
 	for l.Err() == nil {
 		n, err := g.Fill(ctx, ids)
-		var out []byte
-		for _, id := range ids[:n] {
-			out = binary.BigEndian.AppendUint64(out, uint64(id))
-		}
-		if _, werr := os.Stdout.Write(out); werr != nil {
+		if WriteIDs(ids[:n]...) != nil {
 			os.Exit(1)
 		}
 		if err != nil && !errors.Is(err, snowflake.ErrLeaseExpired) {
@@ -101,105 +101,56 @@ func (k task) hold(store lease.Store) error {
 	return l.Err()
 }
 
-// fleetLayout has so few IDs a tick that two holders of one worker ID would
-// issue the same.
+// fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same IDs.
 func fleetLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
 	l.SequenceBits, l.TimeBits = 6, 47
 	return l
 }
 
-// child is a process of a fleet, as its parent sees it.
-type child struct {
-	name  string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	read  sync.WaitGroup
-
-	mu   sync.Mutex
-	ids  []snowflake.ID
-	said string // its last error
+// fleetChild is a process of a fleet.
+type fleetChild struct {
+	*Child
+	name string
+	said atomic.Value // its last line
 }
 
-// fleet is the processes of a test, living and dead.
+// fleet has the processes of a test, the running and the ended ones.
 type fleet struct {
 	t    *testing.T
 	k    task
-	all  []*child
-	live []*child
+	env  []string
+	all  []*fleetChild
+	live []*fleetChild
 }
 
 func (f *fleet) start() {
 	f.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	c := &child{name: fmt.Sprint("process ", len(f.all))}
 	k := f.k
-	k.Owner = c.name
+	k.Owner = fmt.Sprint("process ", len(f.all))
 	spec, err := json.Marshal(k)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	c.cmd = exec.Command(exe, "-test.run=^$")
-	c.cmd.Dir = filepath.Dir(exe)
-	c.cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
-	stdin, err1 := c.cmd.StdinPipe()
-	stdout, err2 := c.cmd.StdoutPipe()
-	stderr, err3 := c.cmd.StderrPipe()
-	if err := errors.Join(err1, err2, err3, c.cmd.Start()); err != nil {
-		f.t.Fatal(err)
-	}
-	c.stdin = stdin
-	c.read.Go(func() { c.readIDs(stdout) })
-	c.read.Go(func() { c.readErrors(stderr) })
-	f.all, f.live = append(f.all, c), append(f.live, c)
-}
-
-func (c *child) readIDs(r io.Reader) {
-	in := bufio.NewReader(r)
-	for b := make([]byte, 8); ; {
-		if _, err := io.ReadFull(in, b); err != nil {
-			return
+	c := &fleetChild{Child: StartChild(f.t, append([]string{childEnv + "=" + string(spec)}, f.env...)...), name: k.Owner}
+	go func() {
+		for line := range c.Lines {
+			c.said.Store(line)
 		}
-		c.mu.Lock()
-		c.ids = append(c.ids, snowflake.ID(binary.BigEndian.Uint64(b)))
-		c.mu.Unlock()
-	}
-}
-
-func (c *child) readErrors(r io.Reader) {
-	for in := bufio.NewScanner(r); in.Scan(); {
-		c.mu.Lock()
-		c.said = in.Text()
-		c.mu.Unlock()
-	}
-}
-
-func (c *child) state() (n int, said string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.ids), c.said
+	}()
+	f.all, f.live = append(f.all, c), append(f.live, c)
 }
 
 // kill kills the oldest process, and another takes its place.
 func (f *fleet) kill() {
-	f.end(f.live[0])
+	f.live[0].Kill()
 	f.live = f.live[1:]
 	f.start()
 }
 
-func (f *fleet) end(c *child) {
-	_ = c.cmd.Process.Kill()
-	c.read.Wait()
-	_ = c.cmd.Wait()
-	_ = c.stdin.Close()
-}
-
 // pause stops the newest process for d.
 func (f *fleet) pause(d time.Duration) {
-	p := f.live[len(f.live)-1].cmd.Process
+	p := f.live[len(f.live)-1].Process()
 	_ = p.Signal(syscall.SIGSTOP)
 	time.Sleep(d)
 	_ = p.Signal(syscall.SIGCONT)
@@ -210,12 +161,12 @@ func (f *fleet) awaitAll(when string) {
 	f.t.Helper()
 	limit := time.Now().Add(patience + 10*f.k.Window)
 	for _, c := range f.live {
-		before, _ := c.state()
-		for n := before; n < before+5*batch; time.Sleep(5 * time.Millisecond) {
-			var said string
-			if n, said = c.state(); time.Now().After(limit) {
-				f.t.Fatalf("%s %s issued %d IDs, and no more; its last error: %s", when, c.name, n-before, said)
+		before, _ := c.IDs()
+		for now := before; len(now) < len(before)+5*batch; now, _ = c.IDs() {
+			if time.Now().After(limit) {
+				f.t.Fatalf("%s %s issued %d IDs, and no more; its last error: %v", when, c.name, len(now)-len(before), c.said.Load())
 			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 }
@@ -223,54 +174,43 @@ func (f *fleet) awaitAll(when string) {
 // check ends all processes and looks for an ID that was issued twice.
 func (f *fleet) check() {
 	f.t.Helper()
-	for _, c := range f.live {
-		f.end(c)
+	var issued Issued
+	for i, c := range f.all {
+		c.Kill()
+		ids, _ := c.IDs()
+		issued.Add(i, ids...)
 	}
-	f.live = nil
-	by := map[snowflake.ID]string{}
-	for _, c := range f.all {
-		for _, id := range c.ids {
-			if other, ok := by[id]; ok {
-				f.t.Fatalf("%s issued %d (%v), which %s issued too", c.name, id, fleetLayout().Decode(id), other)
-			}
-			by[id] = c.name
-		}
-	}
-	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), len(by))
+	issued.Check(f.t, fleetLayout())
+	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
 }
 
-// Outage lets a fleet of processes issue IDs while fault is going on. Meanwhile
-// processes are killed and stopped too. Afterwards no ID may have been issued
-// twice, and every process must go on by itself.
-func Outage(t *testing.T, s *Server, fault func()) {
-	t.Helper()
-	outage(t, s, s.Addr, fault)
+// Fault is what happens to a fleet.
+type Fault struct {
+	Name string
+	Do   func() // returns when the fault is over
 }
 
-func outage(t *testing.T, s *Server, addr string, fault func()) {
+// Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
+// reach the server at addr. Some processes are killed or stopped meanwhile. When a fault ends, every
+// process must issue IDs again by itself. No ID may be issued twice.
+func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
-	const processes = 6
-	f := &fleet{t: t, k: task{Addr: addr, Space: s.space(t), Count: processes + 2, Window: s.window()}}
-	t.Cleanup(func() {
-		for _, c := range f.live {
-			f.end(c)
-		}
-	})
+	processes := depth.Of(3, 6)
+	f := &fleet{t: t, k: task{Addr: addr, Space: s.space(t), Count: processes + 2, Window: s.short()}, env: s.Env}
 	for range processes {
 		f.start()
 	}
 	f.awaitAll("at first")
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		fault()
-	}()
-	f.kill()
-	f.pause(s.window() + s.window()/4)
-	<-over
-	f.awaitAll("after the outage")
-	f.kill()
-	f.pause(s.window() + s.window()/4)
-	f.awaitAll("in the end")
+	for _, fault := range faults {
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			fault.Do()
+		}()
+		f.kill()
+		f.pause(s.short() * 5 / 4)
+		<-over
+		f.awaitAll("after the fault " + fault.Name)
+	}
 	f.check()
 }

@@ -2,7 +2,7 @@
 
 // Package servertest runs the lease stores against real servers: it starts them,
 // stops them, puts a faulty network before them, and lets fleets of processes
-// issue IDs meanwhile.
+// issue IDs at the same time.
 package servertest
 
 import (
@@ -22,10 +22,9 @@ import (
 	"time"
 )
 
-// Program returns the path of an installed program: the first candidate, a name
-// in PATH or an absolute pattern, that there is. Where there is none it skips the
-// test and names the Debian package; in CI, where the variable CI is set, it
-// fails.
+// Program returns the path of an installed program. A candidate is a name in PATH or an absolute
+// pattern; the first candidate that exists is taken. If no candidate exists, Program skips the test and
+// names the Debian package. If the environment variable CI is set, it fails the test instead.
 func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	t.Helper()
 	for _, c := range candidates {
@@ -43,16 +42,18 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	return ""
 }
 
-// Ports of servers are from firstPort up to lastPort. Outgoing connections get
-// higher ones, and so does the bus of a Redis cluster: 10,000 more.
+// Servers have the ports from firstPort to lastPort. Outgoing connections have higher ports. The bus of
+// a Redis cluster has the server's port plus 10,000.
 const firstPort, lastPort = 10_000, 19_999
 
-// Port returns a TCP port of the loopback interface that is free, and stays so
-// for a server that is down for a while: no other test gets it until this one
-// ends, and no outgoing connection.
+// locks is the directory in which Port locks ports against other tests. It is chosen before Main
+// changes the directory for temporary files.
+var locks = filepath.Join(os.TempDir(), fmt.Sprint("servertest-ports-", os.Getuid()))
+
+// Port returns a free TCP port of the loopback interface. No other test and no outgoing connection gets
+// the port until this test ends, so a server can use it again when it restarts.
 func Port(t testing.TB) int {
 	t.Helper()
-	locks := filepath.Join(os.TempDir(), fmt.Sprint("servertest-ports-", os.Getuid()))
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,8 @@ func Port(t testing.TB) int {
 	return 0
 }
 
-// Dir returns a directory that is removed when the test ends, and that belongs
-// to a user where we are root and one is named.
+// Dir returns a directory that is removed when the test ends. If we are root and owner is not empty,
+// the directory belongs to that user.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "servertest")
@@ -96,7 +97,8 @@ func Dir(t testing.TB, owner string) string {
 	return dir
 }
 
-// credential is that of a user to run as, nil where we cannot, or need not.
+// credential returns the user to run a server as. It is nil if name is empty, or if we are not root
+// and so cannot change the user.
 func credential(t testing.TB, name string) *syscall.Credential {
 	t.Helper()
 	if name == "" || os.Getuid() != 0 {
@@ -123,7 +125,7 @@ type Command struct {
 	Args []string
 	Env  []string // added to ours
 	Dir  string
-	User string // to run as, where we are root
+	User string // the user of the server, if we are root
 }
 
 // Process is a server that runs until the test ends.
@@ -135,7 +137,7 @@ type Process struct {
 	mu   sync.Mutex
 	cmd  *exec.Cmd
 	log  *log
-	gone chan struct{} // closed when cmd has been waited for
+	gone chan struct{} // closed when cmd.Wait has returned
 	used time.Duration // CPU time of the processes that were killed
 }
 
@@ -178,7 +180,7 @@ func (p *Process) start() {
 	cmd.Dir = p.c.Dir
 	cmd.Env = append(os.Environ(), p.c.Env...)
 	cmd.SysProcAttr = attributes(credential(p.t, p.c.User))
-	cmd.WaitDelay = time.Second // for children that have its output
+	cmd.WaitDelay = time.Second // for children that keep its output open
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
@@ -211,7 +213,7 @@ func (p *Process) await(limit time.Duration) {
 	}
 }
 
-// Kill kills the server and its children with SIGKILL. It may be called again.
+// Kill kills the server and its children with SIGKILL. If they are dead already, it does nothing.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,7 +225,7 @@ func (p *Process) Kill() {
 	p.used += p.cpu()
 	pids := p.signal(syscall.SIGKILL)
 	<-p.gone
-	for _, pid := range pids { // what is left of them can keep a server from starting again
+	for _, pid := range pids { // a child that still runs can keep the server from starting again
 		for f := stat(pid); f != nil && f[0] != "Z"; f = stat(pid) {
 			time.Sleep(time.Millisecond)
 		}
@@ -236,21 +238,29 @@ func (p *Process) Restart() {
 	p.start()
 }
 
-// Pause stops the server and its children with SIGSTOP.
+// Pause stops the server and its children with SIGSTOP, and waits until no thread goes on.
 func (p *Process) Pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.signal(syscall.SIGSTOP)
+	for _, pid := range p.signal(syscall.SIGSTOP) {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
+		for _, thread := range threads {
+			tid, _ := strconv.Atoi(filepath.Base(thread))
+			for f := stat(tid); f != nil && f[0] != "T" && f[0] != "Z"; f = stat(tid) {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
 }
 
-// Resume lets a server that was stopped go on.
+// Resume continues a server that Pause stopped.
 func (p *Process) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signal(syscall.SIGCONT)
 }
 
-// signal reaches the server first, so that it makes no more children.
+// signal signals the server before its children, so that it starts no more children.
 func (p *Process) signal(s syscall.Signal) (pids []int) {
 	pids = p.tree()
 	for _, pid := range pids {
@@ -259,7 +269,7 @@ func (p *Process) signal(s syscall.Signal) (pids []int) {
 	return pids
 }
 
-// tree returns the server's process ID and those of its descendants.
+// tree returns the process IDs of the server and of its descendants.
 func (p *Process) tree() []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -277,7 +287,7 @@ func (p *Process) tree() []int {
 	return pids
 }
 
-// stat returns what the kernel says of a process, from its state on.
+// stat returns the fields of /proc/PID/stat, from the process's state on.
 func stat(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -290,8 +300,7 @@ func stat(pid int) []string {
 	return nil
 }
 
-// CPU returns the CPU time that the server and its children have used, as far as
-// /proc tells.
+// CPU returns the CPU time that the server and its children have used, as far as /proc shows it.
 func (p *Process) CPU() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,8 +4,8 @@ package servertest
 
 import "testing"
 
-// A port that was taken while its server is down would keep it from coming back.
-func TestPortsStayTheTests(t *testing.T) {
+// If another program took the port while the server is down, the server could not start again.
+func TestPortIsGivenToOneTestOnly(t *testing.T) {
 	seen := map[int]bool{}
 	for range 500 {
 		port := Port(t)

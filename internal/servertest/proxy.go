@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy on the loopback interface whose network can be made bad.
+// Proxy is a TCP proxy on the loopback interface. It can delay, lose or hold what it is sent.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -56,19 +56,18 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr returns where the proxy listens.
+// Addr returns the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Turns returns how often something was sent to the server after something had
-// come from it, or at first: the round trips, where a connection makes one at a
-// time.
+// Turns returns how often a client sent something first, or after something had come from the server.
+// If each connection has one request at a time, this is the number of round trips.
 func (p *Proxy) Turns() int { return int(p.turns.Load()) }
 
-// Drop swallows all bytes, and those of connections that are made meanwhile.
-// What was swallowed is lost: Heal resets the connections that lost something.
+// Drop drops all bytes until Heal is called, on new connections too. Heal resets each connection that
+// lost bytes.
 func (p *Proxy) Drop() { p.set(dropping, 0) }
 
-// Reset resets every connection, and each that is made meanwhile.
+// Reset resets every connection, and every new connection until Heal is called.
 func (p *Proxy) Reset() {
 	p.set(resetting, 0)
 	p.mu.Lock()
@@ -81,7 +80,7 @@ func (p *Proxy) Reset() {
 // Delay delivers bytes late, in both directions.
 func (p *Proxy) Delay(d time.Duration) { p.set(passing, d) }
 
-// Hold keeps what clients send, until Heal delivers it, even when they have gone.
+// Hold keeps what clients send. Heal delivers it, even if the clients have closed their connections.
 func (p *Proxy) Hold() { p.set(holding, 0) }
 
 // Heal makes the network good again.
@@ -108,7 +107,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// keep remembers connections, to be closed in the end.
+// keep remembers connections, so that they are closed when the test ends.
 func (p *Proxy) keep(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +159,7 @@ func (p *Proxy) connect(client net.Conn) {
 	p.pipe(server, client, func() { answered.Store(true) }, false)
 }
 
-// pipe delivers what from sends, until one of the two is gone.
+// pipe delivers what from sends, until one of the two connections is closed.
 func (p *Proxy) pipe(from, to net.Conn, count func(), request bool) {
 	lost, held := false, false
 	b := make([]byte, 1<<16)
@@ -191,7 +190,7 @@ func (p *Proxy) pipe(from, to net.Conn, count func(), request bool) {
 		}
 		if err != nil {
 			if held {
-				time.Sleep(200 * time.Millisecond) // or the server would not look at it
+				time.Sleep(200 * time.Millisecond) // without a pause, the server would not read it
 			}
 			p.forget(from)
 			p.forget(to)

@@ -3,6 +3,7 @@
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -23,32 +25,35 @@ import (
 type Server struct {
 	Addr string // what Open takes
 
-	// Open opens one more client of its own, with its own connections, and
-	// closes it when t ends. A space is a table or a prefix of its own, of
-	// letters and digits, made where it is not there.
+	// Open opens one more client with separate connections, and closes it when t ends. A
+	// space is a name of letters and digits, for a separate table or prefix. If the space
+	// does not exist, Open makes it.
 	Open func(t testing.TB, addr, space string) lease.Store
 
 	Kill, Restart, Pause, Resume func()
 	CPU                          func() time.Duration
 
+	// Env is added to the environment of a fleet's processes.
+	Env []string
+
 	// Window is the shortest that the tests may use. 0: 500 ms.
 	Window time.Duration
 
-	// Shared is how many clients the server can have at once. More holders share
-	// them. 0: 200.
+	// Shared is how many clients the server can have at once. If there are more holders, they
+	// share the clients. 0: 200.
 	Shared int
 }
 
-func (s *Server) window() time.Duration {
-	if s.Window > 0 {
-		return s.Window
-	}
-	return 500 * time.Millisecond
+func (s *Server) window() time.Duration { return cmp.Or(s.Window, 500*time.Millisecond) }
+
+// short is the window in tests to which it does no harm if a busy machine renews late.
+func (s *Server) short() time.Duration {
+	return cmp.Or(s.Window, depth.Of(300*time.Millisecond, s.window()))
 }
 
 var spaces atomic.Int64
 
-// space names a new one after the test, so that who looks finds it.
+// space returns the name of a new space. The name is that of the test, so that a person finds the space.
 func (s *Server) space(t testing.TB) string {
 	name := strings.Map(func(c rune) rune {
 		if 'a' <= c && c <= 'z' {
@@ -59,7 +64,7 @@ func (s *Server) space(t testing.TB) string {
 	return fmt.Sprintf("%.24s%d", name, spaces.Add(1))
 }
 
-// clients opens n clients, or as many as the server can have.
+// clients opens n clients, or fewer if the server cannot have so many.
 func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store {
 	if s.Shared > 0 {
 		n = min(n, s.Shared)
@@ -71,35 +76,26 @@ func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store 
 	return stores
 }
 
-// Run runs the tests that every store has to pass with its server.
+// Run runs the tests that every store has to pass with its server. Tests that do not disturb the server
+// run in parallel, when t's function has returned.
 func Run(t *testing.T, s *Server) {
 	for _, test := range []struct {
-		name string
-		run  func(*testing.T, *Server)
+		name  string
+		run   func(*testing.T, *Server)
+		alone bool
 	}{
-		{"ClientsAtOnceGetDifferentWorkerIDs", clientsAtOnce},
-		{"FullLayoutRefusesOneMore", fullLayout},
-		{"ClientsClocksDoNotDecideWhoIsAlive", wrongClocks},
-		{"HolderThatWasCutOffGetsErrLeaseExpired", cutOff},
-		{"DelayedRequestDoesNotMoveTheBound", delayedRequest},
-		{"HolderGoesOnToItsWindowsEnd", windowsEnd},
-		{"ServerKilledAndRestarted", func(t *testing.T, s *Server) {
-			Outage(t, s, func() {
-				s.Kill()
-				time.Sleep(s.window() / 2)
-				s.Restart()
-			})
-		}},
-		{"ServerStoppedAndContinued", func(t *testing.T, s *Server) {
-			Outage(t, s, func() {
-				s.Pause()
-				time.Sleep(2 * s.window())
-				s.Resume()
-			})
-		}},
-		{"NetworkDropsDelaysAndResets", badNetwork},
+		{"CrowdTakesEveryWorkerID", crowd, true},
+		{"HolderGoesOnToItsWindowsEnd", windowsEnd, true},
+		{"FleetOutlivesItsServerAndNetwork", outages, true},
+		{"ClientsClocksDoNotDecideWhoIsAlive", wrongClocks, false},
+		{"DelayedRequestDoesNotMoveTheBound", delayedRequest, false},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+		t.Run(test.name, func(t *testing.T) {
+			if !test.alone {
+				t.Parallel()
+			}
+			test.run(t, s)
+		})
 	}
 }
 
@@ -110,16 +106,14 @@ type holder struct {
 	crash func() // leaves the record as it is from now on
 }
 
-// patience is how long a test waits for what has to come, on however slow a
-// machine.
+// patience is how long a test waits for something that must happen, even if the machine is slow.
 const patience = 2 * time.Minute
 
-// long is the window of holders that are not to be taken for dead, however slow
-// the machine.
+// long is the window of holders that must not look dead, even if the machine is slow.
 const long = time.Minute
 
-// Acquire takes a worker ID and keeps it until the test ends, or crash is called:
-// from then on its record stays what it is.
+// Acquire takes a worker ID. When the test ends or crash is called, the lease stops renewing and its
+// record is not changed any more.
 func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash func(), err error) {
 	network, store := link.To(store)
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -130,7 +124,7 @@ func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, 
 	crash = func() { network.Cut(true) }
 	t.Cleanup(func() {
 		crash()
-		_ = l.Release(context.Background()) // it ends, and cannot say so
+		_ = l.Release(context.Background()) // it ends, and cannot tell the store
 	})
 	return l, crash, nil
 }
@@ -184,17 +178,12 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 	return holders, took
 }
 
-func clientsAtOnce(t *testing.T, s *Server) {
-	const n = 200
-	acquireAll(t, s.clients(t, n, s.Addr, s.space(t)), n, long)
-}
-
-func fullLayout(t *testing.T, s *Server) {
-	if testing.Short() {
-		t.Skip("1,024 holders: this takes minutes with the race detector, which 200 serve as well")
-	}
+// crowd: clients with separate connections take all worker IDs of a layout at once. Each gets a
+// different worker ID, and one more client is refused. Package leasetest tests smaller crowds.
+func crowd(t *testing.T, s *Server) {
+	depth.NeedFull(t, "1,024 holders on 200 clients")
 	n := 1 << fleetLayout().WorkerBits
-	stores := s.clients(t, 16, s.Addr, s.space(t))
+	stores := s.clients(t, 200, s.Addr, s.space(t))
 	acquireAll(t, stores, n, 10*long)
 	_, err := acquire(t, stores[0], lease.Options{Owner: "one more", Window: s.window()})
 	var full *lease.ExhaustedError
@@ -222,12 +211,14 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) *holder
 	}
 }
 
-// wrongClocks: whatever the clock of a client reads, a holder that renews keeps
-// its worker ID, and one that does not loses it.
+// wrongClocks: a holder keeps its worker ID if it renews, and loses it if it does not, whatever the
+// clocks of the clients read.
 func wrongClocks(t *testing.T, s *Server) {
 	space := s.space(t)
 	store := s.Open(t, s.Addr, space)
-	a := mustAcquire(t, store, s.only("a"))
+	o := s.only("a")
+	o.Window = long
+	a := mustAcquire(t, store, o)
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		o := s.only(fmt.Sprint("clock off by ", off))
 		o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(off) })
@@ -239,17 +230,20 @@ func wrongClocks(t *testing.T, s *Server) {
 	if err := a.Err(); err != nil {
 		t.Fatal(err)
 	}
-	a.crash()
-	o := s.only("b")
+	if err := a.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	mustAcquire(t, store, s.only("one that crashes")).crash()
+	o = s.only("b")
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(time.Hour) })
 	s.await(t, s.Open(t, s.Addr, space), o)
 }
 
-// seen has the IDs of a test.
+// seen has all IDs of a test, and the name of the holder that issued each of them.
 type seen map[snowflake.ID]string
 
-// issue issues IDs until it is told to stop or the lease does not let it, and
-// returns the error.
+// issue issues up to n IDs. If the lease expires before, it returns the error.
 func (ids seen) issue(t *testing.T, h *holder, name string, n int) error {
 	t.Helper()
 	for range n {
@@ -267,38 +261,6 @@ func (ids seen) issue(t *testing.T, h *holder, name string, n int) error {
 
 const all = math.MaxInt
 
-func cutOff(t *testing.T, s *Server) {
-	space, ids := s.space(t), seen{}
-	proxy := NewProxy(t, s.Addr)
-	a := mustAcquire(t, s.Open(t, proxy.Addr(), space), s.only("a"))
-	proxy.Drop()
-	err := ids.issue(t, a, "a", all)
-	if !errors.Is(err, snowflake.ErrLeaseExpired) {
-		t.Fatalf("a, which was cut off: %v", err)
-	}
-	o := s.only("b")
-	o.Window = long
-	b := s.await(t, s.Open(t, s.Addr, space), o)
-	if err := ids.issue(t, b, "b", 1000); err != nil {
-		t.Fatal(err)
-	}
-	proxy.Heal()
-	select {
-	case <-a.Done():
-	case <-time.After(patience):
-		t.Fatalf("a is not told that its lease is lost: %+v", a.Stats())
-	}
-	if !errors.Is(a.Err(), lease.ErrLost) {
-		t.Fatalf("a's lease: %v", a.Err())
-	}
-	if err := ids.issue(t, a, "a", 1); !errors.Is(err, snowflake.ErrLeaseExpired) {
-		t.Fatalf("a, which lost its worker ID: %v", err)
-	}
-	if err := ids.issue(t, b, "b", 1000); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func delayedRequest(t *testing.T, s *Server) {
 	space := s.space(t)
 	proxy := NewProxy(t, s.Addr)
@@ -313,15 +275,15 @@ func delayedRequest(t *testing.T, s *Server) {
 	o := s.only("b")
 	o.Window = long
 	b := s.await(t, direct, o)
-	before := load(t, direct)
-	proxy.Heal() // a's requests of a window ago arrive
+	before := load(t, direct, 3)
+	proxy.Heal() // the requests that a made a window ago arrive
 	select {
 	case <-a.Done():
 	case <-time.After(patience):
 		t.Fatalf("a is not told that its lease is lost: %+v", a.Stats())
 	}
 	time.Sleep(s.window() / 2)
-	after := load(t, direct)
+	after := load(t, direct, 3)
 	if after.Version != before.Version || after.Token != before.Token || !after.Bound().Equal(before.Bound()) {
 		t.Fatalf("delayed requests of a made\n%+v of\n%+v", after, before)
 	}
@@ -330,21 +292,23 @@ func delayedRequest(t *testing.T, s *Server) {
 	}
 }
 
-// load returns the record of worker 3.
-func load(t *testing.T, store lease.Store) lease.Record {
+// load returns the record of a worker ID.
+func load(t *testing.T, store lease.Store, worker int) lease.Record {
 	t.Helper()
-	snap, err := store.LoadWorker(t.Context(), 3)
+	snap, err := store.LoadWorker(t.Context(), worker)
 	if err != nil || len(snap.Records) != 1 {
 		t.Fatalf("%v, %v", snap.Records, err)
 	}
 	return snap.Records[0]
 }
 
-// windowsEnd: while the server does not answer, a holder issues IDs up to the end
-// of its window; when the server answers again, it goes on by itself.
+// windowsEnd: while the server does not answer, a holder issues IDs until its window ends. When the
+// server answers again, the holder issues IDs again by itself.
 func windowsEnd(t *testing.T, s *Server) {
 	ids := seen{}
-	h := mustAcquire(t, s.Open(t, s.Addr, s.space(t)), s.only("a"))
+	o := s.only("a")
+	o.Window = s.short()
+	h := mustAcquire(t, s.Open(t, s.Addr, s.space(t)), o)
 	for _, fault := range []struct {
 		name       string
 		begin, end func()
@@ -377,19 +341,34 @@ func windowsEnd(t *testing.T, s *Server) {
 	}
 }
 
-func badNetwork(t *testing.T, s *Server) {
-	proxy := NewProxy(t, s.Addr)
-	outage(t, s, proxy.Addr(), func() {
-		proxy.Delay(s.window() / 20)
-		time.Sleep(s.window())
-		proxy.Drop()
-		time.Sleep(2 * s.window())
-		proxy.Heal()
-		time.Sleep(s.window() / 2)
-		proxy.Reset()
-		time.Sleep(s.window() / 2)
-		proxy.Hold()
-		time.Sleep(s.window() / 2)
-		proxy.Heal()
-	})
+func outages(t *testing.T, s *Server) {
+	proxy, window := NewProxy(t, s.Addr), s.short()
+	Outage(t, s, proxy.Addr(),
+		Fault{"server killed", func() {
+			s.Kill()
+			time.Sleep(window / 2)
+			s.Restart()
+		}},
+		Fault{"server stopped", func() {
+			s.Pause()
+			time.Sleep(depth.Of(window*5/4, 2*window))
+			s.Resume()
+		}},
+		Fault{"bad network", func() { badNetwork(proxy, window) }},
+	)
+}
+
+// badNetwork delays, drops, resets and holds what the clients send.
+func badNetwork(proxy *Proxy, window time.Duration) {
+	proxy.Delay(window / 20)
+	time.Sleep(depth.Of(window/2, window))
+	proxy.Drop()
+	time.Sleep(depth.Of(window*5/4, 2*window))
+	proxy.Heal()
+	time.Sleep(window / 2)
+	proxy.Reset()
+	time.Sleep(window / 2)
+	proxy.Hold()
+	time.Sleep(window / 2)
+	proxy.Heal()
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Wiped lets wipe delete a space, or a part of it, under live holders. They go on to the end of their
-// windows and are told why they cannot renew; newcomers are refused. Then create makes the space
-// whole, as a process that starts would. Newcomers repeat no ID, and the holders go on by themselves.
+// Wiped calls wipe, which deletes a space, or a part of it with the records of worker IDs 0 to 2, while
+// these worker IDs are held. The holders issue IDs until their windows end, and their errors say why
+// they cannot renew. Newcomers are refused. Then Wiped calls create, which repairs the space as a process
+// that starts would. Newcomers repeat no ID, and the holders issue IDs again by themselves.
 func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 	t.Helper()
 	const holders = 3
@@ -22,7 +23,7 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 	var all []*holder
 	for i := range holders {
 		name := fmt.Sprint("holder ", i)
-		l, crash, err := Acquire(t, s.Open(t, s.Addr, space), lease.Options{ // and another one after it
+		l, crash, err := Acquire(t, s.Open(t, s.Addr, space), lease.Options{ // if it is lost, a replacement
 			Layout: fleetLayout(), Owner: name, Window: s.window(), MaxLeap: 24 * time.Hour,
 		})
 		if err != nil {
@@ -38,7 +39,7 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 		}
 		all = append(all, h)
 	}
-	store := s.Open(t, s.Addr, space) // before the wipe: it may make the space
+	store := s.Open(t, s.Addr, space) // before the wipe, because Open may make the space
 	wipe(space)
 	newcomer := lease.Options{Owner: "newcomer", Window: s.window()}
 	for range 3 {
@@ -78,6 +79,24 @@ func Wiped(t *testing.T, s *Server, wipe, create func(space string)) {
 			if time.Since(begun) > patience {
 				t.Fatalf("%s does not go on: %v, %+v", name, err, h.Stats())
 			}
+		}
+	}
+}
+
+// Gone calls wipe, which deletes the record of worker ID 0, and more. Then LoadWorker must fail, and so
+// must Save, whether the record has version 1 or the next version.
+func Gone(t *testing.T, store lease.Store, wipe func()) {
+	t.Helper()
+	r := load(t, store, 0)
+	wipe()
+	if snap, err := store.LoadWorker(t.Context(), r.Worker); !errors.Is(err, lease.ErrWiped) {
+		t.Errorf("LoadWorker returns %v, %v", snap.Records, err)
+	}
+	for _, version := range []uint64{1, r.Version + 1} {
+		next := r
+		next.Version = version
+		if _, err := store.Save(t.Context(), next); !errors.Is(err, lease.ErrWiped) {
+			t.Errorf("Save of version %d returns %v", version, err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Command sim runs simulated fleets, to find out whether an ID is ever issued
-// twice: package fleet says what happens in them.
+// Command sim runs simulated fleets, and fails if an ID is issued twice or another promise is broken. Package
+// fleet says what happens in a fleet.
 //
 //	go run ./internal/sim -seeds 10000
 //	go run ./internal/sim -seeds 1000000 -for 3h
@@ -27,7 +27,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sim/fleet"
 )
 
-// settings are what the simulator is run with.
+// settings are the simulator's flags.
 type settings struct {
 	from, seeds uint64
 	nodes       int
@@ -73,20 +73,20 @@ func main() {
 
 func printMutants() {
 	for _, m := range mutants {
-		fmt.Printf("%-62s within %d seeds\n", m.name, m.seeds)
-	}
-	for _, r := range regressions {
-		fmt.Printf("%-62s with seed %d\n", r.name, r.seed)
+		nodes := ""
+		if m.nodes > 0 {
+			nodes = fmt.Sprintf(" with -nodes %d", m.nodes)
+		}
+		fmt.Printf("%s\n\t%s\n\twithin %d seeds%s; %s\n", m.name, m.why, m.seeds, nodes, m.path)
 	}
 }
 
-// check refuses settings that make no sense.
+// check returns an error if the settings make no sense.
 func (s *settings) check() error {
 	if s.verbose || s.seeds == 1 {
 		s.procs = 1
 	}
-	known := s.mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.mutant }) ||
-		slices.ContainsFunc(regressions, func(r regression) bool { return r.name == s.mutant })
+	known := s.mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.mutant })
 	switch {
 	case flag.NArg() > 0:
 		return fmt.Errorf("unexpected: %q", flag.Args())
@@ -95,14 +95,14 @@ func (s *settings) check() error {
 	case s.nodes < 0 || s.nodes > 1024:
 		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.nodes)
 	case s.seeds == 0 || s.from+s.seeds < s.from:
-		return fmt.Errorf("-seeds %d from %d is none, or too many", s.seeds, s.from)
+		return fmt.Errorf("-seeds %d from %d is no seed, or too many", s.seeds, s.from)
 	case s.budget < 0:
 		return fmt.Errorf("-for %v is negative", s.budget)
 	}
 	return nil
 }
 
-// simulate builds the simulator, runs it and says what came of it.
+// simulate builds the simulator, runs it and prints the result.
 func simulate(s settings, race bool) error {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {
@@ -114,15 +114,15 @@ func simulate(s settings, race bool) error {
 		return err
 	}
 	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt) // which end the programs, who report what they have
+	signal.Notify(interrupts, os.Interrupt) // if one comes, the programs end and report what they have
 	begun := time.Now()
 	reports, err := run(program, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))
 	return err
 }
 
-// run divides the seeds among processes, each of one thread, and returns what
-// they report. The first one that fails ends it.
+// run divides the seeds among processes with one thread each, and returns their reports. If a process fails, run
+// ends at once.
 func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {

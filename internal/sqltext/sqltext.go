@@ -1,4 +1,4 @@
-// Package sqltext writes SQL that does in a database what a Layout does in Go.
+// Package sqltext writes SQL that decodes IDs in a database, as a Layout does in Go.
 package sqltext
 
 import (
@@ -21,12 +21,11 @@ const (
 	ClickHouse Engine = "clickhouse"
 )
 
-// Engines returns all of them.
+// Engines returns all databases.
 func Engines() []Engine { return []Engine{PostgreSQL, MySQL, SQLite, ClickHouse} }
 
-// ErrUnit is matched by the error for a layout whose tick SQL's times cannot count
-// exactly.
-var ErrUnit = errors.New("the tick neither is a number of microseconds that divides a day, nor divides a microsecond")
+// ErrUnit is returned if SQL's times cannot count the layout's ticks exactly.
+var ErrUnit = errors.New("the tick must be a number of microseconds that divides a day, or must divide a microsecond")
 
 // Function is an expression with a name and one parameter.
 type Function struct {
@@ -46,9 +45,9 @@ const (
 	Bool
 )
 
-// Functions returns what there is for a layout: time, worker and so on of an ID;
-// valid, whether a number is an ID; and first, the first ID that is not stamped
-// before a time. What is no ID has NULL for a time and for its fields.
+// Functions returns the functions for a layout. time, worker and so on return the
+// fields of an ID, or NULL if the number is not an ID. valid tells whether a number
+// is an ID. first returns the first ID that is not stamped before a time.
 func Functions(e Engine, l snowflake.Layout) ([]Function, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (w writer) shift() int {
 	return int(w.l.ClockSeqBits) + int(w.l.DatacenterBits) + int(w.l.WorkerBits) + int(w.l.SequenceBits)
 }
 
-// largest is the greatest ID.
+// largest returns the greatest ID.
 func (w writer) largest() int64 { return ones(w.shift() + int(w.l.TimeBits)) }
 
 func ones(bits int) int64 { return math.MaxInt64 &^ (-1 << bits) }
@@ -103,13 +102,12 @@ func (w writer) ifValid(expression string) string {
 	return fmt.Sprintf("CASE WHEN %s THEN %s END", w.valid(), expression)
 }
 
-// The operators that engines write differently.
-
+// right shifts x to the right, as each engine writes it. left and divide are alike.
 func (w writer) right(x string, bits int) string {
 	switch w.e {
 	case ClickHouse:
 		return fmt.Sprintf("bitShiftRight(%s, %d)", x, bits)
-	case MySQL: // whose result is unsigned
+	case MySQL: // the result of >> is unsigned
 		return fmt.Sprintf("CAST(%s >> %d AS SIGNED)", x, bits)
 	}
 	return fmt.Sprintf("(%s >> %d)", x, bits)
@@ -159,9 +157,9 @@ func (w writer) field(shift int, bits uint8) string {
 	return fmt.Sprintf("(%s & %d)", x, ones(int(bits)))
 }
 
-// time returns the time of a valid ID. Days and the rest of a day are added one
-// after the other: the engines hold fractions of a second in floating point, which
-// is exact for a day, and not for a thousand years.
+// time returns the time of a valid ID. It adds whole days first, and then the rest
+// of a day: the engines hold fractions of a second in floating point, which is exact
+// for a day, and not for a thousand years.
 func (w writer) time() string {
 	tick := w.right("id", w.shift())
 	if w.shift() == 0 {
@@ -170,7 +168,7 @@ func (w writer) time() string {
 	const day = int64(24 * time.Hour)
 	perDay := day / int64(w.l.Unit)
 	days := w.divide(tick, perDay)
-	rest := fmt.Sprintf("(%s %% %d)", tick, perDay) // ticks of the day
+	rest := fmt.Sprintf("(%s %% %d)", tick, perDay) // ticks since midnight
 	micros := times(rest, int64(w.l.Unit/time.Microsecond))
 	if w.l.Unit < time.Microsecond {
 		micros = w.divide(rest, int64(time.Microsecond/w.l.Unit))
@@ -192,16 +190,16 @@ func (w writer) time() string {
 	return fmt.Sprintf("fromUnixTimestamp64Micro(toInt64(%s * 86400000000 + %s + %d), 'UTC')", days, micros, epoch.UnixMicro())
 }
 
-// first returns the first ID not before t. A time before the epoch gives 0. One
-// past the layout's end gives what is greater than all IDs, or if there is no such
-// number, the greatest.
+// first returns the first ID not before t. If t is before the epoch, that is 0. If t
+// is past the layout's end, it is a number greater than all IDs or, if there is no
+// such number, the greatest ID.
 func (w writer) first() string {
 	micros := w.micros()
 	unit := int64(w.l.Unit / time.Microsecond)
 	tick := w.divide(fmt.Sprintf("(%s + %d)", micros, unit-1), unit)
-	late, limit := tick, ones(int(w.l.TimeBits)) // what is past the last tick is too late
+	late, limit := tick, ones(int(w.l.TimeBits)) // late > limit is past the last tick
 	if w.l.Unit < time.Microsecond {
-		// Compare microseconds: the ticks may be more than an integer holds.
+		// Compare microseconds: an integer may be too small for the ticks.
 		perMicro := int64(time.Microsecond / w.l.Unit)
 		tick, late, limit = times(micros, perMicro), micros, limit/perMicro
 	}
@@ -281,7 +279,7 @@ func usage(e Engine, fs []Function, prefix string) string {
 	case PostgreSQL:
 		return within + fmt.Sprintf("-- A column with the time: ADD COLUMN created timestamptz GENERATED ALWAYS AS (%stime(id)) STORED\n", prefix)
 	case MySQL:
-		return within + "-- A column with the time, in which MySQL takes no function of its users:\n-- ADD COLUMN created DATETIME(6) AS (" + time + ")\n"
+		return within + "-- A column with the time (MySQL allows no user's function there):\n-- ADD COLUMN created DATETIME(6) AS (" + time + ")\n"
 	case SQLite:
 		return "-- SQLite has no CREATE FUNCTION: write the expressions in place of a call.\n" +
 			"-- A column with the time: ADD COLUMN created TEXT AS (" + time + ") VIRTUAL\n"

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
-// What the expressions compute is tested on servers, in lease/sqllease. There is no
-// ClickHouse among them: here its text is read.
+// The tests in lease/sqllease check the results of the expressions on servers. They have no ClickHouse, so
+// this test reads the text for ClickHouse.
 
 func TestEveryKnownLayoutHasFunctions(t *testing.T) {
 	for _, k := range layouts.All() {

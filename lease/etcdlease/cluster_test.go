@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
@@ -45,24 +46,23 @@ func leader(t *testing.T, members []*member) (first *member, others []*member) {
 	return first, others
 }
 
-func TestClusterLosesItsLeader(t *testing.T) {
+func TestClusterWithoutItsLeaderElectsAnother(t *testing.T) {
 	t.Parallel()
 	members, s := cluster(t)
-	servertest.Outage(t, s, func() {
+	servertest.Outage(t, s, s.Addr, servertest.Fault{Name: "leader killed", Do: func() {
 		m, _ := leader(t, members)
 		m.Kill()
-		time.Sleep(2 * window)
+		time.Sleep(depth.Of(window, 2*window))
 		m.Restart()
-	})
-	servertest.Outage(t, s, func() {
+	}}, servertest.Fault{Name: "leader stopped", Do: func() {
 		m, _ := leader(t, members)
 		m.Pause()
-		time.Sleep(2 * window)
+		time.Sleep(depth.Of(window, 2*window))
 		m.Resume()
-	})
+	}})
 }
 
-func TestClusterLosesItsMajority(t *testing.T) {
+func TestHoldersContinueWhenMajorityIsBack(t *testing.T) {
 	t.Parallel()
 	members, s := cluster(t)
 	kill := func() (back func()) {
@@ -73,7 +73,7 @@ func TestClusterLosesItsMajority(t *testing.T) {
 		others[0].dead = true
 		return func() {
 			restarted := make(chan struct{})
-			go func() { // neither is ready without the other one or the third
+			go func() { // a member is ready only if another one runs too
 				defer close(restarted)
 				m.Restart()
 			}()
@@ -100,7 +100,7 @@ func TestClusterLosesItsMajority(t *testing.T) {
 	if end := l.Grant().To; !errors.Is(err, snowflake.ErrLeaseExpired) || time.Now().Before(end) {
 		t.Errorf("before the end of its window, %v, the holder stops: %v", end, err)
 	}
-	if took := time.Since(killed); took > 5*window { // far less than for ever, even on a busy machine
+	if took := time.Since(killed); took > 5*window { // even on a busy machine
 		t.Errorf("the holder goes on for %v with a window of %v", took, window)
 	}
 	if l.Err() != nil {
@@ -118,7 +118,7 @@ func TestClusterLosesItsMajority(t *testing.T) {
 		if errors.Is(err, rpctypes.ErrNoLeader) {
 			break
 		}
-		if time.Since(begun) > 10*window {
+		if time.Since(begun) > time.Minute {
 			t.Fatalf("a member that is alone does not say so: %v", err)
 		}
 	}
@@ -127,29 +127,32 @@ func TestClusterLosesItsMajority(t *testing.T) {
 		if _, err = g.NextID(); err == nil {
 			break
 		}
-		if time.Since(begun) > 10*window {
+		if time.Since(begun) > time.Minute {
 			t.Fatalf("%v after the cluster is back: %v, %+v", time.Since(begun), err, l.Stats())
 		}
 	}
+	if !depth.Full() { // a fleet loses its leader in another test
+		return
+	}
 
-	servertest.Outage(t, s, func() {
+	servertest.Outage(t, s, s.Addr, servertest.Fault{Name: "majority killed", Do: func() {
 		back := kill()
 		time.Sleep(2 * window)
 		back()
-	})
+	}})
 }
 
 func (m *member) alive() bool { return !m.dead }
 
-// A member that hangs costs the clients that ask it one answer each, not one in
-// three.
-func TestMemberThatHangsIsLeftAside(t *testing.T) {
+// If a member hangs, a client that asks it waits once. Without a health check, one request in three would
+// wait.
+func TestClientAvoidsAHangingMember(t *testing.T) {
 	t.Parallel()
 	members, s := cluster(t)
 	store := open(t, s.Addr, "aside")
 	_, others := leader(t, members)
 	version := uint64(1)
-	for range 6 { // all connections are there
+	for range 6 { // until the client has connected to all members
 		save(t, store, record(1, version))
 		version++
 	}

@@ -19,17 +19,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Config returns a configuration for clientv3.New, for a client that is to be
-// back soon after an outage: it tries to connect at least every 1.5 s, and gives a
-// connection up when a renewal got no answer on it. (etcd's defaults are two
-// minutes, and never.) It has no logger. Complete it with Username and Password,
-// TLS and whatever else the cluster asks for; append to DialOptions, if at all.
+// Config returns a configuration for clientv3.New whose client recovers soon after an
+// outage. It tries to connect at least every 1.5 s, and closes a connection on which a
+// renewal got no answer. (With etcd's defaults, the client tries every two minutes, and
+// never closes it.) It has no logger. Add Username and Password, TLS and whatever else the
+// cluster needs. Append to DialOptions, and do not replace them.
 //
-// With a Username, clientv3.New logs in: it waits for the cluster for up to
-// DialTimeout, 5 s, and fails with rpctypes.ErrAuthFailed where the password is
-// wrong. Without one it does not wait. The client logs in again by itself when the
-// cluster does not know its token any more: after a restart, or without a call for
-// --auth-token-ttl, 5 min by default. With etcd 3.4, other clients never do.
+// If Username is set, clientv3.New logs in. It waits for the cluster for up to DialTimeout,
+// 5 s, and fails with rpctypes.ErrAuthFailed if the password is wrong. Without a Username
+// it does not wait. The client logs in again by itself when the cluster does not know its
+// token any more: after a restart of the cluster, or after no call for --auth-token-ttl, 5
+// min by default. With etcd 3.4, clients without this Config never do.
 func Config(endpoints ...string) clientv3.Config {
 	d := &dialer{conns: map[string]*conn{}}
 	return clientv3.Config{
@@ -37,7 +37,7 @@ func Config(endpoints ...string) clientv3.Config {
 		DialTimeout: 5 * time.Second,
 		Logger:      zap.NewNop(),
 		DialOptions: []grpc.DialOption{
-			grpc.WithInitialWindowSize(1 << 20), // or else pings are sent to find a good one
+			grpc.WithInitialWindowSize(1 << 20), // otherwise the client sends pings to find a good window
 			grpc.WithInitialConnWindowSize(1 << 20),
 			grpc.WithContextDialer(d.dial),
 			grpc.WithChainUnaryInterceptor(new(logins).share, d.watch),
@@ -49,23 +49,22 @@ func Config(endpoints ...string) clientv3.Config {
 	}
 }
 
-// dialer knows the connections of a client. gRPC itself does not notice sooner
-// than after 10 s that one is dead, and reports why there is none as a text.
+// dialer knows the connections of a client. gRPC itself takes 10 s to notice that a
+// connection is dead, and reports the reason only as a text.
 type dialer struct {
 	mu     sync.Mutex
-	conns  map[string]*conn // by both their addresses
-	failed error            // why there was no connection at last; nil after one was made
+	conns  map[string]*conn // by both addresses
+	failed error            // why the last attempt to connect failed; nil after one succeeded
 }
 
-// patience is how long a call has to have waited before its connection is
-// blamed.
+// patience is how long a call must have waited before its connection is closed.
 const patience = 250 * time.Millisecond
 
-// conn knows when it was last heard of.
+// conn knows when it last received anything.
 type conn struct {
 	net.Conn
 	heard  atomic.Pointer[time.Time]
-	silent atomic.Bool // closed because it was not heard of
+	silent atomic.Bool // closed because nothing was received
 	lost   func(error)
 	forget func()
 }
@@ -129,9 +128,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// watch makes a call. If that runs out of time, and nothing at all was heard
-// from the server meanwhile, it closes the connection, so that the next call has
-// another one. The error says why there was no answer.
+// watch makes a call. If the call runs out of time and nothing at all was received from the
+// server meanwhile, watch closes the connection, so that the next call uses another. The
+// error says why there was no answer.
 func (d *dialer) watch(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	begun := time.Now()
 	var p peer.Peer
@@ -164,15 +163,15 @@ func (d *dialer) watch(ctx context.Context, method string, req, reply any, cc *g
 	return err
 }
 
-// tooLate is none of gRPC's errors, because the client would replace those by the
-// context's, and drop the cause.
+// tooLate returns an error that is not gRPC's: the client would replace gRPC's errors by
+// the context's, and drop the cause.
 func tooLate(cause error) error { return fmt.Errorf("%w: %w", context.DeadlineExceeded, cause) }
 
-// errNoAnswer is the cause if a server hangs that a client is connected to.
+// errNoAnswer is the cause if the client is connected to a server that hangs.
 var errNoAnswer = errors.New("nothing was heard from the server")
 
-// unavailable is an error of gRPC, of which the client knows what to do, with its
-// cause.
+// unavailable adds the cause to an error of gRPC, and stays an error that the client can
+// handle.
 type unavailable struct {
 	error
 	cause error
@@ -180,5 +179,5 @@ type unavailable struct {
 
 func (e *unavailable) Unwrap() []error { return []error{e.error, e.cause} }
 
-// GRPCStatus is for package status.
+// GRPCStatus makes package status see the gRPC error.
 func (e *unavailable) GRPCStatus() *status.Status { return status.Convert(e.error) }

@@ -11,82 +11,83 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// It works with etcd 3.4 and later. Use [Config]: with the defaults of etcd's
-// client, holders may take minutes to recover from an outage, and with
-// authentication and etcd 3.4 they never do.
+// It works with etcd 3.4 and later. Use [Config]: with the defaults of etcd's client,
+// holders may take minutes to recover from an outage. With authentication and etcd 3.4 they
+// never recover.
 //
 // # What is stored
 //
-// There is one key for the store, and a few for each worker ID. Under the default
+// There is one key for the store, and a few keys for each worker ID. Under the default
 // prefix, with worker ID 7:
 //
 //	/snowflake/created              when Create made the store, and a checksum of used/
 //	/snowflake/records/0000000007   the record, as JSON; it stays when the holder has gone
 //	/snowflake/alive/0000000007     the holder's token; it goes when the holder does
-//	/snowflake/used/0000000007      empty: there was a record, so there has to be one
-//	/snowflake/history/0000000007/* a holder of before, as JSON, by when its window began
+//	/snowflake/used/0000000007      empty: this worker ID has had a record, so it must have one
+//	/snowflake/history/0000000007/* an earlier holder, as JSON; sorted by the beginning of its window
 //
-// A move of the bound is one transaction, which compares the version in the
-// stored record and puts the record and the second key. That key is attached to
-// an etcd lease of the holder's own, which each renewal keeps alive with a request
-// that it sends at the same time, so that a renewal takes one round trip. Nothing
-// runs in between. If a worker ID or clock sequence changes hands, the same
+// A renewal is one transaction: it compares the version in the stored record, and puts the
+// record and the key under alive/. That key belongs to the holder's session, which is an
+// etcd lease. A second request, sent at the same time, keeps the session alive. So a
+// renewal takes one round trip, and nothing runs between renewals. If a worker ID or clock
+// sequence changes hands, the same transaction writes the history.
 // transaction writes the history.
 //
-// The session only says who is alive. What may be stamped is what the record
-// says, so a session that ends too early, or too late, makes no duplicate.
+// The session only says whether the holder is alive. Which IDs may be issued depends on the
+// record alone, so a session that ends too early or too late cannot repeat an ID.
 //
 // # Time
 //
-// etcd has no clock that can be asked, but its leases end by the clock of the
-// cluster's leader. A holder is dead when its session has ended, however old its
-// record is by anybody's clock: a window after its last renewal, rounded
-// up to seconds, and not before etcd's minimum, which is 2 s with the default
-// election timeout. After a change of leader all sessions start again, and the
-// worker IDs of the dead come free later by as much.
+// etcd has no clock that a client can ask, but its sessions end by the clock of the
+// cluster's leader. A holder is dead when its session has ended, whatever time its record
+// has. This is a window after its last renewal, rounded up to seconds, and not before
+// etcd's minimum, which is 2 s with the default election timeout. After a change of leader
+// all sessions start again, so the worker IDs of dead holders come free later.
 //
-// Snapshot.Now and Record.Renewed are of the client's clock. So a clock that is
-// ahead already at Acquire is not noticed; later leaps are.
+// Snapshot.Now and Record.Renewed come from the client's clock. So a clock that is ahead
+// already at Acquire is not noticed; later leaps are.
 //
 // # A store that was wiped
 //
-// If keys are deleted while IDs are being issued, nobody knows any more up to
-// when they were issued. So a store without the key "created", or with a worker
-// ID that was used and has no record, or whose keys under used/ were deleted, is an
-// error that matches [lease.ErrWiped], for holders and newcomers: holders go on to the end of their windows, and
-// newcomers get nothing. [Store.Create] makes the store whole again, when all
-// windows must have ended. So if each process calls Create when it starts, the next
-// one that starts ends the outage.
+// If keys are deleted while IDs are being issued, nobody knows any more up to which time
+// they were issued. So holders and newcomers get an error that matches [lease.ErrWiped] if
+// the key "created" is gone, if a used worker ID has no record, or if keys under used/ were
+// deleted. Holders go on to the end of their windows, and newcomers get no worker ID.
 //
-// So to remove the record of one worker ID, wait until its bound has passed, delete
-// it, and call Create.
+// [Store.Create] repairs the store: it waits until all windows must have ended, and then
+// makes the store whole again. If each process calls Create when it starts, the next start
+// ends the outage.
+//
+// To remove the record of one worker ID, wait until its bound has passed, delete it, and
+// call Create.
 //
 // # Hazards
 //
-// etcd acknowledges what a majority of its members have on their disks, so that
-// bounds survive crashes and failovers. They do not survive what follows.
+// etcd acknowledges a write after a majority of its members has it on disk, so bounds
+// survive crashes and failovers. They do not survive the following.
 //
-// HAZARD: a cluster that is restored from a snapshot has the bounds of the time
-// when that was made, and IDs could be issued twice. Stop all holders before, and
-// start none until the clock is past the last bound: a window after they stopped.
+// HAZARD: a cluster that is restored from a snapshot has the bounds from the time of the
+// snapshot, so IDs may repeat. Stop all holders before you restore. Start holders again only
+// when the clock is past the last bound, a window after the last holder stopped.
 //
-// HAZARD: a store that was wiped has lost the bounds, and Create goes by time
-// instead. If a holder's clock was ahead of the others', then a newcomer may issue
-// IDs that this holder issued. If Create is called with a shorter window than the
-// fleet's, or keys are put by hand, newcomers may repeat IDs of live holders.
-// [lease.Whois] does not find issuers that were wiped.
+// HAZARD: a store that was wiped has lost the bounds, so Create goes by time instead. A
+// newcomer may repeat IDs of a holder whose clock was ahead of the others'. It may repeat
+// IDs of live holders if Create is called with a shorter window than the fleet's, or if
+// keys are put by hand. [lease.Whois] does not find issuers whose records were wiped.
 //
-// HAZARD: members that run with --unsafe-no-fsync, or on disks that do not keep
-// what they say, may forget what they acknowledged.
+// HAZARD: members that run with --unsafe-no-fsync, or on disks that lose acknowledged
+// writes, may forget bounds.
 //
-// HAZARD: a fleet has one cluster and one prefix. Spread over two, it has each
-// worker ID twice. Two fleets with the same prefix share its worker IDs, which is
-// safe, and may exhaust them.
+// HAZARD: a fleet needs one cluster and one prefix. If it is spread over two, each worker
+// ID exists twice. (Two fleets with the same prefix share its worker IDs. This is safe, but
+// may exhaust them.)
 //
-// HAZARD: etcd keeps all versions of all keys unless it is told to compact them. A
-// renewal, one a second with the default window, leaves some 0.8 kB, and when the
-// quota is full (2 GB by default) none succeeds any more. Start the members with
-// --auto-compaction-mode=periodic --auto-compaction-retention=5m, or the like.
+// # Compaction
+//
+// etcd keeps all versions of all keys unless it is told to compact them. With the default
+// window a holder renews once a second, and each renewal adds some 0.8 kB. When the quota
+// is full (2 GB by default), no renewal succeeds. Start the members with
+// --auto-compaction-mode=periodic --auto-compaction-retention=5m, or similar.
 package etcdlease
 
 import (
@@ -112,11 +113,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of New. The zero value, and nil, consist entirely of
-// defaults.
+// Options are the settings of New. The zero value consists entirely of defaults, and so
+// does nil.
 type Options struct {
-	// Prefix is what the keys begin with. All processes that share worker IDs
-	// have the same. A slash is added where it ends with none. Empty:
+	// Prefix is the beginning of all keys. All processes that share worker IDs must have
+	// the same Prefix. If it does not end with a slash, a slash is added. Empty:
 	// "/snowflake/".
 	Prefix string
 }
@@ -128,27 +129,26 @@ type Store struct {
 	leases pb.LeaseClient
 	prefix string
 	now    func() time.Time
-	keep   int // how much history a worker ID may have
+	keep   int // how many holdings of a worker ID are kept
 	streams
 }
 
 var _ lease.Historian = (*Store)(nil)
 
-// New returns the store that is kept in the client's cluster, where [Store.Create] has
-// made it. New asks for nothing yet: whether the cluster can be reached, and lets
-// the client in, shows at Acquire. Closing the client ends the store. Without a
-// client, New returns an error that matches [lease.ErrInvalidOptions].
+// New returns the store in the client's cluster; [Store.Create] must have made it there.
+// New sends no request: Acquire is the first to fail if the cluster cannot be reached or
+// refuses the client. One store can serve any number of leases. Closing the client ends the
+// store. If client is nil, the error matches [lease.ErrInvalidOptions].
 //
-// A client that has a user needs the permission readwrite on all keys with the
-// prefix. One store can serve any number of leases.
+// If the client has a user, the user needs the permission readwrite on all keys with the
+// prefix.
 //
-// Errors name the prefix and the endpoints, or the key, and match etcd's own,
-// such as rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is
-// full) and ErrNoLeader (a majority is away). If there was no connection, they match
-// the reason, such as syscall.ECONNREFUSED, for clients with a [Config] of this
-// package. A value that is not a record as Save writes it is a
-// [lease.ErrBadRecord], and is never replaced by a new one. A store that was wiped,
-// or never created, is a [lease.ErrWiped].
+// Errors name the prefix and the endpoints, or the key. They match etcd's own errors, such
+// as rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is full) and
+// ErrNoLeader (a majority is away). If the client has a [Config] of this package and there
+// was no connection, they also match the reason, such as syscall.ECONNREFUSED. A value that
+// Save cannot have written is a [lease.ErrBadRecord], and is never replaced by a new
+// record. A store that was wiped or never created is a [lease.ErrWiped].
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
@@ -166,30 +166,26 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	}, nil
 }
 
-// Create makes the store if it is not there, and repairs a store that was wiped.
-// Call it when a fleet is set up, or at each start: if the store is whole Create
-// does nothing.
+// Create makes the store if it does not exist, and repairs a store that was wiped. Call it
+// when a fleet is set up, or at each start: if the store is whole, Create does nothing.
 //
-// A store that is not there may have been wiped, and then there may be holders that
-// go on until their windows end. So Create waits for two windows before it makes
-// or repairs a store. Give it the longest lease.Options.Window of the fleet, or 0 for the
-// default of 3 s. For a store that is known to be new, a nanosecond does. If the
-// window is negative or too long, the error matches [lease.ErrInvalidOptions].
+// If the store does not exist, it may have been wiped, and its holders may issue IDs until
+// their windows end. So Create waits for two windows before it makes or repairs a store.
+// window is the longest lease.Options.Window of the fleet, or 0 for the default of 3 s. For
+// a store that is known to be new, a nanosecond is enough. If window is negative or too
+// long, the error matches [lease.ErrInvalidOptions].
 func (s *Store) Create(ctx context.Context, window time.Duration) error {
-	whole := func(ctx context.Context) (bool, error) {
+	look := func(ctx context.Context) (string, error) {
 		resp, lost, err := s.survey(ctx)
 		if err == nil {
 			err = s.intact(resp)
 		}
-		if errors.Is(err, lease.ErrWiped) {
-			return false, nil
-		}
-		return len(lost) == 0, err
+		return newstore.Missing(lost, err)
 	}
-	return s.explain(newstore.Create(ctx, window, whole, s.repair))
+	return s.explain(newstore.Create(ctx, window, look, s.repair))
 }
 
-// survey reads what intact asks for, and which worker IDs have lost their records.
+// survey reads what intact needs, and returns the worker IDs that have lost their records.
 func (s *Store) survey(ctx context.Context) (resp *clientv3.TxnResponse, lost []int, err error) {
 	get := func(kind string) clientv3.Op {
 		return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -211,7 +207,7 @@ func (s *Store) survey(ctx context.Context) (resp *clientv3.TxnResponse, lost []
 	return resp, lost, nil
 }
 
-// repair makes a store of what is there. The key that says so comes last.
+// repair makes a whole store of the keys that are left. It writes the key "created" last.
 func (s *Store) repair(ctx context.Context) error {
 	const most = 100 // etcd allows 128 operations in a transaction
 	for {
@@ -222,7 +218,7 @@ func (s *Store) repair(ctx context.Context) error {
 		if len(lost) == 0 {
 			return s.settle(ctx, resp)
 		}
-		var still []clientv3.Cmp // or another process has repaired it
+		var still []clientv3.Cmp // the transaction fails if another process has repaired it
 		var ops []clientv3.Op
 		for _, worker := range lost[:min(most, len(lost))] {
 			still = append(still, absent(s.key(records, worker)))
@@ -239,7 +235,7 @@ func (s *Store) settle(ctx context.Context, resp *clientv3.TxnResponse) error {
 	if err := s.intact(resp); !errors.Is(err, lease.ErrWiped) {
 		return err
 	}
-	var revision, version int64 // 0 if the key is missing
+	var revision, version int64 // 0 if the key does not exist
 	for _, kv := range found(resp, 0) {
 		revision, version = kv.ModRevision, kv.Version
 	}
@@ -256,7 +252,7 @@ const (
 	used    = "used/"
 	history = "history/"
 
-	// Keys have as many digits, so that they sort as the worker IDs do.
+	// All keys have this many digits, so that they sort as the worker IDs do.
 	digits    = 10
 	maxWorker = int64(9_999_999_999)
 )
@@ -268,12 +264,12 @@ func (s *Store) key(kind string, worker int) string {
 // Locate returns the key of a worker ID's record.
 func (s *Store) Locate(worker int) string { return s.key(records, worker) }
 
-// Load reads the records and who is alive, all as of one revision.
+// Load returns the records, and which holders are alive, at one revision.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.prefix+kind, clientv3.WithPrefix()) })
 }
 
-// LoadWorker is Load for one worker ID.
+// LoadWorker returns the record of one worker ID, if it has one.
 func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
 	return s.load(ctx, func(kind string) clientv3.Op { return clientv3.OpGet(s.key(kind, worker)) })
 }
@@ -315,11 +311,11 @@ func (s *Store) load(ctx context.Context, get func(kind string) clientv3.Op) (le
 	return snap, nil
 }
 
-// Each first save of a worker ID puts a key under used/, and the key "created" again.
-// So etcd's version of "created" less the number of keys under used/ stays what it
-// is, and is written in "created". Nobody can delete keys under used/, and leave a
-// store that looks new. The transactions that intact looks at begin with getCreated
-// and countUsed.
+// The first save of each worker ID puts a key under used/, and puts the key "created"
+// again. So etcd's version of "created" minus the number of keys under used/ never changes;
+// this difference is written in "created". If somebody deletes keys under used/, it no
+// longer fits, so the store does not look new. The transactions whose answers intact checks
+// begin with getCreated and countUsed.
 
 func (s *Store) getCreated() clientv3.Op { return clientv3.OpGet(s.prefix + created) }
 
@@ -346,13 +342,12 @@ func (s *Store) intact(resp *clientv3.TxnResponse) error {
 
 func uses(resp *clientv3.TxnResponse) int64 { return resp.Responses[1].GetResponseRange().Count }
 
-// putCreated puts "created" as its version-th version, when so many worker IDs are
-// used.
+// putCreated puts "created"; it will have this version, and uses worker IDs are used.
 func (s *Store) putCreated(version, uses int64) clientv3.Op {
 	return clientv3.OpPut(s.prefix+created, fmt.Sprintf("%s %d", s.now().UTC().Format(time.RFC3339), version-uses))
 }
 
-// found returns what a transaction's i-th operation has read.
+// found returns the keys that a transaction's i-th operation has read.
 func found(resp *clientv3.TxnResponse, i int) []*mvccpb.KeyValue {
 	return resp.Responses[i].GetResponseRange().Kvs
 }
@@ -367,14 +362,13 @@ func gone(key string) error {
 	return fmt.Errorf("%w: key %s is gone", lease.ErrWiped, key)
 }
 
-// txn begins a transaction. A member that is cut off from the others shall say so
-// at once.
+// txn begins a transaction. A member that is cut off from the others is to say so at once.
 func (s *Store) txn(ctx context.Context) clientv3.Txn {
 	return s.client.Txn(clientv3.WithRequireLeader(ctx))
 }
 
-// setAlive makes r live or not, at now, as its session is. The time in it, which
-// is that of another client, has no say in that.
+// setAlive sets r.Renewed so that r is live at now if its session is alive, and dead if
+// not. The stored time has no say, because it comes from another client's clock.
 func setAlive(r *lease.Record, now time.Time, alive bool) {
 	switch live := r.Live(now); {
 	case alive && !live:
@@ -384,8 +378,8 @@ func setAlive(r *lease.Record, now time.Time, alive bool) {
 	}
 }
 
-// head is what the value of a record begins with. Save compares it, so that the
-// version is in one place only.
+// head is the beginning of a record's value. Save compares it, so that the version is
+// stored in one place only.
 func head(worker int, version uint64) string {
 	return fmt.Sprintf(`{"worker":%d,"version":%d,`, worker, version)
 }
@@ -403,7 +397,7 @@ func (s *Store) decode(kv *mvccpb.KeyValue) (r lease.Record, err error) {
 	return r, r.Validate()
 }
 
-// Save replaces the record, and tells that its holder is alive, or no more.
+// Save writes r in place of the version before it, and notes whether its holder is alive.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -411,8 +405,8 @@ func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) 
 	return s.save(ctx, r, r.Version == 1)
 }
 
-// save replaces the record, and does more in the same transaction. A holder that
-// is known to be new gets its session first.
+// save replaces the record, and performs the operations in more in the same transaction.
+// For a new holder it begins the session first.
 func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...clientv3.Op) (lease.Record, error) {
 	r.Renewed = s.now().UTC().Round(0)
 	value, err := json.Marshal(r)
@@ -427,7 +421,7 @@ func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...cl
 	if err = rpctypes.ErrLeaseNotFound; !isNew || r.State != lease.Held {
 		err = s.write(ctx, m)
 	}
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // or a holder that was taken for dead
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // the holder is new, or was taken for dead
 		if err = s.grant(ctx, m.id, m.ttl); err == nil {
 			err = s.write(ctx, m)
 		}
@@ -435,7 +429,7 @@ func (s *Store) save(ctx context.Context, r lease.Record, isNew bool, more ...cl
 	return r, s.explain(err)
 }
 
-// move is a change of a record, with the holder's session.
+// move is a change of a record, together with the holder's session.
 type move struct {
 	r     lease.Record
 	value string
@@ -444,7 +438,7 @@ type move struct {
 	ttl   int64
 }
 
-// write makes the move, and keeps the session going.
+// write makes the move, and keeps the session alive.
 func (s *Store) write(ctx context.Context, m move) error {
 	worker := m.r.Worker
 	key := s.key(records, worker)
@@ -474,7 +468,7 @@ func (s *Store) write(ctx context.Context, m move) error {
 		return err
 	case !resp.Succeeded:
 		return s.refusal(m.r, resp)
-	case ended: // it was at its end, and took the key with it
+	case ended: // the session ended just now, and took the key with it
 		if err := s.grant(ctx, m.id, m.ttl); err != nil {
 			return err
 		}
@@ -483,12 +477,12 @@ func (s *Store) write(ctx context.Context, m move) error {
 	return err
 }
 
-// whyNot reads what refusal needs, with its first operations.
+// whyNot returns the operations that read what refusal needs; they come first.
 func (s *Store) whyNot(worker int) []clientv3.Op {
 	return []clientv3.Op{s.getCreated(), s.countUsed(), clientv3.OpGet(s.key(used, worker)), clientv3.OpGet(s.key(records, worker))}
 }
 
-// refusal says why r does not replace what is stored.
+// refusal returns why r does not replace the stored record.
 func (s *Store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
 	if err := s.intact(resp); err != nil && missing(resp, 3) {
 		return err
@@ -499,9 +493,8 @@ func (s *Store) refusal(r lease.Record, resp *clientv3.TxnResponse) error {
 	return fmt.Errorf("%w: worker %d does not have version %d", lease.ErrConflict, r.Worker, r.Version-1)
 }
 
-// session returns the ID of the etcd lease of r's holder, and its seconds. The ID
-// is made of what no two sessions have in common, so that it need not be kept
-// anywhere.
+// session returns the ID and the seconds of the etcd lease of r's holder. The ID follows
+// from fields that no two sessions have in common, so it need not be stored.
 func (s *Store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 	ttl = min(int64((r.Window-1)/time.Second)+1, clientv3.MaxLeaseTTL)
 	h := fnv.New64a()
@@ -509,16 +502,15 @@ func (s *Store) session(r lease.Record) (id clientv3.LeaseID, ttl int64) {
 	return clientv3.LeaseID(max(1, h.Sum64()>>1)), ttl
 }
 
-// grant begins a session.
 func (s *Store) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) error {
 	_, err := s.leases.LeaseGrant(clientv3.WithRequireLeader(ctx), &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl}, waitForReady)
 	if err = rpctypes.Error(err); errors.Is(err, rpctypes.ErrLeaseExist) {
-		return nil // an earlier request's, whose answer was lost
+		return nil // an earlier request began it, and its answer was lost
 	}
 	return err
 }
 
-// explain says where an error comes from.
+// explain adds to an error where it comes from.
 func (s *Store) explain(err error) error {
 	if err == nil || errors.Is(err, lease.ErrInvalidOptions) {
 		return err

@@ -3,7 +3,7 @@ module github.com/seed-5394e6b1/snowflake/lease/etcdlease
 go 1.25.0
 
 require (
-	github.com/seed-5394e6b1/snowflake v0.0.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
 	go.etcd.io/etcd/api/v3 v3.6.14
 	go.etcd.io/etcd/client/v3 v3.6.14
 	go.uber.org/zap v1.27.0

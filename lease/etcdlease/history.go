@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// maxHistory is how many holdings of a worker ID are kept, whatever their age: some 0.7 MB. So
-	// processes that come and go each second do not fill the cluster's quota.
+	// maxHistory is how many holdings of a worker ID are kept, whatever their age: some 0.7
+	// MB. So processes that come and go each second do not fill the cluster's quota.
 	maxHistory = 2000
 
-	// maxDeletes is how many ranges of keys one transaction deletes. etcd allows 128 operations.
+	// maxDeletes is how many ranges of keys one transaction deletes. etcd allows 128
+	// operations.
 	maxDeletes = 100
 
 	// surplus is how many holdings over maxHistory one transaction drops at most.
 	surplus = 8
 )
 
-// holdings is what the keys of a worker ID's history begin with.
+// holdings returns the prefix of the keys of a worker ID's history.
 func (s *Store) holdings(worker int) string { return s.key(history, worker) + "/" }
 
-// holding is the key of a holding. Keys sort by From.
+// holding returns the key of a holding. Keys sort by From.
 func (s *Store) holding(worker int, h lease.Holding) string {
 	token := fnv.New64a()
 	token.Write([]byte(h.Token))
@@ -39,7 +40,7 @@ func (s *Store) holding(worker int, h lease.Holding) string {
 // stamp returns a text that sorts as t does.
 func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000000000") }
 
-// History reads what is kept of a worker ID.
+// History returns the earlier holders of a worker ID.
 func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -69,10 +70,12 @@ func decodeHolding(kv *mvccpb.KeyValue) (h lease.Holding, err error) {
 	return h, nil
 }
 
-// SaveEnding first reads what is to be dropped. Since the history of a worker ID changes only with
-// its record, what was read is still there if the transaction finds the version that r replaces.
+// SaveEnding is Save and, in the same transaction, adds ended to the history of r.Worker, and
+// drops from this history each holding that ended before forget. If the history has more than
+// 2,000 holdings, it also drops the oldest, and makes r.Forgotten later.
 //
-// If more than maxHistory are kept, it drops the oldest and makes r.Forgotten later.
+// It first reads the holdings to drop. The history of a worker ID changes only with its record,
+// so these holdings are still there if the transaction finds the version that r replaces.
 func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -83,7 +86,7 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 	}
 	dir := s.holdings(r.Worker)
 	resp, err := s.txn(ctx).Then(append(s.whyNot(r.Worker),
-		clientv3.OpGet(dir, clientv3.WithRange(dir+stamp(forget))), // what ended before forget began before forget
+		clientv3.OpGet(dir, clientv3.WithRange(dir+stamp(forget))), // a holding that ended before forget also began before it
 		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithLimit(surplus)))...).Commit()
 	if err != nil {
 		return r, s.explain(err)
@@ -93,7 +96,7 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 	}
 	h := trimming{key: s.holding(r.Worker, ended), forget: forget}
 	h.over = int(resp.Responses[5].GetResponseRange().Count) + 1 - s.keep
-	// Both are the first keys of the history.
+	// Both operations have read the first keys of the history.
 	oldest := found(resp, 4)
 	if first := found(resp, 5); len(first) > len(oldest) {
 		oldest = first
@@ -109,21 +112,21 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 	return s.save(ctx, r, ended.Token != r.Token, ops...)
 }
 
-// trimming makes room for a holding with a key.
+// trimming makes room for a new holding.
 type trimming struct {
 	key     string
-	forget  time.Time // what ended before this instant is dropped
-	over    int       // how many are too many
-	dropped time.Time // when the last of those ended that were too many
+	forget  time.Time // holdings that ended before this instant are dropped
+	over    int       // by how many there are too many
+	dropped time.Time // the latest end of the holdings that are dropped because there are too many
 }
 
-// drop returns the operations that delete what is to be dropped of the oldest holdings, which are
-// sorted. What is put at h.key must lie in no range that is deleted: etcd refuses that.
+// drop returns the operations that delete holdings from oldest, which is sorted. h.key,
+// which the transaction puts, must not lie in a deleted range: etcd refuses that.
 func (h *trimming) drop(oldest []*mvccpb.KeyValue) (ops []clientv3.Op) {
-	kept := make([]*lease.Holding, len(oldest)) // nil: ended before forget
+	kept := make([]*lease.Holding, len(oldest)) // nil: ended before forget, and is dropped
 	for i, kv := range oldest {
 		old, err := decodeHolding(kv)
-		if err != nil || !old.To.Before(h.forget) { // History says that it cannot be read
+		if err != nil || !old.To.Before(h.forget) { // a holding that cannot be read is kept, so that History reports it
 			kept[i] = &old
 		} else {
 			h.over--

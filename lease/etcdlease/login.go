@@ -12,15 +12,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// logins makes one login for all the calls of a client that ask for one, and has
-// the others wait for it. It goes on while they run out of time, and the next call
-// has its token: checking a password takes the server tens of milliseconds of a
-// core, so that after a restart those of a fleet take longer than a renewal may.
-// If each began anew, the server would work only for those that have given up.
+// logins lets all calls of a client share one login. If calls run out of time while they
+// wait, the login goes on, and the next call has its token. Checking a password costs the
+// server tens of milliseconds of a core, so after a restart the logins of a fleet take
+// longer than a renewal may take. If every call logged in anew, the server would work only
+// for callers that have given up.
 type logins struct {
 	mu     sync.Mutex
-	logged bool   // there was one that succeeded
-	under  *login // nil: none is under way
+	logged bool   // a login has succeeded before
+	under  *login // the login under way, or nil
 }
 
 type login struct {
@@ -35,11 +35,11 @@ type user struct {
 	name, password string
 }
 
-// loginTime is how long a login may take, and so also how long one that hangs
-// holds the others up.
+// loginTime is how long a login may take, and so for how long a login that hangs keeps
+// other calls waiting.
 const loginTime = 10 * time.Second
 
-// wait returns when the login is done, or ctx.
+// wait returns when the login is done, or when ctx is done.
 func (u *login) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -64,15 +64,15 @@ func (l *logins) share(ctx context.Context, method string, req, reply any, cc *g
 	}
 	answer := reply.(*pb.AuthenticateResponse)
 	opts = slices.DeleteFunc(slices.Clone(opts), func(o grpc.CallOption) bool {
-		_, peer := o.(grpc.PeerCallOption) // is written to, maybe after the call
+		_, peer := o.(grpc.PeerCallOption) // gRPC may write to it after the call has returned
 		return peer
 	})
 	run := func(ctx context.Context) (string, error) {
 		var answer pb.AuthenticateResponse
 		err := invoke(ctx, method, req, &answer, cc, opts...)
-		// The client sends its token with the login too, and etcd 3.4 refuses that,
-		// for ever, when the token is not valid any more. With an empty one instead
-		// the client goes on without, is told to log in, and does.
+		// The client sends its token with the login too. If the token is no longer valid,
+		// etcd 3.4 refuses the login for ever. If the token is empty, the client sends
+		// no token, is told to log in, and does.
 		if rpctypes.Error(err) == rpctypes.ErrInvalidAuthToken {
 			err = nil
 		}
@@ -83,7 +83,7 @@ func (l *logins) share(ctx context.Context, method string, req, reply any, cc *g
 		defer cancel()
 		return run(ctx)
 	})
-	if u == nil { // the error says best why it fails
+	if u == nil { // this error says best why it fails
 		token, err := run(ctx)
 		answer.Token = token
 		if err == nil {
@@ -101,8 +101,8 @@ func (l *logins) share(ctx context.Context, method string, req, reply any, cc *g
 	return u.err
 }
 
-// begin returns the login that is under way, or begins it. It returns nil for the
-// first one, and while another user's is under way.
+// begin returns the login that is under way, or begins one. It returns nil for the first
+// login, and while another user's login is under way.
 func (l *logins) begin(who user, run func() (string, error)) *login {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *logins) begin(who user, run func() (string, error)) *login {
 		defer close(u.done)
 		if u.token, u.err = run(); u.err != nil {
 			l.end(u)
-		} // else it stays until a call has the token
+		} // otherwise it stays until a call has used its token
 	}()
 	return u
 }

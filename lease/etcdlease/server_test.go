@@ -14,25 +14,27 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// window is the shortest that the tests use. The servers have a short election
-// timeout, so that their least TTL is 1 s.
+// window is the shortest window that the tests use. The servers have a short election timeout, so that
+// their least TTL is 1 s.
 const window = time.Second
 
-// member is one of a cluster.
+// member is a member of a cluster.
 type member struct {
 	*servertest.Process
 	addr string
-	dir  string // of its data
+	dir  string // with the member's data
 	dead bool
 }
 
-// start starts a cluster of n.
+// start starts a cluster of n members.
 func start(t testing.TB, n int, args ...string) []*member {
 	t.Helper()
 	path := servertest.Program(t, "etcd-server", "etcd")
@@ -74,7 +76,7 @@ func start(t testing.TB, n int, args ...string) []*member {
 	return members
 }
 
-// ready asks whether the member can write, or would for a user.
+// ready returns nil if the member can write, or refuses to because there is no user.
 func (m *member) ready(t testing.TB) error {
 	client, err := clientv3.New(etcdlease.Config(m.addr))
 	if err != nil {
@@ -89,7 +91,7 @@ func (m *member) ready(t testing.TB) error {
 	return err
 }
 
-// addrs returns those of a cluster as one text.
+// addrs returns the addresses of all members as one text.
 func addrs(members []*member) string {
 	var all []string
 	for _, m := range members {
@@ -98,7 +100,7 @@ func addrs(members []*member) string {
 	return strings.Join(all, ",")
 }
 
-// connect opens a client of its own.
+// connect opens a new client.
 func connect(t testing.TB, addr string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
@@ -109,13 +111,24 @@ func connect(t testing.TB, addr string) *clientv3.Client {
 	return client
 }
 
-// open opens a store with a client of its own, and makes it if it is not there.
+// shared returns the address of the server for the tests that do not stop it.
+var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1)[0].addr })
+
+// ofItsOwn opens a client of the shared server, which sees only the keys of its test.
+func ofItsOwn(t testing.TB) *clientv3.Client {
+	t.Helper()
+	client := connect(t, shared(t))
+	client.KV = namespace.NewKV(client.KV, t.Name())
+	return client
+}
+
+// open opens a store with a new client. If the store does not exist, it makes it.
 func open(t testing.TB, addr, space string) lease.Store {
 	t.Helper()
 	return store(t, connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
 }
 
-// store opens a client's store, and makes it if it is not there.
+// store opens a client's store. If the store does not exist, it makes it.
 func store(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
 	t.Helper()
 	s := opened(t, client, o)
@@ -138,6 +151,7 @@ func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdle
 func prefix(space string) string { return "/" + space + "/" }
 
 func TestMain(m *testing.M) {
+	servertest.Parallel = 10
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
 		if err != nil {
@@ -168,6 +182,9 @@ func server(t testing.TB) *servertest.Server {
 	}
 }
 
-func TestServer(t *testing.T) { servertest.Run(t, server(t)) }
+func TestServer(t *testing.T) {
+	depth.Parallel(t)
+	servertest.Run(t, server(t))
+}
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

@@ -10,16 +10,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// streams are those for keep-alives that are not in use. Each Save has one to
-// itself, so that none waits for another's answer. They are kept, because the
-// client authenticates with its password for each new one, which takes the
-// server tens of milliseconds.
+// streams are the keep-alive streams that are not in use. Each Save has a stream to itself,
+// so that it does not wait for the answer to another Save. Streams are kept, because the
+// client authenticates with its password for each new stream, which takes the server tens
+// of milliseconds.
 type streams struct {
 	mu   sync.Mutex
 	idle []*stream
 }
 
-// maxIdle is how many are kept.
+// maxIdle is how many streams are kept.
 const maxIdle = 8
 
 type stream struct {
@@ -29,7 +29,7 @@ type stream struct {
 
 var waitForReady = grpc.WaitForReady(true)
 
-// keepAlive starts the session's time again.
+// keepAlive restarts the session's time-out.
 func (s *Store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	for {
 		st := s.take()
@@ -38,7 +38,7 @@ func (s *Store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 		}
 		if err := s.ask(ctx, st, id); err == nil || err == rpctypes.ErrLeaseNotFound || ctx.Err() != nil {
 			return err
-		} // it has ended since, with its connection
+		} // it ended meanwhile, with its connection
 	}
 	life, cancel := context.WithCancel(s.client.Ctx())
 	st := &stream{cancel: cancel}
@@ -52,7 +52,6 @@ func (s *Store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	return s.ask(ctx, st, id)
 }
 
-// ask sends one request and waits for its answer.
 func (s *Store) ask(ctx context.Context, st *stream, id clientv3.LeaseID) error {
 	stop := context.AfterFunc(ctx, st.cancel)
 	err := st.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})

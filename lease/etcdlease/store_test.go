@@ -16,7 +16,7 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	addr := addrs(start(t, 1))
+	addr := shared(t)
 	var spaces atomic.Int64
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		space := fmt.Sprint("space", spaces.Add(1))
@@ -33,5 +33,5 @@ func TestStore(t *testing.T) {
 				}
 			},
 		}
-	}, &leasetest.Options{Window: window})
+	}, &leasetest.Options{Window: window, Parallel: true})
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
@@ -28,14 +30,14 @@ func remove(t *testing.T, c *clientv3.Client, key string, opts ...clientv3.OpOpt
 	}
 }
 
-// create makes a space whole as a process does that starts.
+// create makes or repairs a space, as a process that starts does.
 func create(t *testing.T, c *clientv3.Client, space string) {
 	if err := opened(t, c, &etcdlease.Options{Prefix: prefix(space)}).Create(t.Context(), window); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWipedUnderLiveHolders(t *testing.T) {
+func TestHoldersContinueAfterTheirRecordsAreWiped(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)[0]
 	s := &servertest.Server{Addr: m.addr, Open: open, Window: window}
@@ -64,15 +66,18 @@ func TestWipedUnderLiveHolders(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.name != "All" && test.name != "Disk" {
+				t.Parallel()
+			}
 			servertest.Wiped(t, s, test.wipe, func(space string) { create(t, client, space) })
 		})
 	}
 }
 
-// A store that lost one record says so, wherever the record is asked for.
-func TestRecordThatIsGone(t *testing.T) {
+// If a store lost a record, each call that needs the record returns ErrWiped.
+func TestRemovedRecordIsReported(t *testing.T) {
 	t.Parallel()
-	client := connect(t, addrs(start(t, 1)))
+	client := ofItsOwn(t)
 	s := store(t, client, nil)
 	save(t, s, record(1, 1))
 	save(t, s, record(2, 1))
@@ -111,13 +116,13 @@ func TestRecordThatIsGone(t *testing.T) {
 	save(t, s, record(1, 1))
 }
 
-// A store that has lost more records than one transaction can deal with is whole again after Create,
-// and what is left of it is as it was.
-func TestCreateRepairs(t *testing.T) {
+// Create repairs a store that has lost more records than one transaction can write. It does not change
+// the records that are left.
+func TestCreateRepairsManyLostRecords(t *testing.T) {
 	t.Parallel()
-	client := connect(t, addrs(start(t, 1)))
+	client := ofItsOwn(t)
 	s := store(t, client, nil)
-	const n = 250
+	n := depth.Of(140, 250) // a transaction has at most 128 operations
 	for i := range n {
 		save(t, s, record(i, 1))
 	}
@@ -142,9 +147,9 @@ func TestCreateRepairs(t *testing.T) {
 	}
 }
 
-func TestStoreThatWasNeverCreated(t *testing.T) {
+func TestStoreThatWasNeverCreatedIsRefused(t *testing.T) {
 	t.Parallel()
-	client := connect(t, addrs(start(t, 1)))
+	client := ofItsOwn(t)
 	s := opened(t, client, nil)
 	for name, call := range calls(s) {
 		if err := call(t.Context()); !errors.Is(err, lease.ErrWiped) {
@@ -157,9 +162,9 @@ func TestStoreThatWasNeverCreated(t *testing.T) {
 	refused(t, s, lease.ErrWiped, "there is no key /snowflake/created", "see Store.Create")
 }
 
-func TestCreateLeavesWhatIsThere(t *testing.T) {
+func TestCreateDoesNotChangeAnExistingStore(t *testing.T) {
 	t.Parallel()
-	client := connect(t, addrs(start(t, 1)))
+	client := ofItsOwn(t)
 	s := store(t, client, nil)
 	save(t, s, record(1, 1))
 	before, err := client.Get(t.Context(), "/snowflake/", clientv3.WithPrefix())
@@ -173,7 +178,7 @@ func TestCreateLeavesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after.Header.Revision != before.Header.Revision {
+	if !reflect.DeepEqual(after.Kvs, before.Kvs) { // nor are revisions
 		t.Errorf("Create has changed %v to %v", before.Kvs, after.Kvs)
 	}
 	if err := s.Create(t.Context(), -1); !errors.Is(err, lease.ErrInvalidOptions) {

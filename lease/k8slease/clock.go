@@ -7,14 +7,14 @@ import (
 )
 
 // clock estimates the API server's clock. The server tells it in the Date header of each
-// response, in whole seconds. A response that says second d, was asked for at a and came at b
-// shows that at some moment between a and b the server's clock was between d and d+1s. So
-// its lead over ours is between d-b and d+1s-a. The clock keeps what all responses have in
-// common: half a second each way after the first, and less with each that comes near the
-// beginning of a second.
+// response, in whole seconds. If we ask at a, and a response with second d comes at b, then at
+// some moment between a and b the server's clock was between d and d+1s. So its lead over ours
+// is between d-b and d+1s-a. The clock keeps the range that all responses have in common. After
+// the first response it is half a second each way. When a response comes near the beginning of
+// a second, the range becomes smaller.
 type clock struct {
 	mu     sync.Mutex
-	began  time.Time // ours, when it was made: leads are counted from its monotonic reading
+	began  time.Time // our time when the clock was made; its monotonic reading is the start of at
 	lo, hi time.Duration
 	at     time.Duration // since began: when lo and hi were last found
 	known  bool
@@ -25,7 +25,7 @@ const drift = 0.0005
 
 func newClock() *clock { return &clock{began: time.Now()} }
 
-// observe takes a response that says second date, was asked for at asked and came at came.
+// observe takes a response with second date, which we asked for at asked and got at came.
 func (c *clock) observe(date, asked, came time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,14 +35,14 @@ func (c *clock) observe(date, asked, came time.Time) {
 		wider := time.Duration(float64(came.Sub(c.began)-c.at) * drift)
 		c.lo, c.hi = max(lo, c.lo-wider), min(hi, c.hi+wider)
 	}
-	if !c.known || c.lo > c.hi { // it was set, or it is another server's
+	if !c.known || c.lo > c.hi { // the server's clock was set, or another server answered
 		c.lo, c.hi, c.known = lo, hi, true
 	}
 	c.at = came.Sub(c.began)
 }
 
-// now returns the server's time, or ours if no response has come yet. own is whether it is
-// the server's.
+// now returns the server's time, and true. If no response has come yet, it returns our time, and
+// false.
 func (c *clock) now() (now time.Time, own bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// remote is a server's clock, which leads ours and tells whole seconds.
+// remote is a server's clock. It is ahead of ours and tells whole seconds.
 type remote struct {
 	lead  time.Duration
 	drift float64
@@ -21,7 +21,7 @@ func (r *remote) now() time.Time {
 	return r.since.Add(r.lead + passed + time.Duration(float64(passed)*r.drift))
 }
 
-// ask makes a request whose answer is made after one time, and comes after another.
+// ask makes a request. The server answers after the time there, and the answer takes the time back.
 func (r *remote) ask(c *k8slease.Clock, there, back time.Duration) {
 	asked := time.Now()
 	time.Sleep(there)
@@ -39,8 +39,8 @@ func (r *remote) off(t *testing.T, c *k8slease.Clock) time.Duration {
 	return now.Sub(r.now()).Abs()
 }
 
-// The clock is off by no more than it says, which is half a second and half of the round trip at
-// first, and never gets worse than that.
+// The clock is off by no more than it says: by half a second and half of the round trip at first, and
+// never by more.
 func TestClockFollowsTheServers(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestClockFollowsTheServers(t *testing.T) {
 	}
 }
 
-// A server's clock that is set, or another server that answers, is followed at once.
-func TestClockThatIsSet(t *testing.T) {
+// If the server's clock is set, or another server answers, the clock follows at once.
+func TestClockFollowsAServerClockThatIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := k8slease.NewClock()
 		r := &remote{since: time.Now()}
@@ -92,7 +92,7 @@ func TestClockThatIsSet(t *testing.T) {
 	})
 }
 
-func TestClockBeforeAnyAnswer(t *testing.T) {
+func TestClockIsOursBeforeAnyAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := k8slease.NewClock()
 		time.Sleep(time.Hour)

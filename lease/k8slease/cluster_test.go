@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -27,13 +28,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// TestCluster has the tests that need a server and leave it as it is.
+// TestCluster has the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := &cluster{start(t)}
@@ -57,8 +59,20 @@ func TestCluster(t *testing.T) {
 		{"DeadConnectionWithHTTP2", deadConnection},
 		{"OwnClock", ownClock},
 		{"DefaultWindow", defaultWindow},
+		{"RecordThatIsGone", recordIsGone},
+		{"RecordsThatGoOneByOne", goneOneByOne},
+		{"HolderOfARecordThatIsGone", holderGoesOn},
+		{"AnswerToTheFirstSaveThatWasLost", lostFirstAnswer},
+		{"LabelsThatAreGone", withoutLabels},
+		{"ManyPages", manyPages},
+		{"ServerThatFails", failingServer},
+		{"LeastRights", leastRights},
+		{"InCluster", inCluster},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, c)
+		})
 	}
 }
 
@@ -73,7 +87,7 @@ func (c *cluster) fresh(t *testing.T) (*k8slease.Store, string, leases) {
 	return store(t, c.Addr, in(prefix)), prefix, c.leases(t, "default")
 }
 
-// leases is a client as kubectl is one.
+// leases is a client that changes objects as kubectl does.
 type leases struct {
 	t *testing.T
 	*kubernetes.Clientset
@@ -111,7 +125,7 @@ func (l leases) create(name string) *coordination.Lease {
 	return o
 }
 
-// change changes an object until nobody else does so at the same time.
+// change changes an object. If somebody else changes it at the same time, it tries again.
 func (l leases) change(name string, change func(*coordination.Lease)) {
 	l.t.Helper()
 	for {
@@ -143,7 +157,7 @@ func save(t *testing.T, s lease.Store, r lease.Record) lease.Record {
 	return r
 }
 
-// refused checks that an error matches, and says all of that.
+// refused checks that an error matches target and contains the texts.
 func refused(t *testing.T, err, target error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -191,7 +205,7 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 	}
 }
 
-// recorder notes the requests that go through it.
+// recorder records the requests that go through it.
 type recorder struct {
 	http.RoundTripper
 	mu  sync.Mutex
@@ -271,7 +285,7 @@ func requests(t *testing.T, c *cluster) {
 	did("a takeover", "GET "+object, "PUT "+object)
 }
 
-// Others may put labels and annotations on an object, as kubectl does. The holder goes on, and they stay.
+// If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and they stay.
 func changedByOthers(t *testing.T, c *cluster) {
 	s, prefix, kubectl := c.fresh(t)
 	save(t, s, record(7, 1))
@@ -283,7 +297,9 @@ func changedByOthers(t *testing.T, c *cluster) {
 	if o := kubectl.get(prefix + "-7"); o.Labels["team"] != "orders" {
 		t.Errorf("the labels are %v", o.Labels)
 	}
-	// Without its label the record is not in the list. Nobody takes it for unused all the same.
+	if snap, err := s.Load(t.Context()); err != nil || len(snap.Records) != 1 || len(snap.Lost) != 0 {
+		t.Errorf("without its label the record is not found: %+v, %v", snap, err)
+	}
 	_, err := s.Save(t.Context(), record(7, 1))
 	refused(t, err, lease.ErrConflict, prefix+"-7")
 }
@@ -295,22 +311,45 @@ func inTheWay(t *testing.T, c *cluster) {
 	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-0", "not made by this package", "delete it, or choose another Options.Prefix")
 	_, err = s.LoadWorker(t.Context(), 0)
 	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-0")
-	_, err = s.Acquire(t.Context(), &lease.Options{Count: 1, Window: window})
+	_, err = lease.Acquire(t.Context(), s, &lease.Options{Count: 1, Window: window})
 	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-0", "delete it")
+	kubectl.create(prefix + "-x")           // not a name of this store
+	kubectl.create(prefix + "-01")          // the same
+	kubectl.create(prefix + "-2-history")   // a worker ID that was not used yet
+	kubectl.create(fmt.Sprint("x", prefix)) // the same
+	var log strings.Builder
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Window: window, Count: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil || l.Worker() != 1 {
+		t.Fatalf("%v, %v", l, err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"-0", "-2-history"} {
+		if !strings.Contains(log.String(), "lease default/"+prefix+name+" was not made by this package: delete it") {
+			t.Errorf("it starts without a word about %s: %s", name, &log)
+		}
+	}
+	if snap, err := s.Load(t.Context()); err != nil || len(snap.Lost) != 2 || len(snap.Records) != 1 {
+		t.Errorf("%+v, %v", snap, err)
+	}
+	kubectl.delete(prefix + "-2-history")
 	if got := kubectl.get(prefix + "-0"); !reflect.DeepEqual(got, theirs) {
 		t.Errorf("it was\n%v and is\n%v", theirs, got)
 	}
 
-	theirs = kubectl.create(prefix + "-1-history")
-	_, err = s.Save(t.Context(), record(1, 1))
-	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-1-history")
-	if got := kubectl.get(prefix + "-1-history"); !reflect.DeepEqual(got, theirs) {
+	theirs = kubectl.create(prefix + "-2-history")
+	_, err = s.Save(t.Context(), record(2, 1))
+	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-2-history")
+	if got := kubectl.get(prefix + "-2-history"); !reflect.DeepEqual(got, theirs) {
 		t.Errorf("it was\n%v and is\n%v", theirs, got)
 	}
 
 	other := prefix + "-other"
 	theirs = kubectl.create(other)
-	err = opened(t, c.Addr, in(other)).Create(t.Context(), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = opened(t, c.Addr, in(other)).Create(ctx, time.Hour) // it does not wait for two hours first
 	refused(t, err, lease.ErrBadRecord, "lease default/"+other, "delete it")
 	if got := kubectl.get(other); !reflect.DeepEqual(got, theirs) {
 		t.Errorf("it was\n%v and is\n%v", theirs, got)
@@ -358,9 +397,11 @@ func createTwice(t *testing.T, c *cluster) {
 
 func wrongNamespace(t *testing.T, c *cluster) {
 	s := opened(t, c.Addr, &k8slease.Options{Namespace: "nowhere"})
-	_, err := s.Acquire(t.Context(), nil)
+	_, err := lease.Acquire(t.Context(), s, nil)
 	refused(t, err, lease.ErrWiped, "lease nowhere/snowflake", "see Store.Create")
-	err = s.Create(t.Context(), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = s.Create(ctx, time.Hour) // it does not wait for two hours first
 	if !apierrors.IsNotFound(errors.Unwrap(err)) {
 		t.Errorf("the error is %v", err)
 	}
@@ -376,14 +417,14 @@ func wrongToken(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Acquire(t.Context(), nil)
+	_, err = lease.Acquire(t.Context(), s, nil)
 	if !apierrors.IsUnauthorized(errors.Unwrap(err)) {
 		t.Errorf("the error is %v", err)
 	}
 	refused(t, err, err, "default/snowflake", "does not know the token")
 }
 
-// busy answers some requests as an API server does that has too much to do.
+// busy answers some requests as an overloaded API server does.
 type busy struct {
 	http.RoundTripper
 	left *atomic.Int64
@@ -428,7 +469,7 @@ func holding(worker, n int) lease.Holding {
 	}
 }
 
-// What is dropped to keep the history small is said to be forgotten, and no more is dropped than that.
+// If holdings are dropped to keep the history small, they count as forgotten, and no other holdings are dropped.
 func historyBound(t *testing.T, c *cluster) {
 	s, prefix, kubectl := c.fresh(t)
 	one, err := json.Marshal(holding(1, 1))
@@ -439,7 +480,7 @@ func historyBound(t *testing.T, c *cluster) {
 	s.SetLimit(limit)
 	r := save(t, s, record(1, 1))
 	var all []lease.Holding
-	for n := range 60 {
+	for n := range depth.Of(31, 60) {
 		all = append(all, holding(1, n))
 		r.Version++
 		if r, err = s.SaveEnding(t.Context(), r, all[n], time.Time{}); err != nil {
@@ -491,7 +532,7 @@ func unreadableHistory(t *testing.T, c *cluster) {
 		_, err := s.History(t.Context(), 1)
 		refused(t, err, lease.ErrBadRecord, "lease default/"+object, annotation)
 		r.Version++
-		r = save(t, s, r) // the holder goes on
+		r = save(t, s, r) // the holder renews
 		if got := kubectl.get(object).Annotations[annotation]; got != `[{"worker":1` {
 			t.Errorf("what could not be read is gone: %s", got)
 		}
@@ -517,7 +558,7 @@ func (l losing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A renewal whose answer is lost was made. The holder finds that out and keeps its worker ID.
+// If the answer to a renewal is lost, the holder finds out that it was saved, and keeps its worker ID.
 func lostAnswer(t *testing.T, c *cluster) {
 	_, prefix, _ := c.fresh(t)
 	var lose atomic.Bool
@@ -542,8 +583,8 @@ func lostAnswer(t *testing.T, c *cluster) {
 	}
 }
 
-// With HTTP/2, as clientsets use by default, requests share a connection. If that dies silently, and a
-// request on it ran out of time, later requests get another connection.
+// With HTTP/2, the default of clientsets, requests share a connection. If the connection dies silently and a
+// request times out, later requests get another connection.
 func deadConnection(t *testing.T, c *cluster) {
 	_, prefix, _ := c.fresh(t)
 	proxy := servertest.NewProxy(t, c.Addr)
@@ -578,14 +619,14 @@ func deadConnection(t *testing.T, c *cluster) {
 	if proto.Load() != 2 {
 		t.Fatalf("the test itself is wrong: it speaks HTTP/%d", proto.Load())
 	}
-	proxy.Drop() // what is sent on this connection from now on is lost, without a sign
+	proxy.Drop() // from now on, everything that is sent on this connection is lost silently
 	direct.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	r.Version++
 	_, err = s.Save(ctx, r)
 	refused(t, err, context.DeadlineExceeded, "lease default/"+prefix+"-1")
-	proxy.Delay(0) // the network is good again; the connection is not
+	proxy.Delay(0) // the network works again, but the connection does not
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := s.Save(ctx, r); err != nil {
@@ -597,7 +638,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A node whose clock is ahead gets no worker ID, because the server's clock tells.
+// If a node's clock is ahead of the server's, the node gets no worker ID.
 func ownClock(t *testing.T, c *cluster) {
 	s, _, _ := c.fresh(t)
 	snap, err := s.Load(t.Context())
@@ -608,13 +649,13 @@ func ownClock(t *testing.T, c *cluster) {
 		t.Errorf("the server's time is %v, off by %v", snap.Now, off)
 	}
 	ahead := snowflake.ClockFunc(func() time.Time { return time.Now().Add(time.Hour) })
-	_, err = s.Acquire(t.Context(), &lease.Options{Clock: ahead})
+	_, err = lease.Acquire(t.Context(), s, &lease.Options{Clock: ahead})
 	refused(t, err, lease.ErrClockLeap)
 }
 
 func defaultWindow(t *testing.T, c *cluster) {
 	s, prefix, kubectl := c.fresh(t)
-	l, err := s.Acquire(t.Context(), &lease.Options{Owner: "a"})
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Owner: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -629,7 +670,7 @@ func defaultWindow(t *testing.T, c *cluster) {
 	}
 }
 
-func TestBadOptions(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	cs, err := connect("127.0.0.1:1", "")
 	if err != nil {
 		t.Fatal(err)
@@ -664,7 +705,7 @@ func TestBadOptions(t *testing.T) {
 	refused(t, err, lease.ErrBadRecord, "worker -1")
 }
 
-func TestNotInACluster(t *testing.T) {
+func TestInClusterOutsideOfAPodIsRefused(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	s, err := k8slease.InCluster(nil)
 	refused(t, err, rest.ErrNotInCluster)
@@ -673,7 +714,17 @@ func TestNotInACluster(t *testing.T) {
 	}
 }
 
-func TestNamespaceOfThePod(t *testing.T) {
+func TestInClusterWithoutATokenIsRefused(t *testing.T) {
+	if _, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token"); err == nil {
+		t.Skip("this is a pod that has a token")
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
+	_, err := k8slease.InCluster(nil)
+	refused(t, err, os.ErrNotExist, "serviceaccount/token", "is automountServiceAccountToken false?")
+}
+
+func TestInClusterTakesThePodsNamespace(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "namespace")
 	cfg := config("127.0.0.1:1", "")
@@ -712,8 +763,8 @@ func (f failing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(req)
 }
 
-// A process may crash when it has copied the last holders to the history, and not yet saved its record. Or
-// it may not get to copy them. Nothing is lost by that, and nothing is there twice.
+// A process may crash before or after it copies the last holders to the history, before it saves its record.
+// Then no holding is lost, and no holding is there twice.
 func crashInBetween(t *testing.T, c *cluster) {
 	for _, suffix := range []string{"-1", "-1-history"} {
 		_, prefix, _ := c.fresh(t)
@@ -730,13 +781,13 @@ func crashInBetween(t *testing.T, c *cluster) {
 			}
 		}
 		failed := 0
-		for n := range 40 {
+		for n := range depth.Of(8, 40) {
 			next := r
 			next.Version++
 			left.Store(1)
 			if _, err := s.SaveEnding(t.Context(), next, holding(1, 1000+n), time.Time{}); err != nil {
 				failed++
-				has() // what failed has changed nothing
+				has() // the failed call has changed nothing
 			} else {
 				want = append(want, holding(1, 1000+n))
 				next.Version++

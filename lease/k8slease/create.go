@@ -3,6 +3,8 @@ package k8slease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
@@ -15,72 +17,103 @@ import (
 
 const createdAnnotation = "snowflake-ids/created"
 
-// Create makes the store if it is not there, and repairs a store that was wiped. Call it when
-// a fleet is set up, or when each pod starts: if the store is whole, Create does nothing.
+// Create makes the store if it does not exist, and repairs a store that was wiped. Call it when
+// you set up a fleet, or when each pod starts: if the store is whole, Create does nothing.
 //
-// A store that is not there may have been wiped, and then there may be holders that go on
-// until their windows end. So Create waits for two windows before it makes or repairs a
-// store. Give it the longest lease.Options.Window of the fleet, or 0 for [DefaultWindow]. For a
-// store that is known to be new, a nanosecond does. If the window is negative or too
-// long, the error matches [lease.ErrInvalidOptions].
+// A store that does not exist may have been wiped. Then its holders may issue IDs until their
+// windows end. So Create waits for two windows before it makes or repairs a store. Pass the
+// longest lease.Options.Window of the fleet, or 0 for [DefaultWindow]. If you know that the
+// store is new, pass a nanosecond. If the window is negative or too long, the error matches
+// [lease.ErrInvalidOptions]. If the namespace or the right to create is missing, or if another
+// program's Lease has the name, Create returns the error before it waits.
 func (s *Store) Create(ctx context.Context, window time.Duration) error {
 	if window == 0 {
 		window = DefaultWindow
 	}
-	whole := func(ctx context.Context) (bool, error) {
-		lost, err := s.lost(ctx)
-		if errors.Is(err, lease.ErrWiped) {
-			return false, nil
+	var is survey
+	tried := false
+	look := func(ctx context.Context) (missing string, err error) {
+		is, err = s.survey(ctx)
+		if errors.Is(err, lease.ErrWiped) && !tried {
+			tried = true
+			if err := s.try(ctx); err != nil {
+				return "", err
+			}
 		}
-		return len(lost) == 0, err
+		missing, err = newstore.Missing(is.lost, err)
+		if err == nil && !is.created {
+			missing += fmt.Sprint(" of ", is.there) // if one of them goes, too, its holder may have renewed until then
+		}
+		return missing, err
 	}
-	return newstore.Create(ctx, window, whole, s.repair)
+	return newstore.Create(ctx, window, look, func(ctx context.Context) error { return s.repair(ctx, is.lost) })
 }
 
-// lost returns the histories whose records are gone. If the store is not there, the error
-// matches lease.ErrWiped.
-func (s *Store) lost(ctx context.Context) (lost []coordination.Lease, err error) {
-	all, err := s.list(ctx, "")
+// survey is what Create looks at.
+type survey struct {
+	lost    []int    // the worker IDs whose records are gone
+	there   []string // the records and the histories that are marked as used
+	created bool
+}
+
+// survey looks at the store. If it is not there, the error matches lease.ErrWiped.
+func (s *Store) survey(ctx context.Context) (is survey, err error) {
+	used, err := s.used(ctx) // before the records, because each record was there before its mark
 	if err != nil {
-		return nil, err
+		return is, err
 	}
-	has, created := map[string]bool{}, false
-	for _, o := range all {
-		has[o.Name] = true
-		created = created || s.isStore(&o)
+	names, err := s.names(ctx, kindLabel+"!="+kindHistory)
+	if err != nil {
+		return is, err
 	}
-	for _, o := range all {
-		if worker, ok := s.workerOf(o.Annotations[workerAnnotation]); ok && o.Labels[kindLabel] == kindHistory &&
-			o.Name == s.historyName(worker) && o.Annotations[usedAnnotation] != "" && !has[s.recordName(worker)] {
-			lost = append(lost, o)
+	for name := range names {
+		if _, ours := s.workerIn(name); ours {
+			is.there = append(is.there, name)
 		}
 	}
-	if !created {
-		return lost, s.wiped(s.prefix, ", so the store was wiped or never created")
+	for _, worker := range used {
+		is.there = append(is.there, s.historyName(worker))
+		if !names[s.recordName(worker)] {
+			is.lost = append(is.lost, worker)
+		}
 	}
-	return lost, nil
+	slices.Sort(is.there)
+	err = s.exists(ctx)
+	is.created = err == nil
+	return is, err
 }
 
 func (s *Store) isStore(o *coordination.Lease) bool {
 	return o.Name == s.prefix && o.Annotations[createdAnnotation] != ""
 }
 
-// repair makes a store of what is there. The object that says so comes last.
-func (s *Store) repair(ctx context.Context) error {
-	lost, err := s.lost(ctx)
-	if err != nil && !errors.Is(err, lease.ErrWiped) {
+// repair makes a whole store of the objects that are left. It makes the object that marks the
+// store last.
+func (s *Store) repair(ctx context.Context, lost []int) error {
+	for _, worker := range lost {
+		if err := s.unuse(ctx, worker); err != nil {
+			return err
+		}
+	}
+	return s.makeStore(ctx, meta.CreateOptions{})
+}
+
+// try makes nothing. It returns an error if Create would fail after the wait: if the namespace or
+// the right to create is missing, or if another program's Lease has the name. It ignores other
+// errors, because they may be over after the wait.
+func (s *Store) try(ctx context.Context) error {
+	err := s.makeStore(ctx, meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || errors.Is(err, lease.ErrBadRecord) {
 		return err
 	}
-	for _, o := range lost { // the worker ID may be used again; its history stays
-		delete(o.Annotations, usedAnnotation)
-		o.Annotations[upToAnnotation] = "0" // versions begin again
-		if _, err := s.leases.Update(ctx, &o, meta.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
-			return s.explain(ctx, o.Name, err)
-		} // else another process repairs it
-	}
+	return nil
+}
+
+// makeStore creates the object that marks the store, if it does not exist.
+func (s *Store) makeStore(ctx context.Context, opts meta.CreateOptions) error {
 	o := s.object(s.prefix, kindStore)
 	o.Annotations[createdAnnotation] = time.Now().UTC().Format(time.RFC3339)
-	_, err = s.leases.Create(ctx, o, meta.CreateOptions{})
+	_, err := s.leases.Create(ctx, o, opts)
 	if !apierrors.IsAlreadyExists(err) {
 		return s.explain(ctx, o.Name, err)
 	}
@@ -92,4 +125,23 @@ func (s *Store) repair(ctx context.Context) error {
 		return s.notOurs(s.prefix)
 	}
 	return nil
+}
+
+// unuse lets a worker ID whose record is gone be used again. Its history stays.
+func (s *Store) unuse(ctx context.Context, worker int) error {
+	h, err := s.loadHistory(ctx, worker)
+	if err != nil || h.object == nil {
+		return err
+	}
+	record, err := s.get(ctx, s.recordName(worker)) // after the history: a record that is there by now has marked it again
+	if err != nil || record != nil {
+		return err
+	}
+	delete(h.object.Labels, usedLabel)
+	h.object.Annotations[upToAnnotation] = "0" // versions begin again
+	_, err = s.leases.Update(ctx, h.object, meta.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // another process repairs it
+	}
+	return s.explain(ctx, h.object.Name, err)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is what the clients of a test know together of a server's clock.
+// Clock is an estimate of a server's clock, which the clients of a test can share.
 type Clock = clock
 
 var NewClock = newClock
@@ -24,13 +24,13 @@ func (c *clock) Off() time.Duration {
 	return (c.hi - c.lo) / 2
 }
 
-// Ask makes a request, for the time that comes with the answer.
+// Ask makes a request, so that the clock sees the time in the response.
 func (s *Store) Ask() error {
 	_, err := s.get(context.Background(), "ask")
 	return err
 }
 
-// SetClock lets a store know what others know already.
+// SetClock gives a store the clock of other stores.
 func (s *Store) SetClock(c *Clock) error {
 	s.clock = c
 	return s.connect()
@@ -39,8 +39,11 @@ func (s *Store) SetClock(c *Clock) error {
 // SetLimit sets how many bytes of history a worker ID may have.
 func (s *Store) SetLimit(bytes int) { s.limit = bytes }
 
+// SetPage sets how many objects the API server returns at a time.
+func (s *Store) SetPage(n int64) { s.page = n }
+
 // MaxHistory is how many bytes of history a worker ID may have.
 const MaxHistory = maxHistory
 
-// InClusterWith is InCluster with what a pod has.
+// InClusterWith is InCluster with a pod's config and namespace file.
 var InClusterWith = inCluster

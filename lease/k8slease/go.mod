@@ -3,7 +3,7 @@ module github.com/seed-5394e6b1/snowflake/lease/k8slease
 go 1.25.0
 
 require (
-	github.com/seed-5394e6b1/snowflake v0.0.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
 	k8s.io/api v0.35.4
 	k8s.io/apimachinery v0.35.4
 	k8s.io/client-go v0.35.4

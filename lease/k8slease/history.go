@@ -16,26 +16,25 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Kubernetes has no transactions over several objects. So the record's own object has the
-// holders that were replaced last: the update that replaces a holder keeps it there. When
+// Kubernetes has no transactions over several objects. So the record's object also has
+// the last holdings that ended: the update that replaces a holder adds its holding there. When
 // there are maxRecent of them, the next holder first copies them to the history's object, and
-// then saves its record without them. In between they are in both, which History does not
-// show twice.
+// then saves its record without them. Meanwhile both objects have them, but History returns
+// them once.
 //
-// In the same way nothing is dropped at once. The record says what is forgotten: holdings
-// that ended before the time in forgetAnnotation. Later, they are left out of the copy.
+// Nothing is dropped at once, either. If a holding ended before the time in the record's
+// forgetAnnotation, it is forgotten. The next copy leaves it out.
 const (
-	recentAnnotation = "snowflake-ids/ended"  // of a record: the holders that were replaced last
-	forgetAnnotation = "snowflake-ids/forget" // of a record: what ended before is forgotten
+	recentAnnotation = "snowflake-ids/ended"  // of a record: the last holdings that ended
+	forgetAnnotation = "snowflake-ids/forget" // of a record: holdings that ended before are forgotten
 
-	holdingsAnnotation = "snowflake-ids/holdings" // of a history: the holders of before
+	holdingsAnnotation = "snowflake-ids/holdings" // of a history: the earlier holdings
 	upToAnnotation     = "snowflake-ids/up-to"    // of a history: the version of the record from which it was copied
 	workerAnnotation   = "snowflake-ids/worker"   // of a history
-	usedAnnotation     = "snowflake-ids/used"     // of a history: there was a record, so there has to be one
 )
 
 const (
-	// maxRecent and maxRecentBytes are how much a record has of its history, so that renewals stay small.
+	// maxRecent and maxRecentBytes bound the history in a record, so that renewals stay small.
 	maxRecent      = 8
 	maxRecentBytes = 16 << 10
 
@@ -47,16 +46,17 @@ const (
 // ending is a holding that ends with a save.
 type ending struct {
 	lease.Holding
-	forget time.Time // what ended before is dropped
-	cut    time.Time // of that, what would be too much
+	forget time.Time // holdings that ended before are dropped
+	cut    time.Time // forget more, up to this time, if the history is too long
 }
 
-// SaveEnding is Save, and keeps the holding that ends in the same update.
+// SaveEnding does what Save does, and keeps the holding that ends in the same update.
 func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	return s.save(ctx, r, &ending{Holding: ended, forget: forget})
 }
 
-// History reads the record first: what it no longer has by then, the history's object has.
+// History reads the record first. If a holding is no longer in the record, it is in the history's
+// object already.
 func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error
 	return merge(h.holdings, recent, forget), nil
 }
 
-// merge returns older and newer holdings, without those that ended before forget. Of two that
-// are the same holding, the newer one counts.
+// merge returns older and newer holdings, without those that ended before forget. If two
+// are the same holding, it returns the newer one.
 func merge(older, newer []lease.Holding, forget time.Time) []lease.Holding {
 	var all []lease.Holding
 	for _, h := range slices.Concat(older, newer) {
@@ -95,7 +95,7 @@ func merge(older, newer []lease.Holding, forget time.Time) []lease.Holding {
 	return slices.DeleteFunc(all, func(h lease.Holding) bool { return h.To.Before(forget) })
 }
 
-// decodeRecent returns what a record's object has of the history.
+// decodeRecent returns the part of the history that a record's object has.
 func (s *Store) decodeRecent(o *coordination.Lease) (recent []lease.Holding, forget time.Time, err error) {
 	if text := o.Annotations[recentAnnotation]; text != "" {
 		err = json.Unmarshal([]byte(text), &recent)
@@ -132,9 +132,9 @@ func (s *Store) keepEnding(o *coordination.Lease, r *lease.Record, e *ending) er
 	return nil
 }
 
-// history is what a history's object has.
+// history is the content of a history's object.
 type history struct {
-	object   *coordination.Lease // nil if it is not there
+	object   *coordination.Lease // nil if it does not exist
 	holdings []lease.Holding
 	upTo     uint64
 }
@@ -174,7 +174,10 @@ func (s *Store) put(ctx context.Context, worker int, h history) error {
 		return fmt.Errorf("k8slease: %w", err)
 	}
 	o.Annotations[workerAnnotation] = strconv.Itoa(worker)
-	o.Annotations[usedAnnotation] = "true"
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[usedLabel] = "true"
 	o.Annotations[upToAnnotation] = strconv.FormatUint(h.upTo, 10)
 	o.Annotations[holdingsAnnotation] = string(text)
 	if exists {
@@ -188,7 +191,7 @@ func (s *Store) put(ctx context.Context, worker int, h history) error {
 	return s.explain(ctx, name, err)
 }
 
-// change loads a history, changes it and saves it. If change returns false, it is right as it is.
+// change loads a history, changes it and saves it. If change returns false, it saves nothing.
 func (s *Store) change(ctx context.Context, worker int, change func(*history) bool) error {
 	for ctx.Err() == nil {
 		h, err := s.loadHistory(ctx, worker)
@@ -202,16 +205,16 @@ func (s *Store) change(ctx context.Context, worker int, change func(*history) bo
 	return ctx.Err()
 }
 
-// markUsed notes that there is a record.
+// markUsed notes in the history that the record exists.
 func (s *Store) markUsed(ctx context.Context, worker int) error {
 	return s.change(ctx, worker, func(h *history) bool {
-		return h.object == nil || h.object.Annotations[usedAnnotation] == ""
+		return h.object == nil || h.object.Labels[usedLabel] == ""
 	})
 }
 
-// makeRoom copies the holdings of a record's object, which are as old as old, to the history, if
-// there are too many for one that ends. If the history has too much, it says what is to be
-// forgotten.
+// makeRoom makes room in a record's object for the holding that ends. If there are too many holdings,
+// it copies them to the history; old is the record in the object. If the history becomes too long,
+// it sets e.cut.
 func (s *Store) makeRoom(ctx context.Context, o *coordination.Lease, old lease.Record, e *ending) error {
 	recent, forget, err := s.decodeRecent(o)
 	if err != nil || len(recent) < maxRecent && len(o.Annotations[recentAnnotation]) < maxRecentBytes {
@@ -221,7 +224,7 @@ func (s *Store) makeRoom(ctx context.Context, o *coordination.Lease, old lease.R
 	err = s.change(ctx, old.Worker, func(h *history) bool {
 		kept = h.holdings
 		if h.upTo >= old.Version {
-			return false // another process has done so, and maybe more
+			return false // another process has copied them already
 		}
 		h.holdings, h.upTo = merge(h.holdings, recent, forget), old.Version
 		kept = h.holdings
@@ -238,8 +241,8 @@ func (s *Store) makeRoom(ctx context.Context, o *coordination.Lease, old lease.R
 	return nil
 }
 
-// surplus returns the time before which holdings have to end to be forgotten, so that the others
-// have room. The zero time means that all have room.
+// surplus returns a time. If holdings that ended before it are forgotten, the others have room. If all
+// have room, it returns the zero time.
 func (s *Store) surplus(kept []lease.Holding) (cut time.Time) {
 	size := func(h lease.Holding) int {
 		text, _ := json.Marshal(h)

@@ -91,6 +91,7 @@ func (s *Store) first(ctx context.Context, r lease.Record, e *ending) (lease.Rec
 	if err := s.exists(ctx); err != nil {
 		return r, err
 	}
+	meta.SetMetaDataAnnotation(&made.ObjectMeta, markedAnnotation, "true") // which the next save stores
 	s.keep(r.Worker, made)
 	return r, nil
 }
@@ -98,6 +99,12 @@ func (s *Store) first(ctx context.Context, r lease.Record, e *ending) (lease.Rec
 // replace saves r over o. If the error is a conflict, o is not what is stored any more.
 func (s *Store) replace(ctx context.Context, o *coordination.Lease, old, r lease.Record, e *ending) (lease.Record, error) {
 	o = o.DeepCopy()
+	if o.Annotations[markedAnnotation] == "" { // whoever made the record did not get that far
+		if err := s.markUsed(ctx, r.Worker); err != nil {
+			return r, err
+		}
+		o.Annotations[markedAnnotation] = "true"
+	}
 	if e != nil {
 		if err := s.makeRoom(ctx, o, old, e); err != nil {
 			return r, err

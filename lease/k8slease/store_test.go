@@ -10,11 +10,13 @@ import (
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 func TestStore(t *testing.T) {
+	depth.NeedFull(t, "all that a store must pass")
 	t.Parallel()
 	addr := start(t).Addr
 	leases := clientset(t, addr).CoordinationV1().Leases("default")

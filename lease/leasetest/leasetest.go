@@ -10,12 +10,12 @@
 //		}, nil)
 //	}
 //
-// What it cannot check is what a Store does when its engine fails: that a record
-// survives a crash, and that one which cannot be read is an error (but see
-// Storage.Garble).
+// Run cannot make the engine fail, so it does not check that a record survives a crash. It
+// checks that an unreadable record is an error only if Storage.Garble is set.
 package leasetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,46 +24,55 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Storage is where one test's records are, such as a directory, a table or a
-// prefix of keys.
+// Storage keeps the records of one test, in a directory, a table or a prefix of keys, for example.
 type Storage struct {
-	// Open opens one more client of it, as another process would. It is called
-	// up to 50 times in a test. What is to be closed, t.Cleanup can close.
+	// Open opens one more client of the storage, as another process would. A test calls
+	// it up to 50 times. If a client has to be closed, close it in t.Cleanup.
 	Open func() lease.Store
 
-	// Garble makes the record of a worker unreadable: cuts it short, say. The
-	// test is skipped where it is nil.
+	// Garble makes the record of a worker unreadable, for example by cutting it short. If
+	// Garble is nil, the test of unreadable records is skipped.
 	Garble func(worker int)
 
-	// Wipe removes all records, as an operator by mistake or a flush of the
-	// engine would, and leaves what the store keeps elsewhere to know that. The test
-	// is skipped if it is nil.
+	// Wipe removes all records, as a mistake of an operator or a flush of the engine would.
+	// It leaves what the store keeps elsewhere to notice the loss. If Wipe is nil, the test of
+	// lost records is skipped.
 	Wipe func()
 }
 
 // Options are the settings of Run. The zero value, and nil, consist entirely of
 // defaults.
 type Options struct {
-	// Window is that of the holders that crash or are cut off, which the tests
-	// wait for. Give a longer one where a save takes more than a tenth of it.
-	// 0: 500 ms.
+	// Window is the lease window of holders that crash or are cut off. The tests wait until
+	// it ends. If a save takes more than a tenth of it, set a longer one. 0: 500 ms.
 	Window time.Duration
+
+	// FakeTime runs each test in a bubble of testing/synctest. Waiting takes no time there, and
+	// a slow machine makes no difference. Set it only if the store keeps its records in memory
+	// or in files, shares nothing with goroutines outside of the test, and waits by package
+	// time.
+	FakeTime bool
+
+	// Parallel runs the tests at once, as far as the flag -parallel allows. Then Run returns
+	// before the tests have ended, and several tests may call fresh at once.
+	Parallel bool
 }
 
-// Run runs every test as a subtest, in storage that fresh makes for it: empty,
-// and shared with no other. It takes about ten seconds with the default window
-// and a quick engine.
+// Run runs every test as a subtest. For each, fresh returns an empty storage that no other test
+// uses. If the engine is quick and the window is the default, Run takes about five seconds. If
+// the environment variable SNOWFLAKE_FULL is 1, it checks longer histories.
 func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
-	window := 500 * time.Millisecond
-	if opts != nil && opts.Window > 0 {
-		window = opts.Window
+	if opts == nil {
+		opts = new(Options)
 	}
+	window := cmp.Or(opts.Window, 500*time.Millisecond)
 	for _, test := range []struct {
 		name string
 		run  func(*suite)
@@ -104,17 +113,31 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		{"CompetitorsNeverRepeatAnID", (*suite).competitors},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute+20*window)
-			defer cancel()
-			test.run(&suite{t, ctx, fresh(t), window})
+			run := func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+20*window)
+				defer cancel()
+				test.run(&suite{t, ctx, fresh(t), window})
+			}
+			if opts.Parallel {
+				t.Parallel()
+			}
+			if opts.FakeTime {
+				synctest.Test(t, func(t *testing.T) {
+					// A bubble begins in the year 2000, before the epochs of the layouts.
+					time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
+					run(t)
+				})
+			} else {
+				run(t)
+			}
 		})
 	}
 }
 
-// suite is what a test has at hand.
+// suite is the state of one test.
 type suite struct {
 	*testing.T
-	ctx     context.Context // so that a store that hangs fails the test
+	ctx     context.Context // ends, so that the test fails if the store hangs
 	storage Storage
 	window  time.Duration
 }
@@ -123,11 +146,11 @@ type suite struct {
 func (s *suite) wants(err, target error, format string, args ...any) {
 	s.Helper()
 	if !errors.Is(err, target) {
-		s.Fatalf("%s: the error is %v, not one that matches %q", fmt.Sprintf(format, args...), err, target)
+		s.Fatalf("%s: the error is %v, not an error that matches %q", fmt.Sprintf(format, args...), err, target)
 	}
 }
 
-// save saves r, which has to succeed, and returns what Save does.
+// save saves r and returns the saved record. It fails the test if it cannot.
 func (s *suite) save(store lease.Store, r lease.Record) lease.Record {
 	s.Helper()
 	saved, err := store.Save(s.ctx, r)
@@ -137,7 +160,7 @@ func (s *suite) save(store lease.Store, r lease.Record) lease.Record {
 	return saved
 }
 
-// load returns what a client sees, its records by worker.
+// load returns what a client sees, with the records sorted by worker.
 func (s *suite) load(store lease.Store) lease.Snapshot {
 	s.Helper()
 	snap, err := store.Load(s.ctx)
@@ -153,8 +176,7 @@ func (s *suite) load(store lease.Store) lease.Snapshot {
 	return snap
 }
 
-// holds checks that the storage has these records and no others, Renewed
-// included.
+// holds checks that the storage has exactly these records, with equal Renewed.
 func (s *suite) holds(store lease.Store, want ...lease.Record) {
 	s.Helper()
 	snap := s.load(store)
@@ -169,9 +191,8 @@ func (s *suite) holds(store lease.Store, want ...lease.Record) {
 	}
 }
 
-// watched returns what Load returns for r where the engine itself watches the
-// holders, and takes the one in the snapshot for alive, or for gone, though its
-// Renewed says otherwise.
+// watched returns r as Load returns it if the engine itself watches the holders. Such an engine may
+// call a holder alive or gone whatever its last renewal was; then Renewed is as in the snapshot.
 func watched(r lease.Record, snap lease.Snapshot) lease.Record {
 	for _, got := range snap.Records {
 		alive, gone := got.Renewed.Equal(snap.Now), got.Renewed.IsZero()
@@ -182,8 +203,7 @@ func watched(r lease.Record, snap lease.Snapshot) lease.Record {
 	return r
 }
 
-// diff says in which fields two records differ. The same instant in another
-// location is no difference.
+// diff names the fields in which two records differ. Times are equal if they are the same instant.
 func diff(got, want lease.Record) string {
 	var b strings.Builder
 	g, w := reflect.ValueOf(normal(got)), reflect.ValueOf(normal(want))
@@ -205,7 +225,7 @@ func normal(r lease.Record) lease.Record {
 	return r
 }
 
-// record makes one that is held, and not like that of another version.
+// record returns a held record, which differs from the worker's record of another version.
 func (s *suite) record(worker int, version uint64) lease.Record {
 	at := time.Date(2026, 11, 21, 12, 0, int(version%1000), worker, time.UTC)
 	return lease.Record{
@@ -219,11 +239,11 @@ func (s *suite) record(worker int, version uint64) lease.Record {
 		Layout:  snowflake.DefaultLayout(),
 		Bounds:  []time.Time{at},
 		From:    at.Add(-time.Hour),
-		Window:  s.window,
+		Window:  long,
 	}
 }
 
-// together runs f n times at once, and returns when all have ended.
+// together runs f n times at once, and waits until all calls have returned.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-// memory is a store that is right, but for one fault.
+// memory is a store with at most one fault.
 type memory struct {
 	fault string
 	boot  time.Time
@@ -131,8 +132,8 @@ func (m *memory) Save(ctx context.Context, r lease.Record) (lease.Record, error)
 	return m.save(r, nil, time.Time{})
 }
 
-// checkAlone compares versions, and waits until another client has done so too, if
-// there is one.
+// checkAlone compares versions. If there is another client, it waits until that client has compared
+// them too.
 func (m *memory) checkAlone(r lease.Record) bool {
 	m.s.mu.Lock()
 	m.s.checked++
@@ -219,7 +220,7 @@ func (m *memory) save(r lease.Record, ended *lease.Holding, forget time.Time) (l
 	}
 	old, ok := m.s.records[r.Worker]
 	if m.s.garbled[r.Worker] {
-		if m.is("unreadable taken for none") && r.Version == 1 {
+		if m.is("unreadable taken for no record") && r.Version == 1 {
 			ok, old = false, lease.Record{}
 		} else {
 			return r, lease.ErrBadRecord
@@ -352,28 +353,27 @@ func fresh(fault string) func(*testing.T) leasetest.Storage {
 	}
 }
 
-func TestMemory(t *testing.T) {
-	leasetest.Run(t, fresh(""), nil)
+func TestStoreInMemoryPassesRun(t *testing.T) {
+	leasetest.Run(t, fresh(""), &leasetest.Options{FakeTime: !depth.Full()})
 }
 
-func TestMemoryWithAClockOfItsOwn(t *testing.T) {
-	leasetest.Run(t, fresh("another clock, of which it says so"), &leasetest.Options{Window: 200 * time.Millisecond})
+func TestStoreWithItsOwnClockPassesRun(t *testing.T) {
+	leasetest.Run(t, fresh("another clock, of which it says so"), &leasetest.Options{FakeTime: true})
 }
 
 const faultVariable = "LEASETEST_FAULT"
 
-// TestFaulty is run by TestFindsFaults, in a process of its own.
+// TestFaulty runs the suite on a faulty store. TestRunFindsEachFault starts it in a new process.
 func TestFaulty(t *testing.T) {
 	fault := os.Getenv(faultVariable)
 	if fault == "" {
-		t.Skip("it is for TestFindsFaults to run")
+		t.Skip("it needs a fault, which TestRunFindsEachFault sets")
 	}
-	leasetest.Run(t, fresh(fault), &leasetest.Options{Window: 200 * time.Millisecond})
+	leasetest.Run(t, fresh(fault), &leasetest.Options{FakeTime: true})
 }
 
-// Each fault is found by the test that is about it, and a right store passes that
-// test.
-func TestFindsFaults(t *testing.T) {
+// Each test of the suite finds the faults that it is about, and passes if there is no fault.
+func TestRunFindsEachFault(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -382,40 +382,41 @@ func TestFindsFaults(t *testing.T) {
 		test   string
 		faults []string
 	}{
-		{"EmptyStorageHasNoRecords", []string{"none", "another clock, of which it does not say so"}},
-		{"FirstSaveHasVersion1", []string{"none", "any first version", "conflicts with another error", "silent conflicts"}},
-		{"EachSaveHasTheNextVersion", []string{"none", "versions that skip", "versions that repeat", "token, no version", "conflicts that write a field", "clients that do not meet", "a record twice"}},
-		{"RecordsComeBackAsTheyWere", []string{"none", "bounds in microseconds", "bounds in Unix nanoseconds", "only one bound", "windows in floats", "owners that are trimmed", "owners that are cut", "owners in ASCII", "layout without its order", "workers of 16 bits", "no state", "first owner stays"}},
-		{"RecordsAreTheCallersOwn", []string{"none", "memory shared with saves", "memory shared with loads"}},
-		{"RenewedIsTheStoresTime", []string{"none", "the client's Renewed", "clock in whole seconds", "clock that stands still", "Now of another clock than Renewed", "Save returns another Renewed"}},
-		{"LoadsSeeWhatWasSaved", []string{"none", "stale view", "a worker left out"}},
-		{"OneOfManySavesWins", []string{"none", "check and write apart"}},
-		{"WorkersDoNotDisturbOneAnother", []string{"none", "one version for all workers"}},
-		{"DelayedRequestsChangeNothing", []string{"none", "last save wins", "versions that repeat"}},
-		{"DoneContextChangesNothing", []string{"none", "load that ignores the context", "save that ignores the context", "done context, saved all the same"}},
-		{"LoadWorkerReturnsOneRecord", []string{"none", "all workers for one", "no worker for one", "a prefix for one"}},
-		{"SaveThatRanOutOfTimeIsWhole", []string{"none", "halves"}},
-		{"UnreadableRecordFailsAll", []string{"none", "unreadable taken for missing", "unreadable taken for none"}},
-		{"WipedStoreIsNotNew", []string{"none", "wiped is new"}},
-		{"HistoryKeepsWhatIsReplaced", []string{"none", "no history", "history of one", "history of hundreds lost", "holdings that double", "holdings told apart by their token", "nothing is forgotten", "too much is forgotten", "one history for all workers"}},
-		{"HoldingsComeBackAsTheyWere", []string{"none", "holdings in microseconds", "holdings without their clock sequence", "holdings without their owner"}},
-		{"FailedSavesKeepNothing", []string{"none", "history apart from the record"}},
-		{"EachIDNamesItsIssuer", []string{"none", "no history", "history of one"}},
-		{"OldHoldersAreForgotten", []string{"none", "nothing is forgotten", "no history"}},
-		{"ManyAtOnceGetDifferentWorkerIDs", []string{"none", "check and write apart"}},
-		{"FullRangeSaysWhoHoldsWhat", []string{"none", "owners in upper case"}},
-		{"ReleaseFreesAtOnce", []string{"none", "no state", "no bounds"}},
-		{"OwnersGetTheirWorkerIDBack", []string{"none", "owners in ASCII"}},
-		{"KeptWorkerIDsGoToNoOtherOwner", []string{"none", "no owner"}},
-		{"WorkerIDsUsedOnce", []string{"none", "spent is free"}},
-		{"AnotherLayoutIsRefused", []string{"none", "layout without its order"}},
-		{"CrashedHoldersWorkerIDComesFree", []string{"none", "no bounds"}},
-		{"HolderThatWasCutOffIsFenced", []string{"none", "no bounds"}},
-		{"SuccessorsNeverRepeatAnID", []string{"none", "no bounds"}},
-		{"SuccessorsWithTheClockBehind", []string{"none", "only the current bound"}},
-		{"CompetitorsNeverRepeatAnID", []string{"none", "no bounds"}},
+		{"EmptyStorageHasNoRecords", []string{"no fault", "another clock, of which it does not say so"}},
+		{"FirstSaveHasVersion1", []string{"no fault", "any first version", "conflicts with another error", "silent conflicts"}},
+		{"EachSaveHasTheNextVersion", []string{"no fault", "versions that skip", "versions that repeat", "token, no version", "conflicts that write a field", "clients that do not meet", "a record twice"}},
+		{"RecordsComeBackAsTheyWere", []string{"no fault", "bounds in microseconds", "bounds in Unix nanoseconds", "only one bound", "windows in floats", "owners that are trimmed", "owners that are cut", "owners in ASCII", "layout without its order", "workers of 16 bits", "no state", "first owner stays"}},
+		{"RecordsAreTheCallersOwn", []string{"no fault", "memory shared with saves", "memory shared with loads"}},
+		{"RenewedIsTheStoresTime", []string{"no fault", "the client's Renewed", "clock in whole seconds", "clock that stands still", "Now of another clock than Renewed", "Save returns another Renewed"}},
+		{"LoadsSeeWhatWasSaved", []string{"no fault", "stale view", "a worker left out"}},
+		{"OneOfManySavesWins", []string{"no fault", "check and write apart"}},
+		{"WorkersDoNotDisturbOneAnother", []string{"no fault", "one version for all workers"}},
+		{"DelayedRequestsChangeNothing", []string{"no fault", "last save wins", "versions that repeat"}},
+		{"DoneContextChangesNothing", []string{"no fault", "load that ignores the context", "save that ignores the context", "done context, saved all the same"}},
+		{"LoadWorkerReturnsOneRecord", []string{"no fault", "all workers for one", "no worker for one", "a prefix for one"}},
+		{"SaveThatRanOutOfTimeIsWhole", []string{"no fault", "halves"}},
+		{"UnreadableRecordFailsAll", []string{"no fault", "unreadable taken for missing", "unreadable taken for no record"}},
+		{"WipedStoreIsNotNew", []string{"no fault", "wiped is new"}},
+		{"HistoryKeepsWhatIsReplaced", []string{"no fault", "no history", "history of one", "history of hundreds lost", "holdings that double", "holdings told apart by their token", "nothing is forgotten", "too much is forgotten", "one history for all workers"}},
+		{"HoldingsComeBackAsTheyWere", []string{"no fault", "holdings in microseconds", "holdings without their clock sequence", "holdings without their owner"}},
+		{"FailedSavesKeepNothing", []string{"no fault", "history apart from the record"}},
+		{"EachIDNamesItsIssuer", []string{"no fault", "no history", "history of one"}},
+		{"OldHoldersAreForgotten", []string{"no fault", "nothing is forgotten", "no history"}},
+		{"ManyAtOnceGetDifferentWorkerIDs", []string{"no fault", "check and write apart"}},
+		{"FullRangeSaysWhoHoldsWhat", []string{"no fault", "owners in upper case"}},
+		{"ReleaseFreesAtOnce", []string{"no fault", "no state", "no bounds"}},
+		{"OwnersGetTheirWorkerIDBack", []string{"no fault", "owners in ASCII"}},
+		{"KeptWorkerIDsGoToNoOtherOwner", []string{"no fault", "no owner"}},
+		{"WorkerIDsUsedOnce", []string{"no fault", "spent is free"}},
+		{"AnotherLayoutIsRefused", []string{"no fault", "layout without its order"}},
+		{"CrashedHoldersWorkerIDComesFree", []string{"no fault", "no bounds"}},
+		{"HolderThatWasCutOffIsFenced", []string{"no fault", "no bounds"}},
+		{"SuccessorsNeverRepeatAnID", []string{"no fault", "no bounds"}},
+		{"SuccessorsWithTheClockBehind", []string{"no fault", "only the current bound"}},
+		{"CompetitorsNeverRepeatAnID", []string{"no fault", "no bounds"}},
 	} {
 		t.Run(c.test, func(t *testing.T) {
+			t.Parallel()
 			for _, fault := range c.faults {
 				run(t, self, fault, c.test)
 			}
@@ -428,7 +429,7 @@ func run(t *testing.T, self, fault, test string) {
 	cmd.Env = append(os.Environ(), faultVariable+"="+fault, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	failed := strings.Contains(string(out), "--- FAIL: TestFaulty/"+test)
-	if want := fault != "none"; failed != want || (err != nil) != want {
+	if want := fault != "no fault"; failed != want || (err != nil) != want {
 		t.Errorf("%s with the fault %q: failed is %v, %v\n%s", test, fault, failed, err, out)
 	}
 }

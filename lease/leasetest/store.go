@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// slack is how much a reading of a store's clock may be off: its resolution, and
-// what two clocks drift apart in a test.
+// slack is how much a reading of a store's clock may be off, by the clock's resolution and by the
+// drift of two clocks during a test.
 const slack = 20 * time.Millisecond
 
 func (s *suite) empty() {
@@ -26,7 +26,7 @@ func (s *suite) empty() {
 	}
 	if !snap.OwnClock {
 		if now := snap.Now; now.Before(begun.Add(-slack)) || now.After(time.Now().Add(slack)) {
-			s.Fatalf("Now is %v, where the clients' clock, which OwnClock says it is, reads %v", now, begun)
+			s.Fatalf("OwnClock says that Now is by the clients' clock, but Now is %v and their clock reads %v", now, begun)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func (s *suite) firstVersion() {
 	store := s.storage.Open()
 	for _, version := range []uint64{0, 2, 3, 1 << 40} {
 		_, err := store.Save(s.ctx, s.record(7, version))
-		s.wants(err, lease.ErrConflict, "version %d, where there is none", version)
+		s.wants(err, lease.ErrConflict, "version %d, although there is no record", version)
 		s.holds(store)
 	}
 	saved := s.save(store, s.record(7, 1))
@@ -68,7 +68,7 @@ func (s *suite) nextVersion() {
 	s.holds(b, saved)
 }
 
-// roundTrip saves each record as the first one of its worker and over another.
+// roundTrip saves each record twice: as the first record of its worker, and over another record.
 func (s *suite) roundTrip() {
 	a, b := s.storage.Open(), s.storage.Open()
 	var all []lease.Record
@@ -111,8 +111,7 @@ type variation struct {
 	change func(*lease.Record)
 }
 
-// variety has records that differ from a plain one in one thing each. All of them
-// are valid.
+// variety returns valid records. Each differs from a plain record in one field.
 func variety() []variation {
 	far := time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
 	early := snowflake.EpochAt(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -177,7 +176,7 @@ func variety() []variation {
 	}
 }
 
-// noAliases: what goes in and comes out shares no memory with what is stored.
+// noAliases: the records that a caller passes and gets share no memory with the stored record.
 func (s *suite) noAliases() {
 	a := s.storage.Open()
 	r := s.record(1, 1)
@@ -258,10 +257,10 @@ func (s *suite) oneWorker() {
 	}
 }
 
-// loadsKeepUp: each record that Load returns was the stored one at some moment
-// after Load was called, and none is missing because it is just being replaced.
+// loadsKeepUp: each record that Load returns was stored at some moment after the call began, and
+// Load returns a record even if a client replaces it at the same time.
 func (s *suite) loadsKeepUp() {
-	const savers, loaders, each = 2, 2, 8
+	const savers, loaders, each, loads = 2, 2, 8, 20
 	var begun, done [savers * each]atomic.Uint64
 	first := s.storage.Open()
 	for w := range begun {
@@ -269,7 +268,7 @@ func (s *suite) loadsKeepUp() {
 		begun[w].Store(1)
 		done[w].Store(1)
 	}
-	// One after the other, so that a stale view cannot hide.
+	// Here nothing happens at once, so a stale view cannot hide.
 	view := s.storage.Open()
 	for version := uint64(2); version < 10; version++ {
 		s.load(view)
@@ -284,13 +283,9 @@ func (s *suite) loadsKeepUp() {
 	for range savers + loaders {
 		stores = append(stores, s.storage.Open())
 	}
-	var loads atomic.Int64
-	end := time.Now().Add(s.window)
+	var made atomic.Int64
 	together(savers+loaders, func(i int) {
-		for time.Now().Before(end) || loads.Load() < 10 {
-			if s.ctx.Err() != nil || s.Failed() {
-				return
-			}
+		for made.Load() < loaders*loads && s.ctx.Err() == nil && !s.Failed() {
 			if i < savers {
 				for w := i * each; w < (i+1)*each; w++ {
 					version := begun[w].Add(1)
@@ -326,7 +321,7 @@ func (s *suite) loadsKeepUp() {
 			if seen != len(done) {
 				s.Errorf("a load during saves returns %d records of %d", seen, len(done))
 			}
-			loads.Add(1)
+			made.Add(1)
 		}
 	})
 }
@@ -358,7 +353,7 @@ func (s *suite) oneWins() {
 			}
 		}
 		if winner < 0 {
-			s.Fatalf("of %d saves of version %d at once none won", clients, version)
+			s.Fatalf("of %d saves of version %d at once not one succeeded", clients, version)
 		}
 		s.holds(stores[0], won[winner])
 	}
@@ -424,14 +419,14 @@ func (s *suite) doneContext() {
 			s.wants(err, done.Err(), "Save of version %d", version)
 			s.holds(store, stored...)
 		}
-		time.Sleep(2 * slack) // nor later
+		time.Sleep(2 * slack) // it is not changed later, either
 		s.holds(s.storage.Open(), stored...)
 		s.save(store, s.record(1, uint64(len(stored))+1))
 	}
 }
 
-// outOfTime: a save that was given up has been made, or not, but not by half, and
-// the client goes on working.
+// outOfTime: if the caller gives up, the store makes the whole save or no part of it, and the client
+// still works.
 func (s *suite) outOfTime() {
 	store, other := s.storage.Open(), s.storage.Open()
 	s.save(store, s.record(1, 1))
@@ -456,7 +451,7 @@ func (s *suite) outOfTime() {
 			s.holds(other, saved)
 			return
 		}
-		s.wants(err, lease.ErrConflict, "Save, when one that was given up may yet arrive")
+		s.wants(err, lease.ErrConflict, "Save, when an earlier save may still arrive")
 	}
 }
 
@@ -475,7 +470,7 @@ func (s *suite) garbled() {
 		}
 		s.wants(err, lease.ErrBadRecord, "Load")
 		if _, err := store.Save(s.ctx, s.record(1, 1)); err == nil {
-			s.Fatal("Save takes a record that cannot be read for none")
+			s.Fatal("Save replaces an unreadable record as if there were no record")
 		}
 		_, err = store.LoadWorker(s.ctx, 1)
 		s.wants(err, lease.ErrBadRecord, "LoadWorker")

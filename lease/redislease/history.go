@@ -11,21 +11,21 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// A member of a history is <from> <id> <to> <holding>: what comes before the last has
-// a fixed length, and instants are in order as their texts are.
+// A member of a history is <from> <id> <to> <holding>. The first three parts have fixed
+// lengths, and the texts of instants sort as the instants do.
 
 func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
 
-// holdingID is the begin of a member, different for each From, ClockSeq and Token.
+// holdingID returns the beginning of a member, different for each From, ClockSeq and Token.
 func holdingID(h lease.Holding) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", h.ClockSeq, h.Token))
 	return sortable(h.From) + " " + hex.EncodeToString(sum[:16])
 }
 
-// beforeHolding is how long a member is before the holding.
+// beforeHolding is the length of a member without its holding.
 const beforeHolding = 30 + 1 + 32 + 1 + 30 + 1
 
-// History returns what is kept of a worker ID. Errors match [lease.ErrBadRecord] or
+// History returns the earlier holders of a worker ID. Errors match [lease.ErrBadRecord] or
 // the context's error, or are the client's.
 func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
 	key := s.key

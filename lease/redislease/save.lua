@@ -1,17 +1,18 @@
 -- Writes the record ARGV[4], of version ARGV[3], of worker ARGV[1] into the hash
--- KEYS[1] if the one in its place has version ARGV[2], or if there is none
--- and ARGV[2] is '0'. Returns {'saved', the server's time}, {'conflict', the
--- version in place}, {'unreadable'}, {'wiped', worker}, or {'missing'} if there is no
+-- KEYS[1] if the stored record has version ARGV[2], or if no record is stored and
+-- ARGV[2] is '0'. Returns {'saved', the server's time}, {'conflict', the
+-- stored version}, {'unreadable'}, {'wiped', worker}, or {'missing'} if there is no
 -- store. Nothing is written unless it returns 'saved'.
 --
 -- KEYS[2] is the set of the worker IDs that were used.
 --
 -- KEYS[3], if given, is the worker's history: a sorted set in which each member is
--- <from> <id> <to> <holding>, with texts of 30, 32 and 30 characters before the last. It
--- gets the member of ARGV[5] (from and id), ARGV[6] (to) and ARGV[7] (holding) in
--- place of another one with that id. Members whose <to> is before ARGV[8] go.
+-- <from> <id> <to> <holding>, with texts of 30, 32 and 30 characters before the last. The
+-- member made of ARGV[5] (from and id), ARGV[6] (to) and ARGV[7] (holding) is added,
+-- and replaces a member with the same from and id. Members whose <to> is before
+-- ARGV[8] are removed.
 --
--- Versions are compared as texts: as numbers they would lose digits here.
+-- Versions are compared as texts: Lua's numbers would lose digits.
 local worker = ARGV[1]
 local found = redis.call('HMGET', KEYS[1], 'created', worker)
 if not found[1] then
@@ -37,8 +38,8 @@ if KEYS[3] then
   begunBefore = redis.call('ZRANGEBYLEX', KEYS[3], '-', '(' .. forget)
 end
 
--- A script that fails is not undone. So what may fail comes before, and what does the
--- least harm by itself.
+-- If a script fails, Redis does not undo it. So the write that may fail comes first; it
+-- does no harm if it stays alone.
 local member
 if KEYS[3] and ended >= forget then
   member = id .. ' ' .. ended .. ' ' .. ARGV[7]

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
@@ -18,7 +19,7 @@ import (
 
 // open opens a store as a process of a fleet does.
 func open(addr, space string) (*redis.Client, lease.Store, error) {
-	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // a slow machine
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // the machine may be slow
 	store, err := New(client, &Options{Prefix: space + ":"})
 	if err == nil {
 		err = store.Create(context.Background(), time.Nanosecond)
@@ -27,7 +28,8 @@ func open(addr, space string) (*redis.Client, lease.Store, error) {
 }
 
 func TestMain(m *testing.M) {
-	logging.Disable() // of the connections that fail on purpose
+	servertest.Parallel = 12 // the tests mostly wait
+	logging.Disable()        // connections fail on purpose, and the client logs it
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		_, store, err := open(addr, space)
 		return store, err
@@ -50,6 +52,9 @@ func fleetServer(t testing.TB) *servertest.Server {
 	}
 }
 
-func TestServer(t *testing.T) { servertest.Run(t, fleetServer(t)) }
+func TestServer(t *testing.T) {
+	depth.Parallel(t)
+	servertest.Run(t, fleetServer(t))
+}
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, fleetServer(b)) }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,43 +14,44 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seed-5394e6b1/snowflake/internal/newstore"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 )
 
-// Options are the settings of New. The zero value, and nil, consist
-// entirely of defaults.
+// Options are the settings of New. The zero value consists entirely of defaults, and so
+// does nil.
 type Options struct {
-	// Prefix begins the names of all keys: the records are in the hash
-	// Prefix+"leases". Fleets with different layouts need different prefixes.
-	// All keys of a prefix are in one slot of a cluster. Empty: "snowflake:".
+	// Prefix is the beginning of all keys' names: the records are in the hash
+	// Prefix+"leases". Fleets with different layouts need different prefixes. All keys of a
+	// prefix are in one slot of a cluster. Empty: "snowflake:".
 	Prefix string
 
-	// Replicas is how many replicas must have acknowledged a record before Save
-	// returns, by WAIT in the same round trip. If fewer do so within half of
-	// the time that the caller has left, and within a second, Save fails with an
-	// error that matches [ErrReplicas]. 0: none.
+	// Replicas is how many replicas must have acknowledged a record before Save returns, by
+	// WAIT in the same round trip. If fewer do so within half of the caller's remaining
+	// time, and within a second, Save fails with an error that matches [ErrReplicas]. 0:
+	// Save does not wait for replicas.
 	//
-	// HAZARD: it is no consensus. What fewer acknowledged is written all the
-	// same, and a failover may choose a replica that has not acknowledged.
+	// HAZARD: this is no consensus. A record that fewer replicas acknowledged is written
+	// all the same, and a failover may choose a replica that has not acknowledged it.
 	Replicas int
 }
 
-// ErrNoStore is returned by a Store if its hash is not there: it was never created, or
-// it was lost. Redis cannot tell the two apart, so the error matches
-// [lease.ErrWiped], too. [Store.Create] makes the hash.
+// ErrNoStore is returned by a Store if its hash does not exist: it was never created, or it
+// was lost. Redis cannot tell the two apart, so the error also matches [lease.ErrWiped].
+// [Store.Create] makes the hash.
 var ErrNoStore error = noStore{}
 
 type noStore struct{}
 
 func (noStore) Error() string {
-	return "redislease: there is no store, it was never created or was lost: Create makes it"
+	return "redislease: there is no store: it was never created, or it was lost; Create makes it"
 }
 
 func (noStore) Is(target error) bool { return target == lease.ErrWiped }
 
-// ErrReplicas is returned by Save when fewer than Options.Replicas replicas
-// acknowledged a record in time.
+// ErrReplicas is returned by Save if fewer than Options.Replicas replicas acknowledged a
+// record in time.
 var ErrReplicas = errors.New("redislease: too few replicas acknowledged")
 
 //go:embed load.lua
@@ -73,11 +73,11 @@ var (
 // Store is a [lease.Store] in keys of Redis. It may be used by any number of
 // goroutines and leases.
 type Store struct {
-	// Of the hash with the records. Its field "created" tells it from a hash that was
-	// lost; each other field is a worker ID, and has the record's version, the
-	// server's time of the save in seconds, and the record in JSON.
+	// key is the hash with the records. Its field "created" shows that the hash was not
+	// lost. Each other field is a worker ID, and has the record's version, the server's
+	// time of the save in seconds, and the record as JSON.
 	key      conn.Key
-	used     string // the key of a set: the worker IDs that ever had a record
+	used     string // the key of the set of the worker IDs that ever had a record
 	replicas int
 
 	mu   sync.Mutex
@@ -86,8 +86,8 @@ type Store struct {
 
 var _ lease.Historian = (*Store)(nil)
 
-// parsed is a record that was read. Where many holders share a store, most of
-// what one of them loads was read by another.
+// parsed is a record that was read. If many holders share a Store, most records that one of
+// them loads were read by another before.
 type parsed struct {
 	value  string
 	record lease.Record
@@ -95,18 +95,18 @@ type parsed struct {
 
 const maxRead = 4096
 
-// New returns a store that keeps its records in one hash of Redis, and what was
-// replaced in a sorted set for each worker ID. It does not talk to Redis;
-// [Store.Create] must have made the store.
+// New returns a store that keeps its records in one hash of Redis, and the earlier holders
+// in a sorted set for each worker ID. [Store.Create] must have made the store. New does not
+// talk to Redis.
 //
-// The client is the caller's, who may use it for other things and closes it when
-// all leases have ended. It is a *redis.key.Client (of NewFailoverClient, too) or a
-// *redis.ClusterClient, whose ContextTimeoutEnabled must be true: else a server
-// that hangs would keep its connections busy for longer than a renewal may take.
+// client must be a *redis.Client (also from NewFailoverClient) or a *redis.ClusterClient,
+// and its ContextTimeoutEnabled must be true: otherwise a server that hangs would keep its
+// connections busy for longer than a renewal may take. The caller may use it for other
+// things, and closes it after all leases have ended.
 //
-// New returns an error that matches [lease.ErrInvalidOptions] for any other client,
-// such as nil, a type that has one of the two within, or a *redis.Ring, which moves
-// keys when a shard fails, and for options that are out of their range.
+// The error matches [lease.ErrInvalidOptions] for any other client, such as nil, a type
+// that embeds one of the two, or a *redis.Ring, which moves keys when a shard fails; and
+// for options that are out of their range.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -133,7 +133,7 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// companion names another key, in the same slot of a cluster.
+// companion returns the name of another key in the same slot of a cluster.
 func (s *Store) companion(what string) string {
 	prefix := strings.TrimSuffix(s.key.Name, "leases")
 	return prefix + "{" + s.key.Name + "}:" + what
@@ -141,7 +141,7 @@ func (s *Store) companion(what string) string {
 
 func (s *Store) historyOf(worker int) string { return s.companion("history:" + strconv.Itoa(worker)) }
 
-// hashTag returns the part of a key that decides on its slot.
+// hashTag returns the part of a key that decides its slot.
 func hashTag(key string) string {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
@@ -151,45 +151,32 @@ func hashTag(key string) string {
 	return key
 }
 
-// Create makes the store if it is not there, and repairs a store that has lost
-// records. Call it when a fleet is set up, or at each start: if the store is whole it
-// does nothing. Any number of processes may do so at once.
+// Create makes the store if it does not exist, and repairs a store that has lost records.
+// Call it when a fleet is set up, or at each start: if the store is whole, Create does
+// nothing. Any number of processes may call it at once.
 //
-// A store that is not there may be one that was lost, and then there may be holders
-// that issue IDs until their windows end. So Create waits for two windows before it
-// makes or repairs a store. Give it the longest lease.Options.Window of the fleet, up
-// to 146 years, or 0 for the default of 3 s. For a store that is known to be new, a
-// nanosecond does. A window that is negative or longer gives an error that matches
-// [lease.ErrInvalidOptions].
+// If the store does not exist, it may have been lost, and its holders may issue IDs until
+// their windows end. So Create waits for two windows before it makes or repairs a store.
+// window is the longest lease.Options.Window of the fleet, up to 146 years, or 0 for the
+// default of 3 s. For a store that is known to be new, a nanosecond is enough. If window is
+// negative or longer, the error matches [lease.ErrInvalidOptions].
 func (s *Store) Create(ctx context.Context, window time.Duration) error {
-	const poll, maxWindow = 100 * time.Millisecond, time.Duration(math.MaxInt64) / 2
-	if window < 0 || window > maxWindow {
-		return fmt.Errorf("redislease: %w: the window %v is not within 0 to %v", lease.ErrInvalidOptions, window, maxWindow)
+	look := func(ctx context.Context) (string, error) { return s.create(ctx, "look") }
+	repair := func(ctx context.Context) error {
+		_, err := s.create(ctx, "repair")
+		return err
 	}
-	if window == 0 {
-		window = 3 * time.Second
-	}
-	for begun, how := time.Now(), "look"; ; {
-		state, err := conn.Call(ctx, s.key, func() (string, error) {
-			return createScript.Run(ctx, s.key.Client, []string{s.key.Name, s.used}, how).Text()
-		})
-		if err != nil || state == "whole" {
-			return s.key.Wrap(err)
-		}
-		wait := 2*window - time.Since(begun)
-		if wait <= 0 {
-			how = "repair"
-			continue
-		}
-		select {
-		case <-time.After(min(wait, poll)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return s.key.Wrap(newstore.Create(ctx, window, look, repair))
 }
 
-// Locate returns where a worker ID's record is.
+// create looks at the store, or repairs it, and returns what is missing.
+func (s *Store) create(ctx context.Context, how string) (missing string, err error) {
+	return conn.Call(ctx, s.key, func() (string, error) {
+		return createScript.Run(ctx, s.key.Client, []string{s.key.Name, s.used}, how).Text()
+	})
+}
+
+// Locate returns the place of a worker ID's record.
 func (s *Store) Locate(worker int) string {
 	return fmt.Sprintf("field %d of hash %q of %s", worker, s.key.Name, s.key.Address())
 }
@@ -198,8 +185,7 @@ func (s *Store) Locate(worker int) string {
 // [lease.ErrBadRecord] or the context's error, or are the client's.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) { return s.load(ctx) }
 
-// LoadWorker returns the record of one worker ID, if there is one. Errors are
-// those of Load.
+// LoadWorker returns the record of one worker ID, if it has one. Errors are as for Load.
 func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
 	return s.load(ctx, strconv.Itoa(worker))
 }
@@ -226,24 +212,23 @@ func (s *Store) load(ctx context.Context, worker ...any) (lease.Snapshot, error)
 	return snap, nil
 }
 
-// lost is the error of a script that returned {'missing'} or {'wiped', worker}.
+// lost returns the error for a script that returned {'missing'} or {'wiped', worker}.
 func (s *Store) lost(reply []string) error {
 	if reply[0] == "wiped" {
-		return s.key.Wrap(fmt.Errorf("%w: field %q was used, and is not there", lease.ErrWiped, reply[1]))
+		return s.key.Wrap(fmt.Errorf("%w: field %q is gone", lease.ErrWiped, reply[1]))
 	}
 	return s.key.Wrap(ErrNoStore)
 }
 
-// Save writes r in place of the version before it. Errors match
-// [lease.ErrConflict], [lease.ErrBadRecord], [lease.ErrWiped], [ErrNoStore],
-// [ErrReplicas] or the context's error, or are the client's.
+// Save writes r in place of the version before it. Errors match [lease.ErrConflict],
+// [lease.ErrBadRecord], [lease.ErrWiped], [ErrNoStore], [ErrReplicas] or the context's
+// error, or are the client's.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	return s.save(ctx, r, []string{s.key.Name, s.used})
 }
 
-// SaveEnding is Save, and in the same script it keeps ended in the history of
-// r.Worker and drops from that history what ended before forget. Errors are those
-// of Save.
+// SaveEnding is Save and, in the same script, adds ended to the history of r.Worker, and
+// drops from this history each holding that ended before forget. Errors are as for Save.
 func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	b, err := json.Marshal(ended)
 	if err != nil {
@@ -270,7 +255,7 @@ func (s *Store) save(ctx context.Context, r lease.Record, keys []string, ending 
 		}
 		return r, nil
 	case "conflict":
-		return r, fmt.Errorf("redislease: %w: worker %s has version %s, not that before %s", lease.ErrConflict, worker, reply[1], version)
+		return r, fmt.Errorf("redislease: %w: worker %s has version %s, not the version before %s", lease.ErrConflict, worker, reply[1], version)
 	case "unreadable":
 		return r, s.key.Wrap(fmt.Errorf("field %q: %w", worker, errText))
 	}
@@ -283,14 +268,14 @@ func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, ar
 	return reply, s.key.Wrap(err)
 }
 
-// send runs a script, and for one that saves waits for the replicas.
+// send runs a script. If the script saves, send waits for the replicas.
 func (s *Store) send(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
 	if s.replicas == 0 || script != saveScript {
 		return script.Run(ctx, s.key.Client, keys, args...).StringSlice()
 	}
 	node := redis.Cmdable(s.key.Client)
 	cluster, ok := s.key.Client.(*redis.ClusterClient)
-	if ok { // WAIT has no key, and would go to any node
+	if ok { // WAIT has no key, so a cluster client would send it to any node
 		master, err := cluster.MasterForKey(ctx, s.key.Name)
 		if err != nil {
 			return nil, err
@@ -301,7 +286,7 @@ func (s *Store) send(ctx context.Context, script *redis.Script, keys []string, a
 	var acknowledged *redis.Cmd
 	wait := patience(ctx)
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
-		// Its error is that of one of the two.
+		// Its error is the error of one of the two commands, which are looked at below.
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			saved, acknowledged = eval(p), p.Do(ctx, "WAIT", s.replicas, wait.Milliseconds())
 			return nil
@@ -328,29 +313,25 @@ func (s *Store) send(ctx context.Context, script *redis.Script, keys []string, a
 	return reply, nil
 }
 
-// patience is how long to wait for replicas.
+// patience returns how long to wait for replicas.
 func patience(ctx context.Context) time.Duration {
 	wait := time.Second
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)/2)
 	}
-	return max(wait, time.Millisecond) // 0 would be for ever
+	return max(wait, time.Millisecond) // WAIT takes 0 as for ever
 }
 
 var errText = fmt.Errorf("%w: it is not a version, a time and JSON", lease.ErrBadRecord)
 
-// text is a record as it is written: the time of its save stands before it.
-type text struct {
-	lease.Record
-	Renewed *struct{} `json:"renewed,omitempty"`
-}
-
+// encode leaves out the time of the save, which the script writes before the record.
 func encode(r lease.Record) (string, error) {
-	b, err := json.Marshal(text{Record: r})
+	r.Renewed = time.Time{}
+	b, err := json.Marshal(r)
 	return string(b), err
 }
 
-// decode is decode, once for each value of a field.
+// decode decodes each value of a field only once.
 func (s *Store) decode(field, value string) (lease.Record, error) {
 	s.mu.Lock()
 	p, known := s.read[field]
@@ -378,22 +359,20 @@ func decode(worker, value string) (lease.Record, error) {
 	if !ok {
 		return lease.Record{}, errText
 	}
-	var t text
-	if err := json.Unmarshal([]byte(body), &t); err != nil {
-		return t.Record, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
+	var r lease.Record
+	err := json.Unmarshal([]byte(body), &r)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
-	r := t.Record
-	var err error
 	if r.Renewed, err = parseTime(renewed); err != nil {
 		return r, err
 	}
 	if version != strconv.FormatUint(r.Version, 10) || worker != strconv.Itoa(r.Worker) {
-		return r, fmt.Errorf("%w: version %s before that of worker %d, version %d", lease.ErrBadRecord, version, r.Worker, r.Version)
+		return r, fmt.Errorf("%w: the version %s was stored with another record, of worker %d with version %d", lease.ErrBadRecord, version, r.Worker, r.Version)
 	}
 	return r, r.Validate()
 }
 
-// parseTime reads seconds and microseconds.
 func parseTime(s string) (time.Time, error) {
 	sec, micro, _ := strings.Cut(s, ".")
 	a, err := strconv.ParseInt(sec, 10, 64)

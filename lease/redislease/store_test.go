@@ -28,10 +28,10 @@ import (
 
 const leasesKey = conn.DefaultPrefix + "leases"
 
-// durable is a server that keeps what was saved.
+// durable are the arguments of a server that keeps its data after a crash.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// opened is a store that need not be there.
+// opened returns a store, which may not exist yet.
 func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	t.Helper()
 	s, err := New(client, opts)
@@ -41,7 +41,7 @@ func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	return s
 }
 
-// create makes a store that is known to be new.
+// create makes a new store.
 func create(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	t.Helper()
 	s := opened(t, client, opts)
@@ -52,11 +52,11 @@ func create(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, durable...)
-	var n int
+	var n atomic.Int64
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		n++
-		opts := &Options{Prefix: fmt.Sprintf("test%d:", n)}
+		opts := &Options{Prefix: fmt.Sprintf("test%d:", n.Add(1))}
 		admin := server.Client(t)
 		create(t, admin, opts)
 		return leasetest.Storage{
@@ -77,10 +77,10 @@ func TestStore(t *testing.T) {
 				}
 			},
 		}
-	}, nil)
+	}, &leasetest.Options{Parallel: true})
 }
 
-// record is one that is held.
+// record returns a held record.
 func record(worker int, version uint64) lease.Record {
 	return lease.Record{
 		Worker:  worker,
@@ -93,7 +93,7 @@ func record(worker int, version uint64) lease.Record {
 	}
 }
 
-// acquire takes a worker ID, which the test's end gives up.
+// acquire takes a worker ID, which is released when the test ends.
 func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease, *snowflake.Generator) {
 	t.Helper()
 	l, err := lease.Acquire(t.Context(), store, opts)
@@ -103,7 +103,7 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = l.Release(ctx) // the server may be gone
+		_ = l.Release(ctx) // fails if the server has stopped
 	})
 	g, err := snowflake.NewLeased(l, nil)
 	if err != nil {
@@ -112,18 +112,18 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 	return l, g
 }
 
-// refuses checks that Acquire fails soon, with an error that has the words.
+// refuses checks that Acquire fails soon with an error that matches want and contains the words.
 func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 	t.Helper()
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a refused connection is tried again
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // the client tries a refused connection again
 	defer cancel()
 	_, err := lease.Acquire(ctx, store, nil)
 	if err == nil {
 		t.Fatal("Acquire succeeds")
 	}
 	if want != nil && !errors.Is(err, want) {
-		t.Fatalf("the error is %v, not one that matches %q", err, want)
+		t.Fatalf("the error is %v, not an error that matches %q", err, want)
 	}
 	for _, word := range append(words, "redislease: ") {
 		if !strings.Contains(err.Error(), word) {
@@ -230,8 +230,8 @@ func TestForeignDataIsRefused(t *testing.T) {
 	}
 }
 
-// Versions are exact where Lua's numbers are not.
-func TestVersionsOver53Bits(t *testing.T) {
+// Lua's numbers are exact up to 53 bits only. Greater versions are exact too.
+func TestVersionsOver53BitsAreExact(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	create(t, client, nil)
@@ -320,7 +320,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	refuses(t, opened(t, server.User(t, admin, "nowrite", "%R~*", "+@all"), nil), nil, "NOPERM")
 	refuses(t, opened(t, server.User(t, admin, "nohset", "~*", "+@all", "-hset"), nil), nil, "can't run this command")
 
-	// What the README says is enough.
+	// The rights that the README names are enough.
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+hmget", "+hgetall", "+hexists", "+hset",
 		"+sismember", "+smembers", "+sadd", "+srem", "+zrange", "+zrangebylex", "+zadd", "+zrem")
 	admin.FlushAll(t.Context())
@@ -333,9 +333,8 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	}
 }
 
-// An error says why the server did not answer, whether or not the caller's time has
-// run out.
-func TestServerThatIsNotThere(t *testing.T) {
+// The error says why the server did not answer, even if the caller's context has ended.
+func TestErrorSaysWhyServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -352,9 +351,9 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A client that hangs returns when its context is done, and leaves nothing that
-// keeps the others from going on when the server does.
-func TestServerThatHangs(t *testing.T) {
+// If the server hangs, a call returns when its context ends. When the server answers again, other clients
+// work at once.
+func TestCallsEndInTimeIfRedisHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	opts := server.Options()
@@ -424,22 +423,22 @@ func TestRecordsSurviveAKill(t *testing.T) {
 	}
 }
 
-// Whatever is deleted under a live holder, nobody gets a worker ID until Create has
-// waited for all windows to end, and no ID is issued twice.
-func TestDeletedKeysAreNoNewStore(t *testing.T) {
+// Whichever keys are deleted while worker IDs are held, nobody gets a worker ID until Create has waited for
+// all windows to end. No ID is issued twice.
+func TestStoreWithDeletedKeysIsNotNew(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
 		wipe func(ctx context.Context, client *redis.Client, s *Store) error
 	}{
-		{"one record", func(ctx context.Context, client *redis.Client, s *Store) error {
-			return client.HDel(ctx, leasesKey, "0").Err()
+		{"the holders' records", func(ctx context.Context, client *redis.Client, s *Store) error {
+			return client.HDel(ctx, s.key.Name, "0", "1", "2").Err()
 		}},
 		{"the hash", func(ctx context.Context, client *redis.Client, s *Store) error {
-			return client.Del(ctx, leasesKey).Err()
+			return client.Del(ctx, s.key.Name).Err()
 		}},
 		{"the records and what was used", func(ctx context.Context, client *redis.Client, s *Store) error {
-			return client.Del(ctx, leasesKey, s.used).Err()
+			return client.Del(ctx, s.key.Name, s.used).Err()
 		}},
 		{"everything", func(ctx context.Context, client *redis.Client, s *Store) error {
 			return client.FlushAll(ctx).Err()
@@ -447,69 +446,26 @@ func TestDeletedKeysAreNoNewStore(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			const window = 500 * time.Millisecond
-			client := redistest.Start(t).Client(t)
-			store := create(t, client, nil)
-			ids := map[snowflake.ID]bool{}
-			issue := func(g *snowflake.Generator) error {
-				id, err := g.NextID()
-				if err == nil && ids[id] {
-					t.Fatalf("%v was issued twice", g.Decode(id))
-				}
-				ids[id] = err == nil
-				return err
-			}
-			holder, old := acquire(t, store, &lease.Options{Window: window, Owner: "holder"})
-			if err := issue(old); err != nil {
-				t.Fatal(err)
-			}
-			if err := test.wipe(t.Context(), client, store); err != nil {
-				t.Fatal(err)
-			}
-			refuses(t, store, lease.ErrWiped)
-			if _, err := store.LoadWorker(t.Context(), 0); !errors.Is(err, lease.ErrWiped) {
-				t.Errorf("LoadWorker: %v", err)
-			}
-			for _, version := range []uint64{1, 2} {
-				if _, err := store.Save(t.Context(), record(0, version)); !errors.Is(err, lease.ErrWiped) {
-					t.Errorf("Save of version %d: %v", version, err)
-				}
-			}
-			redistest.Eventually(t, "the holder is told", func() bool { return errors.Is(holder.Stats().LastError, lease.ErrWiped) })
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			if err := store.Create(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Create, which has to wait for an hour: %v", err)
-			}
-			refuses(t, store, lease.ErrWiped)
-
-			created := make(chan error)
-			go func() { created <- store.Create(context.Background(), window) }()
-			for waiting := true; waiting; {
-				select {
-				case err := <-created:
-					if err != nil {
+			server := fleetServer(t)
+			client := redistest.NewClient(t, &redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+			in := func(space string) *Store { return opened(t, client, &Options{Prefix: space + ":"}) }
+			servertest.Wiped(t, server, func(space string) {
+				servertest.Gone(t, in(space), func() {
+					if err := test.wipe(t.Context(), client, in(space)); err != nil {
 						t.Fatal(err)
 					}
-					waiting = false
-				default:
-					_ = issue(old)
+				})
+			}, func(space string) {
+				if err := in(space).Create(t.Context(), 500*time.Millisecond); err != nil {
+					t.Error(err)
 				}
-			}
-			_, next := acquire(t, store, &lease.Options{Window: time.Minute, Owner: "next"})
-			for range 10_000 {
-				_ = issue(old)
-				if err := issue(next); err != nil {
-					t.Fatal(err)
-				}
-			}
+			})
 		})
 	}
 }
 
-// What this package did not write is never taken for none, and nothing is written
-// by half.
-func TestSpoiltHistory(t *testing.T) {
+// If a key has data that this package did not write, the store refuses it, and saves no part of a record.
+func TestForeignHistoryIsRefused(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	store := create(t, client, nil)
@@ -541,7 +497,7 @@ func TestSpoiltHistory(t *testing.T) {
 	}
 }
 
-func TestReplicaIsNoStore(t *testing.T) {
+func TestReplicaIsRefused(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
 	create(t, master.Client(t), nil)
@@ -558,7 +514,7 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	create(t, client, nil)
 	store := opened(t, client, &Options{Replicas: 1})
 	client.ScriptFlush(t.Context())
-	if _, err := store.Save(t.Context(), record(9, 1)); err != nil { // EVALSHA in vain, then EVAL
+	if _, err := store.Save(t.Context(), record(9, 1)); err != nil { // EVALSHA fails, then EVAL succeeds
 		t.Fatal(err)
 	}
 	if n := replica.Client(t).HExists(t.Context(), leasesKey, "9").Val(); !n {
@@ -595,7 +551,7 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	}
 }
 
-// deadline is a context that has one, and is not done when it passes.
+// deadline is a context with a deadline. It is not done when the deadline passes.
 type deadline struct {
 	context.Context
 	at time.Time
@@ -603,7 +559,7 @@ type deadline struct {
 
 func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
-// waits notes the time-outs of the WAITs that a client is to send, and sends nothing.
+// waits records the time-outs of WAIT commands, and does not send them.
 type waits struct{ timeouts []int64 }
 
 var errNotSent = errors.New("not sent")
@@ -622,8 +578,7 @@ func (w *waits) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 	}
 }
 
-// WAIT with a time-out of 0 would wait for ever: for a replica that hangs, for
-// longer than the caller has, and the connection could not be used again.
+// WAIT with a time-out of 0 waits for ever. If a replica hung, the connection could not be used again.
 func TestWaitAlwaysHasATimeout(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
@@ -655,9 +610,9 @@ func TestWaitAlwaysHasATimeout(t *testing.T) {
 	}
 }
 
-// A failover loses what the replica had not: here a renewal of one holder and the
-// whole acquisition of another, whose worker IDs then go to others.
-func TestFailoverThatLosesRecords(t *testing.T) {
+// A failover loses saves that the replica does not have: here a renewal of one holder, and the acquisition
+// of another holder, whose worker ID then goes to a third one.
+func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	t.Parallel()
 	const window = 4 * time.Second
 	master := redistest.Start(t)
@@ -665,14 +620,14 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 	link := servertest.NewProxy(t, master.Addr)
 	replica := redistest.StartReplicaOf(t, link.Addr())
 	redistest.InStep(t, master, replica)
-	var now atomic.Value // the master's address, as Sentinel would tell
+	var now atomic.Value // the master's address, as Sentinel would report it
 	now.Store(master.Addr)
 	open := func() lease.Store {
 		return opened(t, redistest.NewClient(t, &redis.Options{ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, now.Load().(string))
 		}}), nil)
 	}
-	// The first one's record is to outlast all until the next one looks at it.
+	// The first holder's record must be live until the next holder looks at it.
 	first, firstIDs := acquire(t, open(), &lease.Options{Window: 2 * window, Owner: "first"})
 	redistest.InStep(t, master, replica)
 	link.Drop()
@@ -687,8 +642,8 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 	}
 	now.Store(replica.Addr)
 
-	// The new master knows the first one, which goes on; it does not know the
-	// other, whose worker ID it gives away.
+	// The new master has the first holder's record, so that holder continues. It does not have the other
+	// holder's record, and gives its worker ID away.
 	next, nextIDs := acquire(t, open(), &lease.Options{Window: window, Owner: "next"})
 	if first.Worker() == next.Worker() || lost.Worker() != next.Worker() {
 		t.Fatalf("the first has %d, the lost one %d, the next one %d", first.Worker(), lost.Worker(), next.Worker())
@@ -725,7 +680,7 @@ func TestFailoverThatLosesRecords(t *testing.T) {
 	}
 }
 
-// count returns 1 for an ID that was seen before, which must be of before bound.
+// count returns 1 if an ID was seen before. Such an ID must have a time before bound.
 func count(t *testing.T, seen map[snowflake.ID]bool, id snowflake.ID, bound time.Time) int {
 	if !seen[id] {
 		seen[id] = true

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Dialect is the SQL that a database speaks.
+// Dialect is the SQL of a kind of database.
 type Dialect uint8
 
 const (
@@ -22,9 +22,9 @@ const (
 	SQLite                        // 3.24 or later; for Nodes 3.35
 )
 
-// micros reads the clock: in UTC, in microseconds. PostgreSQL's now() would be
-// that of the transaction's begin. MySQL's SYSDATE would be in the session's time
-// zone, and unsafe for statement-based replication.
+// micros returns SQL that reads the clock: in UTC, in microseconds. PostgreSQL's now()
+// would return the beginning of the transaction. MySQL's SYSDATE would use the session's
+// time zone, and is unsafe for statement-based replication.
 func (d Dialect) micros() string {
 	switch d {
 	case PostgreSQL:
@@ -35,8 +35,8 @@ func (d Dialect) micros() string {
 	return `CAST(strftime('%s', 'now') AS INTEGER) * 1000000`
 }
 
-// now asks for the time, and whether a statement commits by itself. No other
-// dialect understands it.
+// now returns SQL that asks for the time, and whether a statement commits by itself. Other
+// dialects fail on it.
 func (d Dialect) now() string {
 	if d == MySQL {
 		return `SELECT ` + d.micros() + `, @@autocommit`
@@ -44,12 +44,12 @@ func (d Dialect) now() string {
 	return `SELECT ` + d.micros() + `, 1`
 }
 
-// statements are the SQL of a Store. Parameters are numbered as the comments say.
-// MySQL's are verbs of fmt.Sprintf, because its drivers would prepare a statement
-// that has parameters first.
+// statements are the SQL of a Store. The comments number the parameters. MySQL's are verbs
+// of fmt.Sprintf, because its drivers prepare a statement that has parameters, which is one
+// more round trip.
 type statements struct {
-	// These return worker, version, renewed and record: of the stored records, and
-	// with version 0 of worker IDs whose record is gone.
+	// These two return worker, version, renewed and record: of the stored records, and with
+	// version 0 of the worker IDs whose records are gone.
 	load       string
 	loadWorker string // 1 worker
 
@@ -58,27 +58,27 @@ type statements struct {
 	// The same, and 5 id, 6 begun, 7 ended, 8 holding, 9 forget. PostgreSQL only.
 	insertEnding, updateEnding string
 
-	// Not PostgreSQL, whose insert and update do this, too.
+	// Only MySQL and SQLite: PostgreSQL's insert and update do this too.
 	use    string // 1 worker; writes nothing if the marker is gone
 	keep   string // 1 worker, 2 id, 3 begun, 4 ended, 5 holding
 	forget string // 1 worker, 2 forget
 
 	history string // 1 worker
 
-	lost   string // the worker IDs whose record is gone, and -1 if the marker is there
-	repair string // drops the worker IDs whose record is gone
+	lost   string // the worker IDs whose records are gone, and -1 if the marker is there
+	repair string // removes the worker IDs whose records are gone from {used}
 	mark   string // 1 text; SQLite: 2 now
 }
 
-// PostgreSQL: one statement does all that a save does. Its parts see what was there
-// before, so the row that kept writes is none that forgotten deletes. A row of
-// {workers} that is there already is left as it is; DO UPDATE asks for the right to
-// UPDATE, so that nobody takes a worker ID without being able to renew it. If the
-// marker is gone, {used} gets a NULL, which it does not take.
+// PostgreSQL: one statement does all of a save. Its parts see the tables as they were
+// before, so forgotten cannot delete the row that kept writes. A row of {workers} that
+// exists already stays as it is. DO UPDATE needs the right to UPDATE, so nobody takes a
+// worker ID without the right to renew it. If the marker is gone, the statement inserts
+// NULL into {used}, and fails.
 //
-// MySQL: LAST_INSERT_ID(n) makes n what the server returns as the last ID. A row
-// that is there already is left as it is (INSERT IGNORE would hide errors too).
-// Nothing is written, and no row locked, if it would not be committed.
+// MySQL: LAST_INSERT_ID(n) makes the server return n as the last ID. A row that exists
+// already stays as it is (INSERT IGNORE would also hide errors). If a statement would not
+// be committed, it writes nothing and locks no row.
 func (d Dialect) statements(names *strings.Replacer) statements {
 	const (
 		insertPostgres = `INSERT INTO {workers} (record, worker, version, renewed)
@@ -150,7 +150,7 @@ func (d Dialect) statements(names *strings.Replacer) statements {
 	return st
 }
 
-// definitions returns what follows CREATE TABLE IF NOT EXISTS and the name.
+// definitions returns the texts after CREATE TABLE IF NOT EXISTS and the names.
 func (d Dialect) definitions() (workers, history, used string) {
 	switch d {
 	case PostgreSQL:
@@ -178,7 +178,7 @@ type table struct {
 	name, quoted string
 }
 
-// With what New adds to the name it has up to 63 characters, as PostgreSQL allows.
+// PostgreSQL allows names of 63 characters, with the endings that New adds.
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,54}$`)
 
 func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, error) {
@@ -208,12 +208,12 @@ func (t table) named(name string) table {
 	return t
 }
 
-// create creates the table unless its columns can be read. It may fail because
-// another is doing the same; so what counts is whether they can be read then.
+// create creates the table unless its columns can be read. Creating it may fail because
+// another process does so; so create checks again whether the columns can be read.
 func (t *table) create(ctx context.Context, definition, columns string) error {
 	read := `SELECT ` + columns + ` FROM ` + t.quoted + ` WHERE 1 = 0`
 	return t.retry(ctx, func() error {
-		if err := t.probe(ctx, t.dialect.now()); err != nil { // perhaps of another dialect
+		if err := t.probe(ctx, t.dialect.now()); err != nil { // the database may speak another dialect
 			return err
 		}
 		if err := t.probe(ctx, read); err == nil || isBusy(err) {
@@ -229,8 +229,8 @@ func (t *table) create(ctx context.Context, definition, columns string) error {
 	})
 }
 
-// probe returns the error of a query. It leaves no transaction open where MySQL
-// has autocommit off.
+// probe returns the error of a query. With MySQL and autocommit off, it leaves no
+// transaction open.
 func (t *table) probe(ctx context.Context, query string) error {
 	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -246,35 +246,35 @@ func (t *table) probe(ctx context.Context, query string) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// wrap says in err where it comes from, and makes it match what it means.
+// wrap adds to err where it comes from, and makes it match the error that it means.
 func (t *table) wrap(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case isNoTable(err):
 		return fmt.Errorf("%w: %s; Create creates it: %w", ErrNoTable, t.name, err)
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()): // drivers tell it in their own words
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()): // drivers have their own words for it
 		return fmt.Errorf("sqllease: table %s: %w: %w", t.name, ctx.Err(), err)
 	}
 	return fmt.Errorf("sqllease: table %s: %w", t.name, err)
 }
 
-// Drivers are not imported here, so their errors are known by a method that those
-// of PostgreSQL share, or by their text: the number, which
-// github.com/go-sql-driver/mysql puts first, and SQLite's own words.
+// No driver is imported here, so errors are recognized by a method that PostgreSQL's
+// drivers share, or by their text: by the number at the beginning, which
+// github.com/go-sql-driver/mysql writes, or by SQLite's words.
 
-// isNoTable reports whether err says that the table, or its schema, is not there.
+// isNoTable reports whether err says that the table, or its schema, does not exist.
 func isNoTable(err error) bool {
 	return hasState(err, "42P01", "3F000") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
 }
 
-// isUsed reports whether err says that a worker ID cannot be put down as used: that
-// it is there already, or (PostgreSQL) that the marker is gone.
+// isUsed reports whether err says that a worker ID cannot be added to the used ones: it is
+// there already, or (PostgreSQL) the marker is gone.
 func isUsed(err error) bool {
 	return hasState(err, "23502", "23505") || hasNumber(err, 1062) || strings.Contains(err.Error(), "UNIQUE constraint failed")
 }
 
-// isBusy reports whether err says that nothing was changed because others were in
+// isBusy reports whether err says that nothing was changed because other statements were in
 // the way: a deadlock, a serialization failure, a lock that was not granted.
 func isBusy(err error) bool {
 	return hasState(err, "40001", "40P01", "55P03") || hasNumber(err, 1205, 1213) ||
@@ -300,7 +300,7 @@ func hasNumber(err error, numbers ...int) bool {
 	return false
 }
 
-// toASCII writes JSON so that no character set on its way can change it.
+// toASCII writes JSON in ASCII, so that no character set on the way can change it.
 func toASCII(json []byte) string {
 	var b strings.Builder
 	for _, r := range string(json) {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-func TestErrorsOfDriversAreKnown(t *testing.T) {
+func TestErrorsOfDriversAreClassified(t *testing.T) {
 	for _, test := range []struct {
 		err           error
 		noTable, busy bool

@@ -20,12 +20,13 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// refusedUsers: what a user may not do is one clear error of Acquire.
+// refusedUsers: if a user lacks a right, Acquire returns one clear error.
 func refusedUsers(t *testing.T, s *server) {
 	table := newTable()
 	s.database().created(t, table)
@@ -54,7 +55,7 @@ func refusedUsers(t *testing.T, s *server) {
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
 	grant("SELECT")
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
-	// One that can take a worker ID but not renew it takes none.
+	// If a user may take a worker ID but not renew it, Acquire takes no worker ID.
 	grant("SELECT, INSERT")
 	refused(t, store(s.as(t, "reader", "reader")), nil, "sqllease: table "+table+": ", denied)
 	if err := store(s.as(t, "reader", "reader")).(*sqllease.Store).Create(t.Context(), time.Nanosecond); err != nil {
@@ -64,7 +65,7 @@ func refusedUsers(t *testing.T, s *server) {
 	if err != nil || len(snap.Records) > 0 {
 		t.Errorf("there are %v: %v", snap.Records, err)
 	}
-	grant("SELECT, INSERT, UPDATE, DELETE") // what New asks for
+	grant("SELECT, INSERT, UPDATE, DELETE") // the rights that the doc of New names
 	l := acquire(t, store(s.as(t, "reader", "reader")), nil)
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
@@ -109,7 +110,7 @@ func oneRoundTrip(t *testing.T, s *server) {
 		r.Version++
 	}
 	save() // version 1
-	save() // this one prepares the statement
+	save() // this save prepares the statement
 	takeOver()
 	load()
 	const times = 20
@@ -127,7 +128,7 @@ func oneRoundTrip(t *testing.T, s *server) {
 	if n := proxy.Turns() - before; n != 2*times {
 		t.Errorf("%d loads take %d round trips, not 2 each", times, n)
 	}
-	most := 1 // PostgreSQL's is one statement, MySQL's a transaction of three
+	most := 1 // a PostgreSQL save is one statement, a MySQL save is a transaction of three
 	if s.dialect == sqllease.MySQL {
 		most = 5
 	}
@@ -140,7 +141,8 @@ func oneRoundTrip(t *testing.T, s *server) {
 	}
 }
 
-// commitFails: PostgreSQL sends what RETURNING gives before it commits.
+// commitFails: PostgreSQL sends the result of RETURNING before it commits. If the commit fails, Save
+// returns its error.
 func commitFails(t *testing.T, s *server) {
 	d, table := s.database(), newTable()
 	store := d.created(t, table)
@@ -157,7 +159,7 @@ func commitFails(t *testing.T, s *server) {
 		t.Errorf("an Assign whose commit failed returns %d, %v", w, err)
 	}
 	for _, r := range []lease.Record{record(2), {Worker: 1, Version: 2, Token: "token", State: r.State, Layout: r.Layout, Bounds: r.Bounds, Window: r.Window}} {
-		for range 3 { // the first time the statement is prepared
+		for range 3 { // the first save prepares the statement
 			if _, err := store.Save(t.Context(), r); err == nil || !strings.Contains(err.Error(), "not today") {
 				t.Errorf("worker %d: a save whose commit failed returns %v", r.Worker, err)
 			}
@@ -165,8 +167,8 @@ func commitFails(t *testing.T, s *server) {
 	}
 }
 
-// autocommitOff: where MySQL would commit nothing, nothing is given out, and no
-// transaction is left open. Nodes do not mind.
+// autocommitOff: if autocommit is off, MySQL would commit nothing. Then Acquire takes no worker ID and leaves
+// no transaction open. Nodes works.
 func autocommitOff(t *testing.T, s *server) {
 	client := func(param string) database {
 		return database{s.dialect, func(t testing.TB) *sql.DB {
@@ -240,7 +242,7 @@ func autocommitOff(t *testing.T, s *server) {
 	}
 }
 
-// otherSettings: what a client or an administrator may have set changes nothing.
+// otherSettings: the store works with all settings that a client or an administrator may have changed.
 func otherSettings(t *testing.T, s *server) {
 	var open []database
 	if s.dialect == sqllease.MySQL {
@@ -311,8 +313,10 @@ func otherSettings(t *testing.T, s *server) {
 	}
 }
 
-// dialectEnv tells child processes which database it is.
+// dialectEnv tells child processes the database's dialect.
 const dialectEnv = "SQLLEASE_DIALECT"
+
+func dialectIs(d sqllease.Dialect) []string { return []string{fmt.Sprintf("%s=%d", dialectEnv, d)} }
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(nodesEnv); path != "" {
@@ -330,8 +334,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// openSpace opens a client of its own, as servertest wants it. The address of
-// SQLite is its file.
+// openSpace opens a new client for servertest. If the dialect is SQLite, the address is the file.
 func openSpace(ctx context.Context, dialect sqllease.Dialect, addr, space string) (*sqllease.Store, *sql.DB, error) {
 	db, err := connect(dialect, addr, "app", password)
 	if dialect == sqllease.SQLite {
@@ -373,11 +376,12 @@ func (s *server) fleet() *servertest.Server {
 		Pause:   s.Pause,
 		Resume:  s.Resume,
 		CPU:     s.CPU,
+		Env:     dialectIs(s.dialect),
 	}
 }
 
-// serverAway: while the server hangs, calls end with their context, and other
-// holders of the store get on as soon as it answers.
+// serverAway: while the server hangs, calls end when their context ends. When the server answers, other
+// holders of the store renew at once.
 func serverAway(t *testing.T, s *server) {
 	store := open(s.dialect)(t, s.addr, "away")
 	r, err := store.Save(t.Context(), record(1))
@@ -388,7 +392,7 @@ func serverAway(t *testing.T, s *server) {
 	s.Pause()
 	defer s.Resume()
 	var all sync.WaitGroup
-	for i := range 8 { // more than there are connections
+	for i := range 8 { // more calls than connections
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
@@ -415,16 +419,16 @@ func serverAway(t *testing.T, s *server) {
 	}
 	r.Version = snap.Records[0].Version + 1
 	if _, err := store.Save(t.Context(), r); err != nil && !errors.Is(err, lease.ErrConflict) {
-		t.Fatal(err) // a conflict: one of those that hung was made now
+		t.Fatal(err) // a conflict, if one of the saves that hung was made now
 	}
 }
 
-// serverGone: the cause of an error can be found in it.
+// serverGone: an error wraps its cause.
 func serverGone(t *testing.T, s *server) {
 	store := open(s.dialect)(t, s.addr, "gone")
 	s.Kill()
 	defer s.Restart()
-	for range 20 { // the connections that there were, and new ones
+	for range 20 { // old connections and new ones
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := store.Save(ctx, record(1))
 		cancel()
@@ -439,9 +443,8 @@ func serverGone(t *testing.T, s *server) {
 	t.Error("no error says that the connection was refused")
 }
 
-// rowLocked: a lock that another holds is waited for, whatever the server's limit
-// for that, and is not taken for a conflict. A save that had to wait for one that
-// was made is a conflict.
+// rowLocked: if another transaction locks the row, a save waits, whatever limit the server has for locks, and
+// returns no conflict. If the other transaction then saves the row, the save returns a conflict.
 func rowLocked(t *testing.T, s *server) {
 	params := []string{"innodb_lock_wait_timeout=0", "innodb_lock_wait_timeout=50&tx_isolation=%27SERIALIZABLE%27"}
 	dsn := "app:" + password + "@tcp(" + s.addr + ")/app?"
@@ -487,8 +490,8 @@ func rowLocked(t *testing.T, s *server) {
 	}
 }
 
-// nodesAfterKill: the server is killed while processes start, and all rows are
-// deleted. No number comes twice.
+// nodesAfterKill: while processes start, the server is killed and all rows are deleted. No number is
+// assigned twice.
 func nodesAfterKill(t *testing.T, s *server) {
 	d, table := s.database(), newTable()
 	d.nodesCreated(t, table)
@@ -502,7 +505,7 @@ func nodesAfterKill(t *testing.T, s *server) {
 			for !over.Load() {
 				w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.BaiduLayout())
 				if err != nil {
-					time.Sleep(10 * time.Millisecond) // the server is away
+					time.Sleep(10 * time.Millisecond) // the server is not back yet
 					continue
 				}
 				mu.Lock()
@@ -542,7 +545,7 @@ func nodesAfterKill(t *testing.T, s *server) {
 	more()
 }
 
-// nodesEnv names the file to a child process that starts over and over.
+// nodesEnv tells the file to a child process, which takes numbers again and again.
 const nodesEnv = "SQLLEASE_NODES"
 
 func assignForEver(path string) {
@@ -566,9 +569,9 @@ func assignForEver(path string) {
 	}
 }
 
-// TestSQLiteNodesAfterKill: processes are killed while they take numbers, and all
-// rows are deleted.
-func TestSQLiteNodesAfterKill(t *testing.T) {
+// Processes are killed while they take numbers, and all rows are deleted.
+func TestSQLiteNodesRepeatNoNumberAfterKill(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nodes.db")
 	seen := map[string]bool{}
 	for range 4 {
@@ -612,21 +615,51 @@ func TestSQLiteNodesAfterKill(t *testing.T) {
 	}
 }
 
-// fleets runs the tests in which the server is killed and stopped, and the
-// network fails.
-func fleets(t *testing.T, s *server) {
-	t.Setenv(dialectEnv, strconv.Itoa(int(s.dialect)))
-	servertest.Run(t, s.fleet())
+// deletedRows: whichever rows are deleted while worker IDs are held, nobody gets a worker ID until Create
+// has waited for all windows to end. No ID is issued twice.
+func deletedRows(t *testing.T, d database) {
+	for _, test := range []struct {
+		name string
+		wipe string   // a statement for each table
+		of   []string // the tables
+	}{
+		{"the holders' rows", "DELETE FROM @ WHERE worker >= 0", []string{""}},
+		{"all rows", "DELETE FROM @", []string{""}},
+		{"all rows of all tables", "DELETE FROM @", []string{"", "_history", "_used"}},
+		{"the table", "DROP TABLE @", []string{""}},
+		{"all tables", "DROP TABLE @", []string{"", "_history", "_used"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			depth.Parallel(t)
+			d := d.apart(t)
+			s := &servertest.Server{Open: func(t testing.TB, _, space string) lease.Store { return d.created(t, "w_"+space) }}
+			servertest.Wiped(t, s, func(space string) {
+				servertest.Gone(t, d.store(t, "w_"+space), func() {
+					for _, of := range test.of {
+						d.exec(t, strings.ReplaceAll(test.wipe, "@", "w_"+space+of))
+					}
+				})
+			}, func(space string) {
+				if err := d.store(t, "w_"+space).Create(t.Context(), 500*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
-// TestSQLiteProcesses: processes that share a file are killed and stopped, and
-// another one keeps the file locked for two windows.
-func TestSQLiteProcesses(t *testing.T) {
-	t.Setenv(dialectEnv, strconv.Itoa(int(sqllease.SQLite)))
+func TestSQLiteStoreWithDeletedRowsIsNotNew(t *testing.T) {
+	t.Parallel()
+	deletedRows(t, sqliteFile(t))
+}
+
+// Processes that share a file are killed and stopped. Another process keeps the file locked for two windows.
+func TestSQLiteProcessesRepeatNoID(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "workers.db")
 	window := 500 * time.Millisecond
-	s := &servertest.Server{Addr: path, Open: open(sqllease.SQLite), Window: window}
-	servertest.Outage(t, s, func() {
+	s := &servertest.Server{Addr: path, Open: open(sqllease.SQLite), Window: window, Env: dialectIs(sqllease.SQLite)}
+	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func() {
 		conn, err := sqliteAt(path).open(t).Conn(context.Background())
 		if err != nil {
 			t.Error(err)
@@ -644,11 +677,12 @@ func TestSQLiteProcesses(t *testing.T) {
 		if _, err := conn.ExecContext(context.Background(), "COMMIT"); err != nil {
 			t.Error(err)
 		}
-	})
+	}})
 }
 
-// TestSQLiteClientsAtOnce: 200 clients, each with connections of its own.
-func TestSQLiteClientsAtOnce(t *testing.T) {
+// Many clients with separate connections take worker IDs at once.
+func TestSQLiteServesManyClientsAtOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("WAL", func(t *testing.T) { clientsAtOnce(t, sqliteFile(t)) })
 	path := filepath.Join(t.TempDir(), "workers.db")
 	t.Run("Rollback", func(t *testing.T) {
@@ -661,10 +695,7 @@ func TestSQLiteClientsAtOnce(t *testing.T) {
 func clientsAtOnce(t *testing.T, d database) {
 	table := newTable()
 	d.created(t, table)
-	clients := 200
-	if testing.Short() {
-		clients = 50 // the race detector makes SQLite slow
-	}
+	clients := depth.Of(20, 200)
 	errs, workers := make([]error, clients), make([]int, clients)
 	var wg sync.WaitGroup
 	for i := range clients {

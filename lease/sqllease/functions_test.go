@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-// The functions that "snowflake sql" prints are held against the library here,
-// because here are the servers.
+// The command "snowflake sql" prints SQL functions. The tests compare their results with the library's. They
+// are in this package because it starts the servers.
 
-func TestFunctionsOfPostgreSQL(t *testing.T) {
-	db := startPostgres(t).as(t, "app", password)
+func functionsOfPostgreSQL(t *testing.T, s *server) {
+	db := s.as(t, "app", password)
 	holdFunctions(t, db, sqltext.PostgreSQL, time.Microsecond)
 	t.Run("GeneratedColumn", func(t *testing.T) {
 		must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "g_")...)
@@ -47,8 +48,8 @@ func TestFunctionsOfPostgreSQL(t *testing.T) {
 	})
 }
 
-func TestFunctionsOfMariaDB(t *testing.T) {
-	db := startMariaDB(t).as(t, "app", password)
+func functionsOfMariaDB(t *testing.T, s *server) {
+	db := s.as(t, "app", password)
 	holdFunctions(t, db, sqltext.MySQL, time.Microsecond)
 	t.Run("AutoIncrement", func(t *testing.T) {
 		autoIncrement(t, db, "id BIGINT AUTO_INCREMENT PRIMARY KEY", "INSERT INTO counted (id) VALUES (?)",
@@ -87,8 +88,7 @@ func TestExpressionsOfSQLite(t *testing.T) {
 	generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT created FROM generated WHERE id = ?`)
 }
 
-// unusual are layouts whose ticks, epochs and order of fields the known ones do not
-// have.
+// unusual are layouts whose ticks, epochs and order of fields no known layout has.
 var unusual = []layouts.Known{
 	{Name: "nanoseconds", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 100 * time.Nanosecond, TimeBits: 50, WorkerBits: 5, SequenceBits: 4}},
 	{Name: "one nanosecond", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 1, TimeBits: 55, WorkerBits: 3, SequenceBits: 4}},
@@ -97,8 +97,8 @@ var unusual = []layouts.Known{
 	{Name: "time only", Layout: snowflake.Layout{Unit: time.Millisecond, TimeBits: 47}},
 }
 
-// holdFunctions compares what the engine computes with what the library does, for
-// every known layout, at times that the engine can hold, precise to a step.
+// holdFunctions compares the engine's results with the library's for every known layout, at times that the
+// engine can represent in units of step.
 func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duration) {
 	for i, k := range append(layouts.All(), unusual...) {
 		t.Run(k.Name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 			prefix := fmt.Sprintf("f%d_", i)
 			call := caller(t, db, e, l, prefix)
 			r := rand.New(rand.NewPCG(uint64(i), 14))
-			for n := range 60 {
+			for n := range depth.Of(15, 60) {
 				id := snowflake.ID(r.Int64() >> r.IntN(62))
 				switch n {
 				case 0:
@@ -120,13 +120,13 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 				}
 				holdID(t, call, l, id)
 			}
-			for n := range 40 {
+			for n := range depth.Of(10, 40) {
 				at := l.Epoch.Time().Add(time.Duration(r.Int64() >> r.IntN(40))).Truncate(step)
 				switch n {
 				case 0:
 					at = l.Epoch.Time()
 				case 1:
-					at = latest.AddDate(-1, 0, 0) // whose nanoseconds an int64 does not hold
+					at = latest.AddDate(-1, 0, 0) // its nanoseconds do not fit an int64
 				}
 				holdFirst(t, call, l, at)
 			}
@@ -134,7 +134,7 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 	}
 }
 
-// latest is past what the engines' times can hold.
+// latest is later than all times that the engines can represent.
 var latest = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func holdID(t *testing.T, call func(name string, value any) sql.NullString, l snowflake.Layout, id snowflake.ID) {
@@ -183,7 +183,7 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 	case err == nil:
 		want = fmt.Sprint(int64(lo))
 	case at.Before(l.Epoch.Time()):
-	default: // past the end
+	default: // after the layout's end
 		end := snowflake.ID(1<<63 - 1)
 		if bits := l.TimeBits + l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits; bits < 63 {
 			end = 1 << bits
@@ -195,7 +195,7 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 	}
 }
 
-// caller creates the functions, and returns what calls them: as text, times in UTC.
+// caller creates the functions, and returns a function that calls them. Results are text, with times in UTC.
 func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) func(name string, value any) sql.NullString {
 	t.Helper()
 	functions, err := sqltext.Functions(e, l)
@@ -228,9 +228,9 @@ func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, pref
 			query = fmt.Sprintf("SELECT CAST(%s%s('%v') AS CHAR)", prefix, name, value)
 		default:
 			if text, ok := value.(string); ok {
-				value = text[:len(text)-3] // to the millisecond
+				value = text[:len(text)-3] // keep milliseconds
 			}
-			// The parameter is a column, as it would be.
+			// The parameter is a column, as in an application.
 			query = fmt.Sprintf("SELECT CAST(%s AS TEXT) FROM (SELECT %s AS id, '%v' AS t)", bodies[name], number(value), value)
 		}
 		if err := db.QueryRow(query).Scan(&got); err != nil {
@@ -287,7 +287,7 @@ func must(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// rows returns all that a query returns, as text.
+// rows returns the result of a query as text.
 func rows(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
 	rows, err := db.Query(query)
@@ -316,7 +316,7 @@ func rows(t *testing.T, db *sql.DB, query string) string {
 	return b.String()
 }
 
-// generatedColumn inserts IDs and reads the times that the table has for them.
+// generatedColumn inserts IDs and reads the times that the table generates from them.
 func generatedColumn(t *testing.T, db *sql.DB, insert, query string) {
 	t.Helper()
 	g, err := snowflake.New(3, nil)
@@ -366,7 +366,7 @@ func months(t *testing.T) map[int][2]snowflake.ID {
 	return bounds
 }
 
-// partitions inserts the first and last ID of each month, and asks where they lie.
+// partitions inserts the first and last ID of each month, and checks in which partition each is.
 func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month int) string) {
 	t.Helper()
 	for month, bounds := range months(t) {
@@ -385,7 +385,7 @@ func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month 
 	}
 }
 
-// backfill does what docs/backfill.md says: it gives IDs to rows that have a time.
+// backfill gives IDs to rows that have a time, as docs/backfill.md says.
 func backfill(t *testing.T, db *sql.DB) {
 	must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "snowflake_")...)
 	must(t, db, `CREATE TABLE old (uuid uuid PRIMARY KEY, created timestamptz NOT NULL, id bigint UNIQUE)`,
@@ -420,8 +420,8 @@ WHERE n.uuid = old.uuid`)
 	}
 }
 
-// autoIncrement does what docs/migrate.md says: it goes on with IDs where the engine
-// has counted so far, after which it counts no more.
+// autoIncrement changes a table with auto-increment numbers to IDs, as docs/migrate.md says. Afterwards the
+// engine does not count any more.
 func autoIncrement(t *testing.T, db *sql.DB, column, insert, drop string) {
 	must(t, db, `CREATE TABLE counted (`+column+`, note text)`)
 	for range 50 {

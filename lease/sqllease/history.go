@@ -12,9 +12,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// ending is what SaveEnding writes besides the record: a row of the history, and
-// up to when others are dropped. Instants are texts that are in order as their
-// instants are.
+// ending is what SaveEnding writes besides the record: a row of the history, and the
+// instant before which other rows are dropped. The texts of instants sort as the instants
+// do.
 type ending struct {
 	id                    string // different for each Token, ClockSeq and From
 	begun, ended, holding string
@@ -34,9 +34,9 @@ func newEnding(h lease.Holding, forget time.Time) (*ending, error) {
 	return e, nil
 }
 
-// SaveEnding is Save, and in the same transaction it keeps ended in the history of
-// r.Worker and drops from that history what ended before forget. Errors are those
-// of Save.
+// SaveEnding is Save and, in the same transaction, adds ended to the history of r.Worker,
+// and drops from this history each holding that ended before forget. Errors are as for
+// Save.
 func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	e, err := newEnding(ended, forget)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 	return s.save(ctx, r, e)
 }
 
-// History returns what is kept of a worker ID. Errors match [lease.ErrBadRecord],
+// History returns the earlier holders of a worker ID. Errors match [lease.ErrBadRecord],
 // [ErrNoTable] or the context's error, or are the driver's.
 func (s *Store) History(ctx context.Context, worker int) (kept []lease.Holding, err error) {
 	if err := ctx.Err(); err != nil {

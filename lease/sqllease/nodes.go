@@ -10,9 +10,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Nodes gives out worker IDs by the scheme of Baidu's uid-generator: each start
-// of a process inserts a row, and the row's number, which the database counts up,
-// is its worker ID, used once.
+// Nodes gives out worker IDs as Baidu's uid-generator does: each start of a process inserts
+// a row. The database numbers the rows, and a row's number is the worker ID, used once.
 //
 //	nodes, err := sqllease.NewNodes(db, sqllease.MySQL, nil)
 //	...
@@ -20,29 +19,28 @@ import (
 //	...
 //	gen, err := snowflake.New(worker, &snowflake.Options{Layout: layout})
 //
-// There is no lease and nothing to renew: a process that was paused still has its
-// worker ID to itself, and one that starts again gets another. The database is
-// needed at the start only.
+// There is no lease and nothing to renew. A process that was paused still has its worker ID
+// to itself, and a process that starts again gets another one. The database is needed only
+// at the start.
 //
-// The price is that every start uses one up, a crash loop included. Numbers begin
-// at 1 (worker 0 is never given out), so that 10 bits last for 1,023 starts in
-// all. Take a layout with many worker bits; 22 last for 4,194,303.
+// The price is that every start uses up a worker ID, also in a crash loop. Numbers begin at
+// 1 (worker ID 0 is never given out), so 10 bits last for 1,023 starts in all. Choose a
+// layout with many worker bits; 22 last for 4,194,303 starts.
 //
-// HAZARD: a number must never come twice. It may if rows are deleted and the
-// server is MySQL 5.7 or older or MariaDB before 10.2.4, whose InnoDB forgets the
-// count when it restarts and goes on from the largest number left, or if a
-// table of SQLite that Create has not made lacks AUTOINCREMENT; if the
-// table is truncated or dropped, or its count is set back; if the database is
-// restored from a backup, or fails over to a replica that lacked the last rows.
-// Keep the rows; after such a loss set the count above all that was given out.
-// The hazards of commits that are not durable, in the package's documentation,
-// are those of Nodes too.
+// HAZARD: if a number comes twice, IDs may repeat. This happens if the table is truncated
+// or dropped, or its count is set back; if the database is restored from a backup, or fails
+// over to a replica that lacked the last rows. It may also happen after rows were deleted:
+// with MySQL 5.7 or older and MariaDB before 10.2.4, whose InnoDB forgets the count when it
+// restarts and goes on from the largest number left, and with a SQLite table that Create
+// has not made and that lacks AUTOINCREMENT. Keep the rows; after such a loss set the count
+// above all numbers that were given out. Commits that are not durable (see Hazards in the
+// package's documentation) lose numbers too.
 type Nodes struct{ table }
 
-// Node describes a process, for people. The database does not look at it.
+// Node describes a process, for people. The database does not use it.
 type Node struct {
-	Host string // up to 64 characters fit Baidu's own table, 255 that of Create
-	Port string // or a container's ID, or whatever else tells processes of a host apart
+	Host string // at most 64 characters in Baidu's own table, 255 in a table made by Create
+	Port string // a port, a container's ID, or another text that tells the processes of a host apart
 	Type NodeType
 
 	// LaunchDate is the day of the start, in its own location. Zero: today.
@@ -57,11 +55,11 @@ const (
 	Actual    NodeType = 2 // a machine, physical or virtual
 )
 
-// NewNodes returns the nodes of a table of db. It does not yet talk to the
-// database. Errors are those of New.
+// NewNodes returns the nodes of a table of db. It does not talk to the database. Errors are
+// as for New.
 //
-// The user of db needs the right to INSERT (PostgreSQL: also to SELECT ID); for
-// Create also to SELECT and to create a table, where it is not there yet.
+// The user of db needs the right to INSERT (PostgreSQL: also to SELECT ID). Create also
+// needs the right to SELECT and, if the table does not exist yet, to create a table.
 func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 	t, err := newTable(db, dialect, opts, "WORKER_NODE")
 	if err != nil {
@@ -72,9 +70,9 @@ func NewNodes(db *sql.DB, dialect Dialect, opts *Options) (*Nodes, error) {
 
 const nodeColumns = `HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED`
 
-// Create creates the table if it is not there, with the columns of
-// Baidu's. One that was made for uid-generator serves as it is. Any number of
-// processes may do so at once.
+// Create creates the table if it does not exist, with the columns of Baidu's table. A table
+// that was made for uid-generator works as it is. Any number of processes may call Create
+// at once.
 func (n *Nodes) Create(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,14 +89,13 @@ func (n *Nodes) Create(ctx context.Context) error {
 		CREATED TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)`+kind, `ID, `+nodeColumns)
 }
 
-// Assign returns a worker ID for a generator of layout, which was never returned
-// before and never will be again. A zero layout is snowflake.DefaultLayout().
+// Assign returns a worker ID for a generator of layout. This worker ID was never returned
+// before, and never will be again. A zero layout is snowflake.DefaultLayout().
 //
-// When the number does not fit the layout's worker bits it returns an error that
-// matches [snowflake.ErrWorkerRange] and has both; all further numbers will be
-// too large as well. After any error a number may have been used up. Other errors
-// match [snowflake.ErrInvalidLayout], [ErrNoTable] or the context's error, or are
-// the driver's.
+// If the number does not fit the layout's worker bits, the error matches
+// [snowflake.ErrWorkerRange] and has both; all later numbers are too large as well. Other
+// errors match [snowflake.ErrInvalidLayout], [ErrNoTable] or the context's error, or are
+// the driver's. After any error, a number may have been used up.
 func (n *Nodes) Assign(ctx context.Context, node Node, layout snowflake.Layout) (worker int, err error) {
 	if layout == (snowflake.Layout{}) {
 		layout = snowflake.DefaultLayout()
@@ -124,8 +121,8 @@ func (n *Nodes) Assign(ctx context.Context, node Node, layout snowflake.Layout) 
 	return int(id), nil
 }
 
-// insert returns the number of a row that is committed. The transaction is there
-// for MySQL, which may have autocommit off.
+// insert returns the number of a committed row. It uses a transaction because MySQL may
+// have autocommit off.
 func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 	if node.LaunchDate.IsZero() {
 		node.LaunchDate = time.Now()
@@ -146,7 +143,7 @@ func (n *Nodes) insert(ctx context.Context, node Node) (id int64, err error) {
 		if res, err = tx.ExecContext(ctx, query+`?, ?, ?, ?`+now, args...); err == nil {
 			id, err = res.LastInsertId()
 		}
-	default: // the last ID would be that of the row, whatever the column has
+	default: // otherwise the last ID would be the row's, whatever its column has
 		err = tx.QueryRowContext(ctx, query+`?, ?, ?, ?`+now+` RETURNING ID`, args...).Scan(&id)
 	}
 	if err == nil && id <= 0 {

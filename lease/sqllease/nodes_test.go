@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
@@ -31,11 +32,10 @@ func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 }
 
 func nodesAtOnce(t *testing.T, d database) {
-	const starts = 200
+	starts := depth.Of(50, 200)
 	table := newTable()
 	d.nodesCreated(t, table)
-	var workers [starts]int
-	var errs [starts]error
+	workers, errs := make([]int, starts), make([]error, starts)
 	var wg sync.WaitGroup
 	for i := range starts {
 		n := d.nodes(t, table)
@@ -44,7 +44,7 @@ func nodesAtOnce(t *testing.T, d database) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}
@@ -109,8 +109,7 @@ func nodesOutOfRange(t *testing.T, d database) {
 	}
 }
 
-// nodesUncounted: a table whose ID is not one that the database counts up is
-// refused, and left as it is.
+// nodesUncounted: if the database does not count up the table's ID, the table is refused and not changed.
 func nodesUncounted(t *testing.T, d database) {
 	for _, kind := range []string{"BIGINT", "BIGINT DEFAULT 0", "BIGINT DEFAULT -1", "BIGINT PRIMARY KEY"} {
 		table := newTable()

@@ -6,10 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,20 +14,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 const password = "se'cret"
 
-// server is a database server of the test's own.
+// server is a database server that the test has started.
 type server struct {
 	*servertest.Process
 	dialect sqllease.Dialect
 	addr    string
 }
 
-// connect opens a database as a user, through addr, which may be a proxy's.
+// connect opens a database as a user. The address may be that of a proxy.
 func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, error) {
 	if dialect == sqllease.MySQL {
 		c := mysql.NewConfig()
@@ -65,7 +62,7 @@ func (s *server) database() database {
 	return database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "app", password) }}
 }
 
-// owner opens the database as one who may grant rights.
+// owner opens the database as a user who may grant rights.
 func (s *server) owner() database {
 	user, password := "root", ""
 	if s.dialect == sqllease.PostgreSQL {
@@ -76,29 +73,10 @@ func (s *server) owner() database {
 
 func startPostgres(t testing.TB) *server {
 	t.Helper()
-	const debian, user = "postgresql", "postgres"
-	initdb := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
-	postgres := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
-	dir := servertest.Dir(t, user)
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte(password), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	data, port := filepath.Join(dir, "data"), servertest.Port(t)
-	s := &server{dialect: sqllease.PostgreSQL, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	done := filepath.Join(dir, "initialized")
-	servertest.Start(t, servertest.Command{
-		Path: "/bin/sh", User: user, Dir: dir,
-		Args: []string{"-c", `"$0" "$@" && touch initialized && exec sleep 600`, initdb, "-D", data, "-U", "owner",
-			"--pwfile", secret, "-A", "scram-sha-256", "--no-sync", "--no-locale", "-E", "UTF8"},
-	}, func() error {
-		_, err := os.Stat(done)
-		return err
-	}).Kill()
-	s.Process = servertest.Start(t, servertest.Command{
-		Path: postgres, User: user, Dir: dir,
-		Args: []string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=1000"},
-	}, func() error { return s.answers("owner", password, "postgres") })
+	s := &server{dialect: sqllease.PostgreSQL}
+	s.addr, s.Process = servertest.Postgres(t, password, func(addr string) error {
+		return answers(s.dialect, addr, "owner", password, "postgres")
+	}, "-c", "max_connections=1000")
 	db, err := sql.Open("pgx", fmt.Sprintf("postgres://owner:%s@%s/postgres?sslmode=disable", "se%27cret", s.addr))
 	if err != nil {
 		t.Fatal(err)
@@ -110,27 +88,11 @@ func startPostgres(t testing.TB) *server {
 
 func startMariaDB(t testing.TB) *server {
 	t.Helper()
-	const debian, user = "mariadb-server", "mysql"
-	install := servertest.Program(t, debian, "mariadb-install-db")
-	mariadbd := servertest.Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
-	dir := servertest.Dir(t, user)
-	port := servertest.Port(t)
-	s := &server{dialect: sqllease.MySQL, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	done := filepath.Join(dir, "initialized")
-	servertest.Start(t, servertest.Command{
-		Path: "/bin/sh", User: user, Dir: dir,
-		Args: []string{"-c", `"$0" "$@" && touch initialized && exec sleep 600`, install, "--no-defaults",
-			"--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"},
-	}, func() error {
-		_, err := os.Stat(done)
-		return err
-	}).Kill()
-	s.Process = servertest.Start(t, servertest.Command{
-		Path: mariadbd, User: user, Dir: dir,
-		Args: []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
-			"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--skip-name-resolve", "--max-connections=1000",
-			"--max-connect-errors=1000000", "--tmpdir=" + dir},
-	}, func() error { return s.answers("root", "", "") })
+	s := &server{dialect: sqllease.MySQL}
+	s.addr, s.Process = servertest.MariaDB(t, func(addr string) error {
+		return answers(s.dialect, addr, "root", "", "")
+	}, "--max-connections=1000", "--max-connect-errors=1000000",
+		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // on a busy machine
 	db, err := sql.Open("mysql", "root@tcp("+s.addr+")/")
 	if err != nil {
 		t.Fatal(err)
@@ -141,14 +103,14 @@ func startMariaDB(t testing.TB) *server {
 	return s
 }
 
-// answers reports whether the server lets a user in.
-func (s *server) answers(user, password, name string) error {
+// answers reports whether the server at addr lets a user in.
+func answers(dialect sqllease.Dialect, addr, user, password, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	driver, dsn := "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", user, password, s.addr, name)
-	if s.dialect == sqllease.PostgreSQL {
+	driver, dsn := "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", user, password, addr, name)
+	if dialect == sqllease.PostgreSQL {
 		driver, dsn = "pgx", fmt.Sprintf("host=127.0.0.1 port=%s user=%s password='%s' dbname=%s sslmode=disable",
-			s.addr[strings.LastIndexByte(s.addr, ':')+1:], user, strings.ReplaceAll(password, "'", `\'`), name)
+			addr[strings.LastIndexByte(addr, ':')+1:], user, strings.ReplaceAll(password, "'", `\'`), name)
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
@@ -168,33 +130,51 @@ func (s *server) run(t testing.TB, db *sql.DB, statements ...string) {
 }
 
 func TestPostgreSQL(t *testing.T) {
+	depth.Parallel(t)
 	s := startPostgres(t)
-	s.fits(t)
 	t.Run("CommitThatFails", func(t *testing.T) { commitFails(t, s) })
+	s.fits(t)
+	t.Run("Functions", func(t *testing.T) {
+		t.Parallel()
+		functionsOfPostgreSQL(t, s)
+	})
 }
 
 func TestMariaDB(t *testing.T) {
+	depth.Parallel(t)
 	s := startMariaDB(t)
-	s.fits(t)
 	t.Run("AutocommitOff", func(t *testing.T) { autocommitOff(t, s) })
+	s.fits(t)
+	t.Run("Functions", func(t *testing.T) {
+		t.Parallel()
+		functionsOfMariaDB(t, s)
+	})
 }
 
-// fits runs what holds for both servers.
+// fits runs the tests for both servers. Tests that need the server alone run first, then all others run in
+// parallel.
 func (s *server) fits(t *testing.T) {
-	s.database().fits(t)
 	for _, test := range []struct {
-		name string
-		run  func(*testing.T, *server)
+		name  string
+		run   func(*testing.T, *server)
+		alone bool
 	}{
-		{"RefusedUsers", refusedUsers},
-		{"OneRoundTripPerRenewal", oneRoundTrip},
-		{"OtherSettings", otherSettings},
-		{"LockIsNoConflict", rowLocked},
-		{"ServerThatHangs", serverAway},
-		{"ServerThatIsGone", serverGone},
-		{"NodesAfterTheServerWasKilled", nodesAfterKill},
-		{"Fleet", fleets},
+		{"OtherSettings", otherSettings, true},
+		{"ServerThatHangs", serverAway, true},
+		{"ServerThatIsGone", serverGone, true},
+		{"NodesAfterTheServerWasKilled", nodesAfterKill, true},
+		{"Fleet", func(t *testing.T, s *server) { servertest.Run(t, s.fleet()) }, true},
+		{"RefusedUsers", refusedUsers, false},
+		{"OneRoundTripPerRenewal", oneRoundTrip, false},
+		{"LockIsNoConflict", rowLocked, false},
+		{"DeletedRowsAreNoNewStore", func(t *testing.T, s *server) { deletedRows(t, s.database()) }, false},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+		t.Run(test.name, func(t *testing.T) {
+			if !test.alone {
+				t.Parallel()
+			}
+			test.run(t, s)
+		})
 	}
+	fits(t, func(testing.TB) database { return s.database() })
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
@@ -21,13 +22,13 @@ import (
 
 var _ lease.Store = (*sqllease.Store)(nil)
 
-// database is one that a test has to itself, but for its tables.
+// database is a database. Tests may share it, but each has its own tables.
 type database struct {
 	dialect sqllease.Dialect
-	open    func(t testing.TB) *sql.DB // one more client; closed when t ends
+	open    func(t testing.TB) *sql.DB // opens one more client, closed when t ends
 }
 
-// sqliteFile returns a new one, and how a process would open it.
+// sqliteFile returns a new database in a file, and opens it as a process would.
 func sqliteFile(t testing.TB) database {
 	return sqliteAt(filepath.Join(t.TempDir(), "workers.db"))
 }
@@ -36,6 +37,15 @@ func sqliteAt(path string) database {
 	return database{sqllease.SQLite, func(t testing.TB) *sql.DB {
 		return opened(t, "sqlite", sqliteDSN(path))
 	}}
+}
+
+// apart returns a database for a test that runs beside others: another file of SQLite, in which writers
+// wait for one another.
+func (d database) apart(t testing.TB) database {
+	if d.dialect == sqllease.SQLite {
+		return sqliteFile(t)
+	}
+	return d
 }
 
 func sqliteDSN(path string) string {
@@ -54,7 +64,7 @@ func opened(t testing.TB, driver, dsn string) *sql.DB {
 
 var tables atomic.Int64
 
-// newTable returns the name of a table that is not there.
+// newTable returns the name of a table that does not exist.
 func newTable() string { return fmt.Sprintf("workers_%d", tables.Add(1)) }
 
 func (d database) store(t testing.TB, table string) *sqllease.Store {
@@ -77,12 +87,15 @@ func (d database) created(t testing.TB, table string) *sqllease.Store {
 
 func (d database) exec(t testing.TB, statement string) {
 	t.Helper()
+	if d.dialect == sqllease.SQLite {
+		statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
+	}
 	if _, err := d.open(t).ExecContext(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// empty makes a new store of a table's.
+// empty makes a new store in a table.
 func (d database) empty(t testing.TB, table string) {
 	t.Helper()
 	for _, of := range []string{"", "_history", "_used"} {
@@ -94,6 +107,7 @@ func (d database) empty(t testing.TB, table string) {
 // conforms runs the tests that every store passes.
 func (d database) conforms(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		d := d.apart(t)
 		table := newTable()
 		d.created(t, table)
 		return leasetest.Storage{
@@ -103,11 +117,11 @@ func (d database) conforms(t *testing.T) {
 				d.exec(t, fmt.Sprintf("UPDATE %s SET record = substr(record, 1, 50) WHERE worker = %d", table, worker))
 			},
 		}
-	}, nil)
+	}, &leasetest.Options{Parallel: true})
 }
 
-// fits runs what holds for all three databases.
-func (d database) fits(t *testing.T) {
+// fits runs the tests for all three databases, in parallel.
+func fits(t *testing.T, fresh func(t testing.TB) database) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, database)
@@ -119,23 +133,28 @@ func (d database) fits(t *testing.T) {
 		{"DatabaseOfAnotherDialect", otherDialect},
 		{"ForeignRecords", foreignRecords},
 		{"CreateWaitsForWindowsToEnd", createNew},
-		{"DeletedRowsAreNoNewStore", deletedRows},
 		{"SpoiltHistory", spoiltHistory},
 		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
 		{"NodesKeepWhatTheyAreTold", nodesRows},
 		{"NodesOutOfRange", nodesOutOfRange},
 		{"NodesThatNothingCounts", nodesUncounted},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, fresh(t))
+		})
 	}
 }
 
-func TestSQLite(t *testing.T) { sqliteFile(t).fits(t) }
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	fits(t, sqliteFile)
+}
 
 func manyCreate(t *testing.T, d database) {
-	const clients = 50
+	clients := depth.Of(20, 50)
 	table := newTable()
-	var errs [2 * clients]error
+	errs := make([]error, 2*clients)
 	var wg sync.WaitGroup
 	for i := range clients {
 		s := d.store(t, table)
@@ -146,12 +165,12 @@ func manyCreate(t *testing.T, d database) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	s := d.store(t, table)
 	l := acquire(t, s, nil)
-	if err := s.Create(t.Context(), time.Nanosecond); err != nil { // and it keeps what is there
+	if err := s.Create(t.Context(), time.Nanosecond); err != nil { // it changes nothing, because the store exists
 		t.Fatal(err)
 	}
 	snap, err := s.Load(t.Context())
@@ -170,7 +189,7 @@ func acquire(t *testing.T, s lease.Store, o *lease.Options) *lease.Lease {
 	return l
 }
 
-// refused checks the error of an Acquire: what it matches, and what it says.
+// refused checks that Acquire returns an error that matches target and contains the texts.
 func refused(t *testing.T, s lease.Store, target error, says ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -180,7 +199,7 @@ func refused(t *testing.T, s lease.Store, target error, says ...string) {
 		t.Fatalf("it acquires worker %d", l.Worker())
 	}
 	if target != nil && !errors.Is(err, target) {
-		t.Errorf("the error is %v, not one that matches %q", err, target)
+		t.Errorf("the error is %v, not an error that matches %q", err, target)
 	}
 	for _, text := range says {
 		if strings.Count(err.Error(), text) != 1 {
@@ -217,7 +236,7 @@ func foreignTable(t *testing.T, d database) {
 	}
 }
 
-// otherDialect: nothing is created then.
+// otherDialect: if the dialect is wrong, Create makes nothing.
 func otherDialect(t *testing.T, d database) {
 	table := newTable()
 	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
@@ -237,7 +256,7 @@ func otherDialect(t *testing.T, d database) {
 	}
 }
 
-// foreignRecords: what this package did not write is never taken for none.
+// foreignRecords: if a row has data that this package did not write, the store refuses it.
 func foreignRecords(t *testing.T, d database) {
 	table := newTable()
 	s := d.created(t, table)
@@ -262,7 +281,7 @@ func foreignRecords(t *testing.T, d database) {
 	refused(t, s, lease.ErrLayout, "worker 0 in table "+table)
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	db := sqliteFile(t).open(t)
 	long, schema := strings.Repeat("n", 55), strings.Repeat("s", 63)
 	for _, name := range []string{"", "t", "_", "T1", "main.workers", long, schema + "." + long, "select"} {
@@ -290,9 +309,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSQLiteThatIsLocked: a lock that another holds is waited for, not taken for
-// a conflict, until the context is done.
-func TestSQLiteThatIsLocked(t *testing.T) {
+// If another process locks the file, a call waits until its context ends. It returns no conflict.
+func TestCallsWaitForALockedSQLiteFile(t *testing.T) {
 	d := sqliteFile(t)
 	s := d.created(t, "")
 	conn, err := d.open(t).Conn(t.Context())

@@ -15,8 +15,8 @@ import (
 )
 
 // ErrNoTable is returned if a table does not exist: it was never created, or it was
-// dropped. The error's text names it. The database cannot tell the two apart, so
-// the error matches [lease.ErrWiped], too. [Store.Create] creates the tables.
+// dropped. The text of the error names the table. The database cannot tell the two apart,
+// so the error also matches [lease.ErrWiped]. [Store.Create] creates the tables.
 var ErrNoTable error = noTable{}
 
 type noTable struct{}
@@ -28,23 +28,22 @@ func (noTable) Is(target error) bool { return target == lease.ErrWiped }
 // Store is a [lease.Store] in tables of a database. It may be used by any number of
 // goroutines and leases.
 type Store struct {
-	table         // of the records, one row for each worker ID, and of the marker
-	history table // what was replaced
-	used    table // the worker IDs that ever had a record
+	table         // for the records, one row for each worker ID, and for the marker
+	history table // for the earlier holders
+	used    table // for the worker IDs that ever had a record
 	sql     statements
 }
 
 var _ lease.Historian = (*Store)(nil)
 
-// New returns a store in tables of db. It does not talk to the database;
-// [Store.Create] must have made the tables. Closing db is the caller's business,
-// after the last lease was released.
+// New returns a store in tables of db. [Store.Create] must have made the tables; New does
+// not talk to the database. The caller closes db, after the last lease was released.
 //
-// It returns an error that matches [lease.ErrInvalidOptions] if db is nil, the
-// dialect is none of this package's, or opts.Table is no name that it takes.
+// If db is nil, the dialect is unknown, or opts.Table is not a valid name, the error
+// matches [lease.ErrInvalidOptions].
 //
-// The user of db needs the rights to SELECT, INSERT, UPDATE and DELETE; for
-// Create also to create tables if they are not there yet.
+// The user of db needs the rights to SELECT, INSERT, UPDATE and DELETE. If the tables do
+// not exist yet, Create also needs the right to create tables.
 func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	t, err := newTable(db, dialect, opts, "snowflake_workers")
 	if err != nil {
@@ -56,18 +55,17 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Locate says where the record of a worker ID is, for errors.
+// Locate returns the place of a worker ID's record, for errors.
 func (s *Store) Locate(worker int) string { return fmt.Sprintf("table %s, worker %d", s.name, worker) }
 
 // Load returns all records. Errors match [lease.ErrBadRecord], [lease.ErrWiped],
-// [ErrNoTable], [lease.ErrInvalidOptions] (MySQL: the connection has autocommit
-// off) or the context's error, or are the driver's.
+// [ErrNoTable], [lease.ErrInvalidOptions] (with MySQL, if autocommit is off on the
+// connection) or the context's error, or are the driver's.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	return s.snapshot(ctx, statement{text: s.sql.load})
 }
 
-// LoadWorker returns the record of one worker ID, if there is one. Errors are
-// those of Load.
+// LoadWorker returns the record of one worker ID, if it has one. Errors are as for Load.
 func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
 	return s.snapshot(ctx, s.statement(s.sql.loadWorker, worker))
 }
@@ -99,7 +97,7 @@ func (s *Store) snapshot(ctx context.Context, load statement) (lease.Snapshot, e
 type statement struct {
 	text string
 	args []any
-	must error // for one that must change a row: that it has not
+	must error // the error to return if it changes no row; nil if it need not change a row
 }
 
 func (s *Store) statement(text string, args ...any) statement {
@@ -115,8 +113,8 @@ type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// marker is the worker ID of a row that Create writes, so that a table whose rows
-// were deleted is not taken for a new one.
+// marker is the worker ID of a row that Create writes. Without it, a table whose rows were
+// all deleted would look new.
 const marker = -1
 
 var errMarker = fmt.Errorf("%w: the row of worker %d, which Create writes, is not there", lease.ErrWiped, marker)
@@ -160,10 +158,9 @@ func each(ctx context.Context, q querier, query statement, f func(*sql.Rows) err
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// errAutocommit is of a MySQL connection that commits nothing by itself.
+// errAutocommit is the error for a MySQL connection that commits nothing by itself.
 var errAutocommit = fmt.Errorf("%w: the connection has autocommit=0, and would commit nothing", lease.ErrInvalidOptions)
 
-// clock reads the store's clock.
 func (s *Store) clock(ctx context.Context, q querier) (time.Time, error) {
 	if s.dialect == SQLite {
 		return time.Now(), nil
@@ -176,15 +173,14 @@ func (s *Store) clock(ctx context.Context, q querier) (time.Time, error) {
 	return fromMicros(micros), err
 }
 
-// Save writes r in place of the version before it. Errors match
-// [lease.ErrConflict], [lease.ErrWiped], [ErrNoTable], [lease.ErrInvalidOptions]
-// (MySQL: the connection has autocommit off) or the context's error, or are the
-// driver's.
+// Save writes r in place of the version before it. Errors match [lease.ErrConflict],
+// [lease.ErrWiped], [ErrNoTable], [lease.ErrInvalidOptions] (with MySQL, if autocommit is
+// off on the connection) or the context's error, or are the driver's.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	return s.save(ctx, r, nil)
 }
 
-// save writes r, and in the same transaction what ending says, if it is not nil.
+// save writes r. Unless ending is nil, the same transaction changes the history.
 func (s *Store) save(ctx context.Context, r lease.Record, ending *ending) (lease.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -203,8 +199,8 @@ func (s *Store) save(ctx context.Context, r lease.Record, ending *ending) (lease
 	return r, err
 }
 
-// current returns an error that matches lease.ErrConflict unless r's turn has
-// come.
+// current returns an error that matches lease.ErrConflict unless the stored version is the
+// one before r's.
 func (s *Store) current(ctx context.Context, r lease.Record) error {
 	snap, err := s.LoadWorker(ctx, r.Worker)
 	if err != nil {
@@ -224,7 +220,7 @@ func conflict(r lease.Record) error {
 	return fmt.Errorf("%w: worker %d is not at version %d", lease.ErrConflict, r.Worker, int64(r.Version-1))
 }
 
-// write returns the store's time of the save, in microseconds.
+// write writes the record, and returns the store's time of the save, in microseconds.
 func (s *Store) write(ctx context.Context, r lease.Record, record string, ending *ending) (micros int64, err error) {
 	args := []any{record, r.Worker, int64(r.Version), int64(r.Version - 1)}
 	written := false
@@ -238,15 +234,15 @@ func (s *Store) write(ctx context.Context, r lease.Record, record string, ending
 	}
 	switch {
 	case err != nil && r.Version == 1 && isUsed(err):
-		return 0, fmt.Errorf("%w: worker %d has no row, or the marker: %w", lease.ErrWiped, r.Worker, err)
+		return 0, fmt.Errorf("%w: the row of worker %d, or of worker -1, is gone: %w", lease.ErrWiped, r.Worker, err)
 	case err == nil && !written:
 		return 0, s.notWritten(ctx, r)
 	}
 	return micros, err
 }
 
-// notWritten returns why a save changed nothing: another one came first, or the
-// row is gone.
+// notWritten returns why a save changed nothing: another save came first, or the row is
+// gone.
 func (s *Store) notWritten(ctx context.Context, r lease.Record) error {
 	if r.Version > 1 {
 		if _, err := records(ctx, s.db, s.statement(s.sql.loadWorker, r.Worker)); errors.Is(err, lease.ErrWiped) {
@@ -256,7 +252,8 @@ func (s *Store) notWritten(ctx context.Context, r lease.Record) error {
 	return conflict(r)
 }
 
-// along returns what is written together with r, but for PostgreSQL.
+// along returns the statements that are executed together with the save of r, with MySQL
+// and SQLite.
 func (s *Store) along(r lease.Record, e *ending) (also []statement) {
 	if r.Version == 1 {
 		use := s.statement(s.sql.use, r.Worker)
@@ -270,8 +267,8 @@ func (s *Store) along(r lease.Record, e *ending) (also []statement) {
 	return also
 }
 
-// writePostgres: the row that comes back is sent before the commit. Scan reads on
-// to the end, and fails if the commit did.
+// writePostgres writes the record. PostgreSQL sends the row that comes back before the
+// commit, but Scan reads on to the end, and fails if the commit failed.
 func (s *Store) writePostgres(ctx context.Context, args []any, e *ending) (micros int64, written bool, err error) {
 	insert, update := s.sql.insert, s.sql.update
 	if e != nil {
@@ -288,10 +285,10 @@ func (s *Store) writePostgres(ctx context.Context, args []any, e *ending) (micro
 	return micros, err == nil, err
 }
 
-// writeMySQL: the time comes back as the ID that was inserted last, and is 0 if
-// there was nothing to update, or something where nothing should have been. How
-// many rows were affected depends on whether the client counts the rows that were
-// found, and is no help.
+// writeMySQL writes the record. The time comes back as the last inserted ID. It is 0 if
+// there was no row to update, and something else if a row was inserted that should not have
+// been. The number of affected rows does not help, because some clients count the rows that
+// were found.
 func (s *Store) writeMySQL(ctx context.Context, args []any, also []statement) (micros int64, written bool, err error) {
 	text := s.sql.update
 	if args[2] == int64(1) {
@@ -312,9 +309,9 @@ func (s *Store) writeMySQL(ctx context.Context, args []any, also []statement) (m
 	return micros, written, err
 }
 
-// onConn calls f with one connection, for MySQL. If f has not done what it
-// should, that may be for want of autocommit. Then the connection is closed, lest
-// it keep a transaction, and its locks on the table, open.
+// onConn calls f with one connection, for MySQL. If f is not done, autocommit may be off.
+// Then onConn closes the connection, so that it does not keep a transaction open, with
+// locks on the table.
 func (s *Store) onConn(ctx context.Context, f func(*sql.Conn) (done bool, err error)) error {
 	for {
 		conn, err := s.db.Conn(ctx)
@@ -329,7 +326,7 @@ func (s *Store) onConn(ctx context.Context, f func(*sql.Conn) (done bool, err er
 			}
 		}
 		conn.Close()
-		if !errors.Is(err, driver.ErrBadConn) { // the connection was gone before
+		if !errors.Is(err, driver.ErrBadConn) { // unless the connection was gone before
 			return err
 		}
 	}
@@ -352,8 +349,8 @@ func (s *Store) writeSQLite(ctx context.Context, args []any, also []statement) (
 	return micros, written, err
 }
 
-// together calls save, and if it has written, executes the other statements: all
-// in one transaction, or without any if save is all there is to do.
+// together calls save and, if it has written, executes the other statements: all in one
+// transaction, or without a transaction if there are no other statements.
 func together(ctx context.Context, db interface {
 	querier
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
@@ -381,10 +378,11 @@ func together(ctx context.Context, db interface {
 	return true, tx.Commit()
 }
 
-// retryEvery is how long a statement waits, on average, that met others.
+// retryEvery is the average wait before a statement is repeated because other statements
+// were in its way.
 const retryEvery = 2 * time.Millisecond
 
-// retry calls f again while others are in its way, until ctx is done.
+// retry calls f until no other statements are in its way, or until ctx is done.
 func (t *table) retry(ctx context.Context, f func() error) error {
 	for {
 		err := f()
@@ -399,33 +397,27 @@ func (t *table) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// row is a row of the table.
 type row struct {
 	worker, version, renewed int64
 	record                   string
 }
 
-// stored is the content of the record column: a lease.Record without Renewed,
-// which is known only when it is written.
-type stored struct {
-	lease.Record
-	Renewed *time.Time `json:"renewed,omitempty"`
-}
-
+// encode makes the content of the record column. It leaves out Renewed, which is known only when
+// the record is written.
 func encode(r lease.Record) (string, error) {
-	b, err := json.Marshal(stored{Record: r})
+	r.Renewed = time.Time{}
+	b, err := json.Marshal(r)
 	return toASCII(b), err
 }
 
 func (row row) decode() (lease.Record, error) {
-	var s stored
+	var r lease.Record
 	if row.version == 0 && row.record == "" {
-		return s.Record, fmt.Errorf("%w: it was used, and has no row", lease.ErrWiped)
+		return r, fmt.Errorf("%w: its row is gone", lease.ErrWiped)
 	}
-	if err := json.Unmarshal([]byte(row.record), &s); err != nil {
-		return s.Record, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
+	if err := json.Unmarshal([]byte(row.record), &r); err != nil {
+		return r, fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
-	r := s.Record
 	r.Renewed = fromMicros(row.renewed)
 	if err := r.Validate(); err != nil {
 		return r, err

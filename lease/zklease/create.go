@@ -14,41 +14,34 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Create makes the tree if it is not there, and repairs a store that was wiped. Call
-// it when a fleet is set up, or at each start: if the store is whole Create does
-// nothing.
+// Create makes the tree if it does not exist, and repairs a store that was wiped. Call it
+// when a fleet is set up, or at each start: if the store is whole, Create does nothing.
 //
-// A tree that is not there may have been wiped, and then there may be holders that go
-// on until their windows end. So Create waits for two windows before it makes or
-// repairs a store. Give it the longest lease.Options.Window of the fleet, or 0 for
-// the default of 3 s. For a store that is known to be new, a nanosecond does. If the
-// window is negative or too long, the error matches [lease.ErrInvalidOptions].
+// If the tree does not exist, it may have been removed, and its holders may issue IDs until
+// their windows end. So Create waits for two windows before it makes or repairs a store.
+// window is the longest lease.Options.Window of the fleet, or 0 for the default of 3 s. For
+// a store that is known to be new, a nanosecond is enough. If window is negative or too
+// long, the error matches [lease.ErrInvalidOptions].
 func (s *Store) Create(ctx context.Context, window time.Duration) error {
-	whole := func(ctx context.Context) (bool, error) {
-		lost, err := s.survey(ctx)
-		if errors.Is(err, lease.ErrWiped) {
-			return false, nil
-		}
-		return len(lost) == 0, err
-	}
+	look := func(ctx context.Context) (string, error) { return newstore.Missing(s.survey(ctx)) }
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := newstore.Create(ctx, window, whole, s.repair)
+	err := newstore.Create(ctx, window, look, s.repair)
 	if known := new(Error); err != nil && !errors.As(err, &known) {
 		err = &Error{s.clock(), err}
 	}
 	return err
 }
 
-// tree has the znodes that others lie under. The clock comes last: if it is there,
-// the others were.
+// tree returns the znodes that have the others below them. The clock comes last: if it
+// exists, all of them have existed.
 func (s *Store) tree() []string {
 	return []string{s.servers(), s.instances(), s.used(), s.history(), s.clock()}
 }
 
-// survey returns the worker IDs that have lost their records, or lease.ErrWiped if
-// the tree is not whole.
+// survey returns the worker IDs that have lost their records, or lease.ErrWiped if the tree
+// is not whole.
 func (s *Store) survey(ctx context.Context) (lost []int, err error) {
 	for _, p := range s.tree() {
 		there, err := s.exists(ctx, p)
@@ -65,8 +58,8 @@ func (s *Store) survey(ctx context.Context) (lost []int, err error) {
 	return lost, s.intact(ctx)
 }
 
-// intact returns lease.ErrWiped if a znode that says that a worker ID was used has
-// ever been removed.
+// intact returns lease.ErrWiped if a znode under used was ever removed, other than by a
+// repair.
 func (s *Store) intact(ctx context.Context) error {
 	removed, known, _, err := s.removed(ctx)
 	if err == nil && removed != known {
@@ -75,9 +68,9 @@ func (s *Store) intact(ctx context.Context) error {
 	return err
 }
 
-// removed returns how many znodes were ever removed that said that a worker ID was
-// used, and of how many a repair has taken note, in the data of their parent. Without
-// a repair none is removed; so who removes them all leaves no tree that looks new.
+// removed returns how many znodes under used were ever removed, and how many of these
+// removals a repair has noted in the data of their parent. Only a repair removes them
+// rightly. So if somebody removes all of them, the tree still does not look new.
 func (s *Store) removed(ctx context.Context) (n, known int, version int32, err error) {
 	data, stat, err := s.get(ctx, s.used())
 	if errors.Is(err, zk.ErrNoNode) {
@@ -91,12 +84,12 @@ func (s *Store) removed(ctx context.Context) (n, known int, version int32, err e
 			return 0, 0, 0, &Error{s.used(), fmt.Errorf("%w: %w", lease.ErrBadRecord, err)}
 		}
 	}
-	// Cversion counts how many were made and removed.
+	// Cversion counts how many were made and how many were removed.
 	return int(stat.Cversion-stat.NumChildren) / 2, known, stat.Version, nil
 }
 
 func (s *Store) lost(ctx context.Context) (lost []int, err error) {
-	used, err := s.list(ctx, s.used()) // first: see readAll
+	used, err := s.list(ctx, s.used()) // first, as in readAll
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +106,7 @@ func (s *Store) lost(ctx context.Context) (lost []int, err error) {
 	return lost, err
 }
 
-// repair makes a store of what is there.
+// repair makes a whole store of the znodes that are left.
 func (s *Store) repair(ctx context.Context) error {
 	tree := s.tree()
 	for _, p := range tree[:len(tree)-1] {
@@ -140,12 +133,12 @@ func (s *Store) repair(ctx context.Context) error {
 	return s.make(ctx, s.clock())
 }
 
-// unuse makes a worker ID one that was never used, if it has no record.
+// unuse makes a worker ID count as never used, unless it has a record.
 func (s *Store) unuse(ctx context.Context, worker int) error {
 	record, used := s.Locate(worker), s.usedOf(worker)
 	_, err := call(ctx, s, used, func() ([]zk.MultiResponse, error) {
 		return s.conn.Multi(
-			&zk.CreateRequest{Path: record, Acl: s.acl}, // fails if there is one
+			&zk.CreateRequest{Path: record, Acl: s.acl}, // fails if a record exists
 			&zk.DeleteRequest{Path: record, Version: 0},
 			&zk.DeleteRequest{Path: used, Version: -1})
 	})
@@ -155,7 +148,7 @@ func (s *Store) unuse(ctx context.Context, worker int) error {
 	return err
 }
 
-// make makes a znode, and its parents, if it is not there.
+// make makes a znode, with its parents, if it does not exist.
 func (s *Store) make(ctx context.Context, p string) error {
 	_, err := call(ctx, s, p, func() (string, error) { return s.conn.Create(p, nil, 0, s.acl) })
 	switch {

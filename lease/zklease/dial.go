@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Dial is for [zk.WithDialer]. It is [net.DialTimeout], except that the connection
-// is given up when nothing is read for twice timeout after something was written.
-// Package zk sets timeout to 1 s; it then goes on with the next server, in the same
-// session. It remembers why it failed, for the errors of the stores.
+// Dial is for [zk.WithDialer]. It works as [net.DialTimeout] does, and gives the connection
+// up if nothing is read for twice timeout after something was written. Package zk sets
+// timeout to 1 s; it then goes on with the next server, in the same session. Dial also
+// remembers why it failed, for the errors of the stores.
 //
-// Without it, a server that hangs is given up after two thirds of the session
-// timeout, and one that hangs when it is connected to after almost seven times the
+// Without it, package zk gives up a server that hangs after two thirds of the session
+// timeout; if the server hangs while it is connected to, after almost seven times the
 // session timeout.
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := net.DialTimeout(network, address, timeout)
@@ -26,8 +26,8 @@ func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	return &impatient{Conn: c, patience: 2 * timeout}, nil
 }
 
-// failures has why an address could not be connected to at last. Package zk writes
-// that into its log only.
+// failures has, for each address, why the last attempt to connect failed. Package zk writes
+// this only into its log.
 var failures sync.Map // of errors
 
 func failure(address string) error {
@@ -36,13 +36,13 @@ func failure(address string) error {
 	return why
 }
 
-// impatient is a connection on which what is written has to be answered.
+// impatient is a connection on which everything that is written has to be answered.
 type impatient struct {
 	net.Conn
 	patience time.Duration
 
 	mu  sync.Mutex
-	due time.Time // when something has to be read; zero where nothing was written since
+	due time.Time // when something must have been read; zero if nothing was written since
 	set time.Time // the deadline that package zk set
 }
 
@@ -62,7 +62,7 @@ func (c *impatient) Write(b []byte) (int, error) {
 func (c *impatient) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		// Where this process was stopped meanwhile, what came is there.
+		// If this process was paused meanwhile, the answer has arrived.
 		if err := c.Conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
 			return 0, err
 		}
@@ -72,7 +72,7 @@ func (c *impatient) Read(b []byte) (int, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.due = time.Time{}
-		c.arm() // where that fails, so will the next Read
+		c.arm() // if this fails, so will the next Read
 	}
 	return n, err
 }
@@ -84,7 +84,7 @@ func (c *impatient) SetReadDeadline(t time.Time) error {
 	return c.arm()
 }
 
-// arm sets the earlier one of both deadlines. The caller holds mu.
+// arm sets the earlier of both deadlines. c.mu must be held.
 func (c *impatient) arm() error {
 	t := c.set
 	if t.IsZero() || !c.due.IsZero() && c.due.Before(t) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair returns a connection that Dial made, and its other end.
+// pair returns a connection that Dial made, and the server's end of it.
 func pair(t *testing.T, timeout time.Duration) (client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +24,7 @@ func pair(t *testing.T, timeout time.Duration) (client, server net.Conn) {
 	return client, server
 }
 
-func TestDialGivesUpAServerThatDoesNotAnswer(t *testing.T) {
+func TestDialGivesUpServerThatDoesNotAnswer(t *testing.T) {
 	client, _ := pair(t, 50*time.Millisecond)
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(time.Hour)))
 	_, err := client.Write([]byte("a"))
@@ -44,7 +44,7 @@ func TestDialGivesUpAServerWhileReading(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
-func TestDialWaitsWhereNothingIsAsked(t *testing.T) {
+func TestDialWaitsLongerIfNoAnswerIsDue(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	client, server := pair(t, timeout)
 	_, err := client.Write([]byte("a"))
@@ -63,8 +63,8 @@ func TestDialWaitsWhereNothingIsAsked(t *testing.T) {
 	require.Equal(t, "c", string(b))
 }
 
-// TestDialReadsWhatCameWhileTheProcessWasStopped: the time was up before it looked.
-func TestDialReadsWhatCameWhileTheProcessWasStopped(t *testing.T) {
+// If the process was stopped, the time-out may be over before it reads data that came in time.
+func TestDialReadsDataThatArrivedWhileStopped(t *testing.T) {
 	const timeout = 20 * time.Millisecond
 	client, server := pair(t, timeout)
 	_, err := client.Write([]byte("a"))

@@ -2,7 +2,7 @@ module github.com/seed-5394e6b1/snowflake/lease/zklease
 
 go 1.25.0
 
-require github.com/seed-5394e6b1/snowflake v0.0.0
+require github.com/seed-5394e6b1/snowflake v0.1.0
 
 require github.com/go-zookeeper/zk v1.0.4
 

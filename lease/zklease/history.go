@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxHistory is how many holdings of a worker ID are kept, whatever their age. Their names are a
-	// list of 150 kB. ZooKeeper's tools read 1 MiB.
+	// maxHistory is how many holdings of a worker ID are kept, whatever their age. The list
+	// of their names has 150 kB. ZooKeeper's tools read 1 MiB.
 	maxHistory = 2000
 
-	// maxDrops is how many holdings one transaction drops: of 120 B each.
+	// maxDrops is how many holdings one transaction drops, each with 120 B.
 	maxDrops = 500
 )
 
-// A holding's znode has a name that tells all of what trimming asks: when it began, its clock
-// sequence, a hash of its token, and when it ended.
+// The name of a holding's znode has all that trimming needs: when the holding began, its
+// clock sequence, a hash of its token, and when it ended.
 
 const stamp = "20060102T150405.000000000"
 
-// identity is what the name of a holding begins with. No two stretches have the same.
+// identity returns the beginning of a holding's name. No two holdings have the same.
 func identity(h lease.Holding) string {
 	token := fnv.New64a()
 	token.Write([]byte(h.Token))
@@ -39,17 +39,17 @@ func identity(h lease.Holding) string {
 
 func name(h lease.Holding) string { return identity(h) + h.To.UTC().Format(stamp) }
 
-// ended returns when the holding with a name ended.
+// ended returns when the holding with this name ended.
 func ended(name string) (time.Time, error) {
 	return time.Parse(stamp, name[strings.LastIndexByte(name, '-')+1:])
 }
 
-// History reads what is kept of a worker ID.
+// History returns the earlier holders of a worker ID.
 func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if _, err := s.tick(ctx); err != nil { // so that this session sees what others saved
+	if _, err := s.tick(ctx); err != nil { // so that this session sees what other processes saved
 		return nil, err
 	}
 	dir := s.historyOf(worker)
@@ -70,8 +70,8 @@ func (s *Store) History(ctx context.Context, worker int) ([]lease.Holding, error
 	})
 }
 
-// holdings returns the names of what is kept of a worker ID, the oldest first, and whether there is a
-// znode that they lie under.
+// holdings returns the names in a worker ID's history, the oldest first, and whether the
+// history's znode exists.
 func (s *Store) holdings(ctx context.Context, worker int) (names []string, there bool, err error) {
 	names, err = s.children(ctx, s.historyOf(worker))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -81,10 +81,12 @@ func (s *Store) holdings(ctx context.Context, worker int) (names []string, there
 	return names, true, err
 }
 
-// SaveEnding first lists the history. Since the history of a worker ID changes only with its record,
-// the list is still right if the transaction finds the version that r replaces.
+// SaveEnding is Save and, in the same transaction, adds ended to the history of r.Worker, and
+// drops from this history each holding that ended before forget. If the history has more than
+// 2,000 holdings, it also drops the oldest, and makes r.Forgotten later.
 //
-// If more than maxHistory are kept, it drops the oldest and makes r.Forgotten later.
+// It first lists the history. The history of a worker ID changes only with its record, so the
+// list is still right if the transaction finds the version that r replaces.
 func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
 	if err := s.check(ctx, r); err != nil {
 		return r, err
@@ -110,15 +112,17 @@ func (s *Store) SaveEnding(ctx context.Context, r lease.Record, ended lease.Hold
 		if !errors.Is(err, errStale) {
 			return saved, err
 		}
-		// The list was that of a server that lags behind. After a write of this session it is not.
+		// The list came from a server that is not up to date. After a write of this session
+		// it is.
 		if _, err := s.tick(ctx); err != nil {
 			return r, err
 		}
 	}
 }
 
-// trim returns what adds a holding to the history that has names, and drops what ended before forget
-// or is too much. dropped is when the last holding ended that was too much.
+// trim returns the operations that add h to a history with these names, and that drop the
+// holdings that ended before forget or are too many. dropped is the latest end of the
+// holdings that were too many.
 func (s *Store) trim(worker int, names []string, h lease.Holding, data []byte, forget time.Time) (ops []any, dropped time.Time) {
 	dir := s.historyOf(worker) + "/"
 	drop := func(name string) { ops = append(ops, &zk.DeleteRequest{Path: dir + name, Version: -1}) }

@@ -11,18 +11,19 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// holding is one that ended.
+// holding returns a holding that has ended.
 func holding(worker, n int) lease.Holding {
 	from := time.Date(2026, 11, 20, 12, n, 0, 0, time.UTC)
 	return lease.Holding{Worker: worker, From: from, To: from.Add(time.Minute), Token: fmt.Sprint("token ", n), Owner: fmt.Sprint("owner ", n)}
 }
 
-// has checks that the history of a worker ID is that.
+// has checks the history of a worker ID.
 func has(t *testing.T, s *zklease.Store, worker int, want ...lease.Holding) {
 	t.Helper()
 	got, err := s.History(t.Context(), worker)
@@ -59,7 +60,7 @@ func historyDropsExactlyWhatEndedBefore(t *testing.T, s *server) {
 	h := func(seq, from, to int) lease.Holding {
 		return lease.Holding{Worker: 1, ClockSeq: seq, From: at(from), To: at(to), Token: "a/token-with 雪", Owner: "owner"}
 	}
-	first := lease.Holding{Worker: 1, To: at(1), Token: "token"} // from the beginning of time
+	first := lease.Holding{Worker: 1, To: at(1), Token: "token"} // From is zero
 	fine := h(0, 1, 2)
 	fine.From, fine.To = fine.From.Add(1), fine.To.Add(1)
 	for i, test := range []struct {
@@ -110,7 +111,7 @@ func historyIsChangedWithTheRecordOnly(t *testing.T, s *server) {
 	has(t, store, 3, holding(3, 1))
 }
 
-// changeOfTheClockSequenceLeavesTheHolderAlive: its ephemeral znode is there.
+// changeOfTheClockSequenceLeavesTheHolderAlive: when the clock sequence changes, the ephemeral znode stays.
 func changeOfTheClockSequenceLeavesTheHolderAlive(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store := open(t, conn, o)
@@ -125,7 +126,8 @@ func changeOfTheClockSequenceLeavesTheHolderAlive(t *testing.T, s *server) {
 	require.True(t, live(t, store))
 }
 
-// thousandsAreDropped, in several transactions that are not refused for their size.
+// thousandsAreDropped: the store drops them in several transactions, so that the server does not refuse their
+// size.
 func thousandsAreDropped(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store := open(t, conn, o)
@@ -162,13 +164,13 @@ func historyThatCannotBeReadIsRefused(t *testing.T, s *server) {
 	_, err = store.History(t.Context(), 1)
 	require.ErrorIs(t, err, lease.ErrBadRecord)
 	require.ErrorContains(t, err, foreign)
-	c.ending(holding(1, 2), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) // is no obstacle, and not dropped
+	c.ending(holding(1, 2), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) // it can be saved, and is not dropped
 	there, _, err := conn.Exists(foreign)
 	require.NoError(t, err)
 	require.True(t, there)
 }
 
-// historyHasABound: what is dropped to keep no more than so many is said to be forgotten.
+// historyHasABound: if a history is full, the oldest holdings are dropped, and Record.Forgotten says so.
 func historyHasABound(t *testing.T, s *server) {
 	store := open(t, connect(t, s.addr), newRoot())
 	store.SetKeep(10)
@@ -191,24 +193,26 @@ func historyHasABound(t *testing.T, s *server) {
 		add()
 		left := all[len(all)-10:]
 		has(t, store, 1, left...)
-		require.Equal(t, left[0].From, c.r.Forgotten) // which is when the one before ended
+		require.Equal(t, left[0].From, c.r.Forgotten) // at that time the holding before ended
 	}
 	store.SetKeep(3)
 	add()
 	has(t, store, 1, slices.Clone(all[len(all)-3:])...)
 }
 
-// historyIsWrittenAfterALostConnection: the list may be that of another session, and the holder's
-// ephemeral znode is there already.
+// historyIsWrittenAfterALostConnection: the store may have the list of an earlier session, and the holder's
+// ephemeral znode may exist already.
 func historyIsWrittenAfterALostConnection(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	store := open(t, connectFor(t, proxy.Addr(), time.Minute), o)
 	c := begin(t, store, 1)
-	for i := range 5 {
-		c.ending(holding(1, i), time.Time{})
+	var want []lease.Holding
+	for i := range depth.Of(2, 5) {
+		want = append(want, holding(1, i))
+		c.ending(want[i], time.Time{})
 		proxy.Reset()
 		proxy.Heal()
 		require.Eventually(t, func() bool { _, err := store.LoadWorker(t.Context(), 1); return err == nil }, time.Minute, time.Millisecond)
 	}
-	has(t, open(t, connect(t, s.addr), o), 1, holding(1, 0), holding(1, 1), holding(1, 2), holding(1, 3), holding(1, 4))
+	has(t, open(t, connect(t, s.addr), o), 1, want...)
 }

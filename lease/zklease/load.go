@@ -19,7 +19,7 @@ import (
 // all stands for all worker IDs.
 const all = -1
 
-// LoadWorker reads one record.
+// LoadWorker returns the record of one worker ID, if it has one.
 func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil || worker < 0 {
 		return lease.Snapshot{}, err
@@ -27,8 +27,8 @@ func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, err
 	return s.load(ctx, worker)
 }
 
-// Load reads all records. Of several callers one at a time reads, and callers that
-// began to wait before it did so have its answer.
+// Load returns all records. If several callers want them, one at a time reads, and its
+// answer also serves the callers that were waiting before it began.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return lease.Snapshot{}, err
@@ -52,9 +52,9 @@ func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	return clone(a.snap), nil
 }
 
-// answer is that of one Load.
+// answer is the answer of one Load.
 type answer struct {
-	number int64 // how many had begun
+	number int64 // how many Loads had begun, with this one
 	snap   lease.Snapshot
 }
 
@@ -66,7 +66,7 @@ func clone(snap lease.Snapshot) lease.Snapshot {
 	return snap
 }
 
-// load reads again when the connection is lost, as when the lead changes.
+// load reads again if the connection is lost, for example when the leader changes.
 func (s *Store) load(ctx context.Context, worker int) (lease.Snapshot, error) {
 	for {
 		snap, err := s.loadOnce(ctx, worker)
@@ -76,8 +76,8 @@ func (s *Store) load(ctx context.Context, worker int) (lease.Snapshot, error) {
 	}
 }
 
-// loadOnce asks for the time, reads the records, and then who is alive. In another
-// order, a holder that came in between would be taken for dead.
+// loadOnce asks for the time, reads the records, and then reads which holders are alive. In
+// another order, a holder that came in between would be taken for dead.
 func (s *Store) loadOnce(ctx context.Context, worker int) (snap lease.Snapshot, err error) {
 	asked := time.Now()
 	told, err := s.tick(ctx)
@@ -101,9 +101,9 @@ func (s *Store) loadOnce(ctx context.Context, worker int) (snap lease.Snapshot, 
 	return lease.Snapshot{Records: records, Now: now, OwnClock: true}, nil
 }
 
-// readAll reads all records. First it asks which worker IDs were used, because a
-// record is made together with the znode that says so; and in the end whether any
-// of these znodes was removed, because what was removed later has been read.
+// readAll reads all records. It first lists the worker IDs that were used, because a record
+// and the znode that says so are made together. At the end it asks whether any of these
+// znodes was removed; if one is removed later, its record has been read.
 func (s *Store) readAll(ctx context.Context) ([]lease.Record, error) {
 	used, err := s.list(ctx, s.used())
 	if err != nil {
@@ -129,8 +129,8 @@ func (s *Store) readAll(ctx context.Context) ([]lease.Record, error) {
 	return records, s.intact(ctx)
 }
 
-// readOne reads one record. If there is none it looks whether there was one, and
-// then reads again, because the first one may have been made meanwhile.
+// readOne reads one record. If there is no record, it looks whether the worker ID was used,
+// and then reads again, because the first record may have been made meanwhile.
 func (s *Store) readOne(ctx context.Context, worker int) ([]lease.Record, error) {
 	records, err := s.read(ctx, []int{worker})
 	if err != nil || len(records) > 0 {
@@ -149,14 +149,14 @@ func (s *Store) readOne(ctx context.Context, worker int) ([]lease.Record, error)
 	return records, err
 }
 
-// latest returns the server's time after the records were read. It told its time
-// somewhen between being asked and the answer; by this host's clock, that is so
-// long ago. If a record was renewed in the time in doubt, it is later than that.
-// Records that are further ahead are of a clock that was set back since: they must
-// not make those that are renewed by the right one look old.
+// latest returns the server's time after the records were read. The server told its time at
+// some moment between being asked and its answer; by this host's clock, this was between
+// sinceAnswered and sinceAsked ago. If a record was renewed within this uncertainty, the
+// server's time is not before it. If a record is further ahead, the clock that renewed it
+// was set back since; it must not make records look old that the right clock renewed.
 func latest(told time.Time, sinceAsked, sinceAnswered time.Duration, records []lease.Record) time.Time {
 	now := told.Add(sinceAnswered)
-	end := told.Add(sinceAsked + time.Millisecond) // the server tells whole ones
+	end := told.Add(sinceAsked + time.Millisecond) // the server tells whole milliseconds
 	for _, r := range records {
 		if r.Renewed.After(now) && !r.Renewed.After(end) {
 			now = r.Renewed
@@ -165,9 +165,10 @@ func latest(told time.Time, sinceAsked, sinceAnswered time.Duration, records []l
 	return now
 }
 
-// markDead sets Renewed to zero where a holder has no ephemeral znode. Since both
-// are changed together, there is none of another holder; and where it is missing
-// because of a change since the record was read, that is read again.
+// markDead sets Renewed to zero for each holder without an ephemeral znode. The record and
+// the ephemeral znode change together. So an ephemeral znode belongs to the record's
+// holder; and if it is missing because of a change since the record was read, markDead
+// reads the record again.
 func (s *Store) markDead(ctx context.Context, records []lease.Record, worker int) error {
 	if !slices.ContainsFunc(records, held) {
 		return nil
@@ -203,7 +204,7 @@ func (s *Store) markDead(ctx context.Context, records []lease.Record, worker int
 
 func held(r lease.Record) bool { return r.State == lease.Held }
 
-// alive returns which worker IDs have an ephemeral znode, all or one.
+// alive returns which worker IDs have an ephemeral znode: for all worker IDs, or for one.
 func (s *Store) alive(ctx context.Context, worker int) (map[int]bool, error) {
 	if worker != all {
 		there, err := s.exists(ctx, s.instanceOf(worker))
@@ -217,7 +218,7 @@ func (s *Store) alive(ctx context.Context, worker int) (map[int]bool, error) {
 	return alive, err
 }
 
-// list returns the worker IDs that have a znode in dir, which is a part of the tree.
+// list returns the worker IDs that have a znode in dir, a directory of the tree.
 func (s *Store) list(ctx context.Context, dir string) ([]int, error) {
 	names, err := s.children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -230,14 +231,14 @@ func (s *Store) list(ctx context.Context, dir string) ([]int, error) {
 	for _, name := range names {
 		w, err := strconv.Atoi(name)
 		if err != nil || nodeName(w) != name {
-			return nil, &Error{dir + "/" + name, fmt.Errorf("%w: its name is not that of a worker ID", lease.ErrBadRecord)}
+			return nil, &Error{dir + "/" + name, fmt.Errorf("%w: its name is not a worker ID", lease.ErrBadRecord)}
 		}
 		workers = append(workers, w)
 	}
 	return workers, nil
 }
 
-// read reads the records of workers that have one.
+// read returns the records of the workers that have a record.
 func (s *Store) read(ctx context.Context, workers []int) ([]lease.Record, error) {
 	records, err := many(ctx, workers, func(ctx context.Context, worker int) (lease.Record, error) {
 		p := s.Locate(worker)
@@ -257,8 +258,8 @@ func (s *Store) read(ctx context.Context, workers []int) ([]lease.Record, error)
 	return records, err
 }
 
-// many calls read for each of what, several at a time, and returns what they return
-// but for the znodes that are not there.
+// many calls read for each element of what, several at a time. It returns the results,
+// without the znodes that do not exist.
 func many[A, B any](ctx context.Context, what []A, read func(context.Context, A) (B, error)) ([]B, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -304,8 +305,8 @@ func (s *Store) get(ctx context.Context, path string) ([]byte, *zk.Stat, error) 
 	return a.data, a.stat, err
 }
 
-// stored is a record without what the znode itself says: its fields hide those
-// of the record.
+// stored is a record without the fields that the znode itself has: stored's fields hide the
+// record's.
 type stored struct {
 	lease.Record
 	Version *uint64    `json:"version,omitempty"`
@@ -324,5 +325,5 @@ func decode(data []byte, stat *zk.Stat) (lease.Record, error) {
 	return r, r.Validate()
 }
 
-// nodeName is the name of a worker ID's znode. Sorted names are sorted worker IDs.
+// nodeName is the name of a worker ID's znode. Names sort as worker IDs do.
 func nodeName(worker int) string { return fmt.Sprintf("%010d", worker) }

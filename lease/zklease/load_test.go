@@ -9,12 +9,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// TestLatest: the server was asked 50 ms ago, and its answer came 20 ms ago.
-func TestLatest(t *testing.T) {
+// The store asked the server 50 ms ago, and the answer came 20 ms ago.
+func TestLatestIsTheLatestKnownTimeOfTheServer(t *testing.T) {
 	told := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	const ms = time.Millisecond
 	for name, test := range map[string]struct {
-		renewed []time.Duration // after told
+		renewed []time.Duration // after the time that the server told
 		now     time.Duration
 	}{
 		"no records":                            {nil, 20 * ms},
@@ -37,8 +37,7 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// TestClockThatWasAheadLeavesLiveHoldersAlive: what is left of it, a record of a
-// second to come, ages nobody.
+// If the clock was ahead, a record may have a time in the future. It does not make live holders look dead.
 func TestClockThatWasAheadLeavesLiveHoldersAlive(t *testing.T) {
 	told := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	held := func(after time.Duration) lease.Record {

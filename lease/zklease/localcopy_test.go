@@ -17,19 +17,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-const copierEnv = "ZKLEASE_COPIER" // address and directory
+const copierEnv = "ZKLEASE_COPIER" // the address and the directory
 
-// copier is the child process of TestLocalCopyStartsWhileZooKeeperIsAway. It
-// writes its worker ID, IDs, and whether ZooKeeper was told of the last move.
+var copierWindow = depth.Of(time.Second, 2*time.Second)
+
+// copier is the child process of TestLocalCopyStartsWhileZooKeeperIsAway. It writes its worker ID, IDs, and
+// whether the last renewal reached ZooKeeper.
 func copier(addr, dir string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent has ended
 	}()
 	conn, err := dial(addr, session)
 	if err != nil {
@@ -40,7 +43,7 @@ func copier(addr, dir string) error {
 		return err
 	}
 	l, err := lease.Acquire(context.Background(), s,
-		&lease.Options{Owner: "copier", Window: 2 * time.Second, Reuse: lease.ReuseKeep, LocalCopy: dir})
+		&lease.Options{Owner: "copier", Window: copierWindow, Reuse: lease.ReuseKeep, LocalCopy: dir})
 	if err != nil {
 		return err
 	}
@@ -52,7 +55,7 @@ func copier(addr, dir string) error {
 	for ; ; time.Sleep(5 * time.Millisecond) {
 		id, err := g.NextID()
 		if errors.Is(err, snowflake.ErrLeaseExpired) && l.Err() == nil {
-			continue // on a busy machine a renewal comes late
+			continue // on a busy machine a renewal may be late
 		}
 		if err != nil {
 			return err
@@ -134,6 +137,7 @@ func (c *copying) drain(seen map[string]bool) {
 }
 
 func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
+	t.Parallel()
 	s, dir, seen := start(t), servertest.Dir(t, ""), map[string]bool{}
 	other, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), nil), &lease.Options{Owner: "other"})
 	require.NoError(t, err)
@@ -147,7 +151,7 @@ func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
 
 	b := startCopier(t, s.addr, dir)
 	require.Equal(t, worker, b.await("worker", 1, seen))
-	b.await("away", 500, seen) // longer than a window
+	b.await("away", int(copierWindow/(4*time.Millisecond)), seen) // an ID takes 5 ms or more
 	s.Restart()
 	b.await("told", 100, seen)
 	b.kill()
@@ -158,9 +162,10 @@ func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
 	c.await("told", 100, seen)
 }
 
-func TestLocalCopyIsRefusedWhereWorkerIDsAreRecycled(t *testing.T) {
-	s := start(t)
-	_, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), nil), &lease.Options{LocalCopy: t.TempDir()})
+func TestLocalCopyIsRefusedIfWorkerIDsAreReused(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	_, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), newRoot()), &lease.Options{LocalCopy: t.TempDir()})
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "LocalCopy")
 }

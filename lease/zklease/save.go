@@ -14,8 +14,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Save writes the record alone if the ephemeral znode is there and ours, and
-// both of them in one transaction otherwise.
+// Save writes r in place of the version before it. If the holder's ephemeral znode exists and
+// is this store's, Save writes the record alone, otherwise both in one transaction.
 func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
 	if err := s.check(ctx, r); err != nil {
 		return r, err
@@ -23,17 +23,17 @@ func (s *Store) Save(ctx context.Context, r lease.Record) (lease.Record, error) 
 	return s.save(ctx, r, nil)
 }
 
-// check refuses what cannot be saved, and waits for a session.
+// check refuses records that cannot be saved, and waits for a session.
 func (s *Store) check(ctx context.Context, r lease.Record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	p := s.Locate(r.Worker)
 	switch {
-	case r.Version == 0 || r.Version > math.MaxInt32+1: // in a request, version -1 means any
+	case r.Version == 0 || r.Version > math.MaxInt32+1: // version -1 in a request would mean any
 		return conflict(p, r)
 	case r.Version > math.MaxInt32:
-		return &Error{p, fmt.Errorf("it can be saved %d times", math.MaxInt32)}
+		return &Error{p, fmt.Errorf("it cannot be saved more than %d times", math.MaxInt32)}
 	}
 	if err := s.connected(ctx); err != nil {
 		return &Error{p, err}
@@ -72,7 +72,7 @@ func conflict(p string, r lease.Record) error {
 	return &Error{p, fmt.Errorf("%w: it does not have version %d", lease.ErrConflict, int64(r.Version)-1)}
 }
 
-// noRecord says why there is none for r to replace: it was removed, or never made.
+// noRecord returns why r finds no record to replace: it was removed, or never made.
 func (s *Store) noRecord(ctx context.Context, r lease.Record) error {
 	p := s.Locate(r.Worker)
 	used, err := s.exists(ctx, s.usedOf(r.Worker))
@@ -88,12 +88,12 @@ func (s *Store) noRecord(ctx context.Context, r lease.Record) error {
 	return err
 }
 
-// errStale is what replace returns if the history is not what it was read as.
+// errStale is returned by replace if the history has changed since it was read.
 var errStale = errors.New("zklease: the history has changed")
 
-// replace writes the record, makes or removes the ephemeral znode, and changes the
-// history. Whether there is an ephemeral znode, perhaps of an earlier holder, it
-// guesses and finds out.
+// replace writes the record, makes or removes the ephemeral znode, and changes the history.
+// It guesses whether there is an ephemeral znode, perhaps of an earlier holder, and tries
+// again if the guess was wrong.
 func (s *Store) replace(ctx context.Context, r lease.Record, data []byte, i instance, history []any) (*zk.Stat, error) {
 	who, err := json.Marshal(struct {
 		Token string `json:"token"`
@@ -109,8 +109,8 @@ func (s *Store) replace(ctx context.Context, r lease.Record, data []byte, i inst
 	for {
 		var ops []any
 		if r.Version == 1 {
-			// Created empty and then set, so that its data version is 1, and the
-			// answer has its mtime.
+			// The record is created empty and then set, so that its data version is 1, and
+			// the answer has its mtime.
 			ops = append(ops, &zk.CreateRequest{Path: record, Acl: s.acl})
 		}
 		set := len(ops)
@@ -138,7 +138,7 @@ func (s *Store) replace(ctx context.Context, r lease.Record, data []byte, i inst
 			failed++
 		}
 		if failed >= len(answers) {
-			return nil, err // all of it
+			return nil, err // of the whole transaction
 		}
 		at, creates := target(ops[failed])
 		why := answers[failed].Error
@@ -162,8 +162,7 @@ func (s *Store) replace(ctx context.Context, r lease.Record, data []byte, i inst
 	}
 }
 
-// target returns the znode that a part of a transaction is about, and whether the
-// part creates it.
+// target returns the znode of a part of a transaction, and whether the part creates it.
 func target(op any) (path string, creates bool) {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
@@ -190,7 +189,8 @@ func (s *Store) remember(worker int, i instance) {
 	s.made[worker] = i
 }
 
-// forget reports whether the ephemeral znode of a worker ID was made by us.
+// forget reports whether this store made the ephemeral znode of a worker ID, and forgets
+// it.
 func (s *Store) forget(worker int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

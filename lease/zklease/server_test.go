@@ -55,7 +55,10 @@ func startThree(t testing.TB) []*server {
 	return servers
 }
 
-// launch starts a server in dir. One of an ensemble need not serve yet.
+// shared returns a server for tests that do not disturb it.
+var shared = servertest.Shared(start)
+
+// launch starts a server in dir. If it belongs to an ensemble, it may not serve yet.
 func launch(t testing.TB, dir string, port int, ensemble string) *server {
 	t.Helper()
 	s := &server{addr: fmt.Sprintf("127.0.0.1:%d", port)}
@@ -85,7 +88,7 @@ admin.enableServer=false
 	return s
 }
 
-// ask asks a server what it is.
+// ask returns what a server says about itself.
 func (s *server) ask() string {
 	conn, err := net.DialTimeout("tcp", s.addr, time.Second)
 	if err != nil {
@@ -98,7 +101,7 @@ func (s *server) ask() string {
 	return string(answer)
 }
 
-// mode is "leader", "follower" or "standalone", and empty where it does not serve.
+// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does not serve.
 func (s *server) mode() string {
 	_, after, _ := strings.Cut(s.ask(), "Mode: ")
 	mode, _, _ := strings.Cut(after, "\n")
@@ -124,8 +127,7 @@ func dial(addr string, session time.Duration) (*zk.Conn, error) {
 	return conn, err
 }
 
-// connect connects until the test ends, with a session that a busy machine does
-// not let expire.
+// connect connects until the test ends. The session is long, so that it does not expire on a busy machine.
 func connect(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
 	return connectFor(t, addr, 20*time.Second)
@@ -154,7 +156,7 @@ func opened(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	return s
 }
 
-// open opens a store, and makes it if it is not there.
+// open opens a store. If the store does not exist, it makes it.
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	t.Helper()
 	s := opened(t, conn, o)

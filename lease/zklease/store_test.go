@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
@@ -29,7 +30,8 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	s := start(t)
+	t.Parallel()
+	s := shared(t)
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		o := newRoot()
 		open(t, connect(t, s.addr), o)
@@ -41,12 +43,13 @@ func TestStore(t *testing.T) {
 				require.NoError(t, err)
 			},
 		}
-	}, nil)
+	}, &leasetest.Options{Parallel: true})
 }
 
-// TestZooKeeper holds what is particular to this store, on one server.
+// The tests of this store alone, on one server.
 func TestZooKeeper(t *testing.T) {
-	s := start(t)
+	t.Parallel()
+	s := shared(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *server)
@@ -83,9 +86,11 @@ func TestZooKeeper(t *testing.T) {
 		{"HistoryThatCannotBeReadIsRefused", historyThatCannotBeReadIsRefused},
 		{"HistoryHasABound", historyHasABound},
 		{"HistoryIsWrittenAfterALostConnection", historyIsWrittenAfterALostConnection},
-		{"PausedServer", pausedServer}, // the last: it takes the sessions of all
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+		t.Run(test.name, func(t *testing.T) {
+			depth.Parallel(t)
+			test.run(t, s)
+		})
 	}
 }
 
@@ -97,7 +102,7 @@ func instancePath(o *zklease.Options, worker int) string {
 	return fmt.Sprintf("%s/instances/%010d", strings.TrimSuffix(o.Root, "/"), worker)
 }
 
-// record is a held one with a window of a minute.
+// record returns a held record with a window of a minute.
 func record(worker int, version uint64, token string) lease.Record {
 	return lease.Record{
 		Worker:  worker,
@@ -125,8 +130,8 @@ func mustLoad(t *testing.T, s lease.Store) lease.Snapshot {
 	return snap
 }
 
-// live reports whether the only record of a store is live. A session may end
-// between the two ways to ask.
+// live reports whether the only record of a store is live. It asks in two ways, between which a session may
+// end.
 func live(t *testing.T, s lease.Store) bool {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -199,8 +204,8 @@ func instanceRemovedByHandFreesAtOnce(t *testing.T, s *server) {
 	require.False(t, live(t, store))
 }
 
-// hungHolderIsFreeAfterItsWindow: its session lives, and its ephemeral znode goes
-// with the take.
+// hungHolderIsFreeAfterItsWindow: another process can take the worker ID although the holder's session lives.
+// The takeover deletes the holder's ephemeral znode.
 func hungHolderIsFreeAfterItsWindow(t *testing.T, s *server) {
 	o := newRoot()
 	connA, connB := connect(t, s.addr), connect(t, s.addr)
@@ -221,7 +226,7 @@ func hungHolderIsFreeAfterItsWindow(t *testing.T, s *server) {
 	_, err = a.Save(t.Context(), record(3, 3, "a"))
 	require.ErrorIs(t, err, lease.ErrConflict)
 
-	connA.Close() // has nothing to do with it any more
+	connA.Close() // the worker ID does not depend on this session any more
 	require.True(t, live(t, b))
 }
 
@@ -236,8 +241,8 @@ func releaseOfAnInstanceThatIsGone(t *testing.T, s *server) {
 	require.Equal(t, lease.Free, mustLoad(t, store).Records[0].State)
 }
 
-// expiredSessionComesBack: a holder that was cut off for longer than its session
-// lives is alive again with its next renewal.
+// expiredSessionComesBack: if a holder was cut off until its session expired, its next renewal makes it alive
+// again.
 func expiredSessionComesBack(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), 2*time.Second)
@@ -251,7 +256,7 @@ func expiredSessionComesBack(t *testing.T, s *server) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	proxy.Heal()
-	// Where the machine is busy, calls are lost, and so may be the new session.
+	// If the machine is busy, calls may fail, and the new session may expire too.
 	renew := func() {
 		r := mustLoad(t, b).Records[0]
 		r.Version++
@@ -268,8 +273,8 @@ func expiredSessionComesBack(t *testing.T, s *server) {
 	require.NotEqual(t, session, conn.SessionID())
 }
 
-// requestOfAnEarlierConnectionChangesNothing: a holder gave up waiting, and another
-// one took over, when its request arrives.
+// requestOfAnEarlierConnectionChangesNothing: a holder's request arrives after the holder gave up and another
+// holder took the worker ID.
 func requestOfAnEarlierConnectionChangesNothing(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	connA := connectFor(t, proxy.Addr(), time.Minute)
@@ -284,7 +289,7 @@ func requestOfAnEarlierConnectionChangesNothing(t *testing.T, s *server) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	taken := mustSave(t, b, record(3, 2, "b"))
 	proxy.Heal()
-	// What the holder asks next comes after it.
+	// The holder's next request comes after that request.
 	require.Eventually(t, func() bool {
 		_, err := a.Save(t.Context(), record(4, 1, "a"))
 		return err == nil || errors.Is(err, lease.ErrConflict)
@@ -321,18 +326,18 @@ func foreignZnodesAreRefused(t *testing.T, s *server) {
 		node string
 		data []byte
 	}{
-		"text":                {"0000000003", []byte("10.0.0.7:8080")},
-		"nothing":             {"0000000003", nil},
-		"JSON of another":     {"0000000003", []byte(`{"worker":3,"state":"held"}`)},
-		"a record and more":   {"0000000003", append(good(3), 'x')},
-		"of another worker":   {"0000000003", good(4)},
-		"a name that is none": {"web-7", good(3)},
-		"a name without pad":  {"3", good(3)},
+		"text":               {"0000000003", []byte("10.0.0.7:8080")},
+		"nothing":            {"0000000003", nil},
+		"JSON of another":    {"0000000003", []byte(`{"worker":3,"state":"held"}`)},
+		"a record and more":  {"0000000003", append(good(3), 'x')},
+		"of another worker":  {"0000000003", good(4)},
+		"an invalid name":    {"web-7", good(3)},
+		"a name without pad": {"3", good(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newRoot()
 			store := open(t, conn, o)
-			mustLoad(t, store) // makes the tree
+			mustLoad(t, store) // it makes the tree
 			foreign := o.Root + "/servers/" + test.node
 			_, err := conn.Create(foreign, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
@@ -420,7 +425,7 @@ func rootMayBeTheTop(t *testing.T, s *server) {
 	require.True(t, there)
 }
 
-// halfATreeIsCompleted: a process died while it made the tree.
+// halfATreeIsCompleted: if a process died while it made the tree, the next process completes it.
 func halfATreeIsCompleted(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	parents := []string{"/test", o.Root, o.Root + "/servers", o.Root + "/instances", o.Root + "/used", o.Root + "/history"}
@@ -452,8 +457,7 @@ func closedConnectionIsAnError(t *testing.T, s *server) {
 	require.NotErrorIs(t, err, lease.ErrConflict)
 }
 
-// timeIsTheServers: it was read before the answer was on its way, which takes
-// 100 ms here.
+// timeIsTheServers: the server's time was read before it sent the answer, which takes 100 ms here.
 func timeIsTheServers(t *testing.T, s *server) {
 	proxy, o := servertest.NewProxy(t, s.addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
@@ -469,10 +473,10 @@ func timeIsTheServers(t *testing.T, s *server) {
 	require.True(t, snap.OwnClock)
 	_, stat, err = conn.Get(o.Root + "/clock")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, snap.Now.UnixMilli(), stat.Mtime+300) // what reading took, too
+	require.GreaterOrEqual(t, snap.Now.UnixMilli(), stat.Mtime+300) // this includes the time that reading took
 }
 
-// slow is a connection on which an answer can be late.
+// slow is a connection that can delay an answer.
 type slow struct {
 	net.Conn
 	late *atomic.Int64
@@ -484,8 +488,7 @@ func (c slow) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// nothingWasRenewedAfterNow: the answer to the question for the time is late, and
-// a record is renewed meanwhile.
+// nothingWasRenewedAfterNow: a record is renewed while the answer with the server's time is late.
 func nothingWasRenewedAfterNow(t *testing.T, s *server) {
 	var late atomic.Int64
 	conn, _, err := zk.Connect([]string{s.addr}, time.Minute, zk.WithLogger(quiet{}), zk.WithDialer(
@@ -550,8 +553,8 @@ func loadsAtOnceHaveTheirOwnAnswers(t *testing.T, s *server) {
 	}
 }
 
-// releasedMeanwhileIsNotDead: a record is read while it is held, and its ephemeral
-// znode is gone when that is looked for.
+// releasedMeanwhileIsNotDead: a record is held when Load reads it, but is released before Load looks for its
+// ephemeral znode.
 func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
 	o := newRoot()
 	store, other := open(t, connect(t, s.addr), o), open(t, connect(t, s.addr), o)
@@ -578,7 +581,7 @@ func releasedMeanwhileIsNotDead(t *testing.T, s *server) {
 	}
 }
 
-// recordsThatVanishAreMissed: they are removed by hand, after they were listed.
+// recordsThatVanishAreMissed: records are removed by hand after Load has listed them.
 func recordsThatVanishAreMissed(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store, other := open(t, connect(t, s.addr), o), open(t, conn, o)
@@ -603,7 +606,7 @@ func recordsThatVanishAreMissed(t *testing.T, s *server) {
 	}
 }
 
-// pausedServer: calls end with their contexts, and do not pile up.
+// pausedServer: if the server is paused, calls end when their contexts end, and leave no goroutines.
 func pausedServer(t *testing.T, s *server) {
 	store := open(t, connect(t, s.addr), newRoot())
 	mustSave(t, store, record(3, 1, "a"))
@@ -636,7 +639,7 @@ func pausedServer(t *testing.T, s *server) {
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() < before+100 }, 30*time.Second, 20*time.Millisecond)
 }
 
-// calls are those of a store's methods.
+// calls returns a call of each method of a store, by the method's name.
 func calls(s *zklease.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Create":     func(ctx context.Context) error { return s.Create(ctx, 1) },
@@ -651,7 +654,8 @@ func calls(s *zklease.Store) map[string]func(context.Context) error {
 	}
 }
 
-func TestNoServer(t *testing.T) {
+func TestErrorNamesMissingServer(t *testing.T) {
+	t.Parallel()
 	store := opened(t, connect(t, fmt.Sprint("127.0.0.1:", servertest.Port(t))), nil)
 	for name, call := range calls(store) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -668,7 +672,7 @@ func TestNoServer(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-func TestWrongArgumentsAreRefused(t *testing.T) {
+func TestInvalidArgumentsAreRefused(t *testing.T) {
 	_, err := zklease.New(nil, nil)
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "the conn is nil")

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// removeAll removes a znode and what lies under it, as deleteall in zkCli.sh does. What holders write
-// meanwhile is removed, too.
+// removeAll removes a znode and all znodes under it, as deleteall in zkCli.sh does. It also removes what
+// holders write meanwhile.
 func removeAll(t *testing.T, conn *zk.Conn, p string) {
 	t.Helper()
 	for {
@@ -36,8 +36,9 @@ func removeAll(t *testing.T, conn *zk.Conn, p string) {
 	}
 }
 
-func TestWipedUnderLiveHolders(t *testing.T) {
-	s := start(t)
+func TestHoldersContinueAfterTheirRecordsAreWiped(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
 	conn := connect(t, s.addr)
 	f := fleet(s, s.addr)
 	f.Window = time.Second
@@ -49,11 +50,12 @@ func TestWipedUnderLiveHolders(t *testing.T) {
 		"Znodes":         nil,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			servertest.Wiped(t, f, func(space string) {
 				for _, part := range parts {
 					removeAll(t, conn, "/"+space+part)
 				}
-				if parts == nil { // what is left looks like a tree that is new
+				if parts == nil { // the znodes that are left look like a new tree
 					for _, w := range []string{"/0000000000", "/0000000001", "/0000000002"} {
 						removeAll(t, conn, "/"+space+"/servers"+w)
 						removeAll(t, conn, "/"+space+"/used"+w)
@@ -69,14 +71,14 @@ func TestWipedUnderLiveHolders(t *testing.T) {
 	}
 }
 
-// recordThatIsGoneIsMissed wherever it is asked for.
+// recordThatIsGoneIsMissed: each call that needs a removed record returns ErrWiped.
 func recordThatIsGoneIsMissed(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store, other := open(t, conn, o), open(t, connect(t, s.addr), o)
 	mustSave(t, store, record(3, 1, "a"))
 	mustSave(t, store, record(4, 1, "b"))
 	require.NoError(t, conn.Delete(recordPath(o, 3), -1))
-	for _, store := range []*zklease.Store{store, other} { // one of them made the ephemeral znode
+	for _, store := range []*zklease.Store{store, other} { // the first store made the ephemeral znode
 		for _, name := range []string{"Load", "LoadWorker", "Save", "SaveEnding"} {
 			err := calls(store)[name](t.Context())
 			require.ErrorIs(t, err, lease.ErrWiped, name)
@@ -96,7 +98,7 @@ func recordThatIsGoneIsMissed(t *testing.T, s *server) {
 	mustSave(t, store, record(3, 1, "a"))
 }
 
-// storeThatWasNeverCreatedIsRefused: no part of the tree is made by itself.
+// storeThatWasNeverCreatedIsRefused: only Create makes the tree.
 func storeThatWasNeverCreatedIsRefused(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store := opened(t, conn, o)
@@ -109,18 +111,18 @@ func storeThatWasNeverCreatedIsRefused(t *testing.T, s *server) {
 	require.NoError(t, err)
 	require.False(t, there)
 
-	// Nor is a part that is gone.
+	// A missing part is not made either.
 	for _, part := range []string{"/servers", "/instances", "/used", "/history", "/clock"} {
 		o := newRoot()
 		store := open(t, conn, o)
 		require.NoError(t, conn.Delete(o.Root+part, -1))
 		_, err := lease.Acquire(t.Context(), store, &lease.Options{First: 3, Count: 1})
-		if part != "/history" { // which only SaveEnding needs
+		if part != "/history" { // only SaveEnding needs it
 			require.ErrorIs(t, err, lease.ErrWiped, part)
 			require.ErrorContains(t, err, o.Root+part)
 		}
 		_, err = store.SaveEnding(t.Context(), record(7, 1, "a"), holding(7, 1), time.Time{})
-		if part != "/clock" { // which only Load needs
+		if part != "/clock" { // only Load needs it
 			require.ErrorIs(t, err, lease.ErrWiped, part)
 			require.ErrorContains(t, err, o.Root+part)
 		}
@@ -130,7 +132,7 @@ func storeThatWasNeverCreatedIsRefused(t *testing.T, s *server) {
 	}
 }
 
-// createRepairs: what is left of a store is as it was.
+// createRepairs: Create does not change what is left of a store.
 func createRepairs(t *testing.T, s *server) {
 	conn, o := connect(t, s.addr), newRoot()
 	store := open(t, conn, o)
@@ -141,7 +143,7 @@ func createRepairs(t *testing.T, s *server) {
 	require.NoError(t, err)
 	_, before, err := conn.Get(o.Root)
 	require.NoError(t, err)
-	require.NoError(t, store.Create(t.Context(), time.Hour)) // is whole
+	require.NoError(t, store.Create(t.Context(), time.Hour)) // changes nothing, because the store is whole
 	_, after, err := conn.Get(o.Root)
 	require.NoError(t, err)
 	require.Equal(t, before, after)

@@ -1,5 +1,4 @@
-// Package zklease keeps the worker IDs of a fleet in ZooKeeper, for package
-// lease.
+// Package zklease keeps the worker IDs of a fleet in ZooKeeper, for package lease.
 //
 //	conn, _, err := zk.Connect(servers, 6*time.Second, zk.WithDialer(zklease.Dial))
 //	...
@@ -24,59 +23,60 @@
 //	                                 name says when its window began and ended
 //	/snowflake/clock                 written to ask for the time
 //
-// Every change of a record is a setData that names the znode's data version,
-// which is Record.Version, so that one which comes late changes nothing. A
-// renewal is that one request. Taking and releasing a worker ID is a transaction
-// which also makes or removes the ephemeral znode, and writes the history.
+// Every change of a record is a setData that names the znode's data version, which is
+// Record.Version. So a request that arrives late changes nothing. A renewal is this one
+// request. To take or release a worker ID, the store uses a transaction that also makes or
+// removes the ephemeral znode, and writes the history.
 //
-// The time is the ZooKeeper leader's: Record.Renewed is the mtime of the record's
-// znode. A worker ID is free when its holder has released it, has not renewed it
-// for a window, or has no ephemeral znode any more, because its session was closed
-// or expired. A holder whose session expired while it was cut off makes its
-// ephemeral znode again with its next renewal. Removing an ephemeral znode by hand
-// declares its holder dead. Whether IDs are unique depends on none of this, only
-// on the bounds: see package lease.
+// The time is the clock of ZooKeeper's leader: Record.Renewed is the mtime of the record's
+// znode. A worker ID is free if its holder has released it, has not renewed it for a
+// window, or has no ephemeral znode any more, because its session was closed or expired. If
+// the session expired while the holder was cut off, the holder's next renewal makes the
+// ephemeral znode again. If somebody removes an ephemeral znode by hand, its holder is
+// taken for dead. All this decides only when a worker ID is free. Whether IDs are unique
+// depends on the bounds alone: see package lease.
 //
 // # A store that was wiped
 //
-// If znodes are removed while IDs are being issued, nobody knows any more up to
-// when they were issued. So a tree that is not whole, or has a worker ID that was
-// used and has no record, or from which a znode under used was removed, is an error that
-// matches [lease.ErrWiped], for holders and newcomers: holders go on to the end of
-// their windows, and newcomers get nothing. [Store.Create] makes the store whole
-// again, when all windows must have ended. So if each process calls Create when it
-// starts, the next one that starts ends the outage.
+// If znodes are removed while IDs are being issued, nobody knows any more up to which time
+// they were issued. So holders and newcomers get an error that matches [lease.ErrWiped] if
+// a part of the tree is missing, if a used worker ID has no record, or if a znode under
+// used was removed. Holders go on to the end of their windows, and newcomers get no worker
+// ID.
 //
-// So to remove the record of one worker ID, wait until its bound has passed and its
-// holder has been gone for a session timeout, remove it, and call Create.
+// [Store.Create] repairs the store: it waits until all windows must have ended, and then
+// makes the store whole again. If each process calls Create when it starts, the next start
+// ends the outage.
+//
+// To remove the record of one worker ID, wait until its bound has passed and its holder has
+// been gone for a session timeout, remove it, and call Create.
 //
 // # Limits
 //
-// Acquire reads each record by a request of its own, many at a time; so what it
-// costs the servers grows with the fleet.
-// The list of 65,536 worker IDs (16 bits) just fits the 1 MiB that ZooKeeper's own
-// tools read at most (jute.maxbuffer); a layout should not have more worker bits. A
-// record can be saved
-// 2,147,483,647 times, which is 68 years of the default window; after that Save
-// says so, and the record has to be removed by hand. Of each worker ID the last 2,000
-// holders are kept, however old; what is dropped is noted in Record.Forgotten.
+// Acquire reads each record with one request, many at a time, so its cost grows with the
+// fleet. A layout should have at most 16 worker bits: the list of 65,536 worker IDs just
+// fits the 1 MiB that ZooKeeper's own tools read (jute.maxbuffer).
+//
+// A record can be saved 2,147,483,647 times, which is 68 years of the default window. After
+// that Save says so, and the record has to be removed by hand. The last 2,000 holders of
+// each worker ID are kept, and earlier ones dropped whatever their age; Record.Forgotten
+// notes it.
 //
 // # Hazards
 //
-// HAZARD: ZooKeeper has to keep what it acknowledged. With forceSync=no, or after
-// its data was restored from a backup, bounds are lost, and IDs may repeat.
+// HAZARD: ZooKeeper has to keep what it acknowledged. With forceSync=no, or after its data
+// was restored from a backup, bounds are lost, and IDs may repeat.
 //
-// HAZARD: a store that was wiped has lost the bounds, and Create goes by time
-// instead. If a holder's clock was ahead of the others', then a newcomer may issue
-// IDs that this holder issued. If Create is called with a shorter window than the
-// fleet's, or znodes are made by hand, newcomers may repeat IDs of live holders.
-// The versions begin at 1 again, so a request of an old holder that is still under
-// way after two windows could meet the version that it names. [lease.Whois] does
-// not find issuers that were wiped.
+// HAZARD: a store that was wiped has lost the bounds, so Create goes by time instead. A
+// newcomer may repeat IDs of a holder whose clock was ahead of the others'. It may repeat
+// IDs of live holders if Create is called with a shorter window than the fleet's, or if
+// znodes are made by hand. Versions begin at 1 again, so if a request of an old holder is
+// still under way after two windows, it could find the version that it names. [lease.Whois]
+// does not find issuers whose records were wiped.
 //
-// HAZARD: let all servers of an ensemble follow the same time. When the lead goes
-// to one whose clock is off by more than a window, live holders look dead until
-// they renew, and may lose their worker IDs (never issuing an ID twice).
+// All servers of an ensemble must follow the same time. If the leader changes to a server
+// whose clock is off by more than a window, live holders look dead until they renew, and
+// may lose their worker IDs. No ID repeats because of that.
 package zklease
 
 import (
@@ -95,16 +95,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of New. The zero value, and nil, consist entirely of
-// defaults.
+// Options are the settings of New. The zero value consists entirely of defaults, and so
+// does nil.
 type Options struct {
-	// Root is the znode that all others lie under, which may have parents.
-	// Worker IDs are shared by those who give the same one. Empty: /snowflake.
+	// Root is the znode that has all others below it; it may have parents. Processes with
+	// the same Root share worker IDs. Empty: /snowflake.
 	Root string
 
-	// ACL is that of the znodes that the store makes. Those that are there keep
-	// theirs. nil: anybody may do anything. With another one, call
-	// [zk.Conn.AddAuth] before New.
+	// ACL is the access control list of the znodes that the store makes. Existing znodes
+	// keep theirs. nil: anybody may do anything. With any other ACL, call [zk.Conn.AddAuth]
+	// before New.
 	ACL []zk.ACL
 }
 
@@ -115,11 +115,11 @@ type Store struct {
 	root string
 	acl  []zk.ACL
 	keep int           // how many holdings of a worker ID are kept
-	room chan struct{} // for calls that are not answered yet
+	room chan struct{} // has room for the calls that are not answered yet
 
 	begun   atomic.Int64  // how many loads of all records
-	loading chan struct{} // has room for one: whoever does that
-	answer  answer        // guarded by loading: the last one
+	loading chan struct{} // a lock with room for one, for the Load that reads
+	answer  answer        // the last answer; guarded by loading
 
 	mu   sync.Mutex
 	made map[int]instance // the ephemeral znodes that this store made
@@ -127,24 +127,22 @@ type Store struct {
 
 var _ lease.Historian = (*Store)(nil)
 
-// New returns a store in the ZooKeeper ensemble that conn is connected to, or
-// will be. [Store.Create] must have made it. The caller closes conn, after the
-// leases are released. Any number of leases may share one, and so its session. If
-// conn is nil, or the options are not valid, the error matches
-// [lease.ErrInvalidOptions].
+// New returns the store in the ZooKeeper ensemble to which conn is connected, or will be;
+// [Store.Create] must have made it there. Any number of leases may share one Store, and so
+// its session. The caller closes conn, after the leases are released. If conn is nil, or
+// the options are not valid, the error matches [lease.ErrInvalidOptions].
 //
-// The session timeout given to [zk.Connect] should be at least the window of the
-// leases: with a shorter one, a holder that was cut off for longer than that may
-// lose its worker ID before its window ends. Connect with [Dial], or a server that
-// hangs is given up late, and errors do not say why there is no connection.
+// The session timeout given to [zk.Connect] should be at least the window of the leases.
+// With a shorter one, a holder that is cut off for longer than the timeout may lose its
+// worker ID before its window ends. Connect with [Dial]: without it, a server that hangs is
+// given up late, and errors do not say why there is no connection.
 //
-// Calls return soon after their context is done. What they asked for may still be
-// done later, if its turn ever comes.
+// Calls return soon after their context is done. Their requests may still be carried out
+// later.
 //
-// Errors are of type [*Error]. They wrap those of package zk and
-// [lease.ErrBadRecord], [lease.ErrConflict], [lease.ErrWiped] or the context's
-// error. If there is no connection, they wrap zk.ErrNoServer and what [Dial] got,
-// such as syscall.ECONNREFUSED.
+// Errors are of type [*Error]. They wrap errors of package zk and [lease.ErrBadRecord],
+// [lease.ErrConflict], [lease.ErrWiped] or the context's error. If there is no connection,
+// they wrap zk.ErrNoServer and the error that [Dial] got, such as syscall.ECONNREFUSED.
 func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -176,7 +174,7 @@ func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	}, nil
 }
 
-// validPath reports whether ZooKeeper takes root, which is empty for the top.
+// validPath reports whether ZooKeeper accepts root, which is empty for the top.
 func validPath(root string) bool {
 	if root == "" {
 		return true
@@ -196,13 +194,13 @@ func (e *Error) Error() string { return fmt.Sprintf("zklease: %s: %v", e.Path, e
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	maxCalls    = 1024             // requests of a store that are not answered yet
-	maxReaders  = 32               // of those, by one Load
-	connectWait = 10 * time.Second // for a connection, where the context allows it
+	maxCalls    = 1024             // of a store, at one time, that are not answered yet
+	maxReaders  = 32               // of these, by one Load
+	connectWait = 10 * time.Second // for a connection, if the context allows it
 	connectPoll = 10 * time.Millisecond
 )
 
-// instance is an ephemeral znode: who made it, in which session.
+// instance is an ephemeral znode: which holder made it, and in which session.
 type instance struct {
 	token   string
 	session int64
@@ -220,9 +218,9 @@ func (s *Store) historyOf(worker int) string  { return s.history() + "/" + nodeN
 // Locate returns the path of a worker ID's record.
 func (s *Store) Locate(worker int) string { return s.servers() + "/" + nodeName(worker) }
 
-// call does one request. When ctx is done it returns, and leaves the request to
-// itself; it keeps its room until package zk is done with it, so that there are
-// never many of these.
+// call makes one request. When ctx is done it returns, and leaves the request to package
+// zk. The request keeps its room until package zk is done with it, so there are never many
+// of these.
 func call[T any](ctx context.Context, s *Store, path string, do func() (T, error)) (T, error) {
 	var none T
 	if err := s.connected(ctx); err != nil {
@@ -252,7 +250,7 @@ func call[T any](ctx context.Context, s *Store, path string, do func() (T, error
 	}
 }
 
-// tooLate says what a call is still waiting for when ctx is done.
+// tooLate returns what a call is still waiting for when ctx is done.
 func (s *Store) tooLate(ctx context.Context) error {
 	if s.conn.State() != zk.StateHasSession {
 		return fmt.Errorf("%w: %w", ctx.Err(), s.noServer())
@@ -260,7 +258,7 @@ func (s *Store) tooLate(ctx context.Context) error {
 	return fmt.Errorf("%w: no answer from %s", ctx.Err(), s.conn.Server())
 }
 
-// noServer says why there is no session.
+// noServer returns why there is no session.
 func (s *Store) noServer() error {
 	if why := failure(s.conn.Server()); why != nil {
 		return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
@@ -268,7 +266,7 @@ func (s *Store) noServer() error {
 	return fmt.Errorf("%w (%v)", zk.ErrNoServer, s.conn.State())
 }
 
-// connected waits for a session, so that no requests pile up where there is none.
+// connected waits for a session, so that requests do not pile up without one.
 func (s *Store) connected(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -291,9 +289,8 @@ func (s *Store) connected(ctx context.Context) error {
 	return s.noServer()
 }
 
-// tick asks for the server's time, which takes a write. Everything that was saved
-// before it is seen by what this session reads after it, whichever server it
-// reads from.
+// tick returns the server's time, by a write. After the write, this session sees everything
+// that was saved before it, whichever server it reads from.
 func (s *Store) tick(ctx context.Context) (time.Time, error) {
 	stat, err := s.set(ctx, s.clock(), nil, -1)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -324,10 +321,10 @@ func (s *Store) children(ctx context.Context, path string) ([]string, error) {
 	})
 }
 
-// notWhole is the error if a part of the tree is not there.
+// notWhole returns the error for a part of the tree that does not exist.
 func notWhole(path string) error {
 	return &Error{path, fmt.Errorf("%w: it is not there, so the store was wiped or never created: see Store.Create", lease.ErrWiped)}
 }
 
-// gone is the error if the record of a worker ID that was used is not there.
+// gone returns the error for a used worker ID whose record does not exist.
 func gone(path string) error { return &Error{path, fmt.Errorf("%w: it is gone", lease.ErrWiped)} }

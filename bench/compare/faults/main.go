@@ -47,8 +47,8 @@ func main() {
 	}
 }
 
-// each does a fault to all peers: those that wait for real at once, the others in turn, because
-// the clocks are the process's, and so is the processor.
+// each does a fault to all peers. If the fault takes real time, it does it to all at once; if
+// not, one after the other, because they share the process's clocks and the processor.
 func each(name string, do func(peer) string, said []string) {
 	var all sync.WaitGroup
 	for i, p := range peers {
@@ -263,7 +263,7 @@ func exhaust(p peer) string {
 	before, err := n()
 	check(err)
 	time.Sleep(2 * time.Second)
-	for range 100 { // what is asked for may be late to see a step
+	for range 100 { // a library may see a step late
 		if id, err := n(); err != nil {
 			return fmt.Sprintf("%s: refused (%v)", end.Format(time.DateOnly), err)
 		} else if id < before || strings.HasPrefix(id, "negative") {

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// FillIDs gives each row that is created an ID of gen.
+// FillIDs gives each new row an ID of gen.
 func FillIDs(gen *snowflake.Generator) ent.Hook {
 	return func(next ent.Mutator) ent.Mutator {
 		return ent.MutateFunc(func(ctx context.Context, m ent.Mutation) (ent.Value, error) {

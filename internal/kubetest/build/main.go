@@ -1,6 +1,6 @@
 // The build program builds a kube-apiserver for the tests, from the Go module proxy, and puts
-// it into the user's cache directory. It takes some 7 minutes of processor time, and nothing
-// if the server is there already.
+// it into the user's cache directory. It takes some 7 minutes of processor time. If the server is
+// there already, it does nothing.
 //
 //	go run ./internal/kubetest/build
 package main

@@ -18,7 +18,7 @@ type call struct {
 	what    string
 	ids     int
 	callers int
-	within  time.Duration // the deadline, where there is one
+	within  time.Duration // the deadline, if there is one
 
 	crowd     []*member
 	overtaker func() // is called while the first caller reads the clock
@@ -57,7 +57,7 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 	p.mu.Lock()
 	p.solo, p.overtaker, p.inCall = false, nil, false
 	o.readings = p.readings
-	o.took = max(0, o.whole-(p.gatedFor-gated)) // or less, where several goroutines were stopped
+	o.took = max(0, o.whole-(p.gatedFor-gated)) // or less, if several goroutines were stopped
 	p.mu.Unlock()
 	if p.isDead() {
 		return o.err // what a dead process has, nobody gets
@@ -154,7 +154,7 @@ const (
 )
 
 // checkBound: the bound is recorded before it is used, and nothing is stamped
-// before the one that was found.
+// before the bound that the holder found.
 func (p *process) checkBound(id snowflake.ID) {
 	if p.lease == nil {
 		return
@@ -195,8 +195,7 @@ func (p *process) checkBound(id snowflake.ID) {
 	}
 }
 
-// checkWindow: a window begins behind all that was stamped with its clock
-// sequence, by whomever.
+// checkWindow: a window begins after all that anybody stamped with its clock sequence.
 func (p *process) checkWindow() {
 	w := p.w
 	g := p.lease.Grant()
@@ -248,8 +247,8 @@ func (w *world) timeShift() int {
 	return int(l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits)
 }
 
-// commonWindow finds the window that a clone and its original have in common, in
-// which they, and after a release those who come next, may repeat IDs.
+// commonWindow finds the window that a clone and its original have in common. In it the two
+// may repeat IDs, and after a release the next holders may, too.
 func (w *world) commonWindow(worker, seq int, t time.Time) (cloned, bool) {
 	for _, c := range w.clones {
 		if c.worker == worker && c.seq == seq && t.Before(c.bound) {
@@ -259,7 +258,7 @@ func (w *world) commonWindow(worker, seq int, t time.Time) (cloned, bool) {
 	return cloned{}, false
 }
 
-// checkOrder: IDs increase, but where the policy lets order go.
+// checkOrder: IDs increase, unless the policy lets order go.
 func (p *process) checkOrder(o outcome) {
 	shuffles := o.after.Bumps + o.after.Rewinds
 	ordered := shuffles == p.shuffles
@@ -332,7 +331,7 @@ func (p *process) checkDeadline(o outcome) {
 	}
 }
 
-// checkError: an error is one of those that are promised, and has a reason.
+// checkError: an error is promised for the call, and has a reason.
 func (p *process) checkError(o outcome) {
 	smooth := p.Clock == "custom" && p.changes == p.machine.changes()
 	if smooth && p.changes >= 0 && o.after.Backward > o.before.Backward && p.isBegun(o.lo) {
@@ -424,7 +423,7 @@ func (p *process) checkBeginError(err error) {
 func (s *store) checkSave(p *process, old, r lease.Record) {
 	w := s.w
 	if err := r.Validate(); err != nil {
-		w.fail("record", "%v saves what is none: %v", p, err)
+		w.fail("record", "%v saves an invalid record: %v", p, err)
 		return
 	}
 	taken := old.Version > 0 && old.Token != r.Token
@@ -441,7 +440,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
 	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && isLive(old, s.machine.Wall()):
-		w.fail("liveness", "%v takes worker %d of one that lives: %v", p, r.Worker, old)
+		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds { // a local copy may have been released while the store was away
 		if seq < len(r.Bounds) && !r.Bounds[seq].Before(bound) {
@@ -477,7 +476,7 @@ func boundOf(r lease.Record, seq int) time.Time {
 	return time.Time{}
 }
 
-// copyOf returns the node's own copy of a record, where it has one.
+// copyOf returns the node's own copy of a record, if it has a copy.
 func (n *node) copyOf(r lease.Record) lease.Record {
 	snap, err := lease.File(n.copyDir()).LoadWorker(context.Background(), r.Worker)
 	if err == nil && len(snap.Records) == 1 {

@@ -104,8 +104,8 @@ func (m *machine) right(offset time.Duration) {
 	m.change(func(s *segment) { s.wall, s.rate, s.asleep = s.at+offset, million, false })
 }
 
-// offsets returns the least and the largest distance of the wall clock from the
-// monotonic one since that was d behind.
+// offsets returns the least and the largest distance between the wall clock and the
+// monotonic clock in the last d of monotonic time.
 func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,8 +144,7 @@ func (m *machine) changes() int {
 	return len(m.segments)
 }
 
-// clone returns a machine with the same clocks, and a history of its own from
-// here on.
+// clone returns a machine with the same clocks, whose history parts from here on.
 func (m *machine) clone() *machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -113,8 +113,8 @@ func (p *process) await(wg *sync.WaitGroup, callers int, cancel func()) {
 	<-done
 }
 
-// isContextError is whether a call failed because of its own context, and not
-// because a store's had ended.
+// isContextError is whether a call failed because its context had ended, and not because
+// a store's context had.
 func isContextError(err error) bool {
 	if errors.Is(err, snowflake.ErrLeaseExpired) || errors.Is(err, snowflake.ErrClockBackward) {
 		return false
@@ -186,8 +186,8 @@ func (p *process) checkCrowd(o outcome) {
 	p.checkPlaces(o)
 }
 
-// checkMember: a call waits for its place in the queue, for a clock that is behind
-// once, and not after it gave up.
+// checkMember: a call waits for its place in the queue, waits only once if the clock has
+// gone back, and does not wait after it gave up.
 func (p *process) checkMember(o outcome, m *member) {
 	w := p.w
 	late := w.Late + ms
@@ -258,7 +258,7 @@ func (p *process) checkOvertaken(o outcome) {
 	}
 }
 
-// checkFills: for each tick a Fill takes its place behind all who are waiting.
+// checkFills: for each tick a Fill takes its place after all callers that wait.
 func (p *process) checkFills(o outcome) {
 	for _, f := range o.crowd {
 		for i := 1; i < len(f.ids); i++ {
@@ -358,7 +358,7 @@ func (p *process) turn(before []*member, at time.Duration, now int64) (tick int6
 		i, _ := slices.BinarySearch(m.ids, snowflake.ID((now+1)<<shift))
 		switch now := i > 0 && p.tickOf(m.ids[i-1]) == now; {
 		case now && opens:
-			continue // it takes its place again behind the caller
+			continue // it takes its place again, after the caller
 		case now && !opened:
 			return 0, false
 		case i < len(m.ids) && m.err == nil:

@@ -1,5 +1,5 @@
 // Package fleet simulates whole fleets of processes that issue IDs, and looks for
-// one that is issued twice, or for another broken promise.
+// an ID that is issued twice, or for another broken promise.
 //
 // What runs are the real generator and the real lease code, in one process and in
 // virtual time (testing/synctest). All else is simulated, and goes wrong: clocks
@@ -11,37 +11,38 @@
 //
 // # What is checked
 //
-// Of every ID: that nobody issued it before; that its fields are its process's;
-// that its timestamp is within its bound of what the node's clock said; that the
-// bound in the store (or in the local copy) covered it when it was issued, and
-// that it does not lie before the one that its holder found.
-// Of every window: that it begins behind all that was stamped with its clock sequence. Of every call: its
-// order, how long it waited, its deadline, that an error is one of those promised
-// and has a reason, and that Stats counts right. Of every record that is saved:
-// that no bound goes back but to what was stamped, that nobody takes what a live
-// holder has, what is kept for another or what was used once, and that no clock
-// burns more of the future than MaxLeap, unless it has been where it is for MaxLeap.
+// Of every ID: nobody issued it before. Its fields are its process's. Its timestamp is as
+// near to the node's clock as promised. When it was issued, the bound in the store (or in
+// the local copy) covered it, and it does not lie before the bound that its holder found.
 //
-// The program has no loop around its lease: it makes one, with a context that ends
-// after that, and keeps it whatever happens. (A node that Stops has such a loop.) So,
-// when all faults have ended, each node issues IDs again without a restart: within ten
-// windows and ten seconds or, if its clock has leapt or is behind, within MaxLeap and
-// three windows more. The only excuses are that its time has run out, that its worker
-// IDs are taken or ahead of its clock, that its clock is behind what it stamped, or that
-// the store's clock says that the node's is ahead.
+// Of every window: it begins after all that was stamped with its clock sequence.
 //
-// Of the history: that each holding is kept as it was when it was replaced, that only
-// what is older than Options.History is dropped, and that no two have an instant in
-// common. Of Whois: that it names who issued an ID, and says so of an ID that nobody can
-// have issued or whose issuer is forgotten. Of the waits for a renewal: that none is
-// longer than a third of a window or goes past its deadline, and that there is none
-// while renewals fail. Acquire never returns ErrLost, and returns when its context ends.
+// Of every call: its order, how long it waited, and its deadline. If it fails, the error is
+// a promised one and has a reason. Stats counts right.
 //
-// A stale read is not among the faults, because Store does not allow it and none
-// of the stores here makes one (ZooKeeper's asks its leader to sync first). What
-// is allowed is simulated: records of one Load that are of different moments. A
-// store that loses what it acknowledged is a hazard that the docs name, and is not
-// simulated either.
+// Of every record that is saved: bounds go back only to what was stamped. Nobody takes a
+// worker ID that a live holder has, that is kept for another owner or that was used once.
+// No clock moves a bound ahead by more than MaxLeap, unless it has been there for MaxLeap.
+//
+// The program has no loop around its lease. It makes the lease with a context that ends
+// after that, and keeps it whatever happens. (A node that Stops has such a loop.) So if all
+// faults have ended, each node issues IDs again without a restart: within ten windows and ten
+// seconds or, if its clock has leapt or gone back, within MaxLeap and three windows more. The
+// only excuses are these: its time has run out; its worker IDs are taken or ahead of its
+// clock; its clock has not caught up with what it stamped; or the store's clock says that the
+// node's clock is ahead.
+//
+// Of the history: each holding is kept as it was when it was replaced, only holdings older
+// than Options.History are dropped, and no two have an instant in common. Of Whois: it names
+// who issued an ID, and says so if nobody can have issued an ID or if its issuer is forgotten.
+// Of the waits for a renewal: each ends within a third of a window and before its deadline,
+// and no call waits while renewals fail. Acquire never returns ErrLost, and returns when its
+// context ends.
+//
+// A stale read is no fault here, because Store does not allow it and no store in this
+// repository makes a stale read (ZooKeeper's asks its leader to sync first). What is allowed
+// is simulated: records of one Load that are of different moments. A store that loses what it
+// acknowledged is a hazard that the docs name, and is not simulated either.
 //
 // # Crashes at any instruction
 //
@@ -56,12 +57,12 @@
 //
 // A machine that is cloned while it holds a lease holds it twice. Repeated IDs
 // are allowed within the window that the two had in common when it was cloned,
-// and nowhere else; Totals counts them. They may also be those of whoever took
-// the worker ID after one of the two had released it.
+// and nowhere else; Totals counts them. A process that takes the worker ID after one of the
+// two released it may repeat them, too.
 //
 // # Replay
 //
 // Chance spreads what happens over the nanoseconds, so that hardly any two things
 // happen at one time, and a seed does the same each time. If two do, as in one
-// of some hundred seeds, their order is not the seed's: try again. TestReplays runs seeds twice.
+// of some hundred seeds, their order is not the seed's: try again. A test of internal/sim runs seeds twice.
 package fleet

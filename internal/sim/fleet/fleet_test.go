@@ -21,7 +21,7 @@ import (
 
 var (
 	from   = flag.Uint64("sim.from", 0, "the first seed")
-	to     = flag.Uint64("sim.to", 0, "the seed behind the last one")
+	to     = flag.Uint64("sim.to", 0, "the seed after the last one")
 	every  = flag.Uint64("sim.every", 1, "take only each so many-th")
 	nodes  = flag.Int("sim.nodes", 0, "nodes of each fleet; 0: as many as the seed says")
 	budget = flag.Duration("sim.budget", 0, "begin no further seed after this time; 0: no limit")
@@ -91,7 +91,7 @@ func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
 	return r
 }
 
-// memoryDir returns a directory that need not wait for a disk, where there is one.
+// memoryDir returns a directory in memory, if the system has one, and else on the disk.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "sim")
 	if err != nil {
@@ -102,8 +102,8 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// compare says where two runs of one seed differ, but for the order of what
-// happened at one time.
+// compare says in which line two runs of one seed differ first. The order of what happened
+// at one time does not count.
 func compare(a, b *Result) string {
 	x, y := slices.Sorted(slices.Values(a.Trace)), slices.Sorted(slices.Values(b.Trace))
 	for i := range max(len(x), len(y)) {

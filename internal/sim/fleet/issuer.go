@@ -99,7 +99,7 @@ func holdingOf(r lease.Record) lease.Holding {
 func (s *store) checkHistory(p *process, old, r lease.Record, ended *lease.Holding, forget time.Time) {
 	w := s.w
 	if w.LocalCopy {
-		return // the copy is the one that counts
+		return // the copy decides
 	}
 	was, is := holdingOf(old), holdingOf(r)
 	changed := old.Version > 0 && !isSame(was, is)
@@ -137,7 +137,7 @@ func (w *world) history() time.Duration {
 	return w.History
 }
 
-// desk is where one asks the store itself, without a network between.
+// desk answers for the store itself, without a network between.
 type desk struct {
 	historian
 	snap lease.Snapshot
@@ -237,7 +237,8 @@ func (w *world) checkIssuers() {
 }
 
 // checkNobody: at the edges of each holding, an ID has the issuer that the holdings
-// say. If it has none, it is said to be that or, before Forgotten, to be forgotten.
+// say. If nobody issued it, Whois says so, or says that the issuer is forgotten if the ID is
+// before Forgotten.
 func (w *world) checkNobody(s lease.Store) {
 	snap, _ := s.Load(context.Background())
 	records := map[int]lease.Record{}
@@ -266,8 +267,8 @@ func (w *world) checkNobody(s lease.Store) {
 	}
 }
 
-// checkHolder: Whois names a holding that has the ID, or says that there is none, or that
-// there may be one which the owner with a local copy has not told yet.
+// checkHolder: Whois names a holding that has the ID, or says that no holding has it, or that
+// an owner with a local copy may have a holding which the store does not know yet.
 func (w *world) checkHolder(s lease.Store, id snowflake.ID, holdings []lease.Holding, r lease.Record) {
 	parts := w.Layout.Decode(id)
 	has := func(h lease.Holding) bool {

@@ -20,7 +20,7 @@ type life struct {
 	replacements uint64
 	left         map[int]uint64
 	terms        lease.Stats // after the last call
-	failures     uint64      // of those, the ones before the last renewal
+	failures     uint64      // of terms.Failures, the failures before the last renewal
 }
 
 // farewell is how much longer than its context Acquire may take, to give back a
@@ -210,7 +210,7 @@ func (m *machine) least(d time.Duration) time.Duration {
 	return lo
 }
 
-// bound is one that was saved, and the virtual time then.
+// bound is a bound that was saved, and the virtual time then.
 type bound struct {
 	token string
 	time  time.Time
@@ -266,8 +266,8 @@ func (w *world) maxLeap() time.Duration {
 	return w.MaxLeap
 }
 
-// awaitRecovery waits until all nodes issue again, for as long as a leap of the
-// clock may last before it is accepted, or until the clock has caught up with one that was.
+// awaitRecovery waits until all nodes issue again, but no longer than a leap of the clock may
+// last before it is accepted, nor longer than a clock may take to catch up with such a leap.
 func (w *world) awaitRecovery() bool {
 	for end := time.Now().Add(w.maxLeap() + 3*w.Window); time.Now().Before(end); {
 		recovered := true
@@ -303,9 +303,9 @@ func (n *node) isAlive() bool {
 	return time.Since(n.issuedAt) <= 2*n.w.Window+2*time.Second+20*n.w.Layout.Unit+4*n.Gap
 }
 
-// isExcused is whether time has run out, or the node's clock is behind what it stamped
-// or not to be trusted, or all worker IDs that it may have are taken, used up or ahead of
-// its clock.
+// isExcused is whether the layout's time has run out, or the node's clock has not caught up
+// with what it stamped or is not to be trusted, or all worker IDs that it may have are taken,
+// used up or ahead of its clock.
 func (n *node) isExcused() bool {
 	w := n.w
 	now := n.reading()
@@ -362,8 +362,9 @@ func (n *node) reading() time.Time {
 	return n.machine.Wall()
 }
 
-// isBehind is whether the clock is behind what was stamped under a lease that has its
-// worker ID, and, for a policy that changes the clock sequence, behind all of these.
+// isBehind is whether the clock has not caught up with what was stamped with the lease's
+// worker ID. If the policy changes the clock sequence, it must not have caught up with any
+// clock sequence.
 func (n *node) isBehind(r lease.Record, g snowflake.Grant, last, now time.Time) bool {
 	if !last.After(now) && !g.From.After(now) {
 		return false

@@ -273,7 +273,7 @@ type process struct {
 	isOut            bool // dead
 	armed            int  // the point of a store call at which it crashes
 	armedStep        string
-	bound            bound // the highest one that it wanted to save
+	bound            bound // the highest that it wanted to save
 	gatedFor         time.Duration
 	gatedInGenerator int
 	solo             bool   // one caller is in the generator, and nobody else comes
@@ -290,7 +290,7 @@ type process struct {
 	worker   int
 	after    snowflake.ID
 	offset   time.Duration // of the wall clock from the monotonic one, when its clock was set
-	changes  int           // of the machine, when the process began; -1 where it was not even then
+	changes  int           // of the machine, when the process began; -1 if it was not even then
 	lastID   snowflake.ID
 	shuffles uint64 // bumps and rewinds, that may put IDs out of order
 	got      uint64 // IDs
@@ -307,7 +307,7 @@ type process struct {
 	calledAt time.Duration // the monotonic clock's reading after the last call
 	life
 	starts int // ticks that were begun,
-	zeros  int // and those of them that began with sequence 0
+	zeros  int // and how many of these ticks began with sequence 0
 }
 
 // readings are what the generator's clock told it during a call.

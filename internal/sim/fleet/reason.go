@@ -40,8 +40,8 @@ func (w *world) tickAt(t time.Time) int64 {
 	return tick
 }
 
-// unlagged is maxLag where nobody can have woken late: a generator that was idle
-// for longer stamps what its clock reads.
+// unlagged is maxLag if nobody can have woken late: a generator that was idle for longer
+// stamps what its clock reads.
 func (p *process) unlagged(o outcome) time.Duration {
 	if o.callers == 1 && !p.isClone && o.after.Waits == o.before.Waits && o.mono-p.calledAt > 2*maxLag+p.w.Layout.Unit && p.changes == p.machine.changes() {
 		return maxLag
@@ -49,8 +49,8 @@ func (p *process) unlagged(o outcome) time.Duration {
 	return 0
 }
 
-// checkReason: a call waits, or fails because the clock is behind, only where the
-// policy and the options cannot help it.
+// checkReason: a call waits, or fails because the clock went back, only if the policy and
+// the options cannot help it.
 func (p *process) checkReason(o outcome) {
 	w := p.w
 	if p.isClone || o.callers != 1 {

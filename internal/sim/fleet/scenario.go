@@ -16,7 +16,7 @@ type Scenario struct {
 	Start  time.Time // what right clocks read when the run begins
 
 	Leased    bool // else the worker IDs are given, and Options.After is the last ID
-	OwnClock  bool // the store has a clock of its own that clients can be held against
+	OwnClock  bool // the store has a clock, which decides if a client's clock has leapt
 	OneHost   bool // all nodes, and the store, have one machine's clocks
 	LocalCopy bool
 	Reuse     lease.Reuse
@@ -40,7 +40,7 @@ type Node struct {
 	Offset     time.Duration // of its clock
 	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
-	Policy     string        // fail, wait, clockseq, rewind, mixed (of those two) or any
+	Policy     string        // fail, wait, clockseq, rewind, mixed (of these two) or any
 	MaxWait    time.Duration // of policy wait
 	Datacenter int
 	Borrow     time.Duration
@@ -364,7 +364,7 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 			}
 			return events
 		}
-		if e.Kind == Step && e.By < 0 && -e.By < s.Window && e.At%4 == 0 { // it ends while it is behind
+		if e.Kind == Step && e.By < 0 && -e.By < s.Window && e.At%4 == 0 { // it ends before its clock has caught up
 			return []Event{load, {At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us}}
 		}
 		if e.Kind == Step && r.IntN(3) == 0 {

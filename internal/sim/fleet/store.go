@@ -19,8 +19,8 @@ var (
 	errDead    = errors.New("the process is dead")
 )
 
-// store is a server that all nodes reach over a network of theirs. It keeps to
-// what lease.Store asks for; all else is allowed to go wrong.
+// store is a server that all nodes reach over a simulated network. It keeps the promises of lease.Store;
+// everything else may go wrong.
 type store struct {
 	w       *world
 	machine *machine
@@ -102,7 +102,7 @@ func (s *store) load(snap *lease.Snapshot, half int) {
 	snap.Now, snap.OwnClock = s.machine.Wall(), s.w.OwnClock
 }
 
-// save is atomic. ended is nil where it is a plain save.
+// save is atomic. ended is nil if it is a plain save.
 func (s *store) save(p *process, r lease.Record, ended *lease.Holding, forget time.Time) (lease.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ func (f *Failure) Error() string { return f.Promise + ": " + f.Detail }
 // Result is what a run found.
 type Result struct {
 	Failure *Failure
-	Trace   []string // where it was asked for
+	Trace   []string // if it was asked for
 	Totals
 }
 
@@ -31,7 +31,7 @@ type Report struct {
 	Mutant  string
 	Seeds   uint64
 	Failed  bool
-	Seed    uint64   // the first one that failed
+	Seed    uint64   // the first seed that failed
 	Failure *Failure `json:",omitempty"`
 	Totals
 }
@@ -145,7 +145,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.end()
 	w.wg.Wait()
 	took := time.Since(w.begun)
-	time.Sleep(24 * time.Hour) // until those who are stopped are not any more
+	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
 	w.totals.NodeTime = took * time.Duration(len(w.nodes))
 	return &Result{Failure: w.failure, Trace: w.trace, Totals: w.totals}
 }
@@ -194,7 +194,7 @@ func (w *world) finish() {
 
 // sleep is false when the run ends meanwhile.
 func (w *world) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d + 1) // a timer of 0 is none
+	timer := time.NewTimer(d + 1) // a timer of 0 would fire at once
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -314,8 +314,8 @@ func (w *world) apply(e Event) {
 	}
 }
 
-// fileStep crashes the process whose local copy is being saved, where that is to
-// be.
+// fileStep crashes the process whose local copy is being saved, if it is to crash at this
+// step.
 func (w *world) fileStep(dir, step string) {
 	for _, n := range w.snapshotNodes() {
 		if n.copyDir() == dir {

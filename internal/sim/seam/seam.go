@@ -1,6 +1,6 @@
-// Package seam is where the simulator's build of packages snowflake and lease
-// meets the simulator: their dice, the machine below their built-in clocks, and
-// the deliberate defects. Builds without the simulator's overlay do not import it.
+// Package seam connects packages snowflake and lease with the simulator: it has their
+// dice, the machine below their built-in clocks, and the name of the mutant. Only the
+// simulator's build of the packages imports it.
 package seam
 
 import (
@@ -50,8 +50,8 @@ var dice struct {
 	step func(dir, step string)
 }
 
-// Reset begins a run: with dice of its own, late says how much longer than asked
-// for a sleep takes, and step is called before each step of a file's save.
+// Reset begins a run with new dice. If a sleep ends late, late says by how much. step is
+// called before each step of a file's save.
 func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
 	dice.Lock()
 	defer dice.Unlock()
@@ -65,18 +65,12 @@ func Int64N(n int64) int64 {
 	return dice.Rand.Int64N(n)
 }
 
-// IntN is rand.IntN.
-func IntN(n int) int { return int(Int64N(int64(n))) }
-
-// N is rand.N.
-func N(d time.Duration) time.Duration { return time.Duration(Int64N(int64(d))) }
-
-// Text is that of crypto/rand.
+// Text is like crypto/rand.Text.
 func Text() string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	b := make([]byte, 26)
 	for i := range b {
-		b[i] = letters[IntN(len(letters))]
+		b[i] = letters[Int64N(int64(len(letters)))]
 	}
 	return string(b)
 }

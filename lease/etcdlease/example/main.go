@@ -44,7 +44,7 @@ func run(ctx context.Context, config clientv3.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx, 0); err != nil { // takes 6 s the first time
+	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
 		return err
 	}
 	l, err := lease.Acquire(ctx, store, nil)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
@@ -55,7 +56,7 @@ func run(ctx context.Context, kubeconfig string, o *k8slease.Options) error {
 	if err := store.Create(ctx, 0); err != nil { // takes 200 s the first time
 		return err
 	}
-	l, err := store.Acquire(ctx, nil)
+	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {
 		return err
 	}

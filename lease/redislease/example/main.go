@@ -24,7 +24,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	logging.Disable() // go-redis' own log: errors are returned, too
+	logging.Disable() // go-redis' own log; the client also returns the errors
 	addr := flag.String("addr", "localhost:6379", "address of the Redis server")
 	password := flag.String("password", os.Getenv("REDIS_PASSWORD"), "its password")
 	flag.Parse()
@@ -48,7 +48,7 @@ func run(ctx context.Context, addr, password string) error {
 	if err != nil {
 		return err
 	}
-	// Only the very first time this waits, for 6 s.
+	// This waits for 6 s the first time ever.
 	if err := store.Create(ctx, 0); err != nil {
 		return err
 	}

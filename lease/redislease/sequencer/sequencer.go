@@ -1,4 +1,4 @@
-// Package sequencer issues IDs that a Redis server counts: milliseconds and sequence
+// Package sequencer issues IDs that a Redis server counts: their milliseconds and sequence
 // are Redis' own, and each call is a round trip. There is no worker ID and no lease.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
@@ -7,14 +7,14 @@
 //	id, err := seq.NextID(ctx)
 //	n, err := seq.Fill(ctx, ids)
 //
-// Prefer a lease, of package redislease: its IDs cost tens of nanoseconds each, and
-// Redis is asked once a second. Take the Sequencer for many short-lived processes, if
-// the IDs of all clients must be in one order, or to go on with IDs of the
+// Prefer a lease, of package redislease: its IDs cost tens of nanoseconds each, and Redis is
+// asked once a second. Use the Sequencer for many short-lived processes, if the IDs of all
+// clients must be in one order, or to go on with existing IDs of the
 // [snowflake.RedisLayout].
 //
-// The server is Redis 5 or later, or Valkey: the script reads the server's clock before
-// it writes, which earlier ones refuse. What it loses, by a crash or a failover, costs
-// no duplicates while a clock is right; see [Sequencer].
+// The server must be Redis 5 or later, or Valkey: the script reads the server's clock
+// before it writes, which earlier versions refuse. If the server loses writes, in a crash
+// or a failover, IDs do not repeat as long as a clock is right; see [Sequencer].
 package sequencer
 
 import (
@@ -35,58 +35,55 @@ import (
 // MaxAhead is how far a Sequencer's IDs may run ahead of Redis' clock.
 const MaxAhead = time.Second
 
-// Options are the settings of New. The zero value, and nil,
-// consist entirely of defaults.
+// Options are the settings of New. The zero value consists entirely of defaults, and so
+// does nil.
 type Options struct {
-	// Prefix begins the name of the key, Prefix+"sequence:"+Shard.
-	// Empty: "snowflake:".
+	// Prefix is the beginning of the key's name, which is Prefix+"sequence:"+Shard. Empty:
+	// "snowflake:".
 	Prefix string
 
-	// Shard is the number of the Redis server, 0 to 4095: the worker bits of the
+	// Shard is the number of the Redis server, 0 to 4095. It becomes the worker ID of the
 	// IDs.
 	//
-	// HAZARD: two servers that do not have the same key (by replication, or as
-	// a cluster) must have different shards, and so must two prefixes.
+	// HAZARD: IDs repeat if two servers have the same shard, unless they share the key (by
+	// replication, or as a cluster). They also repeat if two prefixes have the same shard.
 	Shard int
 
-	// After makes all IDs greater than this one: pass SELECT max(id) to go on
-	// above the IDs of before. 0: no limit.
+	// After is an ID that all new IDs will be greater than: pass SELECT max(id) to go on
+	// after existing IDs. 0: no limit.
 	After snowflake.ID
 }
 
-// Sequencer issues IDs of [snowflake.RedisLayout] without any lease: milliseconds
-// and sequence are Redis' own, taken by one script. Any number of Sequencers, in
-// any number of processes, may share a key. All methods may be called by any
-// number of goroutines.
+// Sequencer issues IDs of [snowflake.RedisLayout] without a lease: one script takes
+// milliseconds and sequence from Redis. Any number of Sequencers, in any number of
+// processes, may share a key. All methods may be called by any number of goroutines.
 //
-// All IDs of a key are different. A call that begins after another of the same
-// Sequencer has returned gets larger IDs, and so, while Redis keeps its key, does
-// one of another Sequencer.
+// All IDs of a key are different. A call that begins after another call of the same
+// Sequencer has returned gets greater IDs. While Redis keeps the key, this also holds
+// between Sequencers.
 //
-// Redis' clock may go back: the key has the last ID, and IDs go on from there, up
-// to MaxAhead ahead of the clock. A key that is lost, or is stale because it was
-// last written before a restart or a failover, is made anew behind all that may
-// have been issued: MaxAhead after Redis' clock and the client's. (So it is, too,
-// when a server gets its first replica.) A client whose clock is a second or more
-// ahead of Redis' refuses to make it: one of the two is wrong. So IDs may repeat
-// only
+// If Redis' clock goes back, IDs go on from the last ID, which is in the key, up to
+// MaxAhead ahead of the clock. If the key is lost, or is stale because it was last written
+// before a restart or a failover, the script makes a new one. (It does so too when a server
+// gets its first replica.) The new key begins MaxAhead after Redis' clock and the client's
+// clock, whichever is later, so after all IDs that may have been issued. A client whose
+// clock is a second or more ahead of Redis' clock refuses to make it, because one of the
+// two is wrong. So IDs may repeat only:
 //
-//   - when the key is lost or stale, and both clocks read earlier than Redis'
-//     did at the last ID, and no client that got an ID since then has come back
-//     with it first;
-//   - while two servers accept writes for one key, as in a failover that leaves
-//     the old master running for clients that still reach it, and for a second
-//     after. Give the new master another shard, or let min-replicas-to-write stop
-//     the old one;
-//   - within a second after an older copy of the key, which the same master wrote,
-//     was put in its place: by RESTORE, or in a cluster by a slot that went to
-//     another master, lost writes in a failover there, and came back.
+//   - If the key is lost or stale, and both clocks read earlier than Redis' clock did at the
+//     last ID, and no client that got an ID since then has called first.
+//   - While two servers accept writes for one key, and for a second after. This happens in a
+//     failover that leaves the old master running for clients that still reach it. Give the
+//     new master another shard, or let min-replicas-to-write stop the old master.
+//   - Within a second after an older copy of the key, which the same master wrote, was
+//     put in its place. RESTORE does this; so does a cluster if a slot moves to another
+//     master, loses writes in a failover there, and comes back.
 type Sequencer struct {
 	key   conn.Key
 	shard int
-	now   func() time.Time // the client's clock
+	now   func() time.Time // reads the client's clock
 
-	next atomic.Int64 // the position behind the last ID
+	next atomic.Int64 // the position after the last ID
 }
 
 //go:embed sequence.lua
@@ -94,22 +91,22 @@ var sequenceSource string
 
 var sequenceScript = redis.NewScript(sequenceSource)
 
-// maxWait is how long a call waits for Redis' clock: WAIT of the script.
+// maxWait is how long a call waits for Redis' clock. It is WAIT in the script.
 const maxWait = time.Second
 
-// Of snowflake.RedisLayout.
+// The bits of snowflake.RedisLayout:
 const (
 	sequenceBits = 10
 	shardBits    = 12
 )
 
-// New returns a Sequencer. It does not ask Redis yet. The client is the caller's: a
-// *redis.Client (of NewFailoverClient, too) or a *redis.ClusterClient, whose
-// ContextTimeoutEnabled must be true. Any other client is refused.
+// New returns a Sequencer. It does not ask Redis yet. client must be a *redis.Client (also
+// from NewFailoverClient) or a *redis.ClusterClient, and its ContextTimeoutEnabled must be
+// true. The caller closes it.
 //
-// It returns a [*snowflake.FieldRangeError] for a shard that does not fit, and
-// errors that match [snowflake.ErrInvalidID] for After or
-// [lease.ErrInvalidOptions] for the client.
+// If the shard does not fit, the error is a [*snowflake.FieldRangeError]. It matches
+// [snowflake.ErrInvalidID] if After is not valid, and [lease.ErrInvalidOptions] if the
+// client is not.
 func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 	var o Options
 	if opts != nil {
@@ -142,12 +139,12 @@ func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 
 // NextID returns a new ID, with one round trip.
 //
-// Where IDs have run MaxAhead ahead of Redis' clock, it waits for up to a second.
-// Would that not do, because the clock was set back further, it returns a
-// [*snowflake.ClockBackwardError] at once; and where ctx's deadline would come
-// first, at once an error that matches [context.DeadlineExceeded]. Other errors
-// match [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch],
-// [lease.ErrBadRecord] for a key that has something else, or are the client's.
+// If the IDs are MaxAhead ahead of Redis' clock, it waits for up to a second. If the wait
+// would be longer, because the clock was set back further, it returns a
+// [*snowflake.ClockBackwardError] at once. If ctx's deadline would come first, it returns
+// at once an error that matches [context.DeadlineExceeded]. Other errors match
+// [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch] or [lease.ErrBadRecord] (the key
+// has another content), or are the client's.
 func (s *Sequencer) NextID(ctx context.Context) (snowflake.ID, error) {
 	first, _, err := s.take(ctx, 1)
 	if err != nil {
@@ -156,9 +153,9 @@ func (s *Sequencer) NextID(ctx context.Context) (snowflake.ID, error) {
 	return s.id(first), nil
 }
 
-// Fill fills dst with new IDs, increasing: up to 1,024,000 with one round trip.
-// It waits as NextID does. On error, dst[:n] holds new IDs, which are the
-// caller's to use. An empty dst gives 0 and ctx's error.
+// Fill fills dst with new IDs, increasing: up to 1,024,000 with one round trip. It waits as
+// NextID does. If it returns an error, dst[:n] holds new IDs, which the caller may use. If
+// dst is empty, it returns 0 and ctx's error.
 func (s *Sequencer) Fill(ctx context.Context, dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, ctx.Err()
@@ -176,7 +173,7 @@ func (s *Sequencer) Fill(ctx context.Context, dst []snowflake.ID) (n int, err er
 	return n, nil
 }
 
-// take takes up to n IDs, from a position on.
+// take takes up to n IDs, which begin at the position first.
 func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, err error) {
 	for {
 		clock := s.now()
@@ -189,7 +186,7 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 		case status == "outside":
 			_, err = snowflake.RedisLayout().Encode(snowflake.Parts{Time: time.UnixMilli(a)})
 		case status == "behind":
-			err = fmt.Errorf("the key is lost or stale, and Redis' clock is behind ours: %w", backward(clock.Round(0), time.UnixMilli(a)))
+			err = fmt.Errorf("the key is lost or stale, and Redis' clock is behind this process' clock: %w", backward(clock.Round(0), time.UnixMilli(a)))
 		case status == "wait":
 			err = wait(ctx, time.UnixMilli(a).Add(-MaxAhead), time.UnixMilli(b))
 		default:
@@ -201,7 +198,7 @@ func (s *Sequencer) take(ctx context.Context, n int) (first int64, count int, er
 	}
 }
 
-// run runs the script, and returns what it does.
+// run runs the script, and returns its reply.
 func (s *Sequencer) run(ctx context.Context, n int, clock time.Time) (status string, a, b int64, err error) {
 	reply, err := conn.Call(ctx, s.key, func() ([]string, error) {
 		return sequenceScript.Run(ctx, s.key.Client, []string{s.key.Name}, n, s.next.Load(), clock.UnixMilli()).StringSlice()
@@ -223,7 +220,7 @@ func backward(last, now time.Time) error {
 	return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: last, Now: now}}
 }
 
-// wait waits until Redis' clock, which reads now, has reached last.
+// wait waits until Redis' clock, which now reads now, has reached last.
 func wait(ctx context.Context, last, now time.Time) error {
 	d := last.Sub(now)
 	if d > maxWait {
@@ -242,7 +239,7 @@ func wait(ctx context.Context, last, now time.Time) error {
 	}
 }
 
-// note makes the IDs to come lie behind those before position next.
+// note makes later IDs come after all positions before next.
 func (s *Sequencer) note(next int64) {
 	for old := s.next.Load(); old < next; old = s.next.Load() {
 		if s.next.CompareAndSwap(old, next) {
@@ -251,14 +248,15 @@ func (s *Sequencer) note(next int64) {
 	}
 }
 
-// A position counts the IDs of a shard: those of all milliseconds since 1970.
+// A position is the number of IDs that a shard could have issued since 1970, before this
+// ID.
 
 func (s *Sequencer) id(position int64) snowflake.ID {
 	tick, sequence := position>>sequenceBits, position&(1<<sequenceBits-1)
 	return snowflake.ID(tick<<(shardBits+sequenceBits) | int64(s.shard)<<sequenceBits | sequence)
 }
 
-// behind returns the first position whose ID is greater than after.
+// behind returns the first position with an ID greater than after.
 func behind(after snowflake.ID, shard int) int64 {
 	p := snowflake.RedisLayout().Decode(after)
 	first := p.Time.UnixMilli() << sequenceBits

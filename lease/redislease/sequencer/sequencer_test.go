@@ -21,6 +21,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
@@ -29,11 +31,11 @@ import (
 const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
 func TestMain(m *testing.M) {
-	logging.Disable() // of the connections that fail on purpose
+	logging.Disable() // connections fail on purpose, and the client logs it
 	if addr := os.Getenv(sequencerEnv); addr != "" {
 		runSequencer(addr)
 	}
-	os.Exit(m.Run())
+	os.Exit(servertest.Main(m, nil))
 }
 
 func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Sequencer {
@@ -45,7 +47,7 @@ func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Se
 	return s
 }
 
-// unique is all IDs of a test.
+// unique has all IDs of a test.
 type unique struct {
 	testing.TB
 	mu   sync.Mutex
@@ -65,7 +67,7 @@ func (u *unique) add(ids ...snowflake.ID) {
 	}
 }
 
-// take fills n IDs, which have to be new and to increase.
+// take takes n IDs. They must be new and increase.
 func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	u.Helper()
 	ids := make([]snowflake.ID, n)
@@ -81,7 +83,7 @@ func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	return ids
 }
 
-// setState writes the key as a server whose clock read so would have.
+// setState writes the key that a server would have if its clock read next.
 func setState(t testing.TB, client *redis.Client, next time.Time) {
 	t.Helper()
 	state := client.Get(t.Context(), sequenceKey).Val()
@@ -103,7 +105,7 @@ func serverTime(t testing.TB, client *redis.Client) time.Time {
 	return now
 }
 
-func TestSequencerFields(t *testing.T) {
+func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, &Options{Shard: 4095})
@@ -124,7 +126,7 @@ func TestSequencerFields(t *testing.T) {
 	}
 }
 
-func TestSequencerFillSpansMilliseconds(t *testing.T) {
+func TestSequencerFillTakesIDsOfSeveralMilliseconds(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
@@ -138,19 +140,19 @@ func TestSequencerFillSpansMilliseconds(t *testing.T) {
 		}
 	}
 	if n, err := s.Fill(t.Context(), nil); n != 0 || err != nil {
-		t.Fatalf("Fill of none: %d, %v", n, err)
+		t.Fatalf("Fill of an empty slice: %d, %v", n, err)
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := s.Fill(done, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Fatalf("Fill of none when ctx is done: %d, %v", n, err)
+		t.Fatalf("Fill of an empty slice when ctx is done: %d, %v", n, err)
 	}
 	if n, err := s.Fill(done, make([]snowflake.ID, 5)); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Fatalf("Fill when ctx is done: %d, %v", n, err)
 	}
 }
 
-// The IDs of two seconds at once: the second of them has to be waited for.
+// If a call asks for as many IDs as two seconds have, it waits for the second second.
 func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -182,7 +184,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 			go func() {
 				defer wg.Done()
 				var last snowflake.ID
-				for range 100 {
+				for range depth.Of(20, 100) {
 					ids := make([]snowflake.ID, 1+g*700)
 					if _, err := s.Fill(context.Background(), ids); err != nil {
 						t.Error(err)
@@ -202,7 +204,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 
 const sequencerEnv = "SEQUENCER_TEST"
 
-// runSequencer is a child process: it prints IDs until it is killed.
+// runSequencer is the main function of a child process. It prints IDs until it is killed.
 func runSequencer(addr string) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	s, err := New(client, nil)
@@ -225,9 +227,9 @@ func runSequencer(addr string) {
 	}
 }
 
-// While processes take IDs the keys are lost, the scripts, and the server, with
-// and without its data.
-func TestSequencerProcesses(t *testing.T) {
+// While processes take IDs, the keys are deleted, the scripts are flushed, and the server is killed and
+// restarted, with and without its data.
+func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -252,7 +254,7 @@ func TestSequencerProcesses(t *testing.T) {
 			defer wg.Done()
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				n, err := strconv.ParseInt(lines.Text(), 10, 64)
-				if err == nil { // the last line may be cut off
+				if err == nil { // the kill may have cut the last line
 					u.add(snowflake.ID(n))
 					u.mu.Lock()
 					counts[i].n++
@@ -282,16 +284,16 @@ func TestSequencerProcesses(t *testing.T) {
 		}
 	}
 	progress()
-	for range 5 {
+	for range depth.Of(2, 5) {
 		admin.FlushAll(t.Context())
 		progress()
 	}
 	admin.ScriptFlush(t.Context())
 	progress()
 	server.Kill()
-	server.Restart() // without its data: it keeps none
+	server.Restart() // without its data: the server saved nothing to disk
 	progress()
-	if err := admin.Save(t.Context()).Err(); err != nil { // its data will be that of now
+	if err := admin.Save(t.Context()).Err(); err != nil { // from now on, a restart loads this data
 		t.Fatal(err)
 	}
 	progress()
@@ -307,7 +309,7 @@ func TestSequencerProcesses(t *testing.T) {
 	}
 }
 
-func TestSequencerWhenRedisClockGoesBack(t *testing.T) {
+func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	u := newUnique(t)
@@ -349,12 +351,12 @@ func TestSequencerWhenRedisClockGoesBack(t *testing.T) {
 	})
 }
 
-func TestSequencerWhenKeysAreLost(t *testing.T) {
+func TestSequencerIncreasesIfKeysAreLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	u := newUnique(t)
 	for range 20 {
-		u.take(newSequencer(t, client, nil), 50_000) // 50 ms ahead
+		u.take(newSequencer(t, client, nil), 50_000) // that is 50 ms of IDs ahead of the clock
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -362,14 +364,14 @@ func TestSequencerWhenKeysAreLost(t *testing.T) {
 	for range 5 {
 		s := newSequencer(t, client, nil)
 		u.take(s, 10)
-		setState(t, client, serverTime(t, client).Add(999*time.Millisecond)) // as far ahead as may be
+		setState(t, client, serverTime(t, client).Add(999*time.Millisecond)) // as far ahead as is allowed
 		u.take(s, 1024)
 		client.FlushAll(t.Context())
 	}
 }
 
-// A restart may bring back a key that is older than the last ID.
-func TestSequencerWhenKeysAreStale(t *testing.T) {
+// After a restart, the key may be older than the last ID.
+func TestSequencerIncreasesIfKeysAreStale(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -388,9 +390,9 @@ func TestSequencerWhenKeysAreStale(t *testing.T) {
 	u.take(newSequencer(t, client, nil), 10)
 }
 
-// Redis' clock went back and its keys were lost: a client whose clock did not go
-// back refuses; one that has an ID goes on behind that.
-func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
+// Redis' clock went back and its keys were lost. If a client's clock did not go back, the client refuses. If
+// the client has issued an ID, its next IDs are greater.
+func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, nil)
@@ -416,7 +418,7 @@ func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	s.now = time.Now
 	for range 3 {
 		ids := u.take(s, 1000)
-		s.note(s.next.Load() + 500<<10) // as if its last ID were of half a second later
+		s.note(s.next.Load() + 500<<10) // as if its last ID were half a second later
 		client.FlushAll(t.Context())
 		id, err := s.NextID(t.Context())
 		if u.add(id); err != nil || id < ids[0]+500<<22 {
@@ -428,10 +430,10 @@ func TestSequencerWhenRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrClockBackward) {
 		t.Fatalf("a client that has an ID of in an hour: %v", err)
 	}
-	u.take(newSequencer(t, client, nil), 10) // it does not hold up the others
+	u.take(newSequencer(t, client, nil), 10) // other sequencers work
 }
 
-// writer is who wrote the key last.
+// writer returns the server that wrote the key last.
 func writer(t testing.TB, client *redis.Client) string {
 	t.Helper()
 	state, err := client.Get(t.Context(), sequenceKey).Result()
@@ -453,9 +455,9 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 	}
 }
 
-// A failover that loses IDs, and another one back to the first server, which has
-// run all the time, and has by then an old key that it wrote itself.
-func TestSequencerFailoverThereAndBack(t *testing.T) {
+// A failover loses IDs. Later another failover goes back to the first server, which has run all the time and
+// still has its old key.
+func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
 	server := redistest.Start(t)
@@ -468,7 +470,7 @@ func TestSequencerFailoverThereAndBack(t *testing.T) {
 		redistest.InStep(t, server, replica)
 		old := b.Get(t.Context(), sequenceKey).Val()
 		replicaOf(t, b, nobody)
-		u.take(s, 900_000) // which the replica does not get
+		u.take(s, 900_000) // the replica does not get them
 		replicaOf(t, a, nobody)
 		replicaOf(t, b, "")
 		replicaOf(t, a, replica.Addr)
@@ -485,7 +487,7 @@ func TestSequencerFailoverThereAndBack(t *testing.T) {
 	}
 }
 
-// Replicas come and go: after the first, the key is not made anew.
+// When replicas are added and removed, the key stays, and is not made anew.
 func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -514,7 +516,7 @@ func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 	check("a full resync")
 }
 
-// at is the script for a server whose clock reads now.
+// at returns a function that runs the script as if the server's clock read now.
 func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int64) (status string, a, b int64) {
 	t.Helper()
 	const clock = "redis.call('TIME')"
@@ -587,13 +589,13 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	}
 }
 
-// An ID has the millisecond of Redis' clock, however long ago the one before was
-// taken; and if the clock goes back, IDs still increase.
+// An ID has the millisecond of Redis' clock, even if the ID before was taken long ago. If the clock goes
+// back, IDs still increase.
 func TestSequencerFollowsRedisClock(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	const now = 1_800_000_000_000
-	at(t, client, now)(1, 0, 0) // makes the key, for a second later
+	at(t, client, now)(1, 0, 0) // it makes the key, for one second later
 	var last int64
 	for _, later := range []int64{1002, 1003, 5000, 3_600_000} {
 		status, first, n := at(t, client, now+later)(1, 0, 0)
@@ -609,7 +611,7 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 	}
 }
 
-// The last IDs of all, and then no more.
+// The sequencer issues the last ID of the layout, and then returns an error.
 func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -626,8 +628,8 @@ func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 	}
 }
 
-// A client whose clock is ahead makes the key only where it then waits for it.
-func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
+// If a client's clock is ahead, the client makes the key only if it then waits until the key's time.
+func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	done, cancel := context.WithCancel(t.Context())
@@ -647,7 +649,7 @@ func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
 			continue
 		}
 		last := time.UnixMilli(a).Add(-MaxAhead)
-		if err := wait(done, last, time.UnixMilli(b)); err != nil && !errors.Is(err, context.Canceled) { // nil: a millisecond has passed already
+		if err := wait(done, last, time.UnixMilli(b)); err != nil && !errors.Is(err, context.Canceled) { // nil if the millisecond has passed already
 			t.Errorf("%d ms ahead: instead of waiting: %v", ahead, err)
 		}
 		if status, first, _ := at(t, client, last.UnixMilli())(1, 0, last.UnixMilli()+ahead); status != "issued" || first>>sequenceBits != now+max(ahead, 0)+1001 {
@@ -661,11 +663,11 @@ func TestSequencerMakesTheKeyOnlyWhereItWaits(t *testing.T) {
 	}
 }
 
-func TestSequencerAfter(t *testing.T) {
+func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	layout := snowflake.RedisLayout()
-	var wg sync.WaitGroup // of tests that wait
+	var wg sync.WaitGroup // for the tests that wait
 	for _, worker := range []int{4, 5, 6} {
 		for _, sequence := range []int{0, 1022, 1023} {
 			after, err := layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence})
@@ -684,14 +686,14 @@ func TestSequencerAfter(t *testing.T) {
 	wg.Wait()
 }
 
-func TestSequencerTimeExhausted(t *testing.T) {
+func TestSequencerWithAfterAtTheEndOfTimeRefuses(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, &Options{After: 1<<63 - 1})
 	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrTimeExhausted) {
 		t.Fatalf("the error is %v", err)
 	}
-	newUnique(t).take(newSequencer(t, client, nil), 1) // it does not hold up the others
+	newUnique(t).take(newSequencer(t, client, nil), 1) // other sequencers work
 }
 
 func TestSequencerRefusesBadOptions(t *testing.T) {
@@ -743,7 +745,7 @@ func TestSequencerRefusesAForeignKey(t *testing.T) {
 	}
 }
 
-func TestSequencerOutage(t *testing.T) {
+func TestSequencerContinuesAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSequencer(t, server.Client(t), nil)
@@ -769,18 +771,18 @@ func TestSequencerOutage(t *testing.T) {
 	u.take(s, 5)
 }
 
-func TestSequencerRights(t *testing.T) {
+func TestSequencerNamesMissingRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	if _, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("without a right to the key: %v", err)
 	}
-	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // what the README says
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the README names
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
 }
 
-func TestSequencerInACluster(t *testing.T) {
+func TestSequencerWorksInACluster(t *testing.T) {
 	t.Parallel()
 	newUnique(t).take(newSequencer(t, redistest.StartCluster(t, sequenceKey), nil), 10)
 }

@@ -35,7 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *engine, *addr, *once); err != nil {
-		oneLine := strings.Join(strings.Fields(err.Error()), " ") // pgx uses several
+		oneLine := strings.Join(strings.Fields(err.Error()), " ") // pgx' errors have several lines
 		fmt.Fprintln(os.Stderr, "example:", oneLine)
 		os.Exit(1)
 	}
@@ -61,7 +61,7 @@ func open(engine, addr string) (*sql.DB, sqllease.Dialect, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		// Without it pgx asks whether the server is there before each renewal.
+		// Otherwise pgx asks before each renewal whether the server is there.
 		never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
 		return stdlib.OpenDB(*c, stdlib.OptionShouldPing(never)), sqllease.PostgreSQL, nil
 	case "mysql":
@@ -71,7 +71,7 @@ func open(engine, addr string) (*sql.DB, sqllease.Dialect, error) {
 		db, err := sql.Open("sqlite", "file:"+addr+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 		return db, sqllease.SQLite, err
 	}
-	return nil, 0, fmt.Errorf("engine %q is none of postgres, mysql and sqlite", engine)
+	return nil, 0, fmt.Errorf("engine %q is not postgres, mysql or sqlite", engine)
 }
 
 func issueLeased(ctx context.Context, db *sql.DB, dialect sqllease.Dialect) (err error) {

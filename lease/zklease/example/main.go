@@ -2,7 +2,7 @@
 //
 //	go run ./example -addr localhost:2181
 //
-// While it runs, `ls /snowflake/instances` in zkCli.sh shows that it is alive.
+// While it runs, `ls /snowflake/instances` in zkCli.sh shows its worker ID.
 package main
 
 import (
@@ -41,7 +41,8 @@ func main() {
 	}
 }
 
-// silent is a logger for package zk, which returns errors, too.
+// silent is a logger for package zk that drops everything; package zk also returns the
+// errors.
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
@@ -64,7 +65,7 @@ func run(ctx context.Context, addr, root, auth string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx, 0); err != nil { // takes 6 s the first time
+	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
 		return err
 	}
 	l, err := lease.Acquire(ctx, store, nil)
@@ -87,7 +88,7 @@ func run(ctx context.Context, addr, root, auth string) error {
 	return nil
 }
 
-// release gives the worker ID back, in a context of its own.
+// release gives the worker ID back. It does not use ctx, which may be done.
 func release(l *lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

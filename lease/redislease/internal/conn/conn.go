@@ -1,5 +1,4 @@
-// Package conn is what the packages of this module have in common: how they talk to
-// Redis.
+// Package conn calls Redis for the packages of this module.
 package conn
 
 import (
@@ -24,7 +23,7 @@ type Key struct {
 	Client        redis.UniversalClient
 }
 
-// Check refuses clients that are not fit, with an error that matches
+// Check refuses clients that a store cannot use, with an error that matches
 // [lease.ErrInvalidOptions].
 func (k Key) Check() error {
 	var none, prompt bool
@@ -47,7 +46,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Address says which server the client talks to.
+// Address returns which server the client talks to.
 func (k Key) Address() string {
 	switch c := k.Client.(type) {
 	case *redis.Client:
@@ -58,26 +57,26 @@ func (k Key) Address() string {
 	return "redis"
 }
 
-// Wrap says where an error is from. A key of another type is a bad record.
+// Wrap adds to an error the key and the server. A key of another type is a bad record.
 func (k Key) Wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	if strings.Contains(err.Error(), "WRONGTYPE") { // within the error of a script, before Redis 7
+	if strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7, within the error of a script
 		err = fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
 }
 
-// grace is how long after the end of a context Call still waits for the client,
-// which ends soon after it, to say what it has met.
+// grace is how long Call waits for the client after the end of the context. The client ends
+// soon after the context, and its error says what happened.
 const grace = 50 * time.Millisecond
 
-// Call calls f, which asks the server, and returns soon after ctx is done at the
-// latest. The client itself looks at ctx's deadline, so that f ends soon after that;
-// but while it waits for an answer it does not look at a cancellation.
+// Call calls f, which asks the server, and returns soon after ctx is done at the latest.
+// The client looks at ctx's deadline, so f ends soon after the deadline. But while the
+// client waits for an answer, it does not notice that ctx is cancelled.
 //
-// An error after ctx was done matches ctx's error, and the client's if there is one.
+// An error after ctx was done matches ctx's error, and the client's error if it has one.
 func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -102,7 +101,7 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 		}
 	}
 	if timedOut(a.err) && near(ctx) {
-		<-ctx.Done() // the connection had its time-out from ctx
+		<-ctx.Done() // the connection took its time-out from ctx
 	}
 	if a.err == nil || ctx.Err() == nil {
 		return a.value, a.err
@@ -119,9 +118,9 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	return a.value, a.err
 }
 
-// dial returns the error of one more connection, if there is one soon. It is the
-// cause of an error that has none: go-redis dials again and again until its time is
-// up, and then forgets why.
+// dial dials once more, and returns the error if one comes soon. It is the cause for an
+// error without a cause: go-redis dials again and again until its time is up, and then
+// forgets the reason.
 func (k Key) dial() error {
 	client, ok := k.Client.(*redis.Client)
 	if !ok {

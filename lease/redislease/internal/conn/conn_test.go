@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A connection may run out of its time just before the context does that it had it
-// from.
+// A connection takes its time-out from the context. It may time out just before the context ends.
 func TestTimeoutIsTheContextsOwn(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)

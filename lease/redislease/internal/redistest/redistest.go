@@ -23,7 +23,7 @@ type Server struct {
 	Addr string
 }
 
-// Start starts a server that keeps nothing, unless args say so.
+// Start starts a server. It saves nothing to disk, unless args say so.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
@@ -41,7 +41,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Options returns options of a client that is fit for a store.
+// Options returns options for a client that a store accepts.
 func (s *Server) Options() *redis.Options {
 	return &redis.Options{Addr: s.Addr, ContextTimeoutEnabled: true}
 }
@@ -56,7 +56,7 @@ func NewClient(t testing.TB, opts *redis.Options) *redis.Client {
 	return client
 }
 
-// User returns a client of a user that has the rights.
+// User returns a client of a new user that has the rights.
 func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...string) *redis.Client {
 	t.Helper()
 	rights = append([]string{"reset", "on", ">pass"}, rights...)
@@ -68,7 +68,7 @@ func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...
 	return NewClient(t, opts)
 }
 
-// StartReplica starts a replica of a server, and waits until it is in step.
+// StartReplica starts a replica of a server, and waits until it has the master's data.
 func StartReplica(t testing.TB, master *Server) *Server {
 	t.Helper()
 	replica := StartReplicaOf(t, master.Addr)
@@ -83,7 +83,7 @@ func StartReplicaOf(t testing.TB, addr string) *Server {
 	return Start(t, "--replicaof", "127.0.0.1 "+port)
 }
 
-// InStep waits until a replica has what its master has.
+// InStep waits until a replica has all that its master has.
 func InStep(t testing.TB, master, replica *Server) {
 	t.Helper()
 	from, to := master.Client(t), replica.Client(t)
@@ -95,7 +95,7 @@ func InStep(t testing.TB, master, replica *Server) {
 	})
 }
 
-// Eventually waits for something that must come.
+// Eventually waits until is returns true.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {

@@ -1,0 +1,222 @@
+//go:build unix
+
+package serverbench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease/sequencer"
+	"github.com/seed-5394e6b1/snowflake/server/client"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
+)
+
+// workers is how many goroutines load a server, each with one call at a time.
+const workers = 8
+
+// A call gets n IDs and calls see for each. Any number of goroutines may call it.
+type call func(ctx context.Context, n int, see func(snowflake.ID)) error
+
+// way is a way to get IDs. Its client is closed when the test ends.
+type way struct {
+	name string
+	open func(t testing.TB, n int) call // for calls of n IDs
+}
+
+// one is the ways to get one ID, and many the ways to get a batch.
+var (
+	one = []way{
+		{"http1", httpID}, {"connect-json", connectJSON}, {"grpc", grpcID}, {"buffer", buffer},
+		{"redis", redisSequencer}, {"postgres", sequence(1)}, {"postgres,cache=100", sequence(100)},
+	}
+	many = []way{{"http1", httpIDs}, {"grpc", grpcIDs}, {"redis", redisSequencer}, {"postgres,increment", increments}}
+)
+
+// keepAlive returns a client that keeps a connection for each goroutine.
+func keepAlive(t testing.TB) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 2 * workers, DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func httpID(t testing.TB, _ int) call { return get(t, "/id") }
+
+func httpIDs(t testing.TB, n int) call { return get(t, fmt.Sprint("/ids?n=", n)) }
+
+// get reads IDs, one a line.
+func get(t testing.TB, path string) call {
+	c, url := keepAlive(t), snowflaked(t).url()+path
+	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+		body, err := fetch(ctx, c, url)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(body) {
+			id, err := snowflake.ParseID(string(bytes.TrimSuffix(line, []byte("\n"))))
+			if err != nil {
+				return err
+			}
+			see(id)
+			n--
+		}
+		if n != 0 {
+			return fmt.Errorf("%s: %d IDs are missing", path, n)
+		}
+		return nil
+	}
+}
+
+// fetch returns the body of an answer.
+func fetch(ctx context.Context, c *http.Client, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	body := bytes.NewBuffer(make([]byte, 0, max(answer.ContentLength, 0)+bytes.MinRead))
+	_, err = body.ReadFrom(answer.Body)
+	return body.Bytes(), err
+}
+
+func connectJSON(t testing.TB, _ int) call {
+	c := snowflakev1connect.NewSnowflakeServiceClient(keepAlive(t), snowflaked(t).url(), connect.WithProtoJSON())
+	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
+		out, err := c.NextID(ctx, &pb.NextIDRequest{})
+		if err == nil {
+			see(snowflake.ID(out.Id))
+		}
+		return err
+	}
+}
+
+// dial returns one connection of HTTP/2, which all goroutines share.
+func dial(t testing.TB) *grpc.ClientConn {
+	conn, err := grpc.NewClient("passthrough:///"+snowflaked(t).addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func grpcID(t testing.TB, _ int) call {
+	conn := dial(t)
+	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
+		var out pb.NextIDResponse
+		err := conn.Invoke(ctx, snowflakev1connect.SnowflakeServiceNextIDProcedure, &pb.NextIDRequest{}, &out)
+		if err == nil {
+			see(snowflake.ID(out.Id))
+		}
+		return err
+	}
+}
+
+func grpcIDs(t testing.TB, _ int) call {
+	conn := dial(t)
+	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+		var out pb.BatchResponse
+		err := conn.Invoke(ctx, snowflakev1connect.SnowflakeServiceBatchProcedure, &pb.BatchRequest{N: int64(n)}, &out)
+		if err == nil && len(out.Ids) != n {
+			err = fmt.Errorf("%d IDs came, not %d", len(out.Ids), n)
+		}
+		for _, id := range out.Ids {
+			see(snowflake.ID(id))
+		}
+		return err
+	}
+}
+
+func buffer(t testing.TB, _ int) call {
+	c, err := client.New(snowflaked(t).url(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
+		id, err := c.NextID(ctx)
+		if err == nil {
+			see(id)
+		}
+		return err
+	}
+}
+
+func redisSequencer(t testing.TB, n int) call {
+	seq := newSequencer(t, redisServer(t))
+	if n == 1 {
+		return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
+			id, err := seq.NextID(ctx)
+			if err == nil {
+				see(id)
+			}
+			return err
+		}
+	}
+	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+		ids := make([]snowflake.ID, n)
+		_, err := seq.Fill(ctx, ids)
+		for _, id := range ids {
+			see(id)
+		}
+		return err
+	}
+}
+
+func newSequencer(t testing.TB, c *redis.Client) *sequencer.Sequencer {
+	seq, err := sequencer.New(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+// sequence asks for each number of a sequence. A connection of PostgreSQL has a cache of them.
+func sequence(cache int) func(t testing.TB, n int) call {
+	return func(t testing.TB, _ int) call {
+		return nextval(t, fmt.Sprint("cache", cache), fmt.Sprint("CACHE ", cache))
+	}
+}
+
+// increments asks for the first number of a block of n.
+func increments(t testing.TB, n int) call {
+	return nextval(t, fmt.Sprint("increment", n), fmt.Sprint("INCREMENT ", n))
+}
+
+// nextval gets n numbers with one statement, of a sequence that counts n for each.
+func nextval(t testing.TB, name, options string) call {
+	pool := postgres(t)
+	if _, err := pool.Exec(context.Background(), "CREATE SEQUENCE IF NOT EXISTS "+name+" "+options); err != nil {
+		t.Fatal(err)
+	}
+	query := "SELECT nextval('" + name + "')"
+	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+		var first int64
+		if err := pool.QueryRow(ctx, query).Scan(&first); err != nil {
+			return err
+		}
+		for i := range int64(n) {
+			see(snowflake.ID(first + i))
+		}
+		return nil
+	}
+}
+
+// drop is for IDs that nobody needs.
+func drop(snowflake.ID) {}

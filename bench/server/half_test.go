@@ -1,0 +1,87 @@
+//go:build unix
+
+package serverbench
+
+import (
+	"context"
+	"flag"
+	"slices"
+	"testing"
+	"time"
+)
+
+var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operation of BenchmarkHalf or BenchmarkOverhead puts load on each server")
+
+// trial is for how long the capacity is measured.
+const trial = 200 * time.Millisecond
+
+// BenchmarkHalf measures latency at half of the capacity. The capacity is what 8 goroutines get that call again
+// at once. Then calls begin at fixed times, whether earlier ones are answered or not, and the latency
+// of a call counts from the time at which it should have begun.
+//
+// "none" is a call that does nothing, 5,000 times a second: what is measured of it is the load generator's.
+func BenchmarkHalf(b *testing.B) {
+	for _, w := range one {
+		b.Run("call="+w.name, func(b *testing.B) {
+			c := w.open(b, 1)
+			do := func() error { return c(context.Background(), 1, drop) }
+			callers := workers
+			if w.name == "buffer" {
+				callers = 1 // which spins between two calls; the server has the other core
+			}
+			if err := repeat(callers, 100, do); err != nil { // connects
+				b.Fatal(err)
+			}
+			calls, err := during(callers, trial, do)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rate := float64(calls) / trial.Seconds() / 2
+			halfLoad(b, rate, callers, do)
+		})
+	}
+	b.Run("call=none", func(b *testing.B) { halfLoad(b, 5000, workers, func() error { return nil }) })
+}
+
+// halfLoad reports the latency of calls at a rate.
+func halfLoad(b *testing.B, rate float64, callers int, do func() error) {
+	sleeps := make([]func(time.Duration), callers)
+	for i := range sleeps {
+		sleeps[i] = newSleep(b)
+	}
+	var took []time.Duration
+	for b.Loop() {
+		latencies, err := load(rate, *loadTime, sleeps, do)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, latencies...)
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) }
+	b.ReportMetric(at(0.5), "p50-ns")
+	b.ReportMetric(at(0.999), "p99.9-ns")
+	b.ReportMetric(rate, "calls/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// load makes calls at a fixed rate in all, by a goroutine for each sleep, and returns the latencies: the time
+// from when a call should have begun to its end. A goroutine that is late makes its next calls at once.
+func load(rate float64, while time.Duration, sleeps []func(time.Duration), do func() error) ([]time.Duration, error) {
+	latencies := make([][]time.Duration, len(sleeps))
+	begun := time.Now()
+	err := together(len(sleeps), func(caller int) error {
+		for i := caller; ; i += len(sleeps) {
+			due := time.Duration(float64(i) / rate * float64(time.Second))
+			if due >= while {
+				return nil
+			}
+			sleeps[caller](due - time.Since(begun))
+			if err := do(); err != nil {
+				return err
+			}
+			latencies[caller] = append(latencies[caller], time.Since(begun)-due)
+		}
+	})
+	return slices.Concat(latencies...), err
+}

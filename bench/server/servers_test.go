@@ -1,0 +1,101 @@
+//go:build unix
+
+package serverbench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+// programEnv names a snowflaked that is built already.
+const programEnv = "SNOWFLAKE_BENCH_PROGRAM"
+
+// program builds snowflaked once.
+var program = servertest.Shared(func(t testing.TB) string {
+	if built := os.Getenv(programEnv); built != "" {
+		return built
+	}
+	path := filepath.Join(servertest.Dir(t, ""), "snowflaked")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Dir = filepath.Join("..", "..", "server", "cmd", "snowflaked")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, out)
+	}
+	return path
+})
+
+// web is a server of HTTP in a process of its own.
+type web struct {
+	*servertest.Process
+	addr string
+}
+
+func (s web) url() string { return "http://" + s.addr }
+
+// startSnowflaked starts it with its defaults, and a new directory for its worker ID. Its log goes to a file.
+func startSnowflaked(t testing.TB, args ...string) web {
+	addr, dir := fmt.Sprint("127.0.0.1:", servertest.Port(t)), servertest.Dir(t, "")
+	args = append([]string{"-c", `exec "$0" "$@" 2>log`, program(t), "-listen", addr, "-store", "file:" + dir}, args...)
+	return startWeb(t, addr, servertest.Command{Path: "/bin/sh", Args: args, Dir: dir})
+}
+
+// startConstant starts this program as a server of a constant.
+func startConstant(t testing.TB) web {
+	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startWeb(t, addr, servertest.Command{Path: path, Env: []string{constantEnv + "=" + addr}})
+}
+
+func startWeb(t testing.TB, addr string, c servertest.Command) web {
+	s := web{addr: addr}
+	s.Process = servertest.Start(t, c, func() error {
+		r, err := http.Get(s.url() + "/id")
+		if err == nil {
+			_ = r.Body.Close()
+		}
+		return err
+	})
+	return s
+}
+
+// The servers that all benchmarks share.
+var (
+	snowflaked = servertest.Shared(func(t testing.TB) web { return startSnowflaked(t, "-access-log=false") })
+
+	redisServer = servertest.Shared(func(t testing.TB) *redis.Client {
+		path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+		client := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port), ContextTimeoutEnabled: true, PoolSize: 2 * workers})
+		t.Cleanup(func() { _ = client.Close() })
+		args := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--save", ""}
+		servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error { return client.Ping(context.Background()).Err() })
+		return client
+	})
+
+	postgres = servertest.Shared(func(t testing.TB) *pgxpool.Pool {
+		var pool *pgxpool.Pool
+		servertest.Postgres(t, "", func(addr string) (err error) {
+			if pool == nil {
+				url := fmt.Sprintf("postgres://owner@%s/postgres?sslmode=disable&pool_max_conns=%d", addr, 2*workers)
+				if pool, err = pgxpool.New(context.Background(), url); err != nil {
+					return err
+				}
+				t.Cleanup(pool.Close)
+			}
+			return pool.Ping(context.Background())
+		})
+		return pool
+	})
+)

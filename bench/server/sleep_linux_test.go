@@ -1,0 +1,36 @@
+package serverbench
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// spinning is for pauses that are shorter than it takes to fall asleep and wake up.
+const spinning = 20 * time.Microsecond
+
+// newSleep returns a sleep for one goroutine that wakes within microseconds. time.Sleep may wake a millisecond late.
+func newSleep(t testing.TB) func(time.Duration) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer := os.NewFile(uintptr(fd), "timer")
+	t.Cleanup(func() { _ = timer.Close() })
+	expirations := make([]byte, 8)
+	return func(d time.Duration) {
+		if d < spinning {
+			for begun := time.Now(); time.Since(begun) < d; {
+			}
+			return
+		}
+		if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := timer.Read(expirations); err != nil {
+			t.Error(err)
+		}
+	}
+}

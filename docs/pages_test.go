@@ -1,0 +1,65 @@
+package docs_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// TestMigrate runs the blocks of migrate.md.
+func TestMigrate(t *testing.T) {
+	old, err := snowflake.New(1, &snowflake.Options{Layout: snowflake.BwmarrinLayout()})
+	require.NoError(t, err)
+	issued, err := old.NextID()
+	require.NoError(t, err)
+	maxID := func(context.Context, *sql.DB) (snowflake.ID, error) { return issued, nil }
+
+	resume := func(ctx context.Context, db *sql.DB, worker int) error {
+		last, err := maxID(ctx, db)
+		if err != nil {
+			return err
+		}
+		g, err := snowflake.New(worker, &snowflake.Options{Layout: snowflake.BwmarrinLayout(), After: last})
+		if err != nil {
+			return err
+		}
+		id, err := g.NextID()
+		assert.Greater(t, id, issued)
+		return err
+	}
+	require.NoError(t, resume(t.Context(), nil, 1))
+
+	counted := func(worker int, maxID int64) error {
+		g, err := snowflake.New(worker, &snowflake.Options{After: snowflake.ID(maxID)})
+		if err != nil {
+			return err
+		}
+		id, err := g.NextID()
+		assert.Greater(t, int64(id), maxID)
+		return err
+	}
+	require.NoError(t, counted(1, 123_456))
+}
+
+// TestScale runs the block of scale.md.
+func TestScale(t *testing.T) {
+	ctx, store, pod, shard := t.Context(), lease.File(t.TempDir()), "orders-1", 3
+	layout := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond,
+		TimeBits: 41, DatacenterBits: 8, WorkerBits: 10, SequenceBits: 4} // 100,000 processes
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: layout, Owner: pod, Window: 30 * time.Second})
+	require.NoError(t, err)
+	gen, err := snowflake.NewLeased(l, &snowflake.Options{Datacenter: shard, BorrowAhead: 50 * time.Millisecond})
+	require.NoError(t, err)
+	ids := make([]snowflake.ID, 100)
+	_, err = gen.Fill(ctx, ids)
+	require.NoError(t, err)
+	assert.Equal(t, shard, gen.Decode(ids[99]).Datacenter)
+	require.NoError(t, l.Release(ctx))
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package depth
+
+// TempDirInMemory does nothing on this system.
+func TempDirInMemory() {}

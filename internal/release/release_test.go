@@ -1,0 +1,100 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// repository returns the tree that this package is in.
+func repository(t *testing.T) *tree {
+	t.Helper()
+	tree, err := readTree("../..")
+	require.NoError(t, err)
+	return tree
+}
+
+func TestEveryModuleRequiresItsSiblingsAtTheNextVersion(t *testing.T) {
+	require.NoError(t, repository(t).check())
+}
+
+func TestCheckNamesEachWrongRequirement(t *testing.T) {
+	tree := repository(t)
+	metrics := tree.mods["metrics"]
+	metrics.Require = slices.Clone(metrics.Require)
+	for i, r := range metrics.Require {
+		if r.Path == root {
+			metrics.Require[i].Version = "v0.0.0"
+		}
+	}
+	metrics.Replace = nil
+	tree.mods["metrics"] = metrics
+	tree.mods["lease/newlease"] = goMod{}
+
+	err := tree.check()
+	assert.ErrorContains(t, err, "metrics/go.mod requires "+root+" v0.0.0, not "+version)
+	assert.ErrorContains(t, err, "metrics/go.mod replaces "+root+` by "", not by ".."`)
+	assert.ErrorContains(t, err, "lease/newlease is a new module")
+}
+
+func TestArchiveHasTheFilesOfOneModule(t *testing.T) {
+	tree := &tree{dir: "../..", mods: repository(t).mods}
+	files := []string{"README.md", "go.mod", "lease/doc.go", "lease/redislease/README.md", "lease/redislease/go.mod", "x/vendor/y.go"}
+	for module, want := range map[string][]string{
+		".":                {"README.md", "go.mod", "lease/doc.go", "LICENSE"},
+		"lease/redislease": {"README.md", "go.mod", "LICENSE"},
+	} {
+		mod, err := tree.publishedMod(module)
+		require.NoError(t, err)
+		assert.NotContains(t, string(mod), "replace")
+		archive, err := tree.zip(module, mod, files)
+		require.NoError(t, err)
+		r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+		require.NoError(t, err)
+		var got []string
+		for _, f := range r.File {
+			name, ok := strings.CutPrefix(f.Name, modulePath(module)+"@"+version+"/")
+			require.True(t, ok, f.Name)
+			got = append(got, name)
+		}
+		assert.Equal(t, want, got, module)
+	}
+}
+
+func TestProgramsOfREADMEAreTakenAndFragmentsAreNot(t *testing.T) {
+	page := "```go\npackage main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n```\n" +
+		"```go\nid, err := gen.NextID()\n```\n" +
+		"```go\npackage main\n\nimport _ \"net/http\"\n\nfunc main() {}\n```\n"
+	programs := readmePrograms("README.md", page, t.TempDir())
+	require.Len(t, programs, 2)
+	assert.True(t, programs[0].runs)
+	assert.False(t, programs[1].runs, "it may serve for ever")
+}
+
+func TestLastReleaseIsTheGreatestVersion(t *testing.T) {
+	last, ok := lastRelease([]string{"v0.0.9", "v0.0.10", version, "v0.0.11-rc.1", "vnext"})
+	assert.True(t, ok)
+	assert.Equal(t, "v0.0.10", last)
+	_, ok = lastRelease([]string{version})
+	assert.False(t, ok)
+}
+
+func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
+	for _, v := range []struct {
+		last, next string
+		may        bool
+	}{
+		{"v0.1.0", "v0.1.1", false},
+		{"v0.1.9", "v0.2.0", true},
+		{"v0.9.0", "v1.0.0", true},
+		{"v1.0.0", "v1.1.0", false},
+		{"v1.9.0", "v2.0.0", true},
+	} {
+		assert.Equal(t, v.may, mayBreak(v.last, v.next), v)
+	}
+}

@@ -1,0 +1,174 @@
+//go:build unix
+
+package servertest
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// Child is the test binary, started again. It writes the IDs that it issues to standard output, with
+// WriteIDs, and what else it has to say to standard error. It ends with its parent if it reads
+// standard input to the end.
+type Child struct {
+	Lines <-chan string // of standard error; closed when there are no more
+	First chan struct{} // closed when it has issued an ID, or has closed standard output
+
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	readers sync.WaitGroup
+	reaped  sync.Once
+
+	mu      sync.Mutex
+	ids     []snowflake.ID
+	firstAt time.Time
+}
+
+// StartChild starts a child with variables added to its environment. It is killed when the test ends.
+// Somebody has to receive its Lines.
+func StartChild(t testing.TB, env ...string) *Child {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string)
+	c := &Child{Lines: lines, First: make(chan struct{}), cmd: exec.Command(exe, "-test.run=^$")}
+	c.cmd.Dir = filepath.Dir(exe)
+	// The race detector would sleep for a second at each exit.
+	c.cmd.Env = append(append(os.Environ(), env...), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	stdin, err1 := c.cmd.StdinPipe()
+	stdout, err2 := c.cmd.StdoutPipe()
+	stderr, err3 := c.cmd.StderrPipe()
+	if err := errors.Join(err1, err2, err3, c.cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	c.stdin = stdin
+	t.Cleanup(c.Kill)
+	c.readers.Go(func() { c.readIDs(stdout) })
+	c.readers.Go(func() { readLines(stderr, lines) })
+	return c
+}
+
+// WriteIDs is for the child: it writes IDs for its parent.
+func WriteIDs(ids ...snowflake.ID) error {
+	var out []byte
+	for _, id := range ids {
+		out = binary.BigEndian.AppendUint64(out, uint64(id))
+	}
+	_, err := os.Stdout.Write(out)
+	return err
+}
+
+func (c *Child) readIDs(r io.Reader) {
+	in, first := bufio.NewReader(r), sync.OnceFunc(func() { close(c.First) })
+	defer first()
+	for b := make([]byte, 8); ; {
+		if _, err := io.ReadFull(in, b); err != nil {
+			return
+		}
+		c.mu.Lock()
+		if len(c.ids) == 0 {
+			c.firstAt = time.Now()
+		}
+		c.ids = append(c.ids, snowflake.ID(binary.BigEndian.Uint64(b)))
+		c.mu.Unlock()
+		first()
+	}
+}
+
+// readLines leaves out a line without an end: it was cut by a kill.
+func readLines(r io.Reader, lines chan<- string) {
+	defer close(lines)
+	for in := bufio.NewReader(r); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		lines <- line
+	}
+}
+
+// IDs returns the IDs that the child has issued so far, and the time at which the first one came.
+func (c *Child) IDs() (ids []snowflake.ID, firstAt time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clip(c.ids), c.firstAt
+}
+
+// Tell writes a line to the child's standard input.
+func (c *Child) Tell(line string) error {
+	_, err := io.WriteString(c.stdin, line+"\n")
+	return err
+}
+
+// Process returns the child's process.
+func (c *Child) Process() *os.Process { return c.cmd.Process }
+
+// State returns how the child ended. It is nil before Kill or Wait has returned.
+func (c *Child) State() *os.ProcessState { return c.cmd.ProcessState }
+
+// Kill kills the child, and waits until it has ended.
+func (c *Child) Kill() {
+	_ = c.cmd.Process.Kill()
+	c.Wait()
+}
+
+// Wait waits until the child has ended.
+func (c *Child) Wait() {
+	c.reaped.Do(func() {
+		c.readers.Wait()
+		_ = c.cmd.Wait()
+	})
+}
+
+// Issued has the IDs that several children have issued.
+type Issued struct {
+	mu  sync.Mutex
+	ids []issuedID
+}
+
+type issuedID struct {
+	id  snowflake.ID
+	run int32
+}
+
+// Add adds IDs that the child with this number has issued.
+func (s *Issued) Add(run int, ids ...snowflake.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.ids = append(s.ids, issuedID{id, int32(run)})
+	}
+}
+
+// Len returns how many IDs were issued.
+func (s *Issued) Len() int { return len(s.ids) }
+
+// Check fails if an ID was issued twice, or if two children stamped the same tick of one worker ID and
+// clock sequence.
+func (s *Issued) Check(t testing.TB, l snowflake.Layout) {
+	t.Helper()
+	slices.SortFunc(s.ids, func(a, b issuedID) int { return cmp.Compare(a.id, b.id) })
+	for i := range max(0, len(s.ids)-1) {
+		a, b := s.ids[i], s.ids[i+1]
+		if a.id == b.id {
+			t.Fatalf("%v was issued by run %d and run %d: %v", a.id, a.run, b.run, l.Decode(a.id))
+		}
+		if a.id>>l.SequenceBits == b.id>>l.SequenceBits && a.run != b.run {
+			t.Fatalf("two runs stamped one tick: run %d: %v; run %d: %v", a.run, l.Decode(a.id), b.run, l.Decode(b.id))
+		}
+	}
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is not
+// empty, and waits until ready returns nil for the server's address. args are added to the server's.
+func Postgres(t testing.TB, password string, ready func(addr string) error, args ...string) (addr string, p *Process) {
+	t.Helper()
+	const debian, user = "postgresql", "postgres"
+	initdb := Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
+	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
+	dir, port := Dir(t, user), Port(t)
+	data := filepath.Join(dir, "data")
+	initArgs := []string{"-D", data, "-U", "owner", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8"}
+	if password != "" {
+		secret := filepath.Join(dir, "secret")
+		if err := os.WriteFile(secret, []byte(password), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		initArgs = append(initArgs, "-A", "scram-sha-256", "--pwfile", secret)
+	}
+	finish(t, Command{Path: initdb, User: user, Dir: dir, Args: initArgs})
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return addr, Start(t, Command{
+		Path: postgres, User: user, Dir: dir,
+		Args: append([]string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1"}, args...),
+	}, func() error { return ready(addr) })
+}
+
+// MariaDB starts a MariaDB server with the user "root", who needs no password, and waits until ready
+// returns nil for the server's address. args are added to the server's.
+func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {
+	t.Helper()
+	const debian, user = "mariadb-server", "mysql"
+	install := Program(t, debian, "mariadb-install-db")
+	mariadbd := Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
+	dir, port := Dir(t, user), Port(t)
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	finish(t, Command{Path: install, User: user, Dir: dir, Args: append(common[:len(common):len(common)],
+		"--auth-root-authentication-method=normal")})
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return addr, Start(t, Command{
+		Path: mariadbd, User: user, Dir: dir,
+		Args: append(append(common[:len(common):len(common)], "--bind-address=127.0.0.1", fmt.Sprint("--port=", port),
+			"--socket="+in("s"), "--pid-file="+in("pid"), "--tmpdir="+dir), args...),
+	}, func() error { return ready(addr) })
+}
+
+// finish runs a command to its end.
+func finish(t testing.TB, c Command) {
+	t.Helper()
+	done := filepath.Join(c.Dir, "finished")
+	c.Args = append([]string{"-c", `"$0" "$@" && touch finished && exec sleep 600`, c.Path}, c.Args...)
+	c.Path = "/bin/sh"
+	Start(t, c, func() error {
+		_, err := os.Stat(done)
+		return err
+	}).Kill()
+}

@@ -1,0 +1,88 @@
+//go:build unix
+
+package k8slease_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
+)
+
+// podEnv is set for a child process that does what a pod does.
+const podEnv = "K8SLEASE_TEST_POD"
+
+// pod acquires a lease in the cluster of this pod.
+func pod() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s, err := k8slease.InCluster(nil)
+	if err != nil {
+		return err
+	}
+	if err := s.Create(ctx, 1); err != nil {
+		return err
+	}
+	l, err := lease.Acquire(ctx, s, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("leased", s.Locate(l.Worker()))
+	return l.Release(ctx)
+}
+
+// A pod's token, certificate authority and namespace are files with fixed names. The child sees them there,
+// in a separate mount namespace.
+func inCluster(t *testing.T, c *cluster) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("this takes root, and unshare of the package util-linux")
+	}
+	if err := exec.Command(unshare, "-m", "mount", "-t", "tmpfs", "tmpfs", "/var/run").Run(); err != nil {
+		t.Skipf("here root may not mount: %v", err)
+	}
+	rights := []string{"get", "list", "create", "update"}
+	token := c.account(t, "pods", rights...)
+	cs, err := connect(c.Addr, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, cs, "pods", rights)
+	dir := t.TempDir()
+	ca, err := os.ReadFile(c.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"token": token, "ca.crt": string(ca), "namespace": "pods",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const files = "/var/run/secrets/kubernetes.io/serviceaccount"
+	cmd := exec.CommandContext(t.Context(), unshare, "-m", "sh", "-c",
+		`mount -t tmpfs tmpfs /var/run && mkdir -p `+files+` && cp "$1"/* `+files+` && exec "$0"`, exe, dir)
+	host, port, _ := net.SplitHostPort(c.Addr)
+	cmd.Env = append(os.Environ(), podEnv+"=1", "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "leased lease pods/snowflake-0\n") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o := c.leases(t, "pods").get("snowflake-0")
+	if o.Spec.HolderIdentity != nil || *o.Spec.LeaseDurationSeconds != 100 {
+		t.Errorf("its lease is %+v", o.Spec)
+	}
+}

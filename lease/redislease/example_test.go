@@ -1,0 +1,64 @@
+package redislease_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease"
+)
+
+// The production form: a worker ID from a Redis server that the fleet shares.
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{
+		Addr:                  "redis:6379",
+		ContextTimeoutEnabled: true,
+		DialTimeout:           time.Second,
+	})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel() // ctx bounds Create and Acquire only
+
+	store, err := redislease.New(client, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
+		fmt.Println(err)
+		return
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release(context.Background())
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(gen.NextID())
+}
+
+// A save fails unless a replica has acknowledged it, so a failover seldom loses one.
+func ExampleOptions_replicas() {
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName:            "mymaster",
+		SentinelAddrs:         []string{"sentinel-0:26379", "sentinel-1:26379", "sentinel-2:26379"},
+		ContextTimeoutEnabled: true,
+		DialTimeout:           time.Second,
+	})
+	defer client.Close()
+	store, err := redislease.New(client, &redislease.Options{Replicas: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(store.Locate(7))
+}

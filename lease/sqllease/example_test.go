@@ -1,0 +1,104 @@
+package sqllease_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+)
+
+// openExample returns a new database for an example. A fleet opens the database that it shares:
+// sql.Open("pgx", "postgres://app:secret@db.internal/app").
+func openExample() (db *sql.DB, remove func()) {
+	dir, err := os.MkdirTemp("", "sqllease")
+	if err != nil {
+		panic(err)
+	}
+	db, err = sql.Open("sqlite", filepath.Join(dir, "workers.db"))
+	if err != nil {
+		panic(err)
+	}
+	return db, func() {
+		db.Close()
+		os.RemoveAll(dir)
+	}
+}
+
+// The production form: a worker ID from a table that the fleet shares.
+func ExampleNew() {
+	db, remove := openExample()
+	defer remove()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel() // ctx bounds Create and Acquire only
+
+	store, err := sqllease.New(db, sqllease.SQLite, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// This database is known to be new. Give 0, or the longest window of your fleet,
+	// if it may have lost its tables.
+	if err := store.Create(ctx, time.Nanosecond); err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release(context.Background())
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	id, err := gen.NextID()
+	fmt.Println(gen.Decode(id).Worker, err)
+	// Output: 0 <nil>
+}
+
+// Worker IDs that are used once, as with Baidu's uid-generator.
+func ExampleNodes_Assign() {
+	db, remove := openExample()
+	defer remove()
+	ctx := context.Background()
+	layout := snowflake.Layout{ // 22 worker bits last for 4,194,303 starts
+		TimeBits: 31, WorkerBits: 22, SequenceBits: 10,
+		Unit: time.Second, Epoch: snowflake.DefaultEpoch,
+	}
+
+	nodes, err := sqllease.NewNodes(db, sqllease.SQLite, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := nodes.Create(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 { // two starts of one process
+		worker, err := nodes.Assign(ctx, sqllease.Node{Host: "web-1", Type: sqllease.Actual}, layout)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		gen, err := snowflake.New(worker, &snowflake.Options{Layout: layout})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("worker", gen.Worker())
+	}
+	// Output:
+	// worker 1
+	// worker 2
+}

@@ -1,0 +1,303 @@
+package urllease
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/go-zookeeper/zk"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
+	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+	"github.com/seed-5394e6b1/snowflake/lease/zklease"
+)
+
+// loginTime is how long Open waits until a server has accepted the user.
+const loginTime = 5 * time.Second
+
+func nothingToClose() error { return nil }
+
+func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
+	if s.path == "" {
+		return nil, nil, s.bad("it has no directory")
+	}
+	if err := s.only(); err != nil {
+		return nil, nil, err
+	}
+	return lease.File(s.path), nothingToClose, nil
+}
+
+func openSQLite(_ context.Context, s *source) (lease.Store, func() error, error) {
+	if s.path == "" || strings.HasPrefix(s.path, ":") {
+		return nil, nil, s.bad("it has no file")
+	}
+	if err := s.only("table"); err != nil {
+		return nil, nil, err
+	}
+	file := (&url.URL{Path: s.path}).EscapedPath()
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	return openSQL(s, db, sqllease.SQLite, s.take("table"))
+}
+
+func openPostgres(_ context.Context, s *source) (lease.Store, func() error, error) {
+	table := s.take("table")
+	u := url.URL{Scheme: "postgres", Host: strings.Join(s.hosts, ","), Path: s.path, RawQuery: s.options.Encode()}
+	if s.user != "" { // if the URL has no password, the driver looks for one in ~/.pgpass
+		u.User = url.User(s.user)
+	}
+	config, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return nil, nil, s.bad(err.Error()) // it was not given the password
+	}
+	if s.password != "" {
+		config.Password = s.password
+	}
+	// If this is not set, pgx sends a ping before each renewal.
+	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
+	return openSQL(s, stdlib.OpenDB(*config, stdlib.OptionShouldPing(never)), sqllease.PostgreSQL, table)
+}
+
+func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) {
+	host, err := s.oneHost()
+	if err != nil {
+		return nil, nil, err
+	}
+	table, database := s.take("table"), strings.TrimPrefix(s.path, "/")
+	config, err := mysql.ParseDSN("tcp(" + host + ")/?" + s.options.Encode())
+	if err != nil {
+		return nil, nil, s.bad(err.Error()) // it was not given the password
+	}
+	config.User, config.Passwd, config.DBName = s.user, s.password, database
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	return openSQL(s, sql.OpenDB(connector), sqllease.MySQL, table)
+}
+
+// connections is how many connections a lease needs: one to renew, and one for other calls meanwhile.
+const connections = 2
+
+func openSQL(s *source, db *sql.DB, dialect sqllease.Dialect, table string) (lease.Store, func() error, error) {
+	db.SetMaxOpenConns(connections)
+	store, err := sqllease.New(db, dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, db.Close()))
+	}
+	return store, db.Close, nil
+}
+
+func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) {
+	host, err := s.oneHost()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.user != "" && s.password == "" { // the client would not log in
+		return nil, nil, s.bad("it has a user and no password")
+	}
+	if strings.Trim(s.path, "/") != "" && s.options.Has("db") {
+		return nil, nil, s.bad("it has a database number in its path and in the option db")
+	}
+	opts := &redislease.Options{Prefix: s.take("prefix")}
+	if n := s.take("replicas"); n != "" {
+		if opts.Replicas, err = strconv.Atoi(n); err != nil {
+			return nil, nil, s.bad("the option replicas is not a number")
+		}
+	}
+	u := url.URL{Scheme: s.scheme, Host: host, Path: s.path, RawQuery: s.options.Encode()}
+	config, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, nil, s.bad(err.Error()) // it was not given the password
+	}
+	config.Username, config.Password = s.user, s.password
+	config.ContextTimeoutEnabled = true
+	if config.DialTimeout == 0 {
+		config.DialTimeout = time.Second
+	}
+	client := redis.NewClient(config)
+	store, err := redislease.New(client, opts)
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, client.Close()))
+	}
+	return store, client.Close, nil
+}
+
+func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error) {
+	if strings.Trim(s.path, "/") != "" {
+		return nil, nil, s.bad("it has a path: write ?prefix=")
+	}
+	if err := s.login(); err != nil {
+		return nil, nil, err
+	}
+	config := etcdlease.Config(s.hosts...)
+	config.Username, config.Password = s.user, s.password
+	options := []string{"prefix"}
+	if s.scheme == "etcds" {
+		options = append(options, "ca", "cert", "key")
+		var err error
+		if config.TLS, err = s.tls(); err != nil {
+			return nil, nil, s.fail(err)
+		}
+	}
+	if err := s.only(options...); err != nil {
+		return nil, nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok { // of the login
+		config.DialTimeout = min(loginTime, time.Until(deadline))
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	store, err := etcdlease.New(client, &etcdlease.Options{Prefix: s.options.Get("prefix")})
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, client.Close()))
+	}
+	return store, client.Close, nil
+}
+
+// tls reads the files that the options name.
+func (s *source) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := s.options.Get("ca"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%w: there is no certificate in %s", lease.ErrInvalidOptions, file)
+		}
+	}
+	if cert, key := s.options.Get("cert"), s.options.Get("key"); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("the options cert %q and key %q: %w", cert, key, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// silent is a logger that logs nothing. Package zk also returns its errors.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func openZooKeeper(ctx context.Context, s *source) (lease.Store, func() error, error) {
+	if s.user == "" && s.password != "" {
+		return nil, nil, s.bad("it has a password and no user")
+	}
+	session := 6 * time.Second
+	if text := s.take("session"); text != "" {
+		var err error
+		if session, err = time.ParseDuration(text); err != nil || session <= 0 {
+			return nil, nil, s.bad("the option session is not a time above 0, such as 6s")
+		}
+	}
+	if err := s.only(); err != nil {
+		return nil, nil, err
+	}
+	conn, _, err := zk.Connect(s.hosts, session, zk.WithDialer(zklease.Dial), zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	closeConn := func() error { conn.Close(); return nil }
+	opts := &zklease.Options{Root: strings.TrimSuffix(s.path, "/")}
+	if s.user != "" {
+		opts.ACL = zk.AuthACL(zk.PermAll)
+		if err := login(ctx, conn, s.user+":"+s.password); err != nil {
+			return nil, nil, s.fail(errors.Join(err, closeConn()))
+		}
+	}
+	store, err := zklease.New(conn, opts)
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, closeConn()))
+	}
+	return store, closeConn, nil
+}
+
+// login logs in to ZooKeeper, as soon as there is a server.
+func login(ctx context.Context, conn *zk.Conn, who string) error {
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
+	done := make(chan error, 1)
+	try := func() { done <- conn.AddAuth("digest", []byte(who)) }
+	go try()
+	for {
+		select {
+		case err := <-done:
+			if !errors.Is(err, zk.ErrNoServer) {
+				return err
+			}
+			time.AfterFunc(100*time.Millisecond, try)
+		case <-ctx.Done(): // when the caller closes the connection, the call ends
+			return fmt.Errorf("%w: %w", zk.ErrNoServer, ctx.Err())
+		}
+	}
+}
+
+func openKubernetes(_ context.Context, s *source) (lease.Store, func() error, error) {
+	if err := s.only("prefix"); err != nil {
+		return nil, nil, err
+	}
+	opts := &k8slease.Options{Namespace: s.path, Prefix: s.options.Get("prefix")}
+	open := k8slease.InCluster
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		open = byKubeconfig
+	}
+	store, err := open(opts)
+	switch {
+	case errors.Is(err, rest.ErrNotInCluster):
+		return nil, nil, s.fail(fmt.Errorf("%w; outside of a pod, set KUBECONFIG to the path of a kubeconfig", err))
+	case err != nil:
+		return nil, nil, s.fail(err)
+	}
+	return store, nothingToClose, nil
+}
+
+func byKubeconfig(opts *k8slease.Options) (*k8slease.Store, error) {
+	file := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil)
+	config, err := file.ClientConfig()
+	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	switch {
+	case clientcmd.IsEmptyConfig(err): // its text names variables that this package does not read
+		return nil, fmt.Errorf("KUBECONFIG=%s: there is no such kubeconfig, or it names no cluster", path)
+	case err != nil:
+		return nil, fmt.Errorf("KUBECONFIG=%s: %w", path, err)
+	}
+	if opts.Namespace == "" {
+		if opts.Namespace, _, err = file.Namespace(); err != nil {
+			return nil, err
+		}
+	}
+	config.NextProtos = []string{"http/1.1"} // when a request times out, its connection is given up
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return k8slease.New(clientset, opts)
+}

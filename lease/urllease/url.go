@@ -1,0 +1,258 @@
+package urllease
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// opener opens a store.
+type opener func(ctx context.Context, s *source) (lease.Store, func() error, error)
+
+// scheme says how to open the URLs with a scheme.
+type scheme struct {
+	open opener
+	port string // of its servers, if the URL has no port; empty if the store has no hosts
+}
+
+var schemes map[string]scheme
+
+func init() { // because the openers need schemes for their errors
+	schemes = map[string]scheme{
+		"file":       {openFile, ""},
+		"sqlite":     {openSQLite, ""},
+		"postgres":   {openPostgres, "5432"},
+		"postgresql": {openPostgres, "5432"},
+		"mysql":      {openMySQL, "3306"},
+		"mariadb":    {openMySQL, "3306"},
+		"redis":      {openRedis, "6379"},
+		"rediss":     {openRedis, "6379"},
+		"etcd":       {openEtcd, "2379"},
+		"etcds":      {openEtcd, "2379"},
+		"zk":         {openZooKeeper, "2181"},
+		"kubernetes": {openKubernetes, ""},
+	}
+}
+
+// URLError says why a URL names no store. It matches [lease.ErrInvalidOptions].
+type URLError struct {
+	URL    string // without its password: see Redact
+	Reason string
+}
+
+func (e *URLError) Error() string {
+	return fmt.Sprintf("urllease: %q is not the URL of a store: %s; the forms are %s", e.URL, e.Reason, forms)
+}
+
+// Is reports whether target is [lease.ErrInvalidOptions].
+func (e *URLError) Is(target error) bool { return target == lease.ErrInvalidOptions }
+
+const forms = "file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE, mysql://HOST/DATABASE, " +
+	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT and kubernetes:NAMESPACE"
+
+// source is a URL in its parts. net/url takes one host only, and its errors have passwords in them.
+type source struct {
+	raw            string
+	scheme         string
+	user, password string
+	hosts          []string // each with a port
+	path           string   // with its escapes decoded
+	options        url.Values
+}
+
+func parse(raw string) (*source, error) {
+	name, rest, _ := strings.Cut(raw, ":")
+	s := &source{raw: raw, scheme: strings.ToLower(name)}
+	known, ok := schemes[s.scheme]
+	if !ok {
+		return nil, s.bad("its scheme is unknown")
+	}
+	if strings.Contains(rest, "#") {
+		return nil, s.bad("# has to be written as %23")
+	}
+	authority := strings.TrimPrefix(rest, "//")
+	if i := strings.IndexAny(authority, "/?"); known.port != "" && i >= 0 && strings.Contains(authority[i:], "@") {
+		return nil, s.bad("after the first / or ?, @ has to be written as %40; within a password, / is %2F and ? is %3F")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	if err := s.setOptions(query); err != nil {
+		return nil, err
+	}
+	path := rest
+	if authority, ok := strings.CutPrefix(rest, "//"); ok {
+		i := strings.IndexByte(authority+"/", '/')
+		authority, path = authority[:i], authority[i:]
+		if err := s.setAuthority(authority, known.port); err != nil {
+			return nil, err
+		}
+	}
+	if known.port != "" && len(s.hosts) == 0 {
+		return nil, s.bad("it has no host")
+	}
+	var err error
+	if s.path, err = url.PathUnescape(path); err != nil || strings.ContainsRune(s.path, 0) {
+		return nil, s.bad("its path has a % that is not an escape, or a zero byte")
+	}
+	return s, nil
+}
+
+func (s *source) setOptions(query string) (err error) {
+	if s.options, err = url.ParseQuery(query); err != nil {
+		return s.bad("its options cannot be read")
+	}
+	for name, values := range s.options {
+		if len(values) > 1 {
+			return s.bad(fmt.Sprintf("the option %q is there %d times", name, len(values)))
+		}
+		if secretName.MatchString(name) {
+			return s.bad("a password is given before the host, as in USER:PASSWORD@HOST")
+		}
+	}
+	return nil
+}
+
+// setAuthority takes user, password and hosts from the text between // and /.
+func (s *source) setAuthority(authority, port string) error {
+	if port == "" {
+		if authority != "" {
+			return s.bad("after // it has a host, but its store has no hosts: leave // out")
+		}
+		return nil
+	}
+	hosts := authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		hosts = authority[i+1:]
+		user, password, _ := strings.Cut(authority[:i], ":")
+		var err1, err2 error
+		s.user, err1 = url.PathUnescape(user)
+		s.password, err2 = url.PathUnescape(password)
+		if err1 != nil || err2 != nil {
+			return s.bad("its user or password has a % that is not an escape: write %25")
+		}
+	}
+	if hosts == "" {
+		return nil
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if !strings.Contains(host[strings.LastIndexByte(host, ']')+1:], ":") {
+			host += ":" + port
+		}
+		if !goodHost.MatchString(host) {
+			return s.bad("a host is not a name or address, or its port is not a number")
+		}
+		if _, err := strconv.ParseUint(host[strings.LastIndexByte(host, ':')+1:], 10, 16); err != nil {
+			return s.bad("a port is over 65535")
+		}
+		s.hosts = append(s.hosts, strings.Replace(host, "%25", "%", 1)) // before the zone of an IPv6 address
+	}
+	return nil
+}
+
+var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9A-Za-z]+)?\]):[0-9]{1,5}$`)
+
+func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reason} }
+
+// fail adds the URL to an error of a store or client.
+func (s *source) fail(err error) error { return fmt.Errorf("urllease: %q: %w", Redact(s.raw), err) }
+
+// login returns an error if the URL has a user but no password, or a password but no user. The store's
+// client would ignore both.
+func (s *source) login() error {
+	if (s.user == "") != (s.password == "") {
+		return s.bad("it has only one of user and password")
+	}
+	return nil
+}
+
+// oneHost returns the host of the store. If the URL has several hosts, it returns an error.
+func (s *source) oneHost() (string, error) {
+	if len(s.hosts) != 1 {
+		return "", s.bad("it has several hosts")
+	}
+	return s.hosts[0], nil
+}
+
+// take removes an option and returns its value.
+func (s *source) take(name string) string {
+	v := s.options.Get(name)
+	s.options.Del(name)
+	return v
+}
+
+// only returns an error if the URL has other options than these.
+func (s *source) only(names ...string) error {
+	for name := range s.options {
+		if !slices.Contains(names, name) {
+			return s.bad(fmt.Sprintf("there is no option %q", name))
+		}
+	}
+	return nil
+}
+
+const redacted = "xxxxx"
+
+var (
+	secretName = regexp.MustCompile(`(?i)(password|passwd|pass|pwd|secret|token)$`)
+	// secretPair is an option, or a part of a data source name like "host=db password='a b'".
+	secretPair = regexp.MustCompile(`(?i)((?:password|passwd|pass|pwd|secret|token)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)`)
+)
+
+// Redact returns a URL with xxxxx instead of its password. If the URL is not valid, it may replace more than
+// the password.
+func Redact(url string) string {
+	name, rest, _ := strings.Cut(url, ":")
+	known, ok := schemes[strings.ToLower(name)]
+	hasHost := strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") // even if its store has no hosts
+	if !ok || known.port != "" || hasHost {
+		url = redactUser(url)
+	}
+	return secretPair.ReplaceAllString(redactOptions(url), "${1}"+redacted)
+}
+
+// redactUser replaces the text between the first : and the last @. If there is no @, it replaces a port that
+// is not a number, because it may be a password before a forgotten host.
+func redactUser(raw string) string {
+	start := 0
+	if i := strings.Index(raw, "://"); i >= 0 {
+		start = i + len("://")
+	}
+	end := strings.LastIndexByte(raw, '@')
+	if end < start {
+		end = len(raw)
+		last := strings.LastIndexByte(raw, ':')
+		if last < start || goodPort.MatchString(raw[last+1:]) || net.ParseIP(raw[start:]) != nil {
+			return raw
+		}
+	}
+	colon := strings.IndexByte(raw[start:end], ':')
+	if colon < 0 {
+		return raw
+	}
+	return raw[:start+colon+1] + redacted + raw[end:]
+}
+
+// goodPort matches a port and the text that may follow.
+var goodPort = regexp.MustCompile(`^[0-9]*([/?,].*)?$`)
+
+// redactOptions replaces the value of an option if its name says that it is secret.
+func redactOptions(raw string) string {
+	rest, query, ok := strings.Cut(raw, "?")
+	if !ok {
+		return raw
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err != nil || secretName.MatchString(plain) {
+			pairs[i] = name + "=" + redacted
+		}
+	}
+	return rest + "?" + strings.Join(pairs, "&")
+}

@@ -1,0 +1,99 @@
+// Package urllease opens the store of leases that a URL names, so that the operator of a program
+// can choose its store.
+//
+//	store, closeStore, err := urllease.Open(ctx, os.Getenv("STORE"))
+//	...
+//	defer closeStore()
+//	err = urllease.Create(ctx, store, 0) // does nothing if the store is there
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
+//	...
+//	defer l.Release(context.Background())
+//
+// The package requires the drivers and clients of all stores. If your program needs only one store,
+// import that store's package instead.
+//
+// # URLs
+//
+//	file:DIRECTORY                                     lease.File
+//	sqlite:FILE                                        sqllease
+//	postgres://USER:PASSWORD@HOST:5432/DATABASE        sqllease
+//	mysql://USER:PASSWORD@HOST:3306/DATABASE           sqllease
+//	redis://USER:PASSWORD@HOST:6379/NUMBER             redislease; rediss: with TLS
+//	etcd://USER:PASSWORD@HOST:2379,HOST:2379           etcdlease; etcds: with TLS
+//	zk://USER:PASSWORD@HOST:2181,HOST:2181/ROOT        zklease
+//	kubernetes:NAMESPACE                               k8slease
+//
+// You may leave out the user, the password, the port and everything after the hosts. postgresql: is
+// the same as postgres:, and mariadb: the same as mysql:. In user, password, path and options write
+// % as %25, # as %23 and ? as %3F. In user and password also write / as %2F.
+//
+// A few options may follow, as in ?table=orders_workers:
+//
+//   - postgres, mysql and sqlite: table is sqllease.Options.Table. With postgres and mysql, other
+//     options are the driver's, such as sslmode=verify-full for github.com/jackc/pgx and tls=true
+//     for github.com/go-sql-driver/mysql.
+//   - redis and rediss: prefix and replicas are fields of redislease.Options. Other options go to
+//     redis.ParseURL, such as dial_timeout=1s, which is the default here.
+//   - etcd and etcds: prefix is etcdlease.Options.Prefix. With etcds, ca, cert and key are files in
+//     PEM; if there is no ca, the host's certificate authorities count.
+//   - zk: session is the session timeout, by default 6s. It should be at least the window of the
+//     leases. If the URL has a user, only this user gets rights to the znodes that the store makes.
+//   - kubernetes: prefix is k8slease.Options.Prefix.
+//
+// If the environment variable KUBECONFIG names a kubeconfig, kubernetes: is the kubeconfig's cluster.
+// If KUBECONFIG is empty, it is the cluster of this pod. If the URL has no namespace, the namespace of
+// the kubeconfig or of the pod is taken.
+//
+// # Passwords
+//
+// Errors of this package contain no passwords. If you log a URL, remove its password with [Redact].
+// Write the password before the host only: options such as password=... are refused. Other users of
+// the machine may see a program's arguments, so if a URL has a password, pass it in an environment
+// variable or a file.
+package urllease
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Open returns the store that a URL names, and a function that closes its connections. Call the function
+// after you have released the leases. The store has its package's type, such as *sqllease.Store.
+//
+// Open does not make the store: see [Create]. If the URL has a user, a client of etcd or ZooKeeper logs
+// in, for up to 5 s. Otherwise Open makes no requests, so if there is no server, Create or lease.Acquire
+// returns the error.
+//
+// If the URL does not name a store, the error is a [*URLError]. Other errors come from the store's
+// package and from its client.
+func Open(ctx context.Context, url string) (store lease.Store, close func() error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	s, err := parse(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	return schemes[s.scheme].open(ctx, s)
+}
+
+// Create makes the store, such as its tables, if it does not exist, and repairs a store that was wiped.
+// Call it when you set up a fleet, or when each process starts: if the store is whole, Create does
+// nothing.
+//
+// A store that does not exist may have been wiped. Then its holders may issue IDs until their windows
+// end. So Create waits for two windows before it makes or repairs a store. Pass the longest
+// lease.Options.Window of the fleet, or 0 for the store's default. If you know that the store is new,
+// pass a nanosecond. If the store is a directory, Create does nothing, because the directory is made
+// when it is first needed.
+func Create(ctx context.Context, store lease.Store, window time.Duration) error {
+	if s, ok := store.(interface {
+		Create(context.Context, time.Duration) error
+	}); ok {
+		return s.Create(ctx, window)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,237 @@
+package urllease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// isStore opens the store that a URL names twice, and acquires a worker ID with each. Then it opens the store
+// once more and finds both.
+func isStore(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var workers []int
+	for i := range 2 {
+		store, closeStore, err := Open(ctx, url)
+		require.NoError(t, err)
+		require.NoError(t, Create(ctx, store, time.Nanosecond))
+		l, err := lease.Acquire(ctx, store, &lease.Options{Owner: fmt.Sprint("test-", i), Window: time.Minute})
+		require.NoError(t, err)
+		defer func() {
+			require.NoError(t, l.Release(ctx))
+			require.NoError(t, closeStore())
+		}()
+		workers = append(workers, l.Worker())
+	}
+	require.ElementsMatch(t, []int{0, 1}, workers)
+}
+
+func TestFileIsStore(t *testing.T) {
+	dir := t.TempDir()
+	isStore(t, "file:"+dir+"/a%20b")
+	_, err := os.Stat(filepath.Join(dir, "a b", "worker-0.json"))
+	require.NoError(t, err)
+	isStore(t, "file://"+dir+"/c")
+}
+
+func TestSQLiteIsStore(t *testing.T) {
+	dir := t.TempDir()
+	isStore(t, "sqlite:"+dir+"/a%20%3fb%25.db?table=orders")
+	_, err := os.Stat(filepath.Join(dir, "a ?b%.db"))
+	require.NoError(t, err)
+}
+
+func TestRedisIsStore(t *testing.T) {
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	addr := fmt.Sprint("127.0.0.1:", port)
+	client := redis.NewClient(&redis.Options{Addr: addr, Password: "p@s/?s", DB: 3})
+	defer client.Close()
+	servertest.Start(t, servertest.Command{Path: path, Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
+		"--save", "", "--requirepass", "p@s/?s"}}, func() error { return client.Ping(context.Background()).Err() })
+	isStore(t, "redis://:p%40s%2F%3Fs@"+addr+"/3?prefix=orders:")
+	require.EqualValues(t, 1, client.Exists(t.Context(), "orders:leases").Val())
+
+	store, closeStore, err := Open(t.Context(), "redis://:wrong-secret@"+addr)
+	require.NoError(t, err)
+	defer closeStore()
+	_, err = store.Load(t.Context())
+	require.ErrorContains(t, err, "WRONGPASS")
+	require.NotContains(t, err.Error(), "wrong-secret")
+}
+
+func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
+	for url, reason := range map[string]string{
+		"":                         "scheme is unknown",
+		"workers":                  "scheme is unknown",
+		"mongodb://h":              "scheme is unknown",
+		"host=h password=hunter2":  "scheme is unknown",
+		"app:hunter2@tcp(h:3306)/": "scheme is unknown",
+
+		"file:":                                "no directory",
+		"file:x?table=y":                       `no option "table"`,
+		"file://host/x":                        "leave // out",
+		"file:%zz":                             "not an escape",
+		"file:a%00b":                           "zero byte",
+		"sqlite:":                              "no file",
+		"sqlite::memory:":                      "no file",
+		"sqlite:x?mode=ro":                     `no option "mode"`,
+		"kubernetes:x?a=b":                     `no option "a"`,
+		"kubernetes://x":                       "leave // out",
+		"redis:h":                              "no host",
+		"redis://":                             "no host",
+		"redis:///0":                           "no host",
+		"redis://h/x":                          "database number",
+		"redis://h?x=y":                        "unexpected option: x",
+		"redis://h?replicas=":                  "", // the default
+		"redis://h?replicas=x":                 "not a number",
+		"redis://h,h":                          "several hosts",
+		"redis://h:65536":                      "over 65535",
+		"etcd://h,[::1]:99999":                 "over 65535",
+		"redis://h#x":                          "%23",
+		"redis://h?a=%zz":                      "options cannot be read",
+		"redis://h?prefix=a&prefix=b":          `the option "prefix" is there 2 times`,
+		"mysql://h/a?table=x&t%61ble=y":        `the option "table" is there 2 times`,
+		"redis://h/3?db=4":                     "database number in its path and in the option db",
+		"redis://u@h":                          "a user and no password",
+		"zk://:hunter2@h":                      "a password and no user",
+		"etcd://:hunter2@h":                    "only one of user and password",
+		"etcds://u@h":                          "only one of user and password",
+		"kubernetes://u:hunter2@h":             "leave // out",
+		"file://u:hunter2@h/x":                 "leave // out",
+		"sqlite://u:hunter2/x@h/x":             "leave // out",
+		"mysql://h,h/app":                      "several hosts",
+		"mysql://h/app?timeout=x":              "invalid duration",
+		"mysql://u:hunter2@h/app?password=x":   "before the host",
+		"postgres://h/app?p%61ssword=hunter2":  "before the host",
+		"postgres://u:hunter2@h/app?sslmode=x": "sslmode",
+		"postgres://u:hunter2@h:port/app":      "port is not a number",
+		"postgres://u:hunter2/app":             "port is not a number",
+		"postgres://u:hun/ter2@h/app":          "%2F",
+		"postgres://u:1/hunter2@h/app":         "%40",
+		"postgres://u:1?hunter2@h/app":         "%40",
+		"postgres://u:hunter2%zz@h/app":        "not an escape",
+		"etcd://h/x":                           "?prefix=",
+		"etcd://h?ca=x":                        `no option "ca"`,
+		"zk://127.0.0.1?session=6":             "session",
+		"zk://127.0.0.1?timeout=6s":            `no option "timeout"`,
+	} {
+		store, _, err := Open(t.Context(), url)
+		if reason == "" {
+			require.NoError(t, err, url)
+			continue
+		}
+		var bad *URLError
+		require.ErrorAs(t, err, &bad, "%s: %v", url, err)
+		require.Nil(t, store, url)
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, url)
+		require.Contains(t, bad.Reason, reason, url)
+		for name := range schemes {
+			if name != "postgresql" && name != "mariadb" {
+				require.Contains(t, err.Error(), name+":", url)
+			}
+		}
+		require.NotContains(t, err.Error(), "hunter2", url)
+	}
+}
+
+func TestOpenReturnsErrorsOfTheStore(t *testing.T) {
+	for _, url := range []string{
+		"sqlite:x?table=a-b", "mysql://h/app?table=a-b", "postgres://u:hunter2@h?table=a-b", "redis://h?replicas=-1", "zk://127.0.0.1//x",
+	} {
+		_, _, err := Open(t.Context(), url)
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, url)
+		require.NotContains(t, err.Error(), "hunter2")
+		require.ErrorContains(t, err, Redact(url))
+	}
+	_, _, err := Open(t.Context(), "etcds://h?ca="+filepath.Join(t.TempDir(), "ca.pem"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := Open(ctx, "file:x")
+	require.ErrorIs(t, err, context.Canceled)
+
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for _, scheme := range []string{"zk", "etcd"} { // these log in
+		url := fmt.Sprintf("%s://u:hunter2@127.0.0.1:%d", scheme, servertest.Port(t))
+		_, _, err = Open(ctx, url)
+		require.ErrorIs(t, err, context.DeadlineExceeded, scheme)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+// The zone of an IPv6 address is one of the host's network interfaces.
+func TestHostsMayHaveAZone(t *testing.T) {
+	port := servertest.Port(t)
+	for _, scheme := range []string{"redis", "postgres", "mysql", "etcd", "zk"} {
+		s, err := parse(fmt.Sprintf("%s://[fe80::1%%25lo]:%d/x", scheme, port))
+		require.NoError(t, err)
+		require.Equal(t, []string{fmt.Sprintf("[fe80::1%%lo]:%d", port)}, s.hosts)
+	}
+	for _, scheme := range []string{"redis", "postgres", "mysql"} {
+		store, closeStore, err := Open(t.Context(), fmt.Sprintf("%s://[fe80::1%%25nosuchzone]:%d", scheme, port))
+		require.NoError(t, err)
+		defer closeStore()
+		_, err = store.Load(t.Context())
+		require.ErrorContains(t, err, "[fe80::1%nosuchzone]:", scheme)
+	}
+}
+
+func TestRedactHidesPasswords(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                                      "",
+		"file:/a@b:c@d":                         "file:/a@b:c@d",
+		"file:///a@b:c@d":                       "file:///a@b:c@d",
+		"kubernetes://u:secret@h":               "kubernetes://u:xxxxx@h",
+		"redis://h:6379/1?prefix=a":             "redis://h:6379/1?prefix=a",
+		"redis://:secret@h:1/1":                 "redis://:xxxxx@h:1/1",
+		"redis://u@h:1":                         "redis://u@h:1",
+		"redis://[::1]:1/1":                     "redis://[::1]:1/1",
+		"etcd://u:secret@a:1,b:2":               "etcd://u:xxxxx@a:1,b:2",
+		"etcd://a:1,b:2":                        "etcd://a:1,b:2",
+		"mysql://u:sec@r/e?t@h/x":               "mysql://u:xxxxx@h/x",
+		"other://u:secret@h":                    "other://u:xxxxx@h",
+		"u:secret@tcp(h:1)/x":                   "u:xxxxx@tcp(h:1)/x",
+		"postgres://u:secret":                   "postgres://u:xxxxx",
+		"postgres://u:secret/x":                 "postgres://u:xxxxx",
+		"postgres://h/x?sslpassword=secret&a=1": "postgres://h/x?sslpassword=xxxxx&a=1",
+		"postgres://h/x?PassWord=secret":        "postgres://h/x?PassWord=xxxxx",
+		"postgres://h/x?p%61ssword=secret":      "postgres://h/x?p%61ssword=xxxxx",
+		"host=h password = 'se cret' user=u":    "host=h password = xxxxx user=u",
+		"host=h password=secret user=u":         "host=h password=xxxxx user=u",
+	} {
+		require.Equal(t, want, Redact(url), url)
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("postgres://u:", "@h/app")
+	f.Add("u:", "@tcp(h)")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		const password = "hunter2"
+		if !strings.Contains(before, ":") || !strings.Contains(after, "@") || strings.Contains(before+after, password) {
+			t.Skip()
+		}
+		url := "postgres://" + strings.Trim(before, "@/?") + password + after
+		_, _, err := Open(t.Context(), url)
+		if bad := new(URLError); errors.As(err, &bad) && strings.Contains(err.Error(), password) {
+			t.Errorf("%q: %v", url, err)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package zklease_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/zklease"
+)
+
+// The production form: a worker ID from a ZooKeeper ensemble that the fleet shares.
+func ExampleNew() {
+	servers := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
+	conn, _, err := zk.Connect(servers, 6*time.Second, zk.WithDialer(zklease.Dial))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel() // ctx bounds Create and Acquire only
+
+	store, err := zklease.New(conn, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
+		fmt.Println(err)
+		return
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release(context.Background())
+	gen, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(gen.NextID())
+}

@@ -1,0 +1,448 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/server"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
+)
+
+// counter is a server that counts up. Each call asks it what to do first.
+type counter struct {
+	snowflakev1connect.UnimplementedSnowflakeServiceHandler
+	last   atomic.Int64
+	calls  atomic.Int64
+	before func(call int64) error // may sleep
+	after  func(call int64) error // an error loses the answer
+}
+
+func (s *counter) Batch(ctx context.Context, in *pb.BatchRequest) (*pb.BatchResponse, error) {
+	call := s.calls.Add(1)
+	if s.before != nil {
+		if err := s.before(call); err != nil {
+			return nil, err
+		}
+	}
+	ids := make([]int64, in.N)
+	last := s.last.Add(in.N)
+	for i := range ids {
+		ids[i] = last - in.N + int64(i) + 1
+	}
+	if s.after != nil {
+		if err := s.after(call); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.BatchResponse{Ids: ids, Nonce: in.Nonce}, ctx.Err()
+}
+
+// Do lets a handler answer without a network, so that time can be fake.
+func (s *counter) Do(r *http.Request) (*http.Response, error) {
+	_, h := snowflakev1connect.NewSnowflakeServiceHandler(s)
+	answered := make(chan *http.Response, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		answered <- w.Result()
+	}()
+	select {
+	case resp := <-answered:
+		return resp, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+func newClient(t testing.TB, s *counter, o Options) *Client {
+	t.Helper()
+	o.HTTPClient = s
+	c, err := New("http://counter", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func unavailable(int64) error {
+	return connect.NewError(connect.CodeUnavailable, errors.New("the lease is away"))
+}
+
+// In the order of calls, IDs increase, and batches are fetched ahead: no call but the first waits.
+func TestBatchesAreFetchedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(int64) error { time.Sleep(10 * time.Millisecond); return nil }}
+		c := newClient(t, s, Options{Batch: 100})
+		for want := snowflake.ID(1); want <= 1000; want++ {
+			begun := time.Now()
+			if id, err := c.NextID(t.Context()); err != nil || id != want {
+				t.Fatal(id, want, err)
+			}
+			if waited := time.Since(begun); want > 1 && waited > 0 {
+				t.Fatalf("the call for ID %d waited %v", want, waited)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		c.mu.Lock()
+		if c.left > 150 || c.fetching {
+			t.Errorf("%d IDs are left, fetching: %v", c.left, c.fetching)
+		}
+		c.mu.Unlock()
+		_ = c.Close()
+	})
+}
+
+func TestOldIDsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{}
+		c := newClient(t, s, Options{Batch: 10, MaxAge: time.Second})
+		for _, step := range []struct {
+			after time.Duration
+			want  snowflake.ID
+		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 23}} {
+			time.Sleep(step.after)
+			if id, err := c.NextID(t.Context()); err != nil || id != step.want {
+				t.Errorf("after %v: %d, not %d: %v", step.after, id, step.want, err)
+			}
+		}
+		if calls := s.calls.Load(); calls != 3 { // no call while nobody asks
+			t.Errorf("%d calls", calls)
+		}
+		_ = c.Close()
+	})
+}
+
+// Callers that wait get IDs in the order in which they came, however many they are.
+func TestWaitersAreServedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(int64) error { time.Sleep(time.Second); return nil }}
+		c := newClient(t, s, Options{Batch: 7})
+		var all sync.WaitGroup
+		for want := snowflake.ID(1); want <= 500; want++ {
+			all.Go(func() {
+				if id, err := c.NextID(t.Context()); err != nil || id != want {
+					t.Error(id, want, err)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		_ = c.Close()
+	})
+}
+
+func TestFailuresAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(call int64) error {
+			if call < 10 {
+				return unavailable(call)
+			}
+			return nil
+		}}
+		c := newClient(t, s, Options{})
+		if id, err := c.NextID(t.Context()); err != nil || id != 1 {
+			t.Error(id, err)
+		}
+		_ = c.Close()
+	})
+}
+
+// An outage is told with the server's error, to each caller when its own time is up. While IDs are
+// left, there are few calls.
+func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: unavailable}
+		c := newClient(t, s, Options{MaxWait: 20 * time.Second})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		for _, test := range []struct {
+			ctx  context.Context
+			want time.Duration
+		}{{ctx, 3 * time.Second}, {t.Context(), 20 * time.Second}} {
+			begun := time.Now()
+			id, err := c.NextID(test.ctx)
+			if !errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "the lease is away") {
+				t.Error(id, err)
+			}
+			if waited := time.Since(begun); waited != test.want {
+				t.Errorf("it waited %v, not %v", waited, test.want)
+			}
+		}
+		if calls := s.calls.Load(); calls > 60 {
+			t.Errorf("%d calls in 23 seconds", calls)
+		}
+		time.Sleep(time.Hour)
+		c.mu.Lock()
+		if c.fetching {
+			t.Error("it goes on to fetch for nobody")
+		}
+		s.before = nil
+		c.mu.Unlock()
+		if id, err := c.NextID(t.Context()); err != nil || id != 1 {
+			t.Error(id, err)
+		}
+		_ = c.Close()
+	})
+}
+
+func TestRefusalIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(int64) error { return connect.NewError(connect.CodeUnauthenticated, errors.New("no token")) }}
+		c := newClient(t, s, Options{})
+		begun := time.Now()
+		if _, err := c.NextID(t.Context()); connect.CodeOf(err) != connect.CodeUnauthenticated || time.Since(begun) > 0 {
+			t.Error(err, time.Since(begun))
+		}
+		_ = c.Close()
+	})
+}
+
+func TestCloseEndsAllCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(int64) error { time.Sleep(time.Hour); return nil }}
+		c := newClient(t, s, Options{Timeout: 2 * time.Hour, MaxWait: 3 * time.Hour})
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if id, err := c.NextID(t.Context()); !errors.Is(err, ErrClosed) {
+					t.Error(id, err)
+				}
+			})
+		}
+		synctest.Wait()
+		begun := time.Now()
+		if err := c.Close(); err != nil || time.Since(begun) > 0 {
+			t.Error(err, time.Since(begun))
+		}
+		all.Wait()
+		if id, err := c.NextID(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Error(id, err)
+		}
+		time.Sleep(time.Hour) // until the server has ended
+	})
+}
+
+// Answers are lost, late and refused, and callers give up: no ID comes twice, and callers
+// that wait long enough get one.
+func TestClientReturnsNoIDTwice(t *testing.T) {
+	for seed := range depth.Of[uint64](2, 20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			chance := func(n int) int { mu.Lock(); defer mu.Unlock(); return random.IntN(n) }
+			fault := func(call int64) error {
+				if chance(4) == 0 {
+					return unavailable(call)
+				}
+				time.Sleep(time.Duration(chance(150)) * time.Millisecond)
+				return nil
+			}
+			s := &counter{before: fault, after: fault}
+			c := newClient(t, s, Options{Batch: 20, Timeout: 200 * time.Millisecond, MaxAge: 300 * time.Millisecond, MaxWait: time.Hour})
+			seen := map[snowflake.ID]bool{}
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					for range 50 {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*chance(100))*time.Millisecond)
+						if i%2 == 0 {
+							ctx = t.Context()
+						}
+						id, err := c.NextID(ctx)
+						cancel()
+						mu.Lock()
+						if err == nil && (seen[id] || id == 0) || err != nil && i%2 == 0 {
+							t.Errorf("seed %d: %d, %v", seed, id, err)
+						}
+						seen[id] = err == nil
+						mu.Unlock()
+						time.Sleep(time.Duration(chance(20)) * time.Millisecond)
+					}
+				})
+			}
+			all.Wait()
+			_ = c.Close()
+			time.Sleep(time.Second) // until the server has ended
+		})
+	}
+}
+
+func TestWrongAnswersAreRefused(t *testing.T) {
+	for _, ids := range [][]int64{{}, {1}, {1, 1}, {2, 1}, {-1, 2}, {1, 2, 3}} {
+		if check(ids, 2) == nil {
+			t.Error(ids)
+		}
+	}
+	if err := check([]int64{0, 1}, 2); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInvalidOptionsAreRefused(t *testing.T) {
+	for name, o := range map[string]Options{
+		"Batch": {Batch: -1}, "Batch 50001": {Batch: mostBatch + 1}, "Refill": {Refill: -1}, "Refill 1001": {Refill: 1001},
+		"MaxAge": {MaxAge: -1}, "Timeout": {Timeout: -1}, "MaxWait": {MaxWait: -1},
+	} {
+		if _, err := New("http://x", &o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, url := range []string{"", "127.0.0.1:8080", "localhost:8080", "ftp://x", "http://", "http://a b"} {
+		if _, err := New(url, nil); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), "URL") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+// realServer returns the URL of a server of IDs.
+func realServer(t testing.TB, o *server.Options) string {
+	gen, err := snowflake.New(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.New(gen, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	return h.URL
+}
+
+// repeater is a proxy that keeps answers, and gives every second call an old one.
+type repeater struct {
+	counter
+	mu   sync.Mutex
+	kept [][]byte
+}
+
+func (p *repeater) Do(r *http.Request) (*http.Response, error) {
+	resp, err := p.counter.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = append(p.kept, body)
+	if n := len(p.kept); n%2 == 0 {
+		body = p.kept[n/2-1]
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, err
+}
+
+// An answer that a proxy repeats, to the same client or to another, gives no IDs, and the client
+// calls again.
+func TestRepeatedAnswersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proxy := &repeater{}
+		seen := map[snowflake.ID]bool{}
+		for range 2 {
+			c, err := New("http://proxy", &Options{HTTPClient: proxy, Batch: 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 50 {
+				id, err := c.NextID(t.Context())
+				if err != nil || seen[id] {
+					t.Errorf("%d came before: %v, %v", id, seen[id], err)
+				}
+				seen[id] = true
+			}
+			_ = c.Close()
+		}
+	})
+}
+
+// A server may allow fewer IDs in a call than Batch and the calls that wait need together.
+func TestServerWithALowerLimit(t *testing.T) {
+	c, err := New(realServer(t, &server.Options{MaxIDs: 10}), &Options{Batch: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if id, err := c.NextID(t.Context()); err != nil {
+				t.Error(id, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestManyCallersOfARealServer(t *testing.T) {
+	url := realServer(t, &server.Options{Tokens: func() []string { return []string{"old", "new"} }})
+	var calls atomic.Int64
+	token := func() string { return []string{"old", "new"}[calls.Add(1)%2] }
+	c, err := New(url, &Options{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var all sync.WaitGroup
+	lists := make([][]snowflake.ID, 16)
+	for i := range lists {
+		all.Go(func() {
+			for range 2000 {
+				id, err := c.NextID(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lists[i] = append(lists[i], id)
+			}
+		})
+	}
+	all.Wait()
+	seen := map[snowflake.ID]bool{}
+	for _, list := range lists {
+		for i, id := range list {
+			if seen[id] || i > 0 && id <= list[i-1] {
+				t.Fatal(id)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+func BenchmarkNextID(b *testing.B) {
+	for _, goroutines := range []int{1, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
+			c, err := New(realServer(b, nil), &Options{Batch: 10_000})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			b.SetParallelism(goroutines)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := c.NextID(context.Background()); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

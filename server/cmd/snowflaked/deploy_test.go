@@ -1,0 +1,122 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+const deploy = "../../../deploy/"
+
+// settings configures the program with an environment, and fails if the program does not know one
+// of its variables.
+func settings(t *testing.T, env map[string]string) *config {
+	t.Helper()
+	read := map[string]bool{}
+	c, err := configure(nil, func(name string) string {
+		read[name] = true
+		return env[name]
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range env {
+		if !read[name] {
+			t.Errorf("the program does not read %s", name)
+		}
+	}
+	return c
+}
+
+// What the manifest tells the program, it understands, and the pod gets the time that the program
+// may take to stop.
+func TestManifestFitsTheProgram(t *testing.T) {
+	b, err := os.ReadFile(deploy + "kubernetes/snowflaked.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d apps.Deployment
+	kinds := map[string]any{
+		"ServiceAccount": new(core.ServiceAccount), "Role": new(rbac.Role), "RoleBinding": new(rbac.RoleBinding),
+		"Deployment": &d, "Service": new(core.Service), "PodDisruptionBudget": new(policy.PodDisruptionBudget),
+	}
+	for _, doc := range bytes.Split(b, []byte("\n---\n")) {
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal(doc, &head); err != nil || kinds[head.Kind] == nil {
+			t.Fatalf("%q: %v", head.Kind, err)
+		}
+		if err := yaml.UnmarshalStrict(doc, kinds[head.Kind]); err != nil {
+			t.Errorf("%s: %v", head.Kind, err)
+		}
+		delete(kinds, head.Kind)
+	}
+	if len(kinds) > 0 {
+		t.Fatalf("there is no %v", kinds)
+	}
+	pod := d.Spec.Template.Spec
+	env := map[string]string{}
+	for _, e := range pod.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	c := settings(t, env)
+	if has, needs := time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second, c.drain+c.grace+releaseTime; has <= needs {
+		t.Errorf("a pod has %v to stop, and may need %v", has, needs)
+	}
+	probes := pod.Containers[0]
+	if p := probes.StartupProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second <= 2*c.window+10*time.Second {
+		t.Errorf("the first pod needs two windows of %v to start", c.window)
+	}
+	if p := probes.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second >= c.drain || p.HTTPGet.Path != "/readyz" {
+		t.Errorf("the pod goes on for %v, and is known not to be ready after %v", c.drain, p)
+	}
+	if probes.LivenessProbe.HTTPGet.Path != "/healthz" || probes.StartupProbe.HTTPGet.Path != "/healthz" {
+		t.Error("a pod lives as long as it answers /healthz")
+	}
+}
+
+// The unit tells the program what it understands, gives it the time to stop, and pleases systemd.
+func TestUnitFitsTheProgram(t *testing.T) {
+	b, err := os.ReadFile(deploy + "systemd/snowflaked.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{}
+	var stop time.Duration
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "Environment":
+			name, v, _ := strings.Cut(value, "=")
+			env[name] = strings.ReplaceAll(v, "%S", "/var/lib")
+		case "TimeoutStopSec":
+			stop, _ = time.ParseDuration(value)
+		}
+	}
+	c := settings(t, env)
+	if needs := c.drain + c.grace + releaseTime; c.store != "file:/var/lib/snowflake" || stop <= needs {
+		t.Errorf("the store is %s; it has %v to stop, and may need %v", c.store, stop, needs)
+	}
+	analyze := servertest.Program(t, "systemd", "systemd-analyze")
+	unit := filepath.Join(t.TempDir(), "snowflaked.service")
+	if err := os.WriteFile(unit, bytes.ReplaceAll(b, []byte("/usr/local/bin/snowflaked"), []byte("/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/server"
+)
+
+// variable returns the environment variable of a flag.
+func variable(name string) string {
+	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// parse sets the flags: what the arguments do not say, the environment says. With -h it writes the
+// help.
+func parse(fs *flag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
+	fs.SetOutput(io.Discard)
+	var err error
+	fs.VisitAll(func(f *flag.Flag) {
+		if v := getenv(variable(f.Name)); v != "" && err == nil {
+			if e := fs.Set(f.Name, v); e != nil {
+				e = fmt.Errorf("flag -%s: the environment variable %s=%q: %w", f.Name, variable(f.Name), v, e)
+				err = refused("%w%s; -h explains the flags", e, wanted(fs, e))
+			}
+		}
+	})
+	if e := fs.Parse(args); errors.Is(e, flag.ErrHelp) {
+		help(fs, about, stdout)
+		return e
+	} else if e != nil {
+		return refused("%w%s; -h explains the flags", e, wanted(fs, e))
+	}
+	return err
+}
+
+// wanted returns how the value of the flag that an error is about is written, if it is a time.
+func wanted(fs *flag.FlagSet, err error) (text string) {
+	fs.VisitAll(func(f *flag.Flag) {
+		if _, is := f.Value.(flag.Getter).Get().(time.Duration); is && strings.Contains(err.Error(), "flag -"+f.Name+":") {
+			text = ": want a time such as 10s"
+		}
+	})
+	return text
+}
+
+// help writes all flags with their environment variables and defaults.
+func help(fs *flag.FlagSet, about string, w io.Writer) {
+	fmt.Fprintf(w, "%s\nFlags, each with its environment variable:\n", about)
+	fs.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		fmt.Fprintf(w, "\n  -%s %s  (%s)\n", f.Name, value, variable(f.Name))
+		fmt.Fprintf(w, "      %s\n", strings.ReplaceAll(text, "\n", "\n      "))
+		if f.DefValue != "" {
+			fmt.Fprintf(w, "      default: %s\n", f.DefValue)
+		}
+	})
+}
+
+// stateDir returns the directory of the worker IDs by default: in the user's state directory.
+func stateDir(getenv func(string) string) string {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // a relative one is to be ignored
+		return filepath.Join(dir, "snowflake")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "snowflake")
+}
+
+// storeFlag defines -store.
+func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
+	def := ""
+	if dir := stateDir(getenv); dir != "" {
+		def = "file:" + dir
+	}
+	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
+		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST or kubernetes:NAMESPACE.\n"+
+		"Give a URL with a password in the environment: users of the host can see the flags.")
+}
+
+// config is what the flags of the server say.
+type config struct {
+	listen, store, owner string
+	window, drain, grace time.Duration
+	generator            snowflake.Options
+	server               server.Options
+	tokenFile            string
+	cert, key, clientCA  string
+	logFormat            string
+	accessLog            bool
+	maxConnections       int
+	layout, policy       string
+}
+
+const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
+
+usage:
+  snowflaked [flags]
+  snowflaked workers [-store URL] [-json]
+  snowflaked whois [-store URL] [-json] ID...
+`
+
+// configure reads the flags of the server, and refuses what cannot work.
+func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
+	c := new(config)
+	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen at, such as :8080 for all interfaces")
+	store := storeFlag(fs, getenv)
+	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
+	fs.DurationVar(&c.window, "window", 0, "for how long IDs go on if the store is away. 0: 3s with file: and sqlite:, the store's own\nwith kubernetes:, else 30s")
+	fs.StringVar(&c.layout, "layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n@EPOCH,TICK if need be. \"snowflake help layouts\" explains them")
+	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
+	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
+	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
+	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
+	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
+	fs.IntVar(&c.server.MaxStreamIDs, "max-stream-ids", 10_000_000, "how many IDs a stream may ask for")
+	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
+	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
+	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
+	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nIt is read again when it changes")
+	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
+	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
+	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")
+	fs.DurationVar(&c.drain, "drain", 2*time.Second, "for how long to go on serving after SIGTERM, until load balancers have noticed")
+	fs.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
+	fs.StringVar(&c.logFormat, "log-format", "text", "`text|json` of the log on standard error")
+	fs.BoolVar(&c.accessLog, "access-log", true, "log each request")
+	if err := parse(fs, about, args, getenv, stdout); err != nil {
+		return nil, err
+	}
+	c.store = *store
+	if fs.NArg() > 0 {
+		return nil, refused("%q is neither a flag nor a command: want workers or whois; -h explains both", fs.Arg(0))
+	}
+	return c, c.check()
+}
+
+// check refuses what cannot work, with the flag's name.
+func (c *config) check() error {
+	if _, port, err := net.SplitHostPort(c.listen); err != nil || port == "" {
+		return refused("-listen %q is not HOST:PORT, such as 127.0.0.1:8080", c.listen)
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"window", c.window, 0}, {"drain", c.drain, 0}, {"grace", c.grace, 0}, {"borrow-ahead", c.generator.BorrowAhead, 0},
+		{"timeout", c.server.Timeout, time.Millisecond}, {"max-stream-time", c.server.MaxStreamTime, time.Millisecond},
+	} {
+		if f.value < f.least {
+			return refused("-%s %v is under %v", f.name, f.value, f.least)
+		}
+	}
+	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-stream-ids": c.server.MaxStreamIDs, "max-in-flight": c.server.MaxInFlight,
+		"max-connections": c.maxConnections} {
+		if n < 1 {
+			return refused("-%s %d is not 1 or more", name, n)
+		}
+	}
+	if c.logFormat != "text" && c.logFormat != "json" {
+		return refused("-log-format %q is neither text nor json", c.logFormat)
+	}
+	if (c.cert == "") != (c.key == "") {
+		return refused("-tls-cert and -tls-key belong together: one of them is missing")
+	}
+	if c.clientCA != "" && c.cert == "" {
+		return refused("-tls-client-ca needs -tls-cert and -tls-key")
+	}
+	if c.store == "" {
+		return refused("-store: there is no home directory, so name a store")
+	}
+	if c.window == 0 {
+		c.window = defaultWindow(c.store)
+	}
+	return c.try()
+}
+
+// defaultWindow returns how long IDs go on while the store is away. 0 is the store's own default.
+func defaultWindow(store string) time.Duration {
+	scheme, _, _ := strings.Cut(store, ":")
+	switch scheme {
+	case "file", "sqlite", "kubernetes":
+		return 0
+	}
+	return 30 * time.Second
+}
+
+// try makes a generator and a server of the options, which are thrown away: so that a wrong option
+// shows before a worker ID is taken.
+func (c *config) try() error {
+	l, err := layouts.Parse(c.layout)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return refused("-layout: %w", err)
+	}
+	c.generator.Layout = l
+	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
+		return refused("-policy: %w", err)
+	}
+	gen, err := snowflake.New(0, &c.generator)
+	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
+		return refused("-datacenter: %w", err)
+	}
+	if err != nil {
+		return refused("-layout, -policy, -borrow-ahead or -random-start: %w", err)
+	}
+	if _, err := server.New(gen, &c.server); err != nil {
+		return refused("-max-in-flight, -max-ids: %w", err)
+	}
+	if c.window != 0 && c.window < max(time.Millisecond, l.Unit) {
+		return refused("-window %v is under %v", c.window, max(time.Millisecond, l.Unit))
+	}
+	return nil
+}
+
+// parsePolicy reads a policy for a clock that goes back.
+func parsePolicy(text string) (p snowflake.BackwardPolicy, ticks int, err error) {
+	name, value, has := strings.Cut(text, ":")
+	switch {
+	case name == "fail" && !has:
+		return snowflake.FailPolicy(), 0, nil
+	case name == "clockseq" && !has:
+		return snowflake.ClockSeqPolicy(), 0, nil
+	case name == "wait":
+		limit, err := time.ParseDuration(value)
+		if err == nil && limit >= 0 {
+			return snowflake.WaitPolicy(limit), 0, nil
+		}
+	case name == "rewind":
+		ticks, err := strconv.Atoi(value)
+		if err == nil && ticks > 0 {
+			return snowflake.RewindPolicy(), ticks, nil
+		}
+	}
+	return nil, 0, fmt.Errorf("%q is not wait:TIME (such as wait:10ms), fail, clockseq or rewind:TICKS (such as rewind:1000)", text)
+}

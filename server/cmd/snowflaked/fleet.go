@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/holding"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below the layout that they are for.
+
+usage:
+  snowflaked workers [-store URL] [-json]
+
+` + holding.About
+
+const aboutWhois = `snowflaked whois says which process had an ID's worker ID at the time that the ID bears, one ID a
+line. The layout is that of the store's records. The exit status is 1 if nobody can have issued one of
+the IDs, or if its issuer was forgotten.
+
+usage:
+  snowflaked whois [-store URL] [-json] ID...
+`
+
+// askTime is for how long a store may take to answer.
+const askTime = 30 * time.Second
+
+// ask parses the flags of a command that asks a store, and opens the store.
+func ask(ctx context.Context, about string, args []string, getenv func(string) string, stdout io.Writer,
+	do func(ctx context.Context, store lease.Store, asJSON bool, args []string) error) error {
+	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	url := storeFlag(fs, getenv)
+	asJSON := fs.Bool("json", false, "print JSON, for programs")
+	if err := parse(fs, about, args, getenv, stdout); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	store, closeStore, err := openURL(ctx, *url)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(ctx, store, *asJSON, fs.Args())
+}
+
+func workers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	return ask(ctx, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if len(args) > 0 {
+			return refused("workers takes no arguments beside flags, got %q", args[0])
+		}
+		snap, err := store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		if len(snap.Records)+len(snap.Lost) == 0 {
+			fmt.Fprintln(stderr, "snowflaked workers: nobody has ever held a worker ID in this store: is -store right?")
+		}
+		if asJSON {
+			err = json.NewEncoder(stdout).Encode(holding.Records(snap))
+		} else {
+			holding.Write(stdout, snap)
+		}
+		return errors.Join(err, holding.Lost(snap))
+	})
+}
+
+var errNobody = errors.New("one of the IDs has no issuer")
+
+func whois(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	return ask(ctx, aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if len(args) == 0 {
+			return refused("which ID? Write: snowflaked whois [-store URL] ID...")
+		}
+		if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
+			return refused("%q comes after an ID: flags come before the IDs", args[i])
+		}
+		var nobody error
+		for _, arg := range args {
+			id, err := snowflake.ParseID(arg)
+			if err != nil {
+				return usageError{err}
+			}
+			h, unknown, err := holding.Whois(ctx, store, id)
+			if err != nil {
+				return err
+			}
+			if unknown != nil {
+				nobody = errNobody
+			}
+			if err := writeIssuer(stdout, asJSON, id, h, unknown); err != nil {
+				return err
+			}
+		}
+		return nobody
+	})
+}
+
+// writeIssuer writes who issued an ID, or why nobody did.
+func writeIssuer(w io.Writer, asJSON bool, id snowflake.ID, h lease.Holding, unknown error) (err error) {
+	switch {
+	case asJSON && unknown != nil:
+		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Error: unknown.Error()})
+	case asJSON:
+		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Holder: &h})
+	case unknown != nil:
+		_, err = fmt.Fprintf(w, "%v %v\n", id, unknown)
+	default:
+		_, err = fmt.Fprint(w, holding.Line(id, h))
+	}
+	return err
+}

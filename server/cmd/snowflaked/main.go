@@ -1,0 +1,68 @@
+// Command snowflaked issues IDs to other processes, over HTTP and gRPC: see package server.
+//
+//	snowflaked                                 with nothing but a directory of the user's, on 127.0.0.1:8080
+//	snowflaked -store redis://db -listen :8080 as one of several, which share a store and nothing else
+//	snowflaked workers -store redis://db       who holds which worker ID?
+//	snowflaked whois -store redis://db ID...   who issued an ID?
+//
+// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for -listen. "snowflaked -h" lists them.
+//
+// On SIGTERM or an interrupt, /readyz says first that the server is not ready. It goes on serving
+// for -drain, so that load balancers notice. Then it takes no more connections, finishes what has
+// begun, gives its worker ID back, and ends with status 0.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1 // also if the answer of whois is that nobody did
+	exitUsage   = 2 // a flag or an argument was refused
+)
+
+// usageError is an error of the flags.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func refused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(command(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// command runs a command and returns the exit status.
+func command(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	run, name := serve, ""
+	if len(args) > 0 {
+		switch args[0] {
+		case "workers":
+			run, name, args = workers, " workers", args[1:]
+		case "whois":
+			run, name, args = whois, " whois", args[1:]
+		}
+	}
+	err := run(ctx, args, getenv, stdout, stderr)
+	var usage usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "snowflaked%s: %v\n", name, err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "snowflaked%s: %v\n", name, err)
+	return exitFailure
+}

@@ -1,0 +1,324 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+)
+
+// issued is a certificate with its key.
+type issued struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	der  []byte
+}
+
+// issue makes a certificate: by is its issuer, or nil for a new authority.
+func issue(t *testing.T, by *issued) *issued {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := template, key
+	if by == nil {
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	} else {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &issued{cert, key, der}
+}
+
+func (c *issued) pair() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{c.der}, PrivateKey: c.key}
+}
+
+// write replaces files, each at once, as tools that rotate secrets do.
+func (c *issued) write(t *testing.T, cert, key string) {
+	t.Helper()
+	der, err := x509.MarshalECPrivateKey(c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: c.der}, key: {Type: "EC PRIVATE KEY", Bytes: der}} {
+		if file != "" {
+			replace(t, file, string(pem.EncodeToMemory(block)))
+		}
+	}
+}
+
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secure returns a client that trusts an authority and shows a certificate, on new connections each
+// time.
+func secure(authority, client *issued) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AddCert(authority.cert)
+	config := &tls.Config{RootCAs: pool}
+	if client != nil {
+		config.Certificates = []tls.Certificate{client.pair()}
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+}
+
+// Certificates, authorities and tokens are read again when their files change; files that are no
+// good change nothing.
+func TestSecretsAreRotated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	old, next, authority := issue(t, nil), issue(t, nil), issue(t, nil)
+	issue(t, old).write(t, file("cert"), file("key"))
+	authority.write(t, file("ca"), "")
+	replace(t, file("token"), "alpha\n")
+	p := start(t, nil, "-store", "file:"+file("workers"), "-tls-cert", file("cert"), "-tls-key", file("key"),
+		"-tls-client-ca", file("ca"), "-token-file", file("token"), "-drain", "0s")
+	url := strings.Replace(p.url, "http:", "https:", 1) + "/id"
+	client := issue(t, authority)
+	ask := func(c *http.Client, token string) int {
+		resp, _, err := get(t, c, url, "Authorization", "Bearer "+token)
+		if err != nil {
+			return 0 // the handshake failed
+		}
+		return resp.StatusCode
+	}
+	await := func(what string, c *http.Client, token string, want int) {
+		t.Helper()
+		for begun := time.Now(); ask(c, token) != want; time.Sleep(50 * time.Millisecond) {
+			if time.Since(begun) > patience {
+				t.Fatalf("%s: %d, not %d", what, ask(c, token), want)
+			}
+		}
+	}
+	for what, test := range map[string]struct {
+		c     *http.Client
+		token string
+		want  int
+	}{
+		"all is right":          {secure(old, client), "alpha", 200},
+		"another token":         {secure(old, client), "beta", 401},
+		"no certificate":        {secure(old, nil), "alpha", 0},
+		"another's certificate": {secure(old, issue(t, next)), "alpha", 0},
+		"another server":        {secure(next, client), "alpha", 0},
+	} {
+		if got := ask(test.c, test.token); got != test.want {
+			t.Errorf("%s: %d, not %d", what, got, test.want)
+		}
+	}
+	replace(t, file("token"), "alpha\nbeta\n")
+	await("a second token", secure(old, client), "beta", 200)
+	replace(t, file("token"), "\n")
+	replace(t, file("cert"), "no certificate")
+	time.Sleep(2 * every)
+	await("files that are no good", secure(old, client), "alpha", 200)
+	replace(t, file("token"), "beta\n")
+	await("the first token is gone", secure(old, client), "alpha", 401)
+	issue(t, next).write(t, file("cert"), file("key"))
+	await("the next certificate", secure(next, client), "beta", 200)
+	next.write(t, file("ca"), "")
+	await("the next authority of clients", secure(next, issue(t, next)), "beta", 200)
+	if got := ask(secure(next, client), "beta"); got != 0 {
+		t.Errorf("the old authority still counts: %d", got)
+	}
+	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
+	if !strings.Contains(p.log.String(), "TLS handshake error") {
+		t.Error("it does not say that clients were refused")
+	}
+	if p.logged("the files are no good: the old ones stay in use") == nil {
+		t.Error("it does not say that the files are no good")
+	}
+}
+
+// A file that cannot be read at first is read when it can be, although neither its time nor its size
+// changes then: its permissions are set after it is written, say.
+func TestFilesThatCannotBeReadAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "token")
+		replace(t, file, "old")
+		var unreadable error
+		w, err := watch(func() (string, error) {
+			b, err := os.ReadFile(file)
+			return string(b), errors.Join(err, unreadable)
+		}, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unreadable = os.ErrPermission
+		replace(t, file, "new one")
+		time.Sleep(every)
+		if got := w.get(); got != "old" {
+			t.Error(got)
+		}
+		unreadable = nil
+		time.Sleep(every)
+		if got := w.get(); got != "new one" {
+			t.Errorf("it never reads the file again: %q", got)
+		}
+	})
+}
+
+// A link that names another file is a change, even if the time and the size are the same, as in an
+// image in which all files have one time.
+func TestLinkNamesAnotherFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		file := func(name string) string { return filepath.Join(dir, name) }
+		for _, name := range []string{"old", "new"} {
+			replace(t, file(name), name+" token")
+			if err := os.Chtimes(file(name), time.Now(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		link := func(to string) {
+			if err := errors.Join(os.Symlink(to, file("next")), os.Rename(file("next"), file("link"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		link("old")
+		w, err := watch(func() ([]string, error) { return readTokens(file("link")) }, file("link"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link("new")
+		time.Sleep(every)
+		if got := w.get(); got[0] != "new token" {
+			t.Error(got)
+		}
+	})
+}
+
+// A token that no request can carry is refused, such as the first one after a byte order mark.
+func TestTokensThatNoRequestCanCarry(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for _, text := range []string{"\ufefftoken\n", "good\nto\x00ken\n", "caf\u00e9\n"} {
+		replace(t, file, text)
+		if tokens, err := readTokens(file); err == nil || !strings.Contains(err.Error(), "printable ASCII") {
+			t.Errorf("%q: %q, %v", text, tokens, err)
+		}
+	}
+	replace(t, file, " one \r\n\n two words\n")
+	if tokens, err := readTokens(file); err != nil || !slices.Equal(tokens, []string{"one", "two words"}) {
+		t.Errorf("%q, %v", tokens, err)
+	}
+}
+
+func TestGRPCWithoutTLS(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "-store", "file:"+t.TempDir(), "-drain", "0s")
+	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "", insecure.NewCredentials())
+}
+
+// testGRPC calls as other languages' clients do: with gRPC's own client.
+func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentials) {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	var batch pb.BatchResponse
+	if err := conn.Invoke(ctx, "/snowflake.v1.SnowflakeService/Batch", &pb.BatchRequest{N: 100_000}, &batch); err != nil || len(batch.Ids) != 100_000 {
+		t.Fatal(len(batch.Ids), err)
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/snowflake.v1.SnowflakeService/Stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.SendMsg(&pb.StreamRequest{N: 2500}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	n, last := 0, batch.Ids[len(batch.Ids)-1]
+	for {
+		var part pb.StreamResponse
+		if err := stream.RecvMsg(&part); err != nil {
+			break
+		}
+		for _, id := range part.Ids {
+			if id <= last {
+				t.Fatalf("%d is not above %d", id, last)
+			}
+			last = id
+			n++
+		}
+	}
+	if n != 2500 {
+		t.Errorf("the stream has %d IDs", n)
+	}
+	err = conn.Invoke(ctx, "/snowflake.v1.SnowflakeService/Batch", &pb.BatchRequest{N: -1}, &batch)
+	if s := status.Convert(err); s.Code() != codes.InvalidArgument || len(s.Details()) != 1 || !strings.Contains(s.Message(), "-1 is not 1 to 100000") {
+		t.Error(err, s.Details())
+	}
+}
+
+// It warns if others than this host's processes can reach it without TLS or without a token, and is
+// silent on loopback.
+func TestServerWarnsOfOpenAddresses(t *testing.T) {
+	for _, test := range []struct {
+		addr    net.Addr
+		c       config
+		warning string
+	}{
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, config{}, ""},
+		{&net.TCPAddr{IP: net.IPv6loopback}, config{}, ""},
+		{&net.TCPAddr{IP: net.IPv6unspecified}, config{}, "take IDs and read the traffic"},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{tokenFile: "x"}, "tokens can be read"},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{cert: "x"}, "can take IDs"},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{cert: "x", tokenFile: "x"}, ""},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{cert: "x", clientCA: "x"}, ""},
+	} {
+		if got := test.c.warning(test.addr); (got == "") != (test.warning == "") || !strings.Contains(got, test.warning) {
+			t.Errorf("%v, %+v: %q", test.addr, test.c, got)
+		}
+	}
+}

@@ -1,0 +1,669 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/server/client"
+)
+
+// patience bounds the waits for what takes milliseconds on an idle machine.
+const patience = time.Minute
+
+// The test binary is the program, too.
+func TestMain(m *testing.M) {
+	every = 50 * time.Millisecond
+	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func program(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), append(env, "SNOWFLAKED_TEST_PROGRAM=1")...)
+	return cmd
+}
+
+// instance is a process that serves.
+type instance struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	log  lockedBuffer
+	exit chan error
+}
+
+// lockedBuffer can be read while the process writes.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start starts an instance, on a free port unless args name one, and waits until it serves.
+func start(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	return startAs(t, func(*exec.Cmd) {}, env, args...)
+}
+
+// startAs is start of a command that is changed first.
+func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
+	t.Helper()
+	p := &instance{t: t, exit: make(chan error, 1)}
+	p.cmd = program(env, append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
+	change(p.cmd)
+	p.cmd.Stderr = &p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.exit <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", p.url, p.log.String())
+		}
+	})
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if serving := p.logged("serving"); serving != nil {
+			p.url = "http://" + serving["address"].(string)
+			return p
+		}
+		select {
+		case err := <-p.exit:
+			t.Fatalf("it ended: %v\n%s", err, p.log.String())
+		default:
+		}
+		if time.Since(begun) > patience {
+			t.Fatalf("it does not serve:\n%s", p.log.String())
+		}
+	}
+}
+
+// logged returns the first entry of the log with a message.
+func (p *instance) logged(msg string) map[string]any {
+	for line := range strings.Lines(p.log.String()) {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == msg {
+			return entry
+		}
+	}
+	return nil
+}
+
+// ended waits for the end, with status 0.
+func (p *instance) ended() {
+	p.t.Helper()
+	select {
+	case err := <-p.exit:
+		if err != nil {
+			p.t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		p.t.Fatal("it does not end")
+	}
+}
+
+func (p *instance) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// balancer spreads requests over the instances that are ready.
+type balancer struct {
+	mu    sync.Mutex
+	ready map[string]*httputil.ReverseProxy
+	next  int
+	order []string
+}
+
+// balance starts a balancer that asks each instance for /readyz.
+func balance(t *testing.T) (*balancer, string) {
+	b := &balancer{ready: map[string]*httputil.ReverseProxy{}}
+	h := httptest.NewServer(b)
+	t.Cleanup(h.Close)
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			for _, target := range b.all() {
+				if resp, err := http.Get(target + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
+					b.remove(target)
+				} else {
+					resp.Body.Close()
+				}
+			}
+		}
+	}()
+	return b, h.URL
+}
+
+func (b *balancer) all() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.order...)
+}
+
+func (b *balancer) add(target string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u, _ := url.Parse(target)
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	b.ready[target] = proxy
+	b.order = append(b.order, target)
+}
+
+func (b *balancer) remove(target string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, o := range b.order {
+		if o == target {
+			b.order = append(b.order[:i:i], b.order[i+1:]...)
+		}
+	}
+	delete(b.ready, target)
+}
+
+func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	if len(b.order) == 0 {
+		b.mu.Unlock()
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	b.next++
+	proxy := b.ready[b.order[b.next%len(b.order)]]
+	b.mu.Unlock()
+	proxy.ServeHTTP(w, r)
+}
+
+// load is clients that take IDs all the time, and notice an ID that comes twice.
+type load struct {
+	t    *testing.T
+	stop chan struct{}
+	once sync.Once
+	all  sync.WaitGroup
+	n    atomic.Int64
+	mu   sync.Mutex
+	ids  map[snowflake.ID]bool
+}
+
+// begin lets clients with buffers take IDs from a URL. None of their calls may fail.
+func begin(t *testing.T, url string, clients int) *load {
+	l := &load{t: t, stop: make(chan struct{}), ids: map[snowflake.ID]bool{}}
+	for range clients {
+		c, err := client.New(url, &client.Options{Batch: 50, MaxWait: patience, Timeout: time.Second, MaxAge: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			l.all.Go(func() { l.run(c) })
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Cleanup(l.end) // before the clients are closed, also if the test fails
+	return l
+}
+
+func (l *load) run(c *client.Client) {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		id, err := c.NextID(context.Background())
+		l.mu.Lock()
+		if err != nil {
+			l.t.Errorf("a call failed: %v", err)
+		} else if l.ids[id] {
+			l.t.Errorf("%v came twice", id)
+		}
+		l.ids[id] = true
+		l.mu.Unlock()
+		l.n.Add(1)
+	}
+}
+
+// more waits until the clients have taken n more IDs.
+func (l *load) more(n int64) {
+	l.t.Helper()
+	l.until(fmt.Sprint(n, " more IDs"), l.n.Load()+n)
+}
+
+func (l *load) until(what string, n int64) {
+	l.t.Helper()
+	for begun := time.Now(); l.n.Load() < n; time.Sleep(5 * time.Millisecond) {
+		if l.t.Failed() || time.Since(begun) > patience {
+			l.t.Fatalf("%s do not come", what)
+		}
+	}
+}
+
+// end ends the clients. Afterwards their calls may fail.
+func (l *load) end() {
+	l.once.Do(func() { close(l.stop) })
+	l.all.Wait()
+}
+
+// stores are what instances share in the tests.
+func stores(t *testing.T) map[string]string {
+	all := map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "workers.db")}
+	if depth.Full() {
+		all["file"] = "file:" + t.TempDir()
+		path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+		startRedis(t, path, port)
+		all["redis"] = fmt.Sprint("redis://127.0.0.1:", port)
+	}
+	return all
+}
+
+func startRedis(t *testing.T, path string, port int) *servertest.Process {
+	return servertest.Start(t, servertest.Command{
+		Path: path,
+		Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--appendonly", "yes", "--appendfsync", "always"},
+	}, func() error {
+		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
+// Three instances share a store and nothing else. They are killed in turn under load: no ID comes
+// twice, and no client sees an error.
+func TestKilledInstancesRepeatNoID(t *testing.T) {
+	t.Parallel()
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, url := balance(t)
+			run := func() *instance {
+				p := start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s", "-drain", "0s")
+				b.add(p.url)
+				return p
+			}
+			var running []*instance
+			for range 3 {
+				running = append(running, run())
+			}
+			l := begin(t, url, 4)
+			for range depth.Of(3, 12) {
+				l.more(300)
+				running[0].signal(syscall.SIGKILL)
+				<-running[0].exit
+				running = append(running[1:], run())
+			}
+			l.more(300)
+			l.end()
+		})
+	}
+}
+
+// Plain requests, without any retry, go to one instance until /readyz of that instance says no, and
+// then to the other: SIGTERM loses no request.
+func TestSIGTERMLosesNoRequest(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			protocols := new(http.Protocols)
+			protocols.SetHTTP1(!http2)
+			protocols.SetUnencryptedHTTP2(http2)
+			testSIGTERM(t, protocols)
+		})
+	}
+}
+
+func testSIGTERM(t *testing.T, protocols *http.Protocols) {
+	store := "file:" + t.TempDir()
+	a := start(t, nil, "-store", store, "-drain", "1s", "-owner", "a")
+	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_DRAIN=0s", "SNOWFLAKED_OWNER=b"})
+	var to atomic.Pointer[instance]
+	to.Store(a)
+	var n, after atomic.Int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		all.Wait()
+	})
+	defer end() // also if the test fails
+	for range 4 {
+		c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+		all.Go(func() {
+			defer c.CloseIdleConnections()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				p := to.Load()
+				// A POST is not repeated by net/http.
+				resp, err := c.Post(p.url+"/snowflake.v1.SnowflakeService/Batch", "application/json", strings.NewReader(`{"n":10}`))
+				if err != nil || resp.StatusCode != http.StatusOK {
+					t.Errorf("a request is lost: %v, %v", resp, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				n.Add(1)
+				if p == next {
+					after.Add(1)
+				}
+			}
+		})
+	}
+	await := func(count *atomic.Int64, n int64) {
+		t.Helper()
+		for begun := time.Now(); count.Load() < n; time.Sleep(time.Millisecond) {
+			if t.Failed() || time.Since(begun) > patience {
+				t.Fatal("requests are not answered")
+			}
+		}
+	}
+	await(&n, 200)
+	a.signal(syscall.SIGTERM)
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		if resp, err := http.Get(a.url + "/readyz"); err != nil {
+			t.Fatal(err)
+		} else if resp.Body.Close(); resp.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Since(begun) > patience {
+			t.Fatal("it stays ready")
+		}
+	}
+	await(&n, n.Load()+10) // it still serves
+	to.Store(next)
+	await(&after, 100)
+	a.ended()
+	end()
+	snap, err := lease.File(strings.TrimPrefix(store, "file:")).Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range snap.Records {
+		if free := r.State == lease.Free; free != (r.Owner == "a") {
+			t.Errorf("%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
+		}
+	}
+	next.signal(syscall.SIGINT)
+	next.ended()
+}
+
+// get returns the status, header and body of an answer.
+func get(t *testing.T, c *http.Client, url string, header ...string) (*http.Response, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp, string(body), err
+}
+
+// While the store is away longer than a window, the answers say so; afterwards it goes on by
+// itself, and clients that wait have seen nothing but a delay.
+func TestServerContinuesAfterStoreWasAway(t *testing.T) {
+	t.Parallel()
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	redis := startRedis(t, path, port)
+	p := start(t, nil, "-store", fmt.Sprint("redis://127.0.0.1:", port), "-window", "1s", "-drain", "0s")
+	l := begin(t, p.url, 2)
+	l.more(200)
+	redis.Kill()
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		resp, body, err := get(t, http.DefaultClient, p.url+"/id", "Accept", "application/json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" ||
+				!strings.Contains(body, `"code":"unavailable"`) || !strings.Contains(body, "lease expired") {
+				t.Errorf("%v %s", resp, body)
+			}
+			break
+		}
+		if time.Since(begun) > patience {
+			t.Fatal("IDs go on without the store")
+		}
+	}
+	if resp, body, err := get(t, http.DefaultClient, p.url+"/readyz"); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "window ended") {
+		t.Errorf("%v %s %v", resp, body, err)
+	}
+	if resp, _, err := get(t, http.DefaultClient, p.url+"/healthz"); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("%v %v", resp, err)
+	}
+	redis.Restart()
+	l.more(200)
+	l.end()
+	p.signal(syscall.SIGTERM)
+	p.ended()
+}
+
+// With nothing but a home directory, it starts; the fleet's commands read the same store.
+func TestServerRunsWithOnlyADirectory(t *testing.T) {
+	t.Parallel()
+	env := []string{"XDG_STATE_HOME=", "HOME=" + t.TempDir()}
+	p := start(t, env, "-drain", "0s", "-owner", "the first")
+	_, id, err := get(t, http.DefaultClient, p.url+"/id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id = strings.TrimSpace(id)
+	run := func(want int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		cmd := program(env, args...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		_ = cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("%v: status %d, not %d:\n%s", args, got, want, &out)
+		}
+		return out.String()
+	}
+	if out := run(exitOK, "workers"); !strings.Contains(out, "held") || !strings.Contains(out, `"the first"`) {
+		t.Error(out)
+	}
+	if out := run(exitOK, "whois", id); !strings.HasPrefix(out, id+` owner="the first"`) {
+		t.Error(out)
+	}
+	if out := run(exitFailure, "whois", "-json", id, "5"); !strings.Contains(out, `"owner":"the first"`) || !strings.Contains(out, `"error":"`) {
+		t.Error(out)
+	}
+	if resp, page, err := get(t, http.DefaultClient, p.url+"/"); err != nil || resp.StatusCode != 200 || !strings.Contains(page, "<html") {
+		t.Error(resp, err)
+	}
+	p.signal(syscall.SIGTERM)
+	p.ended()
+	if out := run(exitOK, "workers", "-json"); !strings.Contains(out, `"now":"free"`) {
+		t.Error(out)
+	}
+	if out := run(exitUsage, "whois", id, "-json"); !strings.Contains(out, "flags come before the IDs") {
+		t.Error(out)
+	}
+	if out := run(exitOK, "workers", "-store", "file:"+t.TempDir()); !strings.Contains(out, "is -store right?") {
+		t.Error(out)
+	}
+	if out := run(exitUsage, "whois"); !strings.Contains(out, "which ID?") {
+		t.Error(out)
+	}
+}
+
+func TestInvalidFlagsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that a wrong value is refused before the server listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, test := range []struct {
+		env  string // of a variable, set to the value
+		args string
+		says string
+	}{
+		{"", "-listen nonsense", "-listen"}, {"", "-store mongodb://x", "-store"}, {"", "-layout nobody", "-layout"},
+		{"", "-layout 41/10/13", "-layout"}, {"", "-policy wait", "-policy"}, {"", "-policy wait:-1s", "-policy"},
+		{"", "-policy clockseq", "-policy"}, {"", "-policy rewind:0", "-policy"}, {"", "-window -1s", "-window"}, {"", "-window 1ns", "-window"},
+		{"", "-window soon", "-window: parse error: want a time such as 10s"}, {"", "-nonsense", "-h explains the flags"}, {"", "-datacenter 1", "-datacenter"}, {"", "-max-ids 0", "-max-ids"},
+		{"", "-max-in-flight 5", "-max-in-flight"}, {"", "-max-connections 0", "-max-connections"}, {"", "-max-stream-ids -1", "-max-stream-ids"}, {"", "-max-stream-time 0s", "-max-stream-time"},
+		{"", "-timeout 0s", "-timeout"}, {"", "-drain -1s", "-drain"}, {"", "-grace -1s", "-grace"}, {"", "-log-format xml", "-log-format"},
+		{"", "-tls-cert x", "-tls-key"}, {"", "-tls-client-ca x", "-tls-client-ca"}, {"", "-tls-cert x -tls-key y", "-tls-cert"},
+		{"", "-token-file /no/such", "-token-file"}, {"", "-token-file " + empty, "-token-file"}, {"", "extra", `"extra"`},
+		{"SNOWFLAKED_TIMEOUT=10", "", `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10"`}, {"SNOWFLAKED_TIMEOUT=10", "", "such as 10s"}, {"SNOWFLAKED_LAYOUT=nobody", "", "-layout"}, {"", "-borrow-ahead -1s", "-borrow-ahead"},
+	} {
+		getenv := func(name string) string {
+			if v, ok := strings.CutPrefix(test.env, name+"="); ok {
+				return v
+			}
+			return map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
+		}
+		var out, log bytes.Buffer
+		if got := command(t.Context(), strings.Fields(test.args), getenv, &out, &log); got != exitUsage || !strings.Contains(log.String(), test.says) || out.Len() > 0 {
+			t.Errorf("%s %s: %d %s", test.env, test.args, got, &log)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Error("a worker ID was taken:", files, err)
+	}
+	secret := "postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz"
+	var log bytes.Buffer
+	if got := command(t.Context(), []string{"-store", secret}, os.Getenv, &log, &log); got == exitOK || strings.Contains(log.String(), "hunter2") {
+		t.Errorf("%d %s", got, &log)
+	}
+}
+
+// absent is a store that cannot be made at first.
+type absent struct {
+	lease.Store
+	calls int
+	err   error
+}
+
+func (a *absent) Create(context.Context, time.Duration) error {
+	if a.calls++; a.calls > 3 {
+		return nil
+	}
+	return a.err
+}
+
+// A server that starts before its store waits for the store, but not for what lasts.
+func TestStoreComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			err   error
+			calls int
+		}{{syscall.ECONNREFUSED, 4}, {lease.ErrWiped, 1}} {
+			a := &absent{err: test.err}
+			if err := create(t.Context(), a, time.Second); (err == nil) != (test.calls == 4) || a.calls != test.calls {
+				t.Errorf("%v: %d calls, %v", test.err, a.calls, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		if err := create(ctx, &absent{err: syscall.ECONNREFUSED}, time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Error(err)
+		}
+	})
+}
+
+// The help names every flag with its variable.
+func TestHelpIsComplete(t *testing.T) {
+	var out, log bytes.Buffer
+	if got := command(t.Context(), []string{"-h"}, os.Getenv, &out, &log); got != exitOK || log.Len() > 0 {
+		t.Fatal(got, &log)
+	}
+	for _, name := range []string{
+		"listen", "store", "layout", "policy", "owner", "window", "borrow-ahead", "datacenter", "random-start", "max-ids", "max-stream-ids",
+		"max-stream-time", "max-in-flight", "max-connections", "timeout", "token-file", "tls-cert", "tls-key", "tls-client-ca", "drain", "grace", "log-format", "access-log",
+	} {
+		if !strings.Contains(out.String(), "\n  -"+name+" ") || !strings.Contains(out.String(), "("+variable(name)+")") {
+			t.Errorf("-%s is not explained", name)
+		}
+	}
+	if n := strings.Count(out.String(), "(SNOWFLAKED_"); n != 23 {
+		t.Errorf("%d flags are explained", n)
+	}
+	for _, name := range []string{"workers", "whois"} {
+		out.Reset()
+		if got := command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log); got != exitOK || !strings.Contains(out.String(), "SNOWFLAKED_STORE") {
+			t.Error(got, &out)
+		}
+	}
+}
+
+// A second server on the same address ends, and takes no worker ID.
+func TestAddressInUseIsReported(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := filepath.Join(t.TempDir(), "workers")
+	var log bytes.Buffer
+	if got := command(t.Context(), []string{"-listen", l.Addr().String(), "-store", "file:" + dir}, os.Getenv, &log, &log); got != exitFailure || !strings.Contains(log.String(), "-listen") {
+		t.Errorf("%d %s", got, &log)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a worker ID was taken", err)
+	}
+}

@@ -1,0 +1,47 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/server"
+)
+
+func Example() {
+	gen, err := snowflake.New(7, nil) // or NewLeased, and Options.Lease
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := server.New(gen, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := httptest.NewServer(s) // or s.HTTPServer(":8080").ListenAndServe()
+	defer h.Close()
+
+	resp, err := http.Get(h.URL + "/ids?n=3")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range strings.Fields(string(text)) {
+		id, err := snowflake.ParseID(line)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(snowflake.Decode(id).Worker)
+	}
+	// Output:
+	// 7
+	// 7
+	// 7
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// reply is an answer of the HTTP half: a text for people and shells, and an object for programs.
+type reply struct {
+	text []byte
+	json any
+}
+
+// answer writes the reply in the form that the client accepts.
+type answer func(r *http.Request) (reply, error)
+
+func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out, err := a(r)
+	if err != nil {
+		writeError(w, r, err)
+		return
+	}
+	write(w, r, http.StatusOK, out)
+}
+
+// The values of headers, which all answers share.
+var (
+	varies  = []string{"Accept"}
+	noStore = []string{"no-store"}
+	noSniff = []string{"nosniff"}
+	isJSON  = []string{"application/json"}
+	isText  = []string{"text/plain; charset=utf-8"}
+)
+
+func write(w http.ResponseWriter, r *http.Request, status int, out reply) {
+	h := w.Header()
+	h["Vary"], h["Cache-Control"], h["X-Content-Type-Options"] = varies, noStore, noSniff
+	if wantsJSON(r) {
+		h["Content-Type"] = isJSON
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(out.json) // it fails if the client is gone
+		return
+	}
+	h["Content-Type"] = isText
+	w.WriteHeader(status)
+	_, _ = w.Write(out.text)
+}
+
+// wantsJSON is whether the client names JSON among what it accepts.
+func wantsJSON(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(accept, ",") {
+			kind, _, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// writeError writes an error, with the field that it is about.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	e := fail(r.Context(), err)
+	for name, values := range e.Meta() {
+		w.Header()[name] = values
+	}
+	body := struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field,omitempty"`
+	}{Code: e.Code().String(), Message: e.Message()}
+	if f := (*fieldError)(nil); errors.As(err, &f) {
+		body.Field = f.field
+	}
+	write(w, r, status(e.Code()), reply{[]byte(body.Message + "\n"), body})
+}
+
+func (s *Server) getID(r *http.Request) (reply, error) {
+	id, err := s.gen.NextIDContext(r.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	if wantsJSON(r) {
+		return reply{json: struct {
+			ID snowflake.ID `json:"id"`
+		}{id}}, nil
+	}
+	return reply{text: lines([]snowflake.ID{id})}, nil
+}
+
+func (s *Server) getIDs(r *http.Request) (reply, error) {
+	text := r.URL.Query().Get("n")
+	if text == "" {
+		return reply{}, wrong("n", "it is missing: say how many IDs, as in /ids?n=100")
+	}
+	n, err := number("n", text)
+	if err != nil {
+		return reply{}, err
+	}
+	ids, err := s.issue(r.Context(), n)
+	if err != nil {
+		return reply{}, err
+	}
+	if wantsJSON(r) {
+		return reply{json: struct {
+			IDs []snowflake.ID `json:"ids"`
+		}{ids}}, nil
+	}
+	return reply{text: lines(ids)}, nil
+}
+
+// lines returns the IDs, one a line.
+func lines(ids []snowflake.ID) []byte {
+	b := make([]byte, 0, len(ids)*len("9223372036854775807\n"))
+	for _, id := range ids {
+		b, _ = id.AppendText(b) // it fails for a negative ID
+		b = append(b, '\n')
+	}
+	return b
+}
+
+func (s *Server) getDecode(r *http.Request) (reply, error) {
+	d, err := parse("id", r.PathValue("id"))
+	if err == nil {
+		d, err = s.decode("id", d, r.URL.Query().Get("layout"))
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{fmt.Appendf(nil, "%v %v\n", d.id, d.parts), struct {
+		ID     snowflake.ID    `json:"id"`
+		Form   string          `json:"form"`
+		Layout string          `json:"layout"`
+		Parts  snowflake.Parts `json:"parts"`
+		Base32 string          `json:"base32"`
+		Base58 string          `json:"base58"`
+		Base62 string          `json:"base62"`
+	}{d.id, d.form, d.layout.String(), d.parts, d.id.Base32(), d.id.Base58(), d.id.Base62()}}, nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+func getOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+}

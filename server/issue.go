@@ -1,0 +1,47 @@
+package server
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// issue issues n IDs, or returns an error.
+func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
+	if err := within("n", n, 1, s.o.MaxIDs); err != nil {
+		return nil, err
+	}
+	if err := of(ctx).take(weight(n)); err != nil {
+		return nil, err
+	}
+	ids := make([]snowflake.ID, n)
+	_, err := s.gen.Fill(ctx, ids)
+	return ids, err
+}
+
+// within refuses a number of a field that is not from lowest to most.
+func within(field string, n int64, lowest, most int) error {
+	if n < int64(lowest) || n > int64(most) {
+		return wrong(field, "%d is not %d to %d", n, lowest, most)
+	}
+	return nil
+}
+
+// number reads a number as people write it.
+func number(field, text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, wrong(field, "%.32q is not a whole number", text)
+	}
+	return n, nil
+}
+
+// numbers returns the IDs as they are sent.
+func numbers(ids []snowflake.ID) []int64 {
+	to := make([]int64, len(ids))
+	for i, id := range ids {
+		to[i] = int64(id)
+	}
+	return to
+}

@@ -1,0 +1,268 @@
+//go:build unix
+
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/server"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
+)
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// endless is a body of a gigabyte, or a little more with whole buffers, of spaces.
+type endless struct{ read atomic.Int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.read.Load() >= gigabyte {
+		return 0, io.EOF
+	}
+	n := copy(b, strings.Repeat(" ", len(b)))
+	e.read.Add(int64(n))
+	return n, nil
+}
+
+const gigabyte = 1 << 30
+
+// A body of a gigabyte is refused after its first kilobytes, whether its length is announced or not.
+func TestHugeBodyIsRefused(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	for _, client := range []*http.Client{{Transport: &http.Transport{DisableKeepAlives: true}}, h2c(t)} {
+		for _, announced := range []int64{-1, gigabyte} {
+			for _, kind := range []string{"application/json", "application/proto", "application/grpc", "application/grpc-web"} {
+				body := new(endless)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+snowflakev1connect.SnowflakeServiceBatchProcedure, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.ContentLength = announced
+				r.Header.Set("Content-Type", kind)
+				resp, err := client.Do(r)
+				if err == nil { // a server that closes amid the body may reset the connection
+					if resp.StatusCode == 200 && !strings.Contains(kind, "grpc") {
+						t.Errorf("%s: %v", kind, resp)
+					}
+					resp.Body.Close()
+				}
+				if body.read.Load() > 64<<20 {
+					t.Errorf("%s: the server took %d bytes", kind, body.read.Load())
+				}
+			}
+		}
+	}
+	if resp, _ := get(t, url+"/id"); resp.StatusCode != 200 {
+		t.Error(resp)
+	}
+}
+
+// A compressed body counts as what it unpacks to.
+func TestHugeCompressedBodyIsRefused(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url, connect.WithSendGzip())
+	_, err := c.Layout(t.Context(), &pb.LayoutRequest{Layout: strings.Repeat("x", 1<<24)})
+	if connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Error(err)
+	}
+}
+
+func TestSlowClientsAreDisconnected(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t, generator(t), &server.Options{Timeout: 200 * time.Millisecond})
+	addr := strings.TrimPrefix(url, "http://")
+	for what, sent := range map[string]string{
+		"its header": "GET /id HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"its body": "POST " + snowflakev1connect.SnowflakeServiceBatchProcedure +
+			" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
+	} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, sent)
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		for r := bufio.NewReader(conn); err == nil; {
+			_, err = r.ReadByte()
+		}
+		if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			t.Errorf("a client that does not send %s is not given up", what)
+		}
+	}
+}
+
+// ask asks for a stream, and reads nothing of it.
+func ask(t *testing.T, url string, in *pb.StreamRequest) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+	b, err := proto.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: %d\r\n\r\n\x00\x00\x00\x00%c%s",
+		snowflakev1connect.SnowflakeServiceStreamProcedure, len(b)+5, rune(len(b)), b)
+	return conn
+}
+
+// Clients that ask for streams and take nothing are given up, and meanwhile hold little memory.
+func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
+	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond})
+	before := heap()
+	clients := depth.Of(20, 100)
+	for range clients {
+		ask(t, url, &pb.StreamRequest{N: 10_000_000, Batch: 10_000})
+	}
+	within := func(what string, is func(metrics string) bool) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			if is(w.Body.String()) {
+				return
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%s\n%s", what, w.Body)
+			}
+		}
+	}
+	within("the streams do not begin", func(m string) bool { return !strings.Contains(m, "snowflake_ids_issued_total 0\n") })
+	if used := heap() - before; used > int64(clients)*4<<20 {
+		t.Errorf("%d streams hold %d bytes", clients, used)
+	}
+	within("the streams do not end", func(m string) bool {
+		return strings.Contains(m, "snowflake_server_in_flight 0\n") && strings.Contains(m, `method="Stream"`)
+	})
+}
+
+// Clients that do not read their answer are given up, and then count no more.
+func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond})
+	client := h2c(t)
+	client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+	for range 5 {
+		resp, err := client.Get(url + "/ids?n=100000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+	}
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if strings.Contains(w.Body.String(), "snowflake_server_in_flight 0\n") {
+			return
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("the requests do not end")
+		}
+	}
+}
+
+// A stream outlives the time that a call has, if its client goes on taking IDs.
+func TestStreamOutlivesTimeout(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			const timeout = time.Second
+			gen, err := snowflake.New(1, &snowflake.Options{Layout: snowflake.SonyflakeLayout()}) // 25,600 IDs in a second
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, url := serve(t, gen, &server.Options{Timeout: timeout, MaxStreamTime: time.Minute})
+			stream, err := protocols(t, url)[protocol].Stream(t.Context(), &pb.StreamRequest{N: 64_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for stream.Receive() {
+				n += len(stream.Msg().Ids)
+			}
+			if err := stream.Err(); err != nil || n != 64_000 {
+				t.Errorf("after %d IDs: %v", n, err)
+			}
+		})
+	}
+}
+
+// What is in flight is bounded, and large batches count for more.
+func TestTooManyIDsInFlightAreRefused(t *testing.T) {
+	_, url := serve(t, generator(t), &server.Options{MaxInFlight: 100, Timeout: time.Minute})
+	conn := ask(t, url, &pb.StreamRequest{N: 10_000_000, Batch: 98_304}) // counts 97
+	if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if resp, text := get(t, url+"/ids?n=4096"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+		t.Error(resp, text)
+	}
+	for protocol, c := range protocols(t, url) {
+		if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 4096}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+			t.Error(protocol, err)
+		}
+		if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 100}); err != nil {
+			t.Error(protocol, err)
+		}
+	}
+	if resp, _ := get(t, url+"/readyz"); resp.StatusCode != 200 {
+		t.Error(resp)
+	}
+}
+
+// Idle connections cost little memory and keep nobody out.
+func TestIdleConnectionsTakeLittleMemory(t *testing.T) {
+	n := depth.Of(400, 10_000)
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil && files.Cur < uint64(2*n+100) {
+		t.Skipf("%d files may be open, and %d connections need two each", files.Cur, n)
+	}
+	_, url := serve(t, generator(t), nil)
+	before := heap()
+	for i := range n {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 0 { // half of them have asked once
+			fmt.Fprint(conn, "GET /id HTTP/1.1\r\nHost: x\r\n\r\n")
+			if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if each := (heap() - before) / int64(n); each > 64<<10 {
+		t.Errorf("an idle connection holds %d bytes", each)
+	}
+	if resp, _ := get(t, url+"/id"); resp.StatusCode != 200 {
+		t.Error(resp)
+	}
+}

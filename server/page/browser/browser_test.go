@@ -1,0 +1,296 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/server/page"
+)
+
+// chromium is one browser for all tests, and each test has its own tab.
+var chromium struct {
+	once   sync.Once
+	ctx    context.Context
+	cancel func()
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if chromium.cancel != nil {
+		chromium.cancel()
+	}
+	os.Exit(code)
+}
+
+// start starts the browser.
+func start(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: without the browser")
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is not installed: apt-get install chromium")
+		}
+		t.Skip("chromium is not installed: apt-get install chromium")
+	}
+	chromium.once.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.DisableGPU)
+		if os.Geteuid() == 0 {
+			options = append(options, chromedp.NoSandbox)
+		}
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		ctx, cancel := chromedp.NewContext(allocator)
+		chromium.ctx = ctx
+		chromium.cancel = func() {
+			_ = chromedp.Cancel(ctx) // waits for the process
+			cancel()
+			stop()
+		}
+		chromium.err = chromedp.Run(ctx)
+	})
+	require.NoError(t, chromium.err)
+	return chromium.ctx
+}
+
+// noon is what the page's clock reads.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// tab is the page, open in the browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu       sync.Mutex
+	errors   []string // of the console
+	requests []string // to anywhere but beside the page
+	expected string   // an error that the test provokes
+}
+
+// patience bounds all of a test, however slow the machine is.
+const patience = 3 * time.Minute
+
+// serve serves the page, and IDs beside it.
+func serve(t *testing.T, ids http.HandlerFunc) string {
+	t.Helper()
+	gen, err := snowflake.New(7, nil)
+	require.NoError(t, err)
+	if ids == nil {
+		ids = func(w http.ResponseWriter, r *http.Request) {
+			var answer struct {
+				IDs [10]snowflake.ID `json:"ids"`
+			}
+			for i := range answer.IDs {
+				answer.IDs[i], _ = gen.NextID()
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(answer)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", page.Handler())
+	mux.Handle("GET /ids", ids)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + "/"
+}
+
+// fileURL is the page as a file.
+func fileURL(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../index.html")
+	require.NoError(t, err)
+	return "file://" + path
+}
+
+// open opens the page in a tab that is wide, light, and in Berlin. When the test
+// ends, the page must have written no error, and asked no other place for anything.
+func open(t *testing.T, url, fragment string) *tab {
+	t.Helper()
+	browser := start(t)
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	ctx, stop := context.WithTimeout(ctx, patience)
+	t.Cleanup(stop)
+	p := &tab{t: t, ctx: ctx, url: url}
+	chromedp.ListenTarget(ctx, p.listen)
+	p.run(
+		network.Enable(), log.Enable(), runtime.Enable(),
+		emulation.SetTimezoneOverride("Europe/Berlin"),
+		emulation.SetLocaleOverride().WithLocale("en-GB"),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, err := cdppage.AddScriptToEvaluateOnNewDocument(fmt.Sprintf(`
+				Date.now = () => %d;
+				const interval = window.setInterval;
+				window.setInterval = (f, ms) => interval(f, ms / 20);`, noon.UnixMilli())).Do(ctx)
+			return err
+		}),
+	)
+	p.size(1000, 1400)
+	p.scheme("light")
+	p.run(chromedp.Navigate(url + "#" + fragment))
+	t.Cleanup(p.check)
+	return p
+}
+
+func (p *tab) listen(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		p.errors = append(p.errors, e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		args, _ := json.Marshal(e.Args)
+		p.errors = append(p.errors, fmt.Sprintf("console.%s %s", e.Type, args))
+	case *log.EventEntryAdded:
+		p.errors = append(p.errors, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, p.url[:strings.LastIndex(p.url, "/")+1]) {
+			p.requests = append(p.requests, e.Request.URL)
+		}
+	}
+}
+
+func (p *tab) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.errors {
+		if p.expected == "" || !strings.Contains(e, p.expected) {
+			assert.Fail(p.t, "the page wrote to the console", "%s", e)
+		}
+	}
+	assert.Empty(p.t, p.requests, "the page asked another place")
+}
+
+func (p *tab) run(actions ...chromedp.Action) {
+	p.t.Helper()
+	err := chromedp.Run(p.ctx, actions...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		p.t.Fatalf("nothing came of it in %v", patience)
+	}
+	require.NoError(p.t, err)
+}
+
+// reload loads the page anew.
+func (p *tab) reload() {
+	p.t.Helper()
+	p.run(chromedp.Reload())
+}
+
+// goTo changes the fragment, as a click on a link does.
+func (p *tab) goTo(fragment string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`location.hash = %q; 0`, fragment), nil)
+}
+
+func (p *tab) size(width, height int64) {
+	p.t.Helper()
+	p.run(chromedp.EmulateViewport(width, height))
+}
+
+// scheme sets what the system prefers: light or dark.
+func (p *tab) scheme(name string) {
+	p.t.Helper()
+	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
+}
+
+// eval evaluates an expression in the page.
+func (p *tab) eval(js string, result any) {
+	p.t.Helper()
+	p.run(chromedp.Evaluate(js, result))
+}
+
+// text is what an element shows, with its spaces made single.
+func (p *tab) text(selector string) (text string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "nothing").replace(/\s+/g, " ").trim()`, selector), &text)
+	return text
+}
+
+// often does not wait for the browser to draw.
+var often = chromedp.WithPollingInterval(20 * time.Millisecond)
+
+// waitFor waits until an expression is true.
+func (p *tab) waitFor(js string) {
+	p.t.Helper()
+	p.run(chromedp.Poll(js, nil, often, chromedp.WithPollingTimeout(patience)))
+}
+
+// shows waits until an element shows a text.
+func (p *tab) shows(selector, text string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience/4)
+	defer cancel()
+	err := chromedp.Run(ctx, chromedp.Poll(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, selector, text), nil,
+		often, chromedp.WithPollingTimeout(patience)))
+	require.NoError(p.t, err, "%s shows %q, not %q", selector, p.text(selector), text)
+}
+
+// hidden waits until an element cannot be seen.
+func (p *tab) hidden(selector string) {
+	p.t.Helper()
+	p.waitFor(fmt.Sprintf(`document.querySelector(%q).offsetParent === null`, selector))
+}
+
+// set puts a value into a control, as a paste does.
+func (p *tab) set(selector, value string) {
+	p.t.Helper()
+	quoted, err := json.Marshal(value)
+	require.NoError(p.t, err)
+	p.eval(fmt.Sprintf(`(() => {
+		const e = document.querySelector(%q);
+		e.focus();
+		e.value = %s;
+		e.dispatchEvent(new Event("input", { bubbles: true }));
+		e.dispatchEvent(new Event("change", { bubbles: true }));
+	})()`, selector, quoted), nil)
+}
+
+// click clicks an element with the mouse, once it can be seen.
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	var at struct{ X, Y float64 }
+	p.waitFor(fmt.Sprintf(`document.querySelector(%q)?.checkVisibility() ?? false`, selector))
+	p.eval(fmt.Sprintf(`(() => {
+		const e = document.querySelector(%q);
+		e.scrollIntoView({ block: "center", behavior: "instant" });
+		const r = e.getBoundingClientRect();
+		const at = { X: r.x + r.width / 2, Y: r.y + r.height / 2 };
+		if (!e.contains(document.elementFromPoint(at.X, at.Y))) throw new Error("something covers it");
+		return at;
+	})()`, selector), &at)
+	p.run(chromedp.MouseClickXY(at.X, at.Y))
+}
+
+// hash is the URL's fragment.
+func (p *tab) hash() (hash string) {
+	p.t.Helper()
+	p.eval(`location.hash`, &hash)
+	return hash
+}

@@ -1,0 +1,2 @@
+// Package browser tests the page in a real browser.
+package browser

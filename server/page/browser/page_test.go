@@ -1,0 +1,407 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+)
+
+// example is an ID of the default layout: worker 7, sequence 42.
+const example = snowflake.ID(117469438034341930)
+
+// ambiguous has a text in base 62 that is another ID in base 58.
+const ambiguous = snowflake.ID(1750000028684845056)
+
+func TestIDExplainsItself(t *testing.T) {
+	for _, place := range []string{"server", "file"} {
+		t.Run(place, func(t *testing.T) {
+			url := serve(t, nil)
+			if place == "file" {
+				url = fileURL(t)
+			}
+			p := open(t, url, "")
+			p.hidden("#result")
+			p.set("#text", example.String())
+			p.shows("#one-title", "117469438034341930 as default")
+			p.shows("#utc", "2026-11-21T03:41:36.504Z")
+			assert.Equal(t, "2026-11-21 04:41:36.504 +01:00, your time (Europe/Berlin)", p.text("#local"))
+			assert.Equal(t, "8 hours ago", p.text("#ago"))
+			fields := p.text("#fields")
+			assert.Contains(t, fields, "bits 62–22")
+			assert.Contains(t, fields, "worker bits 21–12 7 of 0 to 1,023")
+			assert.Contains(t, fields, "sequence bits 11–0 42 of 0 to 4,095")
+			forms := p.text("#forms")
+			for _, text := range []string{example.String(), example.Base32(), example.Base58(), example.Base62()} {
+				assert.Contains(t, forms, text)
+			}
+			var bits string
+			p.eval(`[...document.querySelectorAll("#bits span")].map((s) => s.textContent).join("")`, &bits)
+			assert.Equal(t, fmt.Sprintf("%064b", int64(example)), bits)
+			assert.Contains(t, p.text("#rounded"), "this one to 117469438034341936")
+			assert.True(t, strings.HasPrefix(p.text("#fits"), "66% default"), p.text("#fits"))
+		})
+	}
+}
+
+func TestEachFormIsRead(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	for form, text := range map[string]string{
+		"decimal": example.String(), "base 32": example.Base32(), "base 58": example.Base58(), "base 62": example.Base62(),
+	} {
+		p.set("#text", " \""+text+"\",\n")
+		p.shows("#one-title", example.String())
+		p.shows("#reading-list", form)
+	}
+}
+
+func TestAmbiguousTextShowsItsReadings(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	text := ambiguous.Base62()
+	asBase58, err := snowflake.ParseBase58(text)
+	require.NoError(t, err)
+	p.set("#text", text)
+	p.shows("#one-title", ambiguous.String())
+	assert.Equal(t, "base 62 base 58", p.text("#reading-list"))
+	p.click(`#reading-list input[value="base 58"]`)
+	p.shows("#one-title", asBase58.String())
+	assert.Contains(t, p.hash(), "as=base+58")
+	p.click(`#reading-list input[value="base 62"]`)
+	p.shows("#one-title", ambiguous.String())
+	assert.NotContains(t, p.hash(), "as=")
+
+	p.set("#text", "22345678912") // digits only: decimal, though base 58 and 62 have them too
+	p.shows("#one-title", "22345678912 as")
+	assert.Regexp(t, "^decimal base (62 base 58|58 base 62)$", p.text("#reading-list"))
+}
+
+func TestRefusedTextIsExplained(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.set("#text", "9223372036854775808")
+	p.shows("#error", `decimal "9223372036854775808": it is over 9223372036854775807`)
+	p.hidden("#result")
+	p.waitFor(`document.querySelector("#text").getAttribute("aria-invalid") === "true"`)
+	p.set("#text", "018f6b1e-5c3b-7c8e-9d2a-0123456789ab")
+	p.shows("#error", "a UUID, version 7")
+	p.set("#text", example.String())
+	p.shows("#one-title", example.String())
+	p.hidden("#error")
+	p.waitFor(`document.querySelector("#text").getAttribute("aria-invalid") === "false"`)
+}
+
+func TestLayoutsAreChosen(t *testing.T) {
+	p := open(t, serve(t, nil), "id=1541815603606036480")
+	p.shows("#one-title", "as ")
+	p.set("#layout", "twitter")
+	p.shows("#one-title", "as twitter")
+	p.shows("#utc", "2022-06-28T16:07:40.105Z")
+	p.shows("#fields", "datacenter bits 21–17 11")
+	assert.Contains(t, p.hash(), "layout=twitter")
+	p.set("#layout", "jssafe")
+	p.shows("#warning", "Not an ID of jssafe: 1541815603606036480 has 61 bits, the layout 52")
+	p.set("#layout", "default")
+	p.shows("#warning", "Its time lies in the future")
+	p.click(`#fits button[data-use="discord"]`)
+	p.shows("#one-title", "as discord")
+	p.hidden("#warning")
+	p.click("#ruled-out summary")
+	p.shows("#nots", "It has more bits jssafe")
+
+	p.set("#layout", "designed")
+	p.shows("#one-title", "as the layout designed below")
+	p.set("#workerBits", "99")
+	p.shows("#warning", "The layout designed below is invalid: 152 bits in all, an ID has 63")
+	p.hidden("#one")
+	p.set("#workerBits", "10")
+	p.shows("#one-title", "as the layout designed below")
+}
+
+func TestManyIDs(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	var lines []string
+	for i := range 120 {
+		lines = append(lines, (example + snowflake.ID(i/2)).String())
+	}
+	p.set("#text", strings.Join(lines, "\n")+"\n12x\nno!\n")
+	p.shows("#summary", "IDs 120, of which 60 are distinct")
+	p.shows("#errors", `line 121: decimal "12x": it has a character that is not a digit`)
+	p.shows("#more", "Show 70 more of 70")
+	p.click("#more")
+	p.hidden("#more")
+	p.click(`#rows button[data-row="119"]`)
+	p.shows("#one-title", (example + 59).String())
+	assert.Contains(t, p.hash(), "n=120")
+	p.shows(`#rows [aria-current="true"]`, "120 "+(example+59).String())
+}
+
+func TestLinesOfALog(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.click(`[data-example="log"]`)
+	p.shows("#summary", "IDs 4, of which 3 are distinct")
+	p.shows("#reading-list", "IDs in a log")
+	p.shows("#one-title", example.String())
+	for _, name := range []string{"id", "tweet", "text"} {
+		p.click(fmt.Sprintf(`[data-example=%q]`, name))
+		p.hidden("#many")
+		p.shows("#one-title", map[bool]string{true: " as twitter", false: " as default"}[name == "tweet"])
+	}
+	p.click("#clear")
+	p.hidden("#result")
+	assert.Empty(t, p.hash())
+}
+
+func TestTenThousandLines(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	gen, err := snowflake.New(3, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return noon })})
+	require.NoError(t, err)
+	var text strings.Builder
+	for range 4096 { // of one tick, and then once more
+		id, err := gen.NextID()
+		require.NoError(t, err)
+		fmt.Fprintf(&text, "2026-11-21T12:00:00Z level=INFO msg=\"order placed\" id=%v took=3ms\n", id)
+	}
+	log := text.String() + text.String() + text.String()
+	log = strings.Join(strings.SplitAfter(log, "\n")[:10_000], "")
+	p.set("#text", log)
+	p.shows("#summary", "IDs 10,000, of which 4,096 are distinct")
+	p.shows("#more", "Show 500 more of 9,950")
+	var elements, hash int
+	p.eval(`document.querySelectorAll("*").length`, &elements)
+	p.eval(`location.hash.length`, &hash)
+	assert.Less(t, elements, 1200, "not every line becomes elements")
+	assert.Less(t, hash, 100, "the link holds the selected ID only")
+	p.click("#more")
+	p.shows("#more", "Show 500 more of 9,450")
+
+	// A paste replaces the one before, also while that is being looked at.
+	p.set("#text", log+log)
+	p.set("#text", example.String())
+	p.shows("#one-title", example.String())
+	p.hidden("#many")
+}
+
+func TestHostileTextIsInert(t *testing.T) {
+	hostile := []string{
+		`<img src=x onerror="window.pwned=1">`,
+		`<script>window.pwned=1</script>117469438034341930<b>117469438034341930</b>`,
+		"\u202e117469438034341930\u202d \u2067abc",
+		strings.Repeat("W", 200_000),
+		strings.Repeat("9", 200_000),
+		"\x00\x1b[31m\ufffd\ud7ff",
+		"__proto__", "constructor", "0x10", "1e18", "NaN", "१२३४५६७८९०१२३४५६",
+	}
+	p := open(t, serve(t, nil), "")
+	p.size(360, 800)
+	for i, text := range hostile {
+		p.set("#text", text)
+		p.waitFor(`!document.querySelector("#result").hidden || !document.querySelector("#error").hidden`)
+		p.inert()
+		fields := []string{"#epoch", "#unit", "#timeBits"}
+		if !depth.Full() {
+			fields = fields[i%3:][:1]
+		}
+		for _, field := range fields {
+			p.set(field, text)
+			p.shows("#design-error", "invalid layout: ")
+			p.inert()
+		}
+		p.set("#start", "default")
+	}
+	for _, fragment := range []string{
+		"id=<img src=x onerror=window.pwned=1>&layout=<b>&as=<b>&n=<b>", "design=<b>/<b>/<b>/<b>/<b>&epoch=<b>&unit=<b>&last=1", "%", "%zz&id=%ff%fe", "n=-5&id=1", "n=1e99&id=1",
+		"n=NaN&id=1", "layout=__proto__&id=1", "as=constructor&id=22345678912", "design=////", "design=1/2&epoch=5", "&&==&id", strings.Repeat("id=", 5000), "design=41/0/0/10/12&epoch=99999999999999999999&unit=ms",
+	} {
+		p.goTo(fragment)
+		p.waitFor(`document.querySelector("#start").options.length > 10 && document.querySelector("#facts") !== null`)
+		p.inert()
+	}
+}
+
+// inert checks that text has become neither elements nor code, and that it fits.
+func (p *tab) inert() {
+	p.t.Helper()
+	var found int
+	p.eval(`document.querySelectorAll("img, b, iframe, script:not([src]), style").length + (window.pwned ?? 0)`, &found)
+	require.Zero(p.t, found)
+	p.noSideways()
+}
+
+// noSideways checks that nothing is wider than the window.
+func (p *tab) noSideways() {
+	p.t.Helper()
+	var wide string
+	p.eval(`document.documentElement.scrollWidth <= window.innerWidth ? "" : [...document.querySelectorAll("body *")]
+		.filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1).map((e) => e.tagName + "#" + e.id).join(" ") || "something"`, &wide)
+	require.Empty(p.t, wide, "the page scrolls sideways")
+}
+
+func TestIDsAreIssuedLive(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.hidden("#live-file")
+	p.click("#issue")
+	p.shows("#live-status", "10 IDs issued")
+	var id string
+	p.eval(`document.querySelector("#issued button").dataset.id`, &id)
+	_, err := snowflake.ParseID(id)
+	require.NoError(t, err)
+	p.click("#issued button")
+	p.shows("#one-title", id)
+	p.click("#keep")
+	p.waitFor(`parseInt(document.querySelector("#live-status").textContent) >= 70`)
+	p.click("#keep")
+	var shown int
+	p.eval(`document.querySelectorAll("#issued button").length`, &shown)
+	assert.Equal(t, 50, shown)
+}
+
+func TestServerThatIssuesNoIDsIsExplained(t *testing.T) {
+	var answer http.HandlerFunc
+	p := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r) }), "")
+	p.expected = "Failed to load resource"
+	for _, c := range []struct {
+		status     int
+		body, says string
+	}{
+		{503, "the lease is away\n", "No IDs: the server answered 503 Service Unavailable: the lease is away"},
+		{401, "no token\n", "No IDs: the server asks for a bearer token, and this page has none"},
+		{200, "<b>hello</b>", `No IDs: the server answered "<b>hello</b>"`},
+		{200, `{"ids":["5","-7"]}`, `decimal "-7"`},
+		{200, `{"ids":[5]}`, "a Number may have lost digits"},
+		{200, `{}`, "No IDs: "},
+	} {
+		answer = func(w http.ResponseWriter, r *http.Request) {
+			assert.Equal(t, "application/json", r.Header.Get("Accept"))
+			assert.Equal(t, "10", r.URL.Query().Get("n"))
+			w.WriteHeader(c.status)
+			_, _ = w.Write([]byte(c.body))
+		}
+		p.click("#issue")
+		p.shows("#live-error", c.says)
+		var shown int
+		p.eval(`document.querySelectorAll("#issued button, #live b").length`, &shown)
+		assert.Zero(t, shown)
+	}
+}
+
+func TestFileHasNoLiveIDs(t *testing.T) {
+	p := open(t, fileURL(t), "")
+	p.shows("#live-file", "This page was opened as a file.")
+	p.hidden("#live-controls")
+	p.size(360, 740)
+	p.noSideways()
+}
+
+func TestDesigner(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.shows("#facts", "workers 1,024")
+	p.shows("#facts", "IDs a second 4,096,000 for one worker, 4,194,304,000 in all")
+	p.shows("#facts", "runs out 2095-09-07T15:47:35.552Z, in 68.8 years")
+	p.shows("#facts", "within 2^53 no; 63 bits: JavaScript’s Numbers round IDs from 2026-01-25T")
+	p.shows("#spelling", "snowflake new -layout default")
+
+	p.set("#start", "sonyflake")
+	p.shows("#facts", "workers 65,536")
+	p.shows("#design-legend", "time 39 sequence 8 worker 16")
+	p.shows("#literal", "WorkerLast: true,")
+	p.set("#start", "baidu")
+	p.shows("#facts", "which is past: no more IDs can be issued")
+	p.set("#start", "jssafe")
+	p.shows("#facts", "within 2^53 yes; 52 bits")
+
+	for field, value := range map[string]string{"timeBits": "38", "clockSeqBits": "1", "datacenterBits": "2", "workerBits": "6", "sequenceBits": "9", "unit": "10ms", "epoch": "2020-02-29"} {
+		p.set("#"+field, value)
+	}
+	p.shows("#facts", "workers 64 in each datacenter, 256 in all")
+	p.click("#workerLast")
+	p.shows("#spelling", "snowflake new -layout 38/1/2/6/9@2020-02-29,10ms -worker-last")
+	p.shows("#literal", "Unit: 10 * time.Millisecond,")
+	assert.Contains(t, p.hash(), "design=38%2F1%2F2%2F6%2F9&epoch=2020-02-29&unit=10ms&last=1")
+	var letters string
+	p.eval(`[...document.querySelectorAll("#design-bits span")].map((s) => s.textContent).join("")`, &letters)
+	assert.Equal(t, "0"+strings.Repeat("·", 7)+strings.Repeat("t", 38)+"cdd"+strings.Repeat("s", 9)+strings.Repeat("w", 6), letters)
+}
+
+func TestDesignerRefusesWithTheLibrarysWords(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	for _, c := range []struct{ field, value, says string }{
+		{"timeBits", "60", "invalid layout: 82 bits in all, an ID has 63"},
+		{"timeBits", "0", "invalid layout: no time bits"},
+		{"timeBits", "-1", `invalid layout: "-1" is not a number of bits: time has 0 to 63`},
+		{"unit", "0s", "invalid layout: unit 0s is not positive"},
+		{"unit", "-5ms", "invalid layout: unit -5ms is not positive"},
+		{"unit", "fast", `invalid layout: "fast" is not a tick such as 10ms`},
+		{"unit", "2540400h", "invalid layout: 41 bits of 2540400h0m0s last longer than 36 billion years"},
+		{"epoch", "2026-02-30", `invalid layout: cannot read the time "2026-02-30"`},
+	} {
+		p.set("#start", "default")
+		p.hidden("#design-error")
+		p.set("#"+c.field, c.value)
+		if c.field == "unit" && strings.HasSuffix(c.value, "h") {
+			p.set("#sequenceBits", "0")
+		}
+		p.shows("#design-error", c.says)
+		p.hidden("#design-result")
+		p.waitFor(fmt.Sprintf(`document.querySelector("#%s").getAttribute("aria-invalid") === "true"`, c.field))
+	}
+}
+
+// A link shows another reader the same.
+func TestLinkReopensTheSameState(t *testing.T) {
+	url := serve(t, nil)
+	p := open(t, url, "")
+	p.set("#text", snowflake.ID(1541815603606036480).Base62()+"\n"+example.Base62())
+	p.shows("#summary", "IDs 2")
+	p.click(`#rows button[data-row="1"]`)
+	p.set("#layout", "twitter")
+	p.set("#start", "discord")
+	p.set("#workerBits", "4")
+	p.shows("#spelling", "41/0/5/4/12@2015-01-01")
+	want := p.text("main")
+	hash := p.hash()
+	other := open(t, url, strings.TrimPrefix(hash, "#"))
+	other.shows("#one-title", example.String()+" as twitter")
+	assert.Equal(t, want, other.text("main"))
+	assert.Equal(t, hash, other.hash())
+
+	// Another fragment in the same tab, as a click on a link gives.
+	other.eval(`location.hash = "id=5&layout=redis"`, nil)
+	other.shows("#one-title", "5 as redis")
+	other.shows("#spelling", "-layout default")
+}
+
+func TestButtonsCopyTheirTexts(t *testing.T) {
+	p := open(t, serve(t, nil), "id="+example.String())
+	p.shows("#one-title", example.String())
+	p.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } }); 0`, nil)
+	for _, c := range []struct{ button, want string }{
+		{`[aria-label="Copy decimal"]`, example.String()}, {`[aria-label="Copy base 32"]`, example.Base32()},
+		{`[aria-label="Copy base 58"]`, example.Base58()}, {`[aria-label="Copy base 62"]`, example.Base62()},
+		{`[data-copy="spelling"]`, "snowflake new -layout default"}, {`#link`, p.url + "#id=" + example.String()},
+	} {
+		p.click(c.button)
+		p.shows(c.button, "Copied")
+		var copied string
+		p.eval(`window.copied`, &copied)
+		assert.Equal(t, c.want, copied)
+	}
+	p.click(`[data-copy="literal"]`)
+	p.waitFor(`window.copied.startsWith("snowflake.Layout{\n\tEpoch:")`)
+
+	// By plain HTTP a page has no clipboard, and copies as pages used to.
+	p.reload()
+	p.shows("#one-title", example.String())
+	p.eval(`Object.defineProperty(navigator, "clipboard", { value: undefined });
+		document.execCommand = (command) => { window.copied = command + " " + document.activeElement.value; return true; }; 0`, nil)
+	p.click(`[aria-label="Copy decimal"]`)
+	p.waitFor(`window.copied === "copy ` + example.String() + `"`)
+	p.eval(`document.execCommand = () => false; 0`, nil)
+	p.click("#link")
+	p.shows("#link", "Not copied")
+}

@@ -1,0 +1,78 @@
+package page
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func get(method, target string, header http.Header) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	r.Header = header
+	w := httptest.NewRecorder()
+	Handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestPageAndItsFilesAreServed(t *testing.T) {
+	page := get("GET", "/", nil)
+	require.Equal(t, http.StatusOK, page.Code)
+	require.Equal(t, "text/html; charset=utf-8", page.Header().Get("Content-Type"))
+	references := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
+	require.Len(t, references, 8)
+	for _, r := range references {
+		w := get("GET", "/"+r[1], nil)
+		require.Equal(t, http.StatusOK, w.Code, r[1])
+		assert.NotEmpty(t, w.Header().Get("Content-Type"), r[1])
+		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), r[1])
+		assert.NotEmpty(t, w.Body.Bytes(), r[1])
+	}
+}
+
+func TestNothingElseIsServed(t *testing.T) {
+	for _, path := range []string{"/index.html", "/page.go", "/nothing", "/ids", "/..%2fpage.go", "//"} {
+		assert.NotEqual(t, http.StatusOK, get("GET", path, nil).Code, path)
+	}
+	assert.Equal(t, http.StatusMethodNotAllowed, get("POST", "/", nil).Code)
+	assert.Empty(t, get("HEAD", "/", nil).Body.String())
+}
+
+func TestPolicyAllowsNothingButOwnFiles(t *testing.T) {
+	policy := get("GET", "/", nil).Header().Get("Content-Security-Policy")
+	assert.Contains(t, policy, "default-src 'none'")
+	for _, loose := range []string{"unsafe", "*", "http", "data:", "blob:"} {
+		assert.NotContains(t, policy, loose)
+	}
+	page := get("GET", "/", nil).Body.String()
+	assert.NotRegexp(t, `<script>|<style|style=|\son\w+=|javascript:`, page)
+}
+
+func TestUnchangedFileIsNotSentAgain(t *testing.T) {
+	first := get("GET", "/page.js", nil)
+	etag := first.Header().Get("ETag")
+	require.Regexp(t, `^"[0-9a-f]{16,}"$`, etag)
+	again := get("GET", "/page.js", http.Header{"If-None-Match": {etag}})
+	assert.Equal(t, http.StatusNotModified, again.Code)
+	assert.Empty(t, again.Body.String())
+	assert.NotEqual(t, etag, get("GET", "/page.css", nil).Header().Get("ETag"))
+	assert.Equal(t, http.StatusOK, get("GET", "/page.css", http.Header{"If-None-Match": {etag}}).Code)
+}
+
+// The page names no other host, so it cannot ask another host for anything. A
+// namespace and an address that is shown as text are no requests.
+func TestFilesNameNoOtherHost(t *testing.T) {
+	entries, err := files.ReadDir(".")
+	require.NoError(t, err)
+	for _, e := range entries {
+		text, err := files.ReadFile(e.Name())
+		require.NoError(t, err)
+		for _, url := range regexp.MustCompile(`(?:https?:)?//[\w.-]+\.\w[^\s"'<]*`).FindAllString(string(text), -1) {
+			assert.True(t, strings.HasPrefix(url, "http://www.w3.org/") || strings.HasPrefix(url, "http://127.0.0.1"), "%s: %s", e.Name(), url)
+		}
+	}
+}
