@@ -19,6 +19,9 @@ require (
 	github.com/yitter/idgenerator-go v1.3.3
 )
 
-require github.com/golang/glog v0.0.0-20160126235308-23def4e6c14b // indirect
+require (
+	github.com/golang/glog v1.2.5 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+)
 
 replace github.com/seed-5394e6b1/snowflake => ..

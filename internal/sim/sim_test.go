@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"regexp"
 	"runtime"
 	"slices"
@@ -94,10 +95,10 @@ func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 	assert.LessOrEqual(t, different, 3, "of %d seeds", s.seeds)
 }
 
-var update = flag.Bool("update", false, "TestSimulatorFindsEachMutant writes the seeds that it finds into the mutants' files")
+var update = flag.Bool("update", false, "TestSimulatorFindsEachMutant searches from seed 0 on, and writes the seeds that it finds into the mutants' files")
 
-// By default, the seed that showed a mutant before is tried first. The full run looks for
-// each mutant from seed 0 on.
+// The quick run looks for a mutant of each folder. The seed that showed a mutant before is tried first,
+// and -update searches from seed 0 on.
 func TestSimulatorFindsEachMutant(t *testing.T) {
 	if raceDetector {
 		t.Skip("runs without the race detector")
@@ -108,7 +109,7 @@ func TestSimulatorFindsEachMutant(t *testing.T) {
 		wg.Go(func() {
 			for m := range work {
 				r, begun := fleet.Report{}, time.Now()
-				if !depth.Full() && !*update {
+				if !*update {
 					r = find(t, m, m.seed, 1)
 				}
 				if !r.Failed {
@@ -124,11 +125,16 @@ func TestSimulatorFindsEachMutant(t *testing.T) {
 			}
 		})
 	}
-	for _, m := range slices.SortedFunc(slices.Values(mutants), func(a, b mutant) int { return b.seeds - a.seeds }) {
+	for _, m := range depth.Of(ofEachFolder(mutants), mutants) {
 		work <- m
 	}
 	close(work)
 	wg.Wait()
+}
+
+// ofEachFolder returns the first mutant of each folder. The mutants are in order of their files.
+func ofEachFolder(mutants []mutant) []mutant {
+	return slices.CompactFunc(slices.Clone(mutants), func(a, b mutant) bool { return path.Dir(a.path) == path.Dir(b.path) })
 }
 
 // find runs seeds with a mutant.
