@@ -21,6 +21,18 @@ type samples struct {
 	cpu    string                          // the processor's model, "" if it is not known
 }
 
+// numbers are the lines of Linux's /proc/cpuinfo that tell generations of processors apart.
+var numbers = regexp.MustCompile(`(?s)\ncpu family\s*: (\d+)\nmodel\s*: (\d+)\n`)
+
+// processor returns a processor's model with its numbers, if info has them: virtual machines on several generations
+// call theirs "AMD EPYC".
+func processor(model, info string) string {
+	if n := numbers.FindStringSubmatch(info); n != nil {
+		return fmt.Sprintf("%s (family %s, model %s)", model, n[1], n[2])
+	}
+	return model
+}
+
 func newSamples() *samples {
 	return &samples{values: map[string]map[string][]float64{}}
 }
@@ -29,12 +41,12 @@ func newSamples() *samples {
 // ends so by itself.
 var gomaxprocs = regexp.MustCompile(`-\d+$`)
 
-// add adds the output of a run. (golang.org/x/perf/benchfmt would read it too,
+// add adds the output of a run on a machine with this /proc/cpuinfo. (golang.org/x/perf/benchfmt would read it too,
 // but asks for a newer Go than this module does.)
-func (s *samples) add(output string) error {
+func (s *samples) add(output, cpuinfo string) error {
 	for line := range strings.Lines(output) {
 		if model, ok := strings.CutPrefix(line, "cpu: "); ok {
-			s.cpu = strings.TrimSpace(model)
+			s.cpu = processor(strings.TrimSpace(model), cpuinfo)
 		}
 		f := strings.Fields(line)
 		if len(f) < 2 || !strings.HasPrefix(f[0], "Benchmark") {
@@ -135,5 +147,6 @@ func (s *samples) run(ctx context.Context, bin, pattern, benchtime string, args 
 	if err != nil {
 		return fmt.Errorf("-test.bench %s: %w\n%s", pattern, err, out)
 	}
-	return s.add(string(out))
+	cpuinfo, _ := os.ReadFile("/proc/cpuinfo") // systems other than Linux do not have it
+	return s.add(string(out), string(cpuinfo))
 }

@@ -32,7 +32,7 @@ func parsed(t *testing.T, outputs ...string) *samples {
 	t.Helper()
 	s := newSamples()
 	for _, o := range outputs {
-		if err := s.add(o); err != nil {
+		if err := s.add(o, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestAddRefusesOtherOutput(t *testing.T) {
 		"BenchmarkX-2 5 40.0\n",
 		"BenchmarkX-2 --- FAIL\n",
 	} {
-		if err := newSamples().add(line); err == nil {
+		if err := newSamples().add(line, ""); err == nil {
 			t.Errorf("%q was taken", line)
 		}
 	}
@@ -159,7 +159,7 @@ func decideOn(t *testing.T, processor string, tries ...float64) (n int, err erro
 			if name == checked[0].name {
 				v = tries[n]
 			}
-			if err := s.add(fmt.Sprintf("BenchmarkRatio/%s-2 9 %v ratio\n", name, v)); err != nil {
+			if err := s.add(fmt.Sprintf("BenchmarkRatio/%s-2 9 %v ratio\n", name, v), ""); err != nil {
 				return err
 			}
 		}
@@ -167,6 +167,19 @@ func decideOn(t *testing.T, processor string, tries ...float64) (n int, err erro
 		return nil
 	})
 	return n, err
+}
+
+func TestProcessorNamesItsGeneration(t *testing.T) {
+	const info = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\nstepping\t: 1\n"
+	for text, want := range map[string]string{
+		info:                                  "AMD EPYC (family 26, model 2)",
+		"":                                    "AMD EPYC",
+		"processor\t: 0\nBogoMIPS\t: 48.00\n": "AMD EPYC",
+	} {
+		if got := processor("AMD EPYC", text); got != want {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
 }
 
 func TestDecide(t *testing.T) {
