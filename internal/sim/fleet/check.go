@@ -195,11 +195,15 @@ func (p *process) checkBound(id snowflake.ID) {
 	}
 }
 
-// checkWindow: a window begins after all that anybody stamped with its clock sequence.
+// checkWindow: a window begins after all that anybody stamped with its clock sequence. If somebody has taken the worker
+// ID since, while p waited for its window, the stamps are later windows' too, and nothing is checked.
 func (p *process) checkWindow() {
 	w := p.w
 	g := p.lease.Grant()
 	worker, seq, from := g.Worker, g.ClockSeq, g.From
+	if !p.tookLast(worker) && !w.LocalCopy {
+		return
+	}
 	w.mu.Lock()
 	last, stamped := w.last[[2]int{worker, seq}]
 	tick := w.startOf(last)

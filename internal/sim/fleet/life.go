@@ -91,6 +91,13 @@ func (p *process) tookOnce(worker int) bool {
 	return p.took[worker] == 1
 }
 
+// tookLast reports whether nobody has taken a worker ID since p took it.
+func (p *process) tookLast(worker int) bool {
+	p.w.store.mu.Lock()
+	defer p.w.store.mu.Unlock()
+	return p.w.store.taken[worker].by == p
+}
+
 // checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced
 // only if another one took it.
 func (p *process) checkGrant() {
@@ -102,12 +109,7 @@ func (p *process) checkGrant() {
 	if g.Worker == was.Worker && g.ClockSeq == was.ClockSeq && g.From.Equal(was.From) {
 		return
 	}
-	w.store.mu.Lock()
-	holds, tookOld := w.store.taken[g.Worker].by == p, w.store.taken[was.Worker].by == p
-	w.store.mu.Unlock()
-	if holds || w.LocalCopy {
-		p.checkWindow()
-	}
+	p.checkWindow()
 	n := p.lease.Stats().Replacements
 	switch {
 	case n == p.replacements && g.Worker != was.Worker:
@@ -115,7 +117,7 @@ func (p *process) checkGrant() {
 	case n > p.replacements && p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
 		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
 	}
-	if n == p.replacements+1 && g.Worker != was.Worker && tookOld && !p.isClone && !w.hasClone(was.Worker) && !w.LocalCopy {
+	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) && !w.LocalCopy {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
 	w.count(func(t *Totals) { t.Replaced += int(n - p.replacements) })
