@@ -22,8 +22,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// window is the shortest window that the tests use. The servers have a short election timeout, so that
-// their least TTL is 1 s.
+// window is the window of most holders here. The servers have a short election timeout, so that their
+// least TTL is 1 s.
 const window = time.Second
 
 // member is a member of a cluster.
@@ -151,7 +151,7 @@ func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdle
 func prefix(space string) string { return "/" + space + "/" }
 
 func TestMain(m *testing.M) {
-	servertest.Parallel = 10
+	servertest.Parallel = 24 // they wait much more than they work
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
 		if err != nil {
@@ -178,7 +178,6 @@ func server(t testing.TB) *servertest.Server {
 		Pause:   m.Pause,
 		Resume:  m.Resume,
 		CPU:     m.CPU,
-		Window:  window,
 	}
 }
 
