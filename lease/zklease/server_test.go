@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,8 +47,13 @@ func startThree(t testing.TB) []*server {
 		config += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, servertest.Port(t), servertest.Port(t))
 	}
 	servers := make([]*server, 3)
+	var all sync.WaitGroup
 	for i := range servers {
-		servers[i] = launch(t, dirs[i], ports[i], config)
+		all.Go(func() { servers[i] = launch(t, dirs[i], ports[i], config) })
+	}
+	all.Wait()
+	if t.Failed() || t.Skipped() {
+		t.FailNow()
 	}
 	for _, s := range servers {
 		require.Eventually(t, func() bool { return s.mode() != "" }, time.Minute, 20*time.Millisecond, "there is no quorum")
