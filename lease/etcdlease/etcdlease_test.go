@@ -275,7 +275,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 func TestHolderLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
-	const expired = ttl + 2*time.Second // the server checks tokens once a second
+	const expired = ttl + 1200*time.Millisecond // the server checks tokens once a second
 	for _, test := range []struct {
 		name  string
 		size  int
@@ -335,7 +335,7 @@ func TestHolderLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 					}
 				}
 			}
-			renewals(depth.Of(2, 5)) // a restarted member knows the tokens of the last 100 ms
+			renewals(depth.Of(1, 5)) // a restarted member knows the tokens of the last 100 ms
 			test.fault(t, members, p)
 			renewals(depth.Of(4, 10))
 		})

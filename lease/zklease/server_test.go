@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
@@ -166,6 +167,10 @@ func opened(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	t.Helper()
 	s := opened(t, conn, o)
-	require.NoError(t, s.Create(t.Context(), 1))
+	err := s.Create(t.Context(), 1)
+	for begun := time.Now(); errors.Is(err, lease.ErrAway) && time.Since(begun) < time.Minute; err = s.Create(t.Context(), 1) {
+		time.Sleep(20 * time.Millisecond) // on a busy machine a connection may break
+	}
+	require.NoError(t, err)
 	return s
 }
