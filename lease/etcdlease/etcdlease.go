@@ -31,7 +31,6 @@
 // etcd lease. A second request, sent at the same time, keeps the session alive. So a
 // renewal takes one round trip, and nothing runs between renewals. If a worker ID or clock
 // sequence changes hands, the same transaction writes the history.
-// transaction writes the history.
 //
 // The session only says whether the holder is alive. Which IDs may be issued depends on the
 // record alone, so a session that ends too early or too late cannot repeat an ID.
@@ -148,7 +147,9 @@ var _ lease.Historian = (*Store)(nil)
 // ErrNoLeader (a majority is away). If the client has a [Config] of this package and there
 // was no connection, they also match the reason, such as syscall.ECONNREFUSED. A value that
 // Save cannot have written is a [lease.ErrBadRecord], and is never replaced by a new
-// record. A store that was wiped or never created is a [lease.ErrWiped].
+// record. A store that was wiped or never created is a [lease.ErrWiped]. If the connection
+// breaks, or the cluster has no leader, the error is a [lease.ErrAway], so lease.Acquire asks
+// again.
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
@@ -519,5 +520,17 @@ func (s *Store) explain(err error) error {
 	if status.Code(err) == codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
+	if isUnavailable(err) {
+		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	}
 	return fmt.Errorf("etcdlease: %s on %s: %w", s.prefix, strings.Join(s.client.Endpoints(), ","), err)
+}
+
+// isUnavailable reports whether the connection broke, or the cluster cannot answer now, for
+// example because it has no leader.
+func isUnavailable(err error) bool {
+	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
+		return known.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
 }

@@ -21,6 +21,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -273,7 +275,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 func TestHolderLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
-	const expired = ttl + 2*time.Second // the server checks tokens once a second
+	const expired = ttl + 1200*time.Millisecond // the server checks tokens once a second
 	for _, test := range []struct {
 		name  string
 		size  int
@@ -333,7 +335,7 @@ func TestHolderLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 					}
 				}
 			}
-			renewals(depth.Of(2, 5)) // a restarted member knows the tokens of the last 100 ms
+			renewals(depth.Of(1, 5)) // a restarted member knows the tokens of the last 100 ms
 			test.fault(t, members, p)
 			renewals(depth.Of(4, 10))
 		})
@@ -359,15 +361,21 @@ func TestHolderLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 	})
 }
 
-// The server checks passwords more slowly here than the calls may take.
+// A login takes longer here than the calls may take.
 func TestHoldersOfOneClientShareALogin(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1, "--bcrypt-cost", "12")[0] // 250 ms of a core, or more
+	m := start(t, 1, "--bcrypt-cost", "4")[0]
 	enableAuth(t, m.addr)
+	const limit = 100 * time.Millisecond // of a call
 	var logins atomic.Int64
 	client, err := login(t, m.addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if strings.HasSuffix(method, "/Authenticate") {
 			logins.Add(1)
+			select {
+			case <-time.After(5 * limit / 2):
+			case <-ctx.Done():
+				return status.FromContextError(ctx.Err()).Err()
+			}
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}))
@@ -406,7 +414,7 @@ func TestHoldersOfOneClientShareALogin(t *testing.T) {
 	m.Kill()
 	m.Restart()
 	before, begun := logins.Load(), time.Now()
-	for left = holders; len(left) > 0; try(100*time.Millisecond, 2, left) { // a login takes longer
+	for left = holders; len(left) > 0; try(limit, 2, left) {
 		if time.Since(begun) > 2*time.Minute {
 			t.Fatalf("after %v and %d logins %d are not back", time.Since(begun), logins.Load()-before, len(left))
 		}
@@ -533,9 +541,16 @@ func TestClientsClocksDoNotDecideWhoIsAlive(t *testing.T) {
 	}
 }
 
-func TestReleaseEndsTheSession(t *testing.T) {
+// These tests list or revoke all etcd leases of their server.
+func TestSessions(t *testing.T) {
 	t.Parallel()
 	addr := addrs(start(t, 1))
+	t.Run("ReleaseEndsTheSession", func(t *testing.T) { releaseEndsTheSession(t, addr) })
+	t.Run("ExpiredSessionBeginsAgain", func(t *testing.T) { expiredSessionBeginsAgain(t, addr) })
+	t.Run("SessionThatEndsDuringASaveBeginsAgain", func(t *testing.T) { sessionEndsDuringASave(t, addr) })
+}
+
+func releaseEndsTheSession(t *testing.T, addr string) {
 	client := connect(t, addr)
 	s := open(t, addr, "release")
 	for i, state := range []lease.State{lease.Free, lease.Spent} {
@@ -574,9 +589,7 @@ func revokeAll(ctx context.Context, c *clientv3.Client) error {
 	return nil
 }
 
-func TestExpiredSessionBeginsAgain(t *testing.T) {
-	t.Parallel()
-	addr := addrs(start(t, 1))
+func expiredSessionBeginsAgain(t *testing.T, addr string) {
 	s := open(t, addr, "again")
 	for version := uint64(1); version < 10; version++ {
 		save(t, s, record(1, version))
@@ -605,10 +618,9 @@ func (s *lateStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// A save sends a transaction and a keep-alive together. The session may end between the two.
-func TestSessionThatEndsDuringASaveBeginsAgain(t *testing.T) {
-	t.Parallel()
-	addr := addrs(start(t, 1))
+// sessionEndsDuringASave: a save sends a transaction and a keep-alive together. The session may end between
+// the two.
+func sessionEndsDuringASave(t *testing.T, addr string) {
 	other := connect(t, addr)
 	txns := make(chan struct{}, 100)
 	var race atomic.Bool
@@ -776,6 +788,8 @@ func TestSessionLastsForTheWindow(t *testing.T) {
 
 // The client tries to connect again within 1.5 s, even after a long outage.
 func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	outage := depth.Of(10*time.Minute, time.Hour) // without Config, the client waits for over 1.5 s after a few tries
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Time
 		c := etcdlease.Config("127.0.0.1:1")
@@ -787,15 +801,15 @@ func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), outage)
 		defer cancel()
 		if err := opened(t, client, nil).Create(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Create: %v", err)
 		}
 		client.Close()
 		synctest.Wait()
-		if len(tries) < 2400 {
-			t.Errorf("in an hour the client tries %d times", len(tries))
+		if len(tries) < int(outage/(1500*time.Millisecond)) {
+			t.Errorf("in %v the client tries %d times", outage, len(tries))
 		}
 		for i := 1; i < len(tries); i++ {
 			if gap := tries[i].Sub(tries[i-1]); gap > 1500*time.Millisecond {
@@ -849,5 +863,41 @@ func TestReadsAreLinearizable(t *testing.T) {
 		if loads.Load() == 0 {
 			t.Errorf("the test itself is wrong: %s makes no request", name)
 		}
+	}
+}
+
+// If the cluster cannot answer for a while, Acquire asks again.
+func TestAcquireAsksAgainWhileTheClusterIsUnavailable(t *testing.T) {
+	t.Parallel()
+	addr, o := shared(t), &etcdlease.Options{Prefix: "/unavailable"}
+	store(t, connect(t, addr), o)
+	for name, answer := range map[string]error{
+		"connection breaks": status.Error(codes.Unavailable, "error reading from server: EOF"),
+		"no leader":         rpctypes.ErrGRPCNoLeader,
+		"leader changes":    rpctypes.ErrGRPCTimeoutDueToLeaderFail,
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := 4 // Acquire itself tries to save three times
+			c := etcdlease.Config(addr)
+			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Compare) > 0 && left > 0 {
+					left--
+					return answer
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+			client, err := clientv3.New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			l, err := acquire(t, opened(t, client, o), lease.Options{})
+			if err != nil || left > 0 {
+				t.Fatalf("Acquire returns %v, with %d failures left", err, left)
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

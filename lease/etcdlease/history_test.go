@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
@@ -103,16 +104,37 @@ func TestHistoryDropsOnlyHoldingsThatEndedEarlier(t *testing.T) {
 	}
 }
 
+// putHistory puts many holdings, as SaveEnding does one by one.
+func putHistory(t *testing.T, c *clientv3.Client, s *etcdlease.Store, all []lease.Holding) {
+	t.Helper()
+	for some := range slices.Chunk(all, 100) {
+		var puts []clientv3.Op
+		for _, h := range some {
+			value, err := json.Marshal(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			puts = append(puts, clientv3.OpPut(s.HoldingKey(h), string(value)))
+		}
+		if _, err := c.Txn(t.Context()).Then(puts...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // etcd refuses transactions of more than 128 operations.
 func TestHistoryDropsMoreThanATransactionAtOnce(t *testing.T) {
 	t.Parallel()
 	client := ofItsOwn(t)
 	s := store(t, client, nil)
-	c := begin(t, s, 1)
-	n := depth.Of(140, 300)
+	const n = 300
+	var all []lease.Holding
 	for i := range n {
-		c.ending(holding(1, i), time.Time{})
+		all = append(all, holding(1, i))
 	}
+	c := begin(t, s, 1)
+	putHistory(t, client, s, all)
+	has(t, s, 1, all...)
 	last := holding(1, n)
 	c.ending(last, last.From.Add(time.Second))
 	has(t, s, 1, last)
@@ -120,14 +142,17 @@ func TestHistoryDropsMoreThanATransactionAtOnce(t *testing.T) {
 	// If one of two clock sequences is dropped, its keys are in many ranges.
 	c = begin(t, s, 2)
 	var left []lease.Holding
+	all = nil
 	for i := range n {
 		h := holding(2, i)
 		if i%2 > 0 {
 			h.To = h.To.Add(24 * time.Hour)
 			left = append(left, h)
 		}
-		c.ending(h, time.Time{})
+		all = append(all, h)
 	}
+	putHistory(t, client, s, all)
+	has(t, s, 2, all...)
 	last = holding(2, n)
 	c.ending(last, last.From)
 	got, err := s.History(t.Context(), 2)

@@ -39,39 +39,43 @@ func create(t *testing.T, c *clientv3.Client, space string) {
 
 func TestHoldersContinueAfterTheirRecordsAreWiped(t *testing.T) {
 	t.Parallel()
-	m := start(t, 1)[0]
-	s := &servertest.Server{Addr: m.addr, Open: open, Window: window}
-	client := connect(t, m.addr)
-	for _, test := range []struct {
-		name string
-		wipe func(space string)
-	}{
-		{"Prefix", func(space string) { remove(t, client, prefix(space), clientv3.WithPrefix()) }},
-		{"All", func(string) { remove(t, client, "", clientv3.WithFromKey()) }},
-		{"Records", func(space string) { remove(t, client, prefix(space)+"records/", clientv3.WithPrefix()) }},
-		{"RecordsAndUsed", func(space string) {
-			remove(t, client, prefix(space)+"records/", clientv3.WithPrefix())
-			remove(t, client, prefix(space)+"used/", clientv3.WithPrefix())
-		}},
-		{"Created", func(space string) {
-			remove(t, client, prefix(space)+"records/", clientv3.WithPrefix())
-			remove(t, client, prefix(space)+"created")
-		}},
-		{"Disk", func(string) {
-			m.Kill()
-			if err := os.RemoveAll(m.dir); err != nil {
-				t.Fatal(err)
-			}
-			m.Restart()
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if test.name != "All" && test.name != "Disk" {
-				t.Parallel()
-			}
-			servertest.Wiped(t, s, test.wipe, func(space string) { create(t, client, space) })
+	run := func(name string, server func(testing.TB) string, wipe func(t *testing.T, c *clientv3.Client, space string)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &servertest.Server{Addr: server(t), Open: open, Window: window}
+			client := connect(t, s.Addr)
+			servertest.Wiped(t, s, func(space string) { wipe(t, client, space) }, func(space string) { create(t, client, space) })
 		})
 	}
+	run("Prefix", shared, func(t *testing.T, c *clientv3.Client, space string) {
+		remove(t, c, prefix(space), clientv3.WithPrefix())
+	})
+	run("Records", shared, func(t *testing.T, c *clientv3.Client, space string) {
+		remove(t, c, prefix(space)+"records/", clientv3.WithPrefix())
+	})
+	run("RecordsAndUsed", shared, func(t *testing.T, c *clientv3.Client, space string) {
+		remove(t, c, prefix(space)+"records/", clientv3.WithPrefix())
+		remove(t, c, prefix(space)+"used/", clientv3.WithPrefix())
+	})
+	run("Created", shared, func(t *testing.T, c *clientv3.Client, space string) {
+		remove(t, c, prefix(space)+"records/", clientv3.WithPrefix())
+		remove(t, c, prefix(space)+"created")
+	})
+	alone := func(t testing.TB) string { return start(t, 1)[0].addr }
+	run("All", alone, func(t *testing.T, c *clientv3.Client, _ string) {
+		remove(t, c, "", clientv3.WithFromKey())
+	})
+	var m *member
+	run("Disk", func(t testing.TB) string {
+		m = start(t, 1)[0]
+		return m.addr
+	}, func(t *testing.T, _ *clientv3.Client, _ string) {
+		m.Kill()
+		if err := os.RemoveAll(m.dir); err != nil {
+			t.Fatal(err)
+		}
+		m.Restart()
+	})
 }
 
 // If a store lost a record, each call that needs the record returns ErrWiped.
@@ -123,8 +127,13 @@ func TestCreateRepairsManyLostRecords(t *testing.T) {
 	client := ofItsOwn(t)
 	s := store(t, client, nil)
 	n := depth.Of(140, 250) // a transaction has at most 128 operations
+	free := func(worker int, version uint64) {
+		r := record(worker, version)
+		r.State = lease.Free // then a save is one request
+		save(t, s, r)
+	}
 	for i := range n {
-		save(t, s, record(i, 1))
+		free(i, 1)
 	}
 	if _, err := s.SaveEnding(t.Context(), record(1, 2), holding(1, 1), time.Time{}); err != nil {
 		t.Fatal(err)
@@ -143,7 +152,7 @@ func TestCreateRepairsManyLostRecords(t *testing.T) {
 		if i < 2 {
 			version += uint64(i) + 1
 		}
-		save(t, s, record(i, version))
+		free(i, version)
 	}
 }
 

@@ -57,9 +57,8 @@ func fleet(s *server, addr string) *servertest.Server {
 }
 
 func TestServer(t *testing.T) {
-	s := start(t)
-	t.Run("Paused", func(t *testing.T) { pausedServer(t, s) }) // before other tests begin, because it counts goroutines
 	depth.Parallel(t)
+	s := start(t)
 	servertest.Run(t, fleet(s, s.addr))
 }
 
@@ -120,20 +119,30 @@ func quorumLost(t *testing.T, servers []*server, f *servertest.Server) {
 	}
 	require.NoError(t, issue())
 
-	servers[0].Kill()
-	servers[1].Kill()
-	before := len(seen)
+	var killed []*server
+	for _, s := range servers {
+		if s.mode() != "" { // a test before may have killed one
+			killed = append(killed, s)
+		}
+	}
+	killed = killed[1:]
+	for _, s := range killed {
+		s.Kill()
+	}
+	before, begun := len(seen), time.Now()
 	for err = issue(); err == nil; err = issue() {
+		require.Less(t, time.Since(begun), time.Minute, "without a quorum, the holder continues: %+v", l.Stats())
 	}
 	require.ErrorIs(t, err, snowflake.ErrLeaseExpired)
 	require.Greater(t, len(seen), before)
 	require.NoError(t, l.Err())
 
-	servers[0].Restart()
-	servers[1].Restart()
+	for _, s := range killed {
+		s.Restart()
+	}
 	for begun := time.Now(); err != nil; err = issue() {
 		require.True(t, errors.Is(err, snowflake.ErrLeaseExpired))
-		require.Less(t, time.Since(begun), 30*time.Second, "the holder does not go on: %+v", l.Stats())
+		require.Less(t, time.Since(begun), 2*time.Minute, "the holder does not continue: %+v", l.Stats())
 	}
 	require.NoError(t, l.Release(t.Context()))
 }

@@ -25,7 +25,7 @@ import (
 
 const copierEnv = "ZKLEASE_COPIER" // the address and the directory
 
-var copierWindow = depth.Of(time.Second, 2*time.Second)
+var copierWindow = depth.Of(500*time.Millisecond, 2*time.Second)
 
 // copier is the child process of TestLocalCopyStartsWhileZooKeeperIsAway. It writes its worker ID, IDs, and
 // whether the last renewal reached ZooKeeper.
@@ -138,26 +138,27 @@ func (c *copying) drain(seen map[string]bool) {
 
 func TestLocalCopyStartsWhileZooKeeperIsAway(t *testing.T) {
 	t.Parallel()
-	s, dir, seen := start(t), servertest.Dir(t, ""), map[string]bool{}
+	s, dir, seen := shared(t), servertest.Dir(t, ""), map[string]bool{}
+	proxy := servertest.NewProxy(t, s.addr)
 	other, err := lease.Acquire(t.Context(), open(t, connect(t, s.addr), nil), &lease.Options{Owner: "other"})
 	require.NoError(t, err)
-	a := startCopier(t, s.addr, dir)
+	a := startCopier(t, proxy.Addr(), dir)
 	worker := a.await("worker", 1, seen)
 	require.NotEqual(t, fmt.Sprint(other.Worker()), worker)
 	a.await("told", 100, seen)
 	a.kill()
 	a.drain(seen)
-	s.Kill()
+	proxy.Reset() // and all connections until Heal
 
-	b := startCopier(t, s.addr, dir)
+	b := startCopier(t, proxy.Addr(), dir)
 	require.Equal(t, worker, b.await("worker", 1, seen))
 	b.await("away", int(copierWindow/(4*time.Millisecond)), seen) // an ID takes 5 ms or more
-	s.Restart()
+	proxy.Heal()
 	b.await("told", 100, seen)
 	b.kill()
 	b.drain(seen)
 
-	c := startCopier(t, s.addr, dir)
+	c := startCopier(t, proxy.Addr(), dir)
 	require.Equal(t, worker, c.await("worker", 1, seen))
 	c.await("told", 100, seen)
 }

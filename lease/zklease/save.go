@@ -36,7 +36,7 @@ func (s *Store) check(ctx context.Context, r lease.Record) error {
 		return &Error{p, fmt.Errorf("it cannot be saved more than %d times", math.MaxInt32)}
 	}
 	if err := s.connected(ctx); err != nil {
-		return &Error{p, err}
+		return &Error{p, away(err)}
 	}
 	return nil
 }

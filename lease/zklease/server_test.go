@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
@@ -46,8 +48,13 @@ func startThree(t testing.TB) []*server {
 		config += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, servertest.Port(t), servertest.Port(t))
 	}
 	servers := make([]*server, 3)
+	var all sync.WaitGroup
 	for i := range servers {
-		servers[i] = launch(t, dirs[i], ports[i], config)
+		all.Go(func() { servers[i] = launch(t, dirs[i], ports[i], config) })
+	}
+	all.Wait()
+	if t.Failed() || t.Skipped() {
+		t.FailNow()
 	}
 	for _, s := range servers {
 		require.Eventually(t, func() bool { return s.mode() != "" }, time.Minute, 20*time.Millisecond, "there is no quorum")
@@ -160,6 +167,10 @@ func opened(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	t.Helper()
 	s := opened(t, conn, o)
-	require.NoError(t, s.Create(t.Context(), 1))
+	err := s.Create(t.Context(), 1)
+	for begun := time.Now(); errors.Is(err, lease.ErrAway) && time.Since(begun) < time.Minute; err = s.Create(t.Context(), 1) {
+		time.Sleep(20 * time.Millisecond) // on a busy machine a connection may break
+	}
+	require.NoError(t, err)
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +72,9 @@ func TestZooKeeper(t *testing.T) {
 		{"ClosedConnectionIsAnError", closedConnectionIsAnError},
 		{"TimeIsTheServers", timeIsTheServers},
 		{"NothingWasRenewedAfterNow", nothingWasRenewedAfterNow},
+		{"SaveSaysThatTheServerIsAway", saveSaysThatTheServerIsAway},
 		{"LoadSurvivesALostConnection", loadSurvivesALostConnection},
+		{"CallsEndIfTheServerDoesNotAnswer", callsEndIfTheServerDoesNotAnswer},
 		{"LoadsAtOnceHaveTheirOwnAnswers", loadsAtOnceHaveTheirOwnAnswers},
 		{"ReleasedMeanwhileIsNotDead", releasedMeanwhileIsNotDead},
 		{"RecordsThatVanishAreMissed", recordsThatVanishAreMissed},
@@ -515,6 +517,21 @@ func nothingWasRenewedAfterNow(t *testing.T, s *server) {
 	require.False(t, saved.Renewed.After(snap.Now), "%v was renewed after %v", saved.Renewed, snap.Now)
 }
 
+// saveSaysThatTheServerIsAway: if the connection breaks during a save, lease.Acquire may ask again.
+func saveSaysThatTheServerIsAway(t *testing.T, s *server) {
+	proxy := servertest.NewProxy(t, s.addr)
+	store := open(t, connectFor(t, proxy.Addr(), time.Minute), newRoot())
+	proxy.Hold()
+	saved := make(chan error)
+	go func() {
+		_, err := store.Save(t.Context(), record(3, 1, "a"))
+		saved <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // most likely it has sent the request by then
+	proxy.Reset()
+	require.ErrorIs(t, <-saved, lease.ErrAway)
+}
+
 func loadSurvivesALostConnection(t *testing.T, s *server) {
 	proxy := servertest.NewProxy(t, s.addr)
 	store := open(t, connectFor(t, proxy.Addr(), time.Minute), newRoot())
@@ -606,15 +623,31 @@ func recordsThatVanishAreMissed(t *testing.T, s *server) {
 	}
 }
 
-// pausedServer: if the server is paused, calls end when their contexts end, and leave no goroutines.
-func pausedServer(t *testing.T, s *server) {
-	store := open(t, connect(t, s.addr), newRoot())
+// requests returns how many goroutines of this process make a request.
+func requests(t *testing.T) (n int) {
+	t.Helper()
+	var all strings.Builder // a line with a count and a stack for each place at which goroutines are
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
+	for _, place := range strings.Split(all.String(), "\n\n") {
+		if strings.Contains(place, "zklease.call[") {
+			var here int
+			_, err := fmt.Sscan(place[strings.LastIndex(place[:strings.Index(place, " @")], "\n")+1:], &here)
+			require.NoError(t, err)
+			n += here
+		}
+	}
+	return n
+}
+
+// callsEndIfTheServerDoesNotAnswer: calls end when their contexts end, and leave no goroutines.
+func callsEndIfTheServerDoesNotAnswer(t *testing.T, s *server) {
+	proxy := servertest.NewProxy(t, s.addr)
+	store := open(t, connect(t, proxy.Addr()), newRoot())
 	mustSave(t, store, record(3, 1, "a"))
-	s.Pause()
-	defer s.Resume()
+	proxy.Hold()
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
-	before := runtime.NumGoroutine()
+	const others = 500 // in the tests beside this one there are fewer requests at once
 	var wg sync.WaitGroup
 	for w := range 5000 {
 		wg.Go(func() {
@@ -623,10 +656,12 @@ func pausedServer(t *testing.T, s *server) {
 		})
 	}
 	wg.Wait()
-	assert.Less(t, runtime.NumGoroutine()-before, 1200)
+	waiting := requests(t)
+	assert.Greater(t, waiting, others)
+	assert.Less(t, waiting, 1024+others)
 	_, err := store.LoadWorker(ctx, 3)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	s.Resume()
+	proxy.Heal()
 
 	require.Eventually(t, func() bool {
 		snap, err := store.LoadWorker(t.Context(), 3)
@@ -635,8 +670,8 @@ func pausedServer(t *testing.T, s *server) {
 		}
 		_, err = store.Save(t.Context(), record(3, snap.Records[0].Version+1, "a"))
 		return err == nil
-	}, 30*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() < before+100 }, 30*time.Second, 20*time.Millisecond)
+	}, 2*time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return requests(t) < others }, 2*time.Minute, 20*time.Millisecond)
 }
 
 // calls returns a call of each method of a store, by the method's name.

@@ -142,7 +142,9 @@ var _ lease.Historian = (*Store)(nil)
 //
 // Errors are of type [*Error]. They wrap errors of package zk and [lease.ErrBadRecord],
 // [lease.ErrConflict], [lease.ErrWiped] or the context's error. If there is no connection,
-// they wrap zk.ErrNoServer and the error that [Dial] got, such as syscall.ECONNREFUSED.
+// they wrap zk.ErrNoServer and the error that [Dial] got, such as syscall.ECONNREFUSED. If
+// there is no connection, or the connection or session ends, they also wrap [lease.ErrAway],
+// so lease.Acquire asks again.
 func New(conn *zk.Conn, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -224,7 +226,7 @@ func (s *Store) Locate(worker int) string { return s.servers() + "/" + nodeName(
 func call[T any](ctx context.Context, s *Store, path string, do func() (T, error)) (T, error) {
 	var none T
 	if err := s.connected(ctx); err != nil {
-		return none, &Error{path, err}
+		return none, &Error{path, away(err)}
 	}
 	select {
 	case s.room <- struct{}{}:
@@ -242,12 +244,22 @@ func call[T any](ctx context.Context, s *Store, path string, do func() (T, error
 	select {
 	case err := <-done:
 		if err != nil {
-			return result, &Error{path, err}
+			return result, &Error{path, away(err)}
 		}
 		return result, nil
 	case <-ctx.Done():
 		return none, &Error{path, s.tooLate(ctx)}
 	}
+}
+
+// away adds lease.ErrAway to an error that ends when there is a connection, or a session, again.
+func away(err error) error {
+	for _, passing := range []error{zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrSessionMoved} {
+		if errors.Is(err, passing) {
+			return fmt.Errorf("%w: %w", lease.ErrAway, err)
+		}
+	}
+	return err
 }
 
 // tooLate returns what a call is still waiting for when ctx is done.
