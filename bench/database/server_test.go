@@ -6,8 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,18 +45,9 @@ var servers = map[string]func(t testing.TB, pool int) *server{
 }
 
 func startPostgres(t testing.TB, pool int) *server {
-	const debian, user = "postgresql", "postgres"
-	initdb := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
-	postgres := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
-	dir, port := servertest.Dir(t, user), servertest.Port(t)
-	data := filepath.Join(dir, "data")
-	initialize(t, user, dir, initdb, "-D", data, "-U", "owner", "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
-	db := open(t, "pgx", fmt.Sprintf("postgres://owner@127.0.0.1:%d/postgres?sslmode=disable&timezone=UTC", port))
-	p := servertest.Start(t, servertest.Command{
-		Path: postgres, User: user, Dir: dir,
-		Args: []string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1",
-			"-c", fmt.Sprintf("shared_buffers=%dMB", pool)},
-	}, db.Ping)
+	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable&timezone=UTC" }
+	addr, p := servertest.Postgres(t, "", answers("pgx", dsn), "-c", fmt.Sprintf("shared_buffers=%dMB", pool))
+	db := open(t, "pgx", dsn(addr))
 	return &server{
 		DB:      db,
 		process: p,
@@ -76,19 +65,12 @@ func startPostgres(t testing.TB, pool int) *server {
 }
 
 func startMariaDB(t testing.TB, pool int) *server {
-	const debian, user = "mariadb-server", "mysql"
-	install := servertest.Program(t, debian, "mariadb-install-db")
-	mariadbd := servertest.Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
-	dir, port := servertest.Dir(t, user), servertest.Port(t)
-	data := filepath.Join(dir, "data")
-	initialize(t, user, dir, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-name-resolve")
-	db := open(t, "mysql", fmt.Sprintf("root@tcp(127.0.0.1:%d)/test?parseTime=true&time_zone=%%27%%2B00%%3A00%%27", port))
-	p := servertest.Start(t, servertest.Command{
-		Path: mariadbd, User: user, Dir: dir,
-		Args: []string{"--no-defaults", "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
-			"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--skip-name-resolve",
-			"--tmpdir=" + dir, fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool)},
-	}, db.Ping)
+	dsn := func(addr string) string {
+		return "root@tcp(" + addr + ")/test?parseTime=true&time_zone=%27%2B00%3A00%27"
+	}
+	addr, p := servertest.MariaDB(t, answers("mysql", dsn), fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
+		"--innodb-log-file-size=96M") // the server's default, and not that of the other tests
+	db := open(t, "mysql", dsn(addr))
 	return &server{
 		DB:      db,
 		process: p,
@@ -104,16 +86,16 @@ func startMariaDB(t testing.TB, pool int) *server {
 	}
 }
 
-// initialize runs the command that makes a server's data.
-func initialize(t testing.TB, user, dir, path string, args ...string) {
-	t.Helper()
-	servertest.Start(t, servertest.Command{
-		Path: "/bin/sh", User: user, Dir: dir,
-		Args: append([]string{"-c", `"$0" "$@" && touch initialized && exec sleep 600`, path}, args...),
-	}, func() error {
-		_, err := os.Stat(filepath.Join(dir, "initialized"))
-		return err
-	}).Kill()
+// answers returns a function that returns nil if the server at an address lets us in.
+func answers(driver string, dsn func(addr string) string) func(addr string) error {
+	return func(addr string) error {
+		db, err := sql.Open(driver, dsn(addr))
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.Ping()
+	}
 }
 
 func open(t testing.TB, driver, dsn string) *sql.DB {

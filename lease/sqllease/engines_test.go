@@ -41,9 +41,11 @@ func refusedUsers(t *testing.T, s *server) {
 	denied := "permission denied"
 	grant := func(rights string) {
 		t.Helper()
+		var statements []string
 		for _, of := range []string{"", "_history", "_used"} {
-			s.owner().exec(t, "GRANT "+rights+" ON "+table+of+" TO reader")
+			statements = append(statements, "GRANT "+rights+" ON "+table+of+" TO reader")
 		}
+		s.owner().exec(t, statements...)
 	}
 	if s.dialect == sqllease.MySQL {
 		says, denied = "Access denied", "command denied"
@@ -246,8 +248,7 @@ func autocommitOff(t *testing.T, s *server) {
 func otherSettings(t *testing.T, s *server) {
 	var open []database
 	if s.dialect == sqllease.MySQL {
-		s.owner().exec(t, `ALTER DATABASE app CHARACTER SET latin1`)
-		s.owner().exec(t, `SET GLOBAL default_storage_engine = MyISAM`)
+		s.owner().exec(t, `ALTER DATABASE app CHARACTER SET latin1`, `SET GLOBAL default_storage_engine = MyISAM`)
 		for _, params := range []string{
 			"clientFoundRows=true",
 			"interpolateParams=true",
@@ -322,6 +323,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(nodesEnv); path != "" {
 		assignForEver(path)
 	}
+	servertest.Parallel = 16 // the tests mostly wait
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
 		if err != nil {
@@ -343,8 +345,8 @@ func openSpace(ctx context.Context, dialect sqllease.Dialect, addr, space string
 	if err != nil {
 		return nil, nil, err
 	}
-	db.SetMaxOpenConns(8)
-	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(poolSize)
+	db.SetMaxIdleConns(poolSize)
 	s, err := sqllease.New(db, dialect, &sqllease.Options{Table: "w_" + space})
 	if err == nil {
 		err = s.Create(ctx, time.Nanosecond)
@@ -536,7 +538,7 @@ func nodesAfterKill(t *testing.T, s *server) {
 	}
 	defer all.Wait()
 	defer over.Store(true)
-	for range 2 {
+	for range depth.Of(1, 2) {
 		more()
 		d.exec(t, "DELETE FROM "+table)
 		s.Kill()
@@ -632,7 +634,8 @@ func deletedRows(t *testing.T, d database) {
 		t.Run(test.name, func(t *testing.T) {
 			depth.Parallel(t)
 			d := d.apart(t)
-			s := &servertest.Server{Open: func(t testing.TB, _, space string) lease.Store { return d.created(t, "w_"+space) }}
+			window := depth.Of(500*time.Millisecond, time.Second)
+			s := &servertest.Server{Window: window, Open: func(t testing.TB, _, space string) lease.Store { return d.created(t, "w_"+space) }}
 			servertest.Wiped(t, s, func(space string) {
 				servertest.Gone(t, d.store(t, "w_"+space), func() {
 					for _, of := range test.of {
@@ -640,7 +643,7 @@ func deletedRows(t *testing.T, d database) {
 					}
 				})
 			}, func(space string) {
-				if err := d.store(t, "w_"+space).Create(t.Context(), 500*time.Millisecond); err != nil {
+				if err := d.store(t, "w_"+space).Create(t.Context(), window); err != nil {
 					t.Error(err)
 				}
 			})

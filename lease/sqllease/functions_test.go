@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
@@ -77,6 +79,7 @@ func functionsOfMariaDB(t *testing.T, s *server) {
 }
 
 func TestExpressionsOfSQLite(t *testing.T) {
+	t.Parallel()
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db"))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +109,7 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 			prefix := fmt.Sprintf("f%d_", i)
 			call := caller(t, db, e, l, prefix)
 			r := rand.New(rand.NewPCG(uint64(i), 14))
-			for n := range depth.Of(15, 60) {
+			for n := range depth.Of(6, 60) {
 				id := snowflake.ID(r.Int64() >> r.IntN(62))
 				switch n {
 				case 0:
@@ -120,7 +123,7 @@ func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duratio
 				}
 				holdID(t, call, l, id)
 			}
-			for n := range depth.Of(10, 40) {
+			for n := range depth.Of(4, 40) {
 				at := l.Epoch.Time().Add(time.Duration(r.Int64() >> r.IntN(40))).Truncate(step)
 				switch n {
 				case 0:
@@ -212,11 +215,13 @@ func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, pref
 	return func(name string, value any) (got sql.NullString) {
 		t.Helper()
 		var query string
+		var mode []any
 		if at, ok := value.(time.Time); ok {
 			value = at.UTC().Format("2006-01-02 15:04:05.000000")
 		}
 		switch e {
 		case sqltext.PostgreSQL:
+			mode = []any{pgx.QueryExecModeSimpleProtocol} // it prepares no statement
 			if value = fmt.Sprint(value); name == "first" {
 				value = value.(string) + "+00"
 			}
@@ -233,7 +238,7 @@ func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, pref
 			// The parameter is a column, as in an application.
 			query = fmt.Sprintf("SELECT CAST(%s AS TEXT) FROM (SELECT %s AS id, '%v' AS t)", bodies[name], number(value), value)
 		}
-		if err := db.QueryRow(query).Scan(&got); err != nil {
+		if err := db.QueryRow(query, mode...).Scan(&got); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 		return got

@@ -32,7 +32,7 @@ func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 }
 
 func nodesAtOnce(t *testing.T, d database) {
-	starts := depth.Of(50, 200)
+	starts := depth.Of(20, 200)
 	table := newTable()
 	d.nodesCreated(t, table)
 	workers, errs := make([]int, starts), make([]error, starts)

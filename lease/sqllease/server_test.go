@@ -163,7 +163,6 @@ func (s *server) fits(t *testing.T) {
 		{"ServerThatHangs", serverAway, true},
 		{"ServerThatIsGone", serverGone, true},
 		{"NodesAfterTheServerWasKilled", nodesAfterKill, true},
-		{"Fleet", func(t *testing.T, s *server) { servertest.Run(t, s.fleet()) }, true},
 		{"RefusedUsers", refusedUsers, false},
 		{"OneRoundTripPerRenewal", oneRoundTrip, false},
 		{"LockIsNoConflict", rowLocked, false},
@@ -176,5 +175,6 @@ func (s *server) fits(t *testing.T) {
 			test.run(t, s)
 		})
 	}
+	servertest.Run(t, s.fleet())
 	fits(t, func(testing.TB) database { return s.database() })
 }

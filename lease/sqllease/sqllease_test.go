@@ -85,22 +85,24 @@ func (d database) created(t testing.TB, table string) *sqllease.Store {
 	return s
 }
 
-func (d database) exec(t testing.TB, statement string) {
+func (d database) exec(t testing.TB, statements ...string) {
 	t.Helper()
-	if d.dialect == sqllease.SQLite {
-		statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
-	}
-	if _, err := d.open(t).ExecContext(t.Context(), statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+	db := d.open(t)
+	defer db.Close()
+	for _, statement := range statements {
+		if d.dialect == sqllease.SQLite {
+			statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
+		}
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
 	}
 }
 
 // empty makes a new store in a table.
 func (d database) empty(t testing.TB, table string) {
 	t.Helper()
-	for _, of := range []string{"", "_history", "_used"} {
-		d.exec(t, "DELETE FROM "+table+of)
-	}
+	d.exec(t, "DELETE FROM "+table, "DELETE FROM "+table+"_history", "DELETE FROM "+table+"_used")
 	d.created(t, table)
 }
 
@@ -111,13 +113,40 @@ func (d database) conforms(t *testing.T) {
 		table := newTable()
 		d.created(t, table)
 		return leasetest.Storage{
-			Open: func() lease.Store { return d.store(t, table) },
+			Open: d.clients(t, table),
 			Wipe: func() { d.exec(t, "DELETE FROM "+table) },
 			Garble: func(worker int) {
 				d.exec(t, fmt.Sprintf("UPDATE %s SET record = substr(record, 1, 50) WHERE worker = %d", table, worker))
 			},
 		}
 	}, &leasetest.Options{Parallel: true})
+}
+
+// clients returns a function that opens one more client. In the quick run, the clients take turns with two
+// pools of connections: to connect takes PostgreSQL longer than most tests.
+func (d database) clients(t testing.TB, table string) func() lease.Store {
+	if depth.Full() {
+		return func() lease.Store { return d.store(t, table) }
+	}
+	pools := []*sqllease.Store{d.pooled(t, table), d.pooled(t, table)}
+	var n atomic.Int64
+	return func() lease.Store { return pools[n.Add(1)%2] }
+}
+
+// poolSize is how many connections a client keeps, if many goroutines use it at once.
+const poolSize = 4
+
+// pooled opens a client that keeps its connections.
+func (d database) pooled(t testing.TB, table string) *sqllease.Store {
+	t.Helper()
+	db := d.open(t)
+	db.SetMaxOpenConns(poolSize)
+	db.SetMaxIdleConns(poolSize)
+	s, err := sqllease.New(db, d.dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // fits runs the tests for all three databases, in parallel.
@@ -152,7 +181,7 @@ func TestSQLite(t *testing.T) {
 }
 
 func manyCreate(t *testing.T, d database) {
-	clients := depth.Of(20, 50)
+	clients := depth.Of(10, 50)
 	table := newTable()
 	errs := make([]error, 2*clients)
 	var wg sync.WaitGroup
@@ -227,8 +256,7 @@ func missingTable(t *testing.T, d database) {
 func foreignTable(t *testing.T, d database) {
 	table := newTable()
 	s := d.created(t, table)
-	d.exec(t, "DROP TABLE "+table)
-	d.exec(t, "CREATE TABLE "+table+" (worker int, name varchar(10))")
+	d.exec(t, "DROP TABLE "+table, "CREATE TABLE "+table+" (worker int, name varchar(10))")
 	refused(t, s, nil, "sqllease: table "+table+": ", "version")
 	err := s.Create(t.Context(), time.Nanosecond)
 	if err == nil || !strings.Contains(err.Error(), "table "+table+": ") || !strings.Contains(err.Error(), "version") {
@@ -311,6 +339,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 
 // If another process locks the file, a call waits until its context ends. It returns no conflict.
 func TestCallsWaitForALockedSQLiteFile(t *testing.T) {
+	t.Parallel()
 	d := sqliteFile(t)
 	s := d.created(t, "")
 	conn, err := d.open(t).Conn(t.Context())
