@@ -165,6 +165,9 @@ func release(l *lease.Lease) {
 	}
 }
 
+// drain waits until load balancers have noticed that the server will stop. The tests change it.
+var drain = time.Sleep
+
 // answer answers requests until ctx is done, and until the requests that have begun are finished.
 func (c *config) answer(ctx context.Context, s *server.Server, listener net.Listener, config *tls.Config) error {
 	h := s.HTTPServer("")
@@ -185,7 +188,7 @@ func (c *config) answer(ctx context.Context, s *server.Server, listener net.List
 	}
 	slog.Info("told to stop", "drain", c.drain)
 	s.Drain()
-	time.Sleep(c.drain)
+	drain(c.drain)
 	return shutdown(h, c.grace)
 }
 
