@@ -51,7 +51,7 @@ const gigabyte = 1 << 30
 // A body of a gigabyte is refused after its first kilobytes, whether its length is announced or not.
 func TestHugeBodyIsRefused(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
-	for _, client := range []*http.Client{{Transport: &http.Transport{DisableKeepAlives: true}}, h2c(t)} {
+	for _, client := range []*http.Client{{Transport: &http.Transport{DisableKeepAlives: true}}, h2c(t, nil)} {
 		for _, announced := range []int64{-1, gigabyte} {
 			for _, kind := range []string{"application/json", "application/proto", "application/grpc", "application/grpc-web"} {
 				body := new(endless)
@@ -82,7 +82,7 @@ func TestHugeBodyIsRefused(t *testing.T) {
 // A compressed body counts as what it unpacks to.
 func TestHugeCompressedBodyIsRefused(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
-	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url, connect.WithSendGzip())
+	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithSendGzip())
 	_, err := c.Layout(t.Context(), &pb.LayoutRequest{Layout: strings.Repeat("x", 1<<24)})
 	if connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Error(err)
@@ -90,39 +90,39 @@ func TestHugeCompressedBodyIsRefused(t *testing.T) {
 }
 
 func TestSlowClientsAreDisconnected(t *testing.T) {
-	t.Parallel()
-	_, url := serve(t, generator(t), &server.Options{Timeout: 200 * time.Millisecond})
-	addr := strings.TrimPrefix(url, "http://")
-	for what, sent := range map[string]string{
-		"its header": "GET /id HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-		"its body": "POST " + snowflakev1connect.SnowflakeServiceBatchProcedure +
-			" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
-	} {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
+	inFakeTime(t, func(t *testing.T) {
+		_, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
+		for _, client := range []struct {
+			part, sent string
+			limit      time.Duration
+		}{
+			{"header", "GET /id HTTP/1.1\r\nHost: x\r\nX-Slow: ", 5 * time.Second},
+			{"body", "POST " + snowflakev1connect.SnowflakeServiceBatchProcedure +
+				" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{", 10 * time.Second},
+		} {
+			conn, err := dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			begun := time.Now()
+			fmt.Fprint(conn, client.sent)
+			_ = conn.SetReadDeadline(begun.Add(time.Minute))
+			if _, err := io.Copy(io.Discard, conn); err != nil || time.Since(begun) != client.limit {
+				t.Errorf("a client does not send its %s: it is given up after %v, not %v: %v", client.part, time.Since(begun), client.limit, err)
+			}
 		}
-		defer conn.Close()
-		fmt.Fprint(conn, sent)
-		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-		for r := bufio.NewReader(conn); err == nil; {
-			_, err = r.ReadByte()
-		}
-		if ne, ok := err.(net.Error); ok && ne.Timeout() {
-			t.Errorf("a client that does not send %s is not given up", what)
-		}
-	}
+	})
 }
 
 // ask asks for a stream, and reads nothing of it.
-func ask(t *testing.T, url string, in *pb.StreamRequest) net.Conn {
+func ask(t *testing.T, dial dialer, in *pb.StreamRequest) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	conn, err := dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	b, err := proto.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -132,74 +132,71 @@ func ask(t *testing.T, url string, in *pb.StreamRequest) net.Conn {
 	return conn
 }
 
+// metrics returns what a server answers at /metrics.
+func metrics(s *server.Server) string {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+const nothingInFlight = "snowflake_server_in_flight 0\n"
+
 // Clients that ask for streams and take nothing are given up, and meanwhile hold little memory.
 func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
-	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond})
-	before := heap()
-	clients := depth.Of(20, 100)
-	for range clients {
-		ask(t, url, &pb.StreamRequest{N: 10_000_000, Batch: 10_000})
-	}
-	within := func(what string, is func(metrics string) bool) {
-		t.Helper()
-		for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			if is(w.Body.String()) {
-				return
-			}
-			if time.Since(begun) > time.Minute {
-				t.Fatalf("%s\n%s", what, w.Body)
-			}
+	inFakeTime(t, func(t *testing.T) {
+		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
+		before := heap()
+		clients := depth.Of(20, 100)
+		for range clients {
+			ask(t, dial, &pb.StreamRequest{N: 10_000_000, Batch: 10_000})
 		}
-	}
-	within("the streams do not begin", func(m string) bool { return !strings.Contains(m, "snowflake_ids_issued_total 0\n") })
-	if used := heap() - before; used > int64(clients)*4<<20 {
-		t.Errorf("%d streams hold %d bytes", clients, used)
-	}
-	within("the streams do not end", func(m string) bool {
-		return strings.Contains(m, "snowflake_server_in_flight 0\n") && strings.Contains(m, `method="Stream"`)
+		time.Sleep(9 * time.Second)
+		if m := metrics(s); !strings.Contains(m, fmt.Sprintf("snowflake_server_in_flight %d\n", clients*(1+10_000/1024))) {
+			t.Fatalf("not all streams have begun, or some have ended:\n%s", m)
+		}
+		if used := heap() - before; used > int64(clients)*4<<20 {
+			t.Errorf("%d streams hold %d bytes", clients, used)
+		}
+		time.Sleep(2 * time.Second)
+		if m := metrics(s); !strings.Contains(m, nothingInFlight) || !strings.Contains(m, `method="Stream"`) {
+			t.Errorf("the streams do not end:\n%s", m)
+		}
 	})
 }
 
 // Clients that do not read their answer are given up, and then count no more.
 func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
-	t.Parallel()
-	s, url := serve(t, generator(t), &server.Options{Timeout: 500 * time.Millisecond})
-	client := h2c(t)
-	client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
-	for range 5 {
-		resp, err := client.Get(url + "/ids?n=100000")
-		if err != nil {
-			t.Fatal(err)
+	inFakeTime(t, func(t *testing.T) {
+		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
+		client := h2c(t, dial)
+		client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+		for range 5 {
+			resp, err := client.Get(inMemory + "/ids?n=100000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
 		}
-		defer resp.Body.Close()
-	}
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if strings.Contains(w.Body.String(), "snowflake_server_in_flight 0\n") {
-			return
+		if m := metrics(s); strings.Contains(m, nothingInFlight) {
+			t.Errorf("the test itself is wrong: no answer waits for its client\n%s", m)
 		}
-		if time.Since(begun) > 30*time.Second {
-			t.Fatal("the requests do not end")
+		time.Sleep(21 * time.Second) // the call's time, and the writing's
+		if m := metrics(s); !strings.Contains(m, nothingInFlight) {
+			t.Errorf("the requests do not end:\n%s", m)
 		}
-	}
+	})
 }
 
 // A stream outlives the time that a call has, if its client goes on taking IDs.
 func TestStreamOutlivesTimeout(t *testing.T) {
-	t.Parallel()
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
-			const timeout = time.Second
+		inFakeTime(t, func(t *testing.T) {
 			gen, err := snowflake.New(1, &snowflake.Options{Layout: snowflake.SonyflakeLayout()}) // 25,600 IDs in a second
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, url := serve(t, gen, &server.Options{Timeout: timeout, MaxStreamTime: time.Minute})
-			stream, err := protocols(t, url)[protocol].Stream(t.Context(), &pb.StreamRequest{N: 64_000})
+			_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second, MaxStreamTime: time.Minute})
+			stream, err := protocols(t, inMemory, dial)[protocol].Stream(t.Context(), &pb.StreamRequest{N: 64_000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +205,7 @@ func TestStreamOutlivesTimeout(t *testing.T) {
 				n += len(stream.Msg().Ids)
 			}
 			if err := stream.Err(); err != nil || n != 64_000 {
-				t.Errorf("after %d IDs: %v", n, err)
+				t.Errorf("%s: after %d IDs: %v", protocol, n, err)
 			}
 		})
 	}
@@ -216,25 +213,28 @@ func TestStreamOutlivesTimeout(t *testing.T) {
 
 // What is in flight is bounded, and large batches count for more.
 func TestTooManyIDsInFlightAreRefused(t *testing.T) {
-	_, url := serve(t, generator(t), &server.Options{MaxInFlight: 100, Timeout: time.Minute})
-	conn := ask(t, url, &pb.StreamRequest{N: 10_000_000, Batch: 98_304}) // counts 97
-	if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	if resp, text := get(t, url+"/ids?n=4096"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
-		t.Error(resp, text)
-	}
-	for protocol, c := range protocols(t, url) {
-		if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 4096}); connect.CodeOf(err) != connect.CodeResourceExhausted {
-			t.Error(protocol, err)
+	inFakeTime(t, func(t *testing.T) {
+		_, dial := serveInMemory(t, generator(t), &server.Options{MaxInFlight: 100})
+		conn := ask(t, dial, &pb.StreamRequest{N: 10_000_000, Batch: 98_304}) // counts 97
+		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 100}); err != nil {
-			t.Error(protocol, err)
+		client := http1(t, dial)
+		if resp, text := getBy(t, client, inMemory+"/ids?n=4096"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+			t.Error(resp, text)
 		}
-	}
-	if resp, _ := get(t, url+"/readyz"); resp.StatusCode != 200 {
-		t.Error(resp)
-	}
+		for protocol, c := range protocols(t, inMemory, dial) {
+			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 4096}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+				t.Error(protocol, err)
+			}
+			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 100}); err != nil {
+				t.Error(protocol, err)
+			}
+		}
+		if resp, _ := getBy(t, client, inMemory+"/readyz"); resp.StatusCode != 200 {
+			t.Error(resp)
+		}
+	})
 }
 
 // Idle connections cost little memory and keep nobody out.

@@ -41,11 +41,16 @@ func generator(t testing.TB) *snowflake.Generator {
 // serve starts a server on a free port of the loopback interface.
 func serve(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.Server, string) {
 	t.Helper()
-	s, err := server.New(gen, o)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveOn(t, listener, gen, o), "http://" + listener.Addr().String()
+}
+
+func serveOn(t testing.TB, listener net.Listener, gen *snowflake.Generator, o *server.Options) *server.Server {
+	t.Helper()
+	s, err := server.New(gen, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,28 +58,34 @@ func serve(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.S
 	h.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	go func() { _ = h.Serve(listener) }()
 	t.Cleanup(func() { _ = h.Close() })
-	return s, "http://" + listener.Addr().String()
+	return s
+}
+
+// http1 returns a client that speaks HTTP/1.1. If dial is nil, it dials TCP.
+func http1(t testing.TB, dial dialer) *http.Client {
+	transport := &http.Transport{DialContext: dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 // h2c returns a client that speaks HTTP/2 without TLS, as gRPC does.
-func h2c(t testing.TB) *http.Client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
+func h2c(t testing.TB, dial dialer) *http.Client {
+	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
 // protocols are the ways to call a method.
-func protocols(t testing.TB, url string) map[string]snowflakev1connect.SnowflakeServiceClient {
-	http1 := &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(http1.CloseIdleConnections)
+func protocols(t testing.TB, url string, dial dialer) map[string]snowflakev1connect.SnowflakeServiceClient {
+	http1 := http1(t, dial)
 	return map[string]snowflakev1connect.SnowflakeServiceClient{
-		"gRPC":                   snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url, connect.WithGRPC()),
+		"gRPC":                   snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPC()),
 		"gRPC-Web":               snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithGRPCWeb()),
 		"Connect, JSON":          snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithProtoJSON()),
-		"Connect, HTTP/2":        snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url),
+		"Connect, HTTP/2":        snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url),
 		"Connect, GET":           snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithHTTPGet()),
-		"gRPC-Web, HTTP/2, gzip": snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url, connect.WithGRPCWeb(), connect.WithSendGzip()),
+		"gRPC-Web, HTTP/2, gzip": snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPCWeb(), connect.WithSendGzip()),
 	}
 }
 
@@ -82,7 +93,7 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 	gen := generator(t)
 	_, url := serve(t, gen, nil)
 	last := int64(0)
-	for name, client := range protocols(t, url) {
+	for name, client := range protocols(t, url, nil) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			next, err := client.NextID(ctx, &pb.NextIDRequest{})
@@ -157,6 +168,11 @@ func testReading(t *testing.T, client snowflakev1connect.SnowflakeServiceClient,
 // get returns the answer to a GET.
 func get(t testing.TB, url string, header ...string) (*http.Response, string) {
 	t.Helper()
+	return getBy(t, http.DefaultClient, url, header...)
+}
+
+func getBy(t testing.TB, client *http.Client, url string, header ...string) (*http.Response, string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +180,7 @@ func get(t testing.TB, url string, header ...string) (*http.Response, string) {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +240,7 @@ func TestBadInputNamesItsField(t *testing.T) {
 		}
 	}
 	now := timestamppb.Now()
-	for protocol, c := range protocols(t, url) {
+	for protocol, c := range protocols(t, url, nil) {
 		for field, call := range map[string]func(context.Context) error{
 			"n":              func(ctx context.Context) error { _, err := c.Batch(ctx, &pb.BatchRequest{N: 1e18}); return err },
 			"layout":         func(ctx context.Context) error { _, err := c.Layout(ctx, &pb.LayoutRequest{Layout: "x"}); return err },
@@ -258,7 +274,7 @@ func TestBadInputNamesItsField(t *testing.T) {
 func TestLongTextsAreNotSentBack(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
-	for protocol, c := range protocols(t, url) {
+	for protocol, c := range protocols(t, url, nil) {
 		_, err := c.Layout(t.Context(), &pb.LayoutRequest{Layout: long})
 		if connect.CodeOf(err) != connect.CodeInvalidArgument || violation(err) != "layout" || len(err.Error()) > 200 {
 			t.Errorf("%s: %d bytes: %.200v", protocol, len(fmt.Sprint(err)), err)
@@ -323,7 +339,7 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 				t.Errorf("%s: %s: %v %s", name, path, resp, text)
 			}
 		}
-		for protocol, c := range protocols(t, url) {
+		for protocol, c := range protocols(t, url, nil) {
 			_, err := c.Batch(t.Context(), &pb.BatchRequest{N: 5})
 			var e *connect.Error
 			if !errors.As(err, &e) || e.Code() != connect.CodeUnavailable || e.Meta().Get("Retry-After") != "1" || len(e.Details()) != 1 {
@@ -338,27 +354,22 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 
 // A call whose IDs would come after its deadline says so.
 func TestDeadlineExceeded(t *testing.T) {
-	t.Parallel()
-	layout := snowflake.SonyflakeLayout() // 256 IDs in 10 ms: 100,000 take 4 s
-	gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, url := serve(t, gen, &server.Options{Timeout: time.Second})
-	t.Run("HTTP", func(t *testing.T) {
-		t.Parallel()
-		if resp, text := get(t, url+"/ids?n=100000"); resp.StatusCode != http.StatusGatewayTimeout {
+	inFakeTime(t, func(t *testing.T) {
+		layout := snowflake.SonyflakeLayout() // 256 IDs in 10 ms: 100,000 take 4 s
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second})
+		if resp, text := getBy(t, http1(t, dial), inMemory+"/ids?n=100000"); resp.StatusCode != http.StatusGatewayTimeout {
 			t.Error(resp, text)
 		}
-	})
-	for protocol, c := range protocols(t, url) {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
+		for protocol, c := range protocols(t, inMemory, dial) {
 			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 100_000}); connect.CodeOf(err) != connect.CodeDeadlineExceeded {
-				t.Error(err)
+				t.Errorf("%s: %v", protocol, err)
 			}
-		})
-	}
+		}
+	})
 }
 
 // Another method than GET is told so, whether or not there is a Home.
@@ -384,7 +395,7 @@ func TestRequestsNeedAToken(t *testing.T) {
 			t.Errorf("%s: %v", path, resp)
 		}
 	}
-	for protocol, c := range protocols(t, url) {
+	for protocol, c := range protocols(t, url, nil) {
 		if _, err := c.NextID(t.Context(), &pb.NextIDRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 			t.Error(protocol, err)
 		}
@@ -407,7 +418,7 @@ func TestRequestsNeedAToken(t *testing.T) {
 
 func TestDrainEndsStreamsAndReadiness(t *testing.T) {
 	s, url := serve(t, generator(t), nil)
-	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t), url, connect.WithGRPC())
+	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithGRPC())
 	stream, err := c.Stream(t.Context(), &pb.StreamRequest{N: 10_000_000, Batch: 1})
 	if err != nil || !stream.Receive() {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	depth.AtOnce(8)
 	os.Exit(m.Run())
 }
 
@@ -214,11 +215,11 @@ func post(client *http.Client, url, item string) (snowflake.ID, error) {
 }
 
 // load is clients that order all the time, at an address that a load balancer can change.
-
 type load struct {
 	t    *testing.T
 	to   atomic.Pointer[instance]
 	stop chan struct{}
+	once sync.Once
 	all  sync.WaitGroup
 
 	mu  sync.Mutex
@@ -231,7 +232,14 @@ func begin(t *testing.T, to *instance) *load {
 	for i := range 8 {
 		l.all.Go(func() { l.client(i) })
 	}
+	t.Cleanup(l.end) // also if the test fails
 	return l
+}
+
+// end ends the clients.
+func (l *load) end() {
+	l.once.Do(func() { close(l.stop) })
+	l.all.Wait()
 }
 
 func (l *load) client(i int) {
@@ -241,7 +249,7 @@ func (l *load) client(i int) {
 		select {
 		case <-l.stop:
 			return
-		default:
+		case <-time.After(5 * time.Millisecond):
 		}
 		to := l.to.Load()
 		id, err := post(client, to.url, fmt.Sprint("item ", i, " ", n))
@@ -291,13 +299,12 @@ func rollOver(t *testing.T, a, b *instance) {
 	}
 	resp.Body.Close()
 	before := len(l.of(a))
-	l.await(a, before+50) // it still serves until the balancer has noticed
+	l.await(a, before+10) // it still serves until the balancer has noticed
 	l.to.Store(b)
 	l.await(b, 200)
 	a.ended()
 	l.await(b, len(l.of(b))+200)
-	close(l.stop)
-	l.all.Wait()
+	l.end()
 	b.terminate()
 	b.ended() // then its log is complete
 	for _, p := range []*instance{a, b} {
@@ -317,6 +324,7 @@ func rollOver(t *testing.T, a, b *instance) {
 }
 
 func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]func(*testing.T) string{
 		"File":       func(t *testing.T) string { return "file:" + t.TempDir() },
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "workers.db") },
@@ -333,17 +341,24 @@ func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 	}
 }
 
-// noOrderIsLost rolls over from a process to another one. The first process' worker ID must be free at once.
-func noOrderIsLost(t *testing.T, url string) {
+// made makes the store of a URL, and returns it. A program would wait for two windows first.
+func made(t *testing.T, url string) lease.Store {
+	t.Helper()
 	store, closeStore, err := urllease.Open(t.Context(), url)
-	if err == nil {
-		err = urllease.Create(t.Context(), store, 1) // the processes would wait for two windows
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeStore()
-	a := start(t, nil, "-store", url, "-drain", "5s", "-owner", "a")
+	t.Cleanup(func() { _ = closeStore() })
+	if err := urllease.Create(t.Context(), store, 1); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// noOrderIsLost rolls over from a process to another one. The first process' worker ID must be free at once.
+func noOrderIsLost(t *testing.T, url string) {
+	store := made(t, url)
+	a := start(t, nil, "-store", url, "-drain", "3s", "-owner", "a")
 	b := start(t, []string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
 	rollOver(t, a, b)
 	snap, err := store.Load(t.Context())
@@ -478,7 +493,8 @@ func TestSIGTERMBeforeItServesEndsItAtOnce(t *testing.T) {
 func TestReadinessFollowsTheLease(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
-	p := start(t, nil, "-store", server.url, "-window", "1s", "-drain", "0s")
+	made(t, server.url)
+	p := start(t, nil, "-store", server.url, "-window", "2s", "-drain", "0s")
 	p.await("/readyz", http.StatusOK)
 	if _, err := post(http.DefaultClient, p.url, "tea"); err != nil {
 		t.Fatal(err)

@@ -10,27 +10,32 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-5394e6b1/snowflake/server/client"
 )
 
-// Idle connections leave the store its files: a client that is connected goes on getting IDs, and when
-// the connections are gone, so do others.
+// Idle connections leave the store its files: the lease is renewed, and a client that is connected gets IDs. If
+// the connections are closed, other clients get IDs, too.
 func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	t.Parallel()
 	limited := func(cmd *exec.Cmd) {
 		cmd.Args = append([]string{"sh", "-c", `ulimit -n 100 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 	}
-	p := startAs(t, limited, nil, "-store", "file:"+t.TempDir(), "-window", "1s", "-drain", "0s")
-	c, err := client.New(p.url, &client.Options{Batch: 1, MaxAge: time.Nanosecond, MaxWait: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
+	p := startAs(t, limited, nil, "-store", "file:"+t.TempDir(), "-window", "3s")
+	connected := &http.Client{Timeout: patience, Transport: &http.Transport{MaxConnsPerHost: 1}} // keeps its connection
+	defer connected.CloseIdleConnections()
+	renewals := func() (n int) {
+		t.Helper()
+		_, metrics, err := get(t, connected, p.url+"/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(metrics, "\nsnowflake_lease_renewals_total ")
+		if _, err := fmt.Sscan(after, &n); err != nil {
+			t.Fatalf("%v in %s", err, metrics)
+		}
+		return n
 	}
-	defer c.Close()
-	if _, err := c.NextID(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	renewals()
 	var idle []net.Conn
 	for range 150 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
@@ -41,18 +46,23 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 		fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		idle = append(idle, conn)
 	}
-	for begun := time.Now(); time.Since(begun) < 3*time.Second; time.Sleep(100 * time.Millisecond) {
-		if id, err := c.NextID(t.Context()); err != nil {
-			t.Fatal(id, err)
+	issued := func() bool {
+		t.Helper()
+		resp, text, err := get(t, connected, p.url+"/id")
+		if err != nil {
+			t.Fatal(text, err)
 		}
+		return resp.StatusCode == http.StatusOK
 	}
-	if p.logged("lease: no IDs are issued: the window has ended") != nil {
-		t.Error("the connections took the store's files")
+	for begun, before := time.Now(), renewals(); !issued() || renewals() < before+2; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatal("the connections took the store's files")
+		}
 	}
 	for _, conn := range idle {
 		conn.Close()
 	}
-	if resp, text, err := get(t, &http.Client{Timeout: patience}, p.url+"/id"); err != nil || resp.StatusCode != http.StatusOK {
+	if resp, text, err := get(t, &http.Client{Timeout: patience, Transport: new(http.Transport)}, p.url+"/id"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Error(resp, text, err)
 	}
 }

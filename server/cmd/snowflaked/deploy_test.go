@@ -91,6 +91,7 @@ func TestManifestFitsTheProgram(t *testing.T) {
 
 // The unit tells the program what it understands, gives it the time to stop, and pleases systemd.
 func TestUnitFitsTheProgram(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile(deploy + "systemd/snowflaked.service")
 	if err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func TestSecretsAreRotated(t *testing.T) {
 	authority.write(t, file("ca"), "")
 	replace(t, file("token"), "alpha\n")
 	p := start(t, nil, "-store", "file:"+file("workers"), "-tls-cert", file("cert"), "-tls-key", file("key"),
-		"-tls-client-ca", file("ca"), "-token-file", file("token"), "-drain", "0s")
+		"-tls-client-ca", file("ca"), "-token-file", file("token"))
 	url := strings.Replace(p.url, "http:", "https:", 1) + "/id"
 	client := issue(t, authority)
 	ask := func(c *http.Client, token string) int {
@@ -251,7 +251,7 @@ func TestTokensThatNoRequestCanCarry(t *testing.T) {
 
 func TestGRPCWithoutTLS(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "-store", "file:"+t.TempDir(), "-drain", "0s")
+	p := start(t, nil, "-store", "file:"+t.TempDir())
 	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "", insecure.NewCredentials())
 }
 

@@ -31,9 +31,6 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	slog.SetDefault(c.logger(stderr))
-	if c.accessLog {
-		c.server.AccessLog = slog.Default()
-	}
 	config, err := c.secrets()
 	if err != nil {
 		return err
@@ -43,18 +40,13 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	defer closeStore()
-	listener, err := net.Listen("tcp", c.listen)
+	listener, err := c.bind()
 	if err != nil {
-		return fmt.Errorf("-listen: %w", err)
+		return err
 	}
 	defer listener.Close()
-	if w := c.warning(listener.Addr()); w != "" {
-		slog.Warn(w, "address", listener.Addr().String())
-	}
 	ballast := make([]byte, ballastBytes)
 	defer runtime.KeepAlive(ballast)
-	slog.Info("taking a worker ID: a new store takes two windows, and a store that is away may take longer",
-		"store", urllease.Redact(c.store), "give_up_after", startTime)
 	l, err := acquire(ctx, store, c)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -63,18 +55,39 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	defer release(l)
+	s, err := c.newServer(l)
+	if err != nil {
+		return err
+	}
+	slog.Info("serving", "address", listener.Addr().String(), "worker", l.Worker(), "layout", c.generator.Layout.String(),
+		"store", urllease.Redact(c.store), "tls", config != nil, "token", c.tokenFile != "")
+	return c.answer(ctx, s, listener, config)
+}
+
+// bind listens at the address, and warns if others can use it who may not be meant to.
+func (c *config) bind() (net.Listener, error) {
+	l, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return nil, fmt.Errorf("-listen: %w", err)
+	}
+	if w := c.warning(l.Addr()); w != "" {
+		slog.Warn(w, "address", l.Addr().String())
+	}
+	return bound(l, c.maxConnections), nil
+}
+
+// newServer returns the server of a generator that has the lease.
+func (c *config) newServer(l *lease.Lease) (*server.Server, error) {
 	gen, err := snowflake.NewLeased(l, &c.generator)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.server.Lease, c.server.Home = l, page.Handler()
-	s, err := server.New(gen, &c.server)
-	if err != nil {
-		return err
+	o := c.server
+	o.Lease, o.Home = l, page.Handler()
+	if c.accessLog {
+		o.AccessLog = slog.Default()
 	}
-	slog.Info("serving", "address", listener.Addr().String(), "worker", gen.Worker(), "layout", gen.Layout().String(),
-		"store", urllease.Redact(c.store), "tls", config != nil, "token", c.tokenFile != "")
-	return c.answer(ctx, s, bound(listener, c.maxConnections), config)
+	return server.New(gen, &o)
 }
 
 func (c *config) logger(w io.Writer) *slog.Logger {
@@ -116,6 +129,8 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 // acquire makes the store if it is not there, and takes a worker ID. Its context bounds that, and
 // not the lease.
 func acquire(ctx context.Context, store lease.Store, c *config) (*lease.Lease, error) {
+	slog.Info("taking a worker ID: a new store takes two windows, and a store that is away may take longer",
+		"store", urllease.Redact(c.store), "give_up_after", startTime)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if err := create(ctx, store, c.window); err != nil {
@@ -165,6 +180,9 @@ func release(l *lease.Lease) {
 	}
 }
 
+// drain waits until load balancers have noticed that the server will stop. The tests change it.
+var drain = time.Sleep
+
 // answer answers requests until ctx is done, and until the requests that have begun are finished.
 func (c *config) answer(ctx context.Context, s *server.Server, listener net.Listener, config *tls.Config) error {
 	h := s.HTTPServer("")
@@ -185,7 +203,7 @@ func (c *config) answer(ctx context.Context, s *server.Server, listener net.List
 	}
 	slog.Info("told to stop", "drain", c.drain)
 	s.Drain()
-	time.Sleep(c.drain)
+	drain(c.drain)
 	return shutdown(h, c.grace)
 }
 

@@ -30,18 +30,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
+	"github.com/seed-5394e6b1/snowflake/server"
 	"github.com/seed-5394e6b1/snowflake/server/client"
 )
 
 // patience bounds the waits for what takes milliseconds on an idle machine.
 const patience = time.Minute
 
-// The test binary is the program, too.
+// The test binary is the program, too. When that program is told to stop, it goes on serving until its standard
+// input ends, so that no test depends on the time that its clients take to notice.
 func TestMain(m *testing.M) {
 	every = 50 * time.Millisecond
 	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {
+		drain = func(time.Duration) { _, _ = io.Copy(io.Discard, os.Stdin) }
 		main()
 	}
+	depth.AtOnce(8)
 	os.Exit(m.Run())
 }
 
@@ -293,18 +298,32 @@ func (l *load) end() {
 
 // stores are what instances share in the tests.
 func stores(t *testing.T) map[string]string {
-	all := map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "workers.db")}
+	all := map[string]string{"sqlite": made(t, "sqlite:"+filepath.Join(t.TempDir(), "workers.db"))}
 	if depth.Full() {
 		all["file"] = "file:" + t.TempDir()
-		path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-		startRedis(t, path, port)
-		all["redis"] = fmt.Sprint("redis://127.0.0.1:", port)
+		_, all["redis"] = startRedis(t)
 	}
 	return all
 }
 
-func startRedis(t *testing.T, path string, port int) *servertest.Process {
-	return servertest.Start(t, servertest.Command{
+// made makes the store of a URL, and returns the URL. A program would wait for two windows first.
+func made(t *testing.T, url string) string {
+	t.Helper()
+	store, closeStore, err := urllease.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(urllease.Create(t.Context(), store, 1), closeStore()); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// startRedis starts a server that loses nothing when it is killed, and returns the URL of a store.
+func startRedis(t *testing.T) (server *servertest.Process, url string) {
+	t.Helper()
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	server = servertest.Start(t, servertest.Command{
 		Path: path,
 		Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--appendonly", "yes", "--appendfsync", "always"},
 	}, func() error {
@@ -314,6 +333,7 @@ func startRedis(t *testing.T, path string, port int) *servertest.Process {
 		}
 		return err
 	})
+	return server, made(t, fmt.Sprint("redis://127.0.0.1:", port))
 }
 
 // Three instances share a store and nothing else. They are killed in turn under load: no ID comes
@@ -325,7 +345,7 @@ func TestKilledInstancesRepeatNoID(t *testing.T) {
 			t.Parallel()
 			b, url := balance(t)
 			run := func() *instance {
-				p := start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s", "-drain", "0s")
+				p := start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s")
 				b.add(p.url)
 				return p
 			}
@@ -349,6 +369,7 @@ func TestKilledInstancesRepeatNoID(t *testing.T) {
 // Plain requests, without any retry, go to one instance until /readyz of that instance says no, and
 // then to the other: SIGTERM loses no request.
 func TestSIGTERMLosesNoRequest(t *testing.T) {
+	t.Parallel()
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -362,8 +383,14 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 
 func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	store := "file:" + t.TempDir()
-	a := start(t, nil, "-store", store, "-drain", "1s", "-owner", "a")
-	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_DRAIN=0s", "SNOWFLAKED_OWNER=b"})
+	var drained io.Closer
+	a := startAs(t, func(cmd *exec.Cmd) {
+		var err error
+		if drained, err = cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+	}, nil, "-store", store, "-owner", "a")
+	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_OWNER=b"})
 	var to atomic.Pointer[instance]
 	to.Store(a)
 	var n, after atomic.Int64
@@ -423,6 +450,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	await(&n, n.Load()+10) // it still serves
 	to.Store(next)
 	await(&after, 100)
+	drained.Close()
 	a.ended()
 	end()
 	snap, err := lease.File(strings.TrimPrefix(store, "file:")).Load(t.Context())
@@ -436,6 +464,46 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	}
 	next.signal(syscall.SIGINT)
 	next.ended()
+}
+
+// silent is a listener to which nobody connects.
+type silent struct {
+	net.Listener
+	closed chan struct{}
+}
+
+func (l silent) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrClosed }
+func (l silent) Close() error              { close(l.closed); return nil }
+
+// After SIGTERM it serves for the time of -drain.
+func TestDrainTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := snowflake.DefaultLayout()
+		layout.Epoch = 0 // before the fake time
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.New(gen, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l := silent{closed: make(chan struct{})}
+		time.AfterFunc(10*time.Second-1, func() {
+			select {
+			case <-l.closed:
+				t.Error("it takes no connections any more")
+			default:
+			}
+		})
+		c := &config{drain: 10 * time.Second, grace: time.Second}
+		begun := time.Now()
+		if err := c.answer(ctx, s, l, nil); err != nil || time.Since(begun) != c.drain {
+			t.Errorf("it ends after %v, not %v: %v", time.Since(begun), c.drain, err)
+		}
+	})
 }
 
 // get returns the status, header and body of an answer.
@@ -461,9 +529,8 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (*http.Resp
 // itself, and clients that wait have seen nothing but a delay.
 func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	t.Parallel()
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	redis := startRedis(t, path, port)
-	p := start(t, nil, "-store", fmt.Sprint("redis://127.0.0.1:", port), "-window", "1s", "-drain", "0s")
+	redis, url := startRedis(t)
+	p := start(t, nil, "-store", url, "-window", "1s")
 	l := begin(t, p.url, 2)
 	l.more(200)
 	redis.Kill()
@@ -499,8 +566,8 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 // With nothing but a home directory, it starts; the fleet's commands read the same store.
 func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	t.Parallel()
-	env := []string{"XDG_STATE_HOME=", "HOME=" + t.TempDir()}
-	p := start(t, env, "-drain", "0s", "-owner", "the first")
+	home := t.TempDir()
+	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "-owner", "the first")
 	_, id, err := get(t, http.DefaultClient, p.url+"/id")
 	if err != nil {
 		t.Fatal(err)
@@ -509,10 +576,10 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		cmd := program(env, args...)
-		cmd.Stdout, cmd.Stderr = &out, &out
-		_ = cmd.Run()
-		if got := cmd.ProcessState.ExitCode(); got != want {
+		getenv := func(name string) string {
+			return map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")}[name]
+		}
+		if got := command(t.Context(), args, getenv, &out, &out); got != want {
 			t.Errorf("%v: status %d, not %d:\n%s", args, got, want, &out)
 		}
 		return out.String()
