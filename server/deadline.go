@@ -10,10 +10,10 @@ import (
 // timer would be a tenth of what they cost.
 type deadline struct {
 	context.Context           // the parent
-	until           time.Time // the zero time: there is none
+	until           time.Time // the zero time: no limit
 
 	mu     sync.Mutex
-	timed  context.Context // with the timer, nil if there is none yet
+	timed  context.Context // with the timer, nil until somebody waits
 	cancel context.CancelFunc
 }
 

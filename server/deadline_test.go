@@ -14,8 +14,8 @@ func TestDeadlineIsAContextWithATimer(t *testing.T) {
 	type key struct{}
 	for _, c := range []struct {
 		name    string
-		parent  time.Duration // 0: none
-		limit   time.Duration // 0: none
+		parent  time.Duration // 0: no limit
+		limit   time.Duration // 0: no limit
 		cancels time.Duration // when the parent is canceled; 0: never
 	}{
 		{"no limit", 0, 0, 0},

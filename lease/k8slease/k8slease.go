@@ -281,7 +281,7 @@ func (s *Store) connect() error {
 // window.
 func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// Each object has a label that names its store, and one that says what it is.
+// Each object has a label that names its store, and a label that says what it is.
 const (
 	storeLabel = "snowflake-ids/store"
 	kindLabel  = "snowflake-ids/kind"
@@ -309,7 +309,7 @@ func (s *Store) object(name, kind string) *coordination.Lease {
 	}}
 }
 
-// get returns an object, or nil if there is none.
+// get returns an object, or nil if it does not exist.
 func (s *Store) get(ctx context.Context, name string) (*coordination.Lease, error) {
 	o, err := s.leases.Get(ctx, name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -109,7 +109,7 @@ func (s *Store) names(ctx context.Context, selector string) (map[string]bool, er
 	}
 }
 
-// Load lists the records. It asks for the Leases of others, too, and looks at their names: one that
+// Load lists the records. It asks for the Leases of others, too, and looks at their names: a Lease that
 // has the name of a record or of a history makes its worker ID unusable.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
@@ -118,7 +118,7 @@ func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) {
 	var used []int
 	var err error
 	doubtful := s.doubtful.Load()
-	if doubtful { // before the records: those come first into the store
+	if doubtful { // before the records, which come first into the store
 		if used, err = s.used(ctx); err != nil {
 			return lease.Snapshot{}, err
 		}

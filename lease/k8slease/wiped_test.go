@@ -98,25 +98,28 @@ func recordIsGone(t *testing.T, c *cluster) {
 // Two records are deleted one after the other, while Create waits because of the first. The holder of the
 // second may have renewed until then, so Create waits for its window, too.
 func goneOneByOne(t *testing.T, c *cluster) {
-	for _, first := range []string{"-1", ""} { // a record, and the store
-		s, prefix, kubectl := c.fresh(t)
-		save(t, s, record(1, 1))
-		save(t, s, record(2, 1))
-		kubectl.delete(prefix + first)
-		const window = time.Second
-		created := make(chan error, 1)
-		go func() { created <- s.Create(t.Context(), window) }()
-		time.Sleep(window + window/2)
-		gone := time.Now()
-		kubectl.delete(prefix + "-2")
-		if first == "" {
-			kubectl.delete(prefix + "-2-history")
-		}
-		err := <-created
-		if waited := time.Since(gone); err != nil || waited < 2*window {
-			t.Errorf("Create has waited for %v after the last record was deleted, with a window of %v; %v", waited, window, err)
-		}
-		save(t, s, record(2, 1))
+	for name, first := range map[string]string{"Record": "-1", "Store": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, prefix, kubectl := c.fresh(t)
+			save(t, s, record(1, 1))
+			save(t, s, record(2, 1))
+			kubectl.delete(prefix + first)
+			const window = 500 * time.Millisecond
+			created := make(chan error, 1)
+			go func() { created <- s.Create(t.Context(), window) }()
+			time.Sleep(window + window/2)
+			gone := time.Now()
+			kubectl.delete(prefix + "-2")
+			if first == "" {
+				kubectl.delete(prefix + "-2-history")
+			}
+			err := <-created
+			if waited := time.Since(gone); err != nil || waited < 2*window {
+				t.Errorf("Create has waited for %v after the last record was deleted, with a window of %v; %v", waited, window, err)
+			}
+			save(t, s, record(2, 1))
+		})
 	}
 }
 
@@ -192,7 +195,7 @@ func lostFirstAnswer(t *testing.T, c *cluster) {
 	}
 }
 
-// Somebody removes the labels of all objects. Create does not take the store for one that was wiped.
+// Somebody removes the labels of all objects. Create does not take the store for a wiped store.
 func withoutLabels(t *testing.T, c *cluster) {
 	s, prefix, kubectl := c.fresh(t)
 	save(t, s, record(1, 1))

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
-// reader reads a layout as the flags of cmd/snowflake spell it: the widths or the name, and then -worker-last
-// perhaps. It returns what the command says if it refuses the layout.
+// reader reads a layout as the flags of cmd/snowflake spell it: the widths or the name, and -worker-last if
+// the worker ID is the last field. If the command refuses the layout, it returns what the command says.
 type reader func(t *testing.T, spelling string, workerLast bool) (l snowflake.Layout, says string)
 
 // command returns how cmd/snowflake reads layouts: the package that it reads them with, and in the full
@@ -84,7 +84,7 @@ func fieldsOfAll(all []snowflake.Layout) (f []fields) {
 	return f
 }
 
-// What the page spells for the command, the command reads as the same layout.
+// If a user copies the page's flags to the command, the command reads the same layout.
 func TestCommandReadsTheSpelling(t *testing.T) {
 	read := command(t)
 	all := valid(rand.New(rand.NewPCG(7, 8)), depth.Of(500, 2000))
@@ -164,7 +164,8 @@ func number(t *testing.T, e ast.Expr) int64 {
 	return 0
 }
 
-// The form reads epochs and ticks as the command does, and refuses them with its words.
+// The form reads epochs and ticks as the command does. If the command refuses a text, so does the form, in the
+// same words.
 func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 	read := command(t)
 	type texts struct {
@@ -209,7 +210,7 @@ func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 	}
 }
 
-// A tick from a link may be of any length, and the page does not stand still while it is read.
+// If a link has a very long tick, the page does not stand still while it reads the tick.
 func TestLongTickIsRefused(t *testing.T) {
 	var says string
 	underNode(t, nil, `

@@ -94,7 +94,7 @@ func randomLayout(r *rand.Rand) snowflake.Layout {
 	return l
 }
 
-// The page's arithmetic and its words for a refused layout are the library's.
+// The page computes as the library does. If it refuses a layout, it uses the library's words.
 func TestArithmeticEqualsTheLibrarys(t *testing.T) {
 	type question struct {
 		Layout fields `json:"layout"`
@@ -257,7 +257,7 @@ func TestReadingsEqualTheCommands(t *testing.T) {
 	}
 }
 
-// What is refused, is refused with the library's words.
+// If the page refuses a text, it uses the library's words.
 func TestRefusedTextsAreExplained(t *testing.T) {
 	cases := []struct{ text, says string }{
 		{"9223372036854775808", `decimal "9223372036854775808": it is over 9223372036854775807`},
@@ -317,8 +317,8 @@ func TestLogLinesAreSearched(t *testing.T) {
 	assert.Equal(t, "1:117469438034313216 3:117469438034313217 3:117469438034313218 5:1541815603606036480 5:1541815603606036481 ", text.String())
 }
 
-// A text of a megabyte is refused by its length, and not computed with: to grow a BigInt by each of its
-// characters would take the page minutes.
+// If a text has a megabyte, it is refused by its length: the page would take minutes if it grew a BigInt by each
+// character.
 func TestLongTextsAreNotComputedWith(t *testing.T) {
 	for _, letter := range []string{"a", "9", "2", "Z", "-"} {
 		var calls int

@@ -2,8 +2,9 @@
 // and the known layouts that it fits. It also designs layouts.
 //
 // The page is plain HTML, CSS and JavaScript. It asks for nothing but its own
-// files and, on a button, ids?n=10 beside it, and works as a file as well: open
-// index.html. Its state is in the URL's fragment, which browsers do not send.
+// files and, when a button is pressed, ids?n=10 beside it. It also works if it is
+// opened as a file: index.html. Its state is in the URL's fragment, which browsers
+// do not send.
 //
 // snowflake.js and layouts.js are derived from js/snowflake.js and from the
 // library's table of known layouts: go generate ./server/page.

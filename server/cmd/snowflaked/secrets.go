@@ -45,7 +45,7 @@ func stat(files []string) []os.FileInfo {
 }
 
 // unchanged is whether two looks at the same names saw the same files, which is not so if a link names
-// another file now, even if its time and size are those of the file before.
+// another file now, even if its time and size are the same.
 func unchanged(a, b []os.FileInfo) bool {
 	return slices.EqualFunc(a, b, func(a, b os.FileInfo) bool {
 		if a == nil || b == nil {

@@ -80,7 +80,7 @@ func start(t *testing.T) context.Context {
 // noon is what the page's clock reads.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// tab is the page, open in the browser.
+// tab is the page when it is open in the browser.
 type tab struct {
 	t   *testing.T
 	ctx context.Context

@@ -292,7 +292,7 @@ func TestControlsHaveNames(t *testing.T) {
 	}
 }
 
-// shot writes a screenshot of the whole page, if one is asked for.
+// shot writes a screenshot of the whole page if the flag -shots is set.
 func (p *tab) shot(name string) {
 	p.t.Helper()
 	if *shots == "" {

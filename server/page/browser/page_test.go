@@ -180,7 +180,7 @@ func TestTenThousandLines(t *testing.T) {
 	p.click("#more")
 	p.shows("#more", "Show 500 more of 9,450")
 
-	// A paste replaces the one before, also while that is being looked at.
+	// A paste replaces the paste before, even if the page still works on the earlier one.
 	p.set("#text", log+log)
 	p.set("#text", example.String())
 	p.shows("#one-title", example.String())
@@ -352,7 +352,7 @@ func TestDesignerRefusesWithTheLibrarysWords(t *testing.T) {
 	}
 }
 
-// A link shows another reader the same.
+// If a reader opens a link, the page shows what it showed when the link was copied.
 func TestLinkReopensTheSameState(t *testing.T) {
 	url := serve(t, nil)
 	p := open(t, url, "")
@@ -370,7 +370,7 @@ func TestLinkReopensTheSameState(t *testing.T) {
 	assert.Equal(t, want, other.text("main"))
 	assert.Equal(t, hash, other.hash())
 
-	// Another fragment in the same tab, as a click on a link gives.
+	// If the fragment changes in the same tab, as after a click on a link, the page follows.
 	other.eval(`location.hash = "id=5&layout=redis"`, nil)
 	other.shows("#one-title", "5 as redis")
 	other.shows("#spelling", "-layout default")
