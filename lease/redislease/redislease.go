@@ -54,8 +54,8 @@
 //
 // If a master that was replaced still serves the holders that reach it, they notice
 // nothing, and repeat IDs for longer. Let min-replicas-to-write 1 and a short
-// min-replicas-max-lag stop such a master. Or set Options.Replicas: then a save that no
-// replica acknowledged fails, and the holder's window ends. Both make a loss rare. Neither
+// min-replicas-max-lag stop such a master. Or set Options.Replicas: then a record that too
+// few replicas acknowledged is no holder's, and the holder's window ends. Both make a loss rare. Neither
 // rules it out, because a failover may choose another replica. If you need certainty, use a
 // store with consensus, or a database.
 //

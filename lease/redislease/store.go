@@ -27,13 +27,14 @@ type Options struct {
 	// prefix are in one slot of a cluster. Empty: "snowflake:".
 	Prefix string
 
-	// Replicas is how many replicas must have acknowledged a record before Save returns, by
-	// WAIT in the same round trip. If fewer do so within half of the caller's remaining
-	// time, and within a second, Save fails with an error that matches [ErrReplicas]. 0:
-	// Save does not wait for replicas.
+	// Replicas is how many replicas must have acknowledged a record before Save returns it,
+	// or Load, by WAIT in the same round trip. If fewer do so within half of the caller's
+	// remaining time, and within a second, the error matches [ErrReplicas]. A record that
+	// fewer replicas acknowledged is written all the same, but no lease uses it until enough
+	// have. 0: nothing waits for replicas.
 	//
-	// HAZARD: this is no consensus. A record that fewer replicas acknowledged is written
-	// all the same, and a failover may choose a replica that has not acknowledged it.
+	// HAZARD: this is no consensus. A failover may choose a replica that has not
+	// acknowledged the record.
 	Replicas int
 }
 
@@ -50,8 +51,8 @@ func (noStore) Error() string {
 
 func (noStore) Is(target error) bool { return target == lease.ErrWiped }
 
-// ErrReplicas is returned by Save if fewer than Options.Replicas replicas acknowledged a
-// record in time.
+// ErrReplicas is returned by Save and Load if fewer than Options.Replicas replicas
+// acknowledged a record in time.
 var ErrReplicas = errors.New("redislease: too few replicas acknowledged")
 
 //go:embed load.lua
@@ -182,7 +183,7 @@ func (s *Store) Locate(worker int) string {
 }
 
 // Load returns all records. Errors match [ErrNoStore], [lease.ErrWiped],
-// [lease.ErrBadRecord] or the context's error, or are the client's.
+// [lease.ErrBadRecord], [ErrReplicas] or the context's error, or are the client's.
 func (s *Store) Load(ctx context.Context) (lease.Snapshot, error) { return s.load(ctx) }
 
 // LoadWorker returns the record of one worker ID, if it has one. Errors are as for Load.
@@ -192,7 +193,11 @@ func (s *Store) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, err
 
 func (s *Store) load(ctx context.Context, worker ...any) (lease.Snapshot, error) {
 	snap := lease.Snapshot{OwnClock: true}
-	reply, err := s.run(ctx, loadScript, []string{s.key.Name, s.used}, worker...)
+	how := "read"
+	if s.replicas > 0 {
+		how = "write" // something to wait for
+	}
+	reply, err := s.run(ctx, loadScript, []string{s.key.Name, s.used}, append([]any{how}, worker...)...)
 	if err != nil {
 		return lease.Snapshot{}, err
 	}
@@ -268,9 +273,9 @@ func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, ar
 	return reply, s.key.Wrap(err)
 }
 
-// send runs a script. If the script saves, send waits for the replicas.
+// send runs a script. If the script saves or loads records, send waits for the replicas.
 func (s *Store) send(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
-	if s.replicas == 0 || script != saveScript {
+	if s.replicas == 0 || script == historyScript {
 		return script.Run(ctx, s.key.Client, keys, args...).StringSlice()
 	}
 	node := redis.Cmdable(s.key.Client)
@@ -303,7 +308,7 @@ func (s *Store) send(ctx context.Context, script *redis.Script, keys []string, a
 			cluster.ReloadState(ctx)
 		}
 		return nil, err
-	case reply[0] != "saved":
+	case reply[0] != "saved" && reply[0] != "loaded":
 		return reply, nil
 	case failed != nil:
 		return nil, failed

@@ -507,7 +507,7 @@ func TestReplicaIsRefused(t *testing.T) {
 	refuses(t, opened(t, replica.Client(t), nil), nil, "READONLY", replica.Addr)
 }
 
-func TestSaveWaitsForReplicas(t *testing.T) {
+func TestSavesAndLoadsWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
@@ -548,15 +548,50 @@ func TestSaveWaitsForReplicas(t *testing.T) {
 	if err := inTime(store, record(9, 2)); !errors.Is(err, lease.ErrConflict) {
 		t.Fatalf("an old version while the replica hangs: %v", err)
 	}
+	if _, err := store.LoadWorker(t.Context(), 9); !errors.Is(err, ErrReplicas) {
+		t.Fatalf("a record that no replica acknowledged is loaded: %v", err)
+	}
 	refuses(t, store, ErrReplicas, leasesKey)
 	replica.Resume()
 	redistest.InStep(t, master, replica)
+	client.ConfigResetStat(t.Context())
+	if snap, err := store.LoadWorker(t.Context(), 9); err != nil || snap.Records[0].Version != 3 {
+		t.Fatalf("when the replica has caught up: %v, %v", snap.Records, err)
+	}
+	if stat := client.Info(t.Context(), "commandstats").Val(); !strings.Contains(stat, "cmdstat_hset:calls=1,") {
+		t.Errorf("a load writes nothing that WAIT would wait for: %s", stat)
+	}
 	if _, err := store.Save(t.Context(), record(9, 4)); err != nil {
 		t.Fatalf("after what fewer acknowledged, which is written: %v", err)
 	}
 	if err := inTime(opened(t, client, &Options{Replicas: 2}), record(9, 5)); !errors.Is(err, ErrReplicas) {
 		t.Fatalf("with one replica of two: %v", err)
 	}
+}
+
+func TestHolderStopsWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	client := master.Client(t)
+	create(t, client, nil)
+	l, g := acquire(t, opened(t, client, &Options{Replicas: 1}), &lease.Options{Window: time.Second})
+	redistest.Eventually(t, "the lease is renewed", func() bool { return l.Stats().Renewals > 0 })
+	replica.Pause()
+	redistest.Eventually(t, "a renewal fails", func() bool { return errors.Is(l.Stats().LastError, ErrReplicas) })
+	renewals := l.Stats().Renewals
+	redistest.Eventually(t, "the window ends", func() bool {
+		_, err := g.NextID()
+		return errors.Is(err, snowflake.ErrLeaseExpired)
+	})
+	if n := l.Stats().Renewals; n != renewals {
+		t.Errorf("%d renewals that no replica acknowledged", n-renewals)
+	}
+	replica.Resume()
+	redistest.Eventually(t, "IDs are issued again", func() bool {
+		_, err := g.NextID()
+		return err == nil
+	})
 }
 
 // deadline is a context with a deadline. It is not done when the deadline passes.
