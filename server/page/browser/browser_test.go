@@ -28,7 +28,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// chromium is one browser for all tests, and each test has its own tab.
+// chromium is one browser with one tab for all tests: to open a tab costs more than most tests.
 var chromium struct {
 	once   sync.Once
 	ctx    context.Context
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts the browser.
+// start starts the browser, and returns its tab, which is in Berlin.
 func start(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -71,7 +71,18 @@ func start(t *testing.T) context.Context {
 			cancel()
 			stop()
 		}
-		chromium.err = chromedp.Run(ctx)
+		chromium.err = chromedp.Run(ctx,
+			network.Enable(), log.Enable(), runtime.Enable(),
+			emulation.SetTimezoneOverride("Europe/Berlin"),
+			emulation.SetLocaleOverride().WithLocale("en-GB"),
+			chromedp.ActionFunc(func(ctx context.Context) error {
+				_, err := cdppage.AddScriptToEvaluateOnNewDocument(fmt.Sprintf(`
+					Date.now = () => %d;
+					const interval = window.setInterval;
+					window.setInterval = (f, ms) => interval(f, ms / 20);`, noon.UnixMilli())).Do(ctx)
+				return err
+			}),
+		)
 	})
 	require.NoError(t, chromium.err)
 	return chromium.ctx
@@ -128,34 +139,25 @@ func fileURL(t *testing.T) string {
 	return "file://" + path
 }
 
-// open opens the page in a tab that is wide, light, and in Berlin. When the test
-// ends, the page must have written no error, and asked no other place for anything.
+// open opens the page in the tab, which is wide and light. When the test ends, the page must have written no error,
+// and asked no other place for anything.
 func open(t *testing.T, url, fragment string) *tab {
 	t.Helper()
-	browser := start(t)
-	ctx, cancel := chromedp.NewContext(browser)
-	t.Cleanup(cancel)
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(start(t), patience)
 	t.Cleanup(stop)
 	p := &tab{t: t, ctx: ctx, url: url}
 	chromedp.ListenTarget(ctx, p.listen)
-	p.run(
-		network.Enable(), log.Enable(), runtime.Enable(),
-		emulation.SetTimezoneOverride("Europe/Berlin"),
-		emulation.SetLocaleOverride().WithLocale("en-GB"),
-		chromedp.ActionFunc(func(ctx context.Context) error {
-			_, err := cdppage.AddScriptToEvaluateOnNewDocument(fmt.Sprintf(`
-				Date.now = () => %d;
-				const interval = window.setInterval;
-				window.setInterval = (f, ms) => interval(f, ms / 20);`, noon.UnixMilli())).Do(ctx)
-			return err
-		}),
-	)
 	p.size(1000, 1400)
 	p.scheme("light")
 	p.run(chromedp.Navigate(url + "#" + fragment))
-	t.Cleanup(p.check)
+	t.Cleanup(p.leave)
 	return p
+}
+
+// leave checks what the page did, and then closes the page.
+func (p *tab) leave() {
+	p.check()
+	_ = chromedp.Run(p.ctx, chromedp.Navigate("about:blank")) // it fails if the test took too long
 }
 
 func (p *tab) listen(event any) {
