@@ -740,7 +740,7 @@ func TestCluster(t *testing.T) {
 	client := redistest.StartCluster(t, leasesKey)
 	create(t, client, nil)
 	for _, replicas := range []int{0, 1} {
-		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), nil)
+		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
 		if _, err := g.NextID(); err != nil {
 			t.Fatal(err)
 		}
