@@ -118,6 +118,29 @@ func TestLeasedDoesNotRewindBeforeItsWindow(t *testing.T) {
 	})
 }
 
+// A window may also move to a tick that the generator has stamped or passed.
+func TestLeasedDoesNotRewindBeforeAWindowThatBeginsInThePast(t *testing.T) {
+	for _, begins := range []time.Duration{5 * ms, 9 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newFakeLease(noon, noon.Add(10*ms))
+			c := newTestClock()
+			i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+			time.Sleep(9 * ms)
+			i.spend(1, noon.Add(9*ms))
+			from := noon.Add(begins)
+			l.from.Store(&from)
+			l.grow(noon.Add(20 * ms))
+			time.Sleep(ms)
+			i.spend(1, noon.Add(10*ms))
+			c.step(begins - 11*ms)
+			_, err := i.NextID()
+			require.ErrorIs(t, err, ErrClockBackward, "the tick before the window is closed to rewinding")
+			c.step(ms)
+			i.spend(1, from)
+		})
+	}
+}
+
 // After a rewind, ticks ahead of the last ID are used. A grant that begins among
 // them must not make the generator forget that.
 func TestLeasedRepeatsNoIDIfItsWindowJumpsToUsedTicks(t *testing.T) {
@@ -558,6 +581,36 @@ func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The grant may grow although the lease returns an error. Callers that wait for the
+// longer grant to grow do not get this error.
+func TestLeasedCallersOfALaterGrantAskAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m *managed
+		m = newManaged(noon, noon, Terms{Extend: func(_ context.Context, g Grant, _ time.Time) error {
+			if g.To.Equal(noon) {
+				m.grow(noon.Add(ms))
+				time.Sleep(5 * ms)
+				return errors.New("connection refused")
+			}
+			time.Sleep(10 * ms)
+			m.grow(noon.Add(time.Second))
+			return nil
+		}})
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
+		calls := i.startAll(6)
+		time.Sleep(20 * ms)
+		for place, call := range calls {
+			require.True(t, call.done.Load())
+			require.NoError(t, call.err)
+			at := noon
+			if place >= 4 {
+				at = noon.Add(11 * ms)
+			}
+			assert.Equal(t, at, i.keep(call.ids[0]).Time)
+		}
+	})
 }
 
 // Release ends the waits.

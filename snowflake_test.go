@@ -429,6 +429,26 @@ func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 	assert.Equal(t, []time.Duration{2 * ms, 900 * ms}, asked)
 }
 
+func TestPolicyIsAskedAFewTimesIfTheClockKeepsSteppingBack(t *testing.T) {
+	c, asked := &stopped{noon}, 0
+	g, err := New(1, &Options{
+		Clock:       c,
+		RewindTicks: 1000,
+		OnBackward: BackwardFunc(func(Backward) Action {
+			asked++
+			c.now = c.now.Add(-ms)
+			return ActionRewind
+		}),
+	})
+	require.NoError(t, err)
+	_, err = g.NextID()
+	require.NoError(t, err)
+	c.now = c.now.Add(-ms)
+	_, err = g.NextID()
+	require.ErrorIs(t, err, ErrClockBackward)
+	assert.LessOrEqual(t, asked, 4)
+}
+
 // However the clock behaves, a call waits no longer than the docs of ActionWait
 // say: here the policy would agree to more.
 func TestWaitsForTheClockAreBounded(t *testing.T) {
@@ -920,6 +940,23 @@ func TestFillReturnsWhatItHasOnError(t *testing.T) {
 		}
 		assert.Equal(t, make([]ID, 88), dst[n:], "the rest is untouched")
 		i.next()
+	})
+}
+
+func TestFillReturnsNoErrorIfItHasAllIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newTestClock()
+		i := newIssuer(t, &Options{Layout: small, Clock: ClockFunc(func() time.Time {
+			if c.Now().After(noon) {
+				cancel()
+			}
+			return c.Now()
+		})})
+		n, err := i.Fill(ctx, make([]ID, 6))
+		assert.NoError(t, err)
+		assert.Equal(t, 6, n)
+		assert.Error(t, ctx.Err())
 	})
 }
 

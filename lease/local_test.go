@@ -468,7 +468,11 @@ func TestLocalCopySavesTheHistoryWhenTheStoreIsBack(t *testing.T) {
 		bump()
 		bump()
 		assert.Empty(t, m.ended(0))
-		m.setDown(false)
+		before := m.record(0)
+		m.set(func() { m.down, m.slow = false, ms })
+		require.Eventually(t, func() bool { return len(m.ended(0)) == 1 }, span, ms/4)
+		assert.Equal(t, before.From, m.record(0).From, "the new holding is not seen while the history lacks one before it")
+		m.set(func() { m.slow = 0 })
 		time.Sleep(span)
 		assert.Equal(t, ended, m.ended(0))
 
@@ -495,24 +499,31 @@ func TestLocalCopySavesTheHistoryWhenTheStoreIsBack(t *testing.T) {
 
 // If the store has no history, Whois returns ErrForgotten for the IDs of earlier holdings.
 func TestWhoisReturnsErrForgottenIfStoreHasNoHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, dir := newMemory(), t.TempDir()
-		bare := struct{ Store }{m}
-		h := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
-		id, err := h.g.NextID()
-		require.NoError(t, err)
-		time.Sleep(span)
-		require.NoError(t, h.Release(t.Context()))
-		again := mustAcquire(t, bare, fleet, clockAt(0), withCopy(dir))
-		for range 2 {
-			_, err = Whois(t.Context(), bare, id)
-			require.ErrorIs(t, err, ErrForgotten)
-			renewals := again.Stats().Renewals
-			time.Sleep(span)
-			require.Greater(t, again.Stats().Renewals, renewals)
-		}
-		require.NoError(t, again.Release(t.Context()))
-	})
+	for name, options := range map[string]func(dir string) func(*Options){
+		"local copy":    withCopy,
+		"no local copy": func(string) func(*Options) { return reuse(ReuseKeep) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, change := newMemory(), options(t.TempDir())
+				bare := struct{ Store }{m}
+				h := mustAcquire(t, bare, fleet, clockAt(0), change)
+				time.Sleep(span)
+				id, err := h.g.NextID()
+				require.NoError(t, err)
+				require.NoError(t, h.Release(t.Context()))
+				again := mustAcquire(t, bare, fleet, clockAt(0), change)
+				for range 2 {
+					_, err = Whois(t.Context(), bare, id)
+					require.ErrorIs(t, err, ErrForgotten)
+					renewals := again.Stats().Renewals
+					time.Sleep(span)
+					require.Greater(t, again.Stats().Renewals, renewals)
+				}
+				require.NoError(t, again.Release(t.Context()))
+			})
+		})
+	}
 }
 
 func TestHolderWithLocalCopyContinuesAfterALoss(t *testing.T) {
