@@ -3,6 +3,9 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository returns the tree that this package is in.
+// repository returns the tree that this package is in. If it is not a clone of the repository, repository skips the
+// test, or fails it in CI.
 func repository(t *testing.T) *tree {
 	t.Helper()
+	if _, err := os.Stat("../../.git"); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
+		t.Skip("the other modules are not here: run this test in a clone of the repository")
+	}
 	tree, err := readTree("../..")
 	require.NoError(t, err)
 	return tree
