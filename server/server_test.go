@@ -249,6 +249,10 @@ func TestBadInputNamesItsField(t *testing.T) {
 			"parts.sequence": func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{Time: now, Sequence: 1e18}) },
 			"parts.time":     func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{}) },
 			"parts":          func(ctx context.Context) error { return encode(ctx, c, nil) },
+			"from": func(ctx context.Context) error {
+				_, err := c.Range(ctx, &pb.RangeRequest{From: timestamppb.New(time.Unix(0, 0)), To: now})
+				return err
+			},
 			"to": func(ctx context.Context) error {
 				_, err := c.Range(ctx, &pb.RangeRequest{From: now, To: timestamppb.New(now.AsTime().Add(-1))})
 				return err
@@ -484,7 +488,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]*server.Options{
-		"MaxIDs": {MaxIDs: -1}, "MaxStreamIDs": {MaxStreamIDs: -1}, "MaxInFlight": {MaxInFlight: 50},
+		"MaxIDs": {MaxIDs: -1}, "MaxStreamIDs": {MaxStreamIDs: -1}, "MaxInFlight": {MaxInFlight: 97},
 		"Timeout": {Timeout: -1}, "MaxStreamTime": {MaxStreamTime: -1},
 	} {
 		if _, err := server.New(generator(t), o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {

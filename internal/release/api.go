@@ -13,14 +13,19 @@ import (
 // apidiff writes a module's API into a file, and compares two such files.
 const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20251023183803-a4bb9ffd2546"
 
-// api compares the API of each published module with the last release. If a change breaks users, it is an error,
-// unless the next version has a greater minor version (before 1.0) or a greater major version.
+// api compares the API of each published module, and of the internal packages that another one needs, with the last
+// release. If a change breaks users, it is an error, unless the next version has a greater minor version (before 1.0)
+// or a greater major version.
 func (t *tree) api() error {
-	text, err := output(t.dir, nil, "git", "tag", "--list", "v*")
+	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*")
 	if err != nil {
 		return err
 	}
-	last, ok := lastRelease(strings.Fields(string(text)))
+	here, err := output(t.dir, nil, "git", "tag", "--points-at", "HEAD")
+	if err != nil {
+		return err
+	}
+	last, ok := lastRelease(strings.Fields(string(tags)), strings.Fields(string(here)))
 	if !ok {
 		fmt.Println("no release yet: there is no API to keep")
 		return nil
@@ -35,19 +40,9 @@ func (t *tree) api() error {
 		return err
 	}
 
-	broken := ""
-	for _, module := range published {
-		if _, err := os.Stat(filepath.Join(old, module, "go.mod")); err != nil {
-			fmt.Printf("%s is new since %s\n", modulePath(module), last)
-			continue
-		}
-		changes, err := incompatible(dir, filepath.Join(old, module), filepath.Join(t.dir, module), modulePath(module))
-		if err != nil {
-			return err
-		}
-		if len(changes) > 0 {
-			broken += fmt.Sprintf("%s:\n%s", modulePath(module), changes)
-		}
+	broken, err := t.broken(dir, last)
+	if err != nil {
+		return err
 	}
 	switch {
 	case broken == "":
@@ -60,24 +55,62 @@ func (t *tree) api() error {
 	return nil
 }
 
-// incompatible returns the changes from the old module to the new one that break users. It ignores internal
-// packages.
-func incompatible(dir, oldDir, newDir, module string) ([]byte, error) {
+// broken returns the changes since the last release that break users. The release's copy is in the folder old of dir.
+func (t *tree) broken(dir, last string) (string, error) {
+	old, err := readTree(filepath.Join(dir, "old"))
+	if err != nil {
+		return "", err
+	}
+	var broken strings.Builder
+	compare := func(mode, importPath string) error {
+		changes, err := incompatible(dir, old.dir, t.dir, mode, importPath)
+		if len(changes) > 0 {
+			fmt.Fprintf(&broken, "%s:\n%s", importPath, changes)
+		}
+		return err
+	}
+	for _, module := range published {
+		if _, ok := old.mods[module]; !ok {
+			fmt.Printf("%s is new since %s\n", modulePath(module), last)
+		} else if err := compare("-m", modulePath(module)); err != nil {
+			return "", err
+		}
+	}
+	shared, err := old.shared()
+	if err != nil {
+		return "", err
+	}
+	for _, pkg := range shared {
+		if _, err := os.Stat(filepath.Join(t.dir, folder(pkg))); err != nil {
+			fmt.Fprintf(&broken, "%s: removed\n", pkg)
+		} else if err := compare("-allow-internal", pkg); err != nil {
+			return "", err
+		}
+	}
+	return broken.String(), nil
+}
+
+// incompatible returns the changes from the old tree to the new one that break users. With mode -m it compares all
+// packages of a module that are not internal, with -allow-internal one package.
+func incompatible(dir, oldDir, newDir, mode, importPath string) ([]byte, error) {
 	var files []string
 	for i, from := range []string{oldDir, newDir} {
 		file := filepath.Join(dir, strconv.Itoa(i))
-		if _, err := output(from, []string{"GOFLAGS="}, "go", "run", apidiff, "-m", "-w", file, module); err != nil {
+		module := filepath.Join(from, folder(importPath))
+		if _, err := output(module, []string{"GOFLAGS="}, "go", "run", apidiff, mode, "-w", file, importPath); err != nil {
 			return nil, err
 		}
 		files = append(files, file)
 	}
-	changes, err := output(dir, nil, "go", "run", apidiff, "-m", "-incompatible", files[0], files[1])
+	changes, err := output(dir, nil, "go", "run", apidiff, mode, "-incompatible", files[0], files[1])
 	return bytes.TrimLeft(changes, "\n"), err
 }
 
-// lastRelease returns the greatest version of tags, except the next version. If there is no other, it returns false.
-func lastRelease(tags []string) (string, bool) {
-	tags = slices.DeleteFunc(tags, func(tag string) bool { return tag == version || len(numbers(tag)) != 3 })
+// lastRelease returns the greatest version of tags. If the next version is among the tags of this commit, this is its
+// release, and lastRelease returns an earlier one. If there is none, it returns false.
+func lastRelease(tags, here []string) (string, bool) {
+	released := slices.Contains(here, version)
+	tags = slices.DeleteFunc(tags, func(tag string) bool { return tag == version && released || len(numbers(tag)) != 3 })
 	if len(tags) == 0 {
 		return "", false
 	}

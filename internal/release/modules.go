@@ -198,12 +198,30 @@ func (t *tree) check() error {
 				report("%s requires %s, so it must stand after it in the list of published modules: internal/release/modules.go", dir, folder(r.Path))
 			}
 		}
+		for _, r := range mod.Replace {
+			if place >= 0 && !isSibling(r.Old.Path) {
+				report("%s/go.mod replaces %s: users would get another module than the tests", dir, r.Old.Path)
+			}
+		}
 		for _, sibling := range t.closure(dir) {
 			got, want := mod.replacements()[sibling], relative(dir, sibling)
 			if path.Clean(got) != want {
 				report("%s/go.mod replaces %s by %q, not by %q: go run ./internal/release set", dir, sibling, got, want)
 			}
 		}
+	}
+	uses, err := t.uses()
+	if err != nil {
+		return err
+	}
+	type need struct{ dir, sibling string }
+	checked := make(map[need]bool)
+	for _, u := range uses {
+		n := need{t.owner(u.by), modulePath(t.owner(u.of))}
+		if modulePath(n.dir) != n.sibling && !slices.Contains(t.mods[n.dir].siblings(), n.sibling) && !checked[n] {
+			report("%s imports %s, but its go.mod does not require %s", u.by, u.of, n.sibling)
+		}
+		checked[n] = true
 	}
 	return errors.Join(wrong...)
 }

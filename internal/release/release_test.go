@@ -3,6 +3,9 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository returns the tree that this package is in.
+// repository returns the tree that this package is in. If it is not a clone of the repository, repository skips the
+// test, or fails it in CI.
 func repository(t *testing.T) *tree {
 	t.Helper()
+	if _, err := os.Stat("../../.git"); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {
+		t.Skip("the other modules are not here: run this test in a clone of the repository")
+	}
 	tree, err := readTree("../..")
 	require.NoError(t, err)
 	return tree
@@ -34,12 +41,27 @@ func TestCheckNamesEachWrongRequirement(t *testing.T) {
 	}
 	metrics.Replace = nil
 	tree.mods["metrics"] = metrics
+	redis := tree.mods["lease/redislease"]
+	redis.Replace = slices.Clone(redis.Replace)
+	redis.Replace[0].Old.Path = "example.com/driver"
+	tree.mods["lease/redislease"] = redis
+	tree.mods["lease/zklease"] = goMod{Module: tree.mods["lease/zklease"].Module}
 	tree.mods["lease/newlease"] = goMod{}
 
 	err := tree.check()
 	assert.ErrorContains(t, err, "metrics/go.mod requires "+root+" v0.0.0, not "+version)
 	assert.ErrorContains(t, err, "metrics/go.mod replaces "+root+` by "", not by ".."`)
+	assert.ErrorContains(t, err, "lease/redislease/go.mod replaces example.com/driver: ")
+	assert.ErrorContains(t, err, "but its go.mod does not require "+root)
+	assert.Equal(t, 1, strings.Count(err.Error(), "does not require"), err)
 	assert.ErrorContains(t, err, "lease/newlease is a new module")
+}
+
+func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
+	shared, err := repository(t).shared()
+	require.NoError(t, err)
+	assert.Equal(t, []string{root + "/internal/holding", root + "/internal/layouts", root + "/internal/newstore"}, shared,
+		"internal/servertest is for tests, and internal/link for the root module alone")
 }
 
 func TestArchiveHasTheFilesOfOneModule(t *testing.T) {
@@ -77,10 +99,23 @@ func TestProgramsOfREADMEAreTakenAndFragmentsAreNot(t *testing.T) {
 }
 
 func TestLastReleaseIsTheGreatestVersion(t *testing.T) {
-	last, ok := lastRelease([]string{"v0.0.9", "v0.0.10", version, "v0.0.11-rc.1", "vnext"})
+	tags := []string{"v0.0.9", "v0.0.10", "v0.0.11-rc.1", "vnext"}
+	last, ok := lastRelease(tags, nil)
 	assert.True(t, ok)
 	assert.Equal(t, "v0.0.10", last)
-	_, ok = lastRelease([]string{version})
+	_, ok = lastRelease(nil, nil)
+	assert.False(t, ok)
+}
+
+func TestLastReleaseIsTheNextVersionOnceItHasATag(t *testing.T) {
+	tags := []string{"v0.0.10", version}
+	last, ok := lastRelease(slices.Clone(tags), nil)
+	assert.True(t, ok)
+	assert.Equal(t, version, last, "a later commit without a new version")
+	last, ok = lastRelease(slices.Clone(tags), []string{version})
+	assert.True(t, ok)
+	assert.Equal(t, "v0.0.10", last, "the release's own commit")
+	_, ok = lastRelease([]string{version}, []string{version})
 	assert.False(t, ok)
 }
 

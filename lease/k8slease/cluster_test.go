@@ -302,6 +302,12 @@ func changedByOthers(t *testing.T, c *cluster) {
 	}
 	_, err := s.Save(t.Context(), record(7, 1))
 	refused(t, err, lease.ErrConflict, prefix+"-7")
+
+	save(t, s, record(8, 1))
+	other := kubectl.get(prefix + "-8").Annotations["snowflake-ids/record"]
+	kubectl.change(prefix+"-7", func(o *coordination.Lease) { o.Annotations["snowflake-ids/record"] = other })
+	_, err = s.LoadWorker(t.Context(), 7)
+	refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"-7", "worker 8")
 }
 
 func inTheWay(t *testing.T, c *cluster) {

@@ -110,8 +110,12 @@ func (s *suite) history() {
 	saved.Version++
 	saved = s.saveEnding(b, saved, three, two.To)
 	s.keeps(a, 1, two, three)
+	four := s.ending(1, 4)
 	saved.Version++
-	saved = s.saveEnding(b, saved, s.ending(1, 4), s.ending(1, 9).To)
+	saved = s.saveEnding(b, saved, four, four.To) // a holding that ends now stays too
+	s.keeps(a, 1, four)
+	saved.Version++
+	saved = s.saveEnding(b, saved, s.ending(1, 5), s.ending(1, 9).To)
 	s.keeps(a, 1)
 
 	var many []lease.Holding
