@@ -42,8 +42,11 @@ func copier(addr, dir string) error {
 	if err != nil {
 		return err
 	}
-	l, err := lease.Acquire(context.Background(), s,
-		&lease.Options{Owner: "copier", Window: copierWindow, Reuse: lease.ReuseKeep, LocalCopy: dir})
+	o := &lease.Options{Owner: "copier", Window: copierWindow, Reuse: lease.ReuseKeep, LocalCopy: dir}
+	l, err := lease.Acquire(context.Background(), s, o)
+	for errors.Is(err, lease.ErrExhausted) { // on a busy machine, the copier before may look alive for longer
+		l, err = lease.Acquire(context.Background(), s, o)
+	}
 	if err != nil {
 		return err
 	}
