@@ -22,7 +22,7 @@ type samples struct {
 }
 
 // numbers are the lines of Linux's /proc/cpuinfo that tell generations of processors apart.
-var numbers = regexp.MustCompile(`(?s)\ncpu family\s*: (\d+)\nmodel\s*: (\d+)\n`)
+var numbers = regexp.MustCompile(`\ncpu family\s*: (\d+)\nmodel\s*: (\d+)\n`)
 
 // processor returns a processor's model with its numbers, if info has them: virtual machines on several generations
 // call theirs "AMD EPYC".
