@@ -63,6 +63,31 @@ func BenchmarkNextID(b *testing.B) {
 	}
 }
 
+// BenchmarkNextIDLeased compares a generator whose lease notices that the machine was cloned with one whose lease
+// does not, and with one that has no lease.
+func BenchmarkNextIDLeased(b *testing.B) {
+	for name, l := range map[string]Lease{
+		"lease=none":    nil,
+		"lease=plain":   &changingLease{Grant{Worker: 5, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}},
+		"lease=guarded": new(clonedLease),
+	} {
+		b.Run(name, func(b *testing.B) {
+			g := benchGenerator(b, &Options{Layout: ample})
+			if l != nil {
+				var err error
+				if g, err = NewLeased(l, &Options{Layout: ample}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if _, err := g.NextID(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkNextIDParallel(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
@@ -146,7 +171,7 @@ func BenchmarkLayoutDecode(b *testing.B) {
 		layout Layout
 	}{
 		{"unit=1ms", ClockSeqLayout()},
-		{"unit=10ms", SonyflakeLayout()},
+		{"unit=10ms", Layout{Epoch: DefaultEpoch, Unit: 10 * time.Millisecond, TimeBits: 39, WorkerBits: 16, SequenceBits: 8, WorkerLast: true}},
 		{"unit=1s", JSSafeLayout()},
 		{"unit=1µs", Layout{Epoch: DefaultEpoch, Unit: time.Microsecond, TimeBits: 51, WorkerBits: 6, SequenceBits: 6}},
 	} {

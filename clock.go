@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// Clock tells a Generator the time. Now is called with the generator's lock
-// held, so it should be quick; it must not call the generator.
-//
-// A Clock may be wrong in any way. If it steps back or stands still, the generator
-// waits or returns an error, and never issues a duplicate. The clocks of
+// Clock tells a Generator the time. It may be wrong in any way. Now is called with the
+// generator's lock held, so it must be quick, and not call the generator. The clocks of
 // github.com/jonboulle/clockwork are Clocks.
 type Clock interface{ Now() time.Time }
 
@@ -38,31 +35,20 @@ const (
 )
 
 // SystemClock returns a clock that follows the wall clock at half of the cost of
-// time.Now. It reads the monotonic clock. If more than 50 ms have passed since it
-// last looked at the wall clock, a reading compares the two. So SystemClock sees a
-// step of the wall clock in either direction, and the time that a machine slept,
-// at most 100 ms late.
-//
-// If the wall clock was set back by no more than 10 ms, as time daemons do when
-// they slew, SystemClock does not step back: it runs at three quarters of its
-// speed until the wall clock has caught up with it.
-//
-// Goroutines and generators may share the value. Each Generator compares the
-// clocks by itself from the time that it is made. So a generator made in a
-// [testing/synctest] bubble follows the bubble's time.
+// time.Now. It reads the monotonic clock, and sees a step of the wall clock in either
+// direction, and the time that a machine slept, at most 100 ms late. If the wall clock
+// was set back by no more than 10 ms, as time daemons do when they slew, SystemClock runs
+// at three quarters of its speed until the wall clock has caught up. Goroutines and
+// generators may share the value.
 func SystemClock() Clock { return new(builtinClock) }
 
-// MonotonicClock returns a clock that looks at the wall clock once, when it is
-// first read, and follows the monotonic clock from then on. It never steps. The
-// first reading of a Generator's clock is when the Generator is made or, with a
-// lease, when the lease is acquired. MonotonicClock is for machines whose wall
-// clock is right at start and cannot be trusted later.
+// MonotonicClock returns a clock that looks at the wall clock once, when the Generator is
+// made or its lease acquired, and never steps. It is for machines whose wall clock is
+// right at start and cannot be trusted later.
 //
-// HAZARD: it does not learn that the wall clock was corrected, nor, on most
-// systems, that the machine slept. From then on timestamps are wrong by as much,
-// until the process is restarted. If the wall clock was set back meanwhile, the
-// restarted process can repeat the IDs of the process before it, unless
-// Options.After or a lease prevents that.
+// HAZARD: it does not learn that the wall clock was corrected, nor, on most systems, that
+// the machine slept. If the wall clock was set back before a restart, the restarted
+// process can repeat IDs, unless Options.After or a lease prevents it.
 func MonotonicClock() Clock { return &builtinClock{wall: wall{steady: true}} }
 
 // builtinClock is what SystemClock and MonotonicClock return. A Generator that

@@ -3,15 +3,16 @@ package snowflake
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 )
 
-// Parts is an ID taken apart. If the layout does not have a field, the field is 0.
-// JSON has the same keys as [Parts.LogValue].
+// Parts is an ID taken apart. In a text, a log and JSON, its keys are as in JSON here. If
+// clockseq or datacenter is 0, because most layouts do not have it, its key is left out.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
-	ClockSeq   int       `json:"clockseq"`
-	Datacenter int       `json:"datacenter"`
+	ClockSeq   int       `json:"clockseq,omitempty"`
+	Datacenter int       `json:"datacenter,omitempty"`
 	Worker     int       `json:"worker"`
 	Sequence   int       `json:"sequence"`
 }
@@ -24,25 +25,31 @@ const (
 	fieldSequence   = "sequence"
 )
 
-// String returns the parts for people to read, as one line of key=value pairs:
-//
-//	time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42
+// String returns the parts as time=2026-11-21T08:30:00.000Z worker=7 sequence=42.
 func (p Parts) String() string {
-	return fmt.Sprintf("time=%s clockseq=%d datacenter=%d worker=%d sequence=%d",
-		formatTime(p.Time), p.ClockSeq, p.Datacenter, p.Worker, p.Sequence)
+	var buf [128]byte
+	b := append(append(buf[:0], "time="...), formatTime(p.Time)...)
+	for key, v := range p.numbers {
+		b = append(append(append(b, ' '), key...), '=')
+		b = strconv.AppendInt(b, int64(v), 10)
+	}
+	return string(b)
 }
 
-// LogValue makes a group of p in a structured log:
-//
-//	slog.Info("order created", "id", snowflake.Decode(id))
+// LogValue makes a group of p in a structured log.
 func (p Parts) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Time("time", p.Time),
-		slog.Int("clockseq", p.ClockSeq),
-		slog.Int("datacenter", p.Datacenter),
-		slog.Int("worker", p.Worker),
-		slog.Int("sequence", p.Sequence),
-	)
+	attrs := append(make([]slog.Attr, 0, 5), slog.Time("time", p.Time))
+	for key, v := range p.numbers {
+		attrs = append(attrs, slog.Int(key, v))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// numbers yields the fields after the time, except the fields that are left out.
+func (p Parts) numbers(yield func(key string, v int) bool) {
+	_ = (p.ClockSeq == 0 || yield("clockseq", p.ClockSeq)) &&
+		(p.Datacenter == 0 || yield("datacenter", p.Datacenter)) &&
+		yield("worker", p.Worker) && yield("sequence", p.Sequence)
 }
 
 // Decode takes apart an ID of [DefaultLayout]. See [Layout.Decode].
@@ -54,11 +61,10 @@ func Decode(id ID) (p Parts) {
 	return p
 }
 
-// Decode takes id apart. It accepts every ID and never cuts a time to fit. So you
-// can see if an ID is not of this layout: a negative ID decodes to a time before
-// the epoch, and an ID with more bits than the layout to a time at or past
-// [Layout.Expires]. If id passes [Layout.Check], Encode returns id from its parts;
-// if not, Encode refuses them.
+// Decode takes id apart. It accepts every ID, so you can see if an ID is not of this
+// layout: a negative ID decodes to a time before the epoch, and an ID with more bits than
+// the layout to a time at or past [Layout.Expires]. If id passes [Layout.Check], Encode
+// returns id from its parts; if not, Encode refuses them.
 func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
 	if l.WorkerLast {
@@ -79,10 +85,10 @@ func cut(v int64, bits uint8) (rest int64, field int) {
 	return v >> bits, int(v & lowBits(bits))
 }
 
-// Encode makes an ID of p, with the time rounded down to a whole tick. If the time
-// is outside of [Epoch, Expires), the error matches [ErrBeforeEpoch] or
-// [ErrTimeExhausted]. If another field does not fit, it is a [*FieldRangeError]. If
-// the layout is not valid, it is Validate's error.
+// Encode makes an ID of p, with the time rounded down to a whole tick. If the time is
+// outside of [Epoch, Expires), the error matches [ErrBeforeEpoch] or [ErrTimeExhausted].
+// If another field does not fit, it is a [*FieldRangeError]. If the layout is not valid,
+// it is Validate's error.
 func (l Layout) Encode(p Parts) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -124,16 +130,14 @@ func checkField(name string, v int, bits uint8) error {
 	return nil
 }
 
-// Range returns the bounds of the IDs that were stamped in [from, to). With them a
-// query on the primary key needs no index on a timestamp:
+// Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if
+// and only if from <= Decode(id).Time < to. With them a query on the primary key needs no
+// index on a timestamp.
 //
-//	SELECT ... WHERE id >= lo AND id < hi
-//
-// For every valid id of the layout, lo <= id < hi if and only if
-// from <= Decode(id).Time < to. If a time does not lie between Epoch and Expires,
-// the error matches [ErrBeforeEpoch] or [ErrTimeExhausted]. If from is later than
-// to, it matches [ErrInvalidRange]. If the layout has all 63 bits, no ID is greater
-// than its last ID; then to must be no later than the start of the last tick.
+// If a time does not lie between Epoch and Expires, the error matches [ErrBeforeEpoch] or
+// [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the layout has all
+// 63 bits, to must be no later than the start of the last tick, because no ID is greater
+// than its last ID.
 func (l Layout) Range(from, to time.Time) (lo, hi ID, err error) {
 	if err := l.Validate(); err != nil {
 		return 0, 0, err

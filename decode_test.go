@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,57 +20,45 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// IDs that other systems issued, with fields that are published.
-func TestKnownIDs(t *testing.T) {
-	b, err := os.ReadFile("testdata/ids.json")
-	require.NoError(t, err)
-	var known []struct {
-		Layout                       string
-		ID                           snowflake.ID
-		UnixMs                       int64 `json:"unix_ms"`
-		Datacenter, Worker, Sequence int
-		Source                       string
-	}
-	require.NoError(t, json.Unmarshal(b, &known))
-	layouts := map[string]snowflake.Layout{
-		"twitter":   snowflake.TwitterLayout(),
-		"discord":   snowflake.DiscordLayout(),
-		"sonyflake": snowflake.SonyflakeLayout(),
-		"instagram": snowflake.InstagramLayout(),
-	}
-	seen := map[string]int{}
-	for _, k := range known {
-		t.Run(k.Layout+"/"+k.ID.String(), func(t *testing.T) {
-			layout, ok := layouts[k.Layout]
-			require.True(t, ok)
-			seen[k.Layout]++
-			want := snowflake.Parts{Time: time.UnixMilli(k.UnixMs).UTC(), Datacenter: k.Datacenter, Worker: k.Worker, Sequence: k.Sequence}
-			require.NoError(t, layout.Check(k.ID), k.Source)
-			require.Equal(t, want, layout.Decode(k.ID), k.Source)
-			id, err := layout.Encode(layout.Decode(k.ID))
-			require.NoError(t, err)
-			require.Equal(t, k.ID, id)
-		})
-	}
-	assert.Len(t, seen, len(layouts), "a layout has no known ID")
-}
+func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
+	for _, tt := range []struct {
+		id     snowflake.ID
+		layout snowflake.Layout
+		keys   []string
+	}{
+		{0, snowflake.DefaultLayout(), []string{"time", "worker", "sequence"}},
+		{117594862387228672, snowflake.DefaultLayout(), []string{"time", "worker", "sequence"}},
+		{117594862387228672, snowflake.ClockSeqLayout(), []string{"time", "worker", "sequence"}},
+		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), []string{"time", "clockseq", "worker", "sequence"}},
+		{1541815603606036480, layouts.Twitter(), []string{"time", "datacenter", "worker", "sequence"}},
+		{math.MaxInt64, snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
+			[]string{"time", "clockseq", "datacenter", "worker", "sequence"}},
+	} {
+		p := tt.layout.Decode(tt.id)
+		b, err := json.Marshal(p)
+		require.NoError(t, err)
+		var back snowflake.Parts
+		require.NoError(t, json.Unmarshal(b, &back))
+		assert.Equal(t, p, back)
 
-// The JSON of Parts and its attributes in a log have the same keys.
-func TestPartsHaveTheSameKeysInJSONAndLogs(t *testing.T) {
-	p := snowflake.SonyflakeLayout().Decode(314948827708654619)
-	b, err := json.Marshal(p)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"time":"2020-08-12T17:35:29.98Z","clockseq":0,"datacenter":0,"worker":1051,"sequence":0}`, string(b))
-	var back snowflake.Parts
-	require.NoError(t, json.Unmarshal(b, &back))
-	assert.Equal(t, p, back)
-	var logged bytes.Buffer
-	slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "id", p)
-	var line struct{ ID json.RawMessage }
-	require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
-	assert.JSONEq(t, string(b), string(line.ID))
+		var logged bytes.Buffer
+		slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "id", p)
+		var line struct{ ID json.RawMessage }
+		require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
+		assert.Equal(t, string(b), string(line.ID), "the log")
+
+		fields := strings.Fields(p.String())
+		for i, field := range fields {
+			fields[i], _, _ = strings.Cut(field, "=")
+		}
+		assert.Equal(t, tt.keys, fields, "the text")
+		var names map[string]any
+		require.NoError(t, json.Unmarshal(b, &names))
+		assert.ElementsMatch(t, tt.keys, slices.Collect(maps.Keys(names)), "JSON")
+	}
 }
 
 func TestDecodeEqualsDecodeOfDefaultLayout(t *testing.T) {
@@ -321,9 +310,9 @@ func TestDecodeShowsIfAnIDIsNotOfTheLayout(t *testing.T) {
 			checkDecode(t, l, 1<<bits-1)
 		}
 	}
-	for _, p := range presets {
+	for _, k := range layouts.All() {
 		for _, id := range foreign {
-			checkDecode(t, p.layout, id)
+			checkDecode(t, k.Layout, id)
 		}
 	}
 	// These layouts last as long as a layout can. If an ID has more bits, its time
@@ -577,10 +566,10 @@ func TestPartsString(t *testing.T) {
 		parts snowflake.Parts
 		want  string
 	}{
-		{snowflake.Parts{}, "time=0001-01-01T00:00:00.000Z clockseq=0 datacenter=0 worker=0 sequence=0"},
+		{snowflake.Parts{}, "time=0001-01-01T00:00:00.000Z worker=0 sequence=0"},
 		{
 			snowflake.Parts{Time: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Worker: 7, Sequence: 42},
-			"time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42",
+			"time=2026-11-21T08:30:00.000Z worker=7 sequence=42",
 		},
 		{
 			snowflake.Parts{Time: time.Date(2026, 11, 21, 16, 30, 0, 1000, time.FixedZone("Beijing", 8*60*60)), ClockSeq: 1, Datacenter: 2, Worker: 3, Sequence: 4},
@@ -616,10 +605,11 @@ func FuzzDecodeEncode(f *testing.F) {
 		f.Add(int64(l.Epoch), int64(l.Unit), l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast,
 			int64(id), p.Time.Unix(), int64(p.Time.Nanosecond()), int64(p.ClockSeq), int64(p.Datacenter), int64(p.Worker), int64(p.Sequence))
 	}
-	for _, p := range presets {
-		add(p.layout, 1541815603606036480, lastParts(p.layout))
-		add(p.layout, math.MinInt64, snowflake.Parts{Time: p.layout.Epoch.Time().Add(-1)})
-		add(p.layout, math.MaxInt64, snowflake.Parts{Time: p.layout.Expires(), Worker: 1 << p.layout.WorkerBits, Sequence: -1})
+	for _, k := range layouts.All() {
+		l := k.Layout
+		add(l, 1541815603606036480, lastParts(l))
+		add(l, math.MinInt64, snowflake.Parts{Time: l.Epoch.Time().Add(-1)})
+		add(l, math.MaxInt64, snowflake.Parts{Time: l.Expires(), Worker: 1 << l.WorkerBits, Sequence: -1})
 	}
 	add(snowflake.Layout{}, 1, snowflake.Parts{})
 	add(snowflake.Layout{Unit: 1, TimeBits: 63, Epoch: math.MinInt64}, -1, snowflake.Parts{Time: time.Unix(1<<60, 0)})

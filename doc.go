@@ -1,7 +1,6 @@
-// Package snowflake issues 64-bit IDs in process, without a network call per
-// ID, and reads them back. An ID carries its time, the worker that issued it
-// and a sequence number. So IDs are unique, sort by time, and fit a BIGINT
-// primary key.
+// Package snowflake issues 64-bit IDs in process, without a network call per ID, and reads
+// them back. An ID carries its time, the worker that issued it and a sequence number. So IDs
+// are unique, sort by time, and fit a BIGINT primary key.
 //
 //	gen, err := snowflake.New(7, nil) // 7: a worker ID that no other process has
 //	...
@@ -10,80 +9,82 @@
 //
 // # Terms
 //
-//   - A [Layout] divides the bits of an ID among its fields.
-//   - A tick is the unit in which the time field counts: a millisecond, unless the
-//     layout has another.
-//   - A generator stamps a tick when it issues an ID with that time.
-//   - The sequence is a number that tells apart the IDs which a worker stamps in
-//     one tick. It is spent when all of a tick's numbers are used.
-//   - A policy ([BackwardPolicy]) chooses what a call does when the clock reads
-//     earlier than the last ID.
-//   - A lease lends a worker ID to one process at a time.
+// An ID is a whole number of 63 bits, so it is never negative. A [Layout] divides the bits among
+// fields. This is the ID 117469438034341891 of [DefaultLayout]:
+//
+//	 63  62                                      22 21       12 11         0
+//	+---+-------------------------------------------+------------+--------------+
+//	| 0 | 00000011010000101010101110101001101111000 | 0000000111 | 000000000011 |
+//	+---+-------------------------------------------+------------+--------------+
+//	sign  time: 41 bits                               worker: 10   sequence: 12
+//	      28,006,896,504 ms after the epoch           7            3
+//	      = 2026-11-21 03:41:36.504 UTC
+//
+// These words recur:
+//
+//   - The epoch is the instant at which the time field is 0: for DefaultLayout 2026-01-01.
+//   - A tick is the unit in which the time field counts: for most layouts a millisecond.
+//   - To stamp a tick is to issue an ID with this time.
+//   - The worker ID is the number of a process in its IDs.
+//   - The sequence distinguishes one worker's IDs within a tick. It begins at 0 in each tick, and is
+//     spent when all of a tick's numbers are used: then callers wait for the next tick.
+//   - A clock sequence, in some layouts, distinguishes IDs that are stamped before and after a step
+//     back of the clock.
+//   - A [BackwardPolicy] chooses what a call does when the clock reads earlier than the last ID.
+//   - A [Lease] lends a worker ID to one process at a time. Package lease has the terms of leases.
 //
 // # The promise
 //
-// No ID is issued twice by a Generator, whatever its clock reads: set back, set
-// forward, stopped or leaping. A wrong clock may cost availability, never a
-// duplicate. If the promise cannot be kept, the caller gets an error, at once,
-// and nothing has changed. Besides:
+// No ID is issued twice by a Generator, whatever its clock reads: set back, set forward,
+// stopped or leaping. If the promise cannot be kept, the caller gets an error, at once, and
+// nothing has changed. Besides:
 //
-//   - Order. IDs of one Generator strictly increase: a call that begins after
-//     another has returned gets a larger ID, also if a lease has replaced the
-//     worker ID. [ClockSeqPolicy] and [RewindPolicy] give this up when the clock
-//     goes back.
+//   - Order. A call that begins after another has returned gets a larger ID, also if a lease
+//     has replaced the worker ID. [ClockSeqPolicy] and [RewindPolicy] give this up when the
+//     clock goes back.
 //   - Truth. A timestamp is the tick that the clock reads, or later by at most
-//     [Options].BorrowAhead. A built-in clock follows a step of the wall clock
-//     within 100 ms, and runs at most 10 ms ahead of a wall clock that is being
-//     slewed. If callers waited for a tick under a built-in clock, IDs may carry
-//     that tick until 5 ms after it ended.
-//   - Separate fields. No value spills into its neighbour, every ID is >= 0,
-//     and every ID of [JSSafeLayout] is <= 2^53-1. When a layout's time runs out
-//     the caller gets [ErrTimeExhausted].
-//   - Fair and bounded waits, never with the lock held. Callers that wait for a
-//     tick are served in order of arrival: if k callers wait and a tick has n
-//     IDs, the next caller waits for at most k/n+1 ticks, and the wake-up. A call
-//     waits for the clock as long as its policy agrees to (see [ActionWait]).
-//     If the clock stands still, the policy is asked after 50 ms or one tick,
-//     whichever is longer. If a call's turn would come after its deadline,
-//     [Generator.NextIDContext] says so at once.
+//     [Options].BorrowAhead. If callers waited for a tick under a built-in clock, IDs may
+//     carry that tick until 5 ms after it ended.
+//   - Separate fields. No value spills into its neighbour, and every ID is >= 0. When a
+//     layout's time runs out the caller gets [ErrTimeExhausted].
+//   - Fair and bounded waits, never with the lock held. A call that waits for a tick has its
+//     ID, so nobody is overtaken: if k calls wait and a tick has n IDs, the next call waits
+//     for at most k/n+1 ticks, and the wake-up. If its turn would come after its deadline,
+//     [Generator.NextIDContext] says so at once. A call waits for a clock that went back as
+//     long as its policy agrees to (see [ActionWait]); if the clock stands still, the policy
+//     is asked after 50 ms, however many calls arrive.
 //
 // # What you must see to
 //
-// HAZARD: two generators with one worker ID (and datacenter) issue the same IDs
-// if they run at the same time. Nothing in an ID can reveal it. This is the
-// commonest fault of systems of this kind, so never guess a worker ID from a
-// process ID, a MAC or a random number: assign it, or lease it ([NewLeased]).
+// HAZARD: two generators with one worker ID (and datacenter) issue the same IDs if they run
+// at the same time. Nothing in an ID can reveal it. So never guess a worker ID from a process
+// ID, a MAC or a random number: assign it, or lease it ([NewLeased]).
 //
-// HAZARD: a Generator made by [New] knows nothing of the generator before it.
-// If a process restarts while its clock reads no later than the last tick that
-// the earlier process stamped, IDs repeat. That tick is a whole second under
-// [JSSafeLayout], and may be ahead of the clock by [Options].BorrowAhead. With
-// ClockSeqPolicy or RewindPolicy, IDs can also repeat when the clock is set
-// back after the restart. Set [Options].After to the largest ID that you
-// stored, or use [NewLeased].
+// HAZARD: a Generator made by [New] knows nothing of the generator before it. If a process
+// restarts while its clock reads no later than the last tick that the earlier process
+// stamped, IDs repeat. That tick is a whole second under [JSSafeLayout], and may be ahead of
+// the clock by BorrowAhead. With ClockSeqPolicy or RewindPolicy, IDs can also repeat when the
+// clock is set back after the restart. Set [Options].After, or use NewLeased.
 //
-// Two more properties of these IDs surprise people, though no ID repeats:
-//
-//   - JavaScript rounds integers above 2^53. So an [ID] is a string in JSON. If
-//     your IDs must be numbers there, use [JSSafeLayout].
-//   - An ID shows its time and worker to everybody, and the next ID can be
-//     guessed. [Options].RandomStart makes guessing harder; it does not make an
-//     ID a secret. Show outsiders the texts of package opaque instead.
+// An ID shows its time and worker to everybody, and the next ID can be guessed, also with
+// [Options].RandomStart. Show outsiders the texts of package opaque instead.
 //
 // # Choosing a layout
 //
-//	layout            workers       IDs per worker    until    for
-//	DefaultLayout     1,024         4,096 a ms        2095     nearly everyone
-//	ClockSeqLayout    128           4,096 a ms        2095     clocks that are set back, if waiting will not do
-//	JSSafeLayout      16            32,768 a s        2298     IDs that must stay numbers in JavaScript
-//	TwitterLayout     32 x 32       4,096 a ms        2080     datacenters; tables that have Twitter's IDs
-//	BwmarrinLayout    1,024         4,096 a ms        2080     tables that have IDs of bwmarrin/snowflake, or of Leaf
-//	SonyflakeLayout   65,536        256 in 10 ms      2188     many workers with few IDs each; tables that have IDs of sonyflake, version 1
-//	SonyflakeV2Layout 65,536        256 in 10 ms      2199     tables that have IDs of sonyflake, version 2
-//	RedisLayout       4,096         1,024 a ms        2039     tables that have IDs of a Redis script
-//	Layout{...}       as you say    as you say                 your own choice: a power of two of each
+//	layout            bits (1)              workers   IDs per worker   until   for
+//	DefaultLayout     41/-/10/12, ms        1,024     4,096 a ms       2095    nearly everyone
+//	ClockSeqLayout    41/3/7/12, ms         128       4,096 a ms       2095    clocks that are set back, if waiting will not do
+//	JSSafeLayout      33/-/4/15, s          16        32,768 a s       2298    IDs that must stay numbers in JavaScript
+//	package layouts   their own             (2)       (2)              (2)     tables that have IDs of another system
+//	Layout{...}       as you say, 63 in all                                    your own choice: a power of two of each
 //
-// [BaiduLayout], [DiscordLayout] and [InstagramLayout] read those systems' IDs.
+//	(1) time/clock sequence/worker/sequence; the time since 2026 in this unit
+//	(2) its documentation has the table
+//
+// An ID does not name its layout. So never change the layout of IDs that you have stored: old IDs
+// would be read wrongly, and new IDs could equal old IDs. [Layout.Follows] tells whether IDs of one
+// layout may follow IDs of another; the command "snowflake layout NAME" draws a layout. On the day on
+// which a layout's time ends ([Layout.Expires]), every call begins to return ErrTimeExhausted.
 //
 // # Choosing a policy for a clock that goes back
 //
@@ -92,12 +93,10 @@
 //	FailPolicy        fail at once                                             yes
 //	ClockSeqPolicy    go on at once under another clock sequence               no
 //	RewindPolicy      go on at once in the earlier tick, with unused numbers   no
-//	your own          choose among these by the size of the step               if it only fails and waits
+//	BackwardFunc(f)   choose among these by the size of the step               if it only fails and waits
 //
-// [Options].BorrowAhead lets timestamps run ahead of the clock. A step back that
-// is smaller than BorrowAhead (less what a burst has used) needs no policy: IDs go
-// on at once and in order. If BorrowAhead is 2 h and the clock is set back by 1 h,
-// nobody notices.
+// A step back that is smaller than BorrowAhead (less what a burst has used) needs no policy. If
+// BorrowAhead is 2 h, IDs go on at once, and in order, if the clock is set back by an hour.
 //
 // # Choosing where worker IDs come from
 //
@@ -106,15 +105,14 @@
 //	NewLeased, a lease.Store   processes of a fleet share a database, Redis, etcd, ...
 //	New, package workerid      something numbers your processes: a variable, a StatefulSet
 //
-// Package [github.com/seed-5394e6b1/snowflake/lease] describes the protocol.
-//
 // # In tests
 //
-// In a [testing/synctest] bubble, all clocks and waits follow the bubble's time.
-// Do not share a Generator between bubbles, or between a bubble and real time.
-// A bubble begins in the year 2000, before [DefaultEpoch], so choose another
-// epoch:
+// With a clock that the test sets ([ClockFunc]), the IDs are the same each time. As long as
+// it stands still there is one tick: a generator of [DefaultLayout] issues 4,096 IDs, and the
+// next call fails with [ErrClockBackward] after 50 ms. Move the clock on, or set BorrowAhead.
 //
-//	layout := snowflake.DefaultLayout()
-//	layout.Epoch = snowflake.UnixEpoch
+// In a [testing/synctest] bubble, all clocks and waits follow the bubble's time, which begins
+// before [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Do
+// not share a Generator between bubbles, or between a bubble and real time. The example of
+// Lease shows a lease that has expired.
 package snowflake

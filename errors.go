@@ -7,66 +7,45 @@ import (
 	"time"
 )
 
-// Every error of this package matches one of these with [errors.Is], or is the
-// error of the caller's context. The text of a returned error also names the
-// value that was refused and the limit that it broke.
+// Every error of this package matches one of these with [errors.Is], or is the error of
+// the caller's context.
 var (
-	// ErrClockBackward is returned by NextID, NextIDContext and Fill when the
-	// clock reads earlier than the last ID, or stands still, and the backward
-	// policy could not or would not go on. The error is a [*ClockBackwardError].
+	// NextID, NextIDContext and Fill return ErrClockBackward, as a [*ClockBackwardError], if the clock
+	// reads earlier than the last ID, or stands still, and the policy could not or would not go on.
 	ErrClockBackward = errors.New("snowflake: clock went backward")
-
-	// ErrTimeExhausted is returned when a time lies past the end of a layout's
-	// time bits: by New, NewLeased, NextID, NextIDContext and Fill for the
-	// clock, by Encode and Range for the time that they were given.
+	// New, NewLeased, NextID, NextIDContext and Fill return ErrTimeExhausted if the clock is past the
+	// end of the layout's time bits; Encode, Range and Follows, if a time is.
 	ErrTimeExhausted = errors.New("snowflake: layout has run out of time")
-
-	// ErrBeforeEpoch is returned when a time lies before a layout's epoch: by
-	// New, NewLeased, NextID, NextIDContext and Fill for the clock, by Encode
-	// and Range for the time that they were given.
+	// The same functions, except Follows, return ErrBeforeEpoch if the time is before the layout's
+	// epoch.
 	ErrBeforeEpoch = errors.New("snowflake: time before the epoch")
-
-	// ErrLeaseExpired is returned by NextID, NextIDContext and Fill of a
-	// generator made by NewLeased, when the next ID would lie at or past the
-	// end of the lease's window (the time span that it may stamp), and the lease
-	// does not extend the window. The error is a [*LeaseExpiredError]. If the
-	// lease's store did not answer in time, the error can also match
+	// NextID, NextIDContext and Fill return ErrLeaseExpired, as a [*LeaseExpiredError], if the next ID
+	// would lie at or past the end of the time span that the lease grants, and the lease does not extend
+	// it. If the lease's store did not answer in time, the error can also match
 	// context.DeadlineExceeded: so test for ErrLeaseExpired first.
 	ErrLeaseExpired = errors.New("snowflake: lease expired")
-
-	// ErrInvalidID is returned by the Parse functions, the Unmarshal methods and
-	// Scan if a text or a value is not the canonical form of an ID, by Layout.Check,
-	// by New and NewLeased for Options.After, by the methods that write an ID if it
-	// is negative, and by Layout.Encode for a clock sequence or a sequence that does
+	// The Parse functions, the Unmarshal methods and Scan return ErrInvalidID if a text or a value is
+	// not the canonical form of an ID; the methods that write an ID, if it is negative; Check, and New
+	// for Options.After, if the ID is not of the layout; Encode, if a clock sequence or a sequence does
 	// not fit.
 	ErrInvalidID = errors.New("snowflake: invalid ID")
-
-	// ErrInvalidLayout is returned if Layout.Validate refuses a layout: by Validate
-	// itself, and by Layout.Encode, Layout.Range, Layout.Follows, New and NewLeased.
+	// Validate, Encode, Range, Follows, New and NewLeased return ErrInvalidLayout if a layout is not
+	// valid.
 	ErrInvalidLayout = errors.New("snowflake: invalid layout")
-
-	// ErrWorkerRange is returned by New, NewLeased and Layout.Encode for a
-	// worker or datacenter that does not fit the layout. The error is a
-	// [*FieldRangeError].
+	// New, NewLeased and Encode return ErrWorkerRange, as a [*FieldRangeError], if a worker or
+	// datacenter does not fit.
 	ErrWorkerRange = errors.New("snowflake: worker out of range")
-
-	// ErrInvalidOptions is returned by New and NewLeased for an option that is
-	// out of its range or would have no effect, and by the methods of a Generator
-	// that New or NewLeased did not make.
+	// New and NewLeased return ErrInvalidOptions if an option is out of its range or would have no
+	// effect; the methods of a Generator return it if the Generator was not made by them.
 	ErrInvalidOptions = errors.New("snowflake: invalid options")
-
-	// ErrInvalidRange is returned by Layout.Range when from is later than to.
+	// Range returns ErrInvalidRange if from is later than to.
 	ErrInvalidRange = errors.New("snowflake: invalid range")
-
-	// ErrOverlap is returned by Layout.Follows when an ID of the new layout can
-	// be equal to or less than an ID of the old layout. The error is an
-	// [*OverlapError].
+	// Follows returns ErrOverlap, as an [*OverlapError], if a new ID can be equal to or less than an old
+	// ID.
 	ErrOverlap = errors.New("snowflake: layouts overlap")
 )
 
-// ClockBackwardError says by how much the clock read earlier than the last ID
-// when a call was refused, and whether the clock stands still. It matches
-// [ErrClockBackward].
+// ClockBackwardError is what the policy was told. It matches [ErrClockBackward].
 type ClockBackwardError struct {
 	Backward
 }
@@ -80,12 +59,11 @@ func (e *ClockBackwardError) Error() string {
 		ErrClockBackward, formatTime(e.Now), e.By(), formatTime(e.Last))
 }
 
-// Is reports whether target is [ErrClockBackward].
 func (e *ClockBackwardError) Is(target error) bool { return target == ErrClockBackward }
 
-// FieldRangeError says which field of an ID was given a value that its bits
-// cannot hold. It matches [ErrWorkerRange] for a worker or a datacenter, and
-// [ErrInvalidID] for a clock sequence or a sequence.
+// FieldRangeError says which field of an ID was given a value that does not fit. It
+// matches [ErrWorkerRange] for a worker or a datacenter, and [ErrInvalidID] for a clock
+// sequence or a sequence.
 type FieldRangeError struct {
 	Field string // "clock sequence", "datacenter", "worker" or "sequence"
 	Value int    // what was given
@@ -99,7 +77,6 @@ func (e *FieldRangeError) Error() string {
 	return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has room for 0 to %d", e.Field, e.Value, e.Max)
 }
 
-// Is reports whether target is the sentinel error of e's field.
 func (e *FieldRangeError) Is(target error) bool {
 	if e.Field == fieldWorker || e.Field == fieldDatacenter {
 		return target == ErrWorkerRange
@@ -107,8 +84,8 @@ func (e *FieldRangeError) Is(target error) bool {
 	return target == ErrInvalidID
 }
 
-// LeaseExpiredError says which worker ID may no longer be stamped, since when and
-// why. It matches [ErrLeaseExpired], and every error that Cause matches.
+// LeaseExpiredError says which worker ID may no longer be stamped. It matches
+// [ErrLeaseExpired] and what Cause matches.
 type LeaseExpiredError struct {
 	Worker   int
 	NotAfter time.Time // no ID is stamped at or past it: the end of the lease's window or, after a release, of the last tick stamped
@@ -140,7 +117,6 @@ func (e *LeaseExpiredError) Error() string {
 // Unwrap returns Cause.
 func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
 
-// Is reports whether target is [ErrLeaseExpired].
 func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }
 
 // formatTime writes t with milliseconds, so that times of the common layouts

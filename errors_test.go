@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 var sentinels = []error{
@@ -90,7 +91,7 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 
 // errors.As finds a typed error, with its fields, through any wrapping.
 func TestTypedErrorsAreFoundWithAs(t *testing.T) {
-	_, err := snowflake.TwitterLayout().Encode(snowflake.Parts{Time: snowflake.TwitterEpoch.Time(), Datacenter: 32})
+	_, err := layouts.Twitter().Encode(snowflake.Parts{Time: snowflake.TwitterEpoch.Time(), Datacenter: 32})
 	var field *snowflake.FieldRangeError
 	require.ErrorAs(t, fmt.Errorf("caller: %w", err), &field)
 	assert.Equal(t, snowflake.FieldRangeError{Field: "datacenter", Value: 32, Max: 31}, *field)

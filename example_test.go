@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // noonClock always reads the same time, so that the examples always print the same.
@@ -30,7 +31,50 @@ func Example() {
 	fmt.Println(snowflake.Decode(id))
 	// Output:
 	// 117594862387228672
-	// time=2026-11-21T12:00:00.000Z clockseq=0 datacenter=0 worker=7 sequence=0
+	// time=2026-11-21T12:00:00.000Z worker=7 sequence=0
+}
+
+// A test sets the clock, so IDs are the same each time. As long as the clock stands
+// still there is one tick, and a tick of the default layout has 4,096 IDs.
+func ExampleClockFunc() {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	gen, err := snowflake.New(7, &snowflake.Options{
+		Clock: snowflake.ClockFunc(func() time.Time { return now }),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids := make([]snowflake.ID, 5000)
+	n, err := gen.Fill(context.Background(), ids)
+	fmt.Println(ids[0], n, err)
+
+	now = now.Add(time.Second)
+	id, err := gen.NextID()
+	fmt.Println(id, err)
+	// Output:
+	// 117594862387228672 4096 snowflake: clock stands still, or runs at less than half of its speed: it reads 2026-11-21T12:00:00.000Z, 1ms before 2026-11-21T12:00:00.001Z
+	// 117594866581532672 <nil>
+}
+
+// ended is a lease whose span has ended, for a test of what a program does then.
+type ended struct{}
+
+func (ended) Grant() snowflake.Grant {
+	noon := noonClock.Now()
+	return snowflake.Grant{Worker: 7, From: noon.Add(-time.Hour), To: noon}
+}
+
+func ExampleLease() {
+	gen, err := snowflake.NewLeased(ended{}, &snowflake.Options{Clock: noonClock})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = gen.NextID()
+	fmt.Println(errors.Is(err, snowflake.ErrLeaseExpired), err)
+	// Output:
+	// true snowflake: lease expired: worker 7 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z
 }
 
 func ExampleGenerator_Fill() {
@@ -45,7 +89,7 @@ func ExampleGenerator_Fill() {
 	fmt.Println(gen.Decode(ids[n-1]))
 	// Output:
 	// 100000 <nil>
-	// time=2026-11-21T12:00:00.024Z clockseq=0 datacenter=0 worker=7 sequence=1695
+	// time=2026-11-21T12:00:00.024Z worker=7 sequence=1695
 }
 
 func ExampleGenerator_NextIDContext() {
@@ -74,8 +118,8 @@ func ExampleLayout_Decode() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(snowflake.TwitterLayout().Decode(tweet))
-	// Output: time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0
+	fmt.Println(layouts.Twitter().Decode(tweet))
+	// Output: time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0
 }
 
 func ExampleClockBackwardError() {
@@ -128,8 +172,8 @@ func ExampleBackwardFunc() {
 		now = now.Add(-time.Hour)
 	}
 	// Output:
-	// time=2026-11-21T12:00:00.000Z clockseq=0 datacenter=0 worker=7 sequence=0 <nil>
-	// time=2026-11-21T11:00:00.000Z clockseq=1 datacenter=0 worker=7 sequence=0 <nil>
+	// time=2026-11-21T12:00:00.000Z worker=7 sequence=0 <nil>
+	// time=2026-11-21T11:00:00.000Z clockseq=1 worker=7 sequence=0 <nil>
 }
 
 func ExampleID_MarshalText() {
@@ -167,12 +211,12 @@ func ExampleOptions_after() {
 // May the default layout follow the IDs that bwmarrin's library has issued?
 func ExampleLayout_Follows() {
 	const last = 2064000000000000000 // SELECT max(id)
-	err := snowflake.DefaultLayout().Follows(snowflake.BwmarrinLayout(), last)
+	err := snowflake.DefaultLayout().Follows(layouts.Bwmarrin(), last)
 	fmt.Println(err)
 
 	early := snowflake.DefaultLayout()
 	early.Epoch = snowflake.TwitterEpoch
-	fmt.Println(early.Follows(snowflake.BwmarrinLayout(), last))
+	fmt.Println(early.Follows(layouts.Bwmarrin(), last))
 	// Output:
 	// snowflake: layouts overlap: the old layout has issued 2064000000000000000, stamped 2026-06-08T15:02:01.922Z; the first ID of the new layout, stamped 2026-06-08T15:02:01.923Z, is 57484286562926592
 	// <nil>

@@ -2,19 +2,15 @@ package snowflake
 
 import "fmt"
 
-// Follows returns nil if a table may go on with IDs of l after IDs of old. last is
-// the greatest ID of old in the table. The answer is exact: nil means that if IDs of
-// l are stamped after the tick of last has ended, all of them are greater than last.
-// To be sure that the tick has ended, set Options.After to last.
+// Follows returns nil if a table may go on with IDs of l after IDs of old, of which last
+// is the greatest in the table: if IDs of l are stamped after the tick of last has ended,
+// all of them are greater. To be sure that the tick has ended, set Options.After to last.
+// If generators with old still run when l begins, last has to be the greatest ID that
+// they can stamp until they stop: one less than the hi of old.Range.
 //
-// If an ID of l can be equal to last or less, the error is an [*OverlapError], which
-// has the first such ID of l as proof.
-//
-// If generators with old still run when l begins, last has to be the greatest ID
-// that they can stamp until they stop: one less than the hi of old.Range.
-//
-// Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is no ID of old,
-// and [ErrTimeExhausted] if l ends before it could begin.
+// If an ID of l can be equal to last or less, the error is an [*OverlapError] with the
+// first such ID. Other errors match [ErrInvalidLayout], [ErrInvalidID] if last is no ID
+// of old, and [ErrTimeExhausted] if l ends before it could begin.
 func (l Layout) Follows(old Layout, last ID) error {
 	for _, layout := range []Layout{old, l} {
 		if err := layout.Validate(); err != nil {
@@ -39,8 +35,8 @@ func (l Layout) Follows(old Layout, last ID) error {
 	return nil
 }
 
-// OverlapError says which ID of a new layout is not greater than the last ID of an
-// old layout. It matches [ErrOverlap].
+// OverlapError says which ID of a new layout is not greater than the last old ID. It
+// matches [ErrOverlap].
 type OverlapError struct {
 	Last     ID // the last ID of the old layout
 	First    ID // the first ID that the new layout can stamp after Last; First <= Last
@@ -52,5 +48,4 @@ func (e *OverlapError) Error() string {
 		ErrOverlap, e.Last, formatTime(e.Old.Decode(e.Last).Time), formatTime(e.New.Decode(e.First).Time), e.First)
 }
 
-// Is reports whether target is [ErrOverlap].
 func (e *OverlapError) Is(target error) bool { return target == ErrOverlap }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // smallestAfter is the slow, obvious reference of Follows: of all IDs of l whose
@@ -64,9 +65,9 @@ func TestFollowsAgainstAllIDsOfTinyLayouts(t *testing.T) {
 
 func TestFollows(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	layouts := map[string]snowflake.Layout{
-		"default": snowflake.DefaultLayout(), "bwmarrin": snowflake.BwmarrinLayout(), "twitter": snowflake.TwitterLayout(),
-		"sonyflake": snowflake.SonyflakeLayout(), "sonyflake-v2": snowflake.SonyflakeV2Layout(), "redis": snowflake.RedisLayout(),
+	named := map[string]snowflake.Layout{
+		"default": snowflake.DefaultLayout(), "bwmarrin": layouts.Bwmarrin(), "twitter": layouts.Twitter(),
+		"sonyflake": layouts.Sonyflake(), "sonyflake-v2": layouts.SonyflakeV2(), "redis": layouts.Redis(),
 	}
 	for _, test := range []struct {
 		old, new string
@@ -84,10 +85,10 @@ func TestFollows(t *testing.T) {
 		{"sonyflake", "bwmarrin", true},
 		{"bwmarrin", "redis", true},
 	} {
-		old := layouts[test.old]
+		old := named[test.old]
 		last, err := old.Encode(snowflake.Parts{Time: at, Worker: 5, Sequence: 1<<old.SequenceBits - 1})
 		require.NoError(t, err)
-		err = layouts[test.new].Follows(old, last)
+		err = named[test.new].Follows(old, last)
 		assert.Equal(t, test.follows, err == nil, "%s after %s: %v", test.new, test.old, err)
 	}
 }
@@ -95,7 +96,7 @@ func TestFollows(t *testing.T) {
 // A layout whose epoch is yet to come begins with ID 0.
 func TestFollowsBeforeTheEpoch(t *testing.T) {
 	l := snowflake.DefaultLayout()
-	err := l.Follows(snowflake.BwmarrinLayout(), 5)
+	err := l.Follows(layouts.Bwmarrin(), 5)
 	assert.EqualError(t, err, "snowflake: layouts overlap: the old layout has issued 5, stamped 2010-11-04T01:42:54.657Z; "+
 		"the first ID of the new layout, stamped 2026-01-01T00:00:00.000Z, is 0")
 }
@@ -106,7 +107,7 @@ func TestFollowsRefuses(t *testing.T) {
 	assert.ErrorIs(t, l.Follows(snowflake.JSSafeLayout(), 1<<52), snowflake.ErrInvalidID)
 	assert.ErrorIs(t, l.Follows(snowflake.Layout{}, 1), snowflake.ErrInvalidLayout)
 	assert.ErrorIs(t, snowflake.Layout{}.Follows(l, 1), snowflake.ErrInvalidLayout)
-	err := snowflake.BaiduLayout().Follows(l, 1)
+	err := layouts.Baidu().Follows(l, 1)
 	assert.ErrorIs(t, err, snowflake.ErrTimeExhausted)
 	assert.ErrorContains(t, err, "ended at 2024-11-20T13:24:16.000Z, the time is 2026-01-01T00:00:00.001Z, when the new layout would begin")
 }

@@ -8,17 +8,14 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier. IDs of one Layout sort by time.
-//
-// An ID is never negative. As JSON it is a string, because JavaScript rounds
-// integers above 2^53: two IDs could become the same number, equal to neither. As a
-// parameter of database/sql it is an int64, for any integer column of 64 bits.
-// Scan reads it back; if the column may be NULL, scan into a sql.Null[ID].
+// ID is a snowflake identifier, never negative. IDs of one Layout sort by time. As JSON
+// an ID is a string, because JavaScript rounds integers above 2^53. As a parameter of
+// database/sql it is an int64.
 type ID int64
 
-// ParseID reads the text that [ID.String] returns: decimal digits and nothing else,
-// without sign, spaces or leading zeros, and at most 9223372036854775807. If the
-// text is anything else, the error matches [ErrInvalidID].
+// ParseID reads the text that [ID.String] returns: decimal digits without sign, spaces or
+// leading zeros, at most 9223372036854775807. If the text is anything else, the error
+// matches [ErrInvalidID].
 func ParseID(s string) (ID, error) {
 	return parseDecimal(s)
 }
@@ -61,7 +58,7 @@ func (id ID) String() string {
 }
 
 // AppendText appends id in decimal to b. If id is negative, the error matches
-// [ErrInvalidID], because no Unmarshal method would read the text.
+// [ErrInvalidID].
 func (id ID) AppendText(b []byte) ([]byte, error) {
 	if id < 0 {
 		return b, fmt.Errorf("%w: %d is negative", ErrInvalidID, int64(id))
@@ -69,14 +66,13 @@ func (id ID) AppendText(b []byte) ([]byte, error) {
 	return strconv.AppendInt(b, int64(id), 10), nil
 }
 
-// MarshalText returns id in decimal, or AppendText's error. Because of it, id is a
-// string in JSON and can be the key of a JSON object.
+// MarshalText returns id in decimal, or AppendText's error.
 func (id ID) MarshalText() ([]byte, error) {
 	return id.AppendText(make([]byte, 0, decimalMax))
 }
 
-// UnmarshalText reads the texts that [ParseID] reads. If there is an error, id does
-// not change.
+// UnmarshalText reads the texts that ParseID reads. If there is an error, id does not
+// change.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := parseDecimal(b)
 	if err != nil {
@@ -86,8 +82,7 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalParam is UnmarshalText for the query and path parameters that gin and
-// echo bind.
+// UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
 func (id *ID) UnmarshalParam(s string) error {
 	v, err := ParseID(s)
 	if err != nil {
@@ -97,23 +92,25 @@ func (id *ID) UnmarshalParam(s string) error {
 	return nil
 }
 
-// UnmarshalJSON reads a string that [ParseID] reads, written without escapes, or an
-// integer without sign, fraction or exponent. If the value is null or there is an
-// error, id does not change.
+// UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
+// without sign, fraction or exponent. If the value is null or there is an error, id does
+// not change.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
 	}
 	if n := len(b); n >= 2 && b[0] == '"' && b[n-1] == '"' {
-		b = b[1 : n-1]
+		return id.UnmarshalText(b[1 : n-1])
+	}
+	if len(b) == 0 || b[0]-'0' > 9 {
+		return parseError("JSON", b, "it is neither a string nor an integer without a sign")
 	}
 	return id.UnmarshalText(b)
 }
 
-// Scan makes id a scan target of database/sql, for integer columns, and for text
-// columns with texts that [ParseID] reads. If the value is a negative integer, a
-// NULL or anything else, the error matches [ErrInvalidID], and id does not change.
-// If the column may be NULL, scan into a **ID or a sql.Null[ID].
+// Scan reads an integer column, or a text that ParseID reads. If the value is anything
+// else, the error matches [ErrInvalidID], and id does not change. If the column may be
+// NULL, scan into a **ID or a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:
@@ -135,18 +132,16 @@ func (id *ID) Scan(src any) error {
 	case nil:
 		return fmt.Errorf("%w: the column is NULL; scan into *ID or sql.Null[ID]", ErrInvalidID)
 	}
-	return fmt.Errorf("%w: the column has type %T", ErrInvalidID, src)
+	return fmt.Errorf("%w: the column has type %T; it must be an integer or a text", ErrInvalidID, src)
 }
 
 // Array returns ids as a query parameter that is an array in PostgreSQL:
 //
 //	rows, err := db.Query(ctx, `SELECT ... WHERE id = ANY($1)`, snowflake.Array(ids))
 //
-// It works in each mode of pgx, and through database/sql. Without Array, pgx takes a
-// []ID only in the modes that ask the server for the types of parameters first.
-// If ids is empty or nil, the array is empty, not NULL. If an ID is negative, the
-// query fails with an error that matches [ErrInvalidID]. Other databases do not
-// have arrays.
+// It works in each mode of pgx, in which a []ID does not, and through database/sql. If
+// ids is empty or nil, the array is empty, not NULL. If an ID is negative, the query
+// fails with an error that matches [ErrInvalidID].
 func Array[T ~int64](ids []T) driver.Valuer { return array[T](ids) }
 
 type array[T ~int64] []T
@@ -203,8 +198,8 @@ func digitValues(digits string) (values [256]byte) {
 	return values
 }
 
-// Base32 returns id in Crockford's base 32, always 13 characters in capitals,
-// which sort as the numbers do.
+// Base32 returns id in Crockford's base 32, always 13 capitals and digits, which sort as
+// the numbers do.
 func (id ID) Base32() string {
 	var b [base32Len]byte
 	v := uint64(id)
@@ -216,8 +211,8 @@ func (id ID) Base32() string {
 }
 
 // Base58 returns id in base 58, 1 to 11 characters, with the alphabet of
-// bwmarrin/snowflake. In Bitcoin's alphabet the capitals come first; in this one,
-// the small letters. The texts do not sort as the numbers do.
+// bwmarrin/snowflake, whose small letters come first. The texts do not sort as the
+// numbers do.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -230,8 +225,8 @@ func (id ID) Base58() string {
 	}
 }
 
-// Base62 returns id in base 62 with the digits 0-9A-Za-z, always 11 characters,
-// which sort as the numbers do.
+// Base62 returns id in base 62, 0-9A-Za-z, always 11 characters, which sort as the
+// numbers do.
 func (id ID) Base62() string {
 	var b [base62Len]byte
 	v := uint64(id)
@@ -242,9 +237,9 @@ func (id ID) Base62() string {
 	return string(b[:])
 }
 
-// ParseBase32 reads the text that [ID.Base32] returns. An ID has only one text:
-// small letters are refused, and so are I, L and O, which Crockford lets people
-// write for 1 and 0. If the text is anything else, the error matches [ErrInvalidID].
+// ParseBase32 reads the text that [ID.Base32] returns. Small letters are refused, and so
+// are I, L and O, which Crockford lets people write for 1 and 0. If the text is anything
+// else, the error matches [ErrInvalidID].
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
@@ -256,9 +251,8 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s (1 is the
-// zero of this alphabet). If the text is anything else, the error matches
-// [ErrInvalidID].
+// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s (1 is the zero
+// of this alphabet). If the text is anything else, the error matches [ErrInvalidID].
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
 		return 0, parseError("base 58", s, "it is not 1 to 11 characters")
@@ -273,8 +267,8 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase62 reads the text that [ID.Base62] returns. If the text is anything else,
-// the error matches [ErrInvalidID].
+// ParseBase62 reads the text that [ID.Base62] returns. If the text is anything else, the
+// error matches [ErrInvalidID].
 func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")

@@ -648,6 +648,20 @@ func TestIDInDatabaseSQL(t *testing.T) {
 	})
 }
 
+func TestUnmarshalJSONSaysWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"id":7}`: `JSON "{\"id\":7}": it is neither a string nor an integer without a sign`,
+		`[7]`:      `JSON "[7]": it is neither`,
+		`true`:     `JSON "true": it is neither`,
+		`-7`:       `JSON "-7": it is neither`,
+		``:         `JSON "": it is neither`,
+		`"-7"`:     `decimal "-7": it has a character that is not a digit`,
+		`1.1e17`:   `decimal "1.1e17": it has a character that is not a digit`,
+	} {
+		require.ErrorContains(t, new(snowflake.ID).UnmarshalJSON([]byte(text)), "snowflake: invalid ID: "+want)
+	}
+}
+
 func TestUnmarshalJSONWithoutClosingQuote(t *testing.T) {
 	id := snowflake.ID(42)
 	assert.ErrorIs(t, id.UnmarshalJSON([]byte(`"1x`)), snowflake.ErrInvalidID)
@@ -682,6 +696,7 @@ func TestScanRefusesValuesThatAreNotIDs(t *testing.T) {
 		assert.EqualValues(t, 42, id)
 	}
 	var id snowflake.ID
+	assert.ErrorContains(t, id.Scan(5.0), "the column has type float64; it must be an integer or a text")
 	require.NoError(t, id.Scan(uint64(math.MaxInt64)))
 	assert.EqualValues(t, int64(math.MaxInt64), id)
 }

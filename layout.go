@@ -9,30 +9,21 @@ import (
 	"time"
 )
 
-// Layout says how the bits of an ID are divided among its fields. From high to
-// low the fields are time, clock sequence, datacenter, worker and sequence. If
-// WorkerLast is set, the worker has the lowest bits, below the sequence. Every
-// field but time may have no bits.
+// Layout says how the bits of an ID are divided among its fields: from high to low time,
+// clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
+// Layouts can be compared with ==.
 //
-// Layouts can be compared with ==. A literal works as well as a preset:
-//
-//	snowflake.Layout{
-//		Epoch: snowflake.EpochAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-//		Unit:  time.Millisecond,
-//		TimeBits: 41, WorkerBits: 8, SequenceBits: 14,
-//	}
-//
-// HAZARD: if you change the layout of a table that has IDs, a new ID can equal an
-// old ID. [Layout.Follows] tells whether a change is safe.
+// HAZARD: if you change the layout of a table that has IDs, a new ID can equal an old ID.
+// [Layout.Follows] tells whether a change is safe.
 type Layout struct {
-	Epoch          Epoch         // the instant at which the time field is 0; left out, it is 1970
-	Unit           time.Duration // the tick: what the time field counts
-	TimeBits       uint8         // 1 to 63
-	ClockSeqBits   uint8         // for ClockSeqPolicy; see [ClockSeqPolicy]
-	DatacenterBits uint8         // for Options.Datacenter
-	WorkerBits     uint8         // for the worker ID
-	SequenceBits   uint8         // IDs in one tick, as a power of two
-	WorkerLast     bool          // worker in the lowest bits, below the sequence, as in Sonyflake's IDs
+	Epoch          Epoch         `json:"epoch"`          // the instant at which the time field is 0; left out, it is 1970
+	Unit           time.Duration `json:"unit"`           // the tick: what the time field counts
+	TimeBits       uint8         `json:"timeBits"`       // 1 to 63
+	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for ClockSeqPolicy; see [ClockSeqPolicy]
+	DatacenterBits uint8         `json:"datacenterBits"` // for Options.Datacenter
+	WorkerBits     uint8         `json:"workerBits"`     // for the worker ID
+	SequenceBits   uint8         `json:"sequenceBits"`   // IDs in one tick, as a power of two
+	WorkerLast     bool          `json:"workerLast"`     // worker in the lowest bits, below the sequence, as in Sonyflake's IDs
 }
 
 // maxBits is the number of bits in an int64 without its sign.
@@ -42,91 +33,28 @@ const maxBits = 63
 // epoch: 36 billion years, well within the range of a time.Time.
 const maxSeconds = 1 << 60
 
-// DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker
-// and 12 of sequence: 1,024 workers with 4,096 IDs a millisecond each, until
-// 2095-09-07.
+// DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker and 12 of
+// sequence, until 2095-09-07.
 func DefaultLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 }
 
-// TwitterLayout is the layout of Twitter's snowflake: 41 bits of milliseconds since
-// [TwitterEpoch], 5 of datacenter, 5 of worker and 12 of sequence.
-func TwitterLayout() Layout {
-	return Layout{Epoch: TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
-}
-
-// BwmarrinLayout is the default of github.com/bwmarrin/snowflake: 41 bits of
-// milliseconds since [TwitterEpoch], 10 of worker (its node) and 12 of sequence,
-// until 2080-07-10. Meituan's Leaf has the same.
-func BwmarrinLayout() Layout {
-	return Layout{Epoch: TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
-}
-
-// ClockSeqLayout is the default layout with three bits of the worker given to a
-// clock sequence. It has 128 workers. With [ClockSeqPolicy], each of them goes on
-// at once when its clock is set back, for up to seven overlapping steps back.
+// ClockSeqLayout is the default layout with three bits of the worker given to a clock
+// sequence, for [ClockSeqPolicy].
 func ClockSeqLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 12}
 }
 
-// JSSafeLayout keeps IDs below 2^52. JavaScript's numbers are exact up to 2^53, so
-// they hold these IDs with room to spare. It has 33 bits of seconds since
-// [DefaultEpoch], 4 of worker and 15 of sequence: 16 workers with 32,768 IDs a
-// second each.
+// JSSafeLayout is 33 bits of seconds since [DefaultEpoch], 4 of worker and 15 of
+// sequence. Its IDs are below 2^52, so JavaScript's numbers hold them.
 func JSSafeLayout() Layout {
 	return Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4, SequenceBits: 15}
 }
 
-// BaiduLayout is the default of Baidu's uid-generator: 28 bits of seconds since
-// 2016-05-20 in Beijing (2016-05-19T16:00:00Z), 22 of worker and 13 of sequence.
-// It ran out of time on 2024-11-20: New refuses it, Decode still reads old IDs.
-func BaiduLayout() Layout {
-	return Layout{Epoch: 1463673600000, Unit: time.Second, TimeBits: 28, WorkerBits: 22, SequenceBits: 13}
-}
-
-// RedisLayout is the usual layout of ID services that run a script in Redis: 41
-// bits of milliseconds since [UnixEpoch], which last until 2039, 12 of worker and
-// 10 of sequence.
-func RedisLayout() Layout {
-	return Layout{Epoch: UnixEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 12, SequenceBits: 10}
-}
-
-// SonyflakeLayout is the default of github.com/sony/sonyflake, version 1: 39 bits
-// of 10 ms since 2014-09-01, 8 of sequence and, in the lowest place, 16 of machine
-// (the worker here), until 2188. Version 2 has another epoch: see
-// [SonyflakeV2Layout].
-func SonyflakeLayout() Layout {
-	return Layout{Epoch: 1409529600000, Unit: 10 * time.Millisecond, TimeBits: 39, SequenceBits: 8, WorkerBits: 16, WorkerLast: true}
-}
-
-// SonyflakeV2Layout is the default of github.com/sony/sonyflake/v2: the bits of
-// [SonyflakeLayout], counted from 2025-01-01, until 2199.
-func SonyflakeV2Layout() Layout {
-	l := SonyflakeLayout()
-	l.Epoch = 1735689600000
-	return l
-}
-
-// DiscordLayout is the layout of Discord's IDs: milliseconds since [DiscordEpoch],
-// 5 bits of worker (the datacenter here), 5 of process (the worker here) and 12
-// of increment (the sequence here). Discord has 42 bits of time; the highest is
-// the sign bit here, so this layout ends in 2084, before Discord's does.
-func DiscordLayout() Layout {
-	return Layout{Epoch: DiscordEpoch, Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
-}
-
-// InstagramLayout is the layout of Instagram's IDs, as its engineering blog gives
-// it: milliseconds since 2011-08-24T21:07:01.721Z, 13 bits of logical shard (the
-// worker here) and 10 of sequence. Instagram has 41 bits of time; the highest
-// is the sign bit here.
-func InstagramLayout() Layout {
-	return Layout{Epoch: 1314220021721, Unit: time.Millisecond, TimeBits: 40, WorkerBits: 13, SequenceBits: 10}
-}
-
-// Validate returns nil if IDs of this layout can be issued and read back. The
-// error matches [ErrInvalidLayout] if Unit is not positive, if there are no time
-// bits, if there are more than 63 bits in all, if a field is wider than an int, or
-// if the last tick is more than 36 billion years from the epoch.
+// Validate returns nil if IDs of this layout can be issued and read back. The error
+// matches [ErrInvalidLayout] if Unit is not positive, if there are no time bits or more
+// than 63 bits in all, if a field is wider than an int, or if the last tick is more than
+// 36 billion years from the epoch.
 func (l Layout) Validate() error {
 	if l.Unit <= 0 {
 		return fmt.Errorf("%w: unit %v is not positive", ErrInvalidLayout, l.Unit)
@@ -146,8 +74,7 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-// Expires returns the first instant after the layout's last tick: from then on
-// there are no IDs.
+// Expires returns the first instant after the layout's last tick.
 func (l Layout) Expires() time.Time {
 	return l.time(instant{tick: l.maxTick()}).Add(l.Unit)
 }
@@ -164,7 +91,7 @@ func (l Layout) Check(id ID) error {
 	return nil
 }
 
-// String describes the layout for people to read, with its fields from high to low:
+// String describes the layout, with its fields from high to low:
 //
 //	time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
 func (l Layout) String() string {

@@ -3,159 +3,178 @@ package snowflake
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
-// Lease tells a generator which worker ID it may stamp, and when. Package lease has
-// leases that renew themselves; they also implement [ManagedLease].
+// Lease tells a generator which worker ID it may stamp, and when. The leases of package lease renew
+// themselves.
 type Lease interface {
-	// Grant returns what the generator may stamp now. It is called with the
-	// generator's lock held and must not block. A later Grant may have a later To,
-	// or another worker ID or clock sequence.
+	// Grant returns what the generator may stamp now. It is called with the generator's lock held and must
+	// not block. A later Grant may have a later To, or another worker ID or clock sequence.
 	//
-	// HAZARD: if two holders of one worker ID and clock sequence are granted spans
-	// that overlap, their IDs can repeat.
+	// HAZARD: if two holders of one worker ID and clock sequence are granted spans that overlap, IDs can
+	// repeat.
 	Grant() Grant
 }
 
-// Grant is a worker ID and a clock sequence, and the span of time, [From, To), that
-// the generator may write into IDs with them. If the layout has no clock-sequence
-// bits, ClockSeq is 0.
+// Grant is a worker ID and clock sequence (0 if the layout has none), and the span of time, [From,
+// To), to stamp them in.
 type Grant struct {
 	Worker, ClockSeq int
 	From, To         time.Time
 }
 
-// ManagedLease is a Lease that also has Terms.
-type ManagedLease interface {
-	Lease
-	Terms() Terms
-}
-
-// Terms are the settings and functions that a lease gives its generator besides
-// grants. Each field may be zero.
-type Terms struct {
-	// Layout is the generator's layout if Options.Layout is zero.
-	Layout Layout
-
-	// Clock is the generator's clock if Options.Clock is nil.
-	Clock Clock
-
-	// Bind is called by NewLeased, last of all. If it returns an error, NewLeased
-	// fails with that error.
-	Bind func(Binding) error
-
-	// Extend is called, without the generator's lock, when no time before g.To is
-	// left to stamp. now is the clock's reading. Extend returns nil if Grant now
-	// returns more: a later To, another worker ID or another clock sequence. The
-	// generator then calls Grant again. If Grant will not return more soon, Extend
-	// returns an error, which becomes the Cause of a [LeaseExpiredError], unless
-	// ctx is done.
-	//
-	// If now has reached g.To, Extend should ask for a renewal at once. If now is
-	// before g.To, Options.BorrowAhead ran into the window's end, and Extend should
-	// wait for the next regular renewal.
-	Extend func(ctx context.Context, g Grant, now time.Time) error
-
-	// CanBump reports whether a clock sequence other than the grant's may be
-	// stamped from now on. now is a reading of the generator's clock. CanBump must
-	// not block.
-	CanBump func(now time.Time) bool
-
-	// Bump changes the grant g to such a clock sequence. If g is no longer the
-	// grant, it does nothing. It may block, and returns when the change is
-	// recorded. Its error becomes a part of NextID's error. Without Bump,
-	// [ActionBump] is not possible.
-	Bump func(ctx context.Context, g Grant, now time.Time) error
-}
-
-// Binding is what NewLeased tells a lease about its generator.
-type Binding struct {
-	// Layout is the generator's.
-	Layout Layout
-	// Stop makes the generator issue no further ID: calls return a
-	// [*LeaseExpiredError] with this cause. It returns the end of the last tick
-	// that the generator stamped: no ID is at or past it, under any worker ID. If
-	// the generator stamped no tick, it returns the layout's epoch.
-	Stop func(cause error) time.Time
-}
+// terms and binding are what a lease of package lease and its generator tell each other.
+type (
+	terms   = contract.Terms[Layout, Clock, Grant]
+	binding = contract.Binding[Layout]
+)
 
 // window is the lease's grant in ticks.
 type window struct {
 	lease   Lease
-	terms   Terms
-	grant   *Grant // replaced when it changes
-	floor   int64  // ticks up to this one are closed to all clock sequences
-	closed  int64  // look closed the ticks up to this one, because the window begins after it
-	stamped int64  // the last tick that counted as stamped when look closed them; -1 if no tick did
-	bumping int    // calls that have asked the lease for another clock sequence
-	hi      int64  // the first tick that may not be stamped any more
-	stopped bool   // no further ID, for good
-	cause   error  // why it was stopped
-	end     time.Time
+	terms   terms
+	grant   *Grant        // replaced when it changes
+	hi      int64         // the first tick that may not be stamped any more
+	floor   int64         // ticks up to this one are closed to all clock sequences
+	closed  int64         // the ticks up to this one were closed, because the window begins after it or for a floor
+	before  int64         // the last tick that counted as stamped when they were closed; -1 if no tick did
+	bumping int           // calls that have asked the lease for another clock sequence
+	stopped chan struct{} // closed when no further ID may be issued, for good
+	ended   bool          // stopped is closed
+	cause   error         // why
+	end     time.Time     // no ID is stamped at or past it
+
+	generation uint64 // what terms.Generation was before the lease asked for the worker ID
 }
 
-// canBump reports whether the clock sequence can be changed at all.
-func (t *Terms) canBump(l Layout) bool {
+// termsOf returns the terms of a lease. They are zero if it has none.
+func termsOf(l Lease) terms {
+	if m, ok := l.(interface{ Terms() terms }); ok {
+		return m.Terms()
+	}
+	return terms{}
+}
+
+// canBumpIn reports whether a lease with terms t can change the clock sequence of l at all.
+func canBumpIn(l Layout, t terms) bool {
 	return l.ClockSeqBits > 0 && t.Bump != nil && t.CanBump != nil
 }
 
-// termsOf returns the terms of a lease. They are zero if it is not a ManagedLease.
-func termsOf(l Lease) Terms {
-	if m, ok := l.(ManagedLease); ok {
-		return m.Terms()
-	}
-	return Terms{}
-}
-
 // lease makes g stamp only what l grants.
-func (g *Generator) lease(l Lease, t Terms) error {
-	g.window = &window{lease: l, terms: t, floor: g.tick, closed: -1, stamped: -1} // floor is the tick of Options.After
+func (g *Generator) lease(l Lease, t terms) error {
+	after := g.seq.tick // of Options.After
+	g.window = &window{lease: l, terms: t, floor: after, closed: -1, before: -1, stopped: make(chan struct{})}
 	if err := g.look(); err != nil {
 		return err
 	}
-	g.stats = Stats{Issued: uint64(g.left)}
+	g.counts = counts{}
 	if t.Bind != nil {
-		return t.Bind(Binding{Layout: g.layout, Stop: g.stop})
+		return t.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Stop: g.stop})
 	}
 	return nil
 }
 
-// look takes over the lease's grant, and closes the time before it. Later IDs are
-// greater, unless the policy asked for another clock sequence. If the grant does not
-// fit the layout, nothing changes. g.mu must be held.
+// look takes over the lease's grant, and closes the time before it. Later IDs are greater, unless
+// the policy asked for another clock sequence. If the grant does not fit the layout, nothing
+// changes. g.mu must be held.
 func (g *Generator) look() error {
-	w, was := g.window, g.layout.Decode(g.fixed)
-	grant := w.lease.Grant()
-	if err := g.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
+	g.fresh = never
+	w, q := g.window, &g.seq
+	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
+	if w.terms.Generation != nil {
+		grant, w.generation = w.terms.Granted()
+	}
+	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
 	if w.grant == nil || *w.grant != grant {
-		w.grant, w.end, w.hi = &grant, grant.To, g.layout.ceil(grant.To)
+		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}
-	replaced := grant.Worker != was.Worker
-	changed := replaced || grant.ClockSeq != was.ClockSeq
-	lo := g.layout.ceil(grant.From)
-	last, stamped := max(lo-1, w.floor), g.top()
-	if bumped := changed && !replaced && w.bumping > 0; bumped {
-		g.stats.Bumps++
-		stamped = last // the clock sequence may have been used up to there
-	} else {
-		last = max(last, stamped) // later IDs are greater, and no ID repeats
+	lo := q.layout.ceil(grant.From)
+	if q.past != nil {
+		q.past.ring.floor = max(q.past.ring.floor, lo-1)
 	}
-	if g.past != nil {
-		g.past.ring.floor = max(g.past.ring.floor, lo-1)
+	replaced, other := grant.Worker != was.Worker, grant.ClockSeq != was.ClockSeq
+	if !replaced && !other && lo <= q.tick { // the tick of Options.After has IDs left, and may lie before it
+		return nil
 	}
-	if changed || lo > g.tick { // the tick of Options.After has IDs left, and may lie before it
-		g.leave()
-		g.fixed = g.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker)
-		g.open(last, 0)
-		w.closed, w.stamped = last, stamped
-		if g.past != nil {
-			g.past.restart(last)
-		}
+	closed, stamped := max(lo-1, w.floor), g.stamped(q.top())
+	last, reach := max(closed, stamped), max(closed, min(q.last, stamped)) // calls may wait for the ticks between them
+	if other && !replaced && w.bumping > 0 {
+		g.counts.bumps++
+		q.newEra()
+		last, reach, stamped = closed, closed, closed // the clock sequence may have been used up to there
 	}
+	q.restart(last, q.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker), reach)
+	w.closed, w.before = last, stamped
 	return nil
+}
+
+// cloned reports whether the machine was cloned since the lease asked for the worker ID.
+func (w *window) cloned() bool {
+	return w.terms.Generation != nil && w.terms.Generation.Load() != w.generation
+}
+
+// unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
+// returns no IDs and ends the window, because another copy may issue the same IDs. It stands
+// between the choice of IDs and their return: a snapshot that was taken before the choice, or
+// during it, is noticed in each copy. g.mu must be held.
+func (g *Generator) unlessCloned(r run) run {
+	if g.window == nil || !g.window.cloned() {
+		return r
+	}
+	g.fresh, g.window.hi = never, math.MinInt64
+	g.seq.taken -= uint64(r.n)
+	return run{}
+}
+
+// generation returns the machine's, or 0 if nobody tells it.
+func (g *Generator) generation() uint64 {
+	if g.window == nil || g.window.terms.Generation == nil {
+		return 0
+	}
+	return g.window.terms.Generation.Load()
+}
+
+// disown takes back that n IDs were issued.
+func (g *Generator) disown(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seq.taken -= uint64(n)
+}
+
+// lookNow is contract.Binding.Look.
+func (g *Generator) lookNow() {
+	lock(&g.mu)
+	defer g.mu.Unlock()
+	_ = g.look() // an error leaves the window as it is: the grant names the same fields
+	g.seq.newEra()
+}
+
+// floor is contract.Binding.Floor.
+func (g *Generator) floor() time.Time {
+	lock(&g.mu)
+	defer g.mu.Unlock()
+	if g.seq.past != nil {
+		return time.Time{} // it may go back
+	}
+	_ = g.look() // an error leaves the window as it is
+	w, q, earliest := g.window, &g.seq, int64(0)
+	if now, err := g.refresh(); err == nil {
+		earliest = max(0, min(g.earliest(now), w.hi)) // a clock that leaps closes no more than it could stamp
+	}
+	if last := q.last; q.tick < earliest-1 {
+		if q.slots != nil && q.slots.held > 0 {
+			last = q.tick // calls wait for ticks up to there
+		}
+		w.before = g.stamped(last)
+		w.closed = earliest - 1
+	}
+	return q.layout.time(instant{tick: q.floor(earliest)})
 }
 
 // bump asks the lease for another clock sequence than grant's, and changes to it.
@@ -174,51 +193,49 @@ func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error 
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if w.stopped {
+	if w.ended {
 		return nil
 	}
 	return g.look()
 }
 
-// top returns the last tick that was stamped under the current worker ID and clock
-// sequence. If no tick was stamped under them yet, it returns the last tick stamped
-// before they were granted, or -1. g.mu must be held.
-func (g *Generator) top() int64 {
-	top := g.tick
-	if g.past != nil {
-		top = max(top, g.past.ring.top)
+// stamped returns tick, unless tick was closed and nothing was stamped since: then it returns the
+// last tick stamped before, or -1. g.mu must be held.
+func (g *Generator) stamped(tick int64) int64 {
+	if w := g.window; tick == w.closed {
+		return w.before
 	}
-	if w := g.window; top == w.closed {
-		return w.stamped
-	}
-	return top
+	return tick
 }
 
-// stop is Binding.Stop.
+// stop is contract.Binding.Stop.
 func (g *Generator) stop(cause error) time.Time {
 	g.mu.Lock()
-	defer g.unlock()
-	if !g.window.stopped {
-		g.leave()
-		last := g.top()
-		g.left, g.fresh = 0, 0
-		g.window.stopped, g.window.cause, g.window.end = true, cause, g.layout.time(instant{tick: last + 1})
-		if g.queue != nil {
-			g.queue.refuse(g.expired(instant{tick: last + 1}, last+1))
+	defer g.mu.Unlock()
+	w, q := g.window, &g.seq
+	if !w.ended {
+		last := q.last
+		if q.past != nil {
+			last = max(last, q.past.last)
 		}
+		q.leave()
+		q.open(q.tick, 0)
+		w.end = q.layout.time(instant{tick: g.stamped(last) + 1})
+		w.ended, w.cause = true, cause
+		close(w.stopped)
 	}
-	return g.window.end
+	return w.end
 }
 
-// expired returns the error of a call whose next ID would lie in tick. g.mu must be
-// held.
+// expired returns the error of a call whose next ID would lie in tick. g.mu must be held.
 func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
+	w, l := g.window, g.seq.layout
 	return &LeaseExpiredError{
-		Worker:   g.layout.Decode(g.fixed).Worker,
-		NotAfter: g.window.end,
-		Time:     g.layout.time(instant{tick: tick}),
-		Cause:    g.window.cause,
-		now:      g.layout.time(now),
-		stopped:  g.window.stopped,
+		Worker:   l.Decode(g.seq.fixed).Worker,
+		NotAfter: w.end,
+		Time:     l.time(instant{tick: tick}),
+		Cause:    w.cause,
+		now:      l.time(now),
+		stopped:  w.ended,
 	}
 }

@@ -174,7 +174,7 @@ func TestLeaseThatChangesItsClockSequenceKeepsOrder(t *testing.T) {
 		l := &changingLease{Grant{Worker: 1, ClockSeq: 1, From: noon, To: noon.Add(10 * ms)}}
 		g, err := NewLeased(l, &Options{Layout: Layout{Epoch: DefaultEpoch, Unit: ms, TimeBits: 45, ClockSeqBits: 2, WorkerBits: 4, SequenceBits: 2}, Clock: newTestClock(), BorrowAhead: 9 * ms, OnBackward: FailPolicy()})
 		require.NoError(t, err)
-		ids := make([]ID, 9*4)
+		ids := make([]ID, 10*4)
 		_, err = g.Fill(t.Context(), ids)
 		require.NoError(t, err)
 		time.Sleep(ms)
@@ -309,7 +309,7 @@ func TestLeasedIgnoresAfterIfItIsBeforeTheWindow(t *testing.T) {
 type managed struct {
 	*fakeLease
 	worker atomic.Int64
-	terms  Terms
+	terms  terms
 }
 
 func (m *managed) Grant() Grant {
@@ -318,9 +318,9 @@ func (m *managed) Grant() Grant {
 	return g
 }
 
-func (m *managed) Terms() Terms { return m.terms }
+func (m *managed) Terms() terms { return m.terms }
 
-func newManaged(from, to time.Time, terms Terms) *managed {
+func newManaged(from, to time.Time, terms terms) *managed {
 	m := &managed{fakeLease: newFakeLease(from, to), terms: terms}
 	m.worker.Store(1)
 	return m
@@ -331,7 +331,7 @@ func TestLeasedAsksTheLeaseAtTheWindowsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *managed
 		var asked []Grant
-		m = newManaged(noon, noon.Add(ms), Terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
+		m = newManaged(noon, noon.Add(ms), terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
 			assert.False(t, now.Before(g.To))
 			asked = append(asked, g)
 			time.Sleep(7 * ms)
@@ -348,19 +348,19 @@ func TestLeasedAsksTheLeaseAtTheWindowsEnd(t *testing.T) {
 func TestLeasedErrorSaysWhyTheLeaseDidNotExtend(t *testing.T) {
 	away := errors.New("connection refused")
 	synctest.Test(t, func(t *testing.T) {
-		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return away }}),
+		i := newLeasedIssuer(t, newManaged(noon, noon, terms{Extend: func(context.Context, Grant, time.Time) error { return away }}),
 			&Options{Layout: small, Clock: newTestClock()})
 		err := i.refused(ErrLeaseExpired)
 		assert.ErrorIs(t, err, away)
 		assert.ErrorContains(t, err, "lease expired: connection refused; worker 1 may stamp IDs before 2026-11-21T12:00:00.000Z, the next would be at 2026-11-21T12:00:00.000Z")
 	})
 	synctest.Test(t, func(t *testing.T) { // a lease that says it gave more, but did not
-		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(context.Context, Grant, time.Time) error { return nil }}),
+		i := newLeasedIssuer(t, newManaged(noon, noon, terms{Extend: func(context.Context, Grant, time.Time) error { return nil }}),
 			&Options{Layout: small, Clock: newTestClock()})
 		i.refused(ErrLeaseExpired)
 	})
 	synctest.Test(t, func(t *testing.T) { // the caller's own limit is not the lease's fault
-		i := newLeasedIssuer(t, newManaged(noon, noon, Terms{Extend: func(ctx context.Context, _ Grant, _ time.Time) error {
+		i := newLeasedIssuer(t, newManaged(noon, noon, terms{Extend: func(ctx context.Context, _ Grant, _ time.Time) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}), &Options{Layout: small, Clock: newTestClock()})
@@ -380,7 +380,7 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 		<-ctx.Done()
 		return cut
 	}
-	for name, terms := range map[string]Terms{
+	for name, terms := range map[string]terms{
 		"extend": {Extend: func(ctx context.Context, _ Grant, _ time.Time) error { return answer(ctx) }},
 		"bump": {
 			CanBump: func(time.Time) bool { return true },
@@ -407,7 +407,7 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
 	for _, from := range []time.Time{noon.Add(-time.Hour), noon.Add(ms), noon.Add(5 * ms)} {
 		synctest.Test(t, func(t *testing.T) {
-			m := newManaged(noon.Add(-time.Second), noon.Add(ms), Terms{})
+			m := newManaged(noon.Add(-time.Second), noon.Add(ms), terms{})
 			g, err := NewLeased(m, &Options{Layout: small, Clock: newTestClock(), OnBackward: RewindPolicy(), RewindTicks: 100})
 			require.NoError(t, err)
 			last, err := g.NextID()
@@ -434,7 +434,7 @@ func TestLeasedWorkerIsReplacedBeforeItsWindowBegins(t *testing.T) {
 		for _, opts := range []Options{{OnBackward: FailPolicy()}, {OnBackward: RewindPolicy(), RewindTicks: 100}} {
 			synctest.Test(t, func(t *testing.T) {
 				var stop func(error) time.Time
-				m := newManaged(noon, noon.Add(ms), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+				m := newManaged(noon, noon.Add(ms), terms{Bind: func(b binding) error { stop = b.Stop; return nil }})
 				grant := func(worker int64, from time.Time) {
 					m.worker.Store(worker)
 					m.from.Store(&from)
@@ -475,7 +475,7 @@ func TestLeasedWorkerIsReplacedBeforeItsWindowBegins(t *testing.T) {
 
 func TestLeasedRefusesAGrantThatDoesNotFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newManaged(noon, noon.Add(ms), Terms{})
+		m := newManaged(noon, noon.Add(ms), terms{})
 		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
 		i.spend(1, noon)
 		m.worker.Store(16)
@@ -517,7 +517,7 @@ func TestLeasedBorrowingWaitsForTheWindowToGrow(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // a managed lease says when
 		var m *managed
-		m = newManaged(noon, noon.Add(window), Terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
+		m = newManaged(noon, noon.Add(window), terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
 			assert.Equal(t, noon, now, "the clock has not reached the end")
 			time.Sleep(300 * ms)
 			m.grow(noon.Add(2 * window))
@@ -535,18 +535,14 @@ func TestLeasedBorrowingWaitsForTheWindowToGrow(t *testing.T) {
 	})
 }
 
-// While one caller asks the lease, the others wait in the queue; and if the lease
-// gives no more, each of them is told why.
-func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
+// All callers that need more than the grant ask the lease. If it gives no more, each of
+// them is told why.
+func TestLeasedCallersAskTheLeaseTogether(t *testing.T) {
 	away := errors.New("connection refused")
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var asking, asked, most atomic.Int64
 			var m *managed
-			m = newManaged(noon, noon.Add(ms), Terms{Extend: func(context.Context, Grant, time.Time) error {
-				asked.Add(1)
-				most.Store(max(most.Load(), asking.Add(1)))
-				defer asking.Add(-1)
+			m = newManaged(noon, noon.Add(ms), terms{Extend: func(context.Context, Grant, time.Time) error {
 				time.Sleep(7 * ms)
 				if fails {
 					return away
@@ -556,39 +552,30 @@ func TestLeasedCallersWaitWhileOneAsksTheLease(t *testing.T) {
 			}})
 			i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
 			time.Sleep(20 * ms)
-			got := make([]ID, 6)
-			errs := make([]error, 6)
-			var wg sync.WaitGroup
-			for c := range got {
-				wg.Go(func() {
-					time.Sleep(time.Duration(c + 1))
-					got[c], errs[c] = i.NextID()
-				})
-			}
-			wg.Wait()
-			require.EqualValues(t, 1, most.Load(), "one at a time")
-			require.EqualValues(t, 1, asked.Load(), "one answer for all")
-			for c, err := range errs {
+			calls := i.startAll(6)
+			time.Sleep(8 * ms)
+			synctest.Wait()
+			for _, c := range calls {
+				require.True(t, c.done.Load())
+				require.LessOrEqual(t, c.took, 8*ms, "nobody waits for the others' answers")
 				if fails {
-					require.ErrorIs(t, err, away)
-					require.ErrorIs(t, err, ErrLeaseExpired)
+					require.ErrorIs(t, c.err, away)
+					require.ErrorIs(t, c.err, ErrLeaseExpired)
 					continue
 				}
-				require.NoError(t, err)
-				if c > 0 {
-					require.Greater(t, got[c], got[c-1], "in order of arrival")
-				}
+				require.NoError(t, c.err)
+				i.keep(c.ids[0])
 			}
 		})
 	}
 }
 
-// The grant may grow although the lease returns an error. Callers that wait for the
-// longer grant to grow do not get this error.
+// The grant may grow although the lease returns an error. A caller that has waited for
+// the longer grant to grow does not get this error.
 func TestLeasedCallersOfALaterGrantAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *managed
-		m = newManaged(noon, noon, Terms{Extend: func(_ context.Context, g Grant, _ time.Time) error {
+		m = newManaged(noon, noon, terms{Extend: func(_ context.Context, g Grant, _ time.Time) error {
 			if g.To.Equal(noon) {
 				m.grow(noon.Add(ms))
 				time.Sleep(5 * ms)
@@ -601,12 +588,14 @@ func TestLeasedCallersOfALaterGrantAskAgain(t *testing.T) {
 		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
 		calls := i.startAll(6)
 		time.Sleep(20 * ms)
-		for place, call := range calls {
+		synctest.Wait()
+		assert.ErrorContains(t, calls[0].err, "connection refused", "it asked when the grant was empty")
+		for place, call := range calls[1:] {
 			require.True(t, call.done.Load())
 			require.NoError(t, call.err)
 			at := noon
 			if place >= 4 {
-				at = noon.Add(11 * ms)
+				at = noon.Add(10 * ms)
 			}
 			assert.Equal(t, at, i.keep(call.ids[0]).Time)
 		}
@@ -619,7 +608,7 @@ func TestStopEndsTheWaitsForATick(t *testing.T) {
 		released := errors.New("released")
 		layout := Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4}
 		var stop func(error) time.Time
-		m := newManaged(noon, noon.Add(time.Hour), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+		m := newManaged(noon, noon.Add(time.Hour), terms{Bind: func(b binding) error { stop = b.Stop; return nil }})
 		g, err := NewLeased(m, &Options{Layout: layout, Clock: newTestClock()})
 		require.NoError(t, err)
 		_, err = g.NextID()
@@ -640,12 +629,42 @@ func TestStopEndsTheWaitsForATick(t *testing.T) {
 	})
 }
 
+// A lease takes a part of its grant back. A call that waits for its tick there gets no such ID.
+func TestCallThatWaitsGetsNothingOfAGrantThatWasTakenBack(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var look func()
+			m := newManaged(noon, noon.Add(time.Hour), terms{Bind: func(b binding) error { look = b.Look; return nil }})
+			g := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
+			g.spend(4, noon)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				id, err := g.NextID()
+				if replaced {
+					assert.NoError(t, err)
+					assert.Equal(t, 0, g.Decode(id).Worker)
+				} else {
+					assert.ErrorIs(t, err, ErrLeaseExpired)
+				}
+			})
+			synctest.Wait()
+			m.grow(noon)
+			look()
+			if replaced {
+				m.worker.Store(0)
+				m.grow(noon.Add(time.Hour))
+			}
+			wg.Wait()
+		})
+	}
+}
+
 // After a rewind, the generator has stamped ticks that are later than its last ID.
 func TestStopAfterARewindReturnsTheLatestTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stop func(error) time.Time
 		c := newTestClock()
-		m := newManaged(noon, noon.Add(time.Hour), Terms{Bind: func(b Binding) error { stop = b.Stop; return nil }})
+		m := newManaged(noon, noon.Add(time.Hour), terms{Bind: func(b binding) error { stop = b.Stop; return nil }})
 		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
 		c.step(5 * ms)
 		i.spend(1, noon.Add(5*ms))
@@ -670,5 +689,73 @@ func TestLeasedCallerGetsNothingBeforeANewWindow(t *testing.T) {
 		l.from.Store(&from)
 		l.grow(begun.Add(time.Second))
 		i.spend(4, from)
+	})
+}
+
+// A lease grants another worker ID while a call waits for its tick. The clock has not gone back: neither this call
+// nor the next call is told so.
+func TestCallThatWaitsKeepsItsTickWhenTheWorkerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4}
+		m := newManaged(noon, noon.Add(2*time.Second), terms{})
+		g, err := NewLeased(m, &Options{Layout: layout, Clock: newTestClock(), OnBackward: FailPolicy()})
+		require.NoError(t, err)
+		var ids [3]ID
+		var wg sync.WaitGroup
+		for k := range ids {
+			if k == 2 {
+				m.worker.Store(0)
+				m.grow(noon.Add(time.Hour))
+			}
+			wg.Go(func() {
+				id, err := g.NextID()
+				assert.NoError(t, err)
+				ids[k] = id
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		for k, worker := range []int{1, 1, 0} {
+			p := layout.Decode(ids[k])
+			assert.Equal(t, noon.Add(time.Duration(k)*time.Second), p.Time)
+			assert.Equal(t, worker, p.Worker)
+		}
+	})
+}
+
+// The clock has not reached the tick of After, and the policy agrees to wait. But the lease's window ends before, and
+// grows by a little each time that the call asks.
+func TestPolicyIsAskedAnewAfterTheLeaseWasExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m *managed
+		extended := 0
+		m = newManaged(noon, noon.Add(ms), terms{Extend: func(context.Context, Grant, time.Time) error {
+			extended++
+			time.Sleep(ms)
+			m.grow(noon.Add(time.Duration(extended) * 3 * ms))
+			return nil
+		}})
+		after, err := small.Encode(Parts{Time: noon.Add(20 * ms), Worker: 1})
+		require.NoError(t, err)
+		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock(), After: after, OnBackward: WaitPolicy(time.Minute)})
+		assert.Equal(t, noon.Add(20*ms), i.next().Time)
+		assert.Greater(t, extended, maxAsks)
+	})
+}
+
+// The window moves on after the clock was rewound, and the generator is stopped before it issues another ID.
+func TestStopIsAfterTheIDsBeforeARewindAlsoIfTheWindowMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, c := newFakeLease(noon.Add(-time.Second), noon.Add(time.Second)), newTestClock()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 20})
+		i.next()
+		c.step(10 * ms)
+		assert.Equal(t, noon.Add(10*ms), i.next().Time)
+		c.step(-8 * ms)
+		assert.Equal(t, noon.Add(2*ms), i.next().Time)
+		from := noon.Add(5 * ms)
+		l.from.Store(&from)
+		i.lookNow()
+		assert.Equal(t, noon.Add(11*ms), i.stop(ErrLeaseExpired))
 	})
 }

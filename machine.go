@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -23,11 +24,21 @@ func (machine) clocks() (now time.Time, mono time.Duration) {
 // elapsed reads the monotonic clock: the time since started.
 func (machine) elapsed() time.Duration { return time.Since(started) }
 
-// early is elapsed for a caller that does not have the generator's lock yet.
-func (machine) early() time.Duration { return time.Since(started) }
+// monotonic reads the monotonic clock by which calls measure their waits.
+func monotonic() time.Duration { return time.Since(started) }
+
+// until returns the time from now to t.
+func until(t time.Time) time.Duration { return time.Until(t) }
+
+// sleep waits for d.
+func sleep(d time.Duration) { time.Sleep(d) }
 
 // newTimer returns a timer that fires after d.
 func newTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
 
 // randomN returns a random number from 0 to n-1.
-func randomN(n int64) int64 { return rand.Int64N(n) }
+var randomN = rand.Int64N
+
+// lock locks a generator's mutex for its lease. A call that has it may read a clock that takes long, and in
+// the simulator no time passes while a goroutine waits for a mutex.
+func lock(mu *sync.Mutex) { mu.Lock() }

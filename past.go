@@ -1,18 +1,16 @@
 package snowflake
 
-// past is what a generator remembers of the ticks that it has left. It is nil if the
-// generator can neither rewind nor change its clock sequence by itself.
+// past is what a generator remembers of the ticks that it has left. It is nil if the generator can
+// neither rewind nor change its clock sequence by itself.
 type past struct {
 	ring ring
 	seqs clockSeqs
+	last int64 // the last tick of an ID under the current clock sequence that a call returned before ticks went back
 }
 
 func newPast(l Layout, rewindTicks int) *past {
-	return &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l)}
+	return &past{ring: newRing(rewindTicks), seqs: newClockSeqs(l), last: -1}
 }
-
-// restart begins after tick, and forgets all earlier ticks.
-func (p *past) restart(tick int64) { p.ring.restart(tick) }
 
 // resume begins in tick under clock sequence first.
 func (p *past) resume(tick, first int64) {
@@ -20,16 +18,20 @@ func (p *past) resume(tick, first int64) {
 	p.seqs.virgin, p.seqs.first = tick, first
 }
 
-// bump changes to the clock sequence to use at tick, and returns it. The tick that
-// IDs came from must have been recorded.
+// bump changes to the clock sequence that next chooses, and returns it. p.last must be up to date.
 func (p *past) bump(tick int64) int64 {
-	seq, last := p.seqs.bump(tick, p.ring.top)
-	p.restart(last)
-	return seq
+	s, to := &p.seqs, p.seqs.next(tick)
+	if to == len(s.last) {
+		s.last = append(s.last, s.virgin)
+	}
+	s.last[s.current] = p.last
+	s.current, p.last = to, s.last[to]
+	p.ring.restart(p.last)
+	return (s.first + int64(to)) % s.size
 }
 
-// ring remembers, for rewinding, how many IDs the recent ticks of the current clock
-// sequence have left.
+// ring remembers, for rewinding, how many IDs the recent ticks of the current clock sequence have
+// left.
 type ring struct {
 	top   int64  // the last tick stamped
 	floor int64  // ticks up to this one are closed
@@ -64,14 +66,14 @@ func (r *ring) record(tick, left int64) {
 	}
 }
 
-// knows reports whether left knows all ticks from tick on, up to head, the tick that
-// has not been recorded yet.
+// knows reports whether left knows all ticks from tick on, up to head, the tick that has not been
+// recorded yet.
 func (r *ring) knows(tick, head int64) bool {
 	return tick > r.floor && tick > max(r.top, head)-int64(len(r.marks))
 }
 
-// left returns how many IDs a tick has left. It returns false if the tick was never
-// stamped, nor closed.
+// left returns how many IDs a tick has left. It returns false if the tick was never stamped, nor
+// closed.
 func (r *ring) left(tick int64) (int64, bool) {
 	if tick <= r.floor {
 		return 0, true
@@ -84,8 +86,7 @@ func (r *ring) left(tick int64) (int64, bool) {
 	return 0, false
 }
 
-// clockSeqs remembers the last tick of each clock sequence, in the order of their
-// first use.
+// clockSeqs remembers the last tick of each clock sequence, in the order of their first use.
 type clockSeqs struct {
 	last    []int64 // the last tick stamped; out of date for the current one
 	current int
@@ -100,11 +101,10 @@ func newClockSeqs(l Layout) clockSeqs {
 
 const noClockSeq = -1
 
-// next returns the index in last of the clock sequence to take when the clock is at
-// tick. It takes the sequence with the latest last tick before the clock's, so that
-// the others are kept for longer steps back. If there is no such sequence, it
-// returns len(last), for a sequence that was never used; if all were used,
-// noClockSeq.
+// next returns the index in last of the clock sequence to take when the clock is at tick. It takes
+// the sequence with the latest last tick before the clock's, so that the others are kept for longer
+// steps back. If there is no such sequence, it returns len(last), for a sequence that was never
+// used; if all were used, noClockSeq.
 func (s *clockSeqs) next(tick int64) int {
 	best := noClockSeq
 	for i, last := range s.last {
@@ -116,16 +116,4 @@ func (s *clockSeqs) next(tick int64) int {
 		return len(s.last)
 	}
 	return best
-}
-
-// bump changes to the clock sequence that next chooses. top is the last tick of the
-// current clock sequence. It returns the new clock sequence, and its last tick.
-func (s *clockSeqs) bump(tick, top int64) (seq, last int64) {
-	to := s.next(tick)
-	if to == len(s.last) {
-		s.last = append(s.last, s.virgin)
-	}
-	s.last[s.current] = top
-	s.current = to
-	return (s.first + int64(to)) % s.size, s.last[to]
 }

@@ -2,7 +2,7 @@ package snowflake
 
 import (
 	"context"
-
+	"maps"
 	"slices"
 	"time"
 )
@@ -12,42 +12,52 @@ import (
 // other. TestModel compares the Generator with it.
 
 type reference struct {
-	o        *Options
-	l        Layout
-	policy   BackwardPolicy
-	now      time.Time                    // of the bubble
-	read     func(at time.Time) time.Time // what the clock reads
-	builtin  bool                         // the clock is a built-in one: callers that woke late are caught up with
-	asked    []Backward                   // what the policy was asked
-	used     map[place]int64              // sequence numbers used
-	seqs     []int64                      // the clock sequences used, in order of their first use
-	seq      int64                        // the current one
-	head     int64                        // the tick of the last ID
-	fresh    bool                         // the last reading was in head, by a built-in clock
-	lagging  bool                         // head is stamped after its end
-	closed   int64                        // ticks up to this one are closed for the current clock sequence
-	after    int64                        // and up to this one for clock sequences that are not in seqs
-	ahead    int64                        // the window begins after this tick
-	before   int64                        // the last tick stamped when the window was granted; -1 if no tick was
-	worker   int
-	lease    *script // nil without a lease
-	granted  Grant   // as the generator knows it
-	stopped  bool
-	unclear  bool // two things happened at once, and their order is not promised
-	bumps    uint64
-	rewinds  uint64
-	borrowed uint64
+	o         *Options
+	l         Layout
+	policy    BackwardPolicy
+	now       time.Time                    // of the bubble
+	read      func(at time.Time) time.Time // what the clock reads
+	builtin   bool                         // the clock is a built-in one: calls that woke late are caught up with
+	asked     []Backward                   // what the policy was asked
+	used      map[refPlace]int64           // sequence numbers taken
+	sent      map[int64]int64              // by clock sequence: the last tick of an ID that was returned
+	back      []refRun                     // IDs that were put back
+	served    ID                           // the greatest ID returned in order
+	seqs      []int64                      // the clock sequences used, in order of their first use
+	seq       int64                        // the current one
+	head      int64                        // the tick that IDs are taken from
+	last      int64                        // the tick that the clock must have reached
+	late      bool                         // head was taken from before it began, or follows such a tick
+	era       int
+	rewinding bool  // the policy has agreed to go back
+	closed    int64 // ticks up to this one are closed for the current clock sequence
+	after     int64 // and up to this one for clock sequences that are not in seqs
+	ahead     int64 // the window begins after this tick
+	before    int64 // the last tick stamped when the window was granted; -1 if no tick was
+	worker    int
+	lease     *script // nil without a lease
+	granted   Grant   // as the generator knows it
+	stopped   bool
+	unclear   bool // two things happened at once, and their order is not promised
+	vague     bool // a policy was asked when something else happened, and may have been asked before
+	bumps     uint64
+	rewinds   uint64
+	borrowed  uint64
+	wants     int // how many steps found no IDs taken; when several things happen at once, their order counts
+	takes     int // how often IDs were taken
+	puts      int // how often IDs were put back, or the place of the next IDs changed otherwise
 
-	queue   []*refCall // the callers that wait, in order of arrival
-	away    []*refCall // the callers that got IDs while they asked the lease
-	again   []*refCall // Fills that got a part, and come again at once
-	opened  time.Time  // when a tick was last opened for the queue, or since when it is not empty
-	reading time.Time  // the clock's reading then
-	behind  time.Time  // when a call first found, after opened, that the clock had gone back; zero if it has not
-	waited  int64      // the tick that the head waits for
+	waiting []*refCall // the calls that wait, or ask the lease
 }
 
-type place struct{ seq, tick int64 }
+type refPlace struct{ seq, tick int64 }
+
+// refRun is IDs that a call has taken.
+type refRun struct {
+	ids  []ID
+	tick int64
+	era  int
+}
 
 // refCall is a call.
 type refCall struct {
@@ -63,27 +73,27 @@ type refCall struct {
 	refTurn
 }
 
-// refTurn is one stay of a call in the queue.
+// refTurn is the part of a call in which it takes the IDs of one tick.
 type refTurn struct {
-	since    time.Time     // when it came
-	waits    bool          // it has waited since its last step
-	last     time.Time     // the clock's reading in the last step
-	stalled  bool          // the clock did not keep up while it waited
-	least    time.Duration // what the next wait must not be less than
+	slot     refRun        // for whose tick it waits
+	began    bool          // it has waited
+	since    time.Time     // when it began to wait
+	from     time.Time     // the clock's reading then
+	asleep   bool          // it waits
+	last     time.Time     // the clock's reading when the last wait began
+	slow     bool          // the clock did not keep up while it waited
+	retry    time.Duration // what the next wait must not be less than
 	first    time.Duration // the first wait for the clock that the policy agreed to
-	agreed   time.Duration // the sum of such waits
-	wake     time.Time     // when it makes its next step, as the head
-	ticks    bool          // it does so to see a tick begin
+	agreed   time.Time     // when it began
+	wake     time.Time     // when it makes its next step
 	asking   time.Time     // until when it asks the lease
 	extended Grant         // what it last asked the lease to extend
 	expired  time.Time     // the clock's reading when it asked
-	out      bool          // it got its IDs
-	stopped  bool          // the lease ended while it asked
 }
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time) *reference {
-	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, used: map[place]int64{},
-		seqs: []int64{0}, head: -1, closed: -1, after: -1, ahead: -1, before: -1, worker: worker, lease: lease}
+	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
+		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, before: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
 		r.policy = WaitPolicy(10 * ms)
@@ -92,8 +102,8 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 		p := r.l.Decode(o.After)
 		r.seq, r.seqs = int64(p.ClockSeq), []int64{int64(p.ClockSeq)}
 		r.head = r.tick(p.Time)
-		r.closed, r.after = r.head-1, r.head
-		at := place{r.seq, r.head}
+		r.last, r.closed, r.after = r.head, r.head-1, r.head
+		at := refPlace{r.seq, r.head}
 		r.used[at] = 0 // it counts as stamped
 		for r.room(r.head) > 0 && r.id(at) <= o.After {
 			r.used[at]++
@@ -101,7 +111,10 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 	}
 	if lease != nil {
 		r.look()
-		r.bumps, r.before = 0, r.after
+		r.bumps = 0
+		if r.ahead == r.head {
+			r.before = r.after
+		}
 	}
 	return r
 }
@@ -128,7 +141,7 @@ func (r *reference) start(tick int64) time.Time {
 }
 
 // id returns the next ID at a place.
-func (r *reference) id(at place) ID {
+func (r *reference) id(at refPlace) ID {
 	id, err := r.l.Encode(Parts{
 		Time:       r.start(at.tick),
 		ClockSeq:   int(at.seq),
@@ -147,7 +160,7 @@ func (r *reference) room(tick int64) int64 {
 	if tick <= r.closed {
 		return 0
 	}
-	return 1<<r.l.SequenceBits - r.used[place{r.seq, tick}]
+	return 1<<r.l.SequenceBits - r.used[refPlace{r.seq, tick}]
 }
 
 // firstRoom returns the first tick from tick on that has IDs left, or the last of all.
@@ -159,8 +172,8 @@ func (r *reference) firstRoom(tick int64) int64 {
 	return tick
 }
 
-// last returns the last tick stamped under seq.
-func (r *reference) last(seq int64) int64 {
+// lastTick returns the last tick that IDs were taken from under seq.
+func (r *reference) lastTick(seq int64) int64 {
 	last := r.after
 	for at := range r.used {
 		if at.seq == seq {
@@ -170,11 +183,19 @@ func (r *reference) last(seq int64) int64 {
 	return last
 }
 
+// lastSent returns the last tick of an ID that was returned under seq.
+func (r *reference) lastSent(seq int64) int64 {
+	if last, ok := r.sent[seq]; ok {
+		return max(last, r.after)
+	}
+	return r.after
+}
+
 // otherSeq returns the clock sequence to change to at tick, or -1.
 func (r *reference) otherSeq(tick int64) int64 {
 	best := int64(-1)
 	for _, seq := range r.seqs {
-		if seq != r.seq && r.last(seq) < tick && (best < 0 || r.last(seq) > r.last(best)) {
+		if seq != r.seq && r.lastSent(seq) < tick && (best < 0 || r.lastSent(seq) > r.lastSent(best)) {
 			best = seq
 		}
 	}
@@ -186,8 +207,9 @@ func (r *reference) otherSeq(tick int64) int64 {
 }
 
 func (r *reference) goOver(seq int64) {
-	r.closed = r.last(seq)
+	r.closed = r.lastSent(seq)
 	r.seq = seq
+	maps.DeleteFunc(r.used, func(at refPlace, _ int64) bool { return at.seq == seq && at.tick > r.closed }) // calls that waited for it took others
 	r.bumps++
 	if !slices.Contains(r.seqs, seq) {
 		r.seqs = append(r.seqs, seq)
@@ -202,7 +224,7 @@ func (r *reference) canBump(reading time.Time) bool {
 }
 
 func (r *reference) canRewind(tick, near int64) bool {
-	if r.o.RewindTicks == 0 || tick >= r.head || tick <= r.closed || tick < max(r.last(r.seq), r.head)-int64(r.o.RewindTicks) {
+	if r.o.RewindTicks == 0 || tick >= r.last || tick <= r.closed || tick < max(r.lastTick(r.seq), r.head)-int64(r.o.RewindTicks) {
 		return false
 	}
 	back := r.firstRoom(tick)
@@ -213,35 +235,44 @@ func (r *reference) canRewind(tick, near int64) bool {
 func (r *reference) look() {
 	g := r.lease.grant
 	from := r.starting(g.From) - 1
-	last, stamped := max(from, r.after), r.stamped()
+	closed, stamped := max(from, r.after), r.stamped()
+	last, reach := closed, closed
 	worker, seq := g.Worker != r.worker, int64(g.ClockSeq) != r.seq
 	r.granted = g
 	switch {
 	case worker:
-		last = max(last, stamped) // the next IDs are greater
+		last = max(closed, stamped) // the next IDs are greater
+		reach = max(closed, min(r.last, last))
 	case seq:
 		r.bumps++
-		stamped = last // it may have been used up to there
+		r.newEra()
+		stamped = closed // it may have been used up to there
 	case from >= r.head:
-		last = max(last, stamped)
+		last = max(closed, stamped)
+		reach = max(closed, min(r.last, last))
 	default:
 		r.closed = max(r.closed, from)
 		return
 	}
-	r.worker, r.seq, r.fresh = g.Worker, int64(g.ClockSeq), false
-	r.head, r.closed, r.ahead, r.before = last, last, last, stamped
-	for at := range r.used {
-		delete(r.used, at) // it is closed, or another's
-	}
+	r.puts++
+	r.worker, r.seq, r.back = g.Worker, int64(g.ClockSeq), nil
+	r.head, r.last, r.late, r.closed, r.ahead, r.before = last, reach, false, last, last, stamped
+	clear(r.used) // it is closed, or another's
 }
 
-// stamped returns the last tick that counts as stamped, or -1. It is not a tick that
+// stamped returns the last tick that IDs were taken from, or -1. It is not a tick that
 // was closed only because the window begins after it.
 func (r *reference) stamped() int64 {
 	if len(r.used) == 0 {
 		return r.before
 	}
-	return max(r.head, r.last(r.seq))
+	return max(r.head, r.lastTick(r.seq))
+}
+
+func (r *reference) newEra() {
+	r.era++
+	r.back, r.served = nil, -1
+	r.puts++
 }
 
 // call begins a call.
@@ -251,13 +282,25 @@ func (r *reference) call(c *refCall) {
 		return
 	}
 	r.turn(c)
-	r.settle()
+	for c.asleep && !c.wake.After(r.now) { // the policy agreed to a wait of no time
+		r.step(c)
+	}
+}
+
+// turn begins a turn of c.
+func (r *reference) turn(c *refCall) {
+	if len(c.ids) > 0 && !c.ends.IsZero() && !c.ends.After(r.now) { // a Fill looks at its context for each tick
+		r.finish(c, c.with)
+		return
+	}
+	c.refTurn = refTurn{}
+	r.step(c)
 }
 
 // advance plays the events until at.
 func (r *reference) advance(at time.Time) {
 	for {
-		next, do, more := r.next()
+		next, more := r.next()
 		if !more || next.After(at) {
 			break
 		}
@@ -265,313 +308,388 @@ func (r *reference) advance(at time.Time) {
 			r.unclear = true
 		}
 		r.now = next
-		do()
-		r.settle()
+		r.play()
 	}
 	r.now = at
 }
 
-// next returns the next event.
-func (r *reference) next() (at time.Time, do func(), more bool) {
-	note := func(t time.Time, f func()) {
+// next returns when the next event is.
+func (r *reference) next() (at time.Time, more bool) {
+	for _, c := range r.waiting {
+		for _, t := range []time.Time{c.wake, c.asking, c.ends} {
+			if !t.IsZero() && (!more || t.Before(at)) {
+				at, more = later(t, r.now), true
+			}
+		}
+	}
+	return at, more
+}
+
+// play plays all events of this moment.
+func (r *reference) play() {
+	events, asked := 0, len(r.asked)
+	r.wants, r.takes, r.puts = 0, 0, 0
+	for _, c := range slices.Clone(r.waiting) {
+		if c.done {
+			continue
+		}
+		due := func(t time.Time) bool { return !t.IsZero() && !t.After(r.now) }
 		switch {
-		case t.IsZero():
-		case !more || t.Before(at):
-			at, do, more = t, f, true
-		case t.Equal(at):
+		case due(c.ends) && (due(c.wake) || due(c.asking)):
 			r.unclear = true
-		}
-	}
-	for _, c := range slices.Concat(r.queue, r.away) {
-		note(c.wake, func() { r.step(c) })
-		note(c.asking, func() { r.answered(c) })
-		if !c.ends.IsZero() {
-			note(later(c.ends, r.now), func() { r.give(c, c.with) })
-		}
-	}
-	return at, do, more
-}
-
-// settle lets the head of the queue make its first step, and the next one after
-// that, and lets Fills come again.
-func (r *reference) settle() {
-	for {
-		switch {
-		case len(r.queue) > 0 && r.queue[0].wake.IsZero() && r.queue[0].asking.IsZero():
-			waiting := len(r.queue)
-			r.step(r.queue[0])
-			if len(r.again) > 0 && len(r.queue) < waiting {
-				r.unclear = true // did the Fill come before?
-			}
-		case len(r.again) > 0:
-			if len(r.again) > 1 {
-				r.unclear = true // who comes first?
-			}
-			c := r.again[0]
-			r.again = r.again[1:]
-			r.turn(c)
+		case due(c.ends):
+			r.give(c)
+		case due(c.wake):
+			r.step(c)
+		case due(c.asking):
+			r.answered(c)
 		default:
-			return
+			continue
 		}
+		events++
 	}
+	if events > 1 && max(r.wants, r.takes)+r.puts > 1 && r.takes+r.puts > 0 && (r.wants+r.takes > 0 || r.lease != nil) {
+		r.unclear = true // who was first?
+	}
+	r.vague = r.vague || events > 1 && len(r.asked) > asked
 }
 
-// turn begins a stay of c in the queue.
-func (r *reference) turn(c *refCall) {
-	if len(c.ids) > 0 && !c.ends.IsZero() && !c.ends.After(r.now) { // a Fill looks at its context for each tick
-		r.finish(c, c.with)
+// give ends c's turn because its context has ended, unless c has IDs whose tick has begun.
+func (r *reference) give(c *refCall) {
+	if len(c.slot.ids) > 0 && r.begun(c.slot.tick) && c.slot.era == r.era && !r.stopped {
+		r.serve(c)
 		return
 	}
-	c.refTurn = refTurn{since: r.now}
-	r.step(c)
+	r.refuse(c, c.with)
 }
 
-// give ends c's stay because of err, unless it has got IDs.
-func (r *reference) give(c *refCall, err error) {
-	if i := slices.Index(r.away, c); i >= 0 {
-		r.away = slices.Delete(r.away, i, i+1)
-		r.got(c)
-		return
-	}
-	r.refuse(c, err)
+// begun reads the clock, and reports whether tick has begun.
+func (r *reference) begun(tick int64) bool {
+	reading := r.read(r.now)
+	within := !reading.Before(r.l.Epoch.Time()) && reading.Before(r.l.Expires())
+	return within && tick <= r.tick(reading.Add(r.o.BorrowAhead))
 }
 
 func (r *reference) refuse(c *refCall, err error) {
-	r.remove(c)
+	r.putBack(c)
 	r.finish(c, err)
 }
 
-func (r *reference) remove(c *refCall) {
-	if i := slices.Index(r.queue, c); i >= 0 {
-		r.queue = slices.Delete(r.queue, i, i+1)
-	}
+func (r *reference) leave(c *refCall) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(o *refCall) bool { return o == c })
+	c.wake, c.asking = time.Time{}, time.Time{}
 }
 
 func (r *reference) finish(c *refCall, err error) {
+	r.leave(c)
 	c.done, c.err, c.returned = true, err, r.now
 	slices.Sort(c.ids)
 }
 
-// got continues c after it got IDs.
-func (r *reference) got(c *refCall) {
+// putBack puts back the IDs for whose tick c waits.
+func (r *reference) putBack(c *refCall) {
+	if run := c.slot; len(run.ids) > 0 {
+		r.puts++
+		if run.era == r.era && run.ids[0] > r.served {
+			r.back = append(r.back, run)
+			slices.SortFunc(r.back, func(a, b refRun) int { return int(a.ids[0] - b.ids[0]) })
+		}
+	}
+	c.slot = refRun{}
+}
+
+// got returns IDs to c.
+func (r *reference) got(c *refCall, ids []ID) {
+	r.leave(c)
+	c.slot = refRun{}
+	c.ids = append(c.ids, ids...)
 	if len(c.ids) == c.want {
 		r.finish(c, nil)
 	} else {
-		r.again = append(r.again, c)
+		r.turn(c)
 	}
 }
 
-// draw gives c as many IDs of the open tick as it wants.
-func (r *reference) draw(c *refCall) {
-	for at := (place{r.seq, r.head}); len(c.ids) < c.want && r.room(r.head) > 0; {
-		c.ids = append(c.ids, r.id(at))
+// serve returns to c the IDs that it has waited for.
+func (r *reference) serve(c *refCall) {
+	run := c.slot
+	r.returned(run.ids[len(run.ids)-1])
+	r.last = max(r.last, run.tick)
+	r.got(c, run.ids)
+}
+
+// returned notes that IDs up to id were returned.
+func (r *reference) returned(id ID) {
+	r.served = max(r.served, id)
+	r.sent[r.seq] = max(r.lastSent(r.seq), r.tick(r.l.Decode(id).Time))
+	r.back = slices.DeleteFunc(r.back, func(run refRun) bool {
+		lost := run.ids[0] <= r.served
+		if lost {
+			r.puts++
+		}
+		return lost
+	})
+}
+
+// take takes up to n IDs for c: IDs of tick, or of the run that was put back.
+func (r *reference) take(c *refCall, tick int64, back bool) refRun {
+	r.takes++
+	n := c.want - len(c.ids)
+	if back {
+		i := slices.IndexFunc(r.back, func(run refRun) bool { return run.tick == tick })
+		run := r.back[i]
+		n = min(n, len(run.ids))
+		r.back[i].ids = run.ids[n:]
+		if n == len(run.ids) {
+			r.back = slices.Delete(r.back, i, i+1)
+		}
+		run.ids = run.ids[:n:n]
+		return run
+	}
+	run := refRun{tick: tick, era: r.era}
+	for at := (refPlace{r.seq, tick}); len(run.ids) < n && r.room(tick) > 0; {
+		run.ids = append(run.ids, r.id(at))
 		r.used[at]++
-		c.out = true
 	}
-	if !c.out {
-		return
-	}
-	r.remove(c)
-	if c.asking.IsZero() {
-		r.got(c)
-	} else {
-		c.wake = time.Time{}
-		r.away = append(r.away, c)
-	}
+	return run
 }
 
-// step plays c's next step: when it comes, and when it is the head and wakes.
+// inOrder returns the tick of the next IDs that keep order. They may have been put back,
+// or follow a tick for which calls waited.
+func (r *reference) inOrder(reading time.Time) (target int64, back, late bool) {
+	tick, earliest := r.tick(reading), r.tick(reading)
+	if r.builtin {
+		earliest = r.tick(reading.Add(-5 * ms))
+	}
+	for _, run := range r.back {
+		if run.tick >= earliest {
+			return run.tick, true, false
+		}
+	}
+	if tick <= r.head || r.late && earliest <= r.head {
+		return r.firstRoom(r.head), false, r.late
+	}
+	return r.firstRoom(tick), false, false
+}
+
+// step plays a step of c.
 func (r *reference) step(c *refCall) {
 	reading := r.read(r.now)
 	if reading.Before(r.l.Epoch.Time()) {
-		r.fresh = false
 		r.refuse(c, ErrBeforeEpoch)
 		return
 	}
 	if !reading.Before(r.l.Expires()) {
-		r.fresh = false
 		r.refuse(c, ErrTimeExhausted)
 		return
 	}
-	if c.waits {
-		if reading.Before(c.last) {
-			r.opened, r.reading = r.now, reading
-		}
-		waited := r.now.Sub(r.opened)
-		c.stalled = waited >= 50*ms && reading.Sub(r.reading) < waited/2
-		least := c.least
-		c.least = 0
+	if c.asleep {
+		retry := c.retry
+		c.retry = 0
 		if reading.Equal(c.last) {
-			c.least = min(max(100*time.Microsecond, 2*least), ms)
+			c.retry = min(max(100*time.Microsecond, 2*retry), ms)
 		}
+		waited := r.now.Sub(c.since)
+		c.slow = waited >= 50*ms && reading.Sub(c.from) < waited/2
+		r.leave(c)
+		c.asleep = false
 	}
-	c.waits, c.last, c.wake, c.ticks = false, reading, time.Time{}, false
+	if len(c.slot.ids) == 0 {
+		r.wants++
+	}
 	tick, limit := r.tick(reading), r.tick(reading.Add(r.o.BorrowAhead))
-	if r.fresh && r.room(r.head) > 0 && (tick <= r.head || r.lagging && r.tick(reading.Add(-5*ms)) <= r.head) {
-		r.draw(c) // the lease is not looked at
-		return
-	}
-	r.fresh = false
-	near := limit + max(1, int64(50*ms/r.l.Unit))
+	long := max(1, int64(50*ms/r.l.Unit))
 	for asks := 1; ; asks++ {
 		if r.stopped {
 			r.refuse(c, ErrLeaseExpired)
 			return
 		}
-		if r.lease != nil && (limit >= r.starting(r.granted.To) || limit <= r.ahead) {
+		if r.lease != nil && limit <= r.ahead {
 			r.look()
 		}
-		target, late := r.inOrder(tick, reading)
-		if r.head <= limit && target <= near && !(c.stalled && target > limit) {
-			r.serve(c, target, limit, late, reading)
+		if c.slot.era != r.era {
+			r.putBack(c)
+		}
+		held := len(c.slot.ids) > 0
+		if held && c.slot.tick <= limit {
+			r.serve(c)
+			return
+		}
+		target, back, late := r.inOrder(reading)
+		if held {
+			target = c.slot.tick
+		} else if r.lease != nil && target >= r.starting(r.granted.To) {
+			r.look()
+			target, back, late = r.inOrder(reading)
+		}
+		if r.last <= limit && !(target > limit && c.slow) && (held || target <= max(limit, r.head)+long) {
+			r.goOn(c, target, limit, back, late, reading)
 			return
 		}
 		last := target
-		if r.head > limit {
-			last = r.head
+		if r.last > limit {
+			last = r.last
 		}
 		b := Backward{
 			Last:      r.start(last).Add(-r.o.BorrowAhead),
 			Now:       reading.UTC(),
-			Stalled:   c.stalled,
+			Stalled:   c.slow && !reading.Before(c.from),
 			CanBump:   r.canBump(reading),
-			CanRewind: r.canRewind(tick, near),
-		}
-		if r.behind.IsZero() {
-			r.behind = r.now
+			CanRewind: r.canRewind(tick, limit+long),
 		}
 		r.asked = append(r.asked, b)
 		action := r.policy.OnBackward(b)
-		if back := r.firstRoom(tick); action == ActionRewind && b.CanRewind && (back <= limit || !c.stalled) {
-			r.serve(c, back, limit, false, reading)
+		if asks > 3 {
+			r.refuse(c, ErrClockBackward)
+			return
+		}
+		if earlier := r.firstRoom(tick); action == ActionRewind && b.CanRewind && (earlier <= limit || !c.slow) {
+			r.putBack(c)
+			r.rewinding = true
+			r.goOn(c, earlier, limit, false, false, reading)
+			r.rewinding = false
 			return
 		}
 		if action == ActionBump && b.CanBump && r.lease == nil {
+			r.putBack(c)
 			r.goOver(r.otherSeq(tick))
+			r.newEra()
 			r.head = -1 // whatever it was, it is another's
-			r.serve(c, tick, limit, false, reading)
+			r.last = tick
+			r.goOn(c, tick, limit, false, false, reading)
 			return
 		}
-		if action == ActionBump && b.CanBump && asks <= 3 {
+		if action == ActionBump && b.CanBump {
 			r.lease.bump(r.granted, reading)
 			r.look()
 			continue
 		}
-		wait := max(c.least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-		if action != ActionWait || !r.mayWait(c, wait) {
+		if action == ActionRewind && b.CanRewind {
+			continue
+		}
+		if action != ActionWait {
 			r.refuse(c, ErrClockBackward)
 			return
 		}
-		r.wait(c, target, wait, reading)
+		wait := max(c.retry, r.start(target).Sub(reading)-r.o.BorrowAhead)
+		switch {
+		case !held && r.room(target) == 0 && !back:
+			r.refuse(c, ErrTimeExhausted)
+		case !held && r.lease != nil && target >= r.starting(r.granted.To):
+			r.atEnd(c, target, reading)
+		case !r.mayWait(c, wait):
+			r.refuse(c, ErrClockBackward)
+		default:
+			r.wait(c, target, limit, back, late, wait, wait, reading)
+		}
 		return
 	}
 }
 
-// inOrder returns the tick to stamp that keeps order, and whether it is stamped
-// after its end.
-func (r *reference) inOrder(tick int64, reading time.Time) (target int64, late bool) {
-	from, recent := tick, r.tick(reading.Add(-5*ms))
+// goOn returns IDs of target to c, or makes c wait for them.
+func (r *reference) goOn(c *refCall, target, limit int64, back, late bool, reading time.Time) {
 	switch {
-	case tick <= r.head:
-		from, late = r.head, r.lagging
-	case !r.builtin:
-	case r.lagging && r.head >= recent:
-		from, late = r.head, true
-	case len(r.queue) > 0 && r.waited > r.head && r.waited >= recent && r.waited <= tick:
-		from = r.waited
-		late = reading.After(r.start(from))
+	case len(c.slot.ids) > 0:
+		wait, sleep := r.untilTurn(c, target, reading)
+		r.wait(c, target, limit, back, late, wait, sleep, reading)
+	case r.room(target) == 0 && !back:
+		r.refuse(c, ErrTimeExhausted)
+	case r.lease != nil && target >= r.starting(r.granted.To):
+		r.atEnd(c, target, reading)
+	case target <= limit:
+		run := r.enter(c, target, limit, back, late, reading)
+		id := run.ids[len(run.ids)-1]
+		if back {
+			r.last = max(r.last, target)
+		} else {
+			r.last = target
+		}
+		r.returned(id)
+		r.got(c, run.ids)
+	default:
+		wait, sleep := r.untilTurn(c, target, reading)
+		r.wait(c, target, limit, back, late, wait, sleep, reading)
 	}
-	target = r.firstRoom(from)
-	return target, late && target <= tick
+}
+
+// untilTurn returns how long c waits for target, if the policy does not say how long, and
+// for how long it sleeps before it looks again.
+func (r *reference) untilTurn(c *refCall, target int64, reading time.Time) (wait, sleep time.Duration) {
+	wait, sleep = max(c.retry, r.start(target).Sub(reading)-r.o.BorrowAhead), 50*ms
+	if c.began {
+		switch waited := r.now.Sub(c.since); {
+		case waited < 50*ms:
+			sleep = max(50*ms-waited, ms)
+		default:
+			sleep = waited
+		}
+	}
+	return wait, min(wait, sleep)
+}
+
+// enter takes IDs of target for c.
+func (r *reference) enter(c *refCall, target, limit int64, back, late bool, reading time.Time) refRun {
+	if !back {
+		if r.rewinding && target != r.head {
+			r.newEra()
+			if target < r.head {
+				r.rewinds++
+			}
+		}
+		if target != r.head && target > r.tick(reading) && r.o.BorrowAhead > 0 {
+			r.borrowed++
+		}
+		r.head, r.late = target, late || target > limit
+	}
+	return r.take(c, target, back)
 }
 
 // mayWait reports whether c may wait for a clock that went back, after the policy
 // has agreed: in all twice the first such wait, or 50 ms.
 func (r *reference) mayWait(c *refCall, wait time.Duration) bool {
-	since := r.behind
-	if c.since.After(since) {
-		since = c.since
+	if c.agreed.IsZero() {
+		c.agreed, c.first = r.now, wait
 	}
-	if c.agreed == 0 {
-		c.first = wait
-	}
-	c.agreed = max(c.agreed, r.now.Sub(since)) + wait
-	return c.agreed <= 50*ms || c.agreed/2 <= c.first
+	total := r.now.Sub(c.agreed) + wait
+	return total <= 50*ms || total/2 <= c.first
 }
 
-// serve gives the IDs of target, and of the ticks after it, to the queue and then
-// to c, as far as they may be stamped now. If c gets no ID, it waits.
-func (r *reference) serve(c *refCall, target, limit int64, late bool, reading time.Time) {
-	end := r.l.maxTick() + 1
-	if r.lease != nil {
-		end = r.starting(r.granted.To)
+// wait makes c wait for target, if its deadline can be met.
+func (r *reference) wait(c *refCall, target, limit int64, back, late bool, wait, sleep time.Duration, reading time.Time) {
+	if c.deadline && r.now.Add(wait).After(c.ends) {
+		r.refuse(c, context.DeadlineExceeded)
+		return
 	}
-	tick := r.tick(reading)
-	for r.room(target) > 0 && target <= limit && target < end {
-		if target != r.head {
-			if r.head > target {
-				r.rewinds++
-			}
-			if target > tick {
-				r.borrowed++
-			}
-		}
-		r.head, r.lagging, r.fresh, r.behind = target, late, r.builtin, time.Time{}
-		if len(r.queue) > 0 {
-			r.opened, r.reading = r.now, reading
-		}
-		for len(r.queue) > 0 && r.room(target) > 0 {
-			r.draw(r.queue[0])
-		}
-		if len(r.queue) == 0 && !c.out {
-			r.draw(c)
-		}
-		if len(r.queue) == 0 && c.out {
+	if len(c.slot.ids) == 0 {
+		c.slot = r.enter(c, target, limit, back, late, reading)
+	}
+	r.sleep(c, sleep, reading)
+}
+
+func (r *reference) sleep(c *refCall, wait time.Duration, reading time.Time) {
+	if !c.began {
+		c.began, c.since, c.from = true, r.now, reading
+	}
+	c.asleep, c.last, c.wake = true, reading, r.now.Add(wait)
+	r.waiting = append(r.waiting, c)
+}
+
+// atEnd is what c does at the end of the lease's window.
+func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
+	if r.lease.extends == 0 {
+		if target <= r.tick(reading) || c.slow {
+			r.refuse(c, ErrLeaseExpired)
 			return
 		}
-		target, late = r.inOrder(tick, reading)
-	}
-	if c.out {
-		return
-	}
-	if r.room(target) == 0 {
-		r.refuse(c, ErrTimeExhausted)
-		return
-	}
-	wait := max(c.least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-	if target > limit {
-		if r.wait(c, target, wait, reading) {
-			r.waited, r.behind = target, time.Time{}
-			if head := r.queue[0]; head == c {
-				c.ticks = true
-			} else if head.ticks && head.wake.Sub(r.now.Add(wait)) > ms { // the clock was set forward
-				head.wake = time.Time{}
-			}
-		}
-		return
-	}
-	// The window's end.
-	if r.lease.extends == 0 && (target <= tick || c.stalled) {
-		r.refuse(c, ErrLeaseExpired)
-		return
-	}
-	r.join(c, reading)
-	r.waited, r.behind = target, time.Time{}
-	c.waits = true
-	again := min(max(0, r.start(target).Sub(reading)), 50*ms)
-	if r.queue[0] != c {
-		return
-	}
-	if r.lease.extends == 0 {
-		c.wake = r.now.Add(again)
+		r.sleep(c, min(r.start(target).Sub(reading), 50*ms), reading)
 		return
 	}
 	if c.extended == r.granted {
 		r.refuse(c, ErrLeaseExpired)
 		return
 	}
-	c.waits = false
 	c.extended, c.expired = r.granted, reading
+	r.waiting = append(r.waiting, c)
 	c.asking = r.now.Add(r.lease.takes(r.granted))
 	if c.asking.Equal(r.now) {
 		r.answered(c)
@@ -580,72 +698,21 @@ func (r *reference) serve(c *refCall, target, limit int64, late bool, reading ti
 
 // answered is when the lease answers c.
 func (r *reference) answered(c *refCall) {
-	c.asking = time.Time{}
-	err := r.lease.extend(c.extended, c.expired)
-	switch {
-	case c.out:
-		r.give(c, nil)
-	case err != nil && !c.ends.IsZero() && !c.ends.After(r.now):
-		r.refuse(c, c.with)
-	case err != nil:
-		r.unclear = r.unclear || len(r.again) > 0 // did the Fill come before?
+	r.leave(c)
+	r.puts++ // the grant may change
+	if err := r.lease.extend(c.extended, c.expired); err != nil {
 		r.refuse(c, ErrLeaseExpired)
-		for c.extended == r.granted && len(r.queue) > 0 {
-			r.refuse(r.queue[0], ErrLeaseExpired)
-		}
-	case c.stopped:
-		r.refuse(c, ErrLeaseExpired)
-	default:
-		r.step(c)
-	}
-}
-
-func (r *reference) join(c *refCall, reading time.Time) {
-	if slices.Contains(r.queue, c) {
 		return
 	}
-	if len(r.queue) == 0 {
-		r.opened, r.reading, r.waited = r.now, reading, -1
-	}
-	r.queue = append(r.queue, c)
-}
-
-// wait makes c wait in the queue, for so long if it is the head, if its deadline
-// can be met, and reports whether it can. The next ID comes from target.
-func (r *reference) wait(c *refCall, target int64, wait time.Duration, reading time.Time) bool {
-	r.join(c, reading)
-	c.waits = true
-	if r.queue[0] == c {
-		c.wake = r.now.Add(wait)
-	}
-	if !c.deadline {
-		return true
-	}
-	taken := map[int64]int64{}
-	for _, o := range r.queue {
-		if r.room(target)-taken[target] == 0 {
-			target = r.firstRoom(min(target+1, r.l.maxTick()))
-		}
-		if o == c {
-			break
-		}
-		taken[target] += min(int64(o.want-len(o.ids)), r.room(target)-taken[target])
-	}
-	turn := max(c.least, r.start(target).Sub(reading)-r.o.BorrowAhead)
-	late := r.now.Add(turn).After(c.ends)
-	if late {
-		r.refuse(c, context.DeadlineExceeded)
-	}
-	return !late
+	r.step(c)
 }
 
 // stop is when the lease ends for good.
 func (r *reference) stop() {
-	r.stopped, r.fresh = true, false
-	for _, c := range slices.Clone(r.queue) {
-		if c.stopped = !c.asking.IsZero(); !c.stopped {
-			r.refuse(c, ErrLeaseExpired)
+	r.stopped = true
+	for _, c := range slices.Clone(r.waiting) {
+		if c.asking.IsZero() {
+			r.step(c)
 		}
 	}
-	r.settle()
 }

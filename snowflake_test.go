@@ -62,7 +62,7 @@ func (i *issuer) keep(id ID) Parts {
 	i.t.Helper()
 	require.Falsef(i.t, i.seen[id], "ID %d is issued twice", id)
 	i.seen[id] = true
-	require.NoError(i.t, i.layout.Check(id))
+	require.NoError(i.t, i.seq.layout.Check(id))
 	p := i.Decode(id)
 	require.Equal(i.t, 1, p.Worker)
 	return p
@@ -102,14 +102,16 @@ type state struct {
 	tick, left    int64
 	nextID, fixed ID
 	past          past
+	back          []run
 }
 
 func (g *Generator) state() state {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := state{g.tick, g.left, g.nextID, g.fixed, past{}}
-	if g.past != nil {
-		s.past = *g.past
+	q := &g.seq
+	s := state{q.tick, q.left, q.nextID, q.fixed, past{}, slices.Clone(q.waiting().back)}
+	if q.past != nil {
+		s.past = *q.past
 		s.past.seqs.last, s.past.ring.marks = slices.Clone(s.past.seqs.last), slices.Clone(s.past.ring.marks)
 	}
 	return s
@@ -256,14 +258,13 @@ func TestStoppedClock(t *testing.T) {
 				c := &stopped{now: noon}
 				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: test.policy, RewindTicks: 10})
 				i.spend(4, noon)
-				before := i.state()
 				d := elapsed(func() {
 					_, err := i.NextID()
 					assert.ErrorIs(t, err, ErrClockBackward)
 					assert.ErrorContains(t, err, "clock stands still, or runs at less than half of its speed: it reads 2026-11-21T12:00:00.000Z, 1ms before 2026-11-21T12:00:00.001Z")
 				})
 				assert.Equal(t, test.wait, d)
-				assert.Equal(t, before, i.state())
+				assert.EqualValues(t, 4, i.Stats().Issued)
 				c.now = noon.Add(ms)
 				i.spend(4, noon.Add(ms))
 			})
@@ -671,7 +672,7 @@ func TestEpochInTheFuture(t *testing.T) {
 }
 
 func TestLayoutThatRanOut(t *testing.T) {
-	_, err := New(1, &Options{Layout: BaiduLayout()})
+	_, err := New(1, &Options{Layout: Layout{Epoch: 1463673600000, Unit: time.Second, TimeBits: 28, WorkerBits: 22, SequenceBits: 13}}) // Baidu's
 	require.ErrorIs(t, err, ErrTimeExhausted)
 	assert.ErrorContains(t, err, "it ended at 2024-11-20T13:24:16.000Z")
 }
@@ -824,7 +825,7 @@ func TestBorrowAheadSurvivesAStepBackInOrder(t *testing.T) {
 }
 
 func TestOptionsOutOfRange(t *testing.T) {
-	twitter := TwitterLayout()
+	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
 	tooWide := Layout{Unit: ms, TimeBits: 42, WorkerBits: 10, SequenceBits: 12}
 	for _, test := range []struct {
 		name   string
@@ -1057,6 +1058,67 @@ func TestStats(t *testing.T) {
 	})
 }
 
+// A call that returns an error counts once, by its error.
+func TestRefusedCallsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &stopped{noon}
+		end := noon.Add(ms)
+		l := newFakeLease(noon.Add(-time.Second), end)
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: FailPolicy()})
+		i.next()
+		assert.Zero(t, i.Stats().Refused)
+
+		c.now = noon.Add(-ms)
+		i.refused(ErrClockBackward)
+		c.now = end
+		i.refused(ErrLeaseExpired)
+		c.now = small.Expires()
+		i.refused(ErrTimeExhausted)
+		c.now = small.Epoch.Time().Add(-ms)
+		i.refused(ErrBeforeEpoch)
+		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1}, i.Stats().Refused)
+
+		c.now = noon
+		short, cancel := context.WithTimeout(t.Context(), ms/2)
+		defer cancel()
+		n, err := i.Fill(short, make([]ID, 9)) // the tick has three IDs left
+		assert.Equal(t, 3, n)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = i.NextIDContext(gone)
+		require.ErrorIs(t, err, context.Canceled)
+		n, err = i.Fill(gone, nil)
+		assert.Zero(t, n)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, Refused{ClockBackward: 1, LeaseExpired: 1, TimeExhausted: 1, BeforeEpoch: 1, Deadline: 1, Canceled: 2}, i.Stats().Refused)
+
+		g, err := NewLeased(&otherLease{Lease: l}, &Options{Layout: small, Clock: c})
+		require.NoError(t, err)
+		c.now = end
+		_, err = g.NextID()
+		require.ErrorIs(t, err, ErrWorkerRange)
+		assert.Equal(t, Refused{Other: 1}, g.Stats().Refused)
+	})
+	var r Refused
+	assert.Same(t, &r.LeaseExpired, r.field(&LeaseExpiredError{Cause: context.DeadlineExceeded}), "a deadline of the store's")
+}
+
+// otherLease grants a worker ID that does not fit, from its third grant on.
+type otherLease struct {
+	Lease
+	grants int
+}
+
+func (l *otherLease) Grant() Grant {
+	grant := l.Lease.Grant()
+	if l.grants++; l.grants > 2 {
+		grant.Worker = 1 << 20
+	}
+	return grant
+}
+
 // Callers that waited for a tick and wake late get that tick's IDs, within maxLag, and
 // so do the callers after them.
 func TestCallersThatWakeLateCatchUp(t *testing.T) {
@@ -1069,22 +1131,22 @@ func TestCallersThatWakeLateCatchUp(t *testing.T) {
 		{ms / 2, []int{0, 0, 0, 0, 1}},
 		{2 * ms, []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3}},
 		{maxLag + ms - 1, []int{0, 0, 0, 0, 1}},
-		{maxLag + ms, []int{6, 6, 6, 6, 7}},
+		{maxLag + ms, []int{0, 6, 6, 6, 6, 7}},
 	} {
 		t.Run(test.late.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				i := newIssuer(t, &Options{Layout: layout})
 				start := time.Now().UTC()
 				i.spend(4, start)
-				r, err := i.reserve(&caller{n: 1}, consent{})
+				c := call{n: 1}
+				v, err := i.step(&c)
 				require.NoError(t, err)
-				require.Equal(t, ms, r.wait)
-				time.Sleep(r.wait + test.late)
-				r.caller.woken = true
-				r, err = i.reserve(r.caller, consent{})
+				require.Equal(t, ms, v.wait)
+				time.Sleep(v.wait + test.late)
+				v, err = i.step(&c)
 				require.NoError(t, err)
-				require.Equal(t, 1, r.ids.n)
-				got := []int{int(i.keep(r.ids.first).Time.Sub(start)/ms) - 1}
+				require.EqualValues(t, 1, v.ids.n)
+				got := []int{int(i.keep(v.ids.first).Time.Sub(start)/ms) - 1}
 				for range len(test.ticks) - 1 {
 					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
 				}
@@ -1100,12 +1162,14 @@ func TestCatchingUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIssuer(t, &Options{Layout: layout})
 		i.spend(4, time.Now().UTC())
-		r, err := i.reserve(&caller{n: 1}, consent{})
+		c := call{n: 1}
+		v, err := i.step(&c)
 		require.NoError(t, err)
-		time.Sleep(r.wait + 2*ms)
-		_, err = i.reserve(r.caller, consent{})
+		time.Sleep(v.wait + 2*ms)
+		v, err = i.step(&c)
 		require.NoError(t, err)
-		require.True(t, i.lagging)
+		require.Equal(t, stepIssue, v.step)
+		require.True(t, i.seq.late)
 		time.Sleep(maxLag)
 		for range 10 {
 			i.spend(1, time.Now().UTC())
@@ -1142,6 +1206,7 @@ func TestNoAllocs(t *testing.T) {
 }
 
 func TestGeneratorIsSmall(t *testing.T) {
+	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { _, _ = New(0, nil) }))
 	assert.LessOrEqual(t, unsafe.Sizeof(Generator{}), uintptr(256))
 }
 
@@ -1150,7 +1215,7 @@ func TestGeneratorIsSmall(t *testing.T) {
 func TestGeneratorFillsItsCacheLines(t *testing.T) {
 	var g Generator
 	assert.EqualValues(t, 256, unsafe.Sizeof(g), "whole lines")
-	assert.LessOrEqual(t, unsafe.Offsetof(g.wall)+unsafe.Offsetof(g.wall.mono)+unsafe.Sizeof(g.wall.mono), uintptr(64), "NextID needs one")
+	assert.LessOrEqual(t, unsafe.Offsetof(g.seq)+unsafe.Offsetof(g.seq.stride)+unsafe.Sizeof(g.seq.stride), uintptr(64), "NextID needs one")
 }
 
 // All calls mixed, by many goroutines, under clocks that jump.

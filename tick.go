@@ -13,11 +13,6 @@ type instant struct {
 	into time.Duration // since the start of tick; 0 <= into < Unit
 }
 
-// before reports whether at is earlier than other.
-func (at instant) before(other instant) bool {
-	return at.tick < other.tick || at.tick == other.tick && at.into < other.into
-}
-
 // instant returns t in ticks. If t is outside of the layout, the error matches
 // ErrBeforeEpoch or ErrTimeExhausted. The layout must be valid.
 func (l Layout) instant(t time.Time) (instant, error) {

@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/bench
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/GUAIK-ORG/go-snowflake v0.0.0-20200116064823-220c4260e85f

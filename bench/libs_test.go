@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/xid"
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/segmentio/ksuid"
 	sonyflake1 "github.com/sony/sonyflake"
 	sonyflake2 "github.com/sony/sonyflake/v2"
@@ -107,7 +108,7 @@ var saturated = []lib{
 	{"godruoyi", openGodruoyi, 12, 4_095_000},
 	{"sonyflake-v2", openSonyflake2(sonyflake12), 12, 4_096_000},
 	{"yitter", openYitter(10, 12), 12, 4_091_000},
-	{ours, openOurs(&snowflake.Options{Layout: snowflake.SonyflakeLayout()}), 8, 25_600},
+	{ours, openOurs(&snowflake.Options{Layout: layouts.Sonyflake()}), 8, 25_600},
 	{"sonyflake-v1", openSonyflake1, 8, 25_600},
 	{"sonyflake-v2", openSonyflake2(sonyflake2.Settings{}), 8, 25_600},
 	{"sno", openSno, 16, 16_384_000},

@@ -1,7 +1,14 @@
 package bench
 
 import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +19,7 @@ import (
 	sonyflake2 "github.com/sony/sonyflake/v2"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // oldLibrary is a library from which docs/migrate.md describes the change.
@@ -22,14 +30,14 @@ type oldLibrary struct {
 }
 
 var oldLibraries = []oldLibrary{
-	{"bwmarrin", snowflake.BwmarrinLayout(), func(t *testing.T, worker int) func() snowflake.ID {
+	{"bwmarrin", layouts.Bwmarrin(), func(t *testing.T, worker int) func() snowflake.ID {
 		node, err := bwmarrin.NewNode(int64(worker))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return func() snowflake.ID { return snowflake.ID(node.Generate()) }
 	}},
-	{"sonyflake-v1", snowflake.SonyflakeLayout(), func(t *testing.T, worker int) func() snowflake.ID {
+	{"sonyflake-v1", layouts.Sonyflake(), func(t *testing.T, worker int) func() snowflake.ID {
 		sf, err := sonyflake1.New(sonyflake1.Settings{MachineID: func() (uint16, error) { return uint16(worker), nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +50,7 @@ var oldLibraries = []oldLibrary{
 			return snowflake.ID(id)
 		}
 	}},
-	{"sonyflake-v2", snowflake.SonyflakeV2Layout(), func(t *testing.T, worker int) func() snowflake.ID {
+	{"sonyflake-v2", layouts.SonyflakeV2(), func(t *testing.T, worker int) func() snowflake.ID {
 		sf, err := sonyflake2.New(sonyflake2.Settings{MachineID: func() (int, error) { return worker, nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +180,7 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 // Baidu's library is Java, so the test makes its IDs from its layout. They have used
 // all 63 bits, so no layout follows, but new IDs can stay below the old IDs.
 func TestMigrateFromBaidu(t *testing.T) {
-	baidu := snowflake.BaiduLayout()
+	baidu := layouts.Baidu()
 	first, err := baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
@@ -231,5 +239,77 @@ func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {
 	}
 	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 3000 {
 		t.Error("IDs are not in order, or come twice")
+	}
+}
+
+// parseOldBase32 reads the texts that bwmarrin's Base32 returns.
+func parseOldBase32(text string) (snowflake.ID, error) {
+	const zBase32, digits = "ybndrfg8ejkmcpqxot1uwisza345h769", "0123456789abcdefghijklmnopqrstuv"
+	v, err := strconv.ParseInt(strings.Map(func(r rune) rune {
+		if i := strings.IndexRune(zBase32, r); i >= 0 {
+			return rune(digits[i])
+		}
+		return '?' // which ParseInt refuses
+	}, text), 32, 64)
+	return snowflake.ID(v), err
+}
+
+// Each row of the table in docs/migrate.md reads what bwmarrin's library wrote.
+func TestMigrateTextsOfBwmarrin(t *testing.T) {
+	layout := snowflake.Layout{Epoch: snowflake.TwitterEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	if _, err := bwmarrin.NewNode(1); err != nil { // it sets what Time, Node and Step need
+		t.Fatal(err)
+	}
+	ids := []snowflake.ID{0, 1, 31, 32, 57, 58, math.MaxInt64}
+	for rng := rand.New(rand.NewPCG(1, 2)); len(ids) < 1000; {
+		ids = append(ids, snowflake.ID(rng.Int64()>>rng.IntN(63)))
+	}
+	for _, id := range ids {
+		old := bwmarrin.ID(id)
+		reads := func(form string, parse func(string) (snowflake.ID, error), text string) {
+			if got, err := parse(text); err != nil || got != id {
+				t.Errorf("%s %q is %d, not %d: %v", form, text, got, id, err)
+			}
+		}
+		asInt := func(base int) func(string) (snowflake.ID, error) {
+			return func(text string) (snowflake.ID, error) {
+				v, err := strconv.ParseInt(text, base, 64)
+				return snowflake.ID(v), err
+			}
+		}
+		reads("decimal", snowflake.ParseID, old.String())
+		reads("base 58", snowflake.ParseBase58, old.Base58())
+		reads("base 32", parseOldBase32, old.Base32())
+		reads("base 2", asInt(2), old.Base2())
+		reads("base 36", asInt(36), old.Base36())
+		reads("bytes", snowflake.ParseID, string(old.Bytes()))
+		reads("base 64", func(text string) (snowflake.ID, error) {
+			b, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return 0, err
+			}
+			return snowflake.ParseID(string(b))
+		}, old.Base64())
+		reads("JSON", func(text string) (got snowflake.ID, err error) {
+			return got, json.Unmarshal([]byte(text), &got)
+		}, `"`+old.String()+`"`)
+		if b := old.IntBytes(); binary.BigEndian.Uint64(b[:]) != uint64(id) {
+			t.Errorf("%d as bytes: %v", id, b)
+		}
+		p := layout.Decode(id)
+		if p.Time.UnixMilli() != old.Time() || int64(p.Worker) != old.Node() || int64(p.Sequence) != old.Step() {
+			t.Errorf("%v has the fields %d, %d, %d", p, old.Time(), old.Node(), old.Step())
+		}
+		if old.Base58() != id.Base58() {
+			t.Errorf("base 58 of %d: %s, not %s", id, id.Base58(), old.Base58())
+		}
+		if got, err := snowflake.ParseBase32(old.Base32()); err == nil {
+			t.Errorf("base 32 %s is read as %d", old.Base32(), got)
+		}
+	}
+	for _, text := range []string{"", "Y", "l", "-y", "+y", "é", "999999999999999"} {
+		if id, err := parseOldBase32(text); err == nil {
+			t.Errorf("%q is read as %d", text, id)
+		}
 	}
 }

@@ -2,6 +2,7 @@
 package examples_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,15 +27,15 @@ var examples = map[string]struct {
 			``,
 			`id:     (\d+)`,
 			`base62: ([0-9A-Za-z]{11})`,
-			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+			`parts:  (time=` + clock + ` worker=7 sequence=\d+)`,
 			``,
 			`id:     (\d+)`,
 			`base62: ([0-9A-Za-z]{11})`,
-			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+			`parts:  (time=` + clock + ` worker=7 sequence=\d+)`,
 			``,
 			`id:     (\d+)`,
 			`base62: ([0-9A-Za-z]{11})`,
-			`parts:  (time=` + clock + ` clockseq=0 datacenter=0 worker=7 sequence=\d+)`,
+			`parts:  (time=` + clock + ` worker=7 sequence=\d+)`,
 		},
 		check: func(t *testing.T, caught []string) {
 			last := snowflake.ID(0)
@@ -67,13 +68,13 @@ var examples = map[string]struct {
 		lines: []string{
 			`BorrowAhead 0s`,
 			`  made:  100000 IDs in \S+`,
-			`  first: (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  last:  (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=\d+`,
+			`  first: (\d+)  time=` + clock + ` worker=1 sequence=0`,
+			`  last:  (\d+)  time=` + clock + ` worker=1 sequence=\d+`,
 			`  stats: issued 100000, waited [1-9]\d* times \([1-9]\S*\), borrowed 0 ticks`,
 			`BorrowAhead 50ms`,
 			`  made:  100000 IDs in \S+`,
-			`  first: (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  last:  (\d+)  time=` + clock + ` clockseq=0 datacenter=0 worker=1 sequence=\d+`,
+			`  first: (\d+)  time=` + clock + ` worker=1 sequence=0`,
+			`  last:  (\d+)  time=` + clock + ` worker=1 sequence=\d+`,
 			`  stats: issued 100000, waited 0 times \(0s\), borrowed [1-9]\d* ticks`,
 		},
 		check: func(t *testing.T, caught []string) {
@@ -88,41 +89,41 @@ var examples = map[string]struct {
 	"clockback": {
 		lines: []string{
 			`FailPolicy, clock set back by 1h0m0s`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* worker=1 sequence=0`,
 			`  back:  no ID, the clock is (?:1h0m0s|59m59\.\d+s) behind`,
 			`  waited 0s, bumps 0, rewinds 0`,
 			`WaitPolicy, clock set back by 200ms`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=\d`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:.* worker=1 sequence=\d`,
 			`  waited [12]\d\dms, bumps 0, rewinds 0`,
 			`WaitPolicy, clock set back by 1h0m0s`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* worker=1 sequence=0`,
 			`  back:  no ID, the clock is (?:1h0m0s|59m59\.\d+s) behind`,
 			`  waited 0s, bumps 0, rewinds 0`,
 			`ClockSeqPolicy, clock set back by 1h0m0s`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 datacenter=0 worker=1 sequence=0`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 worker=1 sequence=0`,
 			`  waited 0s, bumps 1, rewinds 0`,
 			`RewindPolicy, clock set back by 1m0s`,
-			`  right: (\d+)  time=2026-07-01T12:00:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T12:01:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  back:  (\d+)  time=2026-07-01T12:00:00\.000Z clockseq=0 datacenter=0 worker=1 sequence=1`,
+			`  right: (\d+)  time=2026-07-01T12:00:00\.000Z worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:01:00\.000Z worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:00:00\.000Z worker=1 sequence=1`,
 			`  waited 0s, bumps 0, rewinds 1`,
 			`decide, clock set back by 200ms`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
 			`  decide: the clock is [12]\d\dms behind, can bump: true`,
-			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=\d`,
+			`  back:  (\d+)  time=2026-07-01T12:.* worker=1 sequence=\d`,
 			`  waited [12]\d\dms, bumps 0, rewinds 0`,
 			`decide, clock set back by 1h0m0s`,
-			`  right: (\d+)  time=2026-07-01T12:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
-			`  ahead: (\d+)  time=2026-07-01T13:.* clockseq=0 datacenter=0 worker=1 sequence=0`,
+			`  right: (\d+)  time=2026-07-01T12:.* worker=1 sequence=0`,
+			`  ahead: (\d+)  time=2026-07-01T13:.* worker=1 sequence=0`,
 			`  decide: the clock is (?:1h0m0s|59m59\.\d+s) behind, can bump: true`,
-			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 datacenter=0 worker=1 sequence=0`,
+			`  back:  (\d+)  time=2026-07-01T12:.* clockseq=1 worker=1 sequence=0`,
 			`  waited 0s, bumps 1, rewinds 0`,
 		},
 		check: func(t *testing.T, caught []string) {
@@ -163,22 +164,26 @@ var examples = map[string]struct {
 	},
 	"lease": {
 		lines: []string{
-			`worker: 0`,
-			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
-			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
-			`id:     (\d+) time=` + clock + ` clockseq=0 datacenter=0 worker=0 sequence=\d+`,
+			`worker: (\d+)`,
+			`id:     (\d+) time=` + clock + ` worker=\d+ sequence=\d+`,
+			`id:     (\d+) time=` + clock + ` worker=\d+ sequence=\d+`,
+			`id:     (\d+) time=` + clock + ` worker=\d+ sequence=\d+`,
 			`worker: lease: released`,
 		},
 		check: func(t *testing.T, caught []string) {
-			if a, b, c := parse(t, caught[0]), parse(t, caught[1]), parse(t, caught[2]); a >= b || b >= c {
+			a, b, c := parse(t, caught[1]), parse(t, caught[2]), parse(t, caught[3])
+			if a >= b || b >= c {
 				t.Errorf("%v, %v and %v are not in order", a, b, c)
+			}
+			if worker := fmt.Sprint(snowflake.Decode(c).Worker); worker != caught[0] {
+				t.Errorf("the worker ID is %s, and %v has %s", caught[0], c, worker)
 			}
 		},
 	},
 	"logging": {
 		lines: []string{
-			`time=\S+ level=INFO msg="order created" id=(\d+) parts\.time=(` + clock + `) parts\.clockseq=0 parts\.datacenter=0 parts\.worker=7 parts\.sequence=0`,
-			`\{"time":"[^"]+","level":"INFO","msg":"order created","id":"(\d+)","parts":\{"time":"([^"]+)","clockseq":0,"datacenter":0,"worker":7,"sequence":0\}\}`,
+			`time=\S+ level=INFO msg="order created" id=(\d+) parts\.time=(` + clock + `) parts\.worker=7 parts\.sequence=0`,
+			`\{"time":"[^"]+","level":"INFO","msg":"order created","id":"(\d+)","parts":\{"time":"([^"]+)","worker":7,"sequence":0\}\}`,
 		},
 		check: func(t *testing.T, caught []string) {
 			if caught[0] != caught[2] {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 var update = flag.Bool("update", false, "write vectors.json")
@@ -102,19 +103,19 @@ type named struct {
 	layout snowflake.Layout
 }
 
-// layouts are the presets, corner cases, and layouts that Validate refuses.
-var layouts = []named{
+// tested are the presets, corner cases, and layouts that Validate refuses.
+var tested = []named{
 	{"default", true, snowflake.DefaultLayout()},
 	{"clockseq", true, snowflake.ClockSeqLayout()},
 	{"jssafe", true, snowflake.JSSafeLayout()},
-	{"twitter", true, snowflake.TwitterLayout()},
-	{"bwmarrin", true, snowflake.BwmarrinLayout()},
-	{"discord", true, snowflake.DiscordLayout()},
-	{"instagram", true, snowflake.InstagramLayout()},
-	{"sonyflake", true, snowflake.SonyflakeLayout()},
-	{"sonyflake-v2", true, snowflake.SonyflakeV2Layout()},
-	{"baidu", true, snowflake.BaiduLayout()},
-	{"redis", true, snowflake.RedisLayout()},
+	{"twitter", true, layouts.Twitter()},
+	{"bwmarrin", true, layouts.Bwmarrin()},
+	{"discord", true, layouts.Discord()},
+	{"instagram", true, layouts.Instagram()},
+	{"sonyflake", true, layouts.Sonyflake()},
+	{"sonyflake-v2", true, layouts.SonyflakeV2()},
+	{"baidu", true, layouts.Baidu()},
+	{"redis", true, layouts.Redis()},
 	{"all time", false, snowflake.Layout{Unit: time.Nanosecond, TimeBits: 63}},
 	{"one bit", false, snowflake.Layout{Unit: time.Hour, TimeBits: 1}},
 	{"an odd unit", false, snowflake.Layout{Epoch: -12345, Unit: 1234567, TimeBits: 40, ClockSeqBits: 5, DatacenterBits: 6, WorkerBits: 5, SequenceBits: 7}},
@@ -181,7 +182,7 @@ func write(t *testing.T) vectors {
 	}
 	v.Refused = refused()
 
-	for _, n := range layouts {
+	for _, n := range tested {
 		l := n.layout
 		err := l.Validate()
 		lv := layoutVector{Name: n.name, Preset: n.preset, Error: code(t, err), Layout: layoutFields{

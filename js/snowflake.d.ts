@@ -174,7 +174,8 @@ export declare function formatTime(time: bigint): string;
  */
 export declare function formatDuration(nanos: bigint): string;
 /**
- * The parts as one line: time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42
+ * The parts as one line: time=2026-11-21T08:30:00.000Z worker=7 sequence=42. If the clock
+ * sequence or the datacenter is 0, it is left out.
  * @param {Parts} p
  * @returns {string}
  */

@@ -460,9 +460,12 @@ function civil(days) {
 }
 
 /**
- * The parts as one line: time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42
+ * The parts as one line: time=2026-11-21T08:30:00.000Z worker=7 sequence=42. If the clock
+ * sequence or the datacenter is 0, it is left out.
  * @param {Parts} p
  * @returns {string}
  */
-export const format = (p) =>
-  `time=${formatTime(p.time)} clockseq=${p.clockSeq} datacenter=${p.datacenter} worker=${p.worker} sequence=${p.sequence}`;
+export const format = (p) => {
+  const unlessZero = (key, v) => (v === 0n ? "" : ` ${key}=${v}`);
+  return `time=${formatTime(p.time)}${unlessZero("clockseq", p.clockSeq)}${unlessZero("datacenter", p.datacenter)} worker=${p.worker} sequence=${p.sequence}`;
+};

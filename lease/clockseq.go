@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -8,23 +9,26 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// canBump is snowflake.Terms.CanBump.
+// canBump is contract.Terms.CanBump.
 func (l *Lease) canBump(now time.Time) bool {
 	r := l.record.Load()
 	if r == nil || r.Worker != l.Worker() {
 		return false // it is being replaced
 	}
-	_, from := r.free(now)
-	return !from.After(now)
+	_, from := r.start(now)
+	return !from.After(now) && !l.passed().After(now)
 }
 
-// bump is snowflake.Terms.Bump. It waits for the store for up to a third of a window.
+// bump is contract.Terms.Bump. It waits for the store for up to a third of a window.
 func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
+	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record
+		return l.extend(ctx, g, now)
+	}
 	if err := l.lock(ctx); err != nil {
-		return err
+		return cmp.Or(l.trouble(), err)
 	}
 	defer l.unlock()
 	if is := l.Grant(); is.Worker != g.Worker || is.ClockSeq != g.ClockSeq {
@@ -33,21 +37,34 @@ func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	seq, begin := l.record.Load().free(now)
+	seq, begin := l.record.Load().start(now)
 	if begin.After(now) {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
 	w := window{seq: seq, from: l.o.begin(begin, now), before: begin}
-	err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), now.Add(l.o.Window))) })
+	var own time.Time // nothing that was published is later
+	err := errPutBack
+	for errors.Is(err, errPutBack) {
+		err = l.move(ctx, func(r Record) Record {
+			own = r.Least
+			r = r.extend(w, now.Add(l.o.Window))
+			r.Least = earlier(r.Least, w.from)
+			return r
+		})
+	}
+	if err == nil {
+		w.above, err = l.above(ctx, l.store, door{}, later(own, l.passed()))
+	}
 	if err != nil {
 		if errors.Is(err, ErrLost) {
 			l.ask() // the renewal finds out what is wrong
 		}
 		return err
 	}
-	w.to = l.record.Load().Bound()
+	w.to = l.record.Load().bound(w.seq)
 	l.window = w
 	l.publish()
+	l.lower(w.begin())
 	return nil
 }
 

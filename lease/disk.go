@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,70 +8,113 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
+	"time"
 )
 
-// disk is what the file store needs from a file system. Tests replace it by disks that
-// count, crash, hang, or lose what was not synced.
-type disk interface {
-	list(dir string) ([]fs.DirEntry, error)
-	stat(path string) (fs.FileInfo, error)
-	read(path string) ([]byte, error)
-	// open opens a file for writing. If the file does not exist, open makes it.
-	open(path string) (diskFile, error)
-	// lock opens a file as open does, and locks it, or returns errLocked if it is locked.
-	// Closing the file unlocks it.
-	lock(path string) (diskFile, error)
-	rename(from, to string) error
-	remove(path string) error
-	mkdir(dir string) error
-	// syncDir makes the creations, renames and removals in a directory durable.
-	syncDir(dir string) error
+// disk makes one request to the operating system: it calls do. Tests and the simulator have
+// disks that count, fail, crash, hang, or lose what was not synced.
+type disk func(what, path string, do func() error) error
+
+func osDisk(_, _ string, do func() error) error { return do() }
+
+// operation is one call of a file store's method. It knows at each moment which request the
+// operating system has not answered, and makes no more requests after the call's context is
+// done. Its errors name the file.
+type operation struct {
+	disk  disk
+	ctx   context.Context
+	at    atomic.Pointer[request]
+	ended chan struct{}
 }
 
-type diskFile interface {
-	io.WriterAt
-	io.Closer
-	Stat() (fs.FileInfo, error)
-	Truncate(size int64) error
-	Sync() error
+// request is one request to the operating system.
+type request struct{ what, path string }
+
+// run calls f, and returns when f has returned or ctx is done. If ctx is done first, f goes
+// on until the operating system has answered its last request. No other operation with this
+// key begins until then, so a file system that hangs costs one goroutine, and not one for
+// each attempt.
+func run[T any](ctx context.Context, s *fileStore, key string, f func(*operation) (T, error)) (none T, err error) {
+	if s.dir == "" {
+		return none, fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
+	}
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	op := &operation{disk: s.disk, ctx: ctx, ended: make(chan struct{})}
+	op.at.Store(&request{"begin", s.dir})
+	for {
+		other, busy := s.running.LoadOrStore(key, op)
+		if !busy {
+			break
+		}
+		select {
+		case <-other.(*operation).ended:
+		case <-ctx.Done():
+			return none, other.(*operation).hangs(ctx.Err())
+		}
+	}
+	var result T
+	var failed error
+	go func() {
+		result, failed = f(op)
+		s.running.Delete(key)
+		close(op.ended)
+	}()
+	select {
+	case <-op.ended:
+		return result, failed
+	case <-ctx.Done():
+		return none, op.hangs(ctx.Err())
+	}
 }
 
-// osDisk is the operating system's file system. It refuses files that are not regular,
-// because opening or reading a pipe or a device might never return.
-type osDisk struct{}
+// hangs returns an error with the request that the operating system has not answered.
+func (o *operation) hangs(err error) error {
+	at := o.at.Load()
+	return &FileError{Path: at.path, Err: fmt.Errorf("%s: %w", at.what, err)}
+}
 
-func (osDisk) list(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }
-func (osDisk) stat(path string) (fs.FileInfo, error)  { return os.Stat(path) }
-func (osDisk) rename(from, to string) error           { return rename(from, to) }
-func (osDisk) remove(path string) error               { return os.Remove(path) }
-func (osDisk) mkdir(dir string) error                 { return os.Mkdir(dir, 0o755) }
-func (osDisk) syncDir(dir string) error               { return syncDir(dir) }
+// ask makes a request to the operating system.
+func (o *operation) ask(what, path string, do func() error) error {
+	if err := o.ctx.Err(); err != nil {
+		return o.hangs(err)
+	}
+	o.at.Store(&request{what, path})
+	if err := o.disk(what, path, func() error { return o.outlast(what, do) }); err != nil {
+		return &FileError{Path: path, Err: err}
+	}
+	return nil
+}
 
-func (osDisk) read(path string) ([]byte, error) {
+// askFor is ask for a request with a result.
+func askFor[T any](o *operation, what, path string, do func(path string) (T, error)) (result T, err error) {
+	err = o.ask(what, path, func() (err error) { result, err = do(path); return err })
+	return result, err
+}
+
+// exists reports whether there is a file or directory.
+func (o *operation) exists(path string) (bool, error) {
+	_, err := askFor(o, "stat", path, os.Stat)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b := bytes.NewBuffer(make([]byte, 0, 4<<10)) // room for a record, because crowds read a thousand of them each
-	_, err = b.ReadFrom(f)
-	return b.Bytes(), err
+	return io.ReadAll(f)
 }
 
-func (osDisk) open(path string) (diskFile, error) {
-	return asDiskFile(openRegular(path, os.O_WRONLY|os.O_CREATE))
-}
-
-func (osDisk) lock(path string) (diskFile, error) { return asDiskFile(tryLock(path)) }
-
-func asDiskFile(f *os.File, err error) (diskFile, error) {
-	if err != nil {
-		return nil, err // a nil diskFile, not one with a nil *os.File
-	}
-	return f, nil
-}
-
+// openRegular refuses files that are not regular, because opening or reading a pipe or a
+// device might never return.
 func openRegular(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|openNonblock, 0o644)
 	if err != nil {
@@ -88,159 +130,15 @@ func openRegular(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// operation is the disk for one call of a file store's method. It knows at each moment
-// which request the operating system has not answered, and makes no more requests after the
-// call's context is done. Its errors name the file.
-type operation struct {
-	disk  disk
-	ctx   context.Context
-	at    atomic.Pointer[request]
-	ended chan struct{}
-}
-
-// request is one request to the operating system.
-type request struct{ what, path string }
-
-// run calls f, and returns when f has returned or ctx is done. If ctx is done first, f goes
-// on until the operating system has answered its last request. No other operation with this
-// key begins until then, so a file system that hangs costs one goroutine, and not one for
-// each attempt.
-func run[T any](ctx context.Context, s *fileStore, key string, f func(*operation) (T, error)) (T, error) {
-	var none T
-	if s.dir == "" {
-		return none, fmt.Errorf("%w: the directory's name is empty", ErrInvalidOptions)
-	}
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
-	op, err := s.begin(ctx, key)
-	if err != nil {
-		return none, err
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	results := make(chan result, 1)
-	go func() {
-		v, err := f(op)
-		s.end(key)
-		results <- result{v, err}
-	}()
-	select {
-	case r := <-results:
-		return r.value, r.err
-	case <-ctx.Done():
-	}
-	select {
-	case r := <-results: // f has just returned
-		return r.value, r.err
-	default:
-		return none, op.hangs(ctx.Err())
-	}
-}
-
-// begin waits until no other operation has this key.
-func (s *fileStore) begin(ctx context.Context, key string) (*operation, error) {
-	for {
-		s.mu.Lock()
-		other := s.running[key]
-		if other == nil {
-			op := &operation{disk: s.disk, ctx: ctx, ended: make(chan struct{})}
-			op.at.Store(&request{"begin", s.dir})
-			if s.running == nil {
-				s.running = map[string]*operation{}
-			}
-			s.running[key] = op
-			s.mu.Unlock()
-			return op, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-other.ended:
-		case <-ctx.Done():
-			return nil, other.hangs(ctx.Err())
-		}
-	}
-}
-
-func (s *fileStore) end(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.running[key].ended)
-	delete(s.running, key)
-}
-
-// hangs returns an error with the request that the operating system has not answered.
-func (o *operation) hangs(err error) error {
-	at := o.at.Load()
-	return &FileError{Path: at.path, Err: fmt.Errorf("%s: %w", at.what, err)}
-}
-
-// ask makes a request to the operating system.
-func (o *operation) ask(what, path string, f func() error) error {
-	o.at.Store(&request{what, path})
-	if err := o.ctx.Err(); err != nil {
-		return o.hangs(err)
-	}
-	if err := f(); err != nil {
-		return &FileError{Path: path, Err: err}
-	}
-	return nil
-}
-
-func (o *operation) list(dir string) (entries []fs.DirEntry, err error) {
-	err = o.ask("list", dir, func() (err error) { entries, err = o.disk.list(dir); return err })
-	return entries, err
-}
-
-func (o *operation) stat(path string) (info fs.FileInfo, err error) {
-	err = o.ask("stat", path, func() (err error) { info, err = o.disk.stat(path); return err })
-	return info, err
-}
-
-func (o *operation) read(path string) (b []byte, err error) {
-	err = o.ask("read", path, func() (err error) { b, err = o.disk.read(path); return err })
-	return b, err
-}
-
-func (o *operation) lock(path string) (f diskFile, err error) {
-	err = o.ask("lock", path, func() (err error) { f, err = o.disk.lock(path); return err })
-	return f, err
-}
-
-func (o *operation) mkdir(dir string) error {
-	return o.ask("make", dir, func() error { return o.disk.mkdir(dir) })
-}
-
-func (o *operation) syncDir(dir string) error {
-	return o.ask("sync", dir, func() error { return o.disk.syncDir(dir) })
-}
-
-// write writes b into a file at the offset at, cuts the file off after b, and syncs it. It
-// fails if the file is shorter than at.
-func (o *operation) write(path string, at int64, b []byte) error {
-	var f diskFile
-	err := o.ask("open", path, func() (err error) { f, err = o.disk.open(path); return err })
-	if err != nil {
-		return err
-	}
-	err = o.ask("write", path, func() error {
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if info.Size() < at {
-			return fmt.Errorf("%w: it has %d bytes of %d", ErrBadRecord, info.Size(), at)
-		}
-		if info.Size() > at {
-			if err := f.Truncate(at); err != nil {
-				return err
-			}
-		}
-		_, err = f.WriteAt(b, at)
-		return err
+// write makes a file with the content b, and syncs it.
+func (o *operation) write(path string, b []byte) error {
+	f, err := askFor(o, "create", path, func(path string) (*os.File, error) {
+		return openRegular(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	})
+	if err != nil {
+		return err
+	}
+	err = o.ask("write", path, func() error { _, err := f.Write(b); return err })
 	if err == nil {
 		err = o.ask("sync", path, f.Sync)
 	}
@@ -249,13 +147,13 @@ func (o *operation) write(path string, at int64, b []byte) error {
 
 // replace writes b to path. A crash leaves the old file or the new one.
 func (o *operation) replace(path string, b []byte) error {
-	aside := path + ".tmp"
-	err := o.write(aside, 0, b)
+	aside := path + tmpSuffix
+	err := o.write(aside, b)
 	if err == nil {
-		err = o.ask("rename", path, func() error { return o.disk.rename(aside, path) })
+		err = o.ask("rename", path, func() error { return os.Rename(aside, path) })
 	}
 	if err != nil {
-		_ = o.disk.remove(aside)
+		_ = os.Remove(aside)
 		if e := new(FileError); errors.As(err, &e) {
 			err = &FileError{Path: path, Err: e.Err}
 		}
@@ -266,7 +164,7 @@ func (o *operation) replace(path string, b []byte) error {
 
 // makeDir makes dir and the directories above it, and makes their names durable.
 func (o *operation) makeDir(dir string) error {
-	if _, err := o.stat(dir); err == nil {
+	if is, err := o.exists(dir); is && err == nil {
 		return nil
 	}
 	parent := filepath.Dir(dir)
@@ -275,8 +173,41 @@ func (o *operation) makeDir(dir string) error {
 			return err
 		}
 	}
-	if err := o.mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := o.ask("make directory", dir, func() error { return os.Mkdir(dir, 0o755) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return o.syncDir(parent)
+}
+
+// syncDir makes the creations, renames and removals in a directory durable. Windows cannot
+// sync a directory, and NTFS keeps them in its journal.
+func (o *operation) syncDir(dir string) error {
+	return o.ask("sync directory", dir, func() error {
+		if runtime.GOOS == "windows" {
+			return nil
+		}
+		d, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.Sync(), d.Close())
+	})
+}
+
+// outlast calls do. On Windows it calls do again while another process has the file open in a way that
+// excludes do's: for up to 2 s or, if the system does not say that this is why it refuses, for 100 ms.
+// A lock is meant to exclude others.
+func (o *operation) outlast(what string, do func() error) error {
+	for begun := time.Now(); ; {
+		err := do()
+		patience := 100 * time.Millisecond
+		if errors.Is(err, errLocked) {
+			patience = 2 * time.Second
+		}
+		if runtime.GOOS != "windows" || what == "lock" || !errors.Is(err, errLocked) && !errors.Is(err, fs.ErrPermission) ||
+			time.Since(begun) > patience || sleep(o.ctx, minBackoff+randomN(minBackoff)) != nil {
+			return err
+		}
+	}
 }

@@ -8,15 +8,13 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// There is no loop to write around this. The lease renews itself. If it loses its worker ID,
-// it takes another one, and the same generator goes on with greater IDs. Every trouble ends
-// by itself when its cause ends. Meanwhile it is logged (Options.Logger), and [Lease.Stats]
-// shows it.
+// The lease renews itself. If it loses its worker ID, it takes another one, and the same
+// generator goes on with greater IDs. From every other trouble it recovers once the cause is gone.
+// A trouble is logged when it begins and ends (Options.Logger), and [Lease.Stats] shows it.
 //
-// [File] is the embedded store, for the processes of one host. A fleet uses a store that all
-// of its hosts reach: packages sqllease, redislease, etcdlease, zklease and k8slease, each a
-// module in a subdirectory, or a [Store] that you write. It takes three methods, and package
-// leasetest checks them.
+// [File] is the embedded store, for the processes of one host. A fleet uses package sqllease,
+// redislease, etcdlease, zklease, k8slease, natslease, s3lease or dynamolease, each a module in a
+// subdirectory, or a [Store] that you write.
 //
 // # Terms
 //
@@ -26,20 +24,35 @@
 //   - The bound of a worker ID and clock sequence is an instant of ID time at or after which
 //     nobody has stamped them. The store keeps it.
 //   - A holder is a process to which a store has given a worker ID. Its owner is the name
-//     under which it asked (Options.Owner): a process that restarts is a new holder, mostly
-//     with the same owner.
+//     under which it asked (Options.Owner), such as a pod's name: a process that restarts is a
+//     new holder, mostly with the same owner.
 //   - A window is a span of ID time in which one holder may stamp one worker ID and clock
-//     sequence. It ends at the bound. Options.Window is its length. If it
-//     is 0, the store may choose the length ([Windower]); otherwise it is 3 s.
+//     sequence. It ends at the bound. Options.Window is its length.
 //   - The grant is the window that the generator was told.
+//   - The history is the earlier holders of each worker ID, with their windows. A store keeps it
+//     for 90 days (Options.History). Because windows never overlap, [Whois] finds from an ID the
+//     one process that can have issued it.
+//
+// Two holders of one worker ID never share an instant. Here the window is 3 s:
+//
+//	ID time        0 s   1 s   2 s   3 s   4 s   5 s   6 s   7 s   8 s
+//	                |-----|-----|-----|-----|-----|-----|-----|-----|
+//	at 0 s, A saves [=================)                                  the bound 3 s
+//	at 1 s, A saves [=======================)                            the bound 4 s
+//	at 2 s, A saves [=============================)                      the bound 5 s
+//	A's window      [ IDs were issued ]. . . . . .)                      A is paused at 3 s
+//	B's window                                    [=================)    B finds the bound 5 s, and saves 8 s
+//	at 6 s                                                               A wakes up. Its window ended at 5 s: it
+//	                                                                     stamps nothing, and takes another worker ID
 //
 // # The protocol
 //
 // A session or a heartbeat that the process watches does not help a process that was paused:
 // after it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time:
 //
-//   - A store keeps a [Record] for each worker ID. It says who holds the worker ID, and has a
-//     bound for each clock sequence.
+//   - A [Store] keeps entries, and compares and sets them. For each worker ID there is an
+//     entry with a [Record]. It says who holds the worker ID, and has a bound for each clock
+//     sequence.
 //   - The holder first saves a later bound, and only then stamps up to it. [Lease.Grant]
 //     returns what is saved, never what is wished for, and the generator compares every tick
 //     with the grant.
@@ -52,28 +65,31 @@
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. The versions of a record form one chain, because each replaces the one before
-// it. The saves of one holder are a stretch of the chain, because every save carries the
-// holder's token, and a save that meets another token ends the hold. A holder's window under
-// c begins at the bound for c in the record before its stretch (or before it changed to c), or
-// later. The window ends at the bound in the holder's own last save. Bounds do not go back
-// along the chain, except at Release, which first stops the generator and then records the
-// end of what it stamped. So each window begins at the end of the window before it, or
-// later. No clock appears in this proof: clients' clocks only propose bounds, and the store's
-// clock has no part in it.
+// Why it holds. Each line names the function of protocol.go that keeps it, or the method.
+//
+//  1. The versions of a record form one chain, because each replaces the one before it
+//     (Store.Put).
+//  2. The saves of one holder are a stretch of the chain, because every save carries the
+//     holder's token, and a save that meets another token ends the hold (judge).
+//  3. A holder's window under c begins at the bound for c in the record before its stretch, or
+//     before it changed to c, or later (start, take).
+//  4. The window ends at the bound in the holder's own last save, which never goes back
+//     (extend).
+//  5. Bounds do not go back along the chain, except when a worker ID is given back: then the
+//     generator has stopped, and the bound is the end of what it stamped (release), or nothing
+//     was stamped and the bound is what it was (undo).
+//
+// So each window begins at the end of the window before it, or later. No clock appears in this
+// proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
+// taken for dead (live) decides only how soon a worker ID is free.
+//
+// The history is a part of the chain: a record keeps the holdings that have ended. Earlier
+// holdings are in other entries, which are made before the record that counts them (succeed).
 //
 // # A lost worker ID
 //
-// A holder loses its worker ID if another process took it, because this holder looked dead,
-// or if all traces of its record were removed. The lease then takes another worker ID, as
-// Acquire does, for as long as that takes (see [OnLoss]).
-//
-// Lost records are another matter: if a store can tell that records were removed, it returns
-// ErrWiped. The holder then stops at the end of its window, and goes on when the records are
-// back. There is one exception, for the file store. If its directory was emptied, and other
-// processes began it anew, and all of its marks say so, the worker ID is lost. The holder
-// then joins the new directory as a newcomer that remembers its own bounds. It can repeat
-// no ID that another newcomer would not repeat.
+// A holder loses its worker ID if another process took it, because this holder looked dead.
+// The lease then takes another one (see [OnLoss]).
 //
 // Why the invariant holds across a replacement. The proof above is about one record at a
 // time. So a lease that held w and then takes w' counts as two holders, one of w and one of
@@ -81,7 +97,7 @@
 // the next holder of w begins where that window ends. The generator is granted w' when w' is
 // saved and the clock has reached its window; from then on it stamps w' alone. If w' equals w,
 // the new window begins, as every holder's does, at the bound in the store or later; and at
-// the bound that the lease remembers or later, in case the record of w was removed.
+// the bound that the lease remembers or later, in case the record of w was lost.
 //
 // Order. Under w' the generator begins with the tick after its last tick under w, or with
 // the first tick of the new window if that is later. So later IDs are greater, even if w' is
@@ -93,13 +109,54 @@
 // stamped in the window, the bound from before. The recorded bound may lie after the last
 // stamp under w', and never before it.
 //
+// # A store that loses entries
+//
+// Somebody empties a directory, flushes a database, drops a table or deletes a prefix. Then a
+// chain breaks off, and step 1 of the proof no longer holds by itself. The fleet heals the
+// store without an operator. These are the rules:
+//
+//   - A holder whose record is gone puts it back at its next renewal, with its bounds. It
+//     may, as long as its window lasts and less than a window has passed since its last save,
+//     by every clock that can tell (restorable). The bound does not move in the same save. The
+//     holder looks again when it knows that the record is there (mayRestore): if it is too late
+//     by then, the worker ID is lost.
+//   - The entry "store" is made first. A newcomer that does not find it waits for
+//     [MaxWindow] and a minute. The time is counted in the entry, so newcomers wait for it
+//     together (door.advance). Then worker IDs that still have no record may be taken, from
+//     the newcomer's time on, or from the engine's if it is later (door.heal).
+//   - The mark of a worker ID is made after its first record and before anything is stamped.
+//     If a newcomer finds a mark without a record, the worker ID is not used for the same
+//     time, and then from the newcomer's or the engine's time on (Record.missing).
+//   - A newcomer that made a record for a worker ID without a mark looks at the entry "store"
+//     and at its record again before it stamps. If either has changed, entries were lost since
+//     it looked first, and it begins anew.
+//   - Until such a newcomer has looked again, a holder whose record was lost may find the
+//     newcomer's. The holder replaces it (isStray), and then the newcomer sees another record.
+//
+// Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts
+// its record back, the chain goes on as if nothing had happened: nobody else has taken w,
+// because h was not idle for a window when the record was lost (live), and without the record
+// nobody takes w before the wait ends. If h does not put the record back, no save of h changes
+// anything any more, since it names a version that is gone. So h stamps at most up to its
+// bound, and this bound is at most MaxWindow ahead of h's clock when the record was lost. The
+// next holder begins a wait later, by a clock that differs from h's by less than the extra
+// minute. So it begins after the bound. A record from before the loss counts for a newcomer
+// with the same floor, because the records of later holders may be lost, too.
+//
+// This is the one place where clocks matter: if records are lost, the clocks of the hosts must
+// differ by less than a minute.
+//
+// If all this does not help, for example because an engine lost what it had acknowledged and
+// another process took the worker ID by an older bound, the holder finds out at its next
+// renewal: the windows overlap (judge). It then stops at once, logs an ERROR with the span in
+// which IDs may have repeated, and takes another worker ID.
+//
 // # What goes wrong, and how it ends
 //
 //   - The process is paused. It wakes up with the window that it had, and issues nothing past
-//     its end. The first call after that asks for a renewal and waits for the answer, for a
-//     third of a window at most and never past its context. (A call that comes while others
-//     wait shares what is left of this third.) If nobody took the worker ID, the holder goes
-//     on. If somebody did, it takes another one.
+//     its end. Calls after that ask for a renewal and wait for the answer, together for a
+//     third of a window at most and never past their contexts. If somebody took the worker
+//     ID meanwhile, the holder takes another one.
 //   - Renewals fail, or the store does not answer the search for another worker ID. IDs are
 //     issued until the window ends. After that calls fail at once, with a
 //     [snowflake.LeaseExpiredError] whose cause is the store's error.
@@ -111,57 +168,95 @@
 //     with, so that is how long the worker ID stays unused.
 //   - The clock is set back across a restart. The new holder takes a worker ID or a clock
 //     sequence whose bound its clock has passed. If there is no such bound, it waits for up to
-//     a window. If the wait would be longer, Acquire says by how much the clock is behind.
-//   - A live holder looks dead. A holder that has not renewed for a window, by the store's
-//     clock, is taken for dead, and its worker ID is free from its bound on. If it was alive,
-//     it loses the worker ID and takes another. Nobody issues an ID twice.
+//     a window, or fails with the difference.
+//   - A live holder looks dead, because it has not renewed for a window by the store's clock.
+//     It loses the worker ID and takes another.
 //
 // # A clock that leaps forward
 //
 // Such a clock would burn the future, because bounds cannot go back. So the lease compares
 // each new bound with the store's clock or, if the store shares the clients' clock, with the
-// monotonic time since the last renewal. A bound that is more than Options.MaxLeap ahead of it
-// is refused with a [*ClockLeapError], which Stats shows. The generator stops at the old bound
-// until the clock is right again.
+// monotonic time since the last renewal. (At Acquire no time has passed, so only a store with
+// its own clock can tell.) A bound that is more than Options.MaxLeap ahead is refused with a
+// [*ClockLeapError], and the generator stops at the old bound until the clock is right again.
 //
-// If the store has its own clock, this clock decides. Otherwise a leap is accepted
-// after it has lasted for MaxLeap on a clock that runs steadily, which means that from one
-// renewal to the next it passed by as much as the monotonic time did. (A laptop has slept, or
-// a board got its time after it booted; a restart would accept the leap, too.)
-// [Lease.AcceptLeap] accepts it sooner.
-//
-// The same holds while a lost worker ID is replaced. At Acquire no time has passed to compare
-// with, so only a store with its own clock can tell.
+// If the store has its own clock, this clock decides. Otherwise a leap is accepted after it
+// has lasted for MaxLeap on a clock that runs steadily: from one renewal to the next it passed
+// by as much as the monotonic time did. (A laptop has slept, or a board got its time after it
+// booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
 //
 // # While the store is away
 //
-// A holder goes on to the end of its window, and by itself when the store is back. Acquire
-// asks again until its context is done or, if the context has no deadline, for one to two
-// minutes.
+// A holder goes on to the end of its window, and by itself when the store is back. With
+// Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
+// file on the holder's host. It is saved there before it is used, and in the store as soon as
+// the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
+// LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
+// directory is a part of the owner's name. The proof is in local.go.
 //
-// With Options.LocalCopy a holder goes on for longer, and can start. Then the record that
-// counts is a file in a directory of the holder's host. It is saved there before it is used,
-// and in the store as soon as the store answers. This is safe only if nobody else can get the
-// worker ID meanwhile. So LocalCopy works only with worker IDs that are kept for their owners
-// (ReuseKeep), and the directory is a part of the owner's name.
+// # The watermark
 //
-// For the same reason a worker ID is taken in three saves: in the directory as wanted, in the
-// store as held, in the directory as held. It may be stamped after the third. If the first
-// acquisition ends between two of them, the directory says that nothing was stamped, and the
-// owner takes the same worker ID next time.
+// [Watermark] returns an ID that no ID issued from now on is at or below. Three things make it:
 //
-// # What a store must guarantee
+//   - Each save has a floor (Record.Least): the holder stamps nothing before it any more,
+//     whatever its clock reads and whether or not the save succeeds, because the generator closes
+//     the ticks before it first. Calls that wait for an earlier tick, and open Holds, keep it back
+//     (least).
+//   - The entry "watermark" has a proposed instant, which never falls. A reader proposes an
+//     instant, and then lists the records. It returns no more than was proposed before the list,
+//     and no more than the floors in the list allow (lowest, publish).
+//   - Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
+//     is saved is where the window begins. Then it looks at the proposed instant, and begins there
+//     or later (above).
 //
-// Save is atomic, compares the version, and returns only when the record will survive a crash.
-// What was saved stays saved.
+// INVARIANT: if a holder renews, it issues no ID whose time is before a published instant.
+//
+// Why it holds. Let R be published, after P was proposed, R <= P, and a list was read. If the
+// holder's window was saved before the list, its floor was in the list, so R is not after it; a
+// floor that the holder saves later is not earlier, unless it changes to another clock sequence,
+// which is another window. If the window was saved after the list, the holder looked after P was
+// proposed, and begins at P or later. No clock appears in this: clocks say only how soon the
+// watermark rises. It rises no further than the engine's clock or, if the engine has no clock, the
+// reader's, so that newcomers need not wait for it.
+//
+// If Options.FloorEvery is set, a holder looks whether the entry "watermark" changes, and then renews more
+// often. Its renewals are the same, so this changes nothing in the proof.
+//
+// A holder that has not renewed for a window no longer counts when the watermark reaches its
+// bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). If it
+// renews after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue
+// IDs in the rest of a window that the watermark has passed, if its clock reads so; and a
+// transaction that it began before may still commit. Only the database can stop these:
+// docs/watermark.md shows how.
+//
+// HAZARD: if the store has no clock of its own and the holder's machine stood still, so that none of
+// its clocks shows the pause, the holder does not know that it counted as dead, and does not look.
+//
+// If a record is lost, nobody knows its floor, and the watermark stands still until the record is
+// back or every window under it must have ended. If all entries are lost, there is no watermark
+// until a newcomer has made the store again. The entry "store" says that there was a watermark: if
+// it alone is lost, newcomers begin a minute ahead of their clock. A holder with a LocalCopy may
+// stamp without the store, so it always counts. A floor counts as a stamp: if a clock is set back to
+// before it, the policy decides.
+//
+// HAZARD: if the engine's clock leaps forward by more than a window, a live holder whose clock is
+// behind the others' by as much counts as dead until its next renewal. Its IDs may be below the watermark.
+//
+// # Hazards
 //
 // HAZARD: an engine that loses acknowledged writes in a failover, or is restored from a
 // backup, loses bounds. The windows of two holders may then overlap by what was lost, and
-// IDs may repeat.
+// IDs may repeat. Entries that are gone altogether are no such loss: see above.
 //
-// HAZARD: a machine that is cloned while it holds a lease holds it twice. Both copies may
-// issue the same IDs until the end of the window that they had in common, by their clocks:
-// a window at most. The copy that renews second is refused, stops at the end of this window,
-// and takes another worker ID. If the first copy releases the worker ID instead, the next
-// holder may also repeat IDs of the other copy, until this window ends.
+// HAZARD: if the record and the mark of a worker ID are removed alone, and the entry "store"
+// stays, the worker ID counts as never used. IDs may repeat until its holder renews.
+//
+// HAZARD: a machine that is cloned while it holds a lease holds it twice. If its hypervisor
+// tells (Options.VMClock), each copy that is told stamps nothing more of its window, and
+// takes a worker ID as a new holder; or the lease ends, if its records are in a directory that
+// was cloned, too (File, LocalCopy). If nobody tells, both copies may issue the same IDs
+// until the end of the window that they had in common, by their clocks: a window at most. The
+// copy that renews second is refused, stops at the end of this window, and takes another
+// worker ID. If the first copy releases the worker ID instead, the next holder may also
+// repeat IDs of the other copy, until this window ends.
 package lease

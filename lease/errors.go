@@ -19,9 +19,9 @@ var (
 	// window and a half. The error is an [*ExhaustedError].
 	ErrExhausted = errors.New("lease: no worker ID is free")
 
-	// ErrLost means that another process took the worker ID, or that its record was
-	// removed. Stats and the cause of a snowflake.LeaseExpiredError match it until the
-	// worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too. Acquire never
+	// ErrLost means that another process took the worker ID, or that its record was lost and
+	// may not be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until
+	// the worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too. Acquire never
 	// returns it, because it tries again.
 	ErrLost = errors.New("lease: the worker ID is lost")
 
@@ -29,19 +29,17 @@ var (
 	// snowflake.LeaseExpiredError that the generator returns after Release.
 	ErrReleased = errors.New("lease: released")
 
-	// ErrBadRecord is returned by Acquire, and by a Store's methods, if a record cannot be
+	// ErrBadRecord is returned by Acquire, and by a Store's methods, if an entry cannot be
 	// read. The error of the file store is a [*FileError], which names the file. A record
-	// that cannot be read never counts as empty: repair or remove it by hand. IDs may
-	// repeat if you put an older record in its place, and the worker ID was used since.
+	// that cannot be read never counts as empty: its worker ID is unusable until it is
+	// repaired or removed by hand. IDs may repeat if you put an older record in its place, and
+	// the worker ID was used since.
 	ErrBadRecord = errors.New("lease: bad record")
 
-	// ErrWiped is returned by Acquire and by a Store's methods, and shown by Stats, if the
-	// store has lost records that were in use. Nobody knows which IDs were issued under
-	// them, so nothing is issued until a person repairs the store, as the doc of its
-	// package says. If the store lost only some records and can tell which, Acquire takes
-	// other worker IDs, and the holder of a lost record does so after its window has ended:
-	// see Snapshot.Lost.
-	ErrWiped = errors.New("lease: the store has lost its records")
+	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
+	// the store has no entries: the store is new or has lost them. It is also shown by Stats
+	// while a lost worker ID cannot be replaced for this reason. The wait ends by itself.
+	ErrWiped = errors.New("lease: the store has no entries: it is new, or has lost them")
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the
 	// ID.
@@ -56,12 +54,7 @@ var (
 	// store yet.
 	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
 
-	// ErrAway marks an error of a Store that cannot answer now and soon will, for example
-	// because it restarts: Acquire then tries again. A Store need not mark connections that
-	// are refused, break or time out.
-	ErrAway = errors.New("lease: the store is away")
-
-	// ErrLayout is returned by Acquire if the store's records have another layout or epoch,
+	// ErrLayout is returned by Acquire if the store is of another layout or epoch,
 	// and by snowflake.NewLeased if its options have another layout than the lease. The
 	// error is a [*LayoutError].
 	ErrLayout = errors.New("lease: another layout")
@@ -85,7 +78,7 @@ type ExhaustedError struct {
 	Records     []Record // their records, by worker; if Owner is set, only the record of the owner's worker ID
 	Owner       string   // with ReuseKeep: set if this owner already has a worker ID, because it gets no second one
 
-	Lost map[int]error // the worker IDs of the range that are unusable, as in Snapshot.Lost
+	Lost map[int]error // the worker IDs of the range that are unusable, and why: the record is lost or cannot be read
 }
 
 func (e *ExhaustedError) Error() string {
@@ -117,17 +110,20 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // LayoutError says which record, or generator, has another layout than the lease. It
 // matches [ErrLayout].
 type LayoutError struct {
-	Worker    int
-	Where     string // the file of the record, if the store is a file store; or the generator's options
+	Worker    int    // -1: not one, but the store
+	Where     string // the store, or the generator's options
 	Has, Want snowflake.Layout
 }
 
 func (e *LayoutError) Error() string {
-	where := ""
-	if e.Where != "" {
-		where = " in " + e.Where
+	what := e.Where
+	if e.Worker >= 0 {
+		what = fmt.Sprintf("worker %d", e.Worker)
+		if e.Where != "" {
+			what += " in " + e.Where
+		}
 	}
-	return fmt.Sprintf("%v: worker %d%s has %v, not %v", ErrLayout, e.Worker, where, e.Has, e.Want)
+	return fmt.Sprintf("%v: %s has %v, not %v", ErrLayout, what, e.Has, e.Want)
 }
 
 // Is reports whether target is [ErrLayout].

@@ -3,66 +3,80 @@ package lease_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
-	"time"
+	"testing"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-// memory is a lease.Store for the goroutines of one process. A store for a fleet keeps the
-// same promises in its engine: Save replaces a record only if it has the version before,
-// and what was saved stays saved.
+// memory is a lease.Store for the goroutines of one process: a map with four methods. A
+// store for a fleet keeps the same promises in its engine: Put replaces an entry only if it
+// has the version that the caller names, and what was stored stays stored.
 type memory struct {
 	mu      sync.Mutex
-	records map[int]lease.Record
+	puts    int
+	entries map[string]lease.Entry
 }
 
-func (m *memory) Load(ctx context.Context) (lease.Snapshot, error) {
+func (m *memory) Get(ctx context.Context, key string) (lease.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var snap lease.Snapshot
-	for _, r := range m.records {
-		snap.Records = append(snap.Records, clone(r))
-	}
-	snap.Now = time.Now()
-	return snap, ctx.Err()
+	return clone(m.entries[key]), ctx.Err()
 }
 
-func (m *memory) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
+func (m *memory) List(ctx context.Context, prefix string) (list []lease.Entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	snap := lease.Snapshot{Now: time.Now()}
-	if r, ok := m.records[worker]; ok {
-		snap.Records = []lease.Record{clone(r)}
+	for key, e := range m.entries {
+		if strings.HasPrefix(key, prefix) {
+			list = append(list, clone(e))
+		}
 	}
-	return snap, ctx.Err()
+	return list, ctx.Err()
 }
 
-func (m *memory) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
+func (m *memory) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return r, err
+		return lease.Entry{}, err
 	}
-	if has := m.records[r.Worker].Version; has != r.Version-1 {
-		return r, fmt.Errorf("%w: worker %d has version %d", lease.ErrConflict, r.Worker, has)
+	if m.entries[key].Version != old {
+		return lease.Entry{}, lease.ErrConflict
 	}
-	if m.records == nil {
-		m.records = map[int]lease.Record{}
+	if m.entries == nil {
+		m.entries = map[string]lease.Entry{}
 	}
-	r.Renewed = time.Now()
-	m.records[r.Worker] = clone(r)
-	return r, nil
+	m.puts++
+	m.entries[key] = clone(lease.Entry{Key: key, Version: strconv.Itoa(m.puts), Value: value})
+	return clone(m.entries[key]), nil
 }
 
-// clone returns a record that shares no memory with r.
-func clone(r lease.Record) lease.Record {
-	r.Bounds = append([]time.Time(nil), r.Bounds...)
-	return r
+func (m *memory) Delete(ctx context.Context, key, old string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if old == "" || m.entries[key].Version != old {
+		return lease.ErrConflict
+	}
+	delete(m.entries, key)
+	return nil
 }
 
-// A store that you write has three methods. Check it with leasetest:
+// clone returns an entry that shares no memory with e.
+func clone(e lease.Entry) lease.Entry {
+	e.Value = slices.Clone(e.Value)
+	return e
+}
+
+// A store that you write has four methods. Check it with leasetest:
 //
 //	func TestMemory(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) leasetest.Storage {
@@ -72,7 +86,7 @@ func clone(r lease.Record) lease.Record {
 //	}
 func ExampleStore() {
 	ctx := context.Background()
-	l, err := lease.Acquire(ctx, new(memory), nil)
+	l, err := lease.Acquire(ctx, new(memory), &lease.Options{NewStore: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -84,6 +98,13 @@ func ExampleStore() {
 		return
 	}
 	id, err := gen.NextID()
-	fmt.Println(gen.Decode(id).Worker, err)
-	// Output: 0 <nil>
+	fmt.Println(gen.Decode(id).Worker == l.Worker(), err)
+	// Output: true <nil>
+}
+
+func TestStoreOfTheExample(t *testing.T) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		m := new(memory)
+		return leasetest.Storage{Open: func() lease.Store { return m }, Wipe: func() { clear(m.entries) }}
+	}, nil)
 }

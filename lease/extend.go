@@ -8,11 +8,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// extend is snowflake.Terms.Extend. The renewing goroutine does one renewal for all calls
+// extend is contract.Terms.Extend. The renewing goroutine does one renewal for all calls
 // that wait.
 func (l *Lease) extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	early, begun := g.To.Sub(now), time.Now() // before g.To, the regular renewal comes
-	since := l.Stats().Renewals
+	if l.generation() != l.grant.Load().generation {
+		early = 0
+	}
+	l.mu.Lock()
+	since := l.stats.Renewals
+	l.mu.Unlock()
 	for {
 		wait := early - time.Since(begun)
 		news, patience, err := l.answer(g, wait <= 0, since)
@@ -31,11 +36,12 @@ func (l *Lease) extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 // answer returns what a call that needs more than g has to be told. If this is not known
 // yet, it returns a channel that is closed when there is news. If the call is in a hurry,
 // it also makes sure that a renewal or a replacement is under way, and returns for how long
-// the call may wait.
+// the call may wait: calls wait for more than a grant for a third of a window together.
 func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan struct{}, patience time.Duration, err error) {
+	now := l.o.now() // before the lock, because the clock may be the user's and take long
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is := l.Grant()
+	is := l.grant.Load()
 	switch {
 	case is.Worker != g.Worker || is.ClockSeq != g.ClockSeq || !is.From.Equal(g.From) || is.To.After(g.To):
 		return nil, 0, nil
@@ -46,23 +52,20 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 	case l.failing != nil:
 		return nil, 0, l.failing
 	case l.loss == nil && l.stats.Renewals > since+1: // at least one renewal began after the call asked
-		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: l.o.now()}}
+		return nil, 0, &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: g.To, Now: now}}
 	}
 	l.ask()
-	if patience = l.patience(); patience <= 0 {
-		return nil, 0, l.overdue()
+	if l.wanted != is || time.Since(l.since) > l.o.Window*2/3 { // nobody has waited for this time: the process was paused
+		l.wanted, l.since = is, time.Now()
 	}
-	return l.news, patience, nil
-}
-
-// patience returns for how long calls may still wait for more than the grant: a third of a
-// window, from the first waiting call on. So a call that comes after others gave up does
-// not begin anew. l.mu must be held.
-func (l *Lease) patience() time.Duration {
-	if g := l.grant.Load(); l.wanted != g {
-		l.wanted, l.since = g, time.Now()
+	patience = l.o.Window/3 - time.Since(l.since)
+	switch {
+	case patience > 0:
+		return l.news, patience, nil
+	case l.loss != nil:
+		return nil, 0, fmt.Errorf("%w; no other worker ID was taken in its place within %v", l.loss, l.o.Window/3)
 	}
-	return l.o.Window/3 - time.Since(l.since)
+	return nil, 0, fmt.Errorf("lease: the store did not answer within %v", l.o.Window/3)
 }
 
 func (l *Lease) ask() {
@@ -70,12 +73,4 @@ func (l *Lease) ask() {
 	case l.asked <- struct{}{}:
 	default:
 	}
-}
-
-// overdue returns why a call that has run out of patience got nothing. l.mu must be held.
-func (l *Lease) overdue() error {
-	if l.loss != nil {
-		return fmt.Errorf("%w; no other worker ID was taken in its place within %v", l.loss, l.o.Window/3)
-	}
-	return fmt.Errorf("lease: the store did not answer within %v", l.o.Window/3)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,40 @@ func TestCallAfterSuspensionRenewsOnce(t *testing.T) {
 		}
 		assert.Zero(t, h.Stats().Failures)
 	})
+}
+
+// A process is paused in a renewal. A call that begins after the pause waits for the next renewal, although others
+// have waited before it.
+func TestCallAfterAPauseInARenewalWaitsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		store := &paused{memory: m}
+		h := mustAcquire(t, store, plain, clockAt(0))
+		h.next()
+		h.c.suspend(2 * span) // the window is over
+		store.next.Store(true)
+		_, err := h.g.NextID()
+		assert.ErrorIs(t, err, snowflake.ErrLeaseExpired)
+		for h.Stats().Failures == 0 {
+			time.Sleep(ms)
+		}
+		_, err = h.g.NextID()
+		assert.NoError(t, err, "the store answers")
+	})
+}
+
+// paused is a store of a process that is paused in its next save.
+type paused struct {
+	*memory
+	next atomic.Bool
+}
+
+func (s *paused) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	if s.next.Swap(false) {
+		time.Sleep(2 * span)
+		return Entry{}, ctx.Err()
+	}
+	return s.memory.Put(ctx, key, old, value)
 }
 
 // If a process was paused and lost its worker ID meanwhile, a call waits for the replacement.
@@ -285,7 +320,7 @@ func TestCallsFailAtOnceWhileTheReplacementHangs(t *testing.T) {
 				h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Logger = slog.New(log) })
 				h.next()
 				log.take()
-				m.take(0, "b")
+				m.take(h.Worker(), "b")
 				end := h.Grant().To
 				for range 30 {
 					time.Sleep(time.Until(end))
@@ -323,11 +358,7 @@ func TestLaterCallsDoNotWaitLongerThanTheFirst(t *testing.T) {
 		h.next()
 		m.take(0, "b")
 		for range 3 { // the other holder lives, so the store answers but has no free worker ID
-			m.set(func() {
-				r := m.records[0]
-				r.Renewed = m.now()
-				m.records[0] = r
-			})
+			m.touch(0)
 			time.Sleep(span / 3)
 		}
 		begun := time.Now()

@@ -47,69 +47,23 @@ func fillUp(t *testing.T, dir string) (empty func()) {
 func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {
 	dir := mountTmpfs(t, "size=64k")
 	s := lease.File(dir)
-	one := mustSave(t, s, fileRecord(1, 1))
+	one := mustPut(t, s, "worker/1", "", "one")
 	empty := fillUp(t, dir)
 	for range 3 {
-		_, err := s.Save(t.Context(), fileRecord(1, 2))
+		_, err := s.Put(t.Context(), "worker/1", one.Version, []byte("two"))
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		names(t, err, fileOf(dir, 1))
-		_, err = s.Save(t.Context(), fileRecord(2, 1))
+		_, err = s.Put(t.Context(), "worker/2", "", nil)
 		require.ErrorIs(t, err, syscall.ENOSPC)
-		names(t, err, fileOf(dir, 2))
-		mustHold(t, s, one)
-		assert.NoFileExists(t, fileOf(dir, 1)+".tmp", "what was written of it takes no space")
-		_, err = lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout()})
+		is, err := s.Get(t.Context(), "worker/1")
+		require.NoError(t, err)
+		require.Equal(t, one, is)
+		assert.NoFileExists(t, fileOf(dir, 1)+"~new", "what was written of it takes no space")
+		_, err = lease.Acquire(t.Context(), s, &lease.Options{NewStore: true})
 		require.ErrorIs(t, err, syscall.ENOSPC)
-		names(t, err, fileOf(dir, 0))
 	}
 	empty()
-	mustHold(t, s, mustSave(t, s, fileRecord(1, 2)), mustSave(t, s, fileRecord(2, 1)))
-}
-
-func TestFileWithoutInodesFailsAndRecovers(t *testing.T) {
-	dir := mountTmpfs(t, "nr_inodes=6") // the root, two locks, the identity, a record and a temporary file
-	s := lease.File(dir)
-	mustSave(t, s, fileRecord(1, 1))
-	one := mustSave(t, s, fileRecord(1, 2))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "filler"), nil, 0o644))
-	_, err := s.Save(t.Context(), fileRecord(1, 3))
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	names(t, err, fileOf(dir, 1))
-	_, err = s.Save(t.Context(), fileRecord(2, 1))
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	names(t, err, filepath.Join(dir, "worker-2.lock"))
-	mustHold(t, s, one)
-	require.NoError(t, os.Remove(filepath.Join(dir, "filler")))
-	mustHold(t, s, mustSave(t, s, fileRecord(1, 3)))
-}
-
-// If the disk is full for less than a window, the holder keeps its worker ID.
-func TestLeaseContinuesAfterTheDiskWasFull(t *testing.T) {
-	t.Parallel()
-	dir := mountTmpfs(t, "size=64k")
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Window: 600 * time.Millisecond})
-	require.NoError(t, err)
-	defer l.Release(context.Background())
-	g, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
-	_, err = g.NextID()
-	require.NoError(t, err)
-
-	empty := fillUp(t, dir)
-	eventually(t, func() bool { return l.Stats().LastError != nil })
-	require.ErrorIs(t, l.Stats().LastError, syscall.ENOSPC)
-	names(t, l.Stats().LastError, fileOf(dir, l.Worker()))
-	require.NoError(t, l.Err())
-	bound := l.Stats().Bound
-	eventually(t, func() bool { _, err = g.NextID(); return err != nil })
-	var expired *snowflake.LeaseExpiredError
-	require.ErrorAs(t, err, &expired)
-	assert.Equal(t, bound, expired.NotAfter)
-
-	empty()
-	eventually(t, func() bool { return l.Stats().LastError == nil })
-	eventually(t, func() bool { _, err = g.NextID(); return err == nil })
-	require.NoError(t, l.Err())
+	mustPut(t, s, "worker/1", one.Version, "two")
 }
 
 func TestFileOnAReadOnlyFileSystemReturnsItsError(t *testing.T) {
@@ -119,24 +73,20 @@ func TestFileOnAReadOnlyFileSystemReturnsItsError(t *testing.T) {
 	}
 	dir := filepath.Join(mount, "leases")
 	s := lease.File(dir)
-	one := mustSave(t, s, fileRecord(1, 1))
+	one := mustPut(t, s, "worker/1", "", "one")
 	remount(syscall.MS_RDONLY)
-
-	mustHold(t, s, one)
-	_, err := s.Save(t.Context(), fileRecord(1, 2))
+	is, err := s.Get(t.Context(), "worker/1")
+	require.NoError(t, err)
+	require.Equal(t, one, is)
+	_, err = s.Put(t.Context(), "worker/1", one.Version, nil)
 	require.ErrorIs(t, err, syscall.EROFS)
-	names(t, err, filepath.Join(dir, "worker-1.lock"))
-	_, err = lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout()})
-	require.ErrorIs(t, err, syscall.EROFS)
-	names(t, err, filepath.Join(dir, "worker-0.lock"))
+	names(t, err, fileOf(dir, 1)+"~lock")
 	missing := filepath.Join(mount, "missing")
 	_, err = lease.Acquire(t.Context(), lease.File(missing), nil)
 	require.ErrorIs(t, err, syscall.EROFS)
 	names(t, err, missing)
-	mustHold(t, s, one)
-
 	remount(0)
-	mustHold(t, s, mustSave(t, s, fileRecord(1, 2)))
+	mustPut(t, s, "worker/1", one.Version, "two")
 }
 
 // TestFileStops is the process that is stopped in TestStoppedProcessKeepsItsFileLock.
@@ -154,8 +104,29 @@ func TestFileStops(t *testing.T) {
 			<-continued // it may run a few steps more before it stops
 		}
 	})
-	_, err := s.Save(t.Context(), fileRecord(1, 2))
+	one, err := s.Get(t.Context(), "worker/1")
 	require.NoError(t, err)
+	mustPut(t, s, "worker/1", one.Version, "two")
+}
+
+// lockHeldUp checks what other processes can do while a process that hangs holds the lock of worker 1, whose entry is one.
+func lockHeldUp(t *testing.T, dir string, one lease.Entry) {
+	t.Helper()
+	s := lease.File(dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // most of it goes by between two attempts
+	defer cancel()
+	_, err := s.Put(ctx, "worker/1", one.Version, []byte("other"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "1~lock: locked by another: ")
+	names(t, err, fileOf(dir, 1)+"~lock")
+	mustPut(t, s, "worker/2", "", "one")
+	all, err := s.List(t.Context(), "worker/")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Contains(t, all, one)
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Count: 1, NewStore: true})
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
 }
 
 // If a process is stopped during a save, it keeps its lock. When it is killed, the system releases the
@@ -166,10 +137,10 @@ func TestStoppedProcessKeepsItsFileLock(t *testing.T) {
 	for _, sent := range []syscall.Signal{syscall.SIGKILL, syscall.SIGCONT} {
 		dir := t.TempDir()
 		s := lease.File(dir)
-		one := mustSave(t, s, fileRecord(1, 1))
+		one := mustPut(t, s, "worker/1", "", "one")
 
 		cmd := exec.Command(self, "-test.run", "^TestFileStops$")
-		cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"=rename worker-1.json")
+		cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"=rename 1")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -183,71 +154,27 @@ func TestStoppedProcessKeepsItsFileLock(t *testing.T) {
 		require.NoError(t, cmd.Process.Signal(sent))
 		if sent == syscall.SIGCONT {
 			require.NoError(t, cmd.Wait())
-			one = fileRecord(1, 2)
 		} else {
 			require.Error(t, cmd.Wait())
 		}
-		mustSave(t, s, fileRecord(1, one.Version+1))
+		is, err := s.Get(t.Context(), "worker/1")
+		require.NoError(t, err)
+		require.Equal(t, sent == syscall.SIGCONT, string(is.Value) == "two")
+		mustPut(t, s, "worker/1", is.Version, "three")
 	}
-}
-
-// If a Load is stopped for longer than a window, holders that renewed meanwhile do not look dead.
-func TestHoldersThatRenewDuringASlowLoadLookAlive(t *testing.T) {
-	dir := t.TempDir()
-	s := lease.File(dir)
-	live := fileRecord(2, 1)
-	live.Window = 20 * time.Millisecond
-	mustSave(t, s, live)
-	one := mustSave(t, s, fileRecord(1, 1))
-	reading, goOn := make(chan struct{}), make(chan struct{})
-	slow := lease.HookedFile(dir, func(what, path string) {
-		if what == "read" && path == fileOf(dir, 2) {
-			close(reading)
-			<-goOn
-		}
-	})
-	type result struct {
-		lease.Snapshot
-		error
-	}
-	loaded := make(chan result)
-	go func() {
-		snap, err := slow.Load(context.Background())
-		loaded <- result{snap, err}
-	}()
-	<-reading
-	time.Sleep(3 * live.Window)
-	live.Version++
-	live = mustSave(t, s, live)
-	close(goOn)
-	r := <-loaded
-	require.NoError(t, r.error)
-	assert.Equal(t, []lease.Record{one, live}, r.Records)
-	assert.False(t, r.Now.Before(live.Renewed), "Now is %v before a record was renewed", live.Renewed.Sub(r.Now))
 }
 
 // If a file is replaced by a pipe, opening it must not block for ever.
 func TestPipeInPlaceOfAFileIsRefused(t *testing.T) {
-	for _, name := range []string{"worker-1.json", "worker-1.lock", "identity", "identity.lock"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			s := lease.File(dir)
-			path := filepath.Join(dir, name)
-			require.NoError(t, syscall.Mkfifo(path, 0o644))
-			_, err := s.Save(t.Context(), fileRecord(1, 1))
-			var file *lease.FileError
-			require.ErrorAs(t, err, &file)
-			require.ErrorContains(t, err, name)
-			_, err = lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 1, Count: 1})
-			require.ErrorAs(t, err, &file)
-			require.ErrorContains(t, err, name)
-			require.NoError(t, os.Remove(path))
-			mustHold(t, s, mustSave(t, s, fileRecord(1, 1)))
-		})
+	for _, name := range []string{"1", "1~lock"} {
+		dir := t.TempDir()
+		s, path := lease.File(dir), fileOf(dir, 1)[:len(fileOf(dir, 1))-1]+name
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+		require.NoError(t, syscall.Mkfifo(path, 0o644))
+		_, err := s.Put(t.Context(), "worker/1", "", nil)
+		names(t, err, path)
+		require.ErrorContains(t, err, "not a regular file")
+		require.NoError(t, os.Remove(path))
+		mustPut(t, s, "worker/1", "", "one")
 	}
-	dir := t.TempDir()
-	require.NoError(t, syscall.Mkfifo(fileOf(dir, 1), 0o644))
-	_, err := lease.File(dir).Load(t.Context())
-	names(t, err, fileOf(dir, 1))
-	require.ErrorContains(t, err, "not a regular file")
 }

@@ -70,7 +70,7 @@ func (h *horizon) judge(at time.Time, max time.Duration) (accepted bool) {
 func (l *Lease) leap(bound, begun time.Time) error {
 	r := l.record.Load()
 	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
-	if l.horizon.ownClock {
+	if l.horizon.ownClock && !r.Renewed.IsZero() {
 		expected = r.Renewed.Add(begun.Sub(l.saved) + l.o.Window)
 	}
 	return l.refuse(r.Worker, bound, expected, begun)
@@ -79,12 +79,12 @@ func (l *Lease) leap(bound, begun time.Time) error {
 // checkClock refuses to take a worker ID with a clock that has leapt. It compares with the
 // store's clock or, if a lost worker ID is being replaced, with the monotonic time since
 // the loss. Without either, at the first acquisition, there is nothing to compare with.
-func (l *Lease) checkClock(snap Snapshot, worker int, now, begun time.Time) error {
+func (l *Lease) checkClock(engine time.Time, worker int, now, begun time.Time) error {
 	l.horizon.observe(now, begun)
 	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
 	switch {
-	case snap.OwnClock:
-		expected = snap.Now.Add(l.o.Window)
+	case !engine.IsZero():
+		expected = engine.Add(l.o.Window)
 	case l.horizon.bound.IsZero():
 		l.horizon.trust()
 		return nil

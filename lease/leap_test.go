@@ -100,7 +100,7 @@ func TestReplacementRefusesALeap(t *testing.T) {
 			h := mustAcquire(t, m, fleet, clockAt(0), maxLeap(time.Minute))
 			h.next()
 			h.c.step(24 * time.Hour)
-			m.take(0, "b")
+			m.take(h.Worker(), "b")
 			time.Sleep(50 * time.Second)
 			h.refused(ErrClockLeap)
 			h.refused(ErrLost)
@@ -116,19 +116,6 @@ func TestReplacementRefusesALeap(t *testing.T) {
 			h.next()
 		})
 	}
-}
-
-func TestAcceptLeapEndsTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := mustAcquire(t, newMemory(), plain, clockAt(0), maxLeap(time.Hour))
-		h.next()
-		h.c.step(24 * time.Hour)
-		time.Sleep(span)
-		h.refused(ErrClockLeap)
-		h.AcceptLeap()
-		time.Sleep(span / 2)
-		h.next()
-	})
 }
 
 // If the store is away until the leap has lasted long enough, the leap is accepted when the store is

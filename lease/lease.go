@@ -2,60 +2,68 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
+// binding is the generator that a lease serves.
+type binding = contract.Binding[snowflake.Layout]
+
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
-// is a [snowflake.ManagedLease]: give it to [snowflake.NewLeased]. All methods may be
-// called by any number of goroutines.
+// is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
-	store Store // guarded by op and mu: it changes if the directory of a file store was begun anew
+	store Store
+	away  func() error // why a LocalCopy could not tell the store
 	o     Options
 	log   journal
+	vm    *atomic.Uint64 // the machine's generation; nil if nobody tells it
+	begun uint64         // the machine's generation when Acquire was called
 
 	// op is a lock with room for one: whoever has put a value in may change the record. It
 	// guards the fields that follow, up to the blank line.
-	op       chan struct{}
-	window   window    // what may be stamped
-	granted  bool      // window is in the grant, because the clock has reached it
-	unknown  bool      // a save failed, so the stored record has to be read before the next one
-	tried    []Record  // the records of such saves: each may have been stored, or may be yet
-	saved    time.Time // when the record was last saved
-	horizon  horizon
-	gaveBack <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
-	lost     map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
+	op        chan struct{}
+	window    window    // what may be stamped
+	born      uint64    // the machine's generation before the store was asked for the worker ID
+	granted   bool      // window is in the grant, because the clock has reached it
+	unknown   bool      // a save failed, so the stored record has to be read before the next one
+	tried     []Record  // the records of such saves: each may have been stored, or may be yet
+	restoring bool      // the record was sent to be put back, and it is not known that it was in time
+	saved     time.Time // when the record was last saved,
+	savedAt   time.Time // and what the clock read before
+	overdue   bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since
+	horizon   horizon
+	gaveBack  <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
+	lost      map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
+	seen      sightings       // by searches
+	last      int             // the worker ID that a search tried to take last, or none
 
 	record   atomic.Pointer[Record] // as last known to be stored; nil while there is no worker ID
-	grant    atomic.Pointer[snowflake.Grant]
+	grant    atomic.Pointer[granted]
 	accepted atomic.Bool // AcceptLeap was called
+	mark     atomic.Pointer[time.Time]
+	holds    holds
 
 	mu      sync.Mutex
-	stop    func(cause error) time.Time // stops the generator that is bound
-	err     error                       // why the lease ended
-	loss    error                       // why the granted worker ID was lost; nil again after another one is granted
-	failing error                       // why the last renewal failed; nil if it succeeded
+	bound   binding // the generator; zero if there is none yet
+	err     error   // why the lease ended
+	loss    error   // why the granted worker ID was lost; nil again after another one is granted
+	failing error   // why the last renewal failed; nil if it succeeded
 	stats   Stats
-	wanted  *snowflake.Grant // calls wait for more than this grant,
-	since   time.Time        // and since when
-	news    chan struct{}    // closed, and made anew, when one of the fields above changes
+	wanted  *granted      // calls wait for more than this grant,
+	since   time.Time     // and since when
+	news    chan struct{} // closed, and made anew, when one of the fields above changes
 
 	asked  chan struct{} // has room for one: a call puts a value in to ask for a renewal
 	done   chan struct{}
 	ctx    context.Context // ends the renewing
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the renewing has ended
-}
-
-// window is what may be stamped.
-type window struct {
-	seq      int
-	from, to time.Time
-	before   time.Time // the stored bound from before: not after from
 }
 
 // Stats says how a Lease is doing.
@@ -67,6 +75,16 @@ type Stats struct {
 	Renewed      time.Time // when the last successful renewal began, by this host's clock
 	Bound        time.Time // IDs may be issued for times before it
 	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
+	Clock        ClockSync // what the kernel says of the clock now
+	Guarded      bool      // the hypervisor tells if the machine was cloned (see Options.VMClock)
+	Clones       uint64    // how often it has told, and the worker ID was given up
+}
+
+// granted is a grant, and the machine's generation before the store was asked for its worker
+// ID.
+type granted struct {
+	snowflake.Grant
+	generation uint64
 }
 
 func newLease(s Store, o Options) *Lease {
@@ -76,8 +94,11 @@ func newLease(s Store, o Options) *Lease {
 		log:   journal{log: o.Logger},
 		op:    make(chan struct{}, 1),
 		lost:  map[int]Record{},
+		seen:  sightings{},
+		last:  none,
 		news:  make(chan struct{}),
 		asked: make(chan struct{}, 1),
+		holds: holds{open: map[*time.Time]struct{}{}},
 		done:  make(chan struct{}),
 		ended: make(chan struct{}),
 	}
@@ -89,7 +110,7 @@ func newLease(s Store, o Options) *Lease {
 // with it. It never blocks.
 func (l *Lease) Grant() snowflake.Grant {
 	if g := l.grant.Load(); g != nil {
-		return *g
+		return g.Grant
 	}
 	return snowflake.Grant{} // Acquire did not return this Lease
 }
@@ -99,11 +120,17 @@ func (l *Lease) Worker() int { return l.Grant().Worker }
 
 // Terms is called by [snowflake.NewLeased]. A lease serves one generator, with the lease's
 // layout and clock.
-func (l *Lease) Terms() snowflake.Terms {
-	return snowflake.Terms{
-		Layout:  l.o.Layout,
-		Clock:   l.o.Clock,
-		Bind:    l.bind,
+func (l *Lease) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant] {
+	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{
+		Layout: l.o.Layout,
+		Clock:  l.o.Clock,
+		Bind:   l.bind,
+
+		Generation: l.vm,
+		Granted: func() (snowflake.Grant, uint64) {
+			g := l.grant.Load()
+			return g.Grant, g.generation
+		},
 		Extend:  l.extend,
 		CanBump: l.canBump,
 		Bump:    l.bump,
@@ -112,7 +139,7 @@ func (l *Lease) Terms() snowflake.Terms {
 
 var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
 
-func (l *Lease) bind(b snowflake.Binding) error {
+func (l *Lease) bind(b binding) error {
 	if l.grant.Load() == nil {
 		return errZero
 	}
@@ -124,10 +151,10 @@ func (l *Lease) bind(b snowflake.Binding) error {
 	if l.err != nil {
 		return l.err
 	}
-	if l.stop != nil {
+	if l.bound.Stop != nil {
 		return ErrInUse
 	}
-	l.stop = b.Stop
+	l.bound = b
 	return nil
 }
 
@@ -155,9 +182,9 @@ func (l *Lease) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
-	s.Bound = l.Grant().To
-	if local, ok := l.store.(*localCopy); ok {
-		s.Away = local.whyAway()
+	s.Bound, s.Guarded = l.Grant().To, l.vm != nil
+	if l.away != nil { // Acquire made this Lease
+		s.Away, s.Clock = l.away(), l.o.clockSync()
 	}
 	return s
 }
@@ -175,7 +202,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return errZero
 	}
 	l.mu.Lock()
-	stop := l.stop
+	stop := l.bound.Stop
 	l.mu.Unlock()
 	var next time.Time
 	if stop != nil {
@@ -193,10 +220,21 @@ func (l *Lease) Release(ctx context.Context) error {
 	if r == nil || r.State != Held {
 		return nil
 	}
+	if l.cloned() { // the other copy may stamp more than this generator knows
+		return errCloned
+	}
 	if stop == nil {
 		next = r.Bound()
 	}
-	if err := l.vacate(patient, next); err != nil {
+	state := Free
+	if l.o.Reuse == ReuseOnce {
+		state = Spent
+	}
+	err := errPutBack
+	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
+		err = l.move(patient, func(r Record) Record { return r.release(l.window, next, state, l.o.Layout.Unit) })
+	}
+	if err != nil {
 		return unanswered(ctx, patient, err)
 	}
 	l.log.released(l, *l.record.Load())
@@ -211,33 +249,6 @@ func (l *Lease) calm(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// vacate records that the worker ID is free, and that the generator stamped nothing from
-// next on. (After a loss, next may be an instant under the worker ID that was lost.) op
-// must be held.
-func (l *Lease) vacate(ctx context.Context, next time.Time) error {
-	w := l.window
-	if !next.After(w.from) {
-		next = w.before // nothing was stamped
-	}
-	return l.move(ctx, func(r Record) Record {
-		r.State = vacant(&l.o)
-		// The tick in which the window ends may be stamped as a whole, so next may lie up
-		// to a tick after the bound.
-		if next.Before(r.Bound().Add(l.o.Layout.Unit)) {
-			r = r.withBound(r.ClockSeq, next)
-		}
-		return r
-	})
-}
-
-// vacant returns the state of a worker ID after its holder gave it up.
-func vacant(o *Options) State {
-	if o.Reuse == ReuseOnce {
-		return Spent
-	}
-	return Free
 }
 
 // finish closes Done, once.
@@ -255,7 +266,7 @@ func (l *Lease) finish(err error) {
 func (l *Lease) publish() {
 	w := l.window
 	l.granted = true
-	l.grant.Store(&snowflake.Grant{Worker: l.record.Load().Worker, ClockSeq: w.seq, From: w.from, To: w.to})
+	l.grant.Store(&granted{snowflake.Grant{Worker: l.record.Load().Worker, ClockSeq: w.seq, From: w.begin(), To: w.to}, l.born})
 }
 
 // tell wakes the calls that wait for news. l.mu must be held.
@@ -275,12 +286,8 @@ func (l *Lease) lock(ctx context.Context) error {
 
 func (l *Lease) unlock() { <-l.op }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+// randomN returns a random number from 0 to n-1.
+func randomN[N int | time.Duration](n N) N { return N(dice(int64(n))) }
 
 func sleep(ctx context.Context, d time.Duration) error { return nap(ctx, d, nil) }
 

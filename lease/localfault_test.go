@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,100 +63,52 @@ func (f *faulty) steps() []string {
 	return slices.Clone(f.done)
 }
 
-func (f *faulty) Load(ctx context.Context) (snap Snapshot, err error) {
-	err = f.step("load", false, func() error { snap, err = f.m.Load(ctx); return err })
-	return snap, err
+func (f *faulty) Get(ctx context.Context, key string) (e Entry, err error) {
+	err = f.step("get "+key, false, func() error { e, err = f.m.Get(ctx, key); return err })
+	return e, err
 }
 
-func (f *faulty) LoadWorker(ctx context.Context, worker int) (snap Snapshot, err error) {
-	err = f.step("load one", false, func() error { snap, err = f.m.LoadWorker(ctx, worker); return err })
-	return snap, err
+func (f *faulty) List(ctx context.Context, prefix string) (all []Entry, err error) {
+	err = f.step("list "+prefix, false, func() error { all, err = f.m.List(ctx, prefix); return err })
+	return all, err
 }
 
-func (f *faulty) Save(ctx context.Context, r Record) (saved Record, err error) {
-	err = f.step("save", false, func() error { saved, err = f.m.Save(ctx, r); return err })
-	return saved, err
+func (f *faulty) Put(ctx context.Context, key, old string, value []byte) (e Entry, err error) {
+	err = f.step("put "+key, false, func() error { e, err = f.m.Put(ctx, key, old, value); return err })
+	return e, err
 }
 
-func (f *faulty) SaveEnding(ctx context.Context, r Record, ended Holding, forget time.Time) (saved Record, err error) {
-	err = f.step("save ending", false, func() error { saved, err = f.m.SaveEnding(ctx, r, ended, forget); return err })
-	return saved, err
+func (f *faulty) Delete(ctx context.Context, key, old string) error {
+	return f.step("delete "+key, false, func() error { return f.m.Delete(ctx, key, old) })
 }
 
-func (f *faulty) History(ctx context.Context, worker int) (kept []Holding, err error) {
-	err = f.step("history", false, func() error { kept, err = f.m.History(ctx, worker); return err })
-	return kept, err
-}
-
-// faultyDisk is the operating system's disk without syncs and locks.
-type faultyDisk struct {
-	osDisk
-	f *faulty
-}
-
-func (d faultyDisk) change(what, path string, do func() error) error {
-	return d.f.step(what+" "+filepath.Base(path), true, do)
-}
-
-func (d faultyDisk) open(path string) (diskFile, error) {
-	return d.opened("open", path, d.osDisk.open)
-}
-
-// lock only opens the file. The processes of a test run one after the other, so they need no lock. If a parallel
-// test starts a child, the child has a copy of each open file for a moment, and the copy would keep a lock
-// of the system. A bubble's time does not wait for the child.
-func (d faultyDisk) lock(path string) (diskFile, error) {
-	return d.opened("lock", path, d.osDisk.open)
-}
-
-func (d faultyDisk) opened(what, path string, open func(string) (diskFile, error)) (f diskFile, err error) {
-	err = d.change(what, path, func() error { f, err = open(path); return err })
-	if err != nil {
-		if f != nil {
-			_ = f.Close()
+// disk is the operating system's disk with the fault.
+func (f *faulty) disk(what, path string, do func() error) error {
+	switch what {
+	case "list", "stat", "read", "remove":
+		return do()
+	case "lock", "create": // nobody would close a file that was opened
+		if err := f.step(what+" "+filepath.Base(path), true, func() error { return nil }); err != nil {
+			return err
 		}
-		return nil, err
+		return do()
 	}
-	return faultyFile{f, d, path}, nil
+	return f.step(what+" "+filepath.Base(path), true, do)
 }
-
-func (d faultyDisk) rename(from, to string) error {
-	return d.change("rename", to, func() error { return d.osDisk.rename(from, to) })
-}
-
-func (d faultyDisk) mkdir(dir string) error {
-	return d.change("make", "dir", func() error { return d.osDisk.mkdir(dir) })
-}
-
-func (d faultyDisk) syncDir(string) error {
-	return d.change("sync", "dir", func() error { return nil })
-}
-
-type faultyFile struct {
-	diskFile
-	d    faultyDisk
-	path string
-}
-
-func (f faultyFile) WriteAt(b []byte, at int64) (n int, err error) {
-	err = f.d.change("write", f.path, func() error { n, err = f.diskFile.WriteAt(b, at); return err })
-	return n, err
-}
-
-func (f faultyFile) Sync() error { return f.d.change("sync", f.path, func() error { return nil }) }
 
 // copied has the IDs that several processes with one LocalCopy have issued.
 type copied struct {
 	*testing.T
-	m    *memory
-	dir  string
-	seen map[snowflake.ID]bool
+	m     *memory
+	dir   string
+	seen  map[snowflake.ID]bool
+	count int
 }
 
 // start starts a process, in which one step fails, and lets it issue IDs if it can.
 func (c *copied) start(f *faulty) error {
 	f.m = c.m
-	l, err := acquireOn(c.Context(), faultyDisk{osDisk{}, f}, f, &Options{Layout: seqFleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir})
+	l, err := acquireOn(c.Context(), f.disk, f, &Options{Layout: seqFleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
 	if err != nil {
 		require.NotErrorIs(c, err, ErrBadRecord)
 		return err
@@ -196,18 +149,19 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 						c := &copied{T: t, m: newMemory(), dir: t.TempDir(), seen: map[snowflake.ID]bool{}}
 						switch before {
 						case "given back by another":
+							c.count = 1
 							ctx, cancel := context.WithCancel(t.Context())
-							_, err := Acquire(ctx, &losing{memory: c.m, after: cancel}, &Options{Layout: seqFleet, Owner: "b", Reuse: ReuseKeep})
+							_, err := Acquire(ctx, &losing{memory: c.m, after: cancel}, &Options{Layout: seqFleet, Owner: "b", Reuse: ReuseKeep, NewStore: true, Count: 1})
 							require.ErrorIs(t, err, context.Canceled)
-							require.EqualValues(t, 2, c.m.record(0).Version)
+							require.EqualValues(t, 2, c.m.record(0).Saves)
 						case "had before":
 							require.NoError(t, c.start(new(faulty)))
 						}
 						f := &faulty{how: how, at: at}
 						_ = c.start(f)
 						require.NoError(t, c.start(new(faulty)), "after step %d, %s", at, f.steps()[min(at, len(f.steps())-1)])
-						require.Equal(t, 1, c.workers(), "after step %d", at)
-						r := c.m.record(0)
+						require.Equal(t, 1, c.workers(), "after step %d of %s", at, strings.Join(f.steps(), ", "))
+						r := slices.Collect(maps.Values(c.m.records()))[0]
 						require.True(t, strings.HasPrefix(r.Owner, "a @"), "%v", r)
 						require.Equal(t, Free, r.State)
 						last = at >= len(f.steps())
@@ -226,14 +180,19 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 func TestFailedStartsWithLocalCopyUseOneWorkerID(t *testing.T) {
 	t.Parallel()
 	for _, how := range faults {
-		for _, of := range []string{"", "rename worker-0.json"} {
+		for _, of := range []string{"", "rename 0"} {
 			t.Run(how+" "+of, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := &copied{T: t, m: newMemory(), dir: t.TempDir(), seen: map[snowflake.ID]bool{}}
+					if of != "" {
+						c.count = 1
+					}
 					for i := range 100 {
 						f := &faulty{how: how, of: of, at: 1}
 						if of == "" {
 							f.at = i % 50
+						} else if i > 0 { // it is wanted already
+							f.at = 0
 						}
 						err := c.start(f)
 						if of != "" && (how == faults[2] || how == faults[4]) { // other failures are tried again

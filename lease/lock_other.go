@@ -13,10 +13,6 @@ const openNonblock = 0
 
 // tryLock fails: the file store is only safe with a lock that the system releases when a
 // process ends.
-func tryLock(string) (*os.File, error) {
-	return nil, errors.ErrUnsupported
-}
+func tryLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func rename(string, string) error { return errors.ErrUnsupported }
-
-func syncDir(string) error { return errors.ErrUnsupported }
+func unlock(*os.File) {}

@@ -1,11 +1,10 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -17,33 +16,38 @@ type journal struct {
 
 	// Troubles that were logged and are not over:
 	failing  time.Time // renewals or a replacement fail; the time is when the last successful renewal began
+	cause    string    // why they failed when it was told last,
+	told     time.Time // and when this was
 	stopped  time.Time // no IDs are issued since then
 	away     time.Time // the shared store is away since then, and the local copy is used
 	leapt    bool
 	behind   bool
 	expiring bool
-	unusable map[int]bool // the worker IDs whose records are lost
 }
 
 // expiry is how long before the end of a layout the warning comes.
 const expiry = 365 * 24 * time.Hour
 
 func (j *journal) warn(l *Lease, worker int, msg string, args ...any) {
-	j.log.Warn("lease: "+msg, append(l.place(worker), args...)...)
+	j.tell(l, slog.LevelWarn, worker, msg, args...)
 }
 
 func (j *journal) info(l *Lease, worker int, msg string, args ...any) {
-	j.log.Info("lease: "+msg, append(l.place(worker), args...)...)
+	j.tell(l, slog.LevelInfo, worker, msg, args...)
 }
 
-// place returns the worker ID, its owner and, if the store knows it, the place of the
-// record, as arguments for the logger.
-func (l *Lease) place(worker int) []any {
-	args := []any{"worker", worker, "owner", l.o.Owner}
-	if at, ok := l.store.(Locator); ok && at.Locate(worker) != "" {
-		args = append(args, "record", at.Locate(worker))
+// tell logs a message. Durations are texts, because JSON would have them in nanoseconds.
+func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args ...any) {
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = d.String()
+		}
 	}
-	return args
+	place := []any{"worker", worker, "owner", l.o.Owner}
+	if worker == none {
+		place = place[2:]
+	}
+	j.log.Log(context.Background(), level, "lease: "+msg, append(place, args...)...)
 }
 
 // passed returns how long ago t was, rounded for people.
@@ -52,24 +56,28 @@ func passed(t time.Time) time.Duration { return time.Since(t).Round(time.Millise
 func (j *journal) acquired(l *Lease) {
 	g := l.Grant()
 	j.info(l, g.Worker, "worker ID acquired", "window", l.o.Window, "until", g.To)
-	j.checkAway(l)
+	if c := l.o.clockSync(); c.Known && !c.within(suspect) {
+		j.info(l, g.Worker, "the kernel does not say that the clock is right", "clock", c.String(),
+			"next", "IDs are issued all the same; MaxClockError would refuse; a clock that is ahead stamps IDs that cannot be taken back")
+	}
 	j.checkExpiry(l)
+	j.checkAway(l)
 }
 
 func (j *journal) released(l *Lease, r Record) {
-	if r.Bound().IsZero() { // it was never used
-		j.info(l, r.Worker, "worker ID released")
-		return
+	var from []any
+	if !r.Bound().IsZero() { // it was used
+		from = []any{"free_from", r.Bound()}
 	}
-	j.info(l, r.Worker, "worker ID released", "free_from", r.Bound())
+	j.info(l, r.Worker, "worker ID released", from...)
 }
 
 func (j *journal) lost(l *Lease, worker int, err error) {
 	j.lostAt = time.Now()
 	next := "another worker ID is taken in its place"
 	switch {
-	case l.o.OnLoss == Stop:
-		next = "the lease has ended, as OnLoss says"
+	case l.ends(err):
+		next = "the lease has ended, as OnLoss says, or because its directory was cloned, too"
 	case l.o.Reuse == ReuseKeep:
 		next = "it is taken again when it is free, because Reuse says to keep it"
 	}
@@ -87,7 +95,7 @@ func (j *journal) replaced(l *Lease, lost int) {
 // unacquired is called when Acquire could not ask the store for a worker ID, and asks
 // again.
 func (j *journal) unacquired(l *Lease, err error) {
-	j.log.Warn("lease: no worker ID could be acquired yet", "owner", l.o.Owner, "error", err, "next", "the store is asked again")
+	j.warn(l, none, "no worker ID could be acquired yet", "error", err, "next", "the store is asked again")
 }
 
 // unreplaced is called when the store could not be asked for a replacement, or a
@@ -110,20 +118,44 @@ func (j *journal) renewed(l *Lease, err error) {
 		j.fails(l, l.Stats().LastError, "renewals fail")
 	}
 	j.checkWindow(l, err)
-	j.checkAway(l)
 	j.checkExpiry(l)
+	j.checkAway(l)
 }
 
-// fails logs msg if no renewal has succeeded for half a window.
+// fails logs msg if no renewal has succeeded for half a window, and later if the cause is
+// another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
-	since := l.renewed()
-	if j.failing.IsZero() && time.Since(since) >= l.o.Window/2 {
-		j.failing = since
-		next := "the store is asked again"
-		if l.o.now().Before(l.Grant().To) {
-			next += "; IDs are issued until the window's end"
+	since, cause := l.renewed(), causeOf(err)
+	first := j.failing.IsZero() && time.Since(since) >= l.o.Window/2
+	changed := !j.failing.IsZero() && cause != j.cause && !isTimeout(err) && time.Since(j.told) >= l.o.Window
+	if !first && !changed {
+		return
+	}
+	j.failing, j.cause, j.told = since, cause, time.Now()
+	next := "the store is asked again"
+	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
+		next = "somebody has to mend what the error names; until then it is tried again"
+	}
+	if l.o.now().Before(l.Grant().To) {
+		next += "; IDs are issued until the window's end"
+	}
+	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err, "next", next)
+}
+
+// causeOf returns the text of the error that err wraps last.
+func causeOf(err error) string {
+	for {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			if e.Unwrap() == nil {
+				return err.Error()
+			}
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			err = e.Unwrap()[len(e.Unwrap())-1]
+		default:
+			return err.Error()
 		}
-		j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err, "next", next)
 	}
 }
 
@@ -136,8 +168,8 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		// If the clock leapt, it is past the window's end by more than the time that has
 		// passed.
 		j.stopped = later(time.Now().Add(g.To.Sub(l.o.now())), l.renewed())
-		j.warn(l, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
-			"next", "the renewal is tried again; IDs are issued again when it succeeds")
+		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
+			"next", "IDs are issued again as soon as the error is over")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
 		j.stopped = time.Time{}
@@ -147,14 +179,10 @@ func (j *journal) checkWindow(l *Lease, err error) {
 // checkAway logs that the shared store is away while a local copy is used, and that it is
 // back.
 func (j *journal) checkAway(l *Lease) {
-	local, ok := l.store.(*localCopy)
-	if !ok {
-		return
-	}
-	switch why := local.whyAway(); {
+	switch why := l.away(); {
 	case why != nil && j.away.IsZero():
 		j.away = time.Now()
-		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", local.local.Locate(l.Worker()), "error", why,
+		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
 			"next", "IDs are issued all the same; the store is told when it is back")
 	case why == nil && !j.away.IsZero():
 		j.info(l, l.Worker(), "the store is back", "after", passed(j.away))
@@ -191,18 +219,30 @@ func (j *journal) checkClock(l *Lease, err error) {
 	}
 }
 
-// missing logs the worker IDs of the range that are unusable: see Snapshot.Lost.
-func (j *journal) missing(l *Lease, lost map[int]error) {
-	for _, worker := range slices.Sorted(maps.Keys(lost)) {
-		if worker < l.o.First || worker > l.o.last() || j.unusable[worker] || lost[worker] == errUnread {
-			continue
-		}
-		if j.unusable == nil {
-			j.unusable = map[int]bool{}
-		}
-		j.unusable[worker] = true
-		j.warn(l, worker, "a worker ID is unusable: its record is lost, or something else is in its place", "error", lost[worker], "next", "others are taken; a person has to repair this one, as the error says")
+// missing logs that the record of a worker ID is lost.
+func (j *journal) missing(l *Lease, worker int) {
+	j.warn(l, worker, "the record of a worker ID is lost", "next",
+		fmt.Sprintf("others are taken; it is used again in %v, when none of its windows can be open any more", healing(l.o.Layout.Unit)))
+}
+
+// waits logs that the store has no entries.
+func (j *journal) waits(l *Lease, wait time.Duration) {
+	j.warn(l, none, "the store has no entries: it is new, or has lost them", "wait", wait.Round(time.Second), "next", "a worker ID is taken after the wait, when no window of a lost record can be open any more; Options.NewStore says that the store is known to be new")
+}
+
+// putBack logs that the record was lost and was put back.
+func (j *journal) putBack(l *Lease) {
+	j.warn(l, l.record.Load().Worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
+}
+
+// overlaps logs that another holder may have stamped what this holder has stamped.
+func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
+	to := o.to
+	if now := l.o.now(); now.Before(to) {
+		to = now
 	}
+	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
+		"from", o.from, "to", to, "next", "nothing more is stamped with this worker ID; look for IDs of this span twice")
 }
 
 func (j *journal) checkExpiry(l *Lease) {

@@ -3,20 +3,32 @@ package lease
 import (
 	crand "crypto/rand"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 )
 
-// This file is all that the package knows of the computer's disk, timers and dice. The
+// This file is all that the package knows of the computer's disk, timers, dice and hypervisor. The
 // simulator builds the package with another file in its place.
 
 // hostDisk is the disk that file stores and local copies are on.
-var hostDisk disk = osDisk{}
+var hostDisk disk = osDisk
 
 // newTimer returns a timer that fires after d.
-func newTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
+var newTimer = time.NewTimer
 
-// randomN returns a random number from 0 to n-1.
-func randomN[N int | time.Duration](n N) N { return rand.N(n) }
+// dice returns a random number from 0 to n-1.
+var dice = rand.Int64N
 
 // randomText returns 26 random letters and digits, which nobody has had before.
-func randomText() string { return crand.Text() }
+var randomText = crand.Text
+
+// openVMClock returns the machine's generation, or nil if path is empty and the machine has no device.
+func openVMClock(path string) (*atomic.Uint64, error) {
+	return vmclock.Find(path)
+}
+
+// embedded is how many ended holdings a record keeps itself. In the simulator they are fewer,
+// so that worker IDs which change hands a few times have a longer history too.
+const embedded = 8

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 		}
 		begun := time.Now()
 		for i, p := range all {
-			p.begin(task{Dir: dir, Layout: plain, Owner: fmt.Sprint(when, i), Obey: true})
+			p.begin(task{Dir: dir, Layout: plain, Owner: fmt.Sprint(when, i), Idle: true})
 		}
 		workers := map[int]bool{}
 		var took []time.Duration
@@ -50,7 +51,7 @@ func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 			t.Fatalf("%s: %d of %d were refused", when, refused, len(all))
 		}
 		for _, p := range all {
-			p.tell(cmdRelease)
+			p.signal(syscall.SIGTERM)
 		}
 		failed := 0
 		for _, p := range all {

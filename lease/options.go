@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -50,26 +51,32 @@ type Options struct {
 
 	// Owner is the name under which the process asks for a worker ID. People read it in
 	// errors and in Whois, and an owner gets a worker ID that it had before, if one is
-	// free. (After a crash, its worker ID is not free for up to a window; see ReuseKeep.)
-	// Choose a name that stays the same across restarts and differs for each process, such
-	// as a pod's name. Empty: the host's name.
+	// free. Choose a name that stays the same across restarts and differs for each process,
+	// such as a pod's name. Empty: the host's name.
 	Owner string
 
 	// Window is how far ahead of the clock the lease may issue IDs. The lease saves this time
 	// in the store before it is used, and saves a later one when a third of the window has
 	// passed. 0: the window that the store chooses if it is a [Windower], else 3 s; or 3 ticks
-	// of the layout if that is more. At least 1 ms, and at least a tick.
+	// of the layout if that is more. At least 1 ms and a tick, at most [MaxWindow].
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge
-	// an outage, such as a failover of the store, choose three times its length: with a
-	// window of 30 s, no caller notices when Redis hangs for 8 s.
+	// an outage, such as a failover of the store, choose three times its length.
 	//
 	// A long window costs time after a crash: nobody can use the dead process's worker ID
 	// until the window has passed. So the range needs as many spare worker IDs as processes
 	// may crash in one window, and an owner that keeps its worker ID (ReuseKeep) waits for
-	// it. A short window costs load: each holder saves three times in a window. 3 s suits a
-	// file, which is seldom away; 30 s suits a fleet.
+	// it. A short window costs load. 3 s suits a file, which is seldom away; 30 s suits a
+	// fleet.
 	Window time.Duration
+
+	// FloorEvery is how often the lease is renewed while somebody reads the [Watermark]: the watermark lags
+	// by as much. Choose how often the reader asks, such as 100 ms. A renewal is a save in the store. Whether
+	// somebody reads is found by three reads of an entry in each window, so the first readings within
+	// a window, and after a [Lease.Hold] of more than a window, may lag by a third of a window more.
+	// 0: the lease is renewed three times in a window, whoever reads. At least 1 ms and a tick, at most a third
+	// of Window.
+	FloorEvery time.Duration
 
 	// First and Count are the range of worker IDs: Count worker IDs, beginning with First.
 	// Count 0: up to the layout's last worker ID.
@@ -77,6 +84,12 @@ type Options struct {
 
 	// Reuse says who may have the worker ID after this lease.
 	Reuse Reuse
+
+	// NewStore says that the store is known never to have been used, so that Acquire need
+	// not wait before it makes it (see [ErrWiped]). Set it in tests and on a laptop.
+	//
+	// HAZARD: if the store was in use and has lost its entries, IDs may repeat.
+	NewStore bool
 
 	// OnLoss says what the lease does if it loses its worker ID. With ReuseKeep, Replace
 	// waits for the owner's own worker ID, and takes another one only if the store no
@@ -101,36 +114,54 @@ type Options struct {
 	// [Whois].
 	//
 	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because
-	// the owner then exists twice; or if the worker ID's record is removed from the store,
-	// because the store then gives the worker ID to another owner.
+	// the owner then exists twice; or if the store loses the worker ID's record while the
+	// owner cannot reach it, because the store then gives the worker ID to another owner.
 	LocalCopy string
 
-	// MaxLeap is how far the clock may leap forward, compared with the store's clock or, if
-	// the store shares the host's clock, with the monotonic time that has passed. After a
-	// larger leap, IDs stop at the end of the window, because a time that is saved in the
-	// store cannot be taken back. If the store shares the host's clock, a larger leap is
-	// accepted after it has lasted for MaxLeap, on a clock that runs steadily. 0: 1 minute.
+	// MaxLeap is how far the clock may leap forward. After a larger leap, IDs stop at the end
+	// of the window, because a time that is saved in the store cannot be taken back: see the
+	// package's documentation. 0: 1 minute.
 	MaxLeap time.Duration
 
-	// History is for how long a store that is a [Historian] keeps the earlier holders of a
-	// worker ID, for [Whois]. It is counted in ID time, back from the clock. Older holders
-	// are dropped when a worker ID or clock sequence changes hands. 0: 90 days.
+	// History is for how long the store keeps the earlier holders of a worker ID, for
+	// [Whois]. It is counted in ID time, back from the clock. Older holders are dropped when a
+	// worker ID or clock sequence changes hands. 0: 90 days.
 	History time.Duration
+
+	// VMClock is the path of a device that tells if the machine was cloned: started again from a
+	// snapshot. Then nothing more of the window is stamped, and the lease takes another worker
+	// ID. With LocalCopy or the store of File the lease ends, and an Acquire that is under way
+	// fails, because the directory was cloned, too. With ReuseKeep only one copy gets a worker
+	// ID, because all copies have one owner. Empty:
+	// /dev/vmclock0 if this process can read it and the hypervisor counts; [Stats] says whether
+	// it is so, and the log why not. If a path is given and cannot be used, Acquire fails. Linux only.
+	//
+	// An ID that was returned before the snapshot exists in each copy.
+	VMClock string
 
 	// Clock is the clock of the lease and of its generator: NewLeased takes it from the
 	// lease. nil: snowflake.SystemClock().
 	Clock snowflake.Clock
 
-	// Logger gets what an operator should know.
-	//
-	// It gets a warning if the worker ID was lost, if renewals have failed for half a
-	// window, if the window has ended so that no IDs are issued, if the store is away and
-	// the LocalCopy is used, if the clock leapt or stepped back, and if the layout will run
-	// out within a year. It gets information when a worker ID was acquired, replaced or
-	// released, and when one of these troubles is over, with its duration. A trouble that
-	// lasts is logged once. Each warning says in "next" what will happen by itself. nil:
-	// slog.Default(), as it is when Acquire is called.
+	// MaxClockError lets Acquire fail, with an error that matches [ErrClockUnsynchronized], if the
+	// kernel does not say that a time service sets the clock, or says that the clock may be off by
+	// more than this. IDs that are stamped with a clock that is ahead cannot be taken back. 0:
+	// Acquire does not refuse; it is logged if the clock is not synchronized, or may be off
+	// by more than 1 s. In containers and test machines the kernel often says that it is not
+	// synchronized though it is right. Linux only, with Clock: nil. See [Stats].
+	MaxClockError time.Duration
+
+	// Logger gets what an operator should know: an error if no IDs are issued because the
+	// window has ended, and if IDs may have repeated; a warning if the worker ID was lost, if
+	// the store lost entries, if renewals have failed for half a window, if the store is away
+	// and the LocalCopy is used, if the clock leapt or stepped back, and if the layout will
+	// run out within a year; information when a worker ID was acquired, replaced or released,
+	// if the kernel does not say then that the clock is right, and when one of these troubles is over. A trouble that lasts is logged once, and again
+	// if its cause is another. "next" says what will happen by itself. nil: slog.Default(),
+	// as it is when Acquire is called.
 	Logger *slog.Logger
+
+	foreignClock bool // Clock is not the kernel's
 }
 
 // defaultWindow returns the window of Options whose Window is 0, whatever their layout is.
@@ -146,33 +177,19 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 	if o != nil {
 		d = *o
 	}
-	if d.Layout == (snowflake.Layout{}) {
-		d.Layout = snowflake.DefaultLayout()
-	}
+	d.Layout = cmp.Or(d.Layout, snowflake.DefaultLayout())
 	if err := d.Layout.Validate(); err != nil {
 		return d, err
 	}
-	if d.Owner == "" {
-		d.Owner = hostname()
-	}
-	if d.Window == 0 {
-		d.Window = max(window, 3*min(d.Layout.Unit, time.Duration(1<<60)))
-	}
-	if d.MaxLeap == 0 {
-		d.MaxLeap = time.Minute
-	}
-	if d.Clock == nil {
-		d.Clock = snowflake.SystemClock()
-	}
-	if d.History == 0 {
-		d.History = 90 * 24 * time.Hour
-	}
-	if d.Logger == nil {
-		d.Logger = slog.Default()
-	}
 	all := 1 << d.Layout.WorkerBits
-	if d.Count == 0 {
-		d.Count = all - d.First
+	d.Owner = cmp.Or(d.Owner, hostname())
+	d.Window = cmp.Or(d.Window, max(window, 3*min(d.Layout.Unit, time.Duration(1<<60))))
+	d.MaxLeap = cmp.Or(d.MaxLeap, time.Minute)
+	d.History = cmp.Or(d.History, 90*24*time.Hour)
+	d.Logger = cmp.Or(d.Logger, slog.Default())
+	d.Count = cmp.Or(d.Count, all-d.First)
+	if d.foreignClock = d.Clock != nil; !d.foreignClock {
+		d.Clock = snowflake.SystemClock()
 	}
 	switch {
 	case d.First < 0 || d.First >= all:
@@ -181,8 +198,14 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 		return d, fmt.Errorf("%w: %d worker IDs from %d on are not within 0 to %d", ErrInvalidOptions, d.Count, d.First, all-1)
 	case d.History < 0:
 		return d, fmt.Errorf("%w: History %v is negative", ErrInvalidOptions, d.History)
+	case d.Window > maxWindow(d.Layout.Unit):
+		return d, fmt.Errorf("%w: Window %v is over %v", ErrInvalidOptions, d.Window, maxWindow(d.Layout.Unit))
 	case d.Window < max(time.Millisecond, d.Layout.Unit):
 		return d, fmt.Errorf("%w: Window %v is under %v", ErrInvalidOptions, d.Window, max(time.Millisecond, d.Layout.Unit))
+	case d.FloorEvery != 0 && d.FloorEvery < max(time.Millisecond, d.Layout.Unit):
+		return d, fmt.Errorf("%w: FloorEvery %v is under %v", ErrInvalidOptions, d.FloorEvery, max(time.Millisecond, d.Layout.Unit))
+	case d.FloorEvery > d.Window/3:
+		return d, fmt.Errorf("%w: FloorEvery %v is over %v, a third of Window", ErrInvalidOptions, d.FloorEvery, d.Window/3)
 	case d.MaxLeap < 0:
 		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
 	case !utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0):

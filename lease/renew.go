@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -17,7 +16,7 @@ func (l *Lease) run(ctx context.Context) {
 			return
 		}
 		l.lose(lost)
-		if l.o.OnLoss == Stop {
+		if l.ends(lost) {
 			l.finish(lost)
 			return
 		}
@@ -28,10 +27,11 @@ func (l *Lease) run(ctx context.Context) {
 }
 
 // keep renews the lease until ctx is done or the worker ID is lost: three times in a
-// window, and whenever a call asks.
+// window, whenever a call asks, and every Options.FloorEvery while somebody reads the watermark.
 func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32
+	readers := new(readers)
 	for wait := max(0, every-time.Since(l.renewed())); ; {
 		if err := nap(ctx, jittered(wait), l.asked); err != nil {
 			return err
@@ -42,35 +42,26 @@ func (l *Lease) keep(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil:
 			wait, backoff = every, every/32
+			if left := l.Grant().To.Sub(l.o.now()); left < wait { // the record was put back with the bound that it had
+				wait = max(left/2, 0)
+			}
+			wait = readers.pace(ctx, l, wait)
 		case errors.Is(err, ErrLost):
 			return err
-		case errors.Is(err, ErrWiped):
-			if lost := l.unusable(ctx); lost != nil {
-				return lost
-			}
-			fallthrough
 		default:
-			wait, backoff = backoff, min(2*backoff, every)
+			wait, backoff = l.toEnd(backoff), min(2*backoff, every)
 		}
 		l.log.renewed(l, err)
 	}
 }
 
-// unusable returns a loss if the window has ended and the store has lost this worker ID's
-// record, though not all records. Nobody gets this worker ID until a person mends the
-// store, and this holder need not wait for that, unless it is an owner that keeps its
-// worker ID.
-func (l *Lease) unusable(ctx context.Context) error {
-	if l.o.Reuse != ReuseAny || l.o.now().Before(l.Grant().To) {
-		return nil
+// toEnd shortens a wait that goes far past the window's end, because the log then says at once
+// that no IDs are issued.
+func (l *Lease) toEnd(wait time.Duration) time.Duration {
+	if left := l.Grant().To.Sub(l.o.now()); left > 0 {
+		return min(wait, left+left/7+time.Millisecond) // jittered, it is not shorter than left
 	}
-	patient, cancel := context.WithTimeout(ctx, l.o.trip())
-	defer cancel()
-	snap, err := l.store.Load(patient)
-	if err != nil || snap.Lost[l.Worker()] == nil {
-		return nil
-	}
-	return once(fmt.Errorf("%w: %w", ErrLost, snap.Lost[l.Worker()]))
+	return wait
 }
 
 // jittered shortens a wait by up to an eighth, so that holders that began at once do not
@@ -95,6 +86,9 @@ func (l *Lease) advance(ctx context.Context) error {
 		return err
 	}
 	defer l.unlock()
+	if l.cloned() {
+		return errCloned
+	}
 	now, begun := l.o.now(), time.Now()
 	l.horizon.observe(now, begun)
 	bound := later(l.window.to, now.Add(l.o.Window))
@@ -114,16 +108,48 @@ func (l *Lease) advance(ctx context.Context) error {
 // push moves the bound. op must be held.
 func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
 	w := l.window
-	if err := l.move(ctx, func(r Record) Record { return r.withWindow(w, later(r.bound(w.seq), bound)) }); err != nil {
+	own := *l.record.Load()
+	err := l.move(ctx, func(r Record) Record {
+		r = r.extend(w, bound)
+		r.Least, r.NoFloor = l.least(w)
+		return r
+	})
+	if errors.Is(err, errPutBack) {
+		return nil // the bound is moved by the next renewal
+	}
+	if err != nil {
 		return err
 	}
-	l.window.to = l.record.Load().Bound()
+	if l.overdue {
+		above, err := l.above(ctx, l.store, door{}, later(l.o.now(), own.Renewed).Add(skew))
+		if err != nil {
+			return err
+		}
+		l.window.above, l.overdue = later(w.above, above), false
+	}
+	l.window.to = l.record.Load().bound(w.seq)
 	l.horizon.reached(l.window.to, begun)
 	l.accepted.Store(false)
 	if l.granted {
 		l.publish()
+		l.mu.Lock()
+		look := l.bound.Look
+		l.mu.Unlock()
+		if look != nil && l.window.above != w.above {
+			look()
+		}
 	}
 	return nil
+}
+
+// silence returns for how long a holder had not been heard of by every clock that can tell, when
+// its last save was own. savedAt is what its clock read then, and engine is the engine's time.
+func (l *Lease) silence(own Record, savedAt, engine time.Time) time.Duration {
+	longest := max(time.Since(l.renewed()), l.o.now().Sub(savedAt))
+	if !engine.IsZero() && !own.Renewed.IsZero() {
+		longest = max(longest, engine.Sub(own.Renewed))
+	}
+	return longest
 }
 
 // note keeps the statistics, and answers the calls that asked for a renewal. If err is an

@@ -8,22 +8,38 @@ import (
 )
 
 // lose notes that another process has the worker ID. The rest of the window may still be
-// stamped, because the other's window begins after it.
+// stamped, because the other's window begins after it; unless lost is an overlap, or
+// errCloned.
 func (l *Lease) lose(lost error) {
 	l.op <- struct{}{}
 	r := *l.record.Load()
 	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
 	l.record.Store(nil)
 	l.granted = false
-	l.mu.Lock()
-	if errors.Is(lost, errBegunAnew) {
-		l.store = again(l.store)
+	over := new(overlap)
+	overlaps, cloned := errors.As(lost, &over), errors.Is(lost, errCloned)
+	stop := overlaps || cloned
+	if stop {
+		none := *l.grant.Load()
+		none.To = none.From
+		l.grant.Store(&none)
 	}
+	l.mu.Lock()
+	if cloned {
+		l.stats.Clones++
+	}
+	look := l.bound.Look
 	l.loss, l.failing = lost, nil
 	l.tell()
 	l.mu.Unlock()
 	l.unlock()
+	if stop && look != nil {
+		look()
+	}
 	l.log.lost(l, r.Worker, lost)
+	if overlaps {
+		l.log.overlaps(l, r.Worker, over)
+	}
 }
 
 // replace takes another worker ID in place of the lost one, for as long as that takes. It
@@ -39,9 +55,13 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if l.torn(err) {
+			l.finish(err)
+			return err
+		}
 		l.note(time.Now(), unreplaced(lost, err), true)
 		l.log.unreplaced(l, err)
-		if err := sleep(ctx, jittered(backoff)); err != nil {
+		if err := sleep(ctx, jittered(l.toEnd(backoff))); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, l.o.Window)
@@ -69,8 +89,8 @@ func (l *Lease) tripped(err error) {
 	}
 }
 
-// searchTrip is how long a search at first waits for an answer. If the search is to replace
-// a lost worker ID, it waits no longer than a renewal does.
+// searchTrip is how long a search waits for an answer. If the search is to replace a lost
+// worker ID, it waits no longer than a renewal does.
 func (l *Lease) searchTrip() time.Duration {
 	if l.trouble() != nil {
 		return l.o.trip()

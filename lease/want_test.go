@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -15,13 +16,13 @@ import (
 func TestProcessesWithOneLocalCopyThatWantOneWorkerID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, dir := newMemory(), t.TempDir()
-		o := &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: dir, Clock: clockAt(0)}
+		o := &Options{Layout: fleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: dir, Clock: clockAt(0), NewStore: true}
 		first := &beforeSaving{memory: m}
 		proceed, told := make(chan struct{}), make(chan struct{})
 		first.before = func() { close(told); <-proceed }
 		var a *Lease
 		done := make(chan struct{})
-		second := &afterLoad{memory: m, after: func() {
+		second := &beforeSaving{memory: m, before: func() {
 			go func() { defer close(done); a, _ = Acquire(t.Context(), first, o) }()
 			<-told
 		}}
@@ -59,11 +60,16 @@ type counting struct {
 	asked int
 }
 
-func (s *counting) Load(ctx context.Context) (Snapshot, error) {
+func (s *counting) Get(ctx context.Context, key string) (Entry, error) {
 	if s.asked++; s.asked > 1000 {
 		panic("it is asked without end")
 	}
-	return s.memory.Load(ctx)
+	return s.memory.Get(ctx, key)
+}
+
+func (s *counting) List(ctx context.Context, prefix string) ([]Entry, error) {
+	s.asked++
+	return s.memory.List(ctx, prefix)
 }
 
 type beforeSaving struct {
@@ -71,10 +77,10 @@ type beforeSaving struct {
 	before func()
 }
 
-func (s *beforeSaving) Save(ctx context.Context, r Record) (Record, error) {
-	if before := s.before; before != nil {
+func (s *beforeSaving) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	if before := s.before; before != nil && strings.HasPrefix(key, recordPrefix) {
 		s.before = nil
 		before()
 	}
-	return s.memory.Save(ctx, r)
+	return s.memory.Put(ctx, key, old, value)
 }

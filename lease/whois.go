@@ -2,85 +2,156 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
 // Whois returns who issued id, by the records and the history in s: the present holder of
-// id's worker ID or, if s is a [Historian], an earlier one. No other holder can have issued
-// it, because no two holders have an instant of a worker ID and clock sequence in common.
-// Whether the holder really used this sequence number is not recorded. Whois decodes id
-// with the layout of the records.
+// id's worker ID, or an earlier one. No other holder can have issued it, because no two
+// holders have an instant of a worker ID and clock sequence in common. Whether the holder
+// really used this sequence number is not recorded. Whois decodes id with the layout of the
+// store.
 //
 // If nobody can have issued id, the error matches [ErrNeverIssued]. If id's issuer may have
-// been dropped from the history (see Options.History), the error matches [ErrForgotten].
-// Other errors match ErrLayout, if the records have different layouts, or are the store's.
-// If the record of a worker ID was removed by hand with its marks, the worker ID counts as
-// never leased.
+// been dropped from the history (see Options.History) or lost, the error matches
+// [ErrForgotten]. Other errors match ErrBadRecord or are the store's.
 //
 // A holder with Options.LocalCopy goes on while the store is away, and reports to the store
 // later: when the store answers again or, if the holder has ended, when its owner acquires
 // a lease again. Until then, if the owner may have issued id, the error matches
 // [ErrUntold], and the Holding is the last one that the store knows: nobody but its Owner
-// can have issued id. On the holder's host, Whois with File(LocalCopy) as the store knows
-// more.
+// can have issued id.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
-	snap, err := s.Load(ctx)
+	d, err := getDoor(ctx, s)
 	if err != nil {
 		return Holding{}, err
 	}
-	if len(snap.Records) == 0 {
-		return Holding{}, fmt.Errorf("%w: %d: the store has no records", ErrNeverIssued, id)
+	if d.version == "" {
+		return Holding{}, fmt.Errorf("%w: %d: the store has no entries", ErrNeverIssued, id)
 	}
-	layout := snap.Records[0].Layout
-	for _, r := range snap.Records {
-		if r.Layout != layout {
-			return Holding{}, &LayoutError{Worker: r.Worker, Has: r.Layout, Want: layout}
-		}
-	}
-	if err := layout.Check(id); err != nil {
+	if err := d.Layout.Check(id); err != nil {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
 	}
-	parts := layout.Decode(id)
-	if err := snap.Lost[parts.Worker]; err != nil {
-		return Holding{}, err
-	}
-	for _, r := range snap.Records {
-		if r.Worker == parts.Worker {
-			return whois(ctx, s, r, parts, id)
-		}
-	}
-	return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
-}
-
-// whois looks first into the record, and then into the history. In the other order, a
-// holding that ends meanwhile would be in neither.
-func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
-	holdings := []Holding{r.holding()}
-	if h, ok := s.(Historian); ok {
-		kept, err := h.History(ctx, r.Worker)
+	parts := d.Layout.Decode(id)
+	for {
+		r, err := getRecord(ctx, s, parts.Worker)
 		if err != nil {
 			return Holding{}, err
 		}
-		// If the answer to a change of the clock sequence was lost, the current holding may
-		// be in the history too, with an earlier end. The record has the right one.
-		holdings = append(holdings, slices.DeleteFunc(kept, r.holding().same)...)
-	}
-	for _, h := range holdings {
-		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) {
-			return h, nil
+		if r.State == Lost || r.version == "" && d.Healed {
+			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
+		}
+		if r.version == "" {
+			return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
+		}
+		h, err := whois(ctx, s, r, parts, id)
+		if err == nil || !errors.Is(err, ErrForgotten) {
+			return h, err
+		}
+		if again, bad := getRecord(ctx, s, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
+			return h, err
 		}
 	}
-	if parts.Time.Before(r.Forgotten) {
-		return Holding{}, fmt.Errorf("%w: %d: its time is %s, and the history of worker %d begins at %s",
-			ErrForgotten, id, formatTime(parts.Time), r.Worker, formatTime(r.Forgotten))
+}
+
+func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+	issued := func(h Holding) bool {
+		return h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To)
 	}
-	if hasCopy(r) && !parts.Time.Before(r.bound(parts.ClockSeq)) {
+	// If the answer to a change of the clock sequence was lost, the current holding may be
+	// among the ended holdings too, with an earlier end. The record has the right one.
+	holdings := append([]Holding{r.holding()}, slices.DeleteFunc(slices.Clone(r.Ended), r.holding().same)...)
+	if i := slices.IndexFunc(holdings, issued); i >= 0 {
+		return holdings[i], nil
+	}
+	whole := true
+	if r.Chunks.First < r.Chunks.Next {
+		earlier, all, err := history(ctx, s, r)
+		if err != nil {
+			return Holding{}, err
+		}
+		if i := slices.IndexFunc(earlier, issued); i >= 0 {
+			return earlier[i], nil
+		}
+		whole = all
+	}
+	if begins := later(r.Forgotten, r.Floor); !whole || parts.Time.Before(begins) {
+		return Holding{}, fmt.Errorf("%w: %d: its time is %s, and the history of worker %d begins at %s",
+			ErrForgotten, id, formatTime(parts.Time), r.Worker, formatTime(begins))
+	}
+	if r.Copy && !parts.Time.Before(r.bound(parts.ClockSeq)) {
 		return r.holding(), fmt.Errorf("%w: %d: only %s can have issued it, at %s, and has reported nothing from %s on",
 			ErrUntold, id, r.Owner, formatTime(parts.Time), formatTime(r.bound(parts.ClockSeq)))
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
 		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))
+}
+
+// history returns the holdings of r's chunks, and whether all chunks are there.
+func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole bool, err error) {
+	entries, err := s.List(ctx, chunksPrefix(r.Worker))
+	if err != nil {
+		return nil, false, err
+	}
+	found := 0
+	for _, e := range entries {
+		chunk, ok := workerOf(chunksPrefix(r.Worker), e.Key)
+		if !ok || chunk < r.Chunks.First || chunk >= r.Chunks.Next {
+			continue
+		}
+		found++
+		kept, err := decodeChunk(e)
+		if err != nil {
+			return nil, false, err
+		}
+		holdings = append(holdings, kept...)
+	}
+	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
+}
+
+// Holders returns the records of all worker IDs that were ever used, sorted by worker ID,
+// and the errors of the records that cannot be read. A Record's State is Dead if its holder
+// no longer renews it: by the engine's clock or, if the engine has no clock, by this host's.
+func Holders(ctx context.Context, s Store) ([]Record, error) {
+	found, err := listed(ctx, s, markPrefix)
+	if err != nil {
+		return nil, err
+	}
+	for worker := range found {
+		found[worker] = Entry{}
+	}
+	entries, err := listed(ctx, s, recordPrefix)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(found, entries)
+	d, err := getDoor(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	now, err := clockOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var records []Record
+	var bad []error
+	for worker, e := range found {
+		r, err := decodeRecord(worker, e)
+		switch {
+		case err != nil:
+			bad = append(bad, err)
+			continue
+		case r.version == "":
+			r.State, r.Layout = Lost, d.Layout
+		case r.State == Held && !now.IsZero() && !r.live(now.Sub(r.Renewed)), r.State == Held && now.IsZero() && time.Now().After(r.Bound()):
+			r.State = Dead
+		}
+		records = append(records, r)
+	}
+	return sorted(slices.Values(records)), errors.Join(bad...)
 }

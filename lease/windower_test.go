@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // patient is a store with another default window.
@@ -19,7 +20,7 @@ type patient struct {
 func (p patient) DefaultWindow() time.Duration { return p.window }
 
 func TestStoreSetsDefaultWindow(t *testing.T) {
-	slow := snowflake.SonyflakeLayout()
+	slow := layouts.Sonyflake()
 	slow.Unit = time.Minute
 	for _, test := range []struct {
 		store, option time.Duration
@@ -32,10 +33,10 @@ func TestStoreSetsDefaultWindow(t *testing.T) {
 		{store: time.Second, want: time.Second},
 		{store: 100 * time.Second, option: 5 * time.Second, want: 5 * time.Second},
 		{store: time.Second, layout: slow, want: 3 * time.Minute},
-		{store: time.Hour, layout: slow, want: time.Hour},
+		{store: 2 * time.Minute, layout: slow, want: 3 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, err := Acquire(t.Context(), patient{newMemory(), test.store}, &Options{Window: test.option, Layout: test.layout})
+			l, err := Acquire(t.Context(), patient{newMemory(), test.store}, &Options{Window: test.option, Layout: test.layout, NewStore: true})
 			require.NoError(t, err)
 			defer stopRenewing(l)
 			require.Equal(t, test.want, l.o.Window, "%+v", test)

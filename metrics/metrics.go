@@ -18,15 +18,24 @@
 //	snowflake_clock_sequence_bumps_total  changes of the clock sequence
 //	snowflake_rewinds_total               steps back to an earlier tick
 //	snowflake_borrowed_ticks_total        ticks entered ahead of the clock
+//	snowflake_refused_calls_total         calls that returned an error, by the error
 //	snowflake_worker_id                   the worker ID
 //	snowflake_layout_remaining_seconds    how long the layout's time lasts; negative after its end
+//
+// A refused call has the label error, which is a field of [snowflake.Refused]: clock_backward,
+// lease_expired, time_exhausted, before_epoch, deadline, canceled or other.
 //
 // Of the lease, if there is one:
 //
 //	snowflake_lease_window_remaining_seconds        how long IDs go on if no renewal succeeds; negative after the window's end
+//	snowflake_lease_window_seconds                  how long IDs can go on after a renewal
 //	snowflake_lease_renewals_total                  renewals that succeeded
 //	snowflake_lease_failures_total                  renewals and replacements that failed
 //	snowflake_lease_replacements_total              lost worker IDs that were replaced
+//	snowflake_lease_clones_total                    times that the hypervisor told that the machine was cloned
+//	snowflake_lease_clone_guard                     1 if the hypervisor tells that, else 0
+//	snowflake_lease_clock_synchronized              1 if the kernel says that a time service sets the clock, else 0; on Linux only
+//	snowflake_lease_clock_max_error_seconds         how far the clock may be off, by the time service; on Linux only
 //	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
 //	snowflake_lease_last_renewal_successful                        1 if the last renewal succeeded, else 0
 //	snowflake_lease_store_away                      1 if renewals go to the local copy only, else 0
@@ -54,7 +63,8 @@ type Options struct {
 
 	// Labels are put on each metric. If a process has several generators, give each a
 	// different label, such as prometheus.Labels{"generator": "orders"}; otherwise the
-	// registry refuses the second collector. If generators differ in Options.Datacenter,
+	// registry refuses the second collector. If processes of one job lease their worker IDs from different stores,
+	// add a label "fleet", which the alert on shared worker IDs looks at. If generators differ in Options.Datacenter,
 	// add a label "datacenter", which the alert on shared worker IDs looks at.
 	Labels prometheus.Labels
 
@@ -77,9 +87,9 @@ var _ prometheus.Collector = (*Collector)(nil)
 
 // descriptions are the names of the metrics, with their help and their labels.
 type descriptions struct {
-	issued, waits, waited, backward, bumps, rewinds, borrowed, worker, layout *prometheus.Desc
+	issued, waits, waited, backward, bumps, rewinds, borrowed, refused, worker, layout *prometheus.Desc
 
-	window, renewals, failures, replacements, renewed, renewing, away, ended *prometheus.Desc
+	window, length, renewals, failures, replacements, clones, guard, synchronized, maxError, renewed, renewing, away, ended *prometheus.Desc
 }
 
 // New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
@@ -123,13 +133,20 @@ func describe(labels prometheus.Labels) descriptions {
 		bumps:    desc("clock_sequence_bumps_total", "Changes of the clock sequence."),
 		rewinds:  desc("rewinds_total", "Steps back to an earlier tick."),
 		borrowed: desc("borrowed_ticks_total", "Ticks entered ahead of the clock."),
-		worker:   desc("worker_id", "The worker ID."),
-		layout:   desc("layout_remaining_seconds", "How long the layout's time lasts; negative after its end."),
+		refused: prometheus.NewDesc("snowflake_refused_calls_total", "Calls that returned an error, by the error.",
+			[]string{"error"}, labels),
+		worker: desc("worker_id", "The worker ID."),
+		layout: desc("layout_remaining_seconds", "How long the layout's time lasts; negative after its end."),
 
 		window:       desc("lease_window_remaining_seconds", "How long IDs go on if no renewal succeeds; negative after the window's end."),
+		length:       desc("lease_window_seconds", "How long IDs can go on after a renewal."),
 		renewals:     desc("lease_renewals_total", "Renewals that succeeded."),
 		failures:     desc("lease_failures_total", "Renewals and replacements that failed."),
 		replacements: desc("lease_replacements_total", "Lost worker IDs that were replaced."),
+		clones:       desc("lease_clones_total", "Times that the machine was cloned, and another worker ID was taken."),
+		guard:        desc("lease_clone_guard", "1 if the hypervisor tells that the machine was cloned, else 0."),
+		synchronized: desc("lease_clock_synchronized", "1 if the kernel says that a time service sets the clock, else 0."),
+		maxError:     desc("lease_clock_max_error_seconds", "How far the clock may be off, by the time service."),
 		renewed:      desc("lease_last_renewal_timestamp_seconds", "When the last successful renewal began."),
 		renewing:     desc("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0."),
 		away:         desc("lease_store_away", "1 if renewals go to the local copy only, else 0."),
@@ -157,6 +174,13 @@ func (c *Collector) collectGenerator(to chan<- prometheus.Metric) {
 	count(to, c.of.bumps, float64(s.Bumps))
 	count(to, c.of.rewinds, float64(s.Rewinds))
 	count(to, c.of.borrowed, float64(s.Borrowed))
+	for name, n := range map[string]uint64{
+		"clock_backward": s.Refused.ClockBackward, "lease_expired": s.Refused.LeaseExpired,
+		"time_exhausted": s.Refused.TimeExhausted, "before_epoch": s.Refused.BeforeEpoch,
+		"deadline": s.Refused.Deadline, "canceled": s.Refused.Canceled, "other": s.Refused.Other,
+	} {
+		count(to, c.of.refused, float64(n), name)
+	}
 	gauge(to, c.of.worker, float64(c.gen.Worker()))
 	gauge(to, c.of.layout, seconds(c.clock.Now(), c.gen.Layout().Expires()))
 }
@@ -164,17 +188,24 @@ func (c *Collector) collectGenerator(to chan<- prometheus.Metric) {
 func (c *Collector) collectLease(to chan<- prometheus.Metric) {
 	s := c.lease.Stats()
 	gauge(to, c.of.window, seconds(c.clock.Now(), s.Bound))
+	gauge(to, c.of.length, seconds(s.Renewed, s.Bound))
 	count(to, c.of.renewals, float64(s.Renewals))
 	count(to, c.of.failures, float64(s.Failures))
 	count(to, c.of.replacements, float64(s.Replacements))
+	count(to, c.of.clones, float64(s.Clones))
+	gauge(to, c.of.guard, number(s.Guarded))
+	if s.Clock.Known {
+		gauge(to, c.of.synchronized, number(s.Clock.Synchronized))
+		gauge(to, c.of.maxError, s.Clock.MaxError.Seconds())
+	}
 	gauge(to, c.of.renewed, seconds(time.Unix(0, 0), s.Renewed))
 	gauge(to, c.of.renewing, number(s.LastError == nil))
 	gauge(to, c.of.away, number(s.Away != nil))
 	gauge(to, c.of.ended, number(c.lease.Err() != nil))
 }
 
-func count(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64) {
-	to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v)
+func count(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, labels...)
 }
 
 func gauge(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64) {

@@ -88,11 +88,88 @@ func TestMetricsOfAGenerator(t *testing.T) {
 		"snowflake_worker_id":                  42,
 		"snowflake_layout_remaining_seconds":   float64(1<<33 - 940), // some 272 years
 	})
-	if got := gathered(t, c); len(got) != 9 {
+	if got := gathered(t, c); len(got) != 10 {
 		t.Errorf("without a lease there are %v", got)
 	}
 	now = now.Add(100_000 * 24 * time.Hour)
 	has(t, c, map[string]float64{"snowflake_layout_remaining_seconds": float64(1<<33-940) - 100_000*86400})
+}
+
+// A layout can last longer than 292 years, which is more than a time.Duration holds.
+func TestLayoutLastsForCenturies(t *testing.T) {
+	now := time.Unix(1000, 0)
+	clock := snowflake.ClockFunc(func() time.Time { return now })
+	layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 36, WorkerBits: 8, SequenceBits: 1}
+	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, collector(t, g, &metrics.Options{Clock: clock}), map[string]float64{"snowflake_layout_remaining_seconds": 1<<36 - 1000})
+}
+
+// Without a clock of their own, metrics count from the lease's clock, not from the machine's.
+func TestMetricsFollowTheLeasesClock(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{
+		Clock: snowflake.ClockFunc(func() time.Time { return now }), Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release(context.Background())
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, collector(t, g, &metrics.Options{Lease: l}), map[string]float64{
+		"snowflake_lease_window_remaining_seconds": 30,
+		"snowflake_layout_remaining_seconds":       g.Layout().Expires().Sub(now).Seconds(),
+	})
+}
+
+// Each refusal has its own counter, and each counter is there from the start, so that rate() sees the first refusal.
+func TestRefusedCallsAreCountedByError(t *testing.T) {
+	layout := bubbleLayout()
+	now := layout.Epoch.Time().Add(time.Hour)
+	clock := snowflake.ClockFunc(func() time.Time { return now })
+	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock, OnBackward: snowflake.FailPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.NextID(); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for at, n := range map[time.Time]int{
+		now.Add(-time.Minute): 1, layout.Expires(): 2, layout.Epoch.Time().Add(-time.Hour): 3,
+	} {
+		now = at
+		for range n {
+			if _, err := g.NextID(); err == nil {
+				t.Fatalf("an ID at %v", now)
+			}
+		}
+	}
+	for range 4 {
+		if _, err := g.NextIDContext(gone); err == nil {
+			t.Fatal("an ID for a caller that is gone")
+		}
+	}
+	const want = `
+# HELP snowflake_refused_calls_total Calls that returned an error, by the error.
+# TYPE snowflake_refused_calls_total counter
+snowflake_refused_calls_total{error="before_epoch"} 3
+snowflake_refused_calls_total{error="canceled"} 4
+snowflake_refused_calls_total{error="clock_backward"} 1
+snowflake_refused_calls_total{error="deadline"} 0
+snowflake_refused_calls_total{error="lease_expired"} 0
+snowflake_refused_calls_total{error="other"} 0
+snowflake_refused_calls_total{error="time_exhausted"} 2
+`
+	if err := testutil.CollectAndCompare(collector(t, g, nil), strings.NewReader(want), "snowflake_refused_calls_total"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRewindsAreCounted(t *testing.T) {
@@ -137,9 +214,9 @@ func bubbleLayout() snowflake.Layout {
 
 func TestMetricsOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network, store := link.To(lease.File(t.TempDir()))
-		l, err := lease.Acquire(t.Context(), store, &lease.Options{
-			Layout: bubbleLayout(), First: 5, Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		network := link.To(lease.File(t.TempDir()))
+		l, err := lease.Acquire(t.Context(), network, &lease.Options{
+			Layout: bubbleLayout(), First: 5, Count: 1, Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -153,9 +230,12 @@ func TestMetricsOfALease(t *testing.T) {
 		has(t, c, map[string]float64{
 			"snowflake_worker_id":                            5,
 			"snowflake_lease_window_remaining_seconds":       30,
+			"snowflake_lease_window_seconds":                 30,
 			"snowflake_lease_renewals_total":                 0,
 			"snowflake_lease_failures_total":                 0,
 			"snowflake_lease_replacements_total":             0,
+			"snowflake_lease_clones_total":                   0,
+			"snowflake_lease_clone_guard":                    0,
 			"snowflake_lease_last_renewal_timestamp_seconds": float64(begun.Unix()),
 			"snowflake_lease_last_renewal_successful":        1,
 			"snowflake_lease_store_away":                     0,
@@ -197,9 +277,9 @@ func TestMetricsOfALease(t *testing.T) {
 func TestReplacementsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		network, store := link.To(lease.File(dir))
-		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Window: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
-		a, err := lease.Acquire(t.Context(), store, &o)
+		network := link.To(lease.File(dir))
+		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Count: 2, Window: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+		a, err := lease.Acquire(t.Context(), network, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +290,7 @@ func TestReplacementsAreCounted(t *testing.T) {
 		}
 		network.Cut(true)
 		time.Sleep(10 * time.Second)
-		o.Owner, o.Count = "b", 1
+		o.Owner, o.First, o.Count = "b", a.Worker(), 1
 		b, err := lease.Acquire(t.Context(), lease.File(dir), &o)
 		if err != nil {
 			t.Fatal(err)
@@ -223,15 +303,15 @@ func TestReplacementsAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		has(t, collector(t, g, &metrics.Options{Lease: a}), map[string]float64{
-			"snowflake_lease_replacements_total": 1, "snowflake_worker_id": 1,
+			"snowflake_lease_replacements_total": 1, "snowflake_worker_id": float64(1 - b.Worker()),
 		})
 	})
 }
 
 func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network, store := link.To(lease.File(t.TempDir()))
-		l, err := lease.Acquire(t.Context(), store, &lease.Options{
+		network := link.To(lease.File(t.TempDir()))
+		l, err := lease.Acquire(t.Context(), network, &lease.Options{
 			Layout: bubbleLayout(), Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

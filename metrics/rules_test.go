@@ -27,19 +27,42 @@ func promtool(t *testing.T, args ...string) {
 }
 
 func TestAlertsFireAsTheirTestsSay(t *testing.T) {
-	promtool(t, "check", "rules", "rules/snowflake.yml")
-	promtool(t, "test", "rules", "rules/snowflake_test.yml")
+	promtool(t, "check", "rules", "rules/snowflake.yml", "rules/snowflaked.yml")
+	promtool(t, "test", "rules", "rules/snowflake_test.yml", "rules/snowflake_outage_test.yml", "rules/snowflaked_test.yml")
 }
 
 var series = regexp.MustCompile(`\bsnowflake_[a-z_]+`)
 
-// known fails the test if a text names a metric that no collector has. It returns the names.
+// served matches the names of metrics in the source of the server, which is another module.
+var served = regexp.MustCompile(`Name: +"(snowflake_(?:server|store)_[a-z_]+)"`)
+
+// serverMetrics returns the names of the server's metrics. Outside of a clone it returns nil.
+func serverMetrics(t *testing.T) (names []string) {
+	t.Helper()
+	for _, file := range []string{"../server/observe.go", "../server/watermark.go", "../server/cmd/snowflaked/workers.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil
+		}
+		for _, m := range served.FindAllSubmatch(b, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names
+}
+
+// known fails the test if a text names a metric that neither a collector nor the server has. It returns the names.
 func known(t *testing.T, where, text string) []string {
 	t.Helper()
-	all := gathered(t, leased(t))
+	all, server := gathered(t, leased(t)), serverMetrics(t)
 	used := series.FindAllString(text, -1)
 	for _, name := range used {
-		if _, ok := all[name]; !ok {
+		if strings.HasPrefix(name, "snowflake_server_") || strings.HasPrefix(name, "snowflake_store_") {
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_bucket")
+			if server != nil && !slices.Contains(server, name) {
+				t.Errorf("%s: the server has no metric %s", where, name)
+			}
+		} else if _, ok := all[name]; !ok {
 			t.Errorf("%s: there is no metric %s", where, name)
 		}
 	}
@@ -47,14 +70,16 @@ func known(t *testing.T, where, text string) []string {
 }
 
 func TestRulesNameOnlyExistingMetrics(t *testing.T) {
-	b, err := os.ReadFile("rules/snowflake.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The first line names a file.
-	_, rules, _ := strings.Cut(string(b), "groups:")
-	if len(known(t, "rules", rules)) == 0 {
-		t.Error("there is no metric in the rules")
+	for _, file := range []string{"rules/snowflake.yml", "rules/snowflaked.yml"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first line names a file.
+		_, rules, _ := strings.Cut(string(b), "groups:")
+		if len(known(t, file, rules)) == 0 {
+			t.Errorf("%s: there is no metric in the rules", file)
+		}
 	}
 }
 
@@ -121,8 +146,8 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	shown := map[string]bool{}
-	// Prometheus sets the first two; Options.Labels names the other two.
-	has := []string{"job", "instance", "generator", "datacenter"}
+	// Prometheus sets the first two; Options.Labels names the next three, and the error is a refusal's; the others are the server's.
+	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le", "client", "state", "version"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
 		if ids[p.ID] {
@@ -158,6 +183,11 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(&rules, "  - record: panel%d%s\n    expr: %s\n", p.ID, q.RefID, quoted)
+		}
+	}
+	for _, name := range serverMetrics(t) {
+		if !shown[name] && !shown[name+"_count"] {
+			t.Errorf("%s is on no panel", name)
 		}
 	}
 	for name := range gathered(t, leased(t)) {

@@ -52,3 +52,20 @@ func ExampleCodec_Wrap() {
 	// {"id":"6jBeLMBn6gylueyOncP6gT"} <nil>
 	// 117469438034313216 <nil>
 }
+
+func ExampleCodec_WithPrefix() {
+	orders, err := opaque.New(key, "order")
+	if err != nil {
+		panic(err)
+	}
+	public, err := orders.WithPrefix("order")
+	if err != nil {
+		panic(err)
+	}
+	text := public.Encode(117469438034313216)
+	fmt.Println(text)
+	fmt.Println(public.Decode(text))
+	// Output:
+	// order_6jBeLMBn6gylueyOncP6gT
+	// 117469438034313216 <nil>
+}

@@ -49,7 +49,7 @@ func (x ID) String() string {
 		return "opaque.ID(no Codec)"
 	}
 	b := x.block.base62()
-	return string(b[:])
+	return x.codec.prefix + string(b[:])
 }
 
 // Format writes the text of x for every verb, so that no log shows the ID itself.
@@ -72,12 +72,12 @@ func (x ID) AppendText(b []byte) ([]byte, error) {
 		return b, fmt.Errorf("%w: %d is negative", snowflake.ErrInvalidID, int64(id))
 	}
 	text := x.block.base62()
-	return append(b, text[:]...), nil
+	return append(append(b, x.codec.prefix...), text[:]...), nil
 }
 
 // MarshalText returns the text of x, or AppendText's error.
 func (x ID) MarshalText() ([]byte, error) {
-	return x.AppendText(make([]byte, 0, len62))
+	return x.AppendText(nil)
 }
 
 // UnmarshalText reads a text as [Codec.Decode] does, with the Codec of x. If x was

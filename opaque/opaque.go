@@ -10,6 +10,9 @@
 //	text := orders.Encode(id)      // 22 letters and digits
 //	id, err := orders.Decode(text) // the ID, or an error that matches snowflake.ErrInvalidID
 //
+// For a public API, [Codec.WithPrefix] puts a prefix before each text, as in
+// order_6jBeLMBn6gylueyOncP6gT, so that people see what a text names.
+//
 // # What it protects
 //
 //   - Time, worker and volume. Without the key, nobody can tell a text from 128
@@ -36,8 +39,8 @@
 // block, and refuses it unless all of these zeros are there (and the zero that is
 // an ID's sign). The AES key is HKDF-SHA256 of the secret key, without a salt, with
 // the info "snowflake/opaque/1/" followed by the purpose. The text is the block as
-// a big-endian number of 128 bits, in base 62 or base 32. Nothing else is in it, so
-// other languages can read it with a few lines.
+// a big-endian number of 128 bits, in base 62 or base 32, after the prefix if there is
+// a prefix. Nothing else is in it, so other languages can read it with a few lines.
 //
 // Decode tries every key, and looks at the zeros without a branch. So the time that
 // Decode takes shows neither how nearly a forgery passed, nor which key wrote a
@@ -53,9 +56,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/seed-5394e6b1/snowflake"
+	rule "github.com/seed-5394e6b1/snowflake/internal/prefix"
 )
 
 const (
@@ -75,7 +80,8 @@ type Codec struct {
 	// keys returns the ciphers, the newest first. It is a func so that the keys are
 	// never printed: some packages print the values that pointers lead to, as testify
 	// does if values differ, but only the address of a func.
-	keys func() []cipher.Block
+	keys   func() []cipher.Block
+	prefix string // of its texts, with an underscore at the end; "" for no prefix
 }
 
 // New returns a Codec that encodes with key, and decodes with key and each of
@@ -118,43 +124,61 @@ func New(key []byte, purpose string, older ...[]byte) (*Codec, error) {
 		}
 		ciphers = append(ciphers, block)
 	}
-	return &Codec{func() []cipher.Block { return ciphers }}, nil
+	return &Codec{keys: func() []cipher.Block { return ciphers }}, nil
+}
+
+// WithPrefix returns a Codec with the keys and the purpose of c, whose texts begin
+// with prefix and an underscore: order_6jBeLMBn6gylueyOncP6gT. It reads only texts with
+// this prefix, and c only texts without a prefix. The prefix is for people: it is not
+// encrypted, and the purpose alone keeps the kinds apart.
+//
+// A prefix is 1 to 63 of a-z, 0-9 and underscores, with a letter first and no underscore
+// last, as in package typed. If it is anything else, the error matches
+// [snowflake.ErrInvalidOptions].
+func (c *Codec) WithPrefix(prefix string) (*Codec, error) {
+	if why := rule.Wrong(prefix); why != "" {
+		return nil, fmt.Errorf("%w: opaque: the prefix %q %s", snowflake.ErrInvalidOptions, prefix, why)
+	}
+	return &Codec{keys: c.keys, prefix: prefix + "_"}, nil
 }
 
 // Encode returns the text of id: always 22 characters of 0-9A-Za-z, which are
 // safe in a URL, a file name and a command line. Capitals differ from small
-// letters; if that will not do, use [Codec.EncodeBase32]. If id is negative, Decode
-// refuses its text.
+// letters; if that will not do, use [Codec.EncodeBase32]. If c has a prefix, the text
+// begins with it. If id is negative, Decode refuses its text.
 func (c *Codec) Encode(id snowflake.ID) string {
 	b := c.seal(id).base62()
-	return string(b[:])
+	return c.prefix + string(b[:])
 }
 
 // EncodeBase32 returns the text of id for places in which capitals equal small
-// letters, such as host names and some file systems: always 26 of Crockford's
-// digits, in small letters.
+// letters, such as some file systems, and host names if c has no prefix: always 26 of
+// Crockford's digits, in small letters. If c has a prefix, the text begins with it.
 func (c *Codec) EncodeBase32(id snowflake.ID) string {
 	b := c.seal(id).base32()
-	return string(b[:])
+	return c.prefix + string(b[:])
 }
 
 // Decode returns the ID of a text that Encode or EncodeBase32 wrote with one of the
-// keys of c and for its purpose. A text of EncodeBase32 may be in capitals. If the
-// text is anything else, the error matches [snowflake.ErrInvalidID]. The error does
-// not contain the text, because it may be most of a valid text.
+// keys of c, for its purpose and with its prefix. A text of EncodeBase32 may be in
+// capitals. If the text is anything else, the error matches [snowflake.ErrInvalidID].
+// The error does not contain the text, because it may be most of a valid text.
 //
 // Whoever has a text can also write it in base 32 or in capitals. So to find out if
 // something was seen before, compare IDs, not texts.
 func (c *Codec) Decode(text string) (snowflake.ID, error) {
 	var n number
 	var ok bool
-	switch len(text) {
-	case len62:
-		n, ok = parse62(text)
-	case len32:
-		n, ok = parse32(text)
-	default:
+	size := len(text) - len(c.prefix)
+	switch {
+	case size == len62 && text[:len(c.prefix)] == c.prefix:
+		n, ok = parse62(text[len(c.prefix):])
+	case size == len32 && strings.EqualFold(text[:len(c.prefix)], c.prefix):
+		n, ok = parse32(text[len(c.prefix):])
+	case c.prefix == "":
 		return 0, fmt.Errorf("%w: an opaque text has %d or %d characters, not %d", snowflake.ErrInvalidID, len62, len32, len(text))
+	default:
+		return 0, fmt.Errorf("%w: an opaque text here is %s and %d or %d characters", snowflake.ErrInvalidID, c.prefix, len62, len32)
 	}
 	if !ok {
 		return 0, fmt.Errorf("%w: not an opaque text: it has a character outside of the alphabet, or is over 128 bits", snowflake.ErrInvalidID)

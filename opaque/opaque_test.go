@@ -319,6 +319,55 @@ func TestCodecServesManyGoroutines(t *testing.T) {
 	all.Wait()
 }
 
+// The prefix is a part of each text, and nothing else changes.
+func TestPrefix(t *testing.T) {
+	plain := must(t, counting, "order")
+	orders, err := plain.WithPrefix("order")
+	require.NoError(t, err)
+	for _, id := range append(randomIDs(1000), 0, 1541815603606036480) {
+		text, small := "order_"+plain.Encode(id), "order_"+plain.EncodeBase32(id)
+		require.Equal(t, text, orders.Encode(id))
+		require.Equal(t, small, orders.EncodeBase32(id))
+		require.Equal(t, text, orders.Wrap(id).String())
+		require.Equal(t, text, fmt.Sprint(orders.Wrap(id)))
+		b, err := orders.Wrap(id).MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, text, string(b))
+		for _, s := range []string{text, small, strings.ToUpper(small)} {
+			got, err := orders.Decode(s)
+			require.NoError(t, err, s)
+			require.Equal(t, id, got)
+			x := orders.Wrap(0)
+			require.NoError(t, x.UnmarshalText([]byte(s)))
+			require.Equal(t, orders.Wrap(id), x)
+		}
+		for _, s := range []string{"Order_" + text[6:], "user__" + text[6:], "order-" + text[6:], "user_" + text[6:], text[6:], small[6:],
+			text + "x", text[:27], "order_" + text, "ORDER_" + text[6:], "oſer_" + small[6:], "order", ""} {
+			requireRefused(t, orders, s)
+		}
+		requireRefused(t, plain, text)
+		requireRefused(t, plain, small)
+	}
+	_, err = orders.Decode("user_27q2bCF4P8K05YRZwLP9a4")
+	assert.ErrorContains(t, err, "an opaque text here is order_ and 22 or 26 characters")
+}
+
+func TestWithPrefixRefuses(t *testing.T) {
+	c := must(t, counting, "order")
+	for prefix, why := range map[string]string{
+		"": "is empty", "Order": "other than a-z", "order_": "ends with an underscore", "1st": "begin with a letter", strings.Repeat("x", 64): "at most 63",
+	} {
+		got, err := c.WithPrefix(prefix)
+		assert.Nil(t, got)
+		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.ErrorContains(t, err, why)
+	}
+	long, err := c.WithPrefix(strings.Repeat("x", 63))
+	require.NoError(t, err)
+	_, err = long.Decode(long.Encode(7))
+	require.NoError(t, err)
+}
+
 type reply struct {
 	Order ID `json:"order"`
 }

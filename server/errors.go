@@ -46,7 +46,7 @@ func code(err error) connect.Code {
 	case errors.Is(err, snowflake.ErrLeaseExpired), errors.Is(err, snowflake.ErrClockBackward),
 		errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, errDraining):
 		return connect.CodeUnavailable
-	case errors.Is(err, errBusy), errors.As(err, &tooLarge):
+	case errors.Is(err, errBusy), errors.Is(err, errShare), errors.Is(err, errQuota), errors.As(err, &tooLarge):
 		return connect.CodeResourceExhausted
 	case errors.Is(err, errToken):
 		return connect.CodeUnauthenticated
@@ -60,18 +60,54 @@ func code(err error) connect.Code {
 	return connect.CodeInternal
 }
 
+// What a client is told of an error that may name users, databases, hosts or processes.
+var (
+	errUnavailable = errors.New("no ID can be issued now, because of the server's lease or clock: its log says why")
+	errLate        = errors.New("the answer would come after the deadline")
+	errCanceled    = errors.New("the client has gone")
+	errUnread      = errors.New("the watermark cannot be read now: the server's log says why")
+	errInternal    = errors.New("the server has failed: its log says why")
+)
+
+// told returns what a client is told of an error with a code.
+func told(c connect.Code, err error) error {
+	switch {
+	case c == connect.CodeInvalidArgument, c == connect.CodeResourceExhausted, c == connect.CodeUnauthenticated, errors.Is(err, errDraining):
+		return err
+	case c == connect.CodeUnavailable:
+		return errUnavailable
+	case c == connect.CodeDeadlineExceeded:
+		return errLate
+	case c == connect.CodeCanceled:
+		return errCanceled
+	case c == connect.CodeFailedPrecondition:
+		return snowflake.ErrTimeExhausted
+	}
+	return errInternal
+}
+
 // retriable is whether the same call may succeed later.
 func retriable(c connect.Code) bool {
 	return c == connect.CodeUnavailable || c == connect.CodeResourceExhausted
 }
 
+// tell returns what the client is told of an error with a code, and keeps the cause for the log.
+func (q *request) tell(c connect.Code, err error) *connect.Error {
+	shown := told(c, err)
+	if shown != err && c != connect.CodeDeadlineExceeded && c != connect.CodeCanceled {
+		q.cause = err
+	}
+	return connect.NewError(c, shown)
+}
+
 // fail makes the error of a call, and notes its code. It keeps an error that has one.
 func fail(ctx context.Context, err error) *connect.Error {
 	var e *connect.Error
+	q := of(ctx)
 	if !errors.As(err, &e) {
-		e = connect.NewError(code(err), err)
+		e = q.tell(code(err), err)
 	}
-	of(ctx).code = e.Code().String()
+	q.code = e.Code().String()
 	var field *fieldError
 	switch {
 	case errors.As(err, &field):
@@ -106,6 +142,8 @@ func status(c connect.Code) int {
 		return http.StatusTooManyRequests
 	case connect.CodeCanceled:
 		return 499
+	case connect.CodeUnimplemented:
+		return http.StatusNotImplemented
 	case connect.CodeUnavailable:
 		return http.StatusServiceUnavailable
 	case connect.CodeDeadlineExceeded:

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // reply is an answer of the HTTP half: a text for people and shells, and an object for programs.
@@ -68,9 +73,7 @@ func wantsJSON(r *http.Request) bool {
 // writeError writes an error, with the field that it is about.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := fail(r.Context(), err)
-	for name, values := range e.Meta() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), e.Meta())
 	body := struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -83,7 +86,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *Server) getID(r *http.Request) (reply, error) {
-	id, err := s.gen.NextIDContext(r.Context())
+	id, err := s.next(r.Context())
 	if err != nil {
 		return reply{}, err
 	}
@@ -134,15 +137,29 @@ func (s *Server) getDecode(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{fmt.Appendf(nil, "%v %v\n", d.id, d.parts), struct {
-		ID     snowflake.ID    `json:"id"`
-		Form   string          `json:"form"`
-		Layout string          `json:"layout"`
-		Parts  snowflake.Parts `json:"parts"`
-		Base32 string          `json:"base32"`
-		Base58 string          `json:"base58"`
-		Base62 string          `json:"base62"`
-	}{d.id, d.form, d.layout.String(), d.parts, d.id.Base32(), d.id.Base58(), d.id.Base62()}}, nil
+	text := fmt.Appendf(nil, "%v %v\n", d.id, d.parts)
+	if d.form != "decimal" {
+		text = fmt.Appendf(nil, "%v %v form=%q\n", d.id, d.parts, d.form)
+	}
+	return reply{text, shown.Decode(d.id, d.form, d.layout)}, nil
+}
+
+// identify guesses the layouts of the IDs in the body, one a line.
+func (s *Server) identify(r *http.Request) (reply, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return reply{}, &fieldError{"body", err}
+	}
+	words := strings.Fields(string(body))
+	if len(words) == 0 {
+		return reply{}, wrong("body", "it has no IDs: write one a line")
+	}
+	readings, err := texts.IDs(words)
+	if err != nil {
+		return reply{}, &fieldError{"body", err}
+	}
+	found := shown.Identify(readings, time.Now())
+	return reply{[]byte(found.Text(5)), found}, nil
 }
 
 //go:embed openapi.json

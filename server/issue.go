@@ -7,12 +7,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+// next issues an ID.
+func (s *Server) next(ctx context.Context) (snowflake.ID, error) {
+	if err := of(ctx).spend(1); err != nil {
+		return 0, err
+	}
+	return s.gen.NextIDContext(ctx)
+}
+
 // issue issues n IDs, or returns an error.
 func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	if err := within("n", n, 1, s.o.MaxIDs); err != nil {
 		return nil, err
 	}
 	if err := of(ctx).take(weight(n)); err != nil {
+		return nil, err
+	}
+	if err := of(ctx).spend(int(n)); err != nil {
 		return nil, err
 	}
 	ids := make([]snowflake.ID, n)

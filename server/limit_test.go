@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
@@ -79,11 +81,30 @@ func TestHugeBodyIsRefused(t *testing.T) {
 	}
 }
 
+// A body over 64 KiB is told so, whether its length is announced or not.
+func TestLargeBodyIsTooLarge(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	for _, announced := range []bool{true, false} {
+		body := io.Reader(strings.NewReader(`{"layout":"` + strings.Repeat("x", 70<<10) + `"}`))
+		if !announced {
+			body = io.MultiReader(body)
+		}
+		resp, err := http.Post(url+snowflakev1connect.SnowflakeServiceDecodeProcedure, "application/json", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("announced: %v: %v", announced, resp.Status)
+		}
+	}
+}
+
 // A compressed body counts as what it unpacks to.
 func TestHugeCompressedBodyIsRefused(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithSendGzip())
-	_, err := c.Layout(t.Context(), &pb.LayoutRequest{Layout: strings.Repeat("x", 1<<24)})
+	_, err := c.Decode(t.Context(), &pb.DecodeRequest{Layout: strings.Repeat("x", 1<<24)})
 	if connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Error(err)
 	}
@@ -144,7 +165,7 @@ const nothingInFlight = "snowflake_server_in_flight 0\n"
 // Clients that ask for streams and take nothing are given up, and meanwhile hold little memory.
 func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
+		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second, MaxPerClient: 1024})
 		before := heap()
 		clients := depth.Of(20, 100)
 		for range clients {
@@ -168,9 +189,10 @@ func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, generator(t), &server.Options{Timeout: 10 * time.Second})
-		client := h2c(t, dial)
-		client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
-		for range 5 {
+		http2 := h2c(t, dial)
+		http2.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+		for i := range 5 {
+			client := []*http.Client{http2, http1(t, dial)}[i%2]
 			resp, err := client.Get(inMemory + "/ids?n=100000")
 			if err != nil {
 				t.Fatal(err)
@@ -180,7 +202,7 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 		if m := metrics(s); strings.Contains(m, nothingInFlight) {
 			t.Errorf("the test itself is wrong: no answer waits for its client\n%s", m)
 		}
-		time.Sleep(21 * time.Second) // the call's time, and the writing's
+		time.Sleep(10 * time.Second)
 		if m := metrics(s); !strings.Contains(m, nothingInFlight) {
 			t.Errorf("the requests do not end:\n%s", m)
 		}
@@ -191,7 +213,7 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {
-			gen, err := snowflake.New(1, &snowflake.Options{Layout: snowflake.SonyflakeLayout()}) // 25,600 IDs in a second
+			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -220,7 +242,7 @@ func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 // What is in flight is bounded, and large batches count for more.
 func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		_, dial := serveInMemory(t, generator(t), &server.Options{MaxInFlight: 100})
+		_, dial := serveInMemory(t, generator(t), &server.Options{MaxInFlight: 100, MaxPerClient: 100})
 		conn := ask(t, dial, &pb.StreamRequest{N: 10_000_000, Batch: 98_304}) // counts 97
 		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -241,6 +263,55 @@ func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 			t.Error(resp)
 		}
 	})
+}
+
+// unread is the answer to a client that does not read until it is told to.
+type unread struct {
+	*httptest.ResponseRecorder
+	read chan struct{}
+}
+
+func (u unread) Write(b []byte) (int, error) {
+	<-u.read
+	return len(b), nil
+}
+
+// A client that takes large answers slowly fills its own share, and nobody else's.
+func TestOneClientLeavesRoomForOthers(t *testing.T) {
+	for _, c := range []struct{ slow, same, other string }{
+		{"192.0.2.1:%d", "[::ffff:192.0.2.1]:5000", "192.0.2.2:4000"},
+		{"[2001:db8::%d]:4000", "[2001:db8::ffff]:4000", "[2001:db8:0:1::1]:4000"}, // of one network, and of another network
+	} {
+		inFakeTime(t, func(t *testing.T) {
+			s, err := server.New(generator(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := func(addr string) *http.Request {
+				r := httptest.NewRequest(http.MethodGet, "/ids?n=50000", nil)
+				r.RemoteAddr = addr
+				return r
+			}
+			read := make(chan struct{})
+			for i := range 40 {
+				go s.ServeHTTP(unread{httptest.NewRecorder(), read}, from(fmt.Sprintf(c.slow, 4000+i)))
+			}
+			time.Sleep(time.Second)
+			w := httptest.NewRecorder()
+			if s.ServeHTTP(w, from(c.same)); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "of yours") {
+				t.Errorf("the slow client has more than its share: %d %.80s", w.Code, w.Body)
+			}
+			w = httptest.NewRecorder()
+			if s.ServeHTTP(w, from(c.other)); w.Code != http.StatusOK {
+				t.Errorf("another client is starved: %d %.80s", w.Code, w.Body)
+			}
+			close(read)
+			synctest.Wait()
+			if m := metrics(s); !strings.Contains(m, nothingInFlight) {
+				t.Errorf("the slow client's share stays taken:\n%s", m)
+			}
+		})
+	}
 }
 
 // Idle connections cost little memory and keep nobody out.

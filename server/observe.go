@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/grpchealth"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/metrics"
@@ -18,18 +20,27 @@ import (
 
 // observer counts and logs requests.
 type observer struct {
+	access    *slog.Logger
 	log       *slog.Logger
+	sometimes *rate.Sometimes // limits log
 	durations *prometheus.HistogramVec
+	clients   *prometheus.CounterVec
+	registry  *prometheus.Registry
 	handler   http.Handler // of /metrics
 }
 
-func newObserver(gen *snowflake.Generator, o Options, l *load) (observer, error) {
+func newObserver(gen *snowflake.Generator, o Options, s *Server) (observer, error) {
 	registry := o.Registry
 	if registry == nil {
 		registry = prometheus.NewRegistry()
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+			collectors.NewBuildInfoCollector())
 	}
-	ids, err := metrics.New(gen, &metrics.Options{Lease: o.Lease})
+	labels := prometheus.Labels{}
+	if o.Fleet != "" {
+		labels["fleet"] = o.Fleet
+	}
+	ids, err := metrics.New(gen, &metrics.Options{Lease: o.Lease, Labels: labels})
 	if err != nil {
 		return observer{}, err
 	}
@@ -38,16 +49,28 @@ func newObserver(gen *snowflake.Generator, o Options, l *load) (observer, error)
 		Help:    "Time to answer a request, by method and code.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"method", "code"})
+	clients := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "snowflake_server_client_requests_total",
+		Help: "Requests with a token that has a name, by the name and the code.",
+	}, []string{"client", "code"})
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "snowflake_server_in_flight",
 		Help: "What is in flight: 1 for a request, and 1 more for each 1,024 IDs of its answer.",
-	}, func() float64 { return float64(l.now.Load()) })
-	for _, c := range []prometheus.Collector{ids, durations, inFlight} {
+	}, s.load.inFlight)
+	room := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "snowflake_server_in_flight_limit",
+		Help: "How much may be in flight.",
+	}, func() float64 { return float64(o.MaxInFlight) })
+	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "snowflake_server_connections",
+		Help: "Open connections.",
+	}, func() float64 { return float64(s.open.Load()) })
+	for _, c := range []prometheus.Collector{ids, durations, clients, inFlight, room, connections, s.mark} {
 		if err := registry.Register(c); err != nil {
 			return observer{}, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
-	return observer{o.AccessLog, durations, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
+	return observer{o.AccessLog, o.Logger, &rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
 }
 
 // observe counts a request that was answered, and logs it.
@@ -65,7 +88,13 @@ func (o *observer) observe(r *http.Request, q *request) {
 		code = "ok"
 	}
 	o.durations.WithLabelValues(method, code).Observe(took.Seconds())
-	if o.log == nil || quiet {
+	if q.token.Name != "" {
+		o.clients.WithLabelValues(q.token.Name, code).Inc()
+	}
+	if q.cause != nil {
+		o.sometimes.Do(func() { o.log.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause) })
+	}
+	if o.access == nil || quiet {
 		return
 	}
 	level := slog.LevelInfo
@@ -75,10 +104,13 @@ func (o *observer) observe(r *http.Request, q *request) {
 	attrs := []slog.Attr{slog.String("method", method), slog.String("code", code),
 		slog.Int("status", q.seen.status), slog.Int64("bytes", q.seen.bytes), slog.Duration("took", took),
 		slog.String("remote", r.RemoteAddr), slog.String("protocol", r.Proto)}
+	if q.token.Name != "" {
+		attrs = append(attrs, slog.String("client", q.token.Name))
+	}
 	if method == other {
 		attrs = append(attrs, slog.String("asked", fmt.Sprintf("%.16s %.100s", r.Method, r.URL.Path)))
 	}
-	o.log.LogAttrs(r.Context(), level, "request", attrs...)
+	o.access.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // other is the name of what the server does not have.
@@ -90,13 +122,14 @@ func method(r *http.Request) (name string, quiet bool) {
 		switch r.URL.Path {
 		case snowflakev1connect.SnowflakeServiceNextIDProcedure, snowflakev1connect.SnowflakeServiceBatchProcedure,
 			snowflakev1connect.SnowflakeServiceStreamProcedure, snowflakev1connect.SnowflakeServiceDecodeProcedure,
-			snowflakev1connect.SnowflakeServiceEncodeProcedure, snowflakev1connect.SnowflakeServiceRangeProcedure,
-			snowflakev1connect.SnowflakeServiceLayoutProcedure:
+			snowflakev1connect.SnowflakeServiceWatermarkProcedure:
 			return call, false
 		}
 		return other, false
 	}
 	switch r.Pattern {
+	case "/" + grpchealth.HealthV1ServiceName + "/":
+		return grpchealth.HealthV1ServiceName, true
 	case "GET /healthz", "GET /readyz", "GET /metrics":
 		return r.Pattern, true
 	case "":
@@ -108,11 +141,15 @@ func method(r *http.Request) (name string, quiet bool) {
 // recorder notes what is answered.
 type recorder struct {
 	http.ResponseWriter
+	code   *string // of the server's error, if it is the server's
 	status int
 	bytes  int64
 }
 
 func (w *recorder) WriteHeader(status int) {
+	if status == http.StatusTooManyRequests && *w.code == "" {
+		status = http.StatusRequestEntityTooLarge // connect has refused the size of a message
+	}
 	if w.status == 0 {
 		w.status = status
 	}

@@ -28,6 +28,9 @@ type operation struct {
 		Required bool
 		Example  any
 	}
+	RequestBody struct {
+		Content map[string]struct{ Example string }
+	}
 	Responses map[string]response
 }
 
@@ -48,21 +51,25 @@ type schema struct {
 // Every path of the description exists, and answers as the description says: its examples, and
 // each request without a parameter that is required.
 func TestAnswersMatchOpenAPI(t *testing.T) {
-	_, base := serve(t, generator(t), &server.Options{})
+	_, base := serve(t, generator(t), &server.Options{Watermark: heldBack})
 	_, text := get(t, base+"/openapi.json")
 	var doc openAPI
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if len(doc.Paths) != 3 {
+	if len(doc.Paths) != 5 {
 		t.Errorf("%d paths", len(doc.Paths))
 	}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
-			if method != "get" {
-				t.Fatalf("the test does not know %s", method)
-			}
 			for _, accept := range []string{"application/json", "text/plain"} {
+				if method == "post" {
+					for which, body := range map[string]string{"200": op.RequestBody.Content["text/plain"].Example, "default": ""} {
+						resp, text := post(t, base+path, body, "Accept", accept)
+						doc.says(t, op, which, path, accept, resp, text)
+					}
+					continue
+				}
 				doc.holds(t, op, "200", base+fill(path, op, true), accept)
 				if full, least := fill(path, op, true), fill(path, op, false); full != least && !strings.Contains(path, "{") {
 					doc.holds(t, op, "default", base+least, accept)
@@ -97,6 +104,12 @@ func fill(path string, op operation, all bool) string {
 func (doc *openAPI) holds(t *testing.T, op operation, which, url, accept string) {
 	t.Helper()
 	resp, body := get(t, url, "Accept", accept)
+	doc.says(t, op, which, url, accept, resp, body)
+}
+
+// says holds an answer against its description.
+func (doc *openAPI) says(t *testing.T, op operation, which, url, accept string, resp *http.Response, body string) {
+	t.Helper()
 	if (resp.StatusCode == http.StatusOK) != (which == "200") {
 		t.Errorf("%s: %v", url, resp.Status)
 	}

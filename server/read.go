@@ -5,28 +5,39 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // layout returns the layout of a name or a spec. An empty text is the generator's.
 func (s *Server) layout(text string) (snowflake.Layout, error) {
 	if text == "" {
-		return s.gen.Layout(), nil
+		return s.gen.Layout(), sendable(s.gen.Layout())
 	}
 	if len(text) > longestLayout {
 		return snowflake.Layout{}, wrong("layout", "%.32q... has %d bytes: %d are the most", text, len(text), longestLayout)
 	}
-	l, err := layouts.Parse(text)
+	l, err := texts.Layout(text)
 	if err == nil {
 		err = l.Validate()
 	}
 	if err == nil && !writable(l.Epoch.Time()) {
 		err = errors.New("the epoch is not in the years 1 to 9999")
 	}
+	if err == nil {
+		err = sendable(l)
+	}
 	if err != nil {
 		return l, &fieldError{"layout", err}
 	}
 	return l, nil
+}
+
+// sendable returns an error if a field of the layout does not fit the int32 of the protocol.
+func sendable(l snowflake.Layout) error {
+	if n := max(l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits); n > 31 {
+		return wrong("layout", "a field has %d bits: 31 are the most", n)
+	}
+	return nil
 }
 
 // longestLayout bounds the text of a layout in bytes, because errors have it, and errors are sent in headers.
@@ -43,11 +54,18 @@ type decoded struct {
 	parts  snowflake.Parts
 }
 
+// shortest58 is how many characters an ID in base 58 has at least, so that a word such as abc is not taken
+// for an ID. An ID with fewer is below 58^6: of the default layout's first ten seconds.
+const shortest58 = 7
+
 // parse reads an ID in the first form that fits.
 func parse(field, text string) (d decoded, err error) {
-	readings, err := layouts.Read([]string{text})
+	readings, err := texts.IDs([]string{text})
 	if err != nil {
 		return d, &fieldError{field, err}
+	}
+	if readings[0].Form == "base 58" && len(text) < shortest58 {
+		return d, wrong(field, "%q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", text, len(text), shortest58)
 	}
 	return decoded{id: readings[0].IDs[0], form: readings[0].Form}, nil
 }
@@ -65,39 +83,4 @@ func (s *Server) decode(field string, d decoded, layout string) (decoded, error)
 		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", d.id, d.layout)
 	}
 	return d, nil
-}
-
-// encode puts parts together. An error names the field of parts that does not fit.
-func (s *Server) encode(p snowflake.Parts, layout string) (snowflake.ID, error) {
-	l, err := s.layout(layout)
-	if err != nil {
-		return 0, err
-	}
-	id, err := l.Encode(p)
-	if err == nil {
-		return id, nil
-	}
-	field := "parts.time"
-	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
-		field = "parts." + r.Field
-		if r.Field == "clock sequence" {
-			field = "parts.clockseq"
-		}
-	}
-	return 0, &fieldError{field, err}
-}
-
-// bounds returns the bounds of the IDs of [from, to). An error names the time that is wrong.
-func (s *Server) bounds(from, to time.Time, layout string) (lo, hi snowflake.ID, err error) {
-	l, err := s.layout(layout)
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, _, err := l.Range(from, from); err != nil {
-		return 0, 0, &fieldError{"from", err}
-	}
-	if lo, hi, err = l.Range(from, to); err != nil {
-		return 0, 0, &fieldError{"to", err}
-	}
-	return lo, hi, nil
 }

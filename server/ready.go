@@ -13,15 +13,30 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
 // getReady answers 200 if an ID could be issued now: it issues one, which is nobody's.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context(), time.Now()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, of(r.Context()).tell(connect.CodeUnavailable, err).Message(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
+}
+
+// Check answers gRPC's question for health: grpchealth calls it.
+func (s *Server) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	if r.Service != "" && r.Service != snowflakev1connect.SnowflakeServiceName {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("the server has no such service"))
+	}
+	if err := s.whyNotReady(ctx, time.Now()); err != nil {
+		of(ctx).tell(connect.CodeUnavailable, err)
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+	}
+	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
 }
 
 // readyTime is for how long /readyz waits for its ID. If others are served first for longer, the
@@ -65,9 +80,16 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || !slices.ContainsFunc(s.o.Tokens(), func(want string) bool { return same(got, want) }) {
+		tokens := s.o.Tokens()
+		i := slices.IndexFunc(tokens, func(want Token) bool { return same(got, want.Secret) })
+		if !strings.EqualFold(scheme, "Bearer") || i < 0 {
 			s.refuse(w, r, errToken)
 			return
+		}
+		q := of(r.Context())
+		q.token, q.quota = tokens[i], s.quotas.get(tokens[i], s.o.MaxIDs)
+		if q.token.Name != "" {
+			q.client = q.token.Name
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -2,22 +2,38 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seed-5394e6b1/snowflake"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
+// plainJSON is JSON with numbers that are 0, which protobuf's JSON leaves out. So an ID that Decode takes
+// apart has the same keys as at /decode.
+type plainJSON struct{ name string }
+
+func (c plainJSON) Name() string { return c.name }
+
+func (c plainJSON) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+func (plainJSON) MarshalAppend(to []byte, message any) ([]byte, error) {
+	return protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend(to, message.(proto.Message))
+}
+
+func (plainJSON) Unmarshal(text []byte, message any) error {
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, message.(proto.Message))
+}
+
 // service answers the calls of the .proto.
 type service struct{ s *Server }
 
 func (v service) NextID(ctx context.Context, _ *pb.NextIDRequest) (*pb.NextIDResponse, error) {
-	id, err := v.s.gen.NextIDContext(ctx)
+	id, err := v.s.next(ctx)
 	if err != nil {
 		return nil, fail(ctx, err)
 	}
@@ -60,6 +76,9 @@ func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 			return errDraining
 		}
 		batch = batch[:min(int64(len(batch)), left)]
+		if err := of(ctx).waitForQuota(ctx, len(batch)); err != nil {
+			return err
+		}
 		of(ctx).goOn(v.s.o.Timeout)
 		if _, err := v.s.gen.Fill(ctx, batch); err != nil {
 			return err
@@ -87,92 +106,21 @@ func (v service) Decode(ctx context.Context, in *pb.DecodeRequest) (*pb.DecodeRe
 		return nil, fail(ctx, err)
 	}
 	return &pb.DecodeResponse{
-		Id: int64(d.id), Parts: sentParts(d.parts), Layout: sentLayout(d.layout), Form: d.form,
+		Id: int64(d.id), Parts: sentParts(d.parts), Layout: d.layout.String(), Form: d.form,
 		Base32: d.id.Base32(), Base58: d.id.Base58(), Base62: d.id.Base62(),
 	}, nil
 }
 
-func (v service) Encode(ctx context.Context, in *pb.EncodeRequest) (*pb.EncodeResponse, error) {
-	p, err := receivedParts(in.Parts)
-	var id snowflake.ID
-	if err == nil {
-		id, err = v.s.encode(p, in.Layout)
-	}
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return &pb.EncodeResponse{Id: int64(id)}, nil
-}
-
-func (v service) Range(ctx context.Context, in *pb.RangeRequest) (*pb.RangeResponse, error) {
-	err := errors.Join(valid("from", in.From), valid("to", in.To))
-	var lo, hi snowflake.ID
-	if err == nil {
-		lo, hi, err = v.s.bounds(in.From.AsTime(), in.To.AsTime(), in.Layout)
-	}
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return &pb.RangeResponse{Lo: int64(lo), Hi: int64(hi)}, nil
-}
-
-func (v service) Layout(ctx context.Context, in *pb.LayoutRequest) (*pb.LayoutResponse, error) {
-	l, err := v.s.layout(in.Layout)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	out := &pb.LayoutResponse{Layout: sentLayout(l)}
-	if writable(l.Expires()) {
-		out.Expires = timestamppb.New(l.Expires())
-	}
-	return out, nil
-}
-
-// valid refuses a time that is missing or has no date.
-func valid(field string, t *timestamppb.Timestamp) error {
-	if err := t.CheckValid(); err != nil {
-		return &fieldError{field, err}
-	}
-	return nil
-}
-
 func sentParts(p snowflake.Parts) *pb.Parts {
 	return &pb.Parts{
-		Time: timestamppb.New(p.Time), Clockseq: int64(p.ClockSeq), Datacenter: int64(p.Datacenter),
-		Worker: int64(p.Worker), Sequence: int64(p.Sequence),
+		Time: timestamppb.New(p.Time), Clockseq: unlessZero(p.ClockSeq), Datacenter: unlessZero(p.Datacenter),
+		Worker: int32(p.Worker), Sequence: int32(p.Sequence),
 	}
 }
 
-// receivedParts refuses numbers that are no int, as there are on machines of 32 bits.
-func receivedParts(p *pb.Parts) (snowflake.Parts, error) {
-	if p == nil {
-		return snowflake.Parts{}, wrong("parts", "there are none")
+func unlessZero(n int) *int32 {
+	if n == 0 {
+		return nil
 	}
-	if err := valid("parts.time", p.Time); err != nil {
-		return snowflake.Parts{}, err
-	}
-	to := snowflake.Parts{Time: p.Time.AsTime()}
-	for _, f := range []struct {
-		name string
-		from int64
-		to   *int
-	}{
-		{"clockseq", p.Clockseq, &to.ClockSeq},
-		{"datacenter", p.Datacenter, &to.Datacenter},
-		{"worker", p.Worker, &to.Worker},
-		{"sequence", p.Sequence, &to.Sequence},
-	} {
-		if *f.to = int(f.from); int64(*f.to) != f.from {
-			return to, wrong("parts."+f.name, "%d does not fit", f.from)
-		}
-	}
-	return to, nil
-}
-
-func sentLayout(l snowflake.Layout) *pb.Layout {
-	return &pb.Layout{
-		Epoch: timestamppb.New(l.Epoch.Time()), Unit: durationpb.New(l.Unit),
-		TimeBits: uint32(l.TimeBits), ClockSeqBits: uint32(l.ClockSeqBits), DatacenterBits: uint32(l.DatacenterBits),
-		WorkerBits: uint32(l.WorkerBits), SequenceBits: uint32(l.SequenceBits), WorkerLast: l.WorkerLast,
-	}
+	return new(int32(n))
 }

@@ -10,16 +10,20 @@
 //	GET /id            a new ID
 //	GET /ids?n=100     new IDs, one a line
 //	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
-//	GET /openapi.json  the description of these three
+//	POST /identify     the layouts that the IDs of the body, one a line, most likely have
+//	GET /watermark     an ID that no ID issued from now on is at or below: see Options.Watermark
+//	GET /openapi.json  the description of these five
 //	GET /healthz       200 if the process runs
 //	GET /readyz        200 if an ID could be issued now
 //	GET /metrics       metrics for Prometheus
 //
-// The first three answer in JSON if the header Accept asks for application/json. In JSON
+// For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and reflection.
+//
+// The first five answer in JSON if the header Accept asks for application/json. In JSON
 // an ID is a string.
 //
 // Any number of servers may answer side by side, if each has a generator with its own worker ID: that
-// is what a lease is for. They need no word to each other.
+// is what a lease is for. The servers do not communicate.
 //
 // # What goes wrong
 //
@@ -28,7 +32,8 @@
 //	invalid_argument    400  the request cannot be answered; the error names the field
 //	unauthenticated     401  the token is missing or wrong
 //	resource_exhausted  429  too much is in flight; the header Retry-After says when to call again
-//	unavailable         503  the lease is away or the clock went back; see Retry-After
+//	unimplemented       501  the server has no Options.Watermark
+//	unavailable         503  the lease is away, the clock went back, or the watermark cannot be read; see Retry-After
 //	deadline_exceeded   504  the IDs would come after the deadline
 //
 // A call that fails may cost IDs: an answer that is lost is never given again. So a client
@@ -36,15 +41,20 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -56,6 +66,14 @@ import (
 type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
+
+	// Watermark returns an ID that no ID issued from now on under the generator's store is at or below: it is
+	// lease.Watermark with the store. It is called if Server.Watermark, GET /watermark or the method Watermark is, and at
+	// most once a second. An error that matches lease.WatermarkError goes to the client, with the holder's owner and host.
+	// For a minute after a call, a metric has the watermark's age, and answers have the header Snowflake-Watermark.
+	// HAZARD: a client of the server has no Lease.Hold. The watermark may pass IDs that the client has not stored yet: store
+	// them under the fence of docs/watermark.md. nil: there is no watermark.
+	Watermark func(context.Context) (snowflake.ID, error)
 
 	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
 	MaxIDs int
@@ -71,15 +89,29 @@ type Options struct {
 	// with resource_exhausted. 0: 1,024.
 	MaxInFlight int
 
-	// Timeout is for how long a call may take, without Stream. A client that does not send its
-	// request or read its answer is given up after the same time. 0: 10 seconds.
+	// MaxPerClient bounds what of that belongs to one client, which is an IPv4 address or a /64 network of
+	// IPv6. A request beyond that is refused with resource_exhausted. Behind a proxy, all requests can come from one
+	// address: then set it to MaxInFlight. 0: half of MaxInFlight, or more if one call of MaxIDs needs more.
+	MaxPerClient int
+
+	// Timeout is for how long a call may take, without Stream: until its request is read, its IDs are issued
+	// and its answer is written. 0: 10 seconds.
 	Timeout time.Duration
 
 	// Tokens returns the bearer tokens, one of which a request has to carry. It is called for each
 	// request, so the tokens may change; let the old one and the new one be good while clients
-	// change. An empty token is nobody's. nil: requests need no token. Without one answer only
-	// /healthz, /readyz, /openapi.json and Home.
-	Tokens func() []string
+	// change. nil: requests need no token. Without one answer only
+	// /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home.
+	Tokens func() []Token
+
+	// Hosts are the names by which clients may call the server, in the header Host. localhost and the addresses of the
+	// loopback interface always may. A request with another name is refused with status 421: it can come
+	// from a page of another site, whose name was made to lead to this host (DNS rebinding). nil: any name may.
+	Hosts []string
+
+	// Logger is told, once in ten seconds at most, why no ID could be issued: the answers do not say
+	// what may name users, databases or hosts. nil: slog.Default().
+	Logger *slog.Logger
 
 	// AccessLog is told of each request, but not of /healthz, /readyz and /metrics.
 	// nil: there is no log.
@@ -89,8 +121,23 @@ type Options struct {
 	// metrics of the Go runtime and the process.
 	Registry *prometheus.Registry
 
+	// Fleet, if it is not empty, is a label of the metrics of the generator and its lease. Fleets of one job that have
+	// different stores need different names, or the alert on shared worker IDs fires.
+	Fleet string
+
 	// Home answers what nothing else does, such as /. nil: not found.
 	Home http.Handler
+}
+
+// Token is what a client sends in the header Authorization: Bearer SECRET.
+type Token struct {
+	Secret string // an empty one is nobody's
+	Name   string // of the client, for log, metrics and its share of what is in flight; tokens may have the same name
+
+	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more is refused with
+	// resource_exhausted; a stream is slowed down. What was not used can be used later, up to one second's IDs or
+	// one call of MaxIDs. 0: there is no limit.
+	IDsPerSecond int
 }
 
 // maxBody is how many bytes a request has at most, also after decompression.
@@ -105,6 +152,9 @@ type Server struct {
 	load     load
 	draining atomic.Bool
 	observer observer
+	quotas   quotas
+	mark     *watermark
+	open     atomic.Int64 // connections
 }
 
 // New returns a handler that serves gen. An option that is negative gives an error that matches
@@ -118,12 +168,13 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), load: load{max: int64(o.MaxInFlight)}}
-	if s.observer, err = newObserver(gen, o, &s.load); err != nil {
+	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), mark: newWatermark(), load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
+	if s.observer, err = newObserver(gen, o, s); err != nil {
 		return nil, err
 	}
 	// To compress IDs costs far more than to send them.
-	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt)}
+	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
+		connect.WithCodec(plainJSON{"json"}), connect.WithCodec(plainJSON{"json; charset=utf-8"})}
 	s.errors = connect.NewErrorWriter(rpc...)
 	s.route(rpc)
 	return s, nil
@@ -134,6 +185,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		d = *o
 	}
+	if d.Logger == nil {
+		d.Logger = slog.Default()
+	}
 	for _, n := range []struct {
 		name  string
 		value *int
@@ -142,6 +196,7 @@ func (o *Options) withDefaults() (Options, error) {
 		{"MaxIDs", &d.MaxIDs, 100_000},
 		{"MaxStreamIDs", &d.MaxStreamIDs, 10_000_000},
 		{"MaxInFlight", &d.MaxInFlight, 1024},
+		{"MaxPerClient", &d.MaxPerClient, 0},
 	} {
 		if *n.value < 0 {
 			return d, fmt.Errorf("server: %w: %s %d is negative", snowflake.ErrInvalidOptions, n.name, *n.value)
@@ -165,9 +220,13 @@ func (o *Options) withDefaults() (Options, error) {
 			*t.value = t.def
 		}
 	}
-	if most := 1 + weight(int64(d.MaxIDs)); int64(d.MaxInFlight) < most {
-		return d, fmt.Errorf("server: %w: MaxInFlight %d has no room for one call of MaxIDs %d, which counts %d",
-			snowflake.ErrInvalidOptions, d.MaxInFlight, d.MaxIDs, most)
+	most := 1 + int(weight(int64(d.MaxIDs)))
+	if d.MaxPerClient == 0 {
+		d.MaxPerClient = max(d.MaxInFlight/2, most)
+	}
+	if room := min(d.MaxInFlight, d.MaxPerClient); room < most {
+		return d, fmt.Errorf("server: %w: MaxInFlight %d or MaxPerClient %d has no room for one call of MaxIDs %d, which counts %d",
+			snowflake.ErrInvalidOptions, d.MaxInFlight, d.MaxPerClient, d.MaxIDs, most)
 	}
 	return d, nil
 }
@@ -179,36 +238,92 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 	s.mux.Handle("GET /id", s.guard(answer(s.getID)))
 	s.mux.Handle("GET /ids", s.guard(answer(s.getIDs)))
 	s.mux.Handle("GET /decode/{id...}", s.guard(answer(s.getDecode)))
+	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
+	path, calls = grpcreflect.NewHandlerV1(reflector, rpc...)
+	s.mux.Handle(path, s.guard(calls))
+	path, calls = grpcreflect.NewHandlerV1Alpha(reflector, rpc...)
+	s.mux.Handle(path, s.guard(calls))
+	s.mux.Handle("POST /identify", s.guard(answer(s.identify)))
+	s.mux.Handle("GET /watermark", s.guard(answer(s.getWatermark)))
 	s.mux.HandleFunc("GET /openapi.json", getOpenAPI)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	s.mux.HandleFunc("GET /readyz", s.getReady)
+	s.probes(s.mux, rpc)
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
-	for _, path := range []string{"/id", "/ids", "/decode/{id...}", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
-		s.mux.HandleFunc(path, onlyGet) // or Home would say that there is no such path
+	s.mux.HandleFunc("/identify", only("POST"))
+	for _, path := range []string{"/id", "/ids", "/decode/{id...}", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
+		s.mux.HandleFunc(path, only("GET, HEAD")) // or Home would say that there is no such path
 	}
 	if s.o.Home != nil {
 		s.mux.Handle("/", s.o.Home)
 	}
 }
 
-func onlyGet(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", "GET, HEAD")
-	http.Error(w, "the method is "+r.Method+": want GET", http.StatusMethodNotAllowed)
+// probes answers whether the server lives and is ready.
+func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.getReady)
+	mux.Handle(grpchealth.NewHandler(s, rpc...))
+}
+
+// Registry returns the registry that /metrics shows, for metrics of your own.
+func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
+
+// Admin returns a handler of /healthz, /readyz, /metrics and grpc.health.v1.Health, which needs no token. Serve it
+// at another address, so that probes are answered when clients take all connections of the first.
+func (s *Server) Admin() http.Handler {
+	mux := http.NewServeMux()
+	s.probes(mux, nil)
+	mux.Handle("GET /metrics", s.observer.handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(mux, w, r) })
+}
+
+func only(methods string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", methods)
+		http.Error(w, "the method is "+r.Method+": want "+methods, http.StatusMethodNotAllowed)
+	}
 }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := &request{deadline: deadline{Context: r.Context()}, begun: time.Now(), load: &s.load, seen: recorder{ResponseWriter: w}}
+	if s.o.Hosts != nil && !s.calledBy(r.Host) {
+		http.Error(w, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host), http.StatusMisdirectedRequest)
+		return
+	}
+	s.serve(s.mux, w, r)
+}
+
+// calledBy is whether clients may call the server by a name, which may have a port.
+func (s *Server) calledBy(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	ip := net.ParseIP(name)
+	return host == "" || ip.IsLoopback() || strings.EqualFold(name, "localhost") ||
+		slices.ContainsFunc(s.o.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+// serve lets a handler answer a request, and observes the answer.
+func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	q := &request{deadline: deadline{Context: r.Context()}, begun: time.Now(), client: clientOf(r), load: &s.load, seen: recorder{ResponseWriter: w}}
+	q.seen.code = &q.code
 	defer q.end()
 	r = r.WithContext(q)
+	if r.ContentLength > maxBody {
+		next = http.HandlerFunc(tooLarge)
+	}
 	if r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
 	if s.draining.Load() && r.ProtoMajor == 1 { // so that no connection is idle when the server closes idle ones
 		w.Header().Set("Connection", "close")
 	}
-	s.mux.ServeHTTP(&q.seen, r)
+	next.ServeHTTP(&q.seen, r)
 	s.observer.observe(r, q)
+}
+
+func tooLarge(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, fmt.Sprintf("the request has over %d bytes", maxBody), http.StatusRequestEntityTooLarge)
 }
 
 // guard lets a request pass that has the token and for which there is room, until its time is up.
@@ -219,11 +334,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			s.refuse(w, r, err)
 			return
 		}
-		limit := s.o.Timeout
+		limit := s.o.Timeout - s.o.Timeout/20 // the rest is for the refusal
 		if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
 			limit = s.o.MaxStreamTime
 		}
 		q.limit(q.begun.Add(limit))
+		if last := s.mark.shown(q.begun); last != nil && last.header != nil {
+			w.Header()["Snowflake-Watermark"] = last.header
+		}
 		next.ServeHTTP(w, r)
 	}))
 }
@@ -242,6 +360,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // http.Server.Shutdown, and leave load balancers the time to notice.
 func (s *Server) Drain() { s.draining.Store(true) }
 
+func (s *Server) countConnections(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
 // HTTPServer returns a server for the handler that gives up slow clients, and speaks
 // HTTP/1.1 and HTTP/2, also without TLS.
 func (s *Server) HTTPServer(addr string) *http.Server {
@@ -255,8 +382,9 @@ func (s *Server) HTTPServer(addr string) *http.Server {
 		Protocols:         protocols,
 		ReadHeaderTimeout: min(5*time.Second, s.o.Timeout),
 		ReadTimeout:       s.o.Timeout,
-		WriteTimeout:      2 * s.o.Timeout, // the call's own time, and the writing's
+		WriteTimeout:      s.o.Timeout,
 		IdleTimeout:       2 * time.Minute,
+		ConnState:         s.countConnections,
 		MaxHeaderBytes:    16 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250,

@@ -11,17 +11,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/contract"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
@@ -141,27 +144,13 @@ func testReading(t *testing.T, client snowflakev1connect.SnowflakeServiceClient,
 		{Value: &pb.DecodeRequest_Text{Text: id.Base58()}, Layout: "41/10/12"},
 	} {
 		out, err := client.Decode(ctx, in)
-		if err != nil || out.Id != int64(id) && out.Form != "base 62" || out.Layout.SequenceBits != 12 || out.Base62 == "" {
+		if err != nil || out.Id != int64(id) && out.Form != "base 62" || out.Layout != snowflake.DefaultLayout().String() || out.Base62 == "" {
 			t.Fatalf("%v: %v, %v", in, out, err)
 		}
 	}
 	decoded, err := client.Decode(ctx, &pb.DecodeRequest{Value: &pb.DecodeRequest_Id{Id: int64(id)}})
-	if err != nil || !decoded.Parts.Time.AsTime().Equal(want.Time) || decoded.Parts.Worker != 7 || decoded.Parts.Sequence != int64(want.Sequence) {
+	if err != nil || !decoded.Parts.Time.AsTime().Equal(want.Time) || decoded.Parts.Worker != 7 || decoded.Parts.Sequence != int32(want.Sequence) {
 		t.Fatal(decoded, want, err)
-	}
-	encoded, err := client.Encode(ctx, &pb.EncodeRequest{Parts: decoded.Parts})
-	if err != nil || encoded.Id != int64(id) {
-		t.Fatal(encoded, err)
-	}
-	to := want.Time.Add(time.Second)
-	lo, hi, _ := snowflake.TwitterLayout().Range(want.Time, to)
-	bounds, err := client.Range(ctx, &pb.RangeRequest{From: timestamppb.New(want.Time), To: timestamppb.New(to), Layout: "twitter"})
-	if err != nil || bounds.Lo != int64(lo) || bounds.Hi != int64(hi) {
-		t.Fatal(bounds, lo, hi, err)
-	}
-	layout, err := client.Layout(ctx, &pb.LayoutRequest{Layout: "sonyflake@2020-01-01,20ms"})
-	if err != nil || !layout.Layout.WorkerLast || layout.Layout.Unit.AsDuration() != 20*time.Millisecond || layout.Expires == nil {
-		t.Fatal(layout, err)
 	}
 }
 
@@ -173,7 +162,18 @@ func get(t testing.TB, url string, header ...string) (*http.Response, string) {
 
 func getBy(t testing.TB, client *http.Client, url string, header ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	return request(t, client, http.MethodGet, url, nil, header...)
+}
+
+// post returns the answer to a POST.
+func post(t testing.TB, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	return request(t, http.DefaultClient, http.MethodPost, url, strings.NewReader(body), header...)
+}
+
+func request(t testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 		t.Fatal(text)
 	}
 	for _, form := range []string{id.String(), id.Base32(), id.Base62()} {
-		if _, text := get(t, url+"/decode/"+form); text != fmt.Sprintf("%v %v\n", id, snowflake.Decode(id)) {
+		if _, text := get(t, url+"/decode/"+form); !strings.HasPrefix(text, fmt.Sprintf("%v %v", id, snowflake.Decode(id))) {
 			t.Error(text)
 		}
 	}
@@ -224,12 +224,72 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	}
 }
 
+// An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction of a
+// second may have more zeros at its end.
+func TestDecodedIDHasOneFormInJSON(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	for _, q := range []struct{ id, layout string }{
+		{"117469438034341930", ""}, {"1541815603606036480", "twitter"}, {"0", "41/3/7/12"}, {"314948827708654619", "sonyflake"},
+	} {
+		_, called := post(t, url+"/snowflake.v1.SnowflakeService/Decode", fmt.Sprintf(`{"text":%q,"layout":%q}`, q.id, q.layout), "Content-Type", "application/json")
+		_, text := get(t, url+"/decode/"+q.id+"?layout="+q.layout, "Accept", "application/json")
+		var plain, connect map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(text), &plain), json.Unmarshal([]byte(called), &connect)); err != nil {
+			t.Fatal(err)
+		}
+		for _, answer := range []map[string]any{plain, connect} {
+			parts := answer["parts"].(map[string]any)
+			at, err := time.Parse(time.RFC3339, parts["time"].(string))
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts["time"] = at
+			if parts["clockseq"] == 0.0 {
+				delete(parts, "clockseq")
+			}
+			if parts["datacenter"] == 0.0 {
+				delete(parts, "datacenter")
+			}
+		}
+		if !reflect.DeepEqual(plain, connect) {
+			t.Errorf("%v, but %v", plain, connect)
+		}
+	}
+	if resp, text := get(t, url+"/decode/1?layout=30/32/1"); resp.StatusCode != 400 || !strings.Contains(text, "32 bits: 31 are the most") {
+		t.Error(text)
+	}
+}
+
+func TestIdentifyGuessesTheLayout(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	_, ids := get(t, url+"/ids?n=20")
+	var found struct{ Guesses []struct{ Form, Name string } }
+	resp, text := post(t, url+"/identify", ids, "Accept", "application/json")
+	if err := json.Unmarshal([]byte(text), &found); err != nil || resp.StatusCode != 200 || found.Guesses[0].Name != "default" || found.Guesses[0].Form != "decimal" {
+		t.Error(resp.Status, text)
+	}
+	if resp, text := post(t, url+"/identify", ids); resp.StatusCode != 200 || !strings.Contains(strings.SplitN(text, "\n", 2)[0], "%  default") {
+		t.Error(resp.Status, text)
+	}
+	for body, says := range map[string]string{"": "one a line", "12x y!": "12x"} {
+		if resp, text := post(t, url+"/identify", body); resp.StatusCode != 400 || !strings.Contains(text, says) {
+			t.Error(resp.Status, text)
+		}
+	}
+	if resp, text := post(t, url+"/identify", strings.Repeat("1 ", 40_000)); resp.StatusCode != 413 {
+		t.Error(resp.Status, text)
+	}
+	if resp, _ := get(t, url+"/identify"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
+		t.Error(resp.Status)
+	}
+}
+
 // What is refused names the field, in every protocol.
 func TestBadInputNamesItsField(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	for path, field := range map[string]string{
 		"/ids": "n", "/ids?n=0": "n", "/ids?n=-1": "n", "/ids?n=1e18": "n", "/ids?n=1000000000000000000": "n", "/ids?n=100001": "n",
-		"/decode/x!": "id", "/decode/-1": "id", "/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
+		"/decode/x!": "id", "/decode/abc": "id", "/decode/abcdef": "id", "/decode/-1": "id", "/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
 		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout", "/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
 		"/decode/9223372036854775807?layout=jssafe": "id", "/decode/1/2": "id", "/decode/12345?layout=41/10/12@99999999999999999": "layout",
 	} {
@@ -239,24 +299,18 @@ func TestBadInputNamesItsField(t *testing.T) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
 		}
 	}
-	now := timestamppb.Now()
 	for protocol, c := range protocols(t, url, nil) {
 		for field, call := range map[string]func(context.Context) error{
-			"n":              func(ctx context.Context) error { _, err := c.Batch(ctx, &pb.BatchRequest{N: 1e18}); return err },
-			"layout":         func(ctx context.Context) error { _, err := c.Layout(ctx, &pb.LayoutRequest{Layout: "x"}); return err },
-			"parts.worker":   func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{Time: now, Worker: 1024}) },
-			"parts.clockseq": func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{Time: now, Clockseq: -1}) },
-			"parts.sequence": func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{Time: now, Sequence: 1e18}) },
-			"parts.time":     func(ctx context.Context) error { return encode(ctx, c, &pb.Parts{}) },
-			"parts":          func(ctx context.Context) error { return encode(ctx, c, nil) },
-			"from": func(ctx context.Context) error {
-				_, err := c.Range(ctx, &pb.RangeRequest{From: timestamppb.New(time.Unix(0, 0)), To: now})
+			"n": func(ctx context.Context) error { _, err := c.Batch(ctx, &pb.BatchRequest{N: 1e18}); return err },
+			"layout": func(ctx context.Context) error {
+				_, err := c.Decode(ctx, &pb.DecodeRequest{Value: &pb.DecodeRequest_Id{Id: 5}, Layout: "x"})
 				return err
 			},
-			"to": func(ctx context.Context) error {
-				_, err := c.Range(ctx, &pb.RangeRequest{From: now, To: timestamppb.New(now.AsTime().Add(-1))})
+			"text": func(ctx context.Context) error {
+				_, err := c.Decode(ctx, &pb.DecodeRequest{Value: &pb.DecodeRequest_Text{Text: "x!"}})
 				return err
 			},
+			"id": func(ctx context.Context) error { _, err := c.Decode(ctx, &pb.DecodeRequest{}); return err },
 			"batch": func(ctx context.Context) error {
 				stream, err := c.Stream(ctx, &pb.StreamRequest{N: 5, Batch: -5})
 				if err != nil {
@@ -279,7 +333,7 @@ func TestLongTextsAreNotSentBack(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
 	for protocol, c := range protocols(t, url, nil) {
-		_, err := c.Layout(t.Context(), &pb.LayoutRequest{Layout: long})
+		_, err := c.Decode(t.Context(), &pb.DecodeRequest{Value: &pb.DecodeRequest_Id{Id: 5}, Layout: long})
 		if connect.CodeOf(err) != connect.CodeInvalidArgument || violation(err) != "layout" || len(err.Error()) > 200 {
 			t.Errorf("%s: %d bytes: %.200v", protocol, len(fmt.Sprint(err)), err)
 		}
@@ -287,11 +341,6 @@ func TestLongTextsAreNotSentBack(t *testing.T) {
 	if resp, text := get(t, url+"/decode/5?layout="+long); resp.StatusCode != 400 || len(text) > 200 {
 		t.Errorf("%v: %d bytes: %.200s", resp.Status, len(text), text)
 	}
-}
-
-func encode(ctx context.Context, c snowflakev1connect.SnowflakeServiceClient, p *pb.Parts) error {
-	_, err := c.Encode(ctx, &pb.EncodeRequest{Parts: p})
-	return err
 }
 
 // violation returns the field that an error names.
@@ -356,10 +405,97 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	}
 }
 
+// broken is a lease whose window is over and whose store has failed.
+type broken struct{ err error }
+
+func (b broken) Grant() snowflake.Grant {
+	return snowflake.Grant{From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)}
+}
+
+func (b broken) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant] {
+	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{Extend: func(context.Context, snowflake.Grant, time.Time) error { return b.err }}
+}
+
+// brokenLease returns a generator whose lease has ended because of an error of its store.
+func brokenLease(t testing.TB, err error) *snowflake.Generator {
+	t.Helper()
+	gen, e := snowflake.NewLeased(broken{err}, nil)
+	if e != nil {
+		t.Fatal(e)
+	}
+	return gen
+}
+
+// What the store says stays in the log, because it can name users, databases, hosts and processes.
+func TestOutsidersDoNotSeeTheCause(t *testing.T) {
+	const secret = "user=ids database=orders host=db.internal pid=7"
+	var log bytes.Buffer
+	gen := brokenLease(t, errors.New(secret))
+	_, url := serve(t, gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, path := range []string{"/readyz", "/id", "/ids?n=2"} {
+		if resp, text := get(t, url+path, "Accept", "application/json"); resp.StatusCode != 503 || strings.Contains(text, "db.internal") || !strings.Contains(text, "its log says why") {
+			t.Errorf("%s: %v %s", path, resp, text)
+		}
+	}
+	for protocol, c := range protocols(t, url, nil) {
+		stream, err := c.Stream(t.Context(), &pb.StreamRequest{N: 1})
+		if err == nil {
+			stream.Receive()
+			err = stream.Err()
+		}
+		_, single := c.NextID(t.Context(), &pb.NextIDRequest{})
+		for _, err := range []error{err, single} {
+			if connect.CodeOf(err) != connect.CodeUnavailable || strings.Contains(err.Error(), "db.internal") || !strings.Contains(err.Error(), "its log says why") {
+				t.Errorf("%s: %v", protocol, err)
+			}
+		}
+	}
+	if text := log.String(); strings.Count(text, secret) != 1 {
+		t.Errorf("the log does not say why, or says it for each of many requests:\n%s", text)
+	}
+}
+
+// A server whose next IDs are all wanted is ready, although no ID comes within the time that /readyz waits.
+func TestBusyServerIsReady(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.New(gen, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 300 { // each takes a tick of 10 ms, in turn
+			go func() { _, _ = gen.Fill(context.Background(), make([]snowflake.ID, 512)) }()
+		}
+		synctest.Wait()
+		begun, w := time.Now(), httptest.NewRecorder()
+		if s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil)); w.Code != 200 || time.Since(begun) > time.Second {
+			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(begun))
+		}
+		time.Sleep(10 * time.Second) // until Fill has its IDs
+	})
+}
+
+// A lease whose store did not answer before a deadline is away: the server is not busy, but not ready.
+func TestLeaseThatEndedByADeadlineIsNotReady(t *testing.T) {
+	s, err := server.New(brokenLease(t, fmt.Errorf("the store: %w", context.DeadlineExceeded)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/readyz", "/id"} {
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // A call whose IDs would come after its deadline says so.
 func TestDeadlineExceeded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
-		layout := snowflake.SonyflakeLayout() // 256 IDs in 10 ms: 100,000 take 4 s
+		layout := layouts.Sonyflake() // 256 IDs in 10 ms: 100,000 take 4 s
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
 		if err != nil {
 			t.Fatal(err)
@@ -380,7 +516,7 @@ func TestDeadlineExceeded(t *testing.T) {
 func TestMethodsThatAreNotAllowed(t *testing.T) {
 	for _, home := range []http.Handler{nil, http.NotFoundHandler()} {
 		s, _ := serve(t, generator(t), &server.Options{Home: home})
-		for _, path := range []string{"/id", "/ids?n=1", "/decode/1", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
+		for _, path := range []string{"/id", "/ids?n=1", "/decode/1", "/watermark", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
 			if allow := w.Header().Get("Allow"); w.Code != http.StatusMethodNotAllowed || allow != "GET, HEAD" {
@@ -393,8 +529,12 @@ func TestMethodsThatAreNotAllowed(t *testing.T) {
 func TestRequestsNeedAToken(t *testing.T) {
 	token := "one"
 	var mu sync.Mutex
-	_, url := serve(t, generator(t), &server.Options{Tokens: func() []string { mu.Lock(); defer mu.Unlock(); return []string{token, "another"} }})
-	for path, status := range map[string]int{"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/metrics": 401, "/healthz": 200, "/readyz": 200, "/openapi.json": 200} {
+	_, url := serve(t, generator(t), &server.Options{Tokens: func() []server.Token {
+		mu.Lock()
+		defer mu.Unlock()
+		return []server.Token{{Secret: token}, {Secret: "another"}}
+	}})
+	for path, status := range map[string]int{"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/watermark": 401, "/metrics": 401, "/healthz": 200, "/readyz": 200, "/openapi.json": 200} {
 		if resp, _ := get(t, url+path); resp.StatusCode != status {
 			t.Errorf("%s: %v", path, resp)
 		}
@@ -416,6 +556,99 @@ func TestRequestsNeedAToken(t *testing.T) {
 			if resp, _ := get(t, url+"/id", "Authorization", "Bearer "+sent); resp.StatusCode != want {
 				t.Errorf("token %q, sent %q: %v", now, sent, resp.Status)
 			}
+		}
+	}
+}
+
+// Probes and metrics at an address of their own need no token, and nothing else is there.
+func TestAdminHandlerServesProbesAndMetrics(t *testing.T) {
+	s, err := server.New(generator(t), &server.Options{Tokens: func() []server.Token { return []server.Token{{Secret: "one"}} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/id": 404, "/": 404} {
+		w := httptest.NewRecorder()
+		if s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != status {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	s.Drain()
+	w := httptest.NewRecorder()
+	if s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil)); w.Code != 503 {
+		t.Error(w.Code)
+	}
+}
+
+// A text that is no decimal number can be an ID in several forms, so the answer names the form.
+func TestDecodeNamesTheForm(t *testing.T) {
+	_, url := serve(t, generator(t), nil)
+	for text, want := range map[string]string{"abcdefg": " form=\"base 58\"\n", "12345": " sequence=57\n"} {
+		if _, got := get(t, url+"/decode/"+text); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+// A token's name is in the log and the metrics, and its IDs per second are bounded, over all its tokens.
+func TestTokensHaveNamesAndQuotas(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: slog.New(slog.NewTextHandler(&log, nil)), Tokens: func() []server.Token {
+			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: 50}, {Secret: "b", Name: "web", IDsPerSecond: 50}, {Secret: "c", Name: "batch"}}
+		}})
+		ask := func(token, path string, want int) {
+			t.Helper()
+			resp, text := getBy(t, http1(t, dial), inMemory+path, "Authorization", "Bearer "+token)
+			if resp.StatusCode != want || want == 429 && (resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, "per second")) {
+				t.Errorf("%s: %s: %v %s", token, path, resp, text)
+			}
+		}
+		ask("a", "/ids?n=100", 200) // as much as one call may ask for
+		ask("b", "/id", 429)
+		ask("c", "/ids?n=100", 200)
+		time.Sleep(time.Second)
+		ask("b", "/ids?n=50", 200)
+		ask("a", "/id", 429)
+		c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), inMemory, connect.WithGRPC())
+		ctx, info := connect.NewClientContext(t.Context())
+		info.RequestHeader().Set("Authorization", "Bearer a")
+		begun, n := time.Now(), 0
+		stream, err := c.Stream(ctx, &pb.StreamRequest{N: 500, Batch: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stream.Receive() {
+			n += len(stream.Msg().Ids)
+		}
+		if took := time.Since(begun); stream.Err() != nil || n != 500 || took < 9*time.Second || took > 11*time.Second {
+			t.Errorf("a stream of 500 IDs at 50 a second has %d after %v: %v", n, took, stream.Err())
+		}
+		if text := log.String(); strings.Count(text, "client=web") != 5 || strings.Count(text, "client=batch") != 1 {
+			t.Error(text)
+		}
+		w := httptest.NewRecorder()
+		s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if want := `snowflake_server_client_requests_total{client="web",code="resource_exhausted"} 2`; !strings.Contains(w.Body.String(), want) {
+			t.Errorf("there is no %s in\n%s", want, w.Body)
+		}
+	})
+}
+
+// A page of another site, whose name leads to the loopback interface, gets nothing.
+func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
+	s, err := server.New(generator(t), &server.Options{Hosts: []string{"ids.internal"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]int{
+		"localhost": 200, "LocalHost:8080": 200, "127.0.0.1:8080": 200, "127.0.0.2": 200, "[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
+		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "10.0.0.1": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/id", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%q: %d %s", host, w.Code, w.Body)
 		}
 	}
 }
@@ -473,7 +706,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 		`snowflake_server_request_duration_seconds_count{code="ok",method="GET /id"} 1`,
 		`snowflake_server_request_duration_seconds_count{code="invalid_argument",method="GET /ids"} 1`,
 		`snowflake_server_request_duration_seconds_count{code="ok",method="/"} 1`,
-		"snowflake_server_in_flight 0", "snowflake_ids_issued_total 1", "go_goroutines ",
+		"snowflake_server_in_flight 0", "snowflake_ids_issued_total 1", "go_goroutines ", "go_build_info{",
 	} {
 		if !strings.Contains(metrics, "\n"+line) {
 			t.Errorf("there is no metric %s in\n%s", line, metrics)
@@ -488,7 +721,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]*server.Options{
-		"MaxIDs": {MaxIDs: -1}, "MaxStreamIDs": {MaxStreamIDs: -1}, "MaxInFlight": {MaxInFlight: 97},
+		"MaxIDs": {MaxIDs: -1}, "MaxStreamIDs": {MaxStreamIDs: -1}, "MaxInFlight": {MaxInFlight: 97}, "MaxPerClient": {MaxPerClient: 97},
 		"Timeout": {Timeout: -1}, "MaxStreamTime": {MaxStreamTime: -1},
 	} {
 		if _, err := server.New(generator(t), o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {

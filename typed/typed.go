@@ -18,7 +18,9 @@
 //
 // The text is the prefix, an underscore and the ID as [snowflake.ID.Base32] writes
 // it: always 13 characters in capitals. So texts with one prefix sort as the IDs do.
-// JSON, XML, YAML, flags, logs, and keys of JSON objects have the text.
+// JSON, XML, YAML, flags, logs, and keys of JSON objects have the text. Like the
+// number, it shows the ID's time and worker; package opaque hides them. Parsers are
+// strict; [Fold] helps to read a text that a person retyped.
 //
 // A database has the number: as a parameter of database/sql an ID is an int64, for a
 // BIGINT column, and Scan reads it back. So a column can change from
@@ -33,6 +35,7 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/prefix"
 )
 
 // Prefixer is the type of the things that IDs name, for example the struct of a
@@ -79,6 +82,22 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 	return ID[T](a.ID), nil
 }
 
+// Fold returns a text that a person typed in the form that Parse, ParseAny and the
+// Unmarshal methods read, which are strict:
+//
+//	id, err := typed.Parse[Order](typed.Fold("Order_o38antkfooooo")) // order_038ANTKF00000
+//
+// It turns the prefix into small letters and the 13 characters into capitals, and I and
+// L among them into 1, and O into 0, which Crockford's base 32 does not have. It removes
+// spaces at both ends. If the text is not that of an ID, the parsers still refuse it.
+func Fold(text string) string {
+	text = strings.TrimSpace(text)
+	i := strings.LastIndexByte(text, '_') + 1
+	return strings.ToLower(text[:i]) + misread.Replace(strings.ToUpper(text[i:]))
+}
+
+var misread = strings.NewReplacer("I", "1", "L", "1", "O", "0")
+
 // String returns the prefix, an underscore and 13 characters. If Parse would refuse
 // the prefix or the ID, MarshalText returns an error, but String does not say so.
 func (id ID[T]) String() string { return id.Any().String() }
@@ -113,7 +132,8 @@ func (id *ID[T]) UnmarshalParam(s string) error {
 func (id *ID[T]) Scan(src any) error {
 	var v snowflake.ID
 	if err := v.Scan(src); err != nil {
-		return err
+		var t T
+		return fmt.Errorf("an ID of %T: %w", t, err)
 	}
 	*id = ID[T](v)
 	return nil
@@ -126,10 +146,7 @@ type Any struct {
 	ID     snowflake.ID
 }
 
-const (
-	maxPrefix = 63
-	idLen     = 13 // of snowflake.ID.Base32
-)
+const idLen = 13 // of snowflake.ID.Base32
 
 // ParseAny reads a text with any prefix. If it is not the text of an ID, the error
 // matches [snowflake.ErrInvalidID].
@@ -138,7 +155,7 @@ func ParseAny(text string) (Any, error) {
 	if i < 0 {
 		return Any{}, fmt.Errorf("%w: %s has no prefix", snowflake.ErrInvalidID, quote(text))
 	}
-	if why := badPrefix(text[:i]); why != "" {
+	if why := prefix.Wrong(text[:i]); why != "" {
 		return Any{}, fmt.Errorf("%w: the prefix of %s %s", snowflake.ErrInvalidID, quote(text), why)
 	}
 	id, err := snowflake.ParseBase32(text[i+1:])
@@ -195,33 +212,11 @@ func (a Any) negative() error {
 	return fmt.Errorf("%w: %s_%d is negative", snowflake.ErrInvalidID, a.Prefix, int64(a.ID))
 }
 
-func checkPrefix(prefix string) error {
-	if why := badPrefix(prefix); why != "" {
-		return fmt.Errorf("%w: typed: the prefix %s %s", snowflake.ErrInvalidOptions, quote(prefix), why)
+func checkPrefix(p string) error {
+	if why := prefix.Wrong(p); why != "" {
+		return fmt.Errorf("%w: typed: the prefix %s %s", snowflake.ErrInvalidOptions, quote(p), why)
 	}
 	return nil
-}
-
-// badPrefix says what is wrong with a prefix. It returns "" if the prefix is good.
-func badPrefix(prefix string) string {
-	if len(prefix) == 0 {
-		return "is empty"
-	}
-	if len(prefix) > maxPrefix {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", len(prefix), maxPrefix)
-	}
-	for i := range len(prefix) {
-		if c := prefix[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return "has a character other than a-z, 0-9 and _"
-		}
-	}
-	if prefix[0] < 'a' {
-		return "does not begin with a letter"
-	}
-	if prefix[len(prefix)-1] == '_' {
-		return "ends with an underscore"
-	}
-	return ""
 }
 
 // quote quotes only the start of a text, which may be long and hostile.

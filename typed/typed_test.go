@@ -114,6 +114,21 @@ func TestParseIsStrict(t *testing.T) {
 	}
 }
 
+func TestFoldReadsWhatPeopleType(t *testing.T) {
+	for _, typedIn := range []string{"order_038ANTKF00000", "ORDER_038ANTKF00000", "order_038antkf00000", " Order_O38anTKFoOo0o\n"} {
+		id, err := typed.Parse[order](typed.Fold(typedIn))
+		require.NoError(t, err, typedIn)
+		assert.Equal(t, orderID(sample), id)
+	}
+	one, err := typed.ParseAny(typed.Fold("ORDER_LINE_0000000000iL1"))
+	require.NoError(t, err)
+	assert.Equal(t, typed.Any{Prefix: "order_line", ID: 1<<10 | 1<<5 | 1}, one)
+	for _, text := range []string{"", "_", "038antkf00000", "user_038ANTKF00000", "order_038ANTKFU0000", "order_038ANTKF-0000", "order_038 ANTKF00000", "oKder_038ANTKF00000"} {
+		_, err := typed.Parse[order](typed.Fold(text))
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
+	}
+}
+
 type badly struct{}
 
 func (badly) Prefix() string { return "Not-good" }
@@ -253,7 +268,9 @@ func TestDatabaseHasTheNumber(t *testing.T) {
 	}
 	for _, src := range []any{nil, int64(-1), text, 1.5} {
 		id := orderID(7)
-		assert.ErrorIs(t, id.Scan(src), snowflake.ErrInvalidID)
+		err := id.Scan(src)
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+		assert.ErrorContains(t, err, "an ID of typed_test.order: ")
 		assert.Equal(t, orderID(7), id, "unchanged")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/workerid"
 )
 
@@ -57,7 +58,7 @@ func ExampleFromPodName() {
 }
 
 func ExampleFromPrivateIP() {
-	l := snowflake.SonyflakeLayout() // 16 bits of worker: networks up to a /16
+	l := layouts.Sonyflake() // 16 bits of worker: networks up to a /16
 	worker, err := workerid.FromPrivateIP(l)
 	if err != nil {
 		fmt.Println(err) // no private address, several, or a network wider than a /16

@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/bench/database
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1

@@ -47,7 +47,7 @@ var servers = map[string]func(t testing.TB, pool int) *server{
 func startPostgres(t testing.TB, pool int) *server {
 	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable&timezone=UTC" }
 	addr, p := servertest.Postgres(t, "", answers("pgx", dsn), "-c", fmt.Sprintf("shared_buffers=%dMB", pool))
-	db := open(t, "pgx", dsn(addr))
+	db := servertest.Open(t, "pgx", dsn(addr))
 	return &server{
 		DB:      db,
 		process: p,
@@ -70,7 +70,7 @@ func startMariaDB(t testing.TB, pool int) *server {
 	}
 	addr, p := servertest.MariaDB(t, answers("mysql", dsn), fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
 		"--innodb-log-file-size=96M") // the server's default, and not that of the other tests
-	db := open(t, "mysql", dsn(addr))
+	db := servertest.Open(t, "mysql", dsn(addr))
 	return &server{
 		DB:      db,
 		process: p,
@@ -96,16 +96,6 @@ func answers(driver string, dsn func(addr string) string) func(addr string) erro
 		defer db.Close()
 		return db.Ping()
 	}
-}
-
-func open(t testing.TB, driver, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
 }
 
 func ask[T any](t testing.TB, db *sql.DB, query string) (v T) {

@@ -35,54 +35,48 @@ var subjects = []subject{
 		bench: "Ratio", title: "Ratios", rows: []string{"of", "over"},
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
 		text: `The time of one call divided by the time of another. One goroutine times the two in turns, for some 100 µs each. A figure
-is the median of many pairs, so a busy machine hardly changes it. If "over" is NextID and the ratio is above 1, the peer is
-slower than ours. The rows "write" and "read" compare our text forms with bwmarrin's. "NextID,10000" is 10,000 generators
-that issue in turn: each finds a new tick, and its memory is not in the nearest cache. "Fill,16" is one ID in a batch of 16.
-"loop" writes consecutive numbers and nothing else. If a table below has the same work, timed by itself, this table is
-more reliable. The floor is the work that every generator with a lock and a clock has to do: Lock, one time.Since, Unlock.
-In the last four rows, one goroutine or 64 ask the default layout for more IDs than it has: two rows are its ceiling over
-the rate of IDs, and two are the processor time of an ID over the floor's with one goroutine.`,
+is the median of many pairs, so a busy machine hardly changes it: if a table below has the same work, this table is more
+reliable. If "over" is NextID and the ratio is above 1, the peer is slower than ours. "write" and "read" are our text forms,
+"NextID,10000" is 10,000 generators that issue in turn, so that none is in the nearest cache, "Fill,16" is one ID in a batch
+of 16, and "loop" writes consecutive numbers. In the last four rows, one goroutine or 64 ask the default layout for more IDs
+than it has: two rows are its ceiling over the rate of IDs, and two are the processor time of an ID over the floor's.`,
 	},
 	{
 		bench: "Next", title: "One ID", ours: "lib=ours", rows: []string{"lib"}, column: "goroutines", noise: 0.05,
 		units: []unit{{"ns/op", "ns an ID", nanos, true, -1}},
 		text: `Goroutines share one generator, which never runs out of IDs in a tick. If a snowflake library has a configurable layout,
-it has 21 bits of sequence in a millisecond here. sno's layout is fixed (65,536 IDs in 4 ms, so an ID takes at least
-61 ns), and libraries of other kinds have no such limit. sonyflake v1, godruoyi and GUAIK have a fixed layout that runs out
-at once, so they are not in this table but in the next ones. google-uuid-v7-pool is with EnableRandPool, ksuid-fast with
-SetRand(FastRander).`,
+it has 21 bits of sequence in a millisecond here. sno's layout is fixed: an ID takes at least 61 ns. The fixed layouts of
+sonyflake v1, godruoyi and GUAIK run out at once, so they are in the next tables only. google-uuid-v7-pool is with
+EnableRandPool, ksuid-fast with SetRand(FastRander).`,
 	},
 	{
 		bench: "Saturated", title: "At the ceiling", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.05,
 		units: []unit{{"ids/s", "IDs/s", count, false, 0}, {"%ceiling", "of the ceiling", percent, false, 1}, {"%core", "of a core", percent, false, -1}, {"%core-at-first", "of a core at first", percent, false, 0}},
 		text: `Goroutines ask for more IDs than the layout has. The table shows which part of the layout's ceiling a library issues, and
 which part of a core that takes (user and system time of the process). The first half of the time does not count, because
-goroutines that start together sleep and wake together for a while, and contend for the lock; only the last figure is of
-that half. "bits" is the size of the sequence: 12 bits in 1 ms, 8 in 10 ms (Sonyflake's layout), 16 in 4 ms (sno's) and 6
-in 1 ms (yitter's default). More than 100% is not better, and does not count as better: yitter stamps up to 2,000 ticks
-ahead of the clock, and then holds its lock until the clock has caught up. The others begin within a tick.`,
+goroutines that start together contend for the lock for a while; only the last figure is of that half. "bits" is the size of
+the sequence: 12 bits in 1 ms, 8 in 10 ms (Sonyflake's layout), 16 in 4 ms (sno's) and 6 in 1 ms (yitter's default).
+More than 100% does not count as better: yitter stamps up to 2,000 ticks ahead of the clock, and then holds its lock until the
+clock has caught up.`,
 	},
 	{
 		bench: "Tail", title: "The slowest calls", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "goroutines", noise: 0.5,
 		units: []unit{{"p50-ns", "p50", shortTime, false, 0}, {"p99-ns", "p99", shortTime, false, -1}, {"p99.9-ns", "p99.9", shortTime, false, -1}, {"longest-ns", "longest", shortTime, false, -1}},
-		text: `Each call is timed. That takes two readings of the clock, which slow the callers down. About one reading is in every figure:
-lib "none" calls nothing and shows how much that is. If there are more goroutines than cores, the longest call is the call
-of a goroutine that the scheduler or the machine set aside. With 12 bits a tick runs out, and one call in 4,096 waits for
-the next tick. With one goroutine that is too seldom for p99.9 to show it.`,
+		text: `Each call is timed. About one reading of the clock is in every figure: lib "none" calls nothing and shows how much that is.
+If there are more goroutines than cores, the longest call is the call of a goroutine that the scheduler or the machine set
+aside. With 12 bits, one call in 4,096 waits for the next tick.`,
 	},
 	{
 		bench: "Wait", title: "The longest wait", ours: "lib=ours", rows: []string{"bits", "lib"}, column: "callers", noise: 0.5,
 		units: []unit{{"ideal-ns", "ideal", shortTime, false, 0}, {"longest-ns", "longest", shortTime, false, -1}, {"fewest-ids", "fewest IDs", count, false, 0}, {"most-ids", "most IDs of a caller", count, false, 0}},
 		text: `Callers in a loop ask for more IDs than the layout has, for a second, or for three ticks if that is longer. "longest" is the
-longest wait of one call. "ideal" is the longest wait in a queue in order of arrival if waking up took no time. The last two
-figures are the IDs of the callers that got the fewest and the most. "bits" is the size of the sequence, as above; 15 bits are
-in 1 s (JSSafeLayout), and 1 bit in 1 ms.`,
+longest wait of one call. "ideal" is the longest wait in a queue in order of arrival if waking up took no time. "bits" is the
+size of the sequence, as above; 15 bits are in 1 s (JSSafeLayout), and 1 bit in 1 ms.`,
 	},
 	{
 		bench: "Deadlines", title: "Callers that give up", rows: []string{"bits", "lib", "callers"},
 		units: []unit{{"%ceiling", "of the ceiling", percent, true, 0}},
-		text: `400 callers in a loop ask for IDs of a layout that has 2 IDs in a millisecond. Each call gives up after 5 to 200 ms. The table
-shows which part of the layout's IDs is issued.`,
+		text:  `400 callers in a loop ask for IDs of a layout that has 2 IDs in a millisecond. Each call gives up after 5 to 200 ms.`,
 	},
 	{
 		bench: "Burst", title: "100,000 at once", ours: "lib=ours/way=NextID", rows: []string{"lib", "way"}, noise: 0.05,
@@ -96,16 +90,14 @@ clock. Ours does so if BorrowAhead (25 ms here) allows it, and yitter always doe
 		bench: "Fill", title: "A batch", rows: []string{"lib"},
 		units: []unit{{"ns/op", "ns an ID", nanos, true, 0}, {"allocs/op", "allocations", count, false, 0}},
 		text: `Fill takes 4,096 IDs at a time. Only one peer has such a call: ksuid's Sequence. Fill's layout has 24 bits of sequence in a
-millisecond and no worker ID, so that a tick never runs out of IDs (the layouts in the tables above have fewer bits). In the
-default layout Fill waits at the ceiling as NextID does.`,
+millisecond, so that a tick never runs out of IDs. In the default layout Fill waits at the ceiling as NextID does.`,
 	},
 	{
 		bench: "Text", title: "Text forms", ours: "lib=ours", rows: []string{"form", "do"}, column: "lib", noise: 0.05,
 		units: []unit{{"ns/op", "ns", nanos, true, -1}, {"allocs/op", "allocations", count, false, 0}},
 		text: `Our text forms, bwmarrin's of the same base, and the standard library's for a plain int64 (strconv; in JSON a field with
 ",string"). Our parsers are strict. bwmarrin's parsers also read texts that its writers never write, and do not notice an
-overflow. The ratios above have the same forms, timed in turns. "json" is a struct through encoding/json, "json-method" is
-the method of the ID.`,
+overflow. "json" is a struct through encoding/json, "json-method" is the method of the ID.`,
 	},
 	{
 		bench: "Decode", title: "Decode", ours: "lib=ours/call=Decode", rows: []string{"lib", "call"}, noise: 0.05,
@@ -122,12 +114,10 @@ decodes nothing: "Parts" only returns 56 bytes as Decode does, and "UnixMilli" o
 	{
 		bench: "Cores", title: "Two generators on two cores", rows: []string{"lib"},
 		units: []unit{{"ratio", "ratio", nanos, true, 0}},
-		text: `Two goroutines each use a generator of a library, and two other goroutines each use a floor. The two generators are made one
-after the other; the two floors are on different cache lines. The two pairs are timed in turns as above, until the slower
-goroutine is done, and the ratio is the generators' time over the floors'. "floors-in-a-line" is two floors on one cache
-line, which shows the cost of sharing a line. If our ratio here equals NextID's over the floor, above, our generators share no
-cache line. A peer's ratio also contains the cost of its calls. If floors-in-a-line is not well above 1, another program had
-the second core, and the table shows nothing.`,
+		text: `Two goroutines each use a generator of a library, and two other goroutines each use a floor, in turns. The two generators are
+made one after the other; the two floors are on different cache lines. The ratio is the generators' time over the floors'.
+If ours equals NextID's over the floor, above, our generators share no cache line. "floors-in-a-line" is two floors on one
+cache line: if it is not well above 1, another program had the second core, and the table shows nothing.`,
 	},
 }
 
@@ -172,7 +162,28 @@ func kernel() string {
 
 const head = `# Benchmarks
 
-Written by ` + "`%s`" + `, which anyone can repeat, on %s.
+Median figures of the same work for each library, on %s. [All figures](benchmarks-all.md) has the rest, with their
+spread. A dash: not measured, because the library has another kind of layout.
+
+%s
+![Nanoseconds an ID, by library, with 1 and with 64 goroutines](benchmarks-next.svg)
+
+![Share of the ceiling and of a core, by library, at 12 bits and 64 goroutines](benchmarks-saturated.svg)
+
+The floor is the work that every generator with a lock and a clock has to do: Lock, one time.Since, Unlock. The ceiling is the number of
+IDs that a layout has, here 4,096,000 a second. Ratios hold on other machines, nanoseconds do not.
+
+## This library
+
+%s
+## Goals
+
+%s
+## How it was measured
+
+By ` + "`%s`" + `, which anyone can repeat, on %s. It took %v. Each library does the same work in %s. Each round has another order, and each
+benchmark runs in a separate process. A figure is the median of the rounds. If there are brackets, they have the lowest and the
+highest figure, which show the noise: compare only figures that differ by more.
 
 | | |
 |---|---|
@@ -180,23 +191,24 @@ Written by ` + "`%s`" + `, which anyone can repeat, on %s.
 | system | %s |
 | Go | %s |
 | peers | %s |
-
-Each library does the same work in %s. Each round has another order, and each benchmark runs in a separate process. It took %v.
-A figure is the median of the rounds. If there are brackets, they have the lowest and the highest figure, which show
-the noise: compare only figures that differ by more. The lowest figure is the time of the code if nothing else
-runs. Ratios hold on other machines, nanoseconds do not.
-
-![Nanoseconds an ID, by library, with 1 and with 64 goroutines; the table "One ID" has the figures](benchmarks-next.svg)
-
-![Share of the ceiling and of a core, by library, at 12 bits and 64 goroutines; the table "At the ceiling" has the figures](benchmarks-saturated.svg)
 `
 
+// document is the page that a reader decides by.
 func document(m machine, s *samples) string {
+	cpu := fmt.Sprintf("%s, %d cores", s.cpu, m.cores)
+	return fmt.Sprintf(head, cpu, comparison(s), summary(s), goalsTable(goals(s), "benchmarks-all.md"),
+		m.command, m.date, m.took.Round(time.Second), inRounds(m.rounds), cpu, m.os, m.goVersion, strings.Join(m.peers, ", "))
+}
+
+const detailsHead = `# All figures
+
+The tables behind [Benchmarks](benchmarks.md), which says how they were measured. Written by ` + "`go run ./bench/report`" + `.
+`
+
+// details has all tables.
+func details(s *samples) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, head, m.command, m.date, fmt.Sprintf("%s, %d cores", s.cpu, m.cores), m.os, m.goVersion,
-		strings.Join(m.peers, ", "), inRounds(m.rounds), m.took.Round(time.Second))
-	fmt.Fprintf(&b, "\n## In short\n\n%s", summary(s))
-	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(goals(s)))
+	b.WriteString(detailsHead)
 	for _, sub := range subjects {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", sub.title, sub.text, sub.table(s))
 		if sub.ours != "" {
@@ -315,14 +327,14 @@ func (sub subject) verdict(s *samples) string {
 				v, ours = min(v, 100), min(ours, 100)
 			}
 			if u.better != 0 && float64(u.better)*(v-ours) > sub.noise*ours {
-				worse = append(worse, fmt.Sprintf("- %s: %s against our %s (%s).", label(name), u.format(v), u.format(ours), u.title))
+				worse = append(worse, fmt.Sprintf("%s: %s against our %s (%s)", label(name), u.format(v), u.format(ours), u.title))
 			}
 		}
 	}
 	if worse == nil {
 		return fmt.Sprintf("No other is better than ours (%s) by more than %.0f%%.", label(sub.ours), 100*sub.noise)
 	}
-	return fmt.Sprintf("Better than ours (%s) by more than %.0f%%:\n\n%s", label(sub.ours), 100*sub.noise, strings.Join(worse, "\n"))
+	return fmt.Sprintf("Better than ours (%s) by more than %.0f%%: %s.", label(sub.ours), 100*sub.noise, strings.Join(worse, "; "))
 }
 
 // ample is at the end of a way whose layout has bits to spare.

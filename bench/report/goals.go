@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -15,18 +16,13 @@ type goal struct {
 
 // known reports whether a goal's figures were measured.
 func known(values ...float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, math.IsNaN)
 }
 
-const goalsText = `What the library should reach. The program that wrote this page compares the medians below without a margin for noise.`
+const goalsText = `What the library should reach. The program that wrote this page compares the medians without a margin for noise.`
 
-// goalsTable returns the goals as a table in Markdown.
-func goalsTable(all []goal) string {
+// goalsTable returns the goals as a table in Markdown, with links to the tables of a page.
+func goalsTable(all []goal, page string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n| goal | measured | met | table |\n|---|---|---|---|\n", goalsText)
 	for _, g := range all {
@@ -38,7 +34,7 @@ func goalsTable(all []goal) string {
 			met = "yes"
 		}
 		anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(g.where), " ", "-"), ",", "")
-		fmt.Fprintf(&b, "| %s | %s | %s | [%s](#%s) |\n", g.text, g.measured, met, g.where, anchor)
+		fmt.Fprintf(&b, "| %s | %s | %s | [%s](%s#%s) |\n", g.text, g.measured, met, g.where, page, anchor)
 	}
 	return b.String()
 }

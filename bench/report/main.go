@@ -1,7 +1,7 @@
 // Command report measures this library beside its peers and writes the results to
 // docs/. Run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write docs/benchmarks.md and its charts
+//	go run ./bench/report          # measure all, write docs/benchmarks.md, docs/benchmarks-all.md and the charts
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
 //	go run ./bench/report -server  # measure snowflaked, write docs/server-figures.md
@@ -113,6 +113,7 @@ func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Dur
 	}
 	for name, text := range map[string]string{
 		"benchmarks.md":            document(m, all),
+		"benchmarks-all.md":        details(all),
 		"benchmarks-next.svg":      nextChart(all),
 		"benchmarks-saturated.svg": saturatedChart(all),
 	} {

@@ -125,6 +125,29 @@ func TestTableAndVerdict(t *testing.T) {
 	}
 }
 
+func TestPagesHaveTheTablesAndLinks(t *testing.T) {
+	s := parsed(t, output)
+	page := document(machine{cores: 2, rounds: 7, date: "2026-11-22"}, s)
+	for _, want := range []string{
+		"| library | ns an ID, 1 goroutine | 64 goroutines | of the ceiling / of a core, 12 bits, 64 goroutines | longest wait of 1,000 callers, 12 bits |",
+		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| floor | 38.0 | – | – | – |\n",
+		"| yitter | – | – | 250% / 90% | – |\n",
+		"[One ID](benchmarks-all.md#one-id) |",
+		"in 7 rounds. Each round",
+		"| processor | A Model, 2 cores |",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("there is no %q in:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "%!") {
+		t.Errorf("a figure is missing in:\n%s", page)
+	}
+	if all := details(s); strings.Count(all, "\n## ") != len(subjects) || !strings.Contains(all, "Better than ours (ours) by more than 5%: google-uuid-v7, goroutines 1: 30.0 against our 40.0 (ns an ID).\n") {
+		t.Errorf("tables or a verdict are missing in:\n%s", all)
+	}
+}
+
 func TestChartsAreXML(t *testing.T) {
 	s := parsed(t, output)
 	for _, svg := range []string{nextChart(s), saturatedChart(s)} {
@@ -293,7 +316,7 @@ func TestServerDocumentSaysWhatIsMissedAndWhoIsFaster(t *testing.T) {
 		"without the access log | 1.20 | yes |",
 		"processor time, with it | 1.40 | no |",
 		"\n| http1 | 40.0 (40.0–40.0) / 25,000 |",
-		"\n- postgres, goroutines 8: 50,000 IDs/s against 25,000.\n",
+		"\nMore IDs a second than the better one of http1 and grpc: postgres, goroutines 8: 50,000 IDs/s against 25,000.\n",
 		"\nNo other server gives more IDs a second than the better one of http1 and grpc.\n",
 		"| none | 5,000 / 40 µs (40 µs–40 µs) / 900 µs (900 µs–900 µs) |",
 		"| false | 1.20 (1.20–1.20) / 1.10 (1.10–1.10) / 24.0 / 20.0 |",

@@ -118,7 +118,7 @@ func reportServer(ctx context.Context, rounds int, benchtime time.Duration) erro
 // serverDocument is the page without its head.
 func serverDocument(s *samples) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(serverGoals(s)))
+	fmt.Fprintf(&b, "\n## Goals\n\n%s", goalsTable(serverGoals(s), ""))
 	for _, sub := range served {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s", sub.title, sub.text, sub.table(s))
 		fmt.Fprint(&b, faster(s, sub.bench))
@@ -155,7 +155,7 @@ func faster(s *samples, bench string) string {
 		}
 		v := s.median(name, "IDs/s")
 		if measured = measured || known(v, ours); v > ours {
-			found = append(found, fmt.Sprintf("- %s: %s IDs/s against %s.", label(strings.TrimPrefix(name, bench+"/")), count(v), count(ours)))
+			found = append(found, fmt.Sprintf("%s: %s IDs/s against %s", label(strings.TrimPrefix(name, bench+"/")), count(v), count(ours)))
 		}
 	}
 	switch {
@@ -164,7 +164,7 @@ func faster(s *samples, bench string) string {
 	case found == nil:
 		return "\nNo other server gives more IDs a second than the better one of http1 and grpc.\n"
 	}
-	return "\nMore IDs a second than the better one of http1 and grpc:\n\n" + strings.Join(found, "\n") + "\n"
+	return "\nMore IDs a second than the better one of http1 and grpc: " + strings.Join(found, "; ") + ".\n"
 }
 
 // versions are what the servers say of themselves.

@@ -3,8 +3,45 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// comparison is the table that a reader decides by: a row for each library.
+func comparison(s *samples) string {
+	columns := []struct {
+		title, bench, key, value string
+		units                    []unit
+	}{
+		{"ns an ID, 1 goroutine", "Next", "goroutines", "1", []unit{{name: "ns/op", format: nanos}}},
+		{"64 goroutines", "Next", "goroutines", "64", []unit{{name: "ns/op", format: nanos}}},
+		{"of the ceiling / of a core, 12 bits, 64 goroutines", "Saturated/bits=12", "goroutines", "64", []unit{{name: "%ceiling", format: percent}, {name: "%core", format: percent}}},
+		{"longest wait of 1,000 callers, 12 bits", "Wait/bits=12", "callers", "1000", []unit{{name: "longest-ns", format: shortTime}}},
+	}
+	var b strings.Builder
+	b.WriteString("| library |")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %s |", c.title)
+	}
+	fmt.Fprintf(&b, "\n|%s\n", strings.Repeat("---|", 1+len(columns)))
+	var libs []string
+	for _, name := range s.names {
+		for _, c := range columns {
+			if lib := key(name, "lib"); strings.HasPrefix(name, c.bench+"/") && key(name, c.key) == c.value && !slices.Contains(libs, lib) {
+				libs = append(libs, lib)
+			}
+		}
+	}
+	for _, lib := range libs {
+		fmt.Fprintf(&b, "| %s |", lib)
+		for _, c := range columns {
+			cell := subject{units: c.units}.cell(s, fmt.Sprintf("%s/lib=%s/%s=%s", c.bench, lib, c.key, c.value))
+			fmt.Fprintf(&b, " %s |", cmp.Or(cell, "–"))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
 
 // summary is the table of the figures that most readers look for.
 func summary(s *samples) string {

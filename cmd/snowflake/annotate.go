@@ -3,7 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
-	"strconv"
+	"math"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -16,221 +16,152 @@ const margin = 24 * time.Hour
 // maxDigits is the length of the largest ID.
 const maxDigits = 19
 
-// annotate copies in to out and puts the fields after every ID. With asJSON it
-// writes the IDs only, one object a line. Before it waits for more input, it writes
+// annotate copies in to out and puts the fields after every ID, and reports whether there
+// was an ID. With asJSON it writes the IDs only, one object a line. Before it waits for more input, it writes
 // all that it has read, even if the next bytes can still change a word's meaning.
-func annotate(out *bufio.Writer, in io.Reader, l snowflake.Layout, asJSON bool, now func() time.Time) error {
-	a := annotator{streams: streams{out: out, json: asJSON}, layout: l, now: now, shortest: shortestID(l)}
+func annotate(out *bufio.Writer, in io.Reader, l snowflake.Layout, asJSON bool, now func() time.Time) (found bool, err error) {
+	a := annotator{streams: streams{out: out, json: asJSON}, layout: l, now: now}
+	if least, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time().Add(margin)}); err == nil {
+		a.least = uint64(least)
+	}
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := in.Read(buf)
 		a.take(buf[:n])
 		if err == io.EOF {
-			a.endWord()
-			return out.Flush()
+			a.write(nil, a.word)
+			return a.found, out.Flush()
 		}
 		if flushed := out.Flush(); flushed != nil {
-			return flushed
+			return a.found, flushed
 		}
 		if err != nil {
-			return err
+			return a.found, err
 		}
 	}
 }
 
-// shortestID is how many digits the smallest plausible ID has, at least 1.
-func shortestID(l snowflake.Layout) int {
-	id, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time().Add(margin)})
-	if err != nil {
-		return 1
-	}
-	return len(id.String())
-}
-
-// annotator follows the words of its input. A word is a run of ASCII letters
-// and digits; an ID is a word of digits only.
-//
-// To follow every byte would be slow, and is not necessary: if a word has fewer
-// digits than shortest, it is no ID. So take looks at every shortest-th byte only,
-// until it finds a digit, and next follows the bytes around long runs of digits.
+// annotator follows the words of its input.
 type annotator struct {
-	streams  // out remembers its errors until it is flushed
-	layout   snowflake.Layout
-	now      func() time.Time
-	shortest int
-
-	digits  []byte // the word's digits, up to one more than an ID can have
-	letters bool   // the word has letters, or is the fraction of a number
-	escape  byte   // if the byte is part of an escape: '\\', ESC, or '[' after ESC; else 0
-
-	scratch []byte
+	streams // out remembers its errors until it is flushed
+	layout  snowflake.Layout
+	now     func() time.Time
+	least   uint64 // no plausible ID is less
+	word    word   // at the end of the last piece
+	found   bool   // there was an ID
 }
 
-// take takes a piece of the input.
-func (a *annotator) take(b []byte) {
-	at := a.follow(b, 0, 0) // a word may have begun in the last piece
-	for at < len(b) {
-		start, end := a.run(b[at:])
-		start, end = start+at, end+at
-		from := a.resync(b, at, start)
-		if from > at {
-			a.copy(b[at:from])
-			a.digits, a.letters, a.escape = a.digits[:0], false, 0
-		}
-		at = a.follow(b, from, end)
-	}
-}
-
-// follow calls next for the bytes of b from at to end, and for more bytes until a
-// word ends. It returns the index at which it stopped.
-func (a *annotator) follow(b []byte, at, end int) int {
-	for at < len(b) {
-		inWord := isDigit(b[at]) || isLetter(b[at])
-		a.next(b[at])
-		at++
-		if at > end && !inWord {
-			break
-		}
-	}
-	return at
-}
-
-// run finds the first run of digits in b that has the length of an ID or reaches the
-// end of b. If there is no such run, both results are len(b).
-func (a *annotator) run(b []byte) (start, end int) {
-	for i := a.shortest - 1; i < len(b); {
-		if !isDigit(b[i]) {
-			i += a.shortest
-			continue
-		}
-		start, end = i, i+1
-		for start > 0 && isDigit(b[start-1]) {
-			start--
-		}
-		for end < len(b) && isDigit(b[end]) {
-			end++
-		}
-		if n := end - start; n >= a.shortest && n <= maxDigits && b[start] != '0' || end == len(b) {
-			return start, end
-		}
-		i = end + a.shortest
-	}
-	return len(b), len(b)
-}
-
-// resync returns the last index from floor to at from which follow can begin as if
-// the input began there. If there is no such index, it returns floor, up to which
-// the annotator has followed the input.
-func (a *annotator) resync(b []byte, floor, at int) int {
-	for at > floor {
-		switch c := b[at-1]; {
-		case isDigit(c), isLetter(c), c == '.', c == '\\', c == esc, c == '[':
-			at-- // the state after these depends on what is before them
-		case ' ' <= c && c < '@':
-			start := at - 1 // of the parameters of a colour, if it is one
-			for start > floor && ' ' <= b[start-1] && b[start-1] < '@' {
-				start--
-			}
-			if start > floor && b[start-1] != '[' {
-				return at
-			}
-			at = start
-		default:
-			return at
-		}
-	}
-	return floor
-}
-
-// copy writes bytes that have no ID.
-func (a *annotator) copy(b []byte) {
-	if !a.json {
-		a.out.Write(b)
-	}
-}
-
-// next takes one byte of the input.
-func (a *annotator) next(c byte) {
-	switch {
-	case a.escaped(c):
-		a.endWord()
-	case isDigit(c):
-		if len(a.digits) <= maxDigits {
-			a.digits = append(a.digits, c)
-		}
-	case isLetter(c):
-		a.letters = true
-	default:
-		number := len(a.digits) > 0 && !a.letters
-		a.endWord()
-		a.letters = c == '.' && number
-	}
-	if !a.json {
-		a.out.WriteByte(c)
-	}
+// word is a run of ASCII letters and digits. An ID is a word of digits only.
+type word struct {
+	digits int    // how many; more than maxDigits if the first one is 0
+	value  uint64 // of the digits, if they are not too many
+	other  bool   // the word has letters, or is the fraction of a number
+	escape byte   // if the last byte is part of an escape: '\\', ESC, or '[' after ESC; else 0
 }
 
 const esc = 0x1b
 
-// escaped reports whether c is the rest of an escape: for a new line or a tab, as in
-// logs that are JSON, or for a colour on a terminal. If it is, c is no part of a
-// word.
-func (a *annotator) escaped(c byte) bool {
-	in := a.escape
+// The kinds of bytes.
+const (
+	digit  = iota
+	escape // may begin an escape
+	letter
+	other
+)
+
+var kinds = func() (kinds [256]byte) {
+	for c := range kinds {
+		switch {
+		case '0' <= c && c <= '9':
+			kinds[c] = digit
+		case c == '\\', c == esc:
+			kinds[c] = escape
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
+			kinds[c] = letter
+		default:
+			kinds[c] = other
+		}
+	}
+	return kinds
+}()
+
+// take takes a piece of the input.
+func (a *annotator) take(b []byte) {
+	w, from := a.word, 0
+	for i := 0; i < len(b); i++ {
+		if w.digits == 0 && w.escape == 0 { // most bytes pass here
+			for i < len(b) && kinds[b[i]] >= letter {
+				w.other = kinds[b[i]] == letter
+				i++
+			}
+			if i == len(b) {
+				break
+			}
+		}
+		c, kind := b[i], kinds[b[i]]
+		if (w.escape != 0 || kind == escape) && w.escaped(c) {
+			kind = other
+		}
+		switch kind {
+		case digit:
+			if w.digits == 0 && c == '0' {
+				w.digits = maxDigits
+			}
+			w.digits++
+			w.value = 10*w.value + uint64(c-'0')
+		case letter:
+			w.other = true
+		default:
+			number := w.digits > 0 && !w.other
+			if number && w.value >= a.least {
+				a.write(b[from:i], w)
+				from = i
+			}
+			w = word{other: c == '.' && number, escape: w.escape}
+		}
+	}
+	a.write(b[from:], word{})
+	a.word = w
+}
+
+// escaped follows an escape: for a new line or a tab, as in logs that are JSON, or for
+// a colour on a terminal. It reports whether c is the rest of an escape. Then c is no
+// part of a word.
+func (w *word) escaped(c byte) bool {
+	in := w.escape
 	switch {
 	case in == '[' && ' ' <= c && c < '@': // a parameter
 		return true
 	case in == esc && c == '[':
-		a.escape = '['
+		w.escape = '['
 		return true
 	case c == esc, c == '\\' && in != '[':
-		a.escape = c
+		w.escape = c
 	default:
-		a.escape = 0
+		w.escape = 0
 	}
 	return in == '[' || in == '\\' && (c == 'n' || c == 'r' || c == 't')
 }
 
-// endWord puts the fields after the word if it is an ID.
-func (a *annotator) endWord() {
-	if len(a.digits) >= a.shortest && !a.letters {
-		id, err := idOf(a.digits)
-		if err == nil && a.layout.Check(id) == nil && a.plausible(id) {
-			a.found(id)
-		}
+// write writes text and, if w is an ID, its fields.
+func (a *annotator) write(text []byte, w word) {
+	if !a.json {
+		a.out.Write(text)
 	}
-	a.digits, a.letters = a.digits[:0], false
-}
-
-func (a *annotator) found(id snowflake.ID) {
+	id := snowflake.ID(w.value)
+	if w.digits == 0 || w.digits > maxDigits || w.other || w.value > math.MaxInt64 || !a.plausible(id) {
+		return
+	}
+	a.found = true
 	if a.json {
 		a.writeDecoded(a.layout, id)
 		return
 	}
-	a.scratch = append(a.scratch[:0], " ("...)
-	a.scratch = appendParts(a.scratch, a.layout.Decode(id))
-	a.out.Write(append(a.scratch, ')'))
+	a.out.WriteString(" (" + a.layout.Decode(id).String() + ")")
 }
 
-// appendParts appends the text of p.String, in a fraction of its time.
-func appendParts(b []byte, p snowflake.Parts) []byte {
-	if p.Time.Nanosecond()%int(time.Millisecond) != 0 {
-		return append(b, p.String()...)
-	}
-	b = append(b, "time="...)
-	b = p.Time.AppendFormat(b, "2006-01-02T15:04:05.000Z")
-	b = strconv.AppendInt(append(b, " clockseq="...), int64(p.ClockSeq), 10)
-	b = strconv.AppendInt(append(b, " datacenter="...), int64(p.Datacenter), 10)
-	b = strconv.AppendInt(append(b, " worker="...), int64(p.Worker), 10)
-	return strconv.AppendInt(append(b, " sequence="...), int64(p.Sequence), 10)
-}
-
-// plausible reports whether id's time lies within the margins.
+// plausible reports whether id is of the layout and its time lies within the margins.
 func (a *annotator) plausible(id snowflake.ID) bool {
 	t := a.layout.Decode(id).Time
-	return !t.Before(a.layout.Epoch.Time().Add(margin)) && !t.After(a.now().Add(margin))
+	return a.layout.Check(id) == nil && !t.Before(a.layout.Epoch.Time().Add(margin)) && !t.After(a.now().Add(margin))
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -29,14 +30,15 @@ func atNoon() time.Time { return noon }
 func annotated(t *testing.T, in io.Reader, l snowflake.Layout) string {
 	t.Helper()
 	var out strings.Builder
-	require.NoError(t, annotate(bufio.NewWriter(&out), in, l, false, atNoon))
+	_, err := annotate(bufio.NewWriter(&out), in, l, false, atNoon)
+	require.NoError(t, err)
 	return out.String()
 }
 
 func TestAnnotate(t *testing.T) {
 	const (
 		id = "1541815603606036480"
-		is = id + " (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)"
+		is = id + " (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)"
 	)
 	tests := []struct{ name, in, want string }{
 		{"nothing", "", ""},
@@ -62,14 +64,14 @@ func TestAnnotate(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, annotated(t, strings.NewReader(test.in), snowflake.TwitterLayout()))
+			assert.Equal(t, test.want, annotated(t, strings.NewReader(test.in), layouts.Twitter()))
 		})
 	}
 }
 
 func TestDecodeAnnotatesStandardInput(t *testing.T) {
-	out, errs, status := runInput(strings.NewReader("id=1541815603606036480\r\nid=7"), "decode", "-layout", "twitter", "-")
-	assert.Equal(t, "id=1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\r\nid=7", out)
+	out, errs, status := runInput(strings.NewReader("id=1541815603606036480\r\nid=7"), "decode", "--layout", "twitter", "-")
+	assert.Equal(t, "id=1541815603606036480 (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)\r\nid=7", out)
 	assert.Empty(t, errs)
 	assert.Equal(t, exitOK, status)
 }
@@ -107,7 +109,7 @@ func TestAnnotateOnlyPlausibleTimes(t *testing.T) {
 // the layout has run out, that time need not lie in the future.
 func TestAnnotateOnlyIDsOfTheLayout(t *testing.T) {
 	l := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: 24 * time.Hour, TimeBits: 4, SequenceBits: 2}
-	assert.Equal(t, "63 (time=1970-01-16T00:00:00.000Z clockseq=0 datacenter=0 worker=0 sequence=3) 64",
+	assert.Equal(t, "63 (time=1970-01-16T00:00:00.000Z worker=0 sequence=3) 64",
 		annotated(t, strings.NewReader("63 64"), l))
 }
 
@@ -116,12 +118,13 @@ func TestAnnotateWritesBeforeItWaits(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	go func() {
-		outW.CloseWithError(annotate(bufio.NewWriter(outW), inR, snowflake.TwitterLayout(), false, atNoon))
+		_, err := annotate(bufio.NewWriter(outW), inR, layouts.Twitter(), false, atNoon)
+		outW.CloseWithError(err)
 	}()
 	for _, step := range []struct{ in, out string }{
 		{"a 15418156036", "a 15418156036"},
 		{"06036480", "06036480"},
-		{"\n", " (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\n"},
+		{"\n", " (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)\n"},
 		{"b", "b"},
 	} {
 		_, err := io.WriteString(inW, step.in)
@@ -158,7 +161,8 @@ func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
 			var before, after runtime.MemStats
 			var n countingWriter
 			runtime.ReadMemStats(&before)
-			require.NoError(t, annotate(bufio.NewWriter(&n), io.LimitReader(&repeat{text: text}, size), snowflake.DefaultLayout(), false, atNoon))
+			_, err := annotate(bufio.NewWriter(&n), io.LimitReader(&repeat{text: text}, size), snowflake.DefaultLayout(), false, atNoon)
+			require.NoError(t, err)
 			runtime.ReadMemStats(&after)
 			assert.EqualValues(t, size, n)
 			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
@@ -168,8 +172,8 @@ func TestAnnotateLongLinesInConstantMemory(t *testing.T) {
 
 func TestAnnotateFindsAnIDAfterALongLine(t *testing.T) {
 	long := strings.Repeat("long line ", 1<<18)
-	out := annotated(t, strings.NewReader(long+"1541815603606036480\n"+long), snowflake.TwitterLayout())
-	assert.True(t, out == long+"1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)\n"+long)
+	out := annotated(t, strings.NewReader(long+"1541815603606036480\n"+long), layouts.Twitter())
+	assert.True(t, out == long+"1541815603606036480 (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)\n"+long)
 }
 
 type countingWriter int
@@ -276,7 +280,7 @@ func FuzzAnnotate(f *testing.F) {
 		"order 1541815603606036480 shipped\r\n",
 		"1541815603606036480",
 		"x1541815603606036480 1541815603606036480x 01541815603606036480 15418156036060364801",
-		"1541815603606036480 (time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0)",
+		"1541815603606036480 (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)",
 		"\xff\x001541815603606036480\x00",
 		"9223372036854775807 9223372036854775808 18446744073709551616",
 	} {
@@ -295,9 +299,34 @@ func BenchmarkAnnotate(b *testing.B) {
 			in := io.LimitReader(strings.NewReader(strings.Repeat(line, b.N)), int64(len(line))*int64(b.N))
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), false, atNoon); err != nil {
+			if _, err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), false, atNoon); err != nil {
 				b.Fatal(err)
 			}
 		})
 	}
+}
+
+func TestDecodeSaysThatThereWasNoID(t *testing.T) {
+	id := newID(t, snowflake.DefaultLayout()).String()
+	for in, found := range map[string]bool{"": false, "a 5\n": false, id: true, "a " + id + "\nb": true} {
+		for _, args := range [][]string{{"decode", "-"}, {"decode", "-", "--json"}} {
+			_, errs, status := runInput(strings.NewReader(in), args...)
+			assert.Zero(t, status)
+			if found {
+				assert.Empty(t, errs, in)
+			} else {
+				assert.Equal(t, "snowflake: no ID of the layout was found; snowflake identify says more\n", errs, in)
+			}
+		}
+	}
+}
+
+func TestDecodeOfAFilesName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("app.log", nil, 0o644))
+	out, errs, status := runCLI("decode", "app.log")
+	assert.Equal(t, exitUsage, status)
+	assert.Empty(t, out)
+	requireOneLine(t, errs)
+	assert.Contains(t, errs, "decode - <app.log")
 }

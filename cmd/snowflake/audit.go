@@ -1,58 +1,50 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"sort"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-var commandAudit = command{
-	name:     "audit",
-	synopsis: []string{"[FILE...]"},
-	summary:  "look for duplicates, strangers, gaps and more in many IDs",
-	about: `Reads IDs from files or standard input: one a line or, with -column, from a
+func auditCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "audit [FILE...]",
+		Short: "Look for duplicates, strangers, gaps and more in many IDs",
+		Long: `Reads IDs from files or standard input: one a line or, with --column, from a
 column of CSV. It reports
 - IDs that come more than once, with their lines;
 - numbers that are not of the layout, lie in the future, or are negative;
+- IDs older than the ID before of their worker, in input order, which is wrong
+  if they are over a second older;
 - for each worker: its first and last ID, how many, the most in a second, spent
-  (fully used) ticks, and steps back in the order given;
-- workers with two runs of sequence numbers that take turns within a tick (a
-  note only, because there are harmless reasons);
+  (fully used) ticks, and steps back;
+- workers whose runs of sequence numbers take turns within a tick (a note only);
 - the longest gaps, and whether the lowest bits are uneven.
-It keeps two million IDs in memory and the others in temporary files (-tmp).
-With -dir it names the leases' holders. If something is wrong, it exits with 1.
-`,
-	setup: setupAudit,
-}
-
-// auditing is an audit and its input.
-type auditing struct {
-	*audit.Audit
-	column   *column
-	files    places
-	progress *progress
-}
-
-func setupAudit(fs *flag.FlagSet) action {
-	columnName := fs.String("column", "", "the `NAME|N` of the CSV column with the IDs; N counts from 1")
-	separator := fs.String("separator", ",", "the `byte` between columns, or tab")
-	dir := fs.String("dir", "", "the `directory` of the leases")
-	tmp := fs.String("tmp", "", "the `directory` for temporary files")
-	listed := fs.Int("n", 20, "`how many` of each kind to list")
-	layout := defineLayout(fs)
-	return func(s streams, args []string) error {
+It keeps some two million IDs in memory and the others in a temporary file
+(--tmp). With --dir it names the leases' holders. If something is wrong, or there
+is nothing to audit, it exits with 1.`,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+	}
+	columnName := c.Flags().String("column", "", "the `NAME|N` of the CSV column with the IDs; N counts from 1")
+	separator := c.Flags().String("separator", ",", "the `character` between columns, or tab")
+	dir := dirFlag(c)
+	tmp := c.Flags().String("tmp", "", "the `directory` for the temporary file")
+	_ = c.MarkFlagDirname("tmp")
+	listed := c.Flags().IntP("count", "n", 20, "how `many` of each kind to list")
+	layout := layoutFlags(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		l, err := layout()
 		if err != nil {
 			return err
@@ -61,47 +53,62 @@ func setupAudit(fs *flag.FlagSet) action {
 			return fmt.Errorf("-n %d is not 1 or more", *listed)
 		}
 		a := auditing{progress: newProgress(s.err)}
-		o := audit.Options{Layout: l, Now: time.Now(), Dir: *tmp, Listed: *listed, Where: a.files.name}
+		o := audit.Options{Layout: l, Now: time.Now(), Dir: *tmp, Listed: *listed, Where: a.where}
 		if *dir != "" {
-			if err := checkDir(s, "audit", *dir); err != nil {
-				return err
-			}
 			o.Holder = holders(lease.File(*dir))
 		}
-		if *columnName == "" && isGiven(fs, "separator") {
-			return fmt.Errorf("-separator %q has no use without -column", *separator)
+		for flag, d := range map[string]string{"dir": *dir, "tmp": *tmp} {
+			if err := checkDir(flag, d); d != "" && err != nil {
+				return err
+			}
 		}
-		if a.column, err = newColumn(*columnName, *separator); err != nil {
+		if c.Flags().Changed("column") {
+			if a.column, err = newColumn(*columnName, *separator); err != nil {
+				return err
+			}
+		} else if c.Flags().Changed("separator") {
+			return fmt.Errorf("--separator %q has no use without --column", *separator)
+		}
+		if err := a.open(s, args); err != nil {
 			return err
 		}
-		inputs, err := openInputs(s, args)
-		if err != nil {
-			return err
-		}
-		defer inputs.close()
+		defer a.closeInputs()
 		if a.Audit, err = audit.New(o); err != nil {
 			return err
 		}
-		r, err := a.run(inputs)
-		if err = errors.Join(err, a.Close()); err != nil {
+		defer a.Close()
+		r, err := a.run()
+		if errors.Is(err, errNoColumn) {
+			return err
+		}
+		if err != nil {
 			return failed(err)
+		}
+		for _, note := range []string{a.csv, hint(l, a.Odd(), o.Now)} {
+			if note != "" {
+				r.Notes = append(r.Notes, note)
+			}
 		}
 		if s.json {
 			err = s.writeJSON(r)
 		} else {
 			writeReport(s, l, r)
 		}
-		if err == nil && len(r.Wrong) > 0 {
+		if err == nil && (len(r.Wrong) > 0 || r.IDs == 0) {
 			err = errSaid
 		}
 		return failed(err)
 	}
+	return c
 }
 
-// isGiven reports whether a flag is given.
-func isGiven(fs *flag.FlagSet, name string) (given bool) {
-	fs.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	return given
+// auditing is an audit and its input.
+type auditing struct {
+	*audit.Audit
+	inputs   []input
+	column   *column // nil: one ID a line
+	csv      string  // if the lines look like CSV: how to read them
+	progress *progress
 }
 
 // holders returns a function that names who issued an ID, by the store's history.
@@ -119,133 +126,107 @@ func holders(store lease.Store) func(snowflake.ID) string {
 type input struct {
 	name string
 	io.Reader
-	closer io.Closer
 }
 
-// title names an input in an error.
-func (i input) title() string {
-	if i.name == "-" {
-		return "standard input"
-	}
-	return i.name
-}
-
-type inputs []input
-
-// openInputs opens all files. So a wrong name fails at once.
-func openInputs(s streams, names []string) (in inputs, err error) {
+// open opens all files. So a wrong name fails at once.
+func (a *auditing) open(s *streams, names []string) error {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
 	for _, name := range names {
 		if name == "-" {
-			in = append(in, input{name: "-", Reader: s.in})
+			a.inputs = append(a.inputs, input{"-", s.in})
 			continue
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			in.close()
-			return nil, err
+			a.closeInputs()
+			return err
 		}
-		in = append(in, input{name, f, f})
+		a.inputs = append(a.inputs, input{name, f})
 	}
-	return in, nil
+	return nil
 }
 
-func (in inputs) close() {
-	for _, i := range in {
-		if i.closer != nil {
-			_ = i.closer.Close()
+func (a *auditing) closeInputs() {
+	for _, i := range a.inputs {
+		if f, ok := i.Reader.(*os.File); ok && i.name != "-" {
+			_ = f.Close()
 		}
 	}
+}
+
+// lineBits is how many bits of a place have the line's number. The others have the input's.
+const lineBits = 40
+
+// where names a place.
+func (a *auditing) where(at int64) string {
+	name, line := a.inputs[at>>lineBits].name, at&(1<<lineBits-1)
+	if name == "-" {
+		return fmt.Sprint("line ", line)
+	}
+	return fmt.Sprintf("%s:%d", name, line)
 }
 
 // run reads all inputs and finishes the audit.
-func (a *auditing) run(in inputs) (*audit.Report, error) {
-	before := int64(0) // lines in all earlier files
-	for _, i := range in {
-		a.files.add(i.name, before)
-		r := newLineReader(i.Reader)
-		if err := a.read(r, before); err != nil {
-			return nil, fmt.Errorf("%s: %w", i.title(), err)
+func (a *auditing) run() (*audit.Report, error) {
+	for i, in := range a.inputs {
+		each := eachLine
+		if a.column != nil {
+			each = a.column.each
 		}
-		before += r.number
+		err := each(in, func(line int64, text string, err error) error {
+			if line&(1<<20-1) == 0 {
+				a.progress.say("reading: %d million lines", line>>20)
+			}
+			return a.take(int64(i)<<lineBits|line, text, err)
+		})
+		if err != nil && in.name == "-" {
+			return nil, fmt.Errorf("standard input: %w", err)
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", in.name, err)
+		}
 	}
 	r, err := a.Finish(func(share float64) { a.progress.say("sorting: %.0f%%", 100*share) })
 	a.progress.end()
 	return r, err
 }
 
-// read takes the IDs of one input. before is the number of lines in earlier inputs.
-func (a *auditing) read(r *lineReader, before int64) error {
-	for header := a.column != nil; r.next(); header = false {
-		if r.number&(1<<20-1) == 0 {
-			a.progress.say("reading: %d million lines", (before+r.number)>>20)
+// take takes the text that should be an ID, or the error of its line.
+func (a *auditing) take(at int64, text string, err error) error {
+	id, invalid := idOf(text)
+	switch text = strings.TrimSpace(text); {
+	case err != nil:
+		a.Unreadable(at, errors.New(plainError(err)))
+	case invalid == nil:
+		return a.Add(id, at)
+	case errors.Is(invalid, errBlank):
+	case negative.MatchString(text):
+		a.Negative(at, text)
+	default:
+		a.Unreadable(at, errors.New(plainError(invalid)))
+		if a.column == nil && a.csv == "" {
+			a.csv = csvHint(text)
 		}
-		at := before + r.number
-		var id snowflake.ID
-		var text []byte // of the ID
-		var err error
-		if a.column == nil {
-			text = r.text
-			id, err = r.id()
-		} else {
-			if header {
-				isHeader, err := a.column.header(r.text)
-				if err != nil {
-					return err
-				}
-				if isHeader {
-					continue
-				}
+	}
+	return nil
+}
+
+var negative = regexp.MustCompile(`^-[0-9]{1,19}$`)
+
+// csvHint says how to read a line of CSV that has an ID. It returns "" for another line.
+func csvHint(line string) string {
+	for _, separator := range []string{",", ";", "\t"} {
+		fields := strings.Split(line, separator)
+		for i, field := range fields {
+			if _, err := idOf(field); err != nil || len(fields) == 1 {
+				continue
 			}
-			id, text, err = a.column.id(r)
-		}
-		switch {
-		case err == nil:
-			if err := a.Add(id, at); err != nil {
-				return err
-			}
-		case errors.Is(err, errBlank):
-		case isNegative(text):
-			a.Negative(at, string(bytes.TrimSpace(text)))
-		default:
-			a.Unreadable(at, errors.New(plainError(err)))
+			flags := map[string]string{",": "", ";": ` --separator ";"`, "\t": " --separator tab"}[separator]
+			return fmt.Sprintf("the lines look like CSV: --column %d%s reads the column that has IDs", i+1, flags)
 		}
 	}
-	return r.err
-}
-
-// isNegative reports whether a text is a negative number.
-func isNegative(text []byte) bool {
-	text = bytes.TrimSpace(text)
-	if len(text) < 2 || len(text) > 1+maxDigits || text[0] != '-' {
-		return false
-	}
-	for _, c := range text[1:] {
-		if !isDigit(c) {
-			return false
-		}
-	}
-	return true
-}
-
-// places names lines by file and number.
-type places struct {
-	names  []string
-	starts []int64 // how many lines come before each file
-}
-
-func (p *places) add(name string, start int64) {
-	p.names, p.starts = append(p.names, name), append(p.starts, start)
-}
-
-func (p *places) name(at int64) string {
-	i := sort.Search(len(p.starts), func(i int) bool { return p.starts[i] >= at }) - 1
-	if p.names[i] == "-" {
-		return fmt.Sprint("line ", at-p.starts[i])
-	}
-	return fmt.Sprintf("%s:%d", p.names[i], at-p.starts[i])
+	return ""
 }
 
 // progress writes twice a second how much is done, if w is a terminal.
@@ -277,8 +258,14 @@ func (p *progress) end() {
 	}
 }
 
+// section is a list of the report.
+type section struct {
+	title string
+	audit.Some
+}
+
 // writeReport writes a report for people.
-func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
+func writeReport(s *streams, l snowflake.Layout, r *audit.Report) {
 	fmt.Fprintf(s.out, "%s of %s\n", plural(int(r.IDs), "ID"), r.Layout)
 	if r.IDs > 0 {
 		fmt.Fprintf(s.out, "from %s to %s\n", moment(r.First.Time), moment(r.Last.Time))
@@ -286,7 +273,11 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	for _, w := range r.Wrong {
 		fmt.Fprintln(s.out, s.paint(red, "WRONG: "+w))
 	}
-	if len(r.Wrong) == 0 {
+	switch {
+	case len(r.Wrong) > 0:
+	case r.IDs == 0:
+		fmt.Fprintln(s.out, "there is nothing to audit")
+	default:
 		fmt.Fprintln(s.out, s.paint(green, "nothing is wrong"))
 	}
 	for _, n := range r.Notes {
@@ -306,11 +297,8 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 		}
 		more(s, r.Duplicates, len(r.Repeated))
 	}
-	for _, list := range []struct {
-		title string
-		audit.Some
-	}{{"not of the layout", r.Strangers}, {"from the future", r.Future}, {"negative", r.BeforeEpoch}, {"no IDs", r.Unreadable}} {
-		if list.Count > 0 {
+	for _, list := range []section{{"not of the layout", r.Strangers}, {"from the future", r.Future}, {"negative", r.BeforeEpoch}, {"no IDs", r.Unreadable}, steps(r)} {
+		if len(list.First) > 0 {
 			fmt.Fprintf(s.out, "\n%s:\n", list.title)
 			for _, f := range list.First {
 				fmt.Fprintf(s.out, "  %s: %s\n", f.At, f.Text)
@@ -337,6 +325,14 @@ func writeReport(s streams, l snowflake.Layout, r *audit.Report) {
 	}
 }
 
+// steps returns the steps back that are worth a look.
+func steps(r *audit.Report) section {
+	if r.FarBack.Count > 0 {
+		return section{"more than a second older than the ID before of the worker", r.FarBack}
+	}
+	return section{"less than the ID before of the worker", r.StepsBack}
+}
+
 // perSecond writes a rate, with two digits if it is less than ten.
 func perSecond(rate float64) string {
 	if rate < 10 {
@@ -346,7 +342,7 @@ func perSecond(rate float64) string {
 }
 
 // more says how many findings are not listed.
-func more(s streams, all int64, listed int) {
+func more(s *streams, all int64, listed int) {
 	if n := all - int64(listed); n > 0 {
 		fmt.Fprintf(s.out, "  and %d more (-n)\n", n)
 	}
@@ -355,7 +351,7 @@ func more(s streams, all int64, listed int) {
 // mostGenerators is how many workers the text lists. JSON lists all.
 const mostGenerators = 100
 
-func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
+func writeGenerators(s *streams, l snowflake.Layout, r *audit.Report) {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	var head []string
@@ -367,11 +363,11 @@ func writeGenerators(s streams, l snowflake.Layout, r *audit.Report) {
 	add(l.DatacenterBits > 0, "datacenter")
 	head = append(head, "worker")
 	add(l.ClockSeqBits > 0, "clockseq")
-	head = append(head, "IDs", "first", "last", "per second", "spent ticks", "steps back", "more than once", "longest gap", "")
+	head = append(head, "IDs", "first", "last", "per second", "spent ticks", "steps back", "more than once", "longest gap", "note")
 	fmt.Fprintln(w, strings.Join(head, "\t"))
 	for i, g := range r.Workers {
 		if i == mostGenerators {
-			fmt.Fprintf(w, "and %d more: -json has all\n", len(r.Workers)-i)
+			fmt.Fprintf(w, "and %d more: --json has all\n", len(r.Workers)-i)
 			break
 		}
 		if l.DatacenterBits > 0 {

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/audit"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/audit"
 )
 
-// audited runs audit with -json on an input.
+// audited runs audit with --json on an input.
 func audited(t *testing.T, in string, args ...string) (audit.Report, int) {
 	t.Helper()
-	out, errs, status := runInput(strings.NewReader(in), append([]string{"audit", "-json"}, args...)...)
+	out, errs, status := runInput(strings.NewReader(in), append([]string{"audit", "--json"}, args...)...)
 	require.Empty(t, errs)
 	var r audit.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &r), out)
@@ -29,7 +29,7 @@ func audited(t *testing.T, in string, args ...string) (audit.Report, int) {
 
 func TestAudit(t *testing.T) {
 	id := newID(t, snowflake.DefaultLayout()) - 100<<22
-	in := fmt.Sprintf("\xef\xbb\xbf%d\r\n%d\n\n\"%d\",\r%d\n", id, id+1<<22, id, id+2<<22)
+	in := fmt.Sprintf("\xef\xbb\xbf%d\r\n%d\n\n\"%d\",\n%d\n", id, id+1<<22, id, id+2<<22)
 	out, errs, status := runInput(strings.NewReader(in), "audit")
 	assert.Equal(t, exitFailure, status)
 	assert.Empty(t, errs)
@@ -42,13 +42,61 @@ WRONG: 1 ID comes more than once
 more than once:
   %[1]d of %[2]s, 2 times: line 1, line 4
 
-worker  IDs  first                     last                      per second  spent ticks  steps back  more than once  longest gap  
+less than the ID before of the worker:
+  line 4: %[1]d of %[4]s, 1ms older than %[5]d
+
+worker  IDs  first                     last                      per second  spent ticks  steps back  more than once  longest gap  note
 3       3    %[2]s  %[3]s  3           0.0%%         1 (1ms)     1                            SHARED?
-`, id, at(0), at(2)), out)
+`, id, at(0), at(2), parts.Time.Format(time.RFC3339Nano), id+1<<22), out)
 
 	out, _, status = runInput(strings.NewReader(id.String()), "audit")
 	assert.Zero(t, status)
 	assert.Contains(t, out, "\nnothing is wrong\n")
+}
+
+// One ID that is ahead of its time is one step back, whatever follows. A step back of more than a second is
+// wrong, because two generators may have issued the IDs.
+func TestAuditOfAStepBack(t *testing.T) {
+	first := newID(t, snowflake.DefaultLayout()) - 100_000<<22
+	var in strings.Builder
+	for i := range 2000 {
+		id := first + snowflake.ID(i)<<22
+		if i == 777 {
+			id += 5000 << 22
+		}
+		fmt.Fprintln(&in, id)
+	}
+	out, _, status := runInput(strings.NewReader(in.String()), "audit")
+	assert.Equal(t, exitFailure, status)
+	assert.Contains(t, out, "\nWRONG: 1 ID is more than a second older than the ID before of its worker\n")
+	assert.Regexp(t, `(?m)^more than a second older than the ID before of the worker:\n  line 779: \d+ of \S+, 4.999s older than \d+$`, out)
+	assert.Contains(t, out, "1 (4.999s)")
+	assert.Contains(t, out, "note: an ID that is older than the ID before is wrong only if the list is in the order")
+	r, _ := audited(t, in.String())
+	assert.EqualValues(t, 1, r.StepsBack.Count)
+	assert.EqualValues(t, 1, r.FarBack.Count)
+	assert.Equal(t, "line 779", r.FarBack.First[0].At)
+}
+
+// Input that cannot be read, or is of another layout, gets a hint.
+func TestAuditHints(t *testing.T) {
+	tweets := "1541815603606036480\n1541815603606036481\n"
+	for in, want := range map[string]string{
+		"name,id\nx,117469438034341930\ny,117469438034341931\n": "--column 2 reads",
+		"117469438034341930;x\n":                                `--column 1 --separator ";" reads`,
+		"x\t\"117469438034341930\"\n":                           "--column 2 --separator tab reads",
+		tweets:                                                  "\nnote: the time of 1541815603606036480 lies in the future: it is probably of another layout, most likely ",
+	} {
+		out, _, status := runInput(strings.NewReader(in), "audit")
+		assert.Equal(t, exitFailure, status)
+		assert.Contains(t, out, want)
+	}
+	out, _, _ := runInput(strings.NewReader("x, y\n"), "audit")
+	assert.NotContains(t, out, "CSV")
+	out, _, _ = runInput(strings.NewReader(tweets), "audit", "--layout", "twitter")
+	assert.NotContains(t, out, "note:")
+	r, _ := audited(t, tweets)
+	assert.Len(t, r.Notes, 1)
 }
 
 // If the IDs of one process are not sorted, nothing is wrong.
@@ -68,18 +116,27 @@ func TestAuditOfShuffledIDs(t *testing.T) {
 
 // A rate is of a second, however long the tick is.
 func TestAuditOfLongTicks(t *testing.T) {
-	r, status := audited(t, "16\n17\n18\n19\n32\n", "-layout", "20/2/2", "-unit", "10s")
+	r, status := audited(t, "16\n17\n18\n19\n32\n", "--layout", "20/2/2", "--unit", "10s")
 	assert.Zero(t, status)
 	assert.Equal(t, 0.4, r.Workers[0].PerSecond)
-	out, _, _ := runInput(strings.NewReader("16\n17\n18\n19\n32\n"), "audit", "-layout", "20/2/2", "-unit", "10s")
+	out, _, _ := runInput(strings.NewReader("16\n17\n18\n19\n32\n"), "audit", "--layout", "20/2/2", "--unit", "10s")
 	assert.Regexp(t, `Z  0\.4  `, out)
 }
 
 func TestAuditOfEmptyInputHasNoNullInJSON(t *testing.T) {
-	out, _, status := runCLI("audit", "-json")
-	assert.Zero(t, status)
+	out, _, status := runCLI("audit", "--json")
+	assert.Equal(t, exitFailure, status)
 	for _, list := range []string{"workers", "gaps", "lowBits", "wrong", "notes"} {
 		assert.Contains(t, out, `"`+list+`":[]`)
+	}
+}
+
+func TestAuditOfNothingIsNoSuccess(t *testing.T) {
+	for _, args := range []string{"audit", "audit --column id"} {
+		out, errs, status := runCLI(strings.Fields(args)...)
+		assert.Equal(t, exitFailure, status, args)
+		assert.Empty(t, errs)
+		assert.Contains(t, out, "there is nothing to audit")
 	}
 }
 
@@ -104,7 +161,7 @@ func TestAuditOfBadInput(t *testing.T) {
 	assert.Equal(t, exitFailure, status)
 	assert.EqualValues(t, 1, r.Unreadable.Count)
 	r, status = audited(t, "")
-	assert.Zero(t, status)
+	assert.Equal(t, exitFailure, status)
 	assert.Zero(t, r.IDs)
 }
 
@@ -115,7 +172,7 @@ func TestAuditOfCSVFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(a, fmt.Appendf(nil, "name,id,note\r\n\"Smith \"\"J\"\", Dr., MD\",%d,\"two\nlines, %d\"\nJones,\"%d\",\n\nnobody\n", id, id, id+1), 0o600))
 	require.NoError(t, os.WriteFile(b, fmt.Appendf(nil, "name,id\nx,%d\ny,%d\n", id+2, id), 0o600))
 	for _, column := range []string{"id", "2"} {
-		r, status := audited(t, "", "-column", column, a, b)
+		r, status := audited(t, "", "--column", column, a, b)
 		assert.Equal(t, exitFailure, status)
 		assert.EqualValues(t, 4, r.IDs, column)
 		require.Len(t, r.Repeated, 1)
@@ -126,9 +183,9 @@ func TestAuditOfCSVFiles(t *testing.T) {
 		assert.Equal(t, a+":6", r.Unreadable.First[0].At)
 		assert.Contains(t, r.Unreadable.First[0].Text, "the record has only 1 column")
 	}
-	r, _ := audited(t, fmt.Sprintf("%d\tx\n", id), "-column", "1", "-separator", "tab")
+	r, _ := audited(t, fmt.Sprintf("%d\tx\n", id), "--column", "1", "--separator", "tab")
 	assert.EqualValues(t, 1, r.IDs)
-	r, _ = audited(t, fmt.Sprintf("%d,\"x\n%d\n", id, id+1), "-column", "1")
+	r, _ = audited(t, fmt.Sprintf("%d,\"x\n%d\n", id, id+1), "--column", "1")
 	assert.EqualValues(t, 1, r.Unreadable.Count, "a quote is never closed")
 }
 
@@ -139,7 +196,7 @@ func TestAuditAcceptsAnyHeader(t *testing.T) {
 		"_id": 0, "id": 0, `"#"`: 0, "№": 0, " id ": 0, "индекс": 0,
 		"\x00\x01": 1, "\xff": 1, "-": 1, "1.5": 1, "0x10": 1, "9223372036854775808": 1,
 	} {
-		r, status := audited(t, first+",name\n5,x\n", "-column", "1")
+		r, status := audited(t, first+",name\n5,x\n", "--column", "1")
 		assert.EqualValues(t, bad, status, "%q", first)
 		assert.Equal(t, bad, r.Unreadable.Count, "%q", first)
 		assert.EqualValues(t, 1, r.IDs, "%q", first)
@@ -157,8 +214,8 @@ func TestAuditReadsAFileNamedLine(t *testing.T) {
 
 func TestAuditNamesTheHolders(t *testing.T) {
 	dir := t.TempDir()
-	id := succeed(t, "new", "-dir", dir)
-	out, _, status := runInput(strings.NewReader(id+id), "audit", "-dir", dir)
+	id := succeed(t, "new", "--dir", dir)
+	out, _, status := runInput(strings.NewReader(id+id), "audit", "--dir", dir)
 	assert.Equal(t, exitFailure, status)
 	pid := fmt.Sprintf("pid %d)", os.Getpid())
 	assert.Regexp(t, `line 1, line 2; issued by \S+ \(\S+, `+regexpQuote(pid)+"\n", out)
@@ -169,13 +226,13 @@ func regexpQuote(s string) string { return strings.ReplaceAll(s, ")", `\)`) }
 
 func TestAuditRefusesInput(t *testing.T) {
 	for args, names := range map[string]string{
-		"audit none.txt":                "none.txt",
-		"audit -n 0":                    "-n 0",
-		"audit -column 0":               "columns count from 1",
-		"audit -column 2 -separator ;;": `";;"`,
-		"audit -separator ;":            "without -column",
-		"audit -layout x":               `"x"`,
-		"audit -dir none":               "none",
+		"audit none.txt":                  "none.txt",
+		"audit -n 0":                      "-n 0",
+		"audit --column 0":                "columns count from 1",
+		"audit --column 2 --separator ;;": `";;"`,
+		"audit --separator ;":             "without --column",
+		"audit --layout x":                `"x"`,
+		"audit --dir none":                "none",
 	} {
 		out, errs, status := runCLI(strings.Fields(args)...)
 		assert.Equal(t, exitUsage, status, args)
@@ -183,18 +240,18 @@ func TestAuditRefusesInput(t *testing.T) {
 		requireOneLine(t, errs)
 		assert.Contains(t, errs, names)
 	}
-	_, errs, status := runInput(strings.NewReader("a,b\n1,2\n"), "audit", "-column", "id")
-	assert.Equal(t, exitFailure, status)
-	assert.Contains(t, errs, `standard input: there is no column "id" in the header "a,b"`)
+	_, errs, status := runInput(strings.NewReader("a,b\n1,2\n"), "audit", "--column", "id")
+	assert.Equal(t, exitUsage, status)
+	assert.Contains(t, errs, `standard input: there is no column "id" in the header ["a" "b"]`)
 }
 
 func FuzzAudit(f *testing.F) {
-	f.Add([]byte("1\n2\r\n1\r3"), []byte("\"a\nb\",5"), uint8(3))
+	f.Add([]byte("1\n2\r\n1\n3"), []byte("\"a\nb\",5"), uint8(3))
 	f.Add([]byte("\x00\xff\n-1\n99999999999999999999"), []byte("\"\"\"\",\"5\"\n"), uint8(0))
 	f.Fuzz(func(t *testing.T, a, b []byte, column uint8) {
-		args := []string{"audit", "-layout", "20/3/2"}
+		args := []string{"audit", "--layout", "20/3/2"}
 		if column%4 > 0 {
-			args = append(args, "-column", fmt.Sprint(column%4))
+			args = append(args, "--column", fmt.Sprint(column%4))
 		}
 		_, errs, _ := runInput(strings.NewReader(string(a)+"\n"+string(b)), args...)
 		require.Empty(t, errs)

@@ -2,62 +2,38 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-var commandFollows = command{
-	name:     "follows",
-	synopsis: []string{"OLD NEW [-last ID | -until TIME]"},
-	summary:  "say whether a table may go on with IDs of another layout",
-	about: `Decides whether a table that has IDs of the layout OLD may go on with IDs of the
+func followsCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "follows OLD NEW",
+		Short: "Say whether a table may go on with IDs of another layout",
+		Long: `Decides whether a table that has IDs of the layout OLD may go on with IDs of the
 layout NEW: whether every ID of NEW is greater than every ID of OLD, if NEW
-begins after the tick of OLD's last ID has ended. The last ID is -last, the
-greatest in the table. With -until, it is the greatest ID that OLD can issue
+begins after the tick of OLD's last ID has ended. The last ID is --last, the
+greatest in the table. With --until, it is the greatest ID that OLD can issue
 before that time. With neither, it is the greatest that OLD can issue by now.
 
 Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
 says when NEW could begin, and with which epoch NEW could begin at once. The
 exit status is 0 for yes and 1 for no. To change the epoch or the tick of a
 layout, write NAME@EPOCH or NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or
-bwmarrin@1577836800000,1ms.
-`,
-	setup: setupFollows,
-}
-
-// verdict is the answer of follows as JSON.
-type verdict struct {
-	Follows bool           `json:"follows"`
-	Last    stampedID      `json:"last"`            // of the old layout
-	First   stampedID      `json:"first"`           // of the new layout
-	From    *jsontime.Time `json:"from,omitempty"`  // from this time on, the new layout follows
-	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with this epoch, it follows at once
-	Proof   []string       `json:"proof"`
-}
-
-// stampedID is an ID and its time.
-type stampedID struct {
-	ID   snowflake.ID  `json:"id"`
-	Time jsontime.Time `json:"time"`
-}
-
-func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsontime.Time{Time: t}} }
-
-func setupFollows(fs *flag.FlagSet) action {
-	lastText := fs.String("last", "", "the greatest `ID` of the old layout")
-	until := fs.String("until", "", "the `time` up to which the old layout is used")
-	return func(s streams, args []string) error {
-		switch {
-		case len(args) != 2:
-			return fmt.Errorf("follows takes two layouts, the old and the new one, got %d arguments", len(args))
-		case *lastText != "" && *until != "":
-			return errors.New("follows takes -last or -until, not both")
-		}
+bwmarrin@1577836800000,1ms.`,
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: layoutNames(),
+	}
+	lastText := c.Flags().String("last", "", "the greatest `ID` of the old layout")
+	until := c.Flags().String("until", "", "the `time` up to which the old layout is used")
+	c.MarkFlagsMutuallyExclusive("last", "until")
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		var pair [2]snowflake.Layout
 		for i, arg := range args {
 			var err error
@@ -84,7 +60,26 @@ func setupFollows(fs *flag.FlagSet) action {
 		}
 		return failed(err)
 	}
+	return c
 }
+
+// verdict is the answer of follows as JSON.
+type verdict struct {
+	Follows bool           `json:"follows"`
+	Last    stampedID      `json:"last"`            // of the old layout
+	First   stampedID      `json:"first"`           // of the new layout
+	From    *jsontime.Time `json:"from,omitempty"`  // from this time on, the new layout follows
+	Epoch   *jsontime.Time `json:"epoch,omitempty"` // with this epoch, it follows at once
+	Proof   []string       `json:"proof"`
+}
+
+// stampedID is an ID and its time.
+type stampedID struct {
+	ID   snowflake.ID  `json:"id"`
+	Time jsontime.Time `json:"time"`
+}
+
+func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsontime.Time{Time: t}} }
 
 // lastID returns the last ID of a layout: the ID that text has or, if text is empty,
 // the greatest ID that can have been issued before until.
@@ -95,7 +90,7 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 	t := now
 	if until != "" {
 		var err error
-		if t, err = layouts.ParseTime(until); err != nil {
+		if t, err = texts.Time(until); err != nil {
 			return 0, err
 		}
 	}
@@ -176,7 +171,7 @@ func millisBetween(a, b time.Time) snowflake.Epoch {
 	return snowflake.Epoch((b.Unix()-a.Unix()-1)*1000 + int64(nanos/int(time.Millisecond)))
 }
 
-func writeVerdict(s streams, v verdict) {
+func writeVerdict(s *streams, v verdict) {
 	if v.Follows {
 		fmt.Fprintln(s.out, s.paint(green, "yes")+": every ID of NEW is greater than every ID of OLD")
 	} else {

@@ -1,49 +1,41 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-var commandIdentify = command{
-	name:     "identify",
-	synopsis: []string{"ID...", "-"},
-	summary:  "say which layout the IDs most likely have, and why",
-	about: `Ranks the known layouts by how likely each of them is the layout of the IDs. All
-IDs should be of one layout; several IDs give a better answer than one. With -
-it reads IDs from standard input, one a line. They may be decimal, or in base
-32, 58 or 62.
+func identifyCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "identify ID... | -",
+		Short: "Say which layout the IDs most likely have, and why",
+		Long: `Ranks the known layouts by how likely each of them is the layout of the IDs. All
+IDs should be of one layout; twenty IDs give a far better answer than one. With
+- it reads IDs from standard input, one a line. They may be decimal, in base 32,
+58 or 62, or URLs of Twitter, Discord, Instagram, Mastodon or Bluesky: then the
+URL's host decides.
 
 A layout is ruled out if the time of an ID is earlier than the first such ID can
-have been, or more than a day ahead. A layout is likelier if times are recent
-and close together, worker IDs are few, and sequences count up from 0. If
-layouts differ in the epoch only, the best of them gets at most 80% of their
-share. Percentages compare the layouts in the table only. Layouts that differ in
-nothing but the name share a line.
-`,
-	setup: setupIdentify,
-}
-
-// guess is a layout that IDs may be of.
-type guess struct {
-	Form string `json:"form"` // how the IDs are written
-	layouts.Match
-}
-
-func setupIdentify(fs *flag.FlagSet) action {
-	n := fs.Int("n", 5, "`how many` layouts to show")
-	return func(s streams, args []string) error {
+have been, or more than a day ahead. A layout is likelier if it is common, times
+are recent and close together, worker IDs are few, and sequences count up from
+0. If only the epoch or a field's name tells layouts apart, it says so, with the
+date in each. Percentages compare the layouts in the table only. Libraries that
+have the same layout share a line.`,
+		Args: someArgs("IDs, or - to read standard input"),
+	}
+	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		switch {
-		case len(args) == 0:
-			return errors.New("identify takes IDs, or - to read standard input")
 		case *n < 1:
 			return fmt.Errorf("-n %d is not 1 or more", *n)
 		case slices.Contains(args, "-") && len(args) > 1:
@@ -57,113 +49,43 @@ func setupIdentify(fs *flag.FlagSet) action {
 				return failed(errors.New("standard input has no IDs"))
 			}
 		}
-		readings, err := layouts.Read(args)
+		readings, err := texts.IDs(args)
 		if err != nil {
 			return err
 		}
-		all := guesses(readings, time.Now())
+		all := shown.Identify(readings, time.Now())
 		if s.json {
 			return s.writeJSON(all)
 		}
-		writeGuesses(s, all, *n)
+		first, rest, _ := strings.Cut(all.Text(*n), "\n")
+		fmt.Fprintf(s.out, "%s\n%s", s.paint(bold, first), rest)
 		return nil
 	}
+	return c
 }
 
 // mostWords is how many IDs identify looks at.
 const mostWords = 10_000
 
 // readWords reads standard input, one ID a line.
-func readWords(s streams) (words []string, err error) {
-	in := newLineReader(s.in)
-	for len(words) < mostWords && in.next() {
-		if in.long {
-			return nil, fmt.Errorf("line %d is longer than %d bytes", in.number, longestLine)
+func readWords(s *streams) (words []string, err error) {
+	full := errors.New("there are enough")
+	err = eachLine(s.in, func(line int64, text string, err error) error {
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
 		}
-		if word := bytes.Trim(in.text, " \t\","); len(word) > 0 {
-			words = append(words, string(word))
+		if word := strings.Trim(text, " \t\","); word != "" {
+			words = append(words, word)
 		}
-	}
-	return words, in.err
-}
-
-// guesses ranks the layouts of all readings. If there are several readings, they
-// share the probability evenly.
-func guesses(readings []layouts.Reading, now time.Time) []guess {
-	var all []guess
-	for _, r := range readings {
-		for _, m := range layouts.Rank(r.IDs, now) {
-			m.Share /= float64(len(readings))
-			all = append(all, guess{r.Form, m})
+		if len(words) == mostWords {
+			return full
 		}
-	}
-	slices.SortStableFunc(all, func(a, b guess) int {
-		switch {
-		case a.Share > b.Share:
-			return -1
-		case a.Share < b.Share:
-			return 1
-		}
-		return 0
+		return nil
 	})
-	return all
-}
-
-func writeGuesses(s streams, all []guess, n int) {
-	shown := 0
-	if sum(all) < 0.5 {
-		fmt.Fprintln(s.out, "probably of no known layout: another layout, a random number, or no ID")
+	if errors.Is(err, full) {
+		err = nil
 	}
-	for _, g := range all {
-		if g.Share < 0.001 || shown == n {
-			break
-		}
-		shown++
-		name := strings.Join(append([]string{g.Name}, g.Also...), ", ")
-		if g.Form != "decimal" {
-			name += " (" + g.Form + ")"
-		}
-		line := fmt.Sprintf("%3.0f%%  %s", 100*g.Share, name)
-		if shown == 1 {
-			line = s.paint(bold, line)
-		}
-		fmt.Fprintf(s.out, "%s: %s\n      %s\n", line, g.About, strings.Join(g.Why, "; "))
-	}
-	fmt.Fprint(s.out, s.paint(faint, ruledOut(all)))
-}
-
-func sum(all []guess) (share float64) {
-	for _, g := range all {
-		share += g.Share
-	}
-	return share
-}
-
-// ruledOut lists the layouts that are ruled out, by the kind of reason.
-func ruledOut(all []guess) string {
-	var early, late, other []string
-	for _, g := range all {
-		switch {
-		case g.Not == "":
-		case strings.Contains(g.Not, "before there were"):
-			early = append(early, g.Name)
-		case strings.Contains(g.Not, "future"):
-			late = append(late, g.Name)
-		default:
-			other = append(other, g.Name)
-		}
-	}
-	var b strings.Builder
-	list := func(why string, names []string) {
-		if len(names) > 0 {
-			slices.Sort(names)
-			fmt.Fprintf(&b, "not, because %s: %s\n", why, strings.Join(slices.Compact(names), " "))
-		}
-	}
-	list("the time would be too early", early)
-	list("the time would lie in the future", late)
-	list("there are too many bits", other)
-	return b.String()
+	return words, err
 }
 
 // hint says that IDs which l puts in the future are probably of another layout. It
@@ -171,17 +93,23 @@ func ruledOut(all []guess) string {
 func hint(l snowflake.Layout, ids []snowflake.ID, now time.Time) string {
 	var late []snowflake.ID
 	for _, id := range ids {
-		if l.Decode(id).Time.After(now.Add(layouts.Tolerance)) {
+		if l.Decode(id).Time.After(now.Add(margin)) {
 			late = append(late, id)
 		}
 	}
 	if len(late) == 0 {
 		return ""
 	}
-	best := layouts.Rank(late, now)[0]
+	matches := layouts.Identify(late, now)
 	text := fmt.Sprintf("the time of %d lies in the future: it is probably of another layout", late[0])
-	if best.Share == 0 || best.Layout == l {
+	if matches[0].Share == 0 || matches[0].Layout == l {
 		return text + ", which is not known"
 	}
-	return fmt.Sprintf("%s, most likely %s (%.0f%%); \"snowflake identify\" says more", text, best.Name, 100*best.Share)
+	var likely []string
+	for _, m := range matches {
+		if m.Share > matches[0].Share/5 {
+			likely = append(likely, fmt.Sprintf("%s (%.0f%%)", m.Name, 100*m.Share))
+		}
+	}
+	return fmt.Sprintf("%s, most likely %s; \"snowflake identify\" says more", text, strings.Join(likely, " or "))
 }

@@ -2,73 +2,63 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-var commandLayout = command{
-	name:     "layout",
-	synopsis: []string{"[NAME|SPEC]"},
-	summary:  "draw a layout and say how many IDs it has, or list the layouts",
-	about: `Draws the bits of a layout, and says how many workers and how many IDs a second
+func layoutCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "layout [NAME|SPEC]",
+		Short: "Draw a layout and say how many IDs it has, or list the layouts",
+		Long: `Draws the bits of a layout, and says how many workers and how many IDs a second
 it has, and when its time runs out. Without an argument it lists the layouts
-that have a name.
-`,
-	setup: setupLayout,
-}
-
-func setupLayout(fs *flag.FlagSet) action {
-	change := defineChanges(fs)
-	return func(s streams, args []string) error {
-		switch {
-		case len(args) > 1:
-			return fmt.Errorf("layout takes one name or spec, got %d arguments", len(args))
-		case len(args) == 0 && flagsOtherThan(fs, "json"):
-			return errors.New("layout takes flags only with a name or a spec")
-		case len(args) == 0:
-			if s.json {
-				return s.writeJSON(layouts.All())
+that have a name.`,
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: layoutNames(),
+	}
+	change := layoutChanges(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			var changed snowflake.Layout
+			if change(&changed); changed != (snowflake.Layout{}) {
+				return errors.New("layout takes flags only with a name or a spec")
 			}
-			listPresets(s.out)
-			return nil
+			return listLayouts(s)
 		}
 		l, err := parseLayout(args[0], change)
 		if err != nil {
 			return err
 		}
 		if s.json {
-			return s.writeJSON(described{l, l.String(), jsontime.Time{Time: l.Expires()}})
+			return s.writeJSON(shown.Describe(layouts.Known{Layout: l}))
 		}
 		describe(s.out, l, time.Now())
 		return nil
 	}
+	return c
 }
 
-// flagsOtherThan reports whether a flag other than name was given.
-func flagsOtherThan(fs *flag.FlagSet, name string) (other bool) {
-	fs.Visit(func(f *flag.Flag) { other = other || f.Name != name })
-	return other
-}
-
-// described is a layout as JSON.
-type described struct {
-	Layout  snowflake.Layout `json:"layout"`
-	Text    string           `json:"text"`
-	Expires jsontime.Time    `json:"expires"`
-}
-
-func listPresets(w io.Writer) {
+func listLayouts(s *streams) error {
+	var all []shown.Layout
 	for _, k := range layouts.All() {
-		fmt.Fprintf(w, "%-19s%v\n", k.Name, k.Layout)
+		all = append(all, shown.Describe(k))
+		if !s.json {
+			fmt.Fprintf(s.out, "%-19s%v\n", k.Name, k.Layout)
+		}
 	}
+	if s.json {
+		return s.writeJSON(all)
+	}
+	return nil
 }
 
 // describe writes the layout's diagram and, below it, its numbers.

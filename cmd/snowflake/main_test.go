@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // runCLI runs the tool with no standard input.
@@ -49,7 +50,7 @@ func lines(s string) []string {
 
 func TestNewPrintsIncreasingIDs(t *testing.T) {
 	var last snowflake.ID
-	out := lines(succeed(t, "new", "-n", "10000", "-worker", "7"))
+	out := lines(succeed(t, "new", "-n", "10000", "--worker", "7"))
 	assert.Len(t, out, 10000)
 	for _, line := range out {
 		id, err := snowflake.ParseID(line)
@@ -67,12 +68,12 @@ func TestNewPrintsOneIDWithoutFlags(t *testing.T) {
 }
 
 func TestNewWithOneIDPerTick(t *testing.T) {
-	assert.Len(t, lines(succeed(t, "new", "-n", "3", "-layout", "41/10/0")), 3)
+	assert.Len(t, lines(succeed(t, "new", "-n", "3", "--layout", "41/10/0")), 3)
 }
 
 func TestNewDecodes(t *testing.T) {
-	l := snowflake.TwitterLayout()
-	out := lines(succeed(t, "new", "-n", "3", "-decode", "-layout", "twitter", "-worker", "3", "-datacenter", "4"))
+	l := layouts.Twitter()
+	out := lines(succeed(t, "new", "-n", "3", "--decode", "--layout", "twitter", "--worker", "3", "--datacenter", "4"))
 	assert.Len(t, out, 3)
 	for _, line := range out {
 		text, fields, _ := strings.Cut(line, " ")
@@ -84,7 +85,7 @@ func TestNewDecodes(t *testing.T) {
 }
 
 func TestDecodeRealIDs(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "ids.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "layouts", "testdata", "ids.json"))
 	require.NoError(t, err)
 	var vectors []struct {
 		Layout, ID                   string
@@ -95,26 +96,30 @@ func TestDecodeRealIDs(t *testing.T) {
 	require.NotEmpty(t, vectors)
 	for _, v := range vectors {
 		t.Run(v.Layout+"/"+v.ID, func(t *testing.T) {
-			want := fmt.Sprintf("%s time=%s clockseq=0 datacenter=%d worker=%d sequence=%d\n", v.ID,
-				time.UnixMilli(v.UnixMS).UTC().Format("2006-01-02T15:04:05.000Z"), v.Datacenter, v.Worker, v.Sequence)
-			assert.Equal(t, want, succeed(t, "decode", "-layout", v.Layout, v.ID))
+			datacenter := fmt.Sprintf(" datacenter=%d", v.Datacenter)
+			if v.Datacenter == 0 {
+				datacenter = ""
+			}
+			want := fmt.Sprintf("%s time=%s%s worker=%d sequence=%d\n", v.ID,
+				time.UnixMilli(v.UnixMS).UTC().Format("2006-01-02T15:04:05.000Z"), datacenter, v.Worker, v.Sequence)
+			assert.Equal(t, want, succeed(t, "decode", "--layout", v.Layout, v.ID))
 		})
 	}
 }
 
-const tweetFields = "1541815603606036480 time=2022-06-28T16:07:40.105Z clockseq=0 datacenter=11 worker=26 sequence=0\n"
+const tweetFields = "1541815603606036480 time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0\n"
 
 func TestFlagsBeforeAndAfterArguments(t *testing.T) {
 	const id = "1541815603606036480"
 	for _, args := range [][]string{
-		{"decode", "-layout", "twitter", id, id},
-		{"decode", id, "-layout", "twitter", id},
+		{"decode", "--layout", "twitter", id, id},
+		{"decode", id, "--layout", "twitter", id},
 		{"decode", id, id, "--layout=twitter"},
-		{"decode", "-worker-last=false", id, "-layout=twitter", "--", id},
-		{"decode", "-layout", "twitter", "--", id, id},
-		{"decode", "-layout", "41/0/5/5/12", "-epoch", "1288834974657", id, id},
-		{"decode", "-layout", "41/0/5/5/12", "-epoch", "2010-11-04T01:42:54.657Z", id, id},
-		{"decode", "-layout", "discord", "-epoch", "2010-11-04T02:42:54.657+01:00", id, id},
+		{"decode", "--worker-last=false", id, "--layout=twitter", "--", id},
+		{"decode", "--layout", "twitter", "--", id, id},
+		{"decode", "--layout", "41/0/5/5/12", "--epoch", "1288834974657", id, id},
+		{"decode", "--layout", "41/0/5/5/12", "--epoch", "2010-11-04T01:42:54.657Z", id, id},
+		{"decode", "--layout", "discord", "--epoch", "2010-11-04T02:42:54.657+01:00", id, id},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			assert.Equal(t, tweetFields+tweetFields, succeed(t, args...))
@@ -127,15 +132,15 @@ func TestChangesToALayout(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-layout", "8/4/4"}, "time=2026-01-01T00:00:00.001Z clockseq=0 datacenter=0 worker=2 sequence=3"},
-		{[]string{"-layout", "8/4/4", "-worker-last"}, "time=2026-01-01T00:00:00.001Z clockseq=0 datacenter=0 worker=3 sequence=2"},
-		{[]string{"-layout", "8/4/4", "-unit", "2h"}, "time=2026-01-01T02:00:00.000Z clockseq=0 datacenter=0 worker=2 sequence=3"},
-		{[]string{"-layout", "8/4/4", "-epoch", "2000-02-03"}, "time=2000-02-03T00:00:00.001Z clockseq=0 datacenter=0 worker=2 sequence=3"},
-		{[]string{"-layout", "8/4/4", "-epoch", "-1"}, "time=1970-01-01T00:00:00.000Z clockseq=0 datacenter=0 worker=2 sequence=3"},
-		{[]string{"-layout", "8/2/4/2"}, "time=2026-01-01T00:00:00.001Z clockseq=0 datacenter=0 worker=8 sequence=3"},
-		{[]string{"-layout", "7/2/2/3/2"}, "time=2026-01-01T00:00:00.000Z clockseq=2 datacenter=1 worker=0 sequence=3"},
-		{[]string{"-layout", "sonyflake", "-worker-last=false"}, "time=2014-09-01T00:00:00.000Z clockseq=0 datacenter=0 worker=1 sequence=35"},
-		{[]string{"-layout", "sonyflake", "-unit", "1s"}, "time=2014-09-01T00:00:00.000Z clockseq=0 datacenter=0 worker=291 sequence=0"},
+		{[]string{"--layout", "8/4/4"}, "time=2026-01-01T00:00:00.001Z worker=2 sequence=3"},
+		{[]string{"--layout", "8/4/4", "--worker-last"}, "time=2026-01-01T00:00:00.001Z worker=3 sequence=2"},
+		{[]string{"--layout", "8/4/4", "--unit", "2h"}, "time=2026-01-01T02:00:00.000Z worker=2 sequence=3"},
+		{[]string{"--layout", "8/4/4", "--epoch", "2000-02-03"}, "time=2000-02-03T00:00:00.001Z worker=2 sequence=3"},
+		{[]string{"--layout", "8/4/4", "--epoch", "-1"}, "time=1970-01-01T00:00:00.000Z worker=2 sequence=3"},
+		{[]string{"--layout", "8/2/4/2"}, "time=2026-01-01T00:00:00.001Z worker=8 sequence=3"},
+		{[]string{"--layout", "7/2/2/3/2"}, "time=2026-01-01T00:00:00.000Z clockseq=2 datacenter=1 worker=0 sequence=3"},
+		{[]string{"--layout", "sonyflake", "--worker-last=false"}, "time=2014-09-01T00:00:00.000Z worker=1 sequence=35"},
+		{[]string{"--layout", "sonyflake", "--unit", "1s"}, "time=2014-09-01T00:00:00.000Z worker=291 sequence=0"},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -156,8 +161,8 @@ func TestRange(t *testing.T) {
 		{[]string{"2026-01-01T00:00:00", "2026-01-02 00:00:00"}, 0, day},
 		{[]string{"2026-01-01T01:00:00+01:00", "2026-01-02T00:00:00Z"}, 0, day},
 		{[]string{"2026-01-01T00:00:00.001Z", "2026-01-01T00:00:00.002Z"}, 1 << 22, 2 << 22},
-		{[]string{"2010-11-04T01:42:54.657Z", "2010-11-05T01:42:54.657Z", "-layout", "twitter"}, 0, day},
-		{[]string{"-layout", "16/4/4", "-unit", "1h", "2026-01-01", "2026-01-02"}, 0, 24 << 8},
+		{[]string{"2010-11-04T01:42:54.657Z", "2010-11-05T01:42:54.657Z", "--layout", "twitter"}, 0, day},
+		{[]string{"--layout", "16/4/4", "--unit", "1h", "2026-01-01", "2026-01-02"}, 0, 24 << 8},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -173,39 +178,47 @@ func TestRefusedInput(t *testing.T) {
 		names string // what the message must name
 	}{
 		{[]string{"frobnicate"}, `"frobnicate"`},
-		{[]string{"-layout", "twitter"}, `"-layout"`},
-		{[]string{"help", "frobnicate"}, `"frobnicate"`},
-		{[]string{"help", "new", "decode"}, "one command"},
+		{[]string{"--layout", "twitter"}, "--layout"},
+		{[]string{"decod"}, "did you mean decode"},
+		{[]string{"help", "nope"}, `"nope"`},
+		{[]string{"completion", "ksh"}, `"ksh"`},
+		{[]string{"version", "1"}, `"1"`},
 
 		{[]string{"new", "3"}, `"3"`},
 		{[]string{"new", "-n", "0"}, "-n 0"},
 		{[]string{"new", "-n", "-5"}, "-n -5"},
-		{[]string{"new", "-n", "many"}, `"many"`},
-		{[]string{"new", "-n", "99999999999999999999"}, "99999999999999999999"},
+		{[]string{"new", "-n", "many"}, `--count "many" is not a whole number`},
+		{[]string{"new", "--worker", "x"}, `--worker "x" is not a whole number`},
+		{[]string{"new", "-n", "99999999999999999999"}, `--count "99999999999999999999" is out of range`},
+		{[]string{"new", "--decode=x"}, `--decode "x" is neither true nor false`},
+		{[]string{"new", "-decode"}, "-decode; did you mean --decode"},
+		{[]string{"new", "-worker=3"}, "-worker; did you mean --worker"},
 		{[]string{"new", "-n"}, "-n"},
 		{[]string{"new", "-frob"}, "-frob"},
-		{[]string{"new", "-worker", "1024"}, "worker 1024"},
-		{[]string{"new", "-worker", "-1"}, "worker -1"},
-		{[]string{"new", "-datacenter", "1"}, "datacenter 1"},
-		{[]string{"new", "-layout", "baidu"}, "2024-11-20"},
-		{[]string{"new", "-epoch", "9999-01-01"}, "9999-01-01"},
+		{[]string{"new", "--worker", "1024"}, "worker 1024"},
+		{[]string{"new", "--worker", "-1"}, "worker -1"},
+		{[]string{"new", "--datacenter", "1"}, "datacenter 1"},
+		{[]string{"new", "--layout", "baidu"}, "2024-11-20"},
+		{[]string{"new", "--epoch", "9999-01-01"}, "9999-01-01"},
 
 		{[]string{"decode"}, "IDs"},
-		{[]string{"decode", "-5"}, `"-5"`},
-		{[]string{"decode", "-layout", "twitter", "-5"}, `"-5"`},
+		{[]string{"decode", "-5"}, "-5"},
+		{[]string{"decode", "--layout", "twitter", "-5"}, "-5"},
 		{[]string{"decode", "123", "12x"}, `"12x"`},
 		{[]string{"decode", "123", "1\n2"}, `"1\n2"`},
 		{[]string{"decode", "-x\ny\r"}, `x\ny\r`},
 		{[]string{"decode", "0123"}, `"0123"`},
+		{[]string{"decode", "03902MW7R0000"}, "it may be base 32: snowflake identify 03902MW7R0000"},
+		{[]string{"decode", "08jSVlcGDw0"}, "it may be base 62: snowflake identify"},
 		{[]string{"decode", ""}, `""`},
 		{[]string{"decode", "9223372036854775808"}, "9223372036854775808"},
-		{[]string{"decode", "123", "9007199254740992", "-layout", "jssafe"}, "9007199254740992"},
+		{[]string{"decode", "123", "9007199254740992", "--layout", "jssafe"}, "9007199254740992"},
 		{[]string{"decode", "-", "123"}, "- only by itself"},
-		{[]string{"decode", "--", "-layout"}, `"-layout"`},
+		{[]string{"decode", "--", "--layout"}, `"--layout"`},
 
 		{[]string{"layout", "twiter"}, `"twiter"`},
-		{[]string{"layout", "twitter", "discord"}, "2 arguments"},
-		{[]string{"layout", "-unit", "1s"}, "name or a spec"},
+		{[]string{"layout", "twitter", "discord"}, "received 2"},
+		{[]string{"layout", "--unit", "1s"}, "name or a spec"},
 		{[]string{"layout", "41"}, `"41"`},
 		{[]string{"layout", "41/10"}, "2 fields"},
 		{[]string{"layout", "1/1/1/1/1/1"}, "6 fields"},
@@ -214,16 +227,16 @@ func TestRefusedInput(t *testing.T) {
 		{[]string{"layout", "41/256/12"}, `"256"`},
 		{[]string{"layout", "41/11/12"}, "64 bits"},
 		{[]string{"layout", "0/10/12"}, "time bits"},
-		{[]string{"layout", "twitter", "-unit", "0s"}, "unit 0s"},
-		{[]string{"layout", "twitter", "-unit", "-1s"}, "unit -1s"},
-		{[]string{"layout", "twitter", "-unit", "fast"}, `"fast"`},
-		{[]string{"layout", "twitter", "-epoch", "2026-13-01"}, `"2026-13-01"`},
-		{[]string{"layout", "twitter", "-epoch", "2026-01-01T00:00:00.0001Z"}, "2026-01-01T00:00:00.0001Z"},
-		{[]string{"layout", "twitter", "-worker-last=maybe"}, `"maybe"`},
+		{[]string{"layout", "twitter", "--unit", "0s"}, "unit 0s"},
+		{[]string{"layout", "twitter", "--unit", "-1s"}, "unit -1s"},
+		{[]string{"layout", "twitter", "--unit", "fast"}, `"fast"`},
+		{[]string{"layout", "twitter", "--epoch", "2026-13-01"}, `"2026-13-01"`},
+		{[]string{"layout", "twitter", "--epoch", "2026-01-01T00:00:00.0001Z"}, "2026-01-01T00:00:00.0001Z"},
+		{[]string{"layout", "twitter", "--worker-last=maybe"}, `"maybe"`},
 
-		{[]string{"range"}, "0 arguments"},
-		{[]string{"range", "2026-01-01"}, "1 arguments"},
-		{[]string{"range", "2026-01-01", "2026-01-02", "2026-01-03"}, "3 arguments"},
+		{[]string{"range"}, "received 0"},
+		{[]string{"range", "2026-01-01"}, "received 1"},
+		{[]string{"range", "2026-01-01", "2026-01-02", "2026-01-03"}, "received 3"},
 		{[]string{"range", "yesterday", "2026-01-02"}, `"yesterday"`},
 		{[]string{"range", "2026-01-02", "tomorrow"}, `"tomorrow"`},
 		{[]string{"range", "2026-01-02", "2026-01-01"}, "2026-01-02"},
@@ -237,6 +250,7 @@ func TestRefusedInput(t *testing.T) {
 			assert.Empty(t, out)
 			requireOneLine(t, errs)
 			assert.Contains(t, errs, test.names)
+			assert.NotContains(t, errs, "strconv")
 		})
 	}
 }
@@ -251,37 +265,65 @@ func requireOneLine(t *testing.T, stderr string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, arg := range []string{"help", "-h", "-help", "--help"} {
-		assert.Equal(t, usage(), succeed(t, arg))
+	all := succeed(t, "help")
+	assert.Equal(t, all, succeed(t))
+	assert.Equal(t, all, succeed(t, "-h"))
+	for _, c := range rootCommand(&streams{}).Commands() {
+		out := succeed(t, "help", c.Name())
+		assert.Contains(t, all, " "+c.Name()+" ")
+		for _, line := range lines(out) {
+			assert.LessOrEqual(t, len(line), 90, line)
+		}
+		if c.Runnable() {
+			assert.Contains(t, out, "snowflake "+c.Use)
+			assert.Equal(t, out, succeed(t, c.Name(), "-h"))
+			assert.Equal(t, out, succeed(t, c.Name(), "1", "--help"))
+			assert.Contains(t, out, "--json")
+		}
 	}
-	for _, c := range commands() {
-		out := succeed(t, "help", c.name)
-		assert.Contains(t, usage(), "\n  "+c.name+" ")
-		assert.Contains(t, out, "snowflake "+c.name)
-		assert.Equal(t, out, succeed(t, c.name, "-h"))
-		assert.Equal(t, out, succeed(t, c.name, "1", "-help"))
-		requireScreen(t, out)
-	}
-	requireScreen(t, usage())
-	requireScreen(t, succeed(t, "help", "layouts"))
 	assert.Contains(t, succeed(t, "help", "new"), "HAZARD")
 }
 
-// requireScreen fails unless text fits a terminal of 80 columns and 24 lines, of
-// which the last is the prompt's.
-func requireScreen(t *testing.T, text string) {
-	t.Helper()
-	assert.LessOrEqual(t, len(lines(text)), 23, text)
-	for _, line := range lines(text) {
-		assert.LessOrEqual(t, len(line), 80, line)
-	}
+func TestVersion(t *testing.T) {
+	assert.Regexp(t, `^snowflake version \(devel\), go1\.\d+\S* \w+/\w+\n$`, succeed(t, "--version"))
+	assert.Equal(t, succeed(t, "--version"), succeed(t, "version"))
 }
 
-func TestNoArgumentsIsRefused(t *testing.T) {
-	out, errs, status := runCLI()
-	assert.Empty(t, out)
-	assert.Equal(t, "snowflake: no command; snowflake help lists them\n", errs)
-	assert.Equal(t, exitUsage, status)
+// The shells' scripts, which are cobra's, ask the program for what may stand next.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"id":                  "identify",
+		"decode --lay":        "--layout",
+		"sql post":            "postgres",
+		"layout sonyfl":       "sonyflake sonyflake-v2",
+		"follows sonyfl":      "sonyflake sonyflake-v2",
+		"help lay":            "layout",
+		"worker --d":          "--dir",
+		"follows --last sony": "",
+		"new a":               "",
+		"decode a":            "",
+		"completion fi":       "fish",
+	} {
+		args := append([]string{"__complete"}, strings.Fields(line)...)
+		out, _, _ := runCLI(args...)
+		var words []string
+		for _, line := range lines(out) {
+			if word, _, _ := strings.Cut(line, "\t"); word != "" && word[0] != ':' {
+				words = append(words, word)
+			}
+		}
+		assert.Equal(t, strings.Fields(want), append([]string{}, words...), line)
+	}
+	out, _, _ := runCLI("__complete", "new", "--layout", "tw")
+	assert.Contains(t, lines(out), "twitter", "the shell leaves out the others")
+	directories, files, nothing := ":16\n", ":0\n", ":4\n"
+	for line, want := range map[string]string{"worker --dir x": directories, "audit --tmp x": directories, "audit x": files, "range x": nothing, "new --epoch x": nothing} {
+		out, _, _ := runCLI(append([]string{"__complete"}, strings.Fields(line)...)...)
+		assert.Equal(t, want, out, line)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		assert.Contains(t, succeed(t, "completion", shell), "__complete", shell)
+	}
 }
 
 // brokenWriter refuses what is written.
@@ -316,7 +358,7 @@ func TestClosedPipePrintsNoError(t *testing.T) {
 
 func TestFailingInputIsReported(t *testing.T) {
 	in := io.MultiReader(strings.NewReader("before 1541815603606036480"), iotest.ErrReader(errors.New("bad sector")))
-	out, errs, status := runInput(in, "decode", "-", "-layout", "twitter")
+	out, errs, status := runInput(in, "decode", "-", "--layout", "twitter")
 	assert.Equal(t, exitFailure, status)
 	assert.Equal(t, "snowflake: bad sector\n", errs)
 	assert.Equal(t, "before 1541815603606036480", out, "all that was read is written; the number may have gone on")
@@ -334,7 +376,7 @@ func TestBinary(t *testing.T) {
 	require.NoError(t, err, "%s", text)
 
 	t.Run("follows its input line by line", func(t *testing.T) {
-		cmd := exec.Command(bin, "decode", "-", "-layout", "twitter")
+		cmd := exec.Command(bin, "decode", "-", "--layout", "twitter")
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		out, err := cmd.StdoutPipe()
@@ -362,13 +404,13 @@ func TestBinary(t *testing.T) {
 }
 
 func FuzzArguments(f *testing.F) {
-	f.Add("decode", "123", "-layout", "twitter")
-	f.Add("layout", "41/3/7/12", "-unit", "1h")
-	f.Add("follows", "41/3/7/12", "default@5,7ms", "-last=99")
-	f.Add("sql", "postgres", "-prefix", "x_")
+	f.Add("decode", "123", "--layout", "twitter")
+	f.Add("layout", "41/3/7/12", "--unit", "1h")
+	f.Add("follows", "41/3/7/12", "default@5,7ms", "--last=99")
+	f.Add("sql", "postgres", "--prefix", "x_")
 	f.Add("identify", "3jzfcijpj2z2a", "-n", "2")
-	f.Add("layout", "63/0/0", "-epoch", "-9223372036854775808")
-	f.Add("range", "2026-01-01", "2026-01-02T03:04:05Z", "-worker-last")
+	f.Add("layout", "63/0/0", "--epoch", "-9223372036854775808")
+	f.Add("range", "2026-01-01", "2026-01-02T03:04:05Z", "--worker-last")
 	f.Fuzz(func(t *testing.T, command, a, b, c string) {
 		switch command {
 		case "new":

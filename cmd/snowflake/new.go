@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,15 +10,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-var commandNew = command{
-	name:     "new",
-	synopsis: []string{"[-n N] [-decode] [-worker W | -dir DIR] [-datacenter D]"},
-	summary:  "print new IDs",
-	about: `Prints N new IDs, one a line. With -dir it leases a worker ID from that
+func newCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "new",
+		Short: "Print new IDs",
+		Long: `Prints new IDs, one a line. With --dir it leases a worker ID from that
 directory, which it makes if there is none, and gives the worker ID back when it
 is done or interrupted. No other invocation with the same directory issues the
 same IDs, at the same time or later, whatever the clock does. The directory must
@@ -27,32 +28,30 @@ be on a local file system. "snowflake worker" lists it.
 
 HAZARD: if the directory is restored from a backup, IDs can repeat.
 
-HAZARD: without -dir, two invocations with the same -worker can issue the same
+HAZARD: without --dir, two invocations with the same --worker can issue the same
 IDs: if they run at the same time, if they follow each other within a tick of
-the layout, or if the clock is set back in between. Use -dir for IDs you keep.
-`,
-	setup: setupNew,
-}
-
-func setupNew(fs *flag.FlagSet) action {
-	n := fs.Int("n", 1, "`how many` IDs")
-	decode := fs.Bool("decode", false, "print the fields after each ID")
-	worker := fs.Int("worker", 0, "the worker `ID`")
-	dir := fs.String("dir", "", "the `directory` from which to lease the worker ID")
-	datacenter := fs.Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
-	layout := defineLayout(fs)
-	return func(s streams, args []string) error {
-		given := map[string]bool{}
-		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		switch {
-		case len(args) > 0:
-			return fmt.Errorf("new takes only flags, got %q", args[0])
-		case *n < 1:
+the layout, or if the clock is set back in between. Use --dir for IDs you keep.`,
+		Args: noArgs,
+	}
+	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
+	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
+	worker := c.Flags().Int("worker", 0, "the worker `ID`")
+	dir := dirFlag(c)
+	c.MarkFlagsMutuallyExclusive("worker", "dir")
+	datacenter := c.Flags().Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
+	layout := layoutFlags(c)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if c.Flags().Changed("worker") && c.Flags().Changed("dir") { // cobra says it in its own words
+			return errors.New("--worker and --dir exclude each other: with --dir the worker ID is leased")
+		}
+		return nil
+	}
+	c.RunE = func(*cobra.Command, []string) error {
+		if *n < 1 {
 			return fmt.Errorf("-n %d is not 1 or more", *n)
-		case given["dir"] && given["worker"]:
-			return errors.New("new takes -worker or -dir, not both")
-		case given["dir"] && *dir == "":
-			return errors.New("-dir takes a directory, got an empty name")
+		}
+		if c.Flags().Changed("dir") && *dir == "" {
+			return errors.New("--dir takes a directory, got an empty name")
 		}
 		l, err := layout()
 		if err != nil {
@@ -68,11 +67,12 @@ func setupNew(fs *flag.FlagSet) action {
 		}
 		return issueLeased(s, *dir, opts, *n, *decode)
 	}
+	return c
 }
 
 // issueLeased writes n new IDs under a worker ID that it leases from dir. opts has
 // been checked.
-func issueLeased(s streams, dir string, opts *snowflake.Options, n int, decode bool) (err error) {
+func issueLeased(s *streams, dir string, opts *snowflake.Options, n int, decode bool) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // if the reader of standard output goes away, the write fails and the lease is released
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -110,7 +110,7 @@ func interrupted(ctx context.Context, err error) error {
 
 // issue writes n new IDs. It takes at most the IDs of one tick at once, so that it
 // writes them before it waits for the next tick.
-func issue(ctx context.Context, s streams, g *snowflake.Generator, n int, decode bool) error {
+func issue(ctx context.Context, s *streams, g *snowflake.Generator, n int, decode bool) error {
 	const mostBits = 12
 	batch := make([]snowflake.ID, 1<<min(g.Layout().SequenceBits, mostBits))
 	for n > 0 {

@@ -19,7 +19,7 @@ type streams struct {
 }
 
 // writeJSON writes v as one line.
-func (s streams) writeJSON(v any) error {
+func (s *streams) writeJSON(v any) error {
 	e := json.NewEncoder(s.out)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
@@ -34,7 +34,7 @@ const (
 )
 
 // paint returns text in a colour, if there are colours.
-func (s streams) paint(color, text string) string {
+func (s *streams) paint(color, text string) string {
 	if !s.color {
 		return text
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // Output has colours if it is a terminal, and NO_COLOR is not set.
@@ -23,7 +23,7 @@ func TestColors(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "snowflake")
 	text, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, "%s", text)
-	id := newID(t, snowflake.SonyflakeLayout()).String()
+	id := newID(t, layouts.Sonyflake()).String()
 	run := func(env string, name string, args ...string) string {
 		cmd := exec.Command(name, args...)
 		cmd.Env = append(os.Environ(), "NO_COLOR=", "TERM=xterm", env)

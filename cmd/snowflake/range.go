@@ -1,43 +1,38 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-var commandRange = command{
-	name:     "range",
-	synopsis: []string{"FROM TO"},
-	summary:  "print the range of the IDs of a span of time",
-	about: `Prints two IDs, lo and hi, one a line. To find the rows whose IDs were issued
+func rangeCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "range FROM TO",
+		Short: "Print the range of the IDs of a span of time",
+		Long: `Prints two IDs, lo and hi, one a line. To find the rows whose IDs were issued
 from FROM up to, but not including, TO, ask for
 
   WHERE id >= lo AND id < hi
 
 FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
-"2026-01-31 15:04:05" or 2026-01-31 in UTC.
-`,
-	setup: setupRange,
-}
-
-func setupRange(fs *flag.FlagSet) action {
-	layout := defineLayout(fs)
-	return func(s streams, args []string) error {
-		if len(args) != 2 {
-			return fmt.Errorf("range takes two times, got %d arguments", len(args))
-		}
+"2026-01-31 15:04:05" or 2026-01-31 in UTC.`,
+		Args: cobra.ExactArgs(2),
+	}
+	layout := layoutFlags(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		l, err := layout()
 		if err != nil {
 			return err
 		}
-		from, err := layouts.ParseTime(args[0])
+		from, err := texts.Time(args[0])
 		if err != nil {
 			return err
 		}
-		to, err := layouts.ParseTime(args[1])
+		to, err := texts.Time(args[1])
 		if err != nil {
 			return err
 		}
@@ -51,4 +46,5 @@ func setupRange(fs *flag.FlagSet) action {
 		fmt.Fprintf(s.out, "%d\n%d\n", lo, hi)
 		return nil
 	}
+	return c
 }

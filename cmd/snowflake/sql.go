@@ -1,45 +1,44 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 )
 
-var commandSQL = command{
-	name:     "sql",
-	synopsis: []string{"[-prefix NAME] postgres|mysql|sqlite|clickhouse"},
-	summary:  "print functions that decode IDs in a database",
-	about: `Prints functions to paste into a migration. time, worker, sequence and so on
+var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
+
+func sqlCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sql postgres|mysql|sqlite|clickhouse",
+		Short: "Print functions that decode IDs in a database",
+		Long: `Prints functions to paste into a migration. time, worker, sequence and so on
 return the fields of an ID. valid tells whether a number is an ID of the layout.
 first returns the first ID at or after a time, for queries such as
 WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
 UTC. mysql is for MariaDB too. SQLite has no CREATE FUNCTION: for it there are
-expressions. The functions for ClickHouse are untested.
-`,
-	setup: setupSQL,
-}
-
-var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
-
-func setupSQL(fs *flag.FlagSet) action {
-	prefix := fs.String("prefix", "snowflake_", "the `NAME` with which the functions' names begin")
-	layout := defineLayout(fs)
-	return func(s streams, args []string) error {
+expressions. The functions for ClickHouse are untested.`,
+		Args: cobra.ExactArgs(1),
+	}
+	for _, e := range sqltext.Engines() {
+		c.ValidArgs = append(c.ValidArgs, string(e))
+	}
+	prefix := c.Flags().String("prefix", "snowflake_", "the `text` with which their names begin")
+	layout := layoutFlags(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		l, err := layout()
 		switch {
 		case err != nil:
 			return err
-		case len(args) != 1:
-			return fmt.Errorf("sql takes one database, got %d", len(args))
-		case !slices.Contains(sqltext.Engines(), sqltext.Engine(args[0])):
-			return fmt.Errorf("unknown database %q: want %s", args[0], strings.Trim(fmt.Sprint(sqltext.Engines()), "[]"))
+		case !slices.Contains(c.ValidArgs, args[0]):
+			return fmt.Errorf("unknown database %q: want %s", args[0], strings.Join(c.ValidArgs, " "))
 		case !sqlName.MatchString(*prefix):
-			return fmt.Errorf("-prefix %q is not a name: want up to 31 letters, digits and underscores, and no digit first", *prefix)
+			return fmt.Errorf("--prefix %q is not a name: want up to 31 letters, digits and underscores, and no digit first", *prefix)
 		}
 		engine := sqltext.Engine(args[0])
 		script, err := sqltext.Script(engine, l, *prefix)
@@ -60,4 +59,5 @@ func setupSQL(fs *flag.FlagSet) action {
 		}
 		return s.writeJSON(map[string]any{"engine": engine, "layout": l.String(), "script": script, "expressions": bodies})
 	}
+	return c
 }

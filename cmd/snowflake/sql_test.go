@@ -11,25 +11,25 @@ import (
 
 func TestSQL(t *testing.T) {
 	for _, e := range sqltext.Engines() {
-		out := succeed(t, "sql", "-layout", "twitter", "-prefix", "tw_", string(e))
+		out := succeed(t, "sql", "--layout", "twitter", "--prefix", "tw_", string(e))
 		for _, name := range []string{"valid", "time", "sequence", "worker", "datacenter", "first"} {
 			assert.Contains(t, out, "-- tw_"+name+"(", e)
 		}
 		assert.NotContains(t, out, "clockseq(")
 		assert.Equal(t, e != sqltext.SQLite, strings.Contains(out, "\nCREATE FUNCTION tw_time"))
-		assert.Contains(t, succeed(t, "sql", "-json", string(e)), `"expressions":{"first":"`)
+		assert.Contains(t, succeed(t, "sql", "--json", string(e)), `"expressions":{"first":"`)
 	}
 }
 
 func TestSQLRefusesInput(t *testing.T) {
 	for args, names := range map[string]string{
-		"sql":                           "one database",
-		"sql postgres mysql":            "got 2",
-		"sql oracle":                    `"oracle"`,
-		"sql postgres -prefix a;b":      `"a;b"`,
-		"sql postgres -layout x":        `"x"`,
-		"sql postgres -unit 7ms":        "unit 7ms",
-		"sql postgres -layout 41/11/12": "64 bits",
+		"sql":                            "received 0",
+		"sql postgres mysql":             "received 2",
+		"sql oracle":                     `"oracle"`,
+		"sql postgres --prefix a;b":      `"a;b"`,
+		"sql postgres --layout x":        `"x"`,
+		"sql postgres --unit 7ms":        "unit 7ms",
+		"sql postgres --layout 41/11/12": "64 bits",
 	} {
 		out, errs, status := runCLI(strings.Fields(args)...)
 		assert.Equal(t, exitUsage, status, args)

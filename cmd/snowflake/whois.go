@@ -3,36 +3,28 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
+
+	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-var commandWhois = command{
-	name:     "whois",
-	synopsis: []string{"-dir DIR ID..."},
-	summary:  "say who issued an ID, by the history of the leases",
-	about: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
+func whoisCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "whois --dir DIR ID...",
+		Short: "Say who issued an ID, by the history of the leases",
+		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 directory is the one that package lease's file store uses, or "snowflake new
--dir"; its records also have the layout. The exit status is 1 if nobody can have
-issued one of the IDs, or if its issuer is older than the history.
-`,
-	setup: setupWhois,
-}
-
-func setupWhois(fs *flag.FlagSet) action {
-	dir := fs.String("dir", "", "the `directory` of the leases")
-	return func(s streams, args []string) error {
-		if len(args) == 0 {
-			return errors.New("whois takes IDs")
-		}
-		if err := checkDir(s, "whois", *dir); err != nil {
-			return err
-		}
+--dir"; its records also have the layout. The exit status is 1 if nobody can have
+issued one of the IDs, or if its issuer is older than the history.`,
+		Args: someArgs("IDs"),
+	}
+	dir := neededDir(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
 		ids := make([]snowflake.ID, len(args))
 		for i, arg := range args {
 			var err error
@@ -42,22 +34,40 @@ func setupWhois(fs *flag.FlagSet) action {
 		}
 		return whois(s, lease.File(*dir), ids)
 	}
+	return c
 }
 
-// checkDir refuses a -dir that is not a directory.
-func checkDir(_ streams, command, dir string) error {
+// dirFlag defines --dir.
+func dirFlag(c *cobra.Command) *string {
+	dir := c.Flags().String("dir", "", "the `directory` of the leases")
+	_ = c.MarkFlagDirname("dir")
+	return dir
+}
+
+// neededDir defines a --dir that a command needs. The directory must exist.
+func neededDir(c *cobra.Command) *string {
+	dir := dirFlag(c)
+	_ = c.MarkFlagRequired("dir")
+	c.PreRunE = func(*cobra.Command, []string) error { return checkDir("dir", *dir) }
+	return dir
+}
+
+// checkDir refuses the value of a flag if it is not a directory.
+func checkDir(flag, dir string) error {
 	if dir == "" {
-		return fmt.Errorf("%s takes -dir, the directory of the leases", command)
+		return fmt.Errorf("--%s is missing: it names a directory", flag)
 	}
-	if info, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("-dir: %w", err)
-	} else if !info.IsDir() {
-		return fmt.Errorf("-dir: %s is not a directory", dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %q: %w", flag, dir, err)
 	}
 	return nil
 }
 
-func whois(s streams, store lease.Store, ids []snowflake.ID) error {
+func whois(s *streams, store lease.Store, ids []snowflake.ID) error {
 	var said error
 	for _, id := range ids {
 		h, unknown, err := holding.Whois(context.Background(), store, id)

@@ -2,53 +2,45 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-var commandWorker = command{
-	name:     "worker",
-	synopsis: []string{"-dir DIR"},
-	summary:  "list who has leased which worker ID, and until when",
-	about: `Lists the worker IDs that were leased from a directory, one a line, below their
+func workerCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "worker --dir DIR",
+		Short: "List who has leased which worker ID, and until when",
+		Long: `Lists the worker IDs that were leased from a directory, one a line, below their
 layout. The directory is the one that package lease's file store uses, or
-"snowflake new -dir". The columns are
+"snowflake new --dir". The columns are
 
 ` + holding.About,
-	setup: setupWorker,
-}
-
-func setupWorker(fs *flag.FlagSet) action {
-	dir := fs.String("dir", "", "the `directory` of the leases")
-	return func(s streams, args []string) error {
+		Args: noArgs,
+	}
+	dir := neededDir(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		records, bad := lease.Holders(context.Background(), lease.File(*dir))
+		var err error
 		switch {
-		case len(args) > 0:
-			return fmt.Errorf("worker takes only flags, got %q", args[0])
-		}
-		if err := checkDir(s, "worker", *dir); err != nil {
-			return err
-		}
-		snap, err := lease.File(*dir).Load(context.Background())
-		if err != nil {
-			return failed(err)
-		}
-		switch {
+		case len(records) == 0 && bad != nil:
 		case s.json:
-			err = s.writeJSON(holding.Records(snap))
-		case len(snap.Records) == 0:
+			err = s.writeJSON(append([]lease.Record{}, records...)) // [] if there are none
+		case len(records) == 0:
 			fmt.Fprintf(s.out, "no worker ID was ever leased from %s\n", *dir)
 		default:
-			holding.Write(s.out, snap)
+			holding.Write(s.out, records)
 		}
 		if err != nil {
 			return err
 		}
-		return failed(holding.Lost(snap))
+		return failed(bad)
 	}
+	return c
 }
 
 // moment formats a time of an ID.

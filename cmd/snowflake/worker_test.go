@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,34 +22,33 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // record returns worker's record at noon, held by a live holder.
 func record(worker int) lease.Record {
 	return lease.Record{
-		Worker: worker, Version: 1, Token: "token", State: lease.Held, Owner: "web-7", Host: "node-1", PID: 4711,
+		Worker: worker, Saves: 1, Token: "token", State: lease.Held, Owner: "web-7", Host: "node-1", PID: 4711,
 		Layout: snowflake.ClockSeqLayout(), Bounds: []time.Time{noon.Add(3 * time.Second)},
 		Window: 3 * time.Second, Renewed: noon,
 	}
 }
 
 func TestListOfWorkers(t *testing.T) {
-	live, late, dead, free, spent, strange := record(0), record(1), record(2), record(9), record(10), record(127)
+	live, dead, free, spent, strange := record(0), record(2), record(9), record(10), record(127)
 	live.Bounds, live.ClockSeq = append(live.Bounds, noon.Add(time.Hour).In(time.FixedZone("", 3600))), 1
-	late.Renewed = noon.Add(-3 * time.Second)
-	dead.Renewed = noon.Add(-3*time.Second - 1)
-	free.State, free.Renewed = lease.Free, noon.Add(-time.Hour)
+	dead.State = lease.Dead
+	free.State = lease.Free
 	spent.State = lease.Spent
 	spent.Host, spent.PID = "", 0
 	strange.Owner, strange.Host = "a b", "x\ny"
 
 	var b strings.Builder
-	holding.Write(&b, lease.Snapshot{Now: noon, Records: []lease.Record{spent, strange, free, live, dead, late}})
+	holding.Write(&b, []lease.Record{live, dead, free, spent, strange})
 	assert.Equal(t, `layout: time=41 clockseq=3 worker=7 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
 worker  state  until                     clockseq  pid   host    owner
 0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
-1       held   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
 2       dead   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
 9       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
 10      spent  2026-06-01T12:00:03.000Z  0         0     ""      web-7
@@ -59,7 +60,7 @@ func TestListOfWorkersOfTwoLayouts(t *testing.T) {
 	first, second, third := record(0), record(1), record(2)
 	second.Layout, third.Layout = snowflake.DefaultLayout(), snowflake.DefaultLayout()
 	var b strings.Builder
-	holding.Write(&b, lease.Snapshot{Now: noon, Records: []lease.Record{third, second, first}})
+	holding.Write(&b, []lease.Record{first, second, third})
 	out := lines(b.String())
 	require.Len(t, out, 7)
 	for i, prefix := range []string{"layout: time=41 clockseq=3 ", "worker ", "0 ", "layout: time=41 worker=10 ", "worker ", "1 ", "2 "} {
@@ -67,11 +68,17 @@ func TestListOfWorkersOfTwoLayouts(t *testing.T) {
 	}
 }
 
+// only checks that "worker" lists n worker IDs of dir, all in one state.
+func only(t *testing.T, dir string, n int, state string) {
+	t.Helper()
+	assert.Equal(t, slices.Repeat([]string{state}, n), slices.Collect(maps.Values(states(t, dir))))
+}
+
 // states returns what "worker" says of each worker of dir.
 func states(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	for _, line := range lines(succeed(t, "worker", "-dir", dir))[2:] {
+	for _, line := range lines(succeed(t, "worker", "--dir", dir))[2:] {
 		fields := strings.Fields(line)
 		m[fields[0]] = fields[1]
 	}
@@ -82,29 +89,24 @@ func TestWorkerReadsWhatLeasesWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	var held []*lease.Lease
 	for i := range 2 {
-		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: fmt.Sprintf("web-%d", i)})
+		l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: fmt.Sprintf("web-%d", i), First: i, Count: 1})
 		require.NoError(t, err)
 		held = append(held, l)
 	}
 	require.NoError(t, held[0].Release(t.Context()))
 	defer held[1].Release(context.Background())
-	crashed := record(2)
-	crashed.Layout, crashed.Window = snowflake.DefaultLayout(), 1
-	_, err := lease.File(dir).Save(t.Context(), crashed)
-	require.NoError(t, err)
 
-	out := lines(succeed(t, "worker", "-dir", dir))
-	require.Len(t, out, 5)
+	out := lines(succeed(t, "worker", "--dir", dir))
+	require.Len(t, out, 4)
 	const until = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 	assert.Equal(t, "layout: "+snowflake.DefaultLayout().String(), out[0])
 	assert.Regexp(t, fmt.Sprintf(`^0 +free +%s +0 +%d +\S+ +web-0$`, until, os.Getpid()), out[2])
 	assert.Regexp(t, fmt.Sprintf(`^1 +held +%s +0 +%d +\S+ +web-1$`, until, os.Getpid()), out[3])
-	assert.Regexp(t, `^2 +dead +2026-06-01T12:00:03.000Z +0 +4711 +node-1 +web-7$`, out[4])
 }
 
 func TestWorkerOfAnEmptyDirectory(t *testing.T) {
 	dir := t.TempDir()
-	assert.Equal(t, "no worker ID was ever leased from "+dir+"\n", succeed(t, "worker", "-dir", dir))
+	assert.Equal(t, "no worker ID was ever leased from "+dir+"\n", succeed(t, "worker", "--dir", dir))
 }
 
 func TestWorkerRefusesInput(t *testing.T) {
@@ -115,11 +117,11 @@ func TestWorkerRefusesInput(t *testing.T) {
 		args  []string
 		names string
 	}{
-		{[]string{"worker"}, "-dir"},
-		{[]string{"worker", "-dir", ""}, "-dir"},
+		{[]string{"worker"}, "--dir"},
+		{[]string{"worker", "--dir", ""}, "--dir"},
 		{[]string{"worker", "leases"}, `"leases"`},
-		{[]string{"worker", "-dir", missing}, missing},
-		{[]string{"worker", "-dir", file}, file + " is not a directory"},
+		{[]string{"worker", "--dir", missing}, missing},
+		{[]string{"worker", "--dir", file}, "is not a directory"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			out, errs, status := runCLI(test.args...)
@@ -134,72 +136,55 @@ func TestWorkerRefusesInput(t *testing.T) {
 
 func TestBadRecord(t *testing.T) {
 	dir := t.TempDir()
-	succeed(t, "new", "-dir", dir)
-	path := filepath.Join(dir, "worker-0.json")
-	text, err := os.ReadFile(path)
+	succeed(t, "new", "--dir", dir)
+	paths, err := filepath.Glob(filepath.Join(dir, "worker", "*[0-9]"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, text[:len(text)/2], 0o644))
-	for _, args := range [][]string{{"worker", "-dir", dir}, {"new", "-dir", dir}} {
+	require.Len(t, paths, 1)
+	text, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(paths[0], text[:len(text)/2], 0o644))
+	for _, args := range [][]string{{"worker", "--dir", dir}, {"worker", "--json", "--dir", dir}} {
 		out, errs, status := runCLI(args...)
 		assert.Equal(t, exitFailure, status)
 		assert.Empty(t, out)
 		requireOneLine(t, errs)
-		assert.Contains(t, errs, path)
-	}
-}
-
-// The command lists the records that are there, and then names the lost records.
-func TestWorkerNamesLostRecords(t *testing.T) {
-	dir := t.TempDir()
-	for w := range 3 {
-		_, err := lease.File(dir).Save(t.Context(), record(w))
-		require.NoError(t, err)
-	}
-	path := filepath.Join(dir, "worker-1.json")
-	require.NoError(t, os.Remove(path))
-	for _, args := range [][]string{{"worker", "-dir", dir}, {"worker", "-json", "-dir", dir}} {
-		out, errs, status := runCLI(args...)
-		assert.Equal(t, exitFailure, status)
-		assert.Equal(t, 2, strings.Count(out, "node-1"), out)
-		requireOneLine(t, errs)
-		assert.Contains(t, errs, "worker 1: ")
-		assert.Contains(t, errs, path)
+		assert.Contains(t, errs, paths[0])
 	}
 }
 
 func TestWorkerReportsFailingOutput(t *testing.T) {
 	dir := t.TempDir()
-	succeed(t, "new", "-dir", dir)
+	succeed(t, "new", "--dir", dir)
 	var errs strings.Builder
-	status := run([]string{"worker", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
+	status := run([]string{"worker", "--dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
 	assert.Equal(t, "snowflake: disk full\n", errs.String())
 }
 
 func TestNewWithALease(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
-	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "other", Layout: snowflake.TwitterLayout()})
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "other", Layout: layouts.Twitter()})
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 
-	out := lines(succeed(t, "new", "-n", "3", "-decode", "-dir", dir, "-layout", "twitter", "-datacenter", "4"))
+	out := lines(succeed(t, "new", "-n", "3", "--decode", "--dir", dir, "--layout", "twitter", "--datacenter", "4"))
 	assert.Len(t, out, 3)
-	for _, line := range out {
-		assert.Contains(t, line, " datacenter=4 worker=1 ")
-	}
-	assert.Equal(t, map[string]string{"0": "held", "1": "free"}, states(t, dir))
-
-	// The next holder may begin in the tick after the last ID.
 	text, _, _ := strings.Cut(out[2], " ")
 	last, err := snowflake.ParseID(text)
 	require.NoError(t, err)
-	snap, err := lease.File(dir).Load(t.Context())
+	parts := layouts.Twitter().Decode(last)
+	assert.Equal(t, 4, parts.Datacenter)
+	assert.NotEqual(t, l.Worker(), parts.Worker)
+	assert.Equal(t, map[string]string{fmt.Sprint(l.Worker()): "held", fmt.Sprint(parts.Worker): "free"}, states(t, dir))
+
+	// The next holder may begin in the tick after the last ID.
+	records, err := lease.Holders(t.Context(), lease.File(dir))
 	require.NoError(t, err)
-	bounds := map[int]time.Time{}
-	for _, r := range snap.Records {
-		bounds[r.Worker] = r.Bound()
+	for _, r := range records {
+		if r.Worker == parts.Worker {
+			assert.Equal(t, parts.Time.Add(time.Millisecond), r.Bound())
+		}
 	}
-	assert.Equal(t, snowflake.TwitterLayout().Decode(last).Time.Add(time.Millisecond), bounds[1])
 }
 
 // The layout has one ID a second. Without the lease, invocations within one second
@@ -208,14 +193,14 @@ func TestNewWithALeaseInvokedOftenInATick(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
 	for range 5 {
-		seen[succeed(t, "new", "-dir", dir, "-layout", "33/4/0", "-unit", "1s")] = true
+		seen[succeed(t, "new", "--dir", dir, "--layout", "33/4/0", "--unit", "1s")] = true
 	}
 	assert.Len(t, seen, 5)
 }
 
 // A window is a tick at least.
 func TestNewWithALeaseOfLongTicks(t *testing.T) {
-	assert.Len(t, lines(succeed(t, "new", "-dir", t.TempDir(), "-unit", "1h")), 1)
+	assert.Len(t, lines(succeed(t, "new", "--dir", t.TempDir(), "--unit", "1h")), 1)
 }
 
 func TestNewWithALeaseAtTheSameTime(t *testing.T) {
@@ -226,7 +211,7 @@ func TestNewWithALeaseAtTheSameTime(t *testing.T) {
 	for i := range runs {
 		wg.Go(func() {
 			var errs string
-			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "-dir", dir)
+			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "--dir", dir)
 			assert.Empty(t, errs)
 		})
 	}
@@ -246,15 +231,15 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 		args  []string
 		names string
 	}{
-		{[]string{"-worker", "0"}, "not both"},
-		{[]string{"-dir", ""}, "-dir"},
+		{[]string{"--worker", "0"}, "exclude each other"},
+		{[]string{"--dir", ""}, "--dir"},
 		{[]string{"-n", "0"}, "-n 0"},
-		{[]string{"-datacenter", "1"}, "datacenter 1"},
-		{[]string{"-layout", "baidu"}, "2024-11-20"},
-		{[]string{"-epoch", "9999-01-01"}, "9999-01-01"},
+		{[]string{"--datacenter", "1"}, "datacenter 1"},
+		{[]string{"--layout", "baidu"}, "2024-11-20"},
+		{[]string{"--epoch", "9999-01-01"}, "9999-01-01"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			out, errs, status := runCLI(append([]string{"new", "-dir", dir}, test.args...)...)
+			out, errs, status := runCLI(append([]string{"new", "--dir", dir}, test.args...)...)
 			assert.Equal(t, exitUsage, status)
 			assert.Empty(t, out)
 			requireOneLine(t, errs)
@@ -263,8 +248,8 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 		})
 	}
 
-	succeed(t, "new", "-dir", dir)
-	out, errs, status := runCLI("new", "-dir", dir, "-layout", "twitter")
+	succeed(t, "new", "--dir", dir)
+	out, errs, status := runCLI("new", "--dir", dir, "--layout", "twitter")
 	assert.Equal(t, exitUsage, status)
 	assert.Empty(t, out)
 	requireOneLine(t, errs)
@@ -274,10 +259,10 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 func TestNewWithALeaseReleasesItIfOutputFails(t *testing.T) {
 	dir := t.TempDir()
 	var errs strings.Builder
-	status := run([]string{"new", "-dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
+	status := run([]string{"new", "--dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
 	assert.Equal(t, "snowflake: disk full\n", errs.String())
-	assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+	only(t, dir, 1, "free")
 }
 
 func TestProcessesWithLeases(t *testing.T) {
@@ -288,7 +273,7 @@ func TestProcessesWithLeases(t *testing.T) {
 	// start starts a process that prints IDs for ever, and returns when it has
 	// begun.
 	start := func(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, first string) {
-		cmd = exec.Command(bin, "new", "-n", "1000000000", "-decode", "-dir", dir)
+		cmd = exec.Command(bin, "new", "-n", "1000000000", "--decode", "--dir", dir)
 		cmd.Stderr = new(strings.Builder)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
@@ -301,12 +286,11 @@ func TestProcessesWithLeases(t *testing.T) {
 
 	t.Run("have different workers", func(t *testing.T) {
 		dir := t.TempDir()
-		for i := range 3 {
-			_, out, first := start(t, dir)
+		for range 3 {
+			_, out, _ := start(t, dir)
 			go io.Copy(io.Discard, out)
-			assert.Contains(t, first, fmt.Sprintf(" worker=%d ", i))
 		}
-		assert.Equal(t, map[string]string{"0": "held", "1": "held", "2": "held"}, states(t, dir))
+		only(t, dir, 3, "held")
 	})
 
 	t.Run("release when interrupted", func(t *testing.T) {
@@ -322,7 +306,7 @@ func TestProcessesWithLeases(t *testing.T) {
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		assert.Equal(t, exitFailure, exit.ExitCode())
 		assert.Equal(t, "snowflake: interrupted\n", fmt.Sprint(cmd.Stderr))
-		assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+		only(t, dir, 1, "free")
 	})
 
 	t.Run("release when their reader has gone", func(t *testing.T) {
@@ -333,6 +317,6 @@ func TestProcessesWithLeases(t *testing.T) {
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		assert.Equal(t, exitFailure, exit.ExitCode())
 		assert.Empty(t, fmt.Sprint(cmd.Stderr))
-		assert.Equal(t, map[string]string{"0": "free"}, states(t, dir))
+		only(t, dir, 1, "free")
 	})
 }

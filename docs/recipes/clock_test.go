@@ -26,16 +26,31 @@ func nextID(t testing.TB, gen *snowflake.Generator) snowflake.ID {
 	return id
 }
 
-func TestWithAFakeClock(t *testing.T) {
+// If the clock stands still, a tick has 4,096 IDs, and each millisecond of BorrowAhead as many.
+func TestWithAFixedClock(t *testing.T) {
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	gen, err := snowflake.New(7, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})
 	require.NoError(t, err)
-	a := nextID(t, gen)
-	now = now.Add(time.Hour)
-	b := nextID(t, gen)
+	first := nextID(t, gen)
+	assert.Equal(t, snowflake.ID(54901761638428672), first) // the same each time
+	for range 4095 {
+		nextID(t, gen)
+	}
+	_, err = gen.NextID()
+	require.ErrorIs(t, err, snowflake.ErrClockBackward)
+	assert.ErrorContains(t, err, "clock stands still")
 
-	assert.Equal(t, snowflake.ID(54901761638428672), a) // the same each time
-	assert.Equal(t, time.Hour, gen.Decode(b).Time.Sub(gen.Decode(a).Time))
+	now = now.Add(time.Millisecond)
+	assert.Equal(t, time.Millisecond, gen.Decode(nextID(t, gen)).Time.Sub(gen.Decode(first).Time))
+
+	ahead, err := snowflake.New(8, &snowflake.Options{
+		Clock:       snowflake.ClockFunc(func() time.Time { return now }),
+		BorrowAhead: time.Millisecond,
+	})
+	require.NoError(t, err)
+	n, err := ahead.Fill(t.Context(), make([]snowflake.ID, 10_000))
+	require.ErrorIs(t, err, snowflake.ErrClockBackward)
+	assert.Equal(t, 2*4096, n)
 }
 
 // A bubble begins in the year 2000, before DefaultEpoch: sleep until 2026 first, which takes no time.

@@ -1,8 +1,11 @@
 module github.com/seed-5394e6b1/snowflake/docs/recipes
 
-go 1.25.0
+go 1.26.0
 
-replace github.com/seed-5394e6b1/snowflake => ../..
+replace (
+	github.com/seed-5394e6b1/snowflake => ../..
+	github.com/seed-5394e6b1/snowflake/gormid => ../../gormid
+)
 
 require (
 	entgo.io/ent v0.14.5
@@ -15,6 +18,7 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
+	github.com/seed-5394e6b1/snowflake/gormid v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/uptrace/bun v1.3.0
 	github.com/uptrace/bun/dialect/pgdialect v1.3.0
@@ -93,7 +97,7 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/arch v0.22.0 // indirect
-	golang.org/x/crypto v0.54.0 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/mod v0.38.0 // indirect
 	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect

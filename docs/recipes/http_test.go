@@ -3,6 +3,7 @@ package recipes
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,7 +55,10 @@ func queryID(r *http.Request, name string, id *snowflake.ID) error {
 	if !r.URL.Query().Has(name) {
 		return nil
 	}
-	return id.UnmarshalText([]byte(r.URL.Query().Get(name)))
+	if err := id.UnmarshalText([]byte(r.URL.Query().Get(name))); err != nil {
+		return fmt.Errorf("parameter %s: %w", name, err)
+	}
+	return nil
 }
 
 func chiHTTP() http.Handler {

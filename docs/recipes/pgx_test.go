@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/opaque"
 )
 
@@ -121,7 +122,7 @@ func testPgxPlain(t *testing.T, url, mode string) {
 }
 
 func testPgxStdlib(t *testing.T, url string) {
-	db := open(t, "pgx", url)
+	db := servertest.Open(t, "pgx", url)
 	db.SetMaxOpenConns(1)
 	_, err := db.Exec(`CREATE TEMP TABLE orders (id bigint PRIMARY KEY)`)
 	require.NoError(t, err)

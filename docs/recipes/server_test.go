@@ -3,7 +3,6 @@
 package recipes
 
 import (
-	"database/sql"
 	"fmt"
 	"os"
 	"testing"
@@ -19,23 +18,13 @@ func TestMain(m *testing.M) { os.Exit(servertest.Main(m, nil)) }
 // startPostgres returns the URL of a server of the test's own.
 func startPostgres(t testing.TB) string {
 	url := func(addr string) string { return fmt.Sprintf("postgres://owner@%s/postgres?sslmode=disable", addr) }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return open(t, "pgx", url(addr)).Ping() })
+	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
 	return url(addr)
 }
 
 // startMariaDB returns the DSN of a server of the test's own.
 func startMariaDB(t testing.TB) string {
 	dsn := func(addr string) string { return fmt.Sprintf("root@tcp(%s)/test?parseTime=true", addr) }
-	addr, _ := servertest.MariaDB(t, func(addr string) error { return open(t, "mysql", dsn(addr)).Ping() })
+	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() })
 	return dsn(addr)
-}
-
-func open(t testing.TB, driver, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
 }

@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
 // createOrders has a CHECK, so that a row whose ID was forgotten is refused: a
@@ -101,6 +102,8 @@ func TestMariaDB(t *testing.T) {
 	dsn := startMariaDB(t)
 	t.Run("sql", func(t *testing.T) { testSQL(t, "mysql", dsn) })
 	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMMySQL(t, dsn)) })
+	t.Run("unique", func(t *testing.T) { testUniqueMySQL(t, dsn) })
+	t.Run("Migrate", func(t *testing.T) { testMigrateMariaDB(t, servertest.Open(t, "mysql", dsn)) })
 }
 
 func TestPostgreSQL(t *testing.T) {
@@ -111,5 +114,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMPostgres(t, url)) })
 	t.Run("sqlc", func(t *testing.T) { testSQLC(t, url) })
 	t.Run("ent", func(t *testing.T) { testEnt(t, url) })
-	t.Run("bun", func(t *testing.T) { testBun(t, open(t, "pgx", url)) })
+	t.Run("bun", func(t *testing.T) { testBun(t, servertest.Open(t, "pgx", url)) })
+	t.Run("unique", func(t *testing.T) { testUniquePgx(t, url) })
+	t.Run("Migrate", func(t *testing.T) { testMigratePostgreSQL(t, servertest.Open(t, "pgx", url)) })
 }

@@ -1,7 +1,7 @@
 // The service program is an HTTP service to copy. It gives each order an ID, under a leased worker
 // ID. When it is told to stop, it releases the worker ID.
 //
-//	go run . -store file:/var/lib/orders/workers
+//	go run . -store postgres://app@localhost/app
 //	curl -d '{"item":"tea"}' localhost:8080/orders
 //
 // It answers POST /orders, GET /metrics for Prometheus, GET /readyz (200 if this process
@@ -13,13 +13,14 @@
 // have it at once. If a second interrupt comes, the program ends at once, and the worker ID becomes
 // free a window later.
 //
-// To make it yours, copy main.go and service.go into your module, and run go mod tidy. Import
-// your store's package instead of urllease, because urllease requires the clients of all stores.
+// To make it yours, copy main.go, service.go and store.go into your module, and run go mod tidy.
+// store.go has all that knows the store, which is PostgreSQL. If yours is another, write its
+// openStore. store_kubernetes.go is that file for a fleet on Kubernetes: go build -tags kubernetes.
 //
 // Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
 //
-// If the store is missing, it may have been wiped. So the first process of a fleet waits for two windows
-// before it makes the store. Meanwhile it does not listen.
+// If the store has no entries, they may have been lost. So the first process of a fleet waits for three
+// minutes, unless the store is a new directory. Meanwhile it does not listen.
 package main
 
 import (
@@ -38,16 +39,20 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
-func main() {
+func main() { program(openStore) }
+
+// opener opens the store of worker IDs, and returns a function that closes its connections.
+type opener func(ctx context.Context, url string) (lease.Store, func() error, error)
+
+func program(open opener) {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: readable})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	c, err := parse(os.Args[1:], os.Getenv)
 	if err == nil {
-		err = run(ctx, c)
+		err = run(ctx, c, open)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -81,9 +86,9 @@ type config struct {
 func parse(args []string, getenv func(string) string) (c config, err error) {
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
 	flags.StringVar(&c.addr, "addr", ":8080", "address to listen at")
-	flags.StringVar(&c.store, "store", "file:workers", "URL of the store of worker IDs, such as redis://HOST or kubernetes: (see package urllease)")
+	flags.StringVar(&c.store, "store", "", "store of worker IDs: "+storeUsage)
 	flags.StringVar(&c.owner, "owner", "", "who has the worker ID; empty: the host's name, which is a pod's name in Kubernetes")
-	flags.DurationVar(&c.window, "window", 30*time.Second, "for how long IDs go on if the store is away")
+	flags.DurationVar(&c.window, "window", 0, "for how long IDs go on if the store is away; 0: the store's own window")
 	flags.DurationVar(&c.drain, "drain", 5*time.Second, "for how long to go on serving after SIGTERM")
 	flags.DurationVar(&c.grace, "grace", 15*time.Second, "for how long requests may take to finish after that")
 	flags.Usage = func() {
@@ -105,28 +110,22 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is not a flag", flags.Arg(0))
-	case c.window <= 0:
-		err = fmt.Errorf("-window %v is not positive", c.window)
-	case c.drain < 0 || c.grace < 0:
-		err = fmt.Errorf("-drain %v or -grace %v is negative", c.drain, c.grace)
+	case c.window < 0 || c.drain < 0 || c.grace < 0:
+		err = fmt.Errorf("-window %v, -drain %v or -grace %v is negative", c.window, c.drain, c.grace)
 	}
 	return c, err
 }
 
 // run serves until ctx is done, and releases the worker ID.
-func run(ctx context.Context, c config) error {
-	// Package urllease knows all stores. If your program needs one store, import that store's package.
-	store, closeStore, err := urllease.Open(ctx, c.store)
+func run(ctx context.Context, c config, open opener) error {
+	store, closeStore, err := open(ctx, c.store)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
-	if err := create(ctx, store, c); err != nil {
-		return fmt.Errorf("the store %q: %w", urllease.Redact(c.store), err)
-	}
 	l, err := acquire(ctx, store, c)
 	if err != nil {
-		return fmt.Errorf("the store %q: %w", urllease.Redact(c.store), err)
+		return fmt.Errorf("the store: %w", err)
 	}
 	defer release(l)
 	gen, err := snowflake.NewLeased(l, nil)
@@ -140,22 +139,13 @@ func run(ctx context.Context, c config) error {
 	return serve(ctx, s, c)
 }
 
-// create makes the store after two windows. If the store exists, it does nothing.
-func create(ctx context.Context, store lease.Store, c config) error {
-	atMost := 2*c.window + 10*time.Second
-	ctx, cancel := context.WithTimeout(ctx, atMost)
-	defer cancel()
-	waits := time.AfterFunc(time.Second, func() {
-		slog.Info("waiting for the store: if it is missing, it is made after two windows", "store", urllease.Redact(c.store), "at_most", atMost)
-	})
-	defer waits.Stop()
-	return urllease.Create(ctx, store, c.window)
-}
+// startTime is how long a start may take: more than a store takes that has no entries, because they may
+// have been lost.
+const startTime = lease.MaxWindow + 2*time.Minute
 
-// acquire waits for a worker ID for little more than a window. Its context bounds the acquisition, but not
-// the lease.
+// acquire takes a worker ID. Its context bounds the acquisition, but not the lease.
 func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.window+10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window})
 }

@@ -75,17 +75,17 @@ func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	var in struct{ Item string }
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&in); err != nil {
-		s.refuse(w, r, http.StatusBadRequest, fmt.Errorf("the order is not JSON, or has over %d bytes: %w", maxOrder, err))
+		s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("the order is not JSON, or has over %d bytes", maxOrder), err)
 		return
 	}
 	if in.Item == "" {
-		s.refuse(w, r, http.StatusBadRequest, errors.New(`the order has no "item"`))
+		s.refuse(w, r, http.StatusBadRequest, `the order has no "item"`, nil)
 		return
 	}
 	id, err := s.gen.NextIDContext(r.Context())
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
-		s.refuse(w, r, http.StatusServiceUnavailable, err)
+		s.refuse(w, r, http.StatusServiceUnavailable, "no ID can be issued now", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -100,15 +100,17 @@ func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	log.InfoContext(r.Context(), "order created")
 }
 
-func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
-	slog.WarnContext(r.Context(), "order refused", "status", status, "remote", r.RemoteAddr, "error", err)
-	http.Error(w, err.Error(), status)
+// refuse tells the client a text, and the log the cause, too: an error of the lease can name users and hosts of
+// the store.
+func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, text string, cause error) {
+	slog.WarnContext(r.Context(), text, "status", status, "remote", r.RemoteAddr, "error", cause)
+	http.Error(w, text, status)
 }
 
 // ready answers 200 if the generator can issue an ID now.
-func (s *service) ready(w http.ResponseWriter, _ *http.Request) {
+func (s *service) ready(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(time.Now()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		s.refuse(w, r, http.StatusServiceUnavailable, "not ready", err)
 		return
 	}
 	fmt.Fprintln(w, "ok")

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,13 +30,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
-// The tests start the program as an operator does: the test binary is the program if this
-// variable is set.
+// The tests start the program as an operator does: the test binary is the program, with any store, if
+// this variable is set. TestProgramHasOneStore starts the program with its own store.
 const programEnv = "SERVICE_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
-		main()
+		program(urllease.Open)
 		return
 	}
 	depth.AtOnce(8)
@@ -86,7 +87,13 @@ func command(env []string, args ...string) *exec.Cmd {
 // start starts a program, and waits until it serves.
 func start(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
-	p := &instance{t: t, cmd: command(env, append([]string{"-addr", "127.0.0.1:0"}, args...)...), exited: make(chan struct{})}
+	return serving(t, command(env, append([]string{"-addr", "127.0.0.1:0"}, args...)...))
+}
+
+// serving starts a command, and waits until it serves.
+func serving(t *testing.T, cmd *exec.Cmd) *instance {
+	t.Helper()
+	p := &instance{t: t, cmd: cmd, exited: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err == nil {
 		err = p.cmd.Start()
@@ -94,11 +101,11 @@ func start(t *testing.T, env []string, args ...string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serving := make(chan entry, 1)
+	serves := make(chan entry, 1)
 	go func() {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			if e := p.keep(lines.Bytes()); e.Msg == "serving" {
-				serving <- e
+				serves <- e
 			}
 		}
 		_ = p.cmd.Wait()
@@ -112,7 +119,7 @@ func start(t *testing.T, env []string, args ...string) *instance {
 		}
 	})
 	select {
-	case e := <-serving:
+	case e := <-serves:
 		p.url, p.worker = "http://"+e.Addr, e.Worker
 	case <-p.exited:
 		t.Fatalf("it has exited: %v", p.cmd.ProcessState)
@@ -142,6 +149,22 @@ func (p *instance) created() map[snowflake.ID]entry {
 		}
 	}
 	return all
+}
+
+// logged waits for the first line of the log with a message, and returns its error.
+func (p *instance) logged(msg string) string {
+	p.t.Helper()
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(5 * time.Millisecond) {
+		p.mu.Lock()
+		i := slices.IndexFunc(p.log, func(e entry) bool { return e.Msg == msg })
+		if i >= 0 {
+			defer p.mu.Unlock()
+			return p.log[i].Error
+		}
+		p.mu.Unlock()
+	}
+	p.t.Fatalf("the log has no line %q", msg)
+	return ""
 }
 
 func (p *instance) terminate() {
@@ -326,22 +349,60 @@ func rollOver(t *testing.T, a, b *instance) {
 func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(*testing.T) string{
-		"File":       func(t *testing.T) string { return "file:" + t.TempDir() },
-		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "workers.db") },
-		"Redis":      func(t *testing.T) string { return startRedis(t).url },
-		"PostgreSQL": startPostgres,
+		"File":   func(t *testing.T) string { return "file:" + t.TempDir() },
+		"SQLite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "workers.db") },
+		"Redis":  func(t *testing.T) string { return startRedis(t).url },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "PostgreSQL" {
-				depth.NeedFull(t, "a PostgreSQL server")
-			}
 			t.Parallel()
-			noOrderIsLost(t, url(t))
+			noOrderIsLost(t, url(t), command)
 		})
 	}
 }
 
-// made makes the store of a URL, and returns it. A program would wait for two windows first.
+// The program itself knows one store, PostgreSQL; with the tag kubernetes, Kubernetes. So it is a
+// quarter of a program with all stores.
+func TestProgramHasOneStore(t *testing.T) {
+	t.Parallel()
+	clients := map[string]string{"": "github.com/jackc/pgx/v5", "kubernetes": "k8s.io/client-go/rest"}
+	for tag := range clients {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tag, ".").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages := strings.Fields(string(out))
+		for other, client := range clients {
+			if has := slices.Contains(packages, client); has != (tag == other) {
+				t.Errorf("with the tag %q it has %s: %v", tag, client, has)
+			}
+		}
+		for _, p := range packages {
+			if strings.Contains(p, "urllease") {
+				t.Errorf("with the tag %q it has %s", tag, p)
+			}
+		}
+	}
+	if out, err := exec.Command("go", "vet", "-tags", "kubernetes", ".").CombinedOutput(); err != nil {
+		t.Errorf("with the tag kubernetes: %v\n%s", err, out)
+	}
+
+	path := filepath.Join(t.TempDir(), "orders")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	url := startPostgres(t)
+	noOrderIsLost(t, url, func(env []string, args ...string) *exec.Cmd {
+		cmd := exec.Command(path, args...)
+		cmd.Env = append(os.Environ(), env...)
+		return cmd
+	})
+	out, err := exec.Command(path, "-store", "postgres://u:secret@x:y").CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("cannot parse")) || bytes.Contains(out, []byte("secret")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// made makes the store of a URL, and returns it. A program would wait for minutes first.
 func made(t *testing.T, url string) lease.Store {
 	t.Helper()
 	store, closeStore, err := urllease.Open(t.Context(), url)
@@ -349,28 +410,35 @@ func made(t *testing.T, url string) lease.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = closeStore() })
-	if err := urllease.Create(t.Context(), store, 1); err != nil {
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
+	if err == nil {
+		err = l.Release(t.Context())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return store
 }
 
 // noOrderIsLost rolls over from a process to another one. The first process' worker ID must be free at once.
-func noOrderIsLost(t *testing.T, url string) {
+func noOrderIsLost(t *testing.T, url string, program func(env []string, args ...string) *exec.Cmd) {
 	store := made(t, url)
-	a := start(t, nil, "-store", url, "-drain", "3s", "-owner", "a")
-	b := start(t, []string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
-	rollOver(t, a, b)
-	snap, err := store.Load(t.Context())
-	if err != nil || len(snap.Records) != 2 {
-		t.Fatal(snap, err)
+	run := func(env []string, args ...string) *instance {
+		return serving(t, program(env, append([]string{"-addr", "127.0.0.1:0"}, args...)...))
 	}
-	for _, r := range snap.Records {
+	a := run(nil, "-store", url, "-drain", "3s", "-owner", "a")
+	b := run([]string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
+	rollOver(t, a, b)
+	records, err := lease.Holders(t.Context(), store)
+	if err != nil || len(records) < 2 {
+		t.Fatal(records, err)
+	}
+	for _, r := range records {
 		if r.State != lease.Free {
 			t.Errorf("the worker ID is not free: %v", r)
 		}
 	}
-	c := start(t, nil, "-store", url, "-owner", "a", "-drain", "0s")
+	c := run(nil, "-store", url, "-owner", "a", "-drain", "0s")
 	if c.worker != a.worker {
 		t.Errorf("the next process of a has worker ID %d, not %d", c.worker, a.worker)
 	}
@@ -403,24 +471,17 @@ func listens(addr string) error {
 // startPostgres starts a server, and returns the URL of its database.
 func startPostgres(t *testing.T) string {
 	t.Helper()
-	const debian, user = "postgresql", "postgres"
-	initdb := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/initdb", "initdb")
-	postgres := servertest.Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
-	dir, port := servertest.Dir(t, user), fmt.Sprint(servertest.Port(t))
-	url := "postgres://" + user + "@127.0.0.1:" + port + "/" + user + "?sslmode=disable"
-	servertest.Start(t, servertest.Command{
-		Path: "/bin/sh", User: user, Dir: dir,
-		Args: []string{"-c", `"$0" -D data -U postgres -A trust --no-sync --no-locale -E UTF8 && exec "$1" -D data -p "$2" -k "$PWD" -c listen_addresses=127.0.0.1`,
-			initdb, postgres, port},
-	}, func() error {
-		store, closeStore, err := urllease.Open(context.Background(), url)
+	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	addr, _ := servertest.Postgres(t, "", func(addr string) error {
+		store, closeStore, err := urllease.Open(context.Background(), url(addr))
 		if err != nil {
 			return err
 		}
 		defer closeStore()
-		return urllease.Create(context.Background(), store, 1)
+		_, err = store.Get(context.Background(), "a")
+		return err
 	})
-	return url
+	return url(addr)
 }
 
 // If a request has begun, it is finished after the server has stopped accepting, and before the worker ID is
@@ -469,7 +530,7 @@ func TestSIGTERMBeforeItServesEndsItAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	cmd := command(nil, "-addr", "127.0.0.1:0", "-window", "1h", "-store", "redis://"+silent.Addr().String()+"?read_timeout=1h")
+	cmd := command(nil, "-addr", "127.0.0.1:0", "-window", "2m", "-store", "redis://"+silent.Addr().String()+"?read_timeout=1h")
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -500,8 +561,11 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Kill()
-	if body := p.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(body, "window ended at") || !strings.Contains(body, "refused") {
-		t.Errorf("it is not ready because %s", body)
+	if body := p.await("/readyz", http.StatusServiceUnavailable); body != "not ready\n" {
+		t.Errorf("outsiders see %q", body)
+	}
+	if why := p.logged("not ready"); !strings.Contains(why, "window ended at") || !strings.Contains(why, "refused") {
+		t.Errorf("the log says that it is not ready because %q", why)
 	}
 	if status, _ := p.get("/livez"); status != http.StatusOK {
 		t.Errorf("it does not live: %d", status)
@@ -511,9 +575,10 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("an order: %v", resp)
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || string(body) != "no ID can be issued now\n" {
+		t.Errorf("an order: %v %s %v", resp, body, err)
 	}
 	server.Restart()
 	p.await("/readyz", http.StatusOK)
@@ -573,8 +638,8 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		{nil, []string{"-store", "redis://u:secret@x:y"}, `redis://u:xxxxx@x:y`},
 		{[]string{"KUBECONFIG=", "KUBERNETES_SERVICE_HOST="}, []string{"-store", "kubernetes:"}, "set KUBECONFIG to the path of a kubeconfig"},
 		{[]string{"KUBECONFIG=/no/such/file"}, []string{"-store", "kubernetes:"}, "there is no such kubeconfig"},
-		{nil, []string{"-window", "0s"}, `-window 0s is not positive`},
-		{nil, []string{"-store", "sqlite:/no/such/directory/db"}, `the store "sqlite:/no/such/directory/db": `},
+		{nil, []string{"-window", "-1s"}, `-window -1s`},
+		{nil, []string{"-store", "sqlite:/no/such/directory/db"}, `the store: sqllease: `},
 		{nil, []string{"extra"}, `"extra" is not a flag`},
 		{nil, []string{"-drain", "-1s"}, `-drain -1s`},
 		{nil, []string{"-window", "1ns", "-store", "file:" + filepath.Join(t.TempDir(), "x")}, `Window 1ns is under`},

@@ -2,13 +2,10 @@
 package holding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -21,10 +18,10 @@ import (
 // About explains the columns of Write.
 const About = `  worker    the worker ID
   state     held: its holder renews it
-            dead: its holder has not renewed it for a window, so another
-            process may take it
+            dead: not renewed for a window, so another process may take it
             free: its holder has given it back
             spent: it was used once, and will not be used again
+            lost: its record was lost; it is used again minutes later
   until     IDs may have been issued up to this time, which advances while the
             worker ID is held; the next holder begins there
   clockseq  the holder's clock sequence
@@ -33,49 +30,21 @@ const About = `  worker    the worker ID
   owner     the name that it gave itself
 `
 
-// Write writes a table of the records, sorted by worker. All records should have one layout. If they
+// Write writes a table of the records of lease.Holders. All records should have one layout. If they
 // do not, the table names the layout whenever it changes.
-func Write(out io.Writer, snap lease.Snapshot) {
+func Write(out io.Writer, records []lease.Record) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	var l snowflake.Layout
-	for _, r := range sorted(snap.Records) {
+	for _, r := range records {
 		if r.Layout != l {
 			l = r.Layout
 			fmt.Fprintf(w, "layout: %v\n", l)
 			fmt.Fprintln(w, "worker\tstate\tuntil\tclockseq\tpid\thost\towner")
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, state(r, snap.Now),
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
 			Moment(r.Bound()), r.ClockSeq, r.PID, Plain(r.Host), Plain(r.Owner))
 	}
-}
-
-func sorted(records []lease.Record) []lease.Record {
-	return slices.SortedFunc(slices.Values(records), func(a, b lease.Record) int { return cmp.Compare(a.Worker, b.Worker) })
-}
-
-// Record is a record as JSON.
-type Record struct {
-	State string `json:"now"` // with "dead" among the states
-	lease.Record
-}
-
-// Records returns what Write writes, for JSON.
-func Records(snap lease.Snapshot) []Record {
-	list := []Record{}
-	for _, r := range sorted(snap.Records) {
-		list = append(list, Record{state(r, snap.Now), r})
-	}
-	return list
-}
-
-// Lost returns the errors of the worker IDs whose records are gone, sorted by worker.
-func Lost(snap lease.Snapshot) error {
-	var all []error
-	for _, worker := range slices.Sorted(maps.Keys(snap.Lost)) {
-		all = append(all, fmt.Errorf("worker %d: %w", worker, snap.Lost[worker]))
-	}
-	return errors.Join(all...)
 }
 
 // Issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
@@ -103,14 +72,6 @@ func Line(id snowflake.ID, h lease.Holding) string {
 
 // Moment formats a time of an ID.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// state returns r's state, at the store's time now.
-func state(r lease.Record, now time.Time) string {
-	if r.State == lease.Held && !r.Live(now) {
-		return "dead"
-	}
-	return string(r.State)
-}
 
 // Plain returns s, in quotes if it is not one plain word.
 func Plain(s string) string {

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package kubetest starts a real kube-apiserver, on a real etcd, for tests. The server is
-// built by go run ./internal/kubetest/build.
+// installed by go run ./internal/install.
 package kubetest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/internal/kubetest/server"
+	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
@@ -36,27 +36,10 @@ type Server struct {
 // Token is the token of a user with all rights.
 const Token = "the-token-of-the-tests"
 
-// program returns the server's path. If it is not there, it skips the test, or fails in CI.
-func program(t testing.TB) string {
-	t.Helper()
-	path, err := server.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		const say = "there is no kube-apiserver: go run github.com/seed-5394e6b1/snowflake/internal/kubetest/build (%v)"
-		if os.Getenv("CI") != "" {
-			t.Fatalf(say, err)
-		}
-		t.Skipf(say, err)
-	}
-	return path
-}
-
 // Start starts a server that has its own etcd.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	path, etcd := program(t), servertest.Program(t, "etcd-server", "etcd")
+	path, etcd := installed.Need(t, installed.KubeAPIServer), servertest.Program(t, "etcd-server", "etcd")
 	dir := servertest.Dir(t, "")
 	url := fmt.Sprint("http://127.0.0.1:", servertest.Port(t))
 	peer := fmt.Sprint("http://127.0.0.1:", servertest.Port(t))

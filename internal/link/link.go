@@ -57,37 +57,33 @@ func (l *Link) DefaultWindow() time.Duration {
 	return 0
 }
 
-func (l *Link) Load(ctx context.Context) (lease.Snapshot, error) {
-	return through(l, func() (lease.Snapshot, error) { return l.Store.Load(ctx) })
-}
-
-func (l *Link) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
-	return through(l, func() (lease.Snapshot, error) { return l.Store.LoadWorker(ctx, worker) })
-}
-
-func (l *Link) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	return through(l, func() (lease.Record, error) { return l.Store.Save(ctx, r) })
-}
-
-// historian is a link to a store that is a lease.Historian.
-type historian struct {
-	*Link
-	store lease.Historian
-}
-
-func (h historian) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
-	return through(h.Link, func() (lease.Record, error) { return h.store.SaveEnding(ctx, r, ended, forget) })
-}
-
-func (h historian) History(ctx context.Context, worker int) ([]lease.Holding, error) {
-	return through(h.Link, func() ([]lease.Holding, error) { return h.store.History(ctx, worker) })
-}
-
-// To returns a link to a store, and the store as it is seen through the link.
-func To(s lease.Store) (*Link, lease.Store) {
-	l := &Link{Store: s}
-	if h, ok := s.(lease.Historian); ok {
-		return l, historian{l, h}
+// Now passes on the engine's clock.
+func (l *Link) Now(ctx context.Context) (time.Time, error) {
+	clock, ok := l.Store.(interface {
+		Now(context.Context) (time.Time, error)
+	})
+	if !ok {
+		return time.Time{}, errors.ErrUnsupported
 	}
-	return l, l
+	return through(l, func() (time.Time, error) { return clock.Now(ctx) })
 }
+
+func (l *Link) Get(ctx context.Context, key string) (lease.Entry, error) {
+	return through(l, func() (lease.Entry, error) { return l.Store.Get(ctx, key) })
+}
+
+func (l *Link) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	return through(l, func() ([]lease.Entry, error) { return l.Store.List(ctx, prefix) })
+}
+
+func (l *Link) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	return through(l, func() (lease.Entry, error) { return l.Store.Put(ctx, key, old, value) })
+}
+
+func (l *Link) Delete(ctx context.Context, key, old string) error {
+	_, err := through(l, func() (struct{}, error) { return struct{}{}, l.Store.Delete(ctx, key, old) })
+	return err
+}
+
+// To returns a link to a store.
+func To(s lease.Store) *Link { return &Link{Store: s} }

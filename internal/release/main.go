@@ -8,6 +8,7 @@
 //	go run ./internal/release proxy DIR  # publish into a folder, for GOPROXY=file://DIR
 //	go run ./internal/release strip      # remove the replace lines, for the commit to be tagged
 //	go run ./internal/release tags       # print the tags, in their order
+//	go run ./internal/release binaries DIR # build the programs for each platform, with checksums and lists of their modules
 //	go run ./internal/release notes      # print the CHANGELOG of the next version
 package main
 
@@ -29,11 +30,11 @@ func main() {
 func run(args []string) error {
 	command := strings.Join(args[:min(1, len(args))], "")
 	want := 1
-	if command == "proxy" {
+	if command == "proxy" || command == "binaries" {
 		want = 2
 	}
 	if len(args) != want {
-		return errors.New("usage: go run ./internal/release check|set|try|api|proxy DIR|strip|tags|notes")
+		return errors.New("usage: go run ./internal/release check|set|try|api|proxy DIR|strip|tags|binaries DIR|notes")
 	}
 	t, err := readTree(".")
 	if err != nil {
@@ -50,6 +51,8 @@ func run(args []string) error {
 		return t.api()
 	case "proxy":
 		return t.proxy(args[1])
+	case "binaries":
+		return t.binaries(args[1], platforms)
 	case "strip":
 		return t.strip()
 	case "tags":

@@ -3,9 +3,15 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +66,7 @@ func TestCheckNamesEachWrongRequirement(t *testing.T) {
 func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 	shared, err := repository(t).shared()
 	require.NoError(t, err)
-	assert.Equal(t, []string{root + "/internal/holding", root + "/internal/layouts", root + "/internal/newstore"}, shared,
+	assert.Equal(t, "holding jsontime shown sqltext texts vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
 		"internal/servertest is for tests, and internal/link for the root module alone")
 }
 
@@ -132,4 +138,48 @@ func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
 	} {
 		assert.Equal(t, v.may, mayBreak(v.last, v.next), v)
 	}
+}
+
+// A release's programs come with checksums and with the modules that are in them.
+func TestBinariesHaveChecksumsAndTheirModules(t *testing.T) {
+	tree, dir := repository(t), t.TempDir()
+	was := commands
+	defer func() { commands = was }()
+	commands = []string{"cmd/snowflake"} // the other one is large
+	host := runtime.GOOS + "/" + runtime.GOARCH
+	require.NoError(t, tree.binaries(dir, []string{host}))
+	name := "snowflake-" + version + "-" + strings.ReplaceAll(host, "/", "-")
+	program := name
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	require.NoError(t, err)
+	want := ""
+	for _, file := range []string{program, name + ".cdx.json"} {
+		b, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		want += fmt.Sprintf("%x  %s\n", sha256.Sum256(b), file)
+	}
+	assert.Equal(t, want, string(sums))
+	out, err := exec.Command(filepath.Join(dir, program), "new").Output()
+	require.NoError(t, err)
+	assert.Regexp(t, `^\d+\n$`, string(out))
+
+	b, err := os.ReadFile(filepath.Join(dir, name+".cdx.json"))
+	require.NoError(t, err)
+	var bill struct {
+		BomFormat, SpecVersion string
+		Metadata               struct{ Component component }
+		Components             []component
+	}
+	require.NoError(t, json.Unmarshal(b, &bill))
+	assert.Equal(t, "pkg:golang/"+root+"/cmd/snowflake@"+version, bill.Metadata.Component.PURL)
+	std := strings.TrimPrefix(runtime.Version(), "go")
+	assert.Equal(t, component{"library", "pkg:golang/stdlib@" + std, "stdlib", std, "pkg:golang/stdlib@" + std}, bill.Components[0])
+	for _, c := range bill.Components {
+		assert.Regexp(t, `^v?\d+\.\d+`, c.Version, c.Name)
+	}
+	_, err = billOf("release_test.go")
+	require.Error(t, err)
 }

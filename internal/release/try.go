@@ -99,6 +99,7 @@ func (u *trial) prepare() error {
 		"GOWORK=off", "GOMODCACHE=" + mod, "GOPROXY=" + strings.Join(proxies, ","),
 		"GONOSUMDB=" + strings.Trim(usual[2]+","+root, ","), "GOPRIVATE=", "GONOPROXY=",
 		"GOFLAGS=-mod=mod -modcacherw", "GOBIN=" + filepath.Join(u.dir, "bin"),
+		"GODEBUG=goindex=0", // go keeps an index of each module in the cache, and this release has other files each time
 	}
 	return nil
 }

@@ -3,21 +3,21 @@
 package servertest
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Bench measures a store with its server: what Saves measures, how long Acquire takes when 1, 50 and
+// Bench measures a store with its server: what Puts measures, how long Acquire takes when 1, 50 and
 // 200 clients call it at once, how many round trips a renewal takes, and how busy the server is when a
-// fleet renews with the default window.
+// fleet renews.
 func Bench(b *testing.B, s *Server) {
-	Saves(b, s.Open(b, s.Addr, s.space(b)))
+	Puts(b, s.Open(b, s.Addr, newSpace()))
 	for _, n := range []int{1, 50, 200} {
 		b.Run(fmt.Sprintf("acquire/clients=%d", n), func(b *testing.B) { benchAcquire(b, s, n) })
 	}
@@ -27,64 +27,51 @@ func Bench(b *testing.B, s *Server) {
 	}
 }
 
-// Saves measures what one client waits for: a first record, a renewal, a worker ID that
-// changes hands, and a load of 1,024 records.
-func Saves(b *testing.B, store lease.Store) {
-	layout := snowflake.Layout{Unit: time.Millisecond, TimeBits: 33, WorkerBits: 30}
-	next := 0
-	record := func() lease.Record {
-		next++
-		return lease.Record{
-			Worker: next - 1, Version: 1, Token: "a token of twenty-six bytes", State: lease.Held, Owner: "an owner", Host: "a host", PID: 4242,
-			Layout: layout, Bounds: []time.Time{time.Now()}, Window: time.Second,
-		}
-	}
-	save := func(b *testing.B, r lease.Record, ended *lease.Holding) {
-		b.Helper()
-		var err error
-		if h, ok := store.(lease.Historian); ok && ended != nil {
-			_, err = h.SaveEnding(b.Context(), r, *ended, time.Unix(1e9, 0))
-		} else {
-			_, err = store.Save(b.Context(), r)
-		}
+// Puts measures the methods of a store, with values as long as a record: Put of a new entry and, as in a
+// renewal, of one that is there, Get, and List of 1,024 entries.
+func Puts(b *testing.B, store lease.Store) {
+	value, made := []byte(strings.Repeat("a record ", 50)), 0
+	put := func(b *testing.B, key, old string) string {
+		e, err := store.Put(b.Context(), key, old, value)
 		if err != nil {
 			b.Fatal(err)
 		}
+		return e.Version
 	}
-	b.Run("load", func(b *testing.B) {
-		for next < 1024 {
-			save(b, record(), nil)
-		}
+	first := func(b *testing.B) {
+		made++
+		put(b, fmt.Sprintf("worker/%d", made), "")
+	}
+	for made < 1024 {
+		first(b)
+	}
+	b.Run("list", func(b *testing.B) {
 		for b.Loop() {
-			if snap, err := store.Load(b.Context()); err != nil || len(snap.Records) != next {
-				b.Fatal(len(snap.Records), err)
+			if all, err := store.List(b.Context(), "worker/"); err != nil || len(all) != made {
+				b.Fatal(len(all), err)
 			}
 		}
 	})
-	b.Run("save/first", func(b *testing.B) {
+	b.Run("get", func(b *testing.B) {
 		for b.Loop() {
-			save(b, record(), nil)
-		}
-	})
-	again := func(takeover bool) func(*testing.B) {
-		return func(b *testing.B) {
-			r := record()
-			save(b, r, nil)
-			for b.Loop() {
-				ended := &lease.Holding{
-					Worker: r.Worker, From: time.Unix(2e9+int64(r.Version), 0), To: time.Unix(2e9+int64(r.Version)+1, 0),
-					Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
-				}
-				if !takeover {
-					ended = nil
-				}
-				r.Version++
-				save(b, r, ended)
+			if e, err := store.Get(b.Context(), "worker/7"); err != nil || e.Version == "" {
+				b.Fatal(e, err)
 			}
 		}
-	}
-	b.Run("save/renewal", again(false))
-	b.Run("save/takeover", again(true))
+	})
+	b.Run("put/first", func(b *testing.B) {
+		for b.Loop() {
+			first(b)
+		}
+	})
+	b.Run("put/renewal", func(b *testing.B) {
+		made++
+		key := fmt.Sprintf("worker/%d", made)
+		version := put(b, key, "")
+		for b.Loop() {
+			version = put(b, key, version)
+		}
+	})
 }
 
 // benchAcquire times 200 acquisitions in each iteration, n at once.
@@ -92,11 +79,14 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 	var all []time.Duration
 	for range b.N * 200 / n {
 		b.StopTimer()
-		stores := s.clients(b, n, s.Addr, s.space(b))
+		stores := s.clients(b, n, s.Addr, newSpace())
 		for _, store := range stores { // connects
-			if _, err := store.LoadWorker(context.Background(), 0); err != nil {
+			if _, err := store.Get(b.Context(), "none"); err != nil {
 				b.Fatal(err)
 			}
+		}
+		if err := mustAcquire(b, stores[0], lease.Options{Owner: "makes the store"}).Release(b.Context()); err != nil {
+			b.Fatal(err)
 		}
 		b.StartTimer()
 		holders, took := acquireAll(b, stores, n, long)
@@ -118,7 +108,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 // something came from it.
 func benchRenewal(b *testing.B, s *Server) {
 	proxy := NewProxy(b, s.Addr)
-	store := s.Open(b, proxy.Addr(), s.space(b))
+	store := s.Open(b, proxy.Addr(), newSpace())
 	o := lease.Options{Window: 6 * s.window()}
 	mustAcquire(b, store, o)
 	h := mustAcquire(b, store, o)
@@ -133,10 +123,11 @@ func benchRenewal(b *testing.B, s *Server) {
 }
 
 func benchFleet(b *testing.B, s *Server, n int) {
-	stores := s.clients(b, 16, s.Addr, s.space(b))
+	window := cmp.Or(s.Fleet, 3*time.Second)
+	stores := s.clients(b, 16, s.Addr, newSpace())
 	var holders []*holder
 	for len(holders) < n { // a few at a time, as a fleet is deployed
-		few, _ := acquireAll(b, stores, 32, 3*time.Second)
+		few, _ := acquireAll(b, stores, 32, window)
 		holders = append(holders, few...)
 	}
 	count := func() (sum uint64) {
@@ -145,10 +136,10 @@ func benchFleet(b *testing.B, s *Server, n int) {
 		}
 		return sum
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(window / 3) // until the first has renewed
 	renewals, cpu, begun := count(), s.CPU(), time.Now()
 	b.ResetTimer()
-	time.Sleep(10 * time.Second)
+	time.Sleep(max(10*time.Second, window/3))
 	b.StopTimer()
 	took := time.Since(begun).Seconds()
 	b.ReportMetric(float64(count()-renewals)/took, "renewals/s")

@@ -74,7 +74,7 @@ func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int 
 // hold takes a worker ID and issues IDs until the lease has ended.
 func (k task) hold(store lease.Store) error {
 	ctx := context.Background()
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour})
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: fleetLayout(), Owner: k.Owner, Count: k.Count, Window: k.Window, MaxLeap: 24 * time.Hour, NewStore: true})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ type Fault struct {
 func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
 	processes := depth.Of(3, 6)
-	f := &fleet{t: t, k: task{Addr: addr, Space: s.space(t), Count: processes + 2, Window: s.short()}, env: s.Env}
+	f := &fleet{t: t, k: task{Addr: addr, Space: newSpace(), Count: processes + 2, Window: s.short()}, env: s.Env}
 	for range processes {
 		f.start()
 	}

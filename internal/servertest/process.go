@@ -7,9 +7,8 @@ package servertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -42,38 +41,31 @@ func Program(t testing.TB, debianPackage string, candidates ...string) string {
 	return ""
 }
 
-// Servers have the ports from firstPort to lastPort. Outgoing connections have higher ports. The bus of
-// a Redis cluster has the server's port plus 10,000.
-const firstPort, lastPort = 10_000, 19_999
-
-// locks is the directory in which Port locks ports against other tests. It is chosen before Main
-// changes the directory for temporary files.
-var locks = filepath.Join(os.TempDir(), fmt.Sprint("servertest-ports-", os.Getuid()))
-
-// Port returns a free TCP port of the loopback interface. No other test and no outgoing connection gets
-// the port until this test ends, so a server can use it again when it restarts.
+// Port returns a free TCP port of the loopback interface. Until the test ends, a socket has the port without listening
+// on it. So no other test and no connection is given the port, while a server may listen on it, and may start again.
 func Port(t testing.TB) int {
 	t.Helper()
-	if err := os.MkdirAll(locks, 0o700); err != nil {
+	syscall.ForkLock.RLock() // so that no server inherits the socket
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		lock, err := os.OpenFile(filepath.Join(locks, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-				_ = l.Close()
-				t.Cleanup(func() { _ = lock.Close() })
-				return port
-			}
-		}
-		_ = lock.Close()
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return 0
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	addr, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.(*syscall.SockaddrInet4).Port
 }
 
 // Dir returns a directory that is removed when the test ends. If we are root and owner is not empty,
@@ -108,12 +100,9 @@ func credential(t testing.TB, name string) *syscall.Credential {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}

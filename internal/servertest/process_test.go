@@ -2,19 +2,57 @@
 
 package servertest
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+)
 
 // If another program took the port while the server is down, the server could not start again.
 func TestPortIsGivenToOneTestOnly(t *testing.T) {
 	seen := map[int]bool{}
-	for range 500 {
-		port := Port(t)
+	taken := func(port int) {
+		t.Helper()
 		if seen[port] {
 			t.Fatalf("port %d was given twice", port)
 		}
-		if port < firstPort || port > lastPort {
-			t.Fatalf("port %d is not of the servers'", port)
-		}
+	}
+	for range 500 {
+		port := Port(t)
+		taken(port)
 		seen[port] = true
+		addr := fmt.Sprint("127.0.0.1:", port)
+		if _, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("before the server starts: %v", err)
+		}
+		for range 2 { // the server starts, and starts again
+			server, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken(client.LocalAddr().(*net.TCPAddr).Port)
+			client.Close()
+			server.Close()
+		}
+	}
+	var others []net.Listener
+	defer func() {
+		for _, l := range others {
+			l.Close()
+		}
+	}()
+	for range 500 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, l)
+		taken(l.Addr().(*net.TCPAddr).Port)
 	}
 }

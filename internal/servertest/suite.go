@@ -5,10 +5,12 @@ package servertest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,18 +28,23 @@ type Server struct {
 	Addr string // what Open takes
 
 	// Open opens one more client with separate connections, and closes it when t ends. A
-	// space is a name of letters and digits, for a separate table or prefix. If the space
-	// does not exist, Open makes it.
+	// space is a name of letters and digits, for a separate table or prefix.
 	Open func(t testing.TB, addr, space string) lease.Store
 
 	Kill, Restart, Pause, Resume func()
 	CPU                          func() time.Duration
+
+	// Wipes are the ways to remove all entries of a space, by name.
+	Wipes map[string]func(t testing.TB, space string)
 
 	// Env is added to the environment of a fleet's processes.
 	Env []string
 
 	// Window is the shortest that the tests may use. 0: 500 ms.
 	Window time.Duration
+
+	// Fleet is the window of the holders in Bench. 0: 3 s.
+	Fleet time.Duration
 
 	// Shared is how many clients the server can have at once. If there are more holders, they
 	// share the clients. 0: 200.
@@ -53,23 +60,12 @@ func (s *Server) short() time.Duration {
 
 var spaces atomic.Int64
 
-// space returns the name of a new space. The name is that of the test, so that a person finds the space.
-func (s *Server) space(t testing.TB) string {
-	name := strings.Map(func(c rune) rune {
-		if 'a' <= c && c <= 'z' {
-			return c
-		}
-		return -1
-	}, strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
-	return fmt.Sprintf("%.24s%d", name, spaces.Add(1))
-}
+// newSpace returns the name of a space that no other test uses.
+func newSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
 
 // clients opens n clients, or fewer if the server cannot have so many.
 func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store {
-	if s.Shared > 0 {
-		n = min(n, s.Shared)
-	}
-	stores := make([]lease.Store, n)
+	stores := make([]lease.Store, min(n, cmp.Or(s.Shared, 200)))
 	for i := range stores {
 		stores[i] = s.Open(t, addr, space)
 	}
@@ -87,6 +83,10 @@ func Run(t *testing.T, s *Server) {
 		{"CrowdTakesEveryWorkerID", crowd, true},
 		{"HolderGoesOnToItsWindowsEnd", windowsEnd, true},
 		{"FleetOutlivesItsServerAndNetwork", outages, true},
+		{"CallsEndInTimeIfTheServerHangs", hangs, true},
+		{"EntriesSurviveAKillAndErrorsNameTheCause", survives, true},
+		{"RenewalIsOneRoundTrip", oneTrip, false},
+		{"AcquireGoesOnIfItsConnectionBreaks", breaks, false},
 		{"ClientsClocksDoNotDecideWhoIsAlive", wrongClocks, false},
 		{"DelayedRequestDoesNotMoveTheBound", delayedRequest, false},
 	} {
@@ -97,12 +97,19 @@ func Run(t *testing.T, s *Server) {
 			test.run(t, s)
 		})
 	}
+	for name, wipe := range s.Wipes {
+		t.Run("WipedStoreHeals/"+name, func(t *testing.T) {
+			t.Parallel()
+			Wiped(t, s, wipe)
+		})
+	}
 }
 
 // holder is a lease with its generator, as a process would have it.
 type holder struct {
 	*lease.Lease
 	gen   *snowflake.Generator
+	name  string
 	crash func() // leaves the record as it is from now on
 }
 
@@ -114,10 +121,10 @@ const long = time.Minute
 
 // Acquire takes a worker ID. When the test ends or crash is called, the lease stops renewing and its
 // record is not changed any more.
-func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash func(), err error) {
-	network, store := link.To(store)
+func Acquire(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, crash func(), err error) {
+	network := link.To(store)
 	o.Logger = slog.New(slog.DiscardHandler)
-	l, err = lease.Acquire(context.Background(), store, &o)
+	l, err = lease.Acquire(ctx, network, &o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,14 +136,21 @@ func Acquire(t testing.TB, store lease.Store, o lease.Options) (l *lease.Lease, 
 	return l, crash, nil
 }
 
+// acquire takes a worker ID of a new store.
 func acquire(t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
+	o.NewStore = true
+	return join(context.Background(), t, store, o)
+}
+
+// join takes a worker ID of a store that may have lost its entries.
+func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
 	o.Layout, o.MaxLeap, o.OnLoss = fleetLayout(), 24*time.Hour, lease.Stop
-	l, crash, err := Acquire(t, store, o)
+	l, crash, err := Acquire(ctx, t, store, o)
 	if err != nil {
 		return nil, err
 	}
 	g, err := snowflake.NewLeased(l, nil)
-	return &holder{l, g, crash}, err
+	return &holder{l, g, o.Owner, crash}, err
 }
 
 func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *holder {
@@ -179,13 +193,17 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 }
 
 // crowd: clients with separate connections take all worker IDs of a layout at once. Each gets a
-// different worker ID, and one more client is refused. Package leasetest tests smaller crowds.
+// different worker ID, and one more client is refused.
 func crowd(t *testing.T, s *Server) {
-	depth.NeedFull(t, "1,024 holders on 200 clients")
-	n := 1 << fleetLayout().WorkerBits
-	stores := s.clients(t, 200, s.Addr, s.space(t))
-	acquireAll(t, stores, n, 10*long)
-	_, err := acquire(t, stores[0], lease.Options{Owner: "one more", Window: s.window()})
+	layout := fleetLayout()
+	n := depth.Of(64, 1<<layout.WorkerBits)
+	stores := s.clients(t, n, s.Addr, newSpace())
+	acquireAll(t, stores, n, lease.MaxWindow)
+	o := lease.Options{Owner: "one more", Window: s.window()}
+	if n < 1<<layout.WorkerBits {
+		return
+	}
+	_, err := acquire(t, stores[0], o)
 	var full *lease.ExhaustedError
 	if !errors.Is(err, lease.ErrExhausted) || !errors.As(err, &full) || len(full.Records) != n {
 		t.Fatalf("one more than %d: %v", n, err)
@@ -214,7 +232,7 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) *holder
 // wrongClocks: a holder keeps its worker ID if it renews, and loses it if it does not, whatever the
 // clocks of the clients read.
 func wrongClocks(t *testing.T, s *Server) {
-	space := s.space(t)
+	space := newSpace()
 	store := s.Open(t, s.Addr, space)
 	o := s.only("a")
 	o.Window = long
@@ -227,10 +245,7 @@ func wrongClocks(t *testing.T, s *Server) {
 			t.Fatalf("%s, with a live holder: %v", o.Owner, err)
 		}
 	}
-	if err := a.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Release(t.Context()); err != nil {
+	if err := errors.Join(a.Err(), a.Release(t.Context())); err != nil && !errors.Is(err, lease.ErrReleased) {
 		t.Fatal(err)
 	}
 
@@ -244,7 +259,7 @@ func wrongClocks(t *testing.T, s *Server) {
 type seen map[snowflake.ID]string
 
 // issue issues up to n IDs. If the lease expires before, it returns the error.
-func (ids seen) issue(t *testing.T, h *holder, name string, n int) error {
+func (ids seen) issue(t *testing.T, h *holder, n int) error {
 	t.Helper()
 	for range n {
 		id, err := h.gen.NextID()
@@ -252,17 +267,30 @@ func (ids seen) issue(t *testing.T, h *holder, name string, n int) error {
 			return err
 		}
 		if by, ok := ids[id]; ok {
-			t.Fatalf("%s issues %d (%v), which %s issued before", name, id, fleetLayout().Decode(id), by)
+			t.Fatalf("%s issues %d (%v), which %s issued before", h.name, id, fleetLayout().Decode(id), by)
 		}
-		ids[id] = name
+		ids[id] = h.name
 	}
 	return nil
 }
 
-const all = math.MaxInt
+// issueSoon issues n IDs. While the window has ended, it tries again: the server may be away, or on a
+// busy machine a renewal may be late.
+func (ids seen) issueSoon(t *testing.T, h *holder, n int) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := ids.issue(t, h, n)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, snowflake.ErrLeaseExpired) || time.Since(begun) > patience {
+			t.Fatalf("%s does not issue IDs: %v, %+v", h.name, err, h.Stats())
+		}
+	}
+}
 
 func delayedRequest(t *testing.T, s *Server) {
-	space := s.space(t)
+	space := newSpace()
 	proxy := NewProxy(t, s.Addr)
 	a := mustAcquire(t, s.Open(t, proxy.Addr(), space), s.only("a"))
 	proxy.Hold()
@@ -275,7 +303,7 @@ func delayedRequest(t *testing.T, s *Server) {
 	o := s.only("b")
 	o.Window = long
 	b := s.await(t, direct, o)
-	before := load(t, direct, 3)
+	before := record(t, direct, 3)
 	proxy.Heal() // the requests that a made a window ago arrive
 	select {
 	case <-a.Done():
@@ -283,8 +311,8 @@ func delayedRequest(t *testing.T, s *Server) {
 		t.Fatalf("a is not told that its lease is lost: %+v", a.Stats())
 	}
 	time.Sleep(s.window() / 2)
-	after := load(t, direct, 3)
-	if after.Version != before.Version || after.Token != before.Token || !after.Bound().Equal(before.Bound()) {
+	after := record(t, direct, 3)
+	if after.Saves != before.Saves || after.Token != before.Token || !after.Bound().Equal(before.Bound()) {
 		t.Fatalf("delayed requests of a made\n%+v of\n%+v", after, before)
 	}
 	if err := b.Err(); err != nil {
@@ -292,14 +320,18 @@ func delayedRequest(t *testing.T, s *Server) {
 	}
 }
 
-// load returns the record of a worker ID.
-func load(t *testing.T, store lease.Store, worker int) lease.Record {
+// record returns the record of a worker ID. If there is none, its Saves is 0.
+func record(t *testing.T, store lease.Store, worker int) lease.Record {
 	t.Helper()
-	snap, err := store.LoadWorker(t.Context(), worker)
-	if err != nil || len(snap.Records) != 1 {
-		t.Fatalf("%v, %v", snap.Records, err)
+	all, err := lease.Holders(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return snap.Records[0]
+	i := slices.IndexFunc(all, func(r lease.Record) bool { return r.Worker == worker })
+	if i < 0 {
+		return lease.Record{}
+	}
+	return all[i]
 }
 
 // windowsEnd: while the server does not answer, a holder issues IDs until its window ends. When the
@@ -308,13 +340,13 @@ func windowsEnd(t *testing.T, s *Server) {
 	ids := seen{}
 	o := s.only("a")
 	o.Window = s.short()
-	h := mustAcquire(t, s.Open(t, s.Addr, s.space(t)), o)
+	h := mustAcquire(t, s.Open(t, s.Addr, newSpace()), o)
 	for _, fault := range []struct {
 		name       string
 		begin, end func()
 	}{{"stopped", s.Pause, s.Resume}, {"killed", s.Kill, s.Restart}} {
 		fault.begin()
-		err := ids.issue(t, h, "a", all)
+		err := ids.issue(t, h, math.MaxInt)
 		if !errors.Is(err, snowflake.ErrLeaseExpired) {
 			t.Fatalf("the server is %s: %v", fault.name, err)
 		}
@@ -329,14 +361,161 @@ func windowsEnd(t *testing.T, s *Server) {
 			}
 		}
 		fault.end()
-		for begun := time.Now(); errors.Is(err, snowflake.ErrLeaseExpired); err = ids.issue(t, h, "a", 1000) {
-			if time.Since(begun) > patience {
-				t.Fatalf("%v after the server was %s: %v, %+v", patience, fault.name, err, h.Stats())
-			}
-			time.Sleep(time.Millisecond)
+		ids.issueSoon(t, h, 1000)
+	}
+}
+
+func put(t *testing.T, store lease.Store, key, old string) lease.Entry {
+	t.Helper()
+	e, err := store.Put(t.Context(), key, old, []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// calls returns a call of each method, by its name. They change nothing.
+func calls(store lease.Store) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Get":    func(ctx context.Context) error { _, err := store.Get(ctx, "key/0"); return err },
+		"List":   func(ctx context.Context) error { _, err := store.List(ctx, "key/"); return err },
+		"Put":    func(ctx context.Context) error { _, err := store.Put(ctx, "key/0", "no-version", nil); return err },
+		"Delete": func(ctx context.Context) error { return store.Delete(ctx, "key/0", "no-version") },
+	}
+}
+
+// recovers waits until the store answers, and checks that it has the entry.
+func recovers(t *testing.T, store lease.Store, e lease.Entry) {
+	t.Helper()
+	for begun := time.Now(); ; {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		got, err := store.Get(ctx, e.Key)
+		cancel()
+		if err == nil && got.Version == e.Version {
+			return
 		}
-		if err != nil {
-			t.Fatal(err)
+		if err == nil || time.Since(begun) > patience {
+			t.Fatalf("there is %+v, not %+v: %v", got, e, err)
+		}
+	}
+}
+
+// hangs: while the server hangs, calls end with their contexts, also if they are more than a client has
+// connections.
+func hangs(t *testing.T, s *Server) {
+	const wait = 300 * time.Millisecond
+	store := s.Open(t, s.Addr, newSpace())
+	e := put(t, store, "key/0", "")
+	s.Pause()
+	var all sync.WaitGroup
+	for i := range 10 {
+		for name, call := range calls(store) {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
+				if i%2 == 0 {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(wait, cancel)
+				}
+				defer cancel()
+				begun := time.Now()
+				err := call(ctx)
+				if !errors.Is(err, ctx.Err()) && !errors.Is(err, lease.ErrAway) || err == nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if took := time.Since(begun); took > long/4 {
+					t.Errorf("%s returned after %v", name, took)
+				}
+			})
+		}
+	}
+	all.Wait()
+	s.Resume()
+	recovers(t, store, e)
+}
+
+// survives: what was stored is there after the server was killed. Meanwhile errors name the cause, and Acquire waits.
+func survives(t *testing.T, s *Server) {
+	store := s.Open(t, s.Addr, newSpace())
+	var entries []lease.Entry
+	for i := range 20 {
+		e := put(t, store, fmt.Sprint("key/", i), "")
+		entries = append(entries, put(t, store, e.Key, e.Version))
+	}
+	s.Kill()
+	for name, call := range calls(store) {
+		for begun := time.Now(); ; {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := call(ctx)
+			cancel()
+			if err != nil && strings.Contains(err.Error(), "connection refused") {
+				break
+			}
+			if err == nil || time.Since(begun) > patience {
+				t.Fatalf("%s without a server: %v", name, err)
+			}
+		}
+	}
+	started := make(chan error)
+	go func() {
+		_, err := acquire(t, store, lease.Options{Owner: "starts meanwhile", Window: long})
+		started <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	s.Restart()
+	if err := <-started; err != nil {
+		t.Errorf("Acquire does not wait for the server: %v", err)
+	}
+	for _, e := range entries {
+		recovers(t, store, e)
+	}
+}
+
+// oneTrip: a renewal is one round trip, and a Get three at most.
+func oneTrip(t *testing.T, s *Server) {
+	const times = 10
+	proxy := NewProxy(t, s.Addr)
+	store := s.Open(t, proxy.Addr(), newSpace())
+	e := put(t, store, "key/0", "")
+	e = put(t, store, e.Key, e.Version) // the client may prepare the request
+	least := math.MaxInt
+	for try := 0; try < 20 && least > times+times/2; try++ { // HTTP/2 has frames of its own, which come now and then
+		before := proxy.Turns()
+		for range times {
+			e = put(t, store, e.Key, e.Version)
+		}
+		least = min(least, proxy.Turns()-before)
+	}
+	if least > times+times/2 {
+		t.Errorf("%d renewals take %d round trips", times, least)
+	}
+	recovers(t, store, e)
+	before := proxy.Turns()
+	for range times {
+		recovers(t, store, e)
+	}
+	if n := proxy.Turns() - before; n > 3*times {
+		t.Errorf("%d Gets take %d round trips", times, n)
+	}
+}
+
+// breaks: if the connection breaks while Acquire waits for an answer, Acquire asks again.
+func breaks(t *testing.T, s *Server) {
+	proxy := NewProxy(t, s.Addr)
+	store := s.Open(t, proxy.Addr(), newSpace())
+	e := put(t, store, "key/0", "")
+	for i := range 5 {
+		recovers(t, store, e) // so that there is a connection
+		proxy.Hold()
+		done := make(chan error)
+		go func() {
+			_, err := acquire(t, store, lease.Options{Owner: fmt.Sprint("client ", i), Window: long})
+			done <- err
+		}()
+		time.Sleep(50 * time.Millisecond) // the request is on its way
+		proxy.Reset()
+		proxy.Heal()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -371,4 +550,84 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Hold()
 	time.Sleep(window / 2)
 	proxy.Heal()
+}
+
+// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. The holders put their
+// records back and go on. A newcomer waits until no window can be open any more, and then gets another worker ID. No ID is
+// issued twice.
+func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
+	t.Helper()
+	const holders = 3
+	space, ids := newSpace(), seen{}
+	var all []*holder
+	for i := range holders {
+		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: max(10*time.Second, s.window())}
+		all = append(all, mustAcquire(t, s.Open(t, s.Addr, space), o))
+		ids.issueSoon(t, all[i], 1000)
+	}
+	wipe(t, space)
+	store := s.Open(t, s.Addr, space)
+	newcomer := lease.Options{Owner: "newcomer", Count: holders + 1, Window: s.window()}
+	for begun := time.Now(); ; { // on a busy machine the store may need longer than a window
+		ctx, cancel := context.WithTimeout(t.Context(), s.window())
+		h, err := join(ctx, t, store, newcomer)
+		cancel()
+		if errors.Is(err, lease.ErrWiped) {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > patience {
+			t.Fatalf("a newcomer gets %v, %v", h, err)
+		}
+	}
+	for i, h := range all {
+		for begun := time.Now(); record(t, store, i).Saves == 0; time.Sleep(time.Millisecond) {
+			if ids.issueSoon(t, h, 10); time.Since(begun) > patience {
+				t.Fatalf("%s does not put its record back: %+v", h.name, h.Stats())
+			}
+		}
+	}
+	var over atomic.Bool
+	var letIn sync.WaitGroup
+	defer letIn.Wait()
+	defer over.Store(true)
+	letIn.Go(func() {
+		for !over.Load() && !t.Failed() {
+			pretendToHaveWaited(t, store)
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	h, err := join(t.Context(), t, store, newcomer)
+	if err != nil || h.Worker() != holders {
+		t.Fatalf("a newcomer gets %v, %v", h, err)
+	}
+	for _, h := range append(all, h) {
+		ids.issueSoon(t, h, 1000)
+		if err := h.Err(); err != nil {
+			t.Errorf("%s has lost its worker ID: %v", h.name, err)
+		}
+	}
+}
+
+// pretendToHaveWaited changes the entry in which newcomers write down for how long they have waited
+// since the store lost its entries: a test has no minutes.
+func pretendToHaveWaited(t *testing.T, store lease.Store) {
+	e, err := store.Get(t.Context(), "store")
+	if err != nil || e.Version == "" {
+		return
+	}
+	var door map[string]json.RawMessage
+	if err := json.Unmarshal(e.Value, &door); err != nil {
+		t.Error(err)
+		return
+	}
+	long := fmt.Appendf(nil, "%d", time.Hour)
+	if string(door["open"]) == "true" || string(door["waited"]) == string(long) {
+		return
+	}
+	door["waited"] = long
+	value, err := json.Marshal(door)
+	if err != nil {
+		t.Error(err)
+	}
+	_, _ = store.Put(t.Context(), "store", e.Version, value) // somebody may have been quicker
 }

@@ -21,10 +21,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/sim/fleet"
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 )
 
 // settings are the simulator's flags.
@@ -32,10 +34,12 @@ type settings struct {
 	from, seeds uint64
 	nodes       int
 	budget      time.Duration
+	timeout     time.Duration // a process that takes longer fails; 0: no limit
 	mutant      string
 	procs       int
 	verbose     bool
 	twice       bool
+	leases      bool
 	brief       bool
 }
 
@@ -48,6 +52,7 @@ func main() {
 	flag.BoolVar(&s.verbose, "v", false, "print all that happens")
 	flag.BoolVar(&s.twice, "twice", false, "run each seed twice, and compare what happened")
 	flag.StringVar(&s.mutant, "mutant", "", "the deliberate defect to switch on")
+	flag.BoolVar(&s.leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
 	seed := flag.Uint64("seed", 0, "run this one seed")
 	race := flag.Bool("race", false, "build with the race detector")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
@@ -73,11 +78,23 @@ func main() {
 
 func printMutants() {
 	for _, m := range mutants {
-		nodes := ""
-		if m.nodes > 0 {
-			nodes = fmt.Sprintf(" with -nodes %d", m.nodes)
+		var how []string
+		if m.seeds > 0 {
+			how = append(how, fmt.Sprintf("within %d seeds", m.seeds))
 		}
-		fmt.Printf("%s\n\t%s\n\twithin %d seeds%s; %s\n", m.name, m.why, m.seeds, nodes, m.path)
+		if m.nodes > 0 {
+			how[0] += fmt.Sprintf(" with -nodes %d", m.nodes)
+		}
+		if m.test != "" {
+			how = append(how, "by "+m.test+" of package lease")
+		}
+		if m.scope != "" {
+			how = append(how, fmt.Sprintf("on every run in the scope %q of TestEveryInterleaving of package lease", m.scope))
+		}
+		if m.always != nil {
+			how = append(how, "on every run by go test -run "+m.always[1]+" "+m.always[0])
+		}
+		fmt.Printf("%s\n\t%s\n\t%s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
 	}
 }
 
@@ -109,7 +126,7 @@ func simulate(s settings, race bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, err := build(dir, race)
+	program, err := build(dir, "./internal/sim/fleet", race)
 	if err != nil {
 		return err
 	}
@@ -136,10 +153,11 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	outputs := make([]bytes.Buffer, s.procs)
 	report := filepath.Join(dir, "report")
 	for i := range s.procs {
-		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0",
+		cmd := exec.Command(program, "-test.run=^TestSeeds$", fmt.Sprintf("-test.timeout=%v", s.timeout),
 			fmt.Sprintf("-sim.from=%d", s.from+uint64(i)), fmt.Sprintf("-sim.to=%d", s.from+s.seeds), fmt.Sprintf("-sim.every=%d", s.procs),
-			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget), "-sim.mutant="+s.mutant,
-			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), "-sim.report="+report)
+			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget),
+			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), fmt.Sprintf("-sim.leases=%t", s.leases), "-sim.report="+report)
+		cmd.Env = withMutant(s.mutant)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
 		if s.procs == 1 {
 			cmd.Stdout, cmd.Stderr = out, out
@@ -171,6 +189,9 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	}
 	return reports, err
 }
+
+// withMutant returns the environment of a program with this mutant switched on.
+func withMutant(name string) []string { return append(os.Environ(), seam.Variable+"="+name) }
 
 func read(name string) (reports []fleet.Report, err error) {
 	f, err := os.Open(name)
@@ -208,6 +229,8 @@ func summary(reports []fleet.Report, took time.Duration) string {
 %d faults, %.0f a minute
 %d processes, %d leases of which %d were lost, %d worker IDs replaced, %d clones; %d issuers found
 %d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
+%d watermarks
+%d steps and %d stamped ticks held against internal/proof/steps/lease.smt2
 %d IDs were issued by a clone and its original, up to %v ahead of the clock that was cloned`,
 		seeds, took.Round(time.Millisecond), different,
 		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
@@ -215,5 +238,7 @@ func summary(reports []fleet.Report, took time.Duration) string {
 		t.Faults, perMinute(float64(t.Faults)),
 		t.Processes, t.Leases, t.Lost, t.Replaced, t.Clones, t.Named,
 		t.Backward, t.Bumps, t.Rewinds, t.Borrowed, t.Waits, t.Errors,
+		t.Marks,
+		t.Steps, t.Stamps,
 		t.Repeated, t.Overlap)
 }

@@ -14,21 +14,26 @@ import (
 // mutant is a deliberate defect: another library's mistake, or a mistake that this library
 // could make. The simulator's program contains all of them, each switched off.
 type mutant struct {
-	path  string // of its file
-	name  string
-	why   string // what goes wrong with it
-	seeds int    // the simulator has to find it within so many seeds
-	seed  uint64 // the first seed that showed it when a full run last searched for it
-	nodes int    // the number of nodes in the fleets that show it; 0: as many as the seed says
-	edits []edit
+	path   string // of its file
+	name   string
+	why    string   // what goes wrong with it
+	test   string   // the test of package lease that has to find it, instead of the simulator, which hardly ever does
+	scope  string   // the scope of TestEveryInterleaving of package lease in which it dies on every run; empty if it lives there
+	always []string // a package and a test of it that finds it on every run, without luck; empty if no test can
+	guard  string   // the guard of internal/proof/steps/lease.smt2 that it removes
+	seeds  int      // else the simulator has to find it within so many seeds
+	seed   uint64   // the first seed that showed it when a full run last searched for it
+	nodes  int      // the number of nodes in the fleets that show it; 0: as many as the seed says
+	edits  []edit
 }
 
 // edit replaces a text that a file of the source contains once. In new, MUTANT stands for
 // the condition that the mutant is switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles are the mutants, a file for each. A file has a line for each of name, why,
-// seeds and seed, perhaps a line for nodes, and then for each edit
+// mutantFiles are the mutants, a file for each. A file has a line for each of name and why.
+// Then it has lines that say what finds it: test, or seeds and seed and perhaps nodes, or
+// "always: PACKAGE TEST", or scope; and perhaps a line for guard. Then there is for each edit
 //
 //	-- file --
 //	old text
@@ -82,6 +87,14 @@ func parseMutant(text string) (m mutant, err error) {
 			m.name = value
 		case "why":
 			m.why = value
+		case "test":
+			m.test = value
+		case "always":
+			m.always = strings.Fields(value)
+		case "scope":
+			m.scope = value
+		case "guard":
+			m.guard = value
 		case "seeds":
 			m.seeds, err = strconv.Atoi(value)
 		case "seed":
@@ -96,8 +109,12 @@ func parseMutant(text string) (m mutant, err error) {
 			return m, err
 		}
 	}
-	if m.name == "" || m.why == "" || m.seeds <= 0 {
-		return m, errors.New("it needs a name, why and seeds")
+	found := m.test != "" || m.seeds > 0
+	switch {
+	case m.name == "" || m.why == "" || m.test != "" && m.seeds > 0 || !found && m.always == nil:
+		return m, errors.New("it needs a name, why, and seeds, a test or always")
+	case m.always != nil && len(m.always) != 2:
+		return m, errors.New("always needs a package and a test")
 	}
 	m.edits, err = parseEdits(body)
 	return m, err

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -24,10 +26,16 @@ import (
 //go:embed replaced
 var replacedFiles embed.FS
 
+// probes tell the simulator what is stamped, and what is granted.
+var probes = mutant{path: "overlay.go", edits: []edit{
+	{"lease.go", "func (g *Generator) unlessCloned(r run) run {", "func (g *Generator) unlessCloned(r run) run {\n\tg.stamps(r)"},
+	{"lease/lease.go", "func (l *Lease) publish() {", "func (l *Lease) publish() {\n\tl.grants()"},
+}}
+
 // overlay writes the changed files to dir, and the file that names them for the
 // go command.
 func overlay(root, dir string, mutants []mutant) (string, error) {
-	texts, err := mutated(root, mutants)
+	texts, err := mutated(root, append(slices.Clone(mutants), probes))
 	if err != nil {
 		return "", err
 	}
@@ -100,8 +108,9 @@ func root() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build builds the simulator into dir, and returns its program.
-func build(dir string, race bool) (string, error) {
+// build builds the tests of a package into dir with the overlay, and returns their program. The tests of
+// internal/sim/fleet are the simulator.
+func build(dir, pkg string, race bool) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
@@ -110,8 +119,8 @@ func build(dir string, race bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "fleet.test")
-	cmd := exec.Command("go", "test", "-c", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), "./internal/sim/fleet")
+	program := filepath.Join(dir, path.Base(path.Join("/root", pkg))+".test")
+	cmd := exec.Command("go", "test", "-c", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), pkg)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	return program, cmd.Run()
 }

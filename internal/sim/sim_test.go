@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"runtime"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sim")
 	if err == nil {
-		program, err = build(dir, raceDetector)
+		program, err = build(dir, "./internal/sim/fleet", raceDetector)
 	}
 	code := 1
 	if err != nil {
@@ -65,10 +66,60 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 	}
 	for what, n := range map[string]int{
 		"IDs": total.IDs, "faults": total.Faults, "leases": total.Leases, "lost leases": total.Lost, "replaced worker IDs": total.Replaced, "issuers": total.Named, "errors": total.Errors, "clones": total.Clones,
-		"bumps": int(total.Bumps), "rewinds": int(total.Rewinds), "borrowed ticks": int(total.Borrowed), "waits": int(total.Waits),
+		"bumps": int(total.Bumps), "rewinds": int(total.Rewinds), "borrowed ticks": int(total.Borrowed), "waits": int(total.Waits), "watermarks": total.Marks,
 	} {
 		assert.NotZerof(t, n, "%s never happened", what)
 	}
+}
+
+// In full, it is a million steps and more.
+func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
+	if raceDetector {
+		t.Skip("the other test of fleets holds its steps against the model, too")
+	}
+	var out bytes.Buffer
+	begun := time.Now()
+	reports, err := run(program, settings{seeds: depth.Of[uint64](60, 400), procs: runtime.NumCPU(), leases: true}, &out)
+	require.NoError(t, err, out.String())
+	t.Log(summary(reports, time.Since(begun)))
+	var total fleet.Totals
+	for _, r := range reports {
+		total.Add(r.Totals)
+	}
+	assert.Greater(t, total.Steps, depth.Of(50_000, 1_000_000))
+	assert.Greater(t, total.Stamps, depth.Of(10_000, 100_000))
+}
+
+// The first step that is none of the model's is found when it happens, and not when an ID repeats.
+func TestStepsThatAreNotTheModelsAreFound(t *testing.T) {
+	if raceDetector {
+		t.Skip("runs without the race detector")
+	}
+	for _, defect := range depth.Of(defects[:4], defects) {
+		var out bytes.Buffer
+		reports, err := run(program, settings{from: defect.seed, seeds: 1, procs: 1, mutant: defect.mutant, leases: true, brief: true}, &out)
+		require.NoError(t, err, out.String())
+		require.Len(t, reports, 1)
+		if assert.Truef(t, reports[0].Failed, "%s: not found", defect.mutant) {
+			assert.Equal(t, "step", reports[0].Failure.Promise, defect.mutant)
+			assert.Contains(t, reports[0].Failure.Detail, defect.says)
+		}
+	}
+}
+
+var defects = []struct {
+	mutant string
+	seed   uint64
+	says   string
+}{
+	{"the bound is recorded after its use", 1, "and the model grants it clock sequence 0 from"},
+	{"a store that lost its entries is new", 13, "breaks newcomer-waits and newcomer-begins-at-its-clock"},
+	{"the token is not compared", 13, "because it does not know yet that it has the worker ID"},
+	{"a lost lease goes on", 18, "is granted clock sequence 0 from"},
+	{"a clock sequence is used before that is recorded", 3, "is granted clock sequence 1 from"},
+	{"a new holder forgets the other clock sequences", 3, "breaks take-keeps-the-other-bounds"},
+	{"a save that failed is taken for made", 3, "is granted clock sequence 0 from"},
+	{"bounds follow the clock back", 3, "breaks bound-never-goes-back"},
 }
 
 func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
@@ -95,41 +146,147 @@ func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 	assert.LessOrEqual(t, different, 3, "of %d seeds", s.seeds)
 }
 
-var update = flag.Bool("update", false, "TestSimulatorFindsEachMutant searches from seed 0 on, and writes the seeds that it finds into the mutants' files")
+var update = flag.Bool("update", false, "TestEachMutantIsFound searches from seed 0 on, and writes the seeds that it finds into the mutants' files")
 
 // The quick run looks for a mutant of each folder. The seed that showed a mutant before is tried first,
 // and -update searches from seed 0 on.
-func TestSimulatorFindsEachMutant(t *testing.T) {
+func TestEachMutantIsFound(t *testing.T) {
 	if raceDetector {
 		t.Skip("runs without the race detector")
 	}
+	sought := depth.Of(ofEachFolder(mutants), mutants)
+	byTest := slices.DeleteFunc(slices.Clone(sought), func(m mutant) bool { return m.test == "" })
+	bySeed := slices.DeleteFunc(slices.Clone(sought), func(m mutant) bool { return m.seeds == 0 })
+	byScope := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return m.scope == "" })
+	if !*update && len(byTest) > 0 {
+		leaseTests, err := build(t.TempDir(), "./lease", false)
+		require.NoError(t, err)
+		each(byTest, func(m mutant) { findByTest(t, leaseTests, m) })
+		each(depth.Of(ofEachFolder(byScope), byScope), func(m mutant) { findByScope(t, leaseTests, m) })
+	}
+	each(bySeed, func(m mutant) { findBySeed(t, m) })
+}
+
+// each calls f for the mutants, some at once.
+func each(mutants []mutant, f func(mutant)) {
 	var wg sync.WaitGroup
 	work := make(chan mutant)
 	for range runtime.NumCPU() {
 		wg.Go(func() {
 			for m := range work {
-				r, begun := fleet.Report{}, time.Now()
-				if !*update {
-					r = find(t, m, m.seed, 1)
-				}
-				if !r.Failed {
-					r = find(t, m, 0, uint64(m.seeds))
-				}
-				if !assert.Truef(t, r.Failed, "%s: not found within %d seeds", m.name, m.seeds) {
-					continue
-				}
-				t.Logf("%-66s seed %3d in %.1f s: %s", m.name, r.Seed, time.Since(begun).Seconds(), r.Failure.Promise)
-				if *update {
-					assert.NoError(t, writeSeed(m, r.Seed))
-				}
+				f(m)
 			}
 		})
 	}
-	for _, m := range depth.Of(ofEachFolder(mutants), mutants) {
+	for _, m := range mutants {
 		work <- m
 	}
 	close(work)
 	wg.Wait()
+}
+
+// A test that explores all states finds a mutant on every run: no seed decides. The quick run looks for one mutant.
+func TestMutantsDieOnEveryRun(t *testing.T) {
+	if raceDetector {
+		t.Skip("runs without the race detector")
+	}
+	of := map[[2]string][]mutant{}
+	for _, m := range mutants {
+		if m.always != nil {
+			test := [2]string(m.always)
+			of[test] = append(of[test], m)
+		}
+	}
+	for test, all := range of {
+		program, err := build(t.TempDir(), test[0], false)
+		require.NoError(t, err)
+		assert.True(t, passes(t, program, test[1], ""), "%s fails without a mutant", test[1])
+		each(depth.Of(all[:1], all), func(m mutant) {
+			assert.Falsef(t, passes(t, program, test[1], m.name), "%s: %s passes with it", m.path, test[1])
+		})
+	}
+}
+
+// passes reports whether a test passes with a mutant. With some mutants a test does not end.
+func passes(t *testing.T, program, test, mutant string) bool {
+	limit := "3m"
+	if mutant != "" {
+		limit = "20s"
+	}
+	cmd := exec.Command(program, "-test.v", "-test.failfast", "-test.timeout="+limit, "-test.run=^"+test+"$")
+	cmd.Env = append(withMutant(mutant), "SNOWFLAKE_FULL=0")
+	out, err := cmd.CombinedOutput()
+	assert.Containsf(t, string(out), "=== RUN   "+test+"\n", "%s: %s", mutant, out)
+	return err == nil
+}
+
+// findByTest runs the mutant's test with the mutant and without it.
+func findByTest(t *testing.T, program string, m mutant) {
+	assert.Truef(t, passes(t, program, m.test, ""), "%s: %s fails without it", m.path, m.test)
+	assert.Falsef(t, passes(t, program, m.test, m.name), "%s: %s passes with it", m.path, m.test)
+}
+
+// findByScope tells the stories of a scope until one of them shows the mutant. No chance is in it.
+func findByScope(t *testing.T, program string, m mutant) {
+	begun := time.Now()
+	cmd := exec.Command(program, "-test.v", "-test.run=^TestEveryInterleaving$", "-scope="+m.scope)
+	cmd.Dir, cmd.Env = t.TempDir(), withMutant(m.name)
+	out, _ := cmd.CombinedOutput()
+	if assert.Containsf(t, string(out), "BROKEN: ", "%s: no story of the scope %q shows it: %s", m.path, m.scope, out) {
+		t.Logf("%-66s scope %s in %.1f s", m.name, m.scope, time.Since(begun).Seconds())
+	}
+}
+
+// The table of docs/evidence.md has the mutants that die whatever the seed; -update writes it.
+func TestEvidenceSaysByWhatMutantsDieWithoutLuck(t *testing.T) {
+	const begin, end = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
+	proof, err := os.ReadFile("../proof/steps/lease.smt2")
+	require.NoError(t, err)
+	table := begin + "| defect | dies on every run in | guard that it removes |\n|---|---|---|\n"
+	for _, m := range mutants {
+		if m.scope == "" && m.guard == "" && m.always == nil {
+			continue
+		}
+		var in []string
+		if m.scope != "" {
+			in = append(in, "scope "+m.scope)
+		}
+		if m.always != nil {
+			in = append(in, m.always[1])
+		}
+		if m.guard != "" {
+			assert.Containsf(t, string(proof), "(define-fun "+m.guard+" () Bool true)", "%s", m.path)
+		}
+		table += fmt.Sprintf("| %s | %s | %s |\n", m.name, strings.Join(in, ", "), m.guard)
+	}
+	text, err := os.ReadFile("../../docs/evidence.md")
+	require.NoError(t, err)
+	head, rest, ok := strings.Cut(string(text), begin)
+	old, tail, closed := strings.Cut(rest, end)
+	require.True(t, ok && closed)
+	if *update {
+		require.NoError(t, os.WriteFile("../../docs/evidence.md", []byte(head+table+end+tail), 0o644))
+		return
+	}
+	assert.Equal(t, table, begin+old)
+}
+
+// findBySeed runs seeds until one of them shows the mutant.
+func findBySeed(t *testing.T, m mutant) {
+	r, begun := fleet.Report{}, time.Now()
+	if !*update {
+		r = find(t, m, m.seed, 1)
+	}
+	if !r.Failed {
+		r = find(t, m, 0, uint64(m.seeds))
+	}
+	if !assert.Truef(t, r.Failed, "%s: not found within %d seeds", m.name, m.seeds) {
+		return
+	}
+	t.Logf("%-66s seed %3d in %.1f s: %s", m.name, r.Seed, time.Since(begun).Seconds(), r.Failure.Promise)
+	if *update {
+		assert.NoError(t, writeSeed(m, r.Seed))
+	}
 }
 
 // ofEachFolder returns the first mutant of each folder. The mutants are in order of their files.
@@ -140,7 +297,7 @@ func ofEachFolder(mutants []mutant) []mutant {
 // find runs seeds with a mutant.
 func find(t *testing.T, m mutant, from, seeds uint64) fleet.Report {
 	var out bytes.Buffer
-	reports, err := run(program, settings{from: from, seeds: seeds, nodes: m.nodes, procs: 1, mutant: m.name, brief: true}, &out)
+	reports, err := run(program, settings{from: from, seeds: seeds, nodes: m.nodes, procs: 1, timeout: 5 * time.Minute, mutant: m.name, brief: true}, &out)
 	if !assert.NoErrorf(t, err, "%s: %s", m.name, out.String()) || !assert.Len(t, reports, 1) {
 		return fleet.Report{}
 	}
@@ -213,7 +370,9 @@ func TestMutantsDoNotDependOnEachOther(t *testing.T) {
 func TestInvalidMutantFileIsRefused(t *testing.T) {
 	const head = "name: n\nwhy: w\nseeds: 20\n"
 	for text, want := range map[string]string{
-		"name: n\nwhy: w\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why and seeds",
+		"name: n\nwhy: w\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why, and seeds, a test or always",
+		head + "test: TestT\n":             "it needs a name, why, and seeds, a test or always",
+		head + "always: TestT\n":           "always needs a package and a test",
 		head + "size: 3\n":                 "unknown line",
 		head:                               "it changes nothing",
 		head + "\n-- becomes --\nMUTANT\n": "the file is not named",

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // The tests in lease/sqllease check the results of the expressions on servers. They have no ClickHouse, so

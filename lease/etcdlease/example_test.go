@@ -29,10 +29,6 @@ func ExampleConfig() {
 		fmt.Println(err)
 		return
 	}
-	if err := store.Create(ctx, 0); err != nil { // does nothing if the store is there
-		fmt.Println(err)
-		return
-	}
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)

@@ -14,7 +14,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/namespace"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -22,8 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
-// window is the window of most holders here. The servers have a short election timeout, so that their
-// least TTL is 1 s.
+// window is the window of the holders here.
 const window = time.Second
 
 // member is a member of a cluster.
@@ -31,7 +29,6 @@ type member struct {
 	*servertest.Process
 	addr string
 	dir  string // with the member's data
-	dead bool
 }
 
 // start starts a cluster of n members.
@@ -114,32 +111,10 @@ func connect(t testing.TB, addr string) *clientv3.Client {
 // shared returns the address of the server for the tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1)[0].addr })
 
-// ofItsOwn opens a client of the shared server, which sees only the keys of its test.
-func ofItsOwn(t testing.TB) *clientv3.Client {
-	t.Helper()
-	client := connect(t, shared(t))
-	client.KV = namespace.NewKV(client.KV, t.Name())
-	return client
-}
-
-// open opens a store with a new client. If the store does not exist, it makes it.
+// open opens a store with a new client.
 func open(t testing.TB, addr, space string) lease.Store {
 	t.Helper()
-	return store(t, connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
-}
-
-// store opens a client's store. If the store does not exist, it makes it.
-func store(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
-	t.Helper()
-	s := opened(t, client, o)
-	err := s.Create(t.Context(), 1)
-	for begun := time.Now(); errors.Is(err, lease.ErrAway) && time.Since(begun) < time.Minute; err = s.Create(t.Context(), 1) {
-		time.Sleep(20 * time.Millisecond) // on a busy machine a server may need longer than it allows itself
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return opened(t, connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
 }
 
 // opened opens a client's store.
@@ -161,13 +136,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		s, err := etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
-		if err == nil {
-			err = s.Create(ctx, 1)
-		}
-		return s, err
+		return etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
 	}))
 }
 
@@ -182,12 +151,33 @@ func server(t testing.TB) *servertest.Server {
 		Pause:   m.Pause,
 		Resume:  m.Resume,
 		CPU:     m.CPU,
+		Wipes:   map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) { wipe(t, connect(t, m.addr), space) }},
+	}
+}
+
+// wipe deletes all keys of a space, as etcdctl del does.
+func wipe(t testing.TB, c *clientv3.Client, space string) {
+	t.Helper()
+	if _, err := c.Delete(t.Context(), prefix(space), clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Run(t, server(t))
+}
+
+func TestServerThatLosesItsDisk(t *testing.T) {
+	depth.Parallel(t)
+	m := start(t, 1)[0]
+	servertest.Wiped(t, &servertest.Server{Addr: m.addr, Open: open}, func(t testing.TB, _ string) {
+		m.Kill()
+		if err := os.RemoveAll(m.dir); err != nil {
+			t.Fatal(err)
+		}
+		m.Restart()
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

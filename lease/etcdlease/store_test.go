@@ -3,12 +3,25 @@
 package etcdlease_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
@@ -16,22 +29,191 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	addr := shared(t)
-	var spaces atomic.Int64
+	conformance(t, shared(t))
+}
+
+// conformance checks the store in a server, or in a cluster.
+func conformance(t *testing.T, addr string) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := fmt.Sprint("space", spaces.Add(1))
-		o := &etcdlease.Options{Prefix: prefix(space)}
+		space := newSpace()
 		client := connect(t, addr)
-		store(t, client, o)
 		return leasetest.Storage{
-			Open: func() lease.Store { return opened(t, connect(t, addr), o) },
-			Wipe: func() { remove(t, client, prefix(space), clientv3.WithPrefix()) },
-			Garble: func(worker int) {
-				key := fmt.Sprintf("%srecords/%010d", prefix(space), worker)
-				if _, err := client.Put(t.Context(), key, `{"worker":1,"version":1,"tok`); err != nil {
+			Open: func() lease.Store { return open(t, addr, space) },
+			Wipe: func() { wipe(t, client, space) },
+			Garble: func(key string) {
+				if _, err := client.Put(t.Context(), prefix(space)+key, `{"worker": 1, "tok`); err != nil {
 					t.Fatal(err)
 				}
 			},
 		}
-	}, &leasetest.Options{Window: window, Parallel: true})
+	}, &leasetest.Options{Parallel: true})
+}
+
+func TestNoClientIsRefused(t *testing.T) {
+	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
+		if s, err := etcdlease.New(nil, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), "the client is nil") {
+			t.Errorf("without a client: %v, %v", s, err)
+		}
+	}
+}
+
+// calls returns a call of each method of a store, by the method's name.
+func calls(s lease.Store) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
+		"List":   func(ctx context.Context) error { _, err := s.List(ctx, ""); return err },
+		"Put":    func(ctx context.Context) error { _, err := s.Put(ctx, "key", "no-version", nil); return err },
+		"Delete": func(ctx context.Context) error { return s.Delete(ctx, "key", "no-version") },
+	}
+}
+
+// refused checks that each method fails within a time with an error that matches target and says what is
+// wrong.
+func refused(t *testing.T, s lease.Store, limit time.Duration, target error, says ...string) {
+	t.Helper()
+	for name, call := range calls(s) {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, target) {
+			t.Errorf("%s returns %v, not %v", name, err, target)
+			continue
+		}
+		for _, text := range append(says, "etcdlease: ") {
+			if strings.Count(err.Error(), text) != 1 {
+				t.Errorf("%s: the error does not say %q once: %v", name, text, err)
+			}
+		}
+	}
+}
+
+// If a cluster loses writes, its revisions come again. The versions do not.
+func TestVersionsDoNotRepeatAfterARestore(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)[0]
+	s := open(t, m.addr, "restored")
+	first := put(t, s, "a", "", "first")
+	m.Kill()
+	if err := os.CopyFS(m.dir+".backup", os.DirFS(m.dir)); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart()
+	lost := put(t, s, "a", first.Version, "lost")
+	m.Kill()
+	if err := errors.Join(os.RemoveAll(m.dir), os.Rename(m.dir+".backup", m.dir)); err != nil {
+		t.Fatal(err)
+	}
+	m.Restart()
+	put(t, s, "a", first.Version, "other")
+	if _, err := s.Put(t.Context(), "a", lost.Version, []byte("late")); !errors.Is(err, lease.ErrConflict) {
+		t.Errorf("a late Put: %v", err)
+	}
+}
+
+// through opens a store whose requests go to see first. If see returns an error, it is the answer.
+func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Store {
+	t.Helper()
+	c := etcdlease.Config(addr)
+	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if err := see(req); err != nil {
+				return err
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}))
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return opened(t, client, &etcdlease.Options{Prefix: prefix(newSpace())})
+}
+
+// Acquire asks again if the cluster cannot answer for a while.
+func TestUnavailableClusterIsAway(t *testing.T) {
+	t.Parallel()
+	addr := shared(t)
+	for name, answer := range map[string]error{
+		"connection breaks": status.Error(codes.Unavailable, "error reading from server: EOF"),
+		"no leader":         rpctypes.ErrGRPCNoLeader,
+		"leader changes":    rpctypes.ErrGRPCTimeoutDueToLeaderFail,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := through(t, addr, func(any) error { return answer })
+			if _, err := s.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrAway) {
+				t.Errorf("Put: %v", err)
+			}
+		})
+	}
+}
+
+func TestErrorNamesFullDiskQuota(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1, "--quota-backend-bytes", "1000000"))
+	client := connect(t, addr)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for { // the server learns its size when it commits a batch, every 100 ms
+		_, err := client.Put(ctx, "big", strings.Repeat("x", 500_000))
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := open(t, addr, "full").Put(t.Context(), "key", "", nil)
+	if !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "/full/key on "+addr) {
+		t.Errorf("Put: %v", err)
+	}
+}
+
+// The client tries to connect again within 1.5 s, even after a long outage.
+func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	outage := depth.Of(10*time.Minute, time.Hour) // without Config, the client waits for over 1.5 s after a few tries
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		c := etcdlease.Config("127.0.0.1:1")
+		c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			tries = append(tries, time.Now())
+			return nil, syscall.ECONNREFUSED
+		}))
+		client, err := clientv3.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.ActiveConnection().Connect()
+		time.Sleep(outage)
+		client.Close()
+		synctest.Wait()
+		if len(tries) < int(outage/(1500*time.Millisecond)) {
+			t.Errorf("in %v the client tries %d times", outage, len(tries))
+		}
+		for i := 1; i < len(tries); i++ {
+			if gap := tries[i].Sub(tries[i-1]); gap > 1500*time.Millisecond {
+				t.Fatalf("after %v the client waits for %v", tries[i].Sub(tries[0]), gap)
+			}
+		}
+	})
+}
+
+var spaces atomic.Int64
+
+// newSpace returns the name of a space that no other test uses.
+func newSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
+
+func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		e, err := s.Put(ctx, key, old, []byte(value))
+		if err == nil {
+			return e
+		}
+		if !errors.Is(err, lease.ErrAway) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
 }

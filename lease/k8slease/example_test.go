@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -19,21 +18,13 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	config.NextProtos = []string{"http/1.1"} // when a request times out, its connection is given up
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	store, err := k8slease.New(clientset, &k8slease.Options{Namespace: "shop"})
+	store, err := k8slease.New(config, &k8slease.Options{Namespace: "shop"})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // Create may wait for two windows
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds Acquire only
 	defer cancel()
-	if err := store.Create(ctx, 0); err != nil {
-		log.Fatal(err)
-	}
 	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {
 		log.Fatal(err)

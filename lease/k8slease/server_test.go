@@ -3,12 +3,9 @@
 package k8slease_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,48 +22,32 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// window is the shortest window that the tests use. A save takes some 20 ms, and the server tells its
-// time in seconds.
+// window is the shortest window that the tests use. A save takes some 20 ms.
 const window = 2 * time.Second
 
 // config returns the config of a client with a token.
 func config(addr, token string) *rest.Config {
-	c := &rest.Config{Host: "https://" + addr, BearerToken: token, QPS: -1}
-	c.Insecure = true // the server made its certificate itself
-	c.NextProtos = []string{"http/1.1"}
+	c := &rest.Config{Host: "https://" + addr, BearerToken: token}
+	c.Insecure = true                    // the server made its certificate itself
+	c.Dial = (&net.Dialer{}).DialContext // otherwise client-go would share connections, which each process has to itself
 	return c
-}
-
-// connect returns a new clientset with separate connections.
-func connect(addr, token string) (*kubernetes.Clientset, error) {
-	return kubernetes.NewForConfig(own(config(addr, token)))
 }
 
 // clientset returns a clientset with all rights.
 func clientset(t testing.TB, addr string) *kubernetes.Clientset {
 	t.Helper()
-	c, err := connect(addr, kubetest.Token)
+	c, err := kubernetes.NewForConfig(config(addr, kubetest.Token))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// opened opens a store with a new client. The store may not exist.
-func opened(t testing.TB, addr string, o *k8slease.Options) *k8slease.Store {
+// open opens a store with a new client.
+func open(t testing.TB, addr string, o *k8slease.Options) *k8slease.Store {
 	t.Helper()
-	s, err := k8slease.New(clientset(t, addr), o)
+	s, err := k8slease.New(config(addr, kubetest.Token), o)
 	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// store opens a store, and makes it if it does not exist.
-func store(t testing.TB, addr string, o *k8slease.Options) *k8slease.Store {
-	t.Helper()
-	s := opened(t, addr, o)
-	if err := s.Create(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -75,39 +56,6 @@ func store(t testing.TB, addr string, o *k8slease.Options) *k8slease.Store {
 // in returns the options of a space.
 func in(space string) *k8slease.Options {
 	return &k8slease.Options{Namespace: "default", Prefix: space}
-}
-
-var (
-	clocksMu sync.Mutex
-	clocks   = map[string]*k8slease.Clock{}
-)
-
-// calibrated returns a store that knows the server's time to some milliseconds, as if it had been in use for
-// a while.
-func calibrated(t testing.TB, s *k8slease.Store, addr string) *k8slease.Store {
-	t.Helper()
-	clocksMu.Lock()
-	defer clocksMu.Unlock()
-	c := clocks[addr]
-	if c == nil {
-		c = k8slease.NewClock()
-		clocks[addr] = c
-	}
-	if err := s.SetClock(c); err != nil {
-		t.Fatal(err)
-	}
-	for c.Off() > 8*time.Millisecond {
-		if err := s.Ask(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// open opens a store for the servers' suite.
-func open(t testing.TB, addr, space string) lease.Store {
-	t.Helper()
-	return store(t, addr, in(space))
 }
 
 func TestMain(m *testing.M) {
@@ -119,17 +67,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
-		c, err := connect(addr, kubetest.Token)
-		if err != nil {
-			return nil, err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		s, err := k8slease.New(c, in(space))
-		if err == nil {
-			err = s.Create(ctx, 1)
-		}
-		return s, err
+		return k8slease.New(config(addr, kubetest.Token), in(space))
 	}))
 }
 
@@ -154,8 +92,19 @@ func namespace(t testing.TB, addr, name string) {
 func server(t testing.TB) *servertest.Server {
 	s := start(t)
 	return &servertest.Server{
-		Addr: s.Addr, Open: open, Window: window,
-		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
+		Addr: s.Addr, Window: window, Fleet: k8slease.DefaultWindow,
+		Open:  func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) },
+		Wipes: map[string]func(testing.TB, string){"Selector": func(t testing.TB, space string) { wipe(t, s.Addr, space) }},
+		Kill:  s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: func() time.Duration { return s.CPU() + s.Etcd.CPU() },
+	}
+}
+
+// wipe deletes a store's objects as kubectl delete does with a selector.
+func wipe(t testing.TB, addr, prefix string) {
+	t.Helper()
+	all := meta.ListOptions{LabelSelector: "snowflake-ids/store=" + prefix}
+	if err := clientset(t, addr).CoordinationV1().Leases("default").DeleteCollection(t.Context(), meta.DeleteOptions{}, all); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -164,63 +113,22 @@ func TestServer(t *testing.T) {
 	servertest.Run(t, server(t))
 }
 
-// BenchmarkThousandHolders measures how busy 1,000 holders with the default window keep a server. It takes
-// minutes.
-func BenchmarkThousandHolders(b *testing.B) {
-	const n, measured = 1000, time.Minute
-	s := start(b)
-	var stores []*k8slease.Store
-	for range 16 {
-		stores = append(stores, store(b, s.Addr, in("thousand")))
-	}
-	quiet := slog.New(slog.DiscardHandler)
-	leases := make([]*lease.Lease, n)
-	failed := make(chan error, n)
-	room := make(chan struct{}, 8) // a few at a time, as a fleet is deployed
-	begun := time.Now()
-	for i := range leases {
-		room <- struct{}{}
-		go func() {
-			var err error
-			defer func() { failed <- err; <-room }()
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-			defer cancel()
-			leases[i], err = lease.Acquire(ctx, stores[i%len(stores)], &lease.Options{Owner: fmt.Sprint("pod-", i), Logger: quiet})
-		}()
-	}
-	for range leases {
-		if err := <-failed; err != nil {
-			b.Fatal(err)
+func TestServerThatLosesItsEtcd(t *testing.T) {
+	depth.NeedFull(t, "a server of its own")
+	t.Parallel()
+	s := start(t)
+	open := func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) }
+	servertest.Wiped(t, &servertest.Server{Addr: s.Addr, Open: open, Window: window}, func(t testing.TB, _ string) {
+		s.Wipe(t)
+		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			namespace(t, s.Addr, "default")
+			if _, err := open(t, s.Addr, "any").Put(t.Context(), "key", "", nil); err == nil {
+				return
+			} else if time.Since(begun) > time.Minute {
+				t.Fatal(err)
+			}
 		}
-	}
-	acquired := time.Since(begun)
-	count := func() (renewals, failures uint64) {
-		for _, l := range leases {
-			renewals += l.Stats().Renewals
-			failures += l.Stats().Failures
-		}
-		return renewals, failures
-	}
-	time.Sleep(k8slease.DefaultWindow / 3) // until the first has renewed
-	before, _ := count()
-	api, etcd, begun := s.CPU(), s.Etcd.CPU(), time.Now()
-	b.ResetTimer()
-	time.Sleep(measured)
-	b.StopTimer()
-	took := time.Since(begun).Seconds()
-	after, failures := count()
-	b.ReportMetric(acquired.Seconds(), "s-to-acquire-all")
-	b.ReportMetric(float64(after-before)/took, "renewals/s")
-	b.ReportMetric((s.CPU()-api).Seconds()/took*100, "%cpu-apiserver")
-	b.ReportMetric((s.Etcd.CPU()-etcd).Seconds()/took*100, "%cpu-etcd")
-	b.ReportMetric(float64(failures), "failures")
-	b.ReportMetric(0, "ns/op")
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }
-
-// own gives a client separate connections, as each process has. Otherwise client-go would share them.
-func own(c *rest.Config) *rest.Config {
-	c.Dial = (&net.Dialer{}).DialContext
-	return c
-}

@@ -1,17 +1,17 @@
-// Package leasetest checks that a [lease.Store] does what package lease asks of
-// it. An implementation calls [Run] in a test, with an engine that is real:
+// Package leasetest checks that a [lease.Store] does what package lease asks of it. An
+// implementation calls [Run] in a test, with a real engine:
 //
 //	func TestStore(t *testing.T) {
 //		leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 //			dir := t.TempDir()
 //			return leasetest.Storage{
 //				Open: func() lease.Store { return lease.File(dir) },
+//				Wipe: func() { os.RemoveAll(dir) },
 //			}
 //		}, nil)
 //	}
 //
-// Run cannot make the engine fail, so it does not check that a record survives a crash. It
-// checks that an unreadable record is an error only if Storage.Garble is set.
+// Run cannot make the engine fail, so it does not check that an entry survives a crash.
 package leasetest
 
 import (
@@ -19,45 +19,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Storage keeps the records of one test, in a directory, a table or a prefix of keys, for example.
+// Storage keeps the entries of one test, in a directory, a table or a prefix of keys, for
+// example.
 type Storage struct {
-	// Open opens one more client of the storage, as another process would. A test calls
-	// it up to 50 times. If a client has to be closed, close it in t.Cleanup.
+	// Open opens one more client of the storage, as another process would. A test calls it
+	// up to 20 times. If a client has to be closed, close it in t.Cleanup.
 	Open func() lease.Store
 
-	// Garble makes the record of a worker unreadable, for example by cutting it short. If
-	// Garble is nil, the test of unreadable records is skipped.
-	Garble func(worker int)
-
-	// Wipe removes all records, as a mistake of an operator or a flush of the engine would.
-	// It leaves what the store keeps elsewhere to notice the loss. If Wipe is nil, the test of
-	// lost records is skipped.
+	// Wipe removes all entries and whatever the store made to keep them, such as a table, as
+	// a mistake of an operator would. If Wipe is nil, wiped stores are not tested.
 	Wipe func()
+
+	// Garble makes the entry of a key unreadable, for example by cutting it short. If it is
+	// nil, because each content of the engine is an entry, unreadable entries are not tested.
+	Garble func(key string)
 }
 
-// Options are the settings of Run. The zero value, and nil, consist entirely of
-// defaults.
+// Options are the settings of Run. The zero value consists entirely of defaults, and so
+// does nil.
 type Options struct {
-	// Window is the lease window of holders that crash or are cut off. The tests wait until
-	// it ends. If a save takes more than a tenth of it, set a longer one. 0: 500 ms.
+	// Window is the window of a holder that crashes. A test waits until it ends. If a Put takes
+	// more than a tenth of it, set a longer one. 0: 500 ms.
 	Window time.Duration
 
-	// FakeTime runs each test in a bubble of testing/synctest. Waiting takes no time there, and
-	// a slow machine makes no difference. Set it only if the store keeps its records in memory
-	// or in files, shares nothing with goroutines outside of the test, and waits by package
-	// time.
+	// Resolution is the resolution of the engine's clock: how far Entry.Time may be off the
+	// readings of Now. 0: 20 ms.
+	Resolution time.Duration
+
+	// FakeTime runs each test in a bubble of testing/synctest. Set it only if the store keeps
+	// its entries in memory or in files, shares nothing with goroutines outside of the test,
+	// and waits by package time.
 	FakeTime bool
 
 	// Parallel runs the tests at once, as far as the flag -parallel allows. Then Run returns
@@ -65,58 +65,42 @@ type Options struct {
 	Parallel bool
 }
 
-// Run runs every test as a subtest. For each, fresh returns an empty storage that no other test
-// uses. If the engine is quick and the window is the default, Run takes about five seconds. If
-// the environment variable SNOWFLAKE_FULL is 1, it checks longer histories.
+// Run runs every test as a subtest. For each test, fresh returns an empty storage that no
+// other test uses. If the engine is quick, Run takes a few seconds.
 func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 	if opts == nil {
 		opts = new(Options)
 	}
-	window := cmp.Or(opts.Window, 500*time.Millisecond)
 	for _, test := range []struct {
 		name string
 		run  func(*suite)
 	}{
-		{"EmptyStorageHasNoRecords", (*suite).empty},
-		{"FirstSaveHasVersion1", (*suite).firstVersion},
-		{"EachSaveHasTheNextVersion", (*suite).nextVersion},
-		{"RecordsComeBackAsTheyWere", (*suite).roundTrip},
-		{"RecordsAreTheCallersOwn", (*suite).noAliases},
-		{"RenewedIsTheStoresTime", (*suite).renewed},
-		{"LoadWorkerReturnsOneRecord", (*suite).oneWorker},
-		{"LoadsSeeWhatWasSaved", (*suite).loadsKeepUp},
-		{"OneOfManySavesWins", (*suite).oneWins},
-		{"WorkersDoNotDisturbOneAnother", (*suite).independent},
-		{"DelayedRequestsChangeNothing", (*suite).delayed},
+		{"EmptyStoreHasNoEntries", (*suite).empty},
+		{"PutAndDeleteNameTheVersion", (*suite).compare},
+		{"VersionsNeverRepeat", (*suite).versions},
+		{"EntriesComeBackAsTheyWere", (*suite).values},
+		{"KeysAreTakenLiterally", (*suite).keys},
+		{"ListReturnsAPrefix", (*suite).prefixes},
+		{"ListReturnsAll", (*suite).all},
+		{"EntriesShareNoMemory", (*suite).noAliases},
+		{"ReadersSeeWhatWasStored", (*suite).readersKeepUp},
+		{"OneOfManyWins", (*suite).oneWins},
+		{"NoUpdateIsLost", (*suite).counters},
 		{"DoneContextChangesNothing", (*suite).doneContext},
-		{"SaveThatRanOutOfTimeIsWhole", (*suite).outOfTime},
-		{"UnreadableRecordFailsAll", (*suite).garbled},
-		{"WipedStoreIsNotNew", (*suite).wiped},
+		{"LatePutsChangeNothing", (*suite).latePuts},
+		{"TimesAreTheEnginesTimes", (*suite).times},
+		{"WipedStoreStartsAnew", (*suite).wiped},
+		{"UnreadableEntryIsAnError", (*suite).garbled},
 
-		{"HistoryKeepsWhatIsReplaced", (*suite).history},
-		{"HoldingsComeBackAsTheyWere", (*suite).holdingsAsTheyWere},
-		{"FailedSavesKeepNothing", (*suite).failedSavesKeepNothing},
-		{"EachIDNamesItsIssuer", (*suite).issuers},
-		{"OldHoldersAreForgotten", (*suite).forgotten},
-
-		{"ManyAtOnceGetDifferentWorkerIDs", (*suite).manyAtOnce},
-		{"FullRangeSaysWhoHoldsWhat", (*suite).fullRange},
-		{"ReleaseFreesAtOnce", (*suite).releaseFrees},
-		{"OwnersGetTheirWorkerIDBack", (*suite).sticky},
-		{"KeptWorkerIDsGoToNoOtherOwner", (*suite).kept},
-		{"WorkerIDsUsedOnce", (*suite).once},
-		{"AnotherLayoutIsRefused", (*suite).anotherLayout},
+		{"LeasesChangeHands", (*suite).leases},
 		{"CrashedHoldersWorkerIDComesFree", (*suite).crashed},
-		{"HolderThatWasCutOffIsFenced", (*suite).cutOff},
-		{"SuccessorsNeverRepeatAnID", (*suite).successors},
-		{"SuccessorsWithTheClockBehind", (*suite).clockBehind},
-		{"CompetitorsNeverRepeatAnID", (*suite).competitors},
+		{"LostRecordIsPutBack", (*suite).lost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+20*window)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
-				test.run(&suite{t, ctx, fresh(t), window})
+				test.run(&suite{t, ctx, fresh(t), cmp.Or(opts.Window, 500*time.Millisecond), cmp.Or(opts.Resolution, 20*time.Millisecond)})
 			}
 			if opts.Parallel {
 				t.Parallel()
@@ -137,9 +121,19 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 // suite is the state of one test.
 type suite struct {
 	*testing.T
-	ctx     context.Context // ends, so that the test fails if the store hangs
-	storage Storage
-	window  time.Duration
+	ctx        context.Context // ends, so that the test fails if the store hangs
+	storage    Storage
+	window     time.Duration
+	resolution time.Duration
+}
+
+// open opens n clients.
+func (s *suite) open(n int) []lease.Store {
+	stores := make([]lease.Store, n)
+	for i := range stores {
+		stores[i] = s.storage.Open()
+	}
+	return stores
 }
 
 // wants checks that err matches target.
@@ -150,97 +144,94 @@ func (s *suite) wants(err, target error, format string, args ...any) {
 	}
 }
 
-// save saves r and returns the saved record. It fails the test if it cannot.
-func (s *suite) save(store lease.Store, r lease.Record) lease.Record {
+// put stores value, and fails the test if it cannot. It checks the entry that Put returns.
+func (s *suite) put(store lease.Store, key, old, value string) lease.Entry {
 	s.Helper()
-	saved, err := store.Save(s.ctx, r)
+	e, err := store.Put(s.ctx, key, old, []byte(value))
 	if err != nil {
-		s.Fatalf("saving version %d of worker %d: %v", r.Version, r.Worker, err)
+		s.Fatalf("putting %s: %v", brief(key), err)
 	}
-	return saved
+	if e.Key != key || string(e.Value) != value || e.Version == "" || e.Version == old {
+		s.Fatalf("Put(%s, %q, %s) returns %s", brief(key), old, brief(value), show(e))
+	}
+	return e
 }
 
-// load returns what a client sees, with the records sorted by worker.
-func (s *suite) load(store lease.Store) lease.Snapshot {
+func (s *suite) delete(store lease.Store, key, old string) {
 	s.Helper()
-	snap, err := store.Load(s.ctx)
+	if err := store.Delete(s.ctx, key, old); err != nil {
+		s.Fatalf("deleting %s: %v", brief(key), err)
+	}
+}
+
+func (s *suite) get(store lease.Store, key string) lease.Entry {
+	s.Helper()
+	e, err := store.Get(s.ctx, key)
 	if err != nil {
-		s.Fatalf("loading: %v", err)
+		s.Fatalf("getting %s: %v", brief(key), err)
 	}
-	slices.SortFunc(snap.Records, func(a, b lease.Record) int { return a.Worker - b.Worker })
-	for i, r := range snap.Records {
-		if i > 0 && r.Worker == snap.Records[i-1].Worker {
-			s.Fatalf("worker %d has two records", r.Worker)
-		}
+	if e.Version != "" && e.Key != key {
+		s.Fatalf("Get(%s) returns %s", brief(key), show(e))
 	}
-	return snap
+	return e
 }
 
-// holds checks that the storage has exactly these records, with equal Renewed.
-func (s *suite) holds(store lease.Store, want ...lease.Record) {
+// list returns the entries sorted by key.
+func (s *suite) list(store lease.Store, prefix string) []lease.Entry {
 	s.Helper()
-	snap := s.load(store)
-	got := snap.Records
-	if len(got) != len(want) {
-		s.Fatalf("there are %d records, not %d: %v", len(got), len(want), got)
+	entries, err := store.List(s.ctx, prefix)
+	if err != nil {
+		s.Fatalf("listing %q: %v", prefix, err)
 	}
-	for i := range want {
-		if d := diff(got[i], watched(want[i], snap)); d != "" {
-			s.Fatalf("worker %d: %s", want[i].Worker, d)
+	slices.SortFunc(entries, func(a, b lease.Entry) int { return cmp.Compare(a.Key, b.Key) })
+	for i := range entries {
+		if i > 0 && entries[i].Key == entries[i-1].Key {
+			s.Fatalf("List(%q) returns %s twice", prefix, brief(entries[i].Key))
+		}
+	}
+	return entries
+}
+
+// has checks that a client sees exactly these entries, by List and by Get.
+func (s *suite) has(store lease.Store, want ...lease.Entry) {
+	s.Helper()
+	slices.SortFunc(want, func(a, b lease.Entry) int { return cmp.Compare(a.Key, b.Key) })
+	got := s.list(store, "")
+	if !slices.EqualFunc(got, want, equal) {
+		s.Fatalf("List returns %s, not %s", show(got...), show(want...))
+	}
+	for _, e := range want {
+		if got := s.get(store, e.Key); !equal(got, e) {
+			s.Fatalf("Get returns %s, not %s", show(got), show(e))
 		}
 	}
 }
 
-// watched returns r as Load returns it if the engine itself watches the holders. Such an engine may
-// call a holder alive or gone whatever its last renewal was; then Renewed is as in the snapshot.
-func watched(r lease.Record, snap lease.Snapshot) lease.Record {
-	for _, got := range snap.Records {
-		alive, gone := got.Renewed.Equal(snap.Now), got.Renewed.IsZero()
-		if got.Worker == r.Worker && (alive && !r.Live(snap.Now) || gone && r.Live(snap.Now)) {
-			r.Renewed = got.Renewed
-		}
+func (s *suite) hasNo(store lease.Store, key string) {
+	s.Helper()
+	if e := s.get(store, key); e.Version != "" {
+		s.Fatalf("there is an entry: %s", show(e))
 	}
-	return r
 }
 
-// diff names the fields in which two records differ. Times are equal if they are the same instant.
-func diff(got, want lease.Record) string {
-	var b strings.Builder
-	g, w := reflect.ValueOf(normal(got)), reflect.ValueOf(normal(want))
-	for i := range g.NumField() {
-		if has, wants := g.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(has, wants) {
-			fmt.Fprintf(&b, "%s is %v, not %v; ", g.Type().Field(i).Name, has, wants)
-		}
-	}
-	return b.String()
+func equal(a, b lease.Entry) bool {
+	return a.Key == b.Key && a.Version == b.Version && string(a.Value) == string(b.Value) && a.Time.Equal(b.Time)
 }
 
-func normal(r lease.Record) lease.Record {
-	bounds := make([]time.Time, len(r.Bounds))
-	for i, b := range r.Bounds {
-		bounds[i] = b.UTC().Round(0)
+// show describes entries in a few words.
+func show(entries ...lease.Entry) string {
+	text := fmt.Sprintf("%d entries:", len(entries))
+	for _, e := range entries[:min(len(entries), 5)] {
+		text += fmt.Sprintf(" {%s, version %q, value %s, %v}", brief(e.Key), e.Version, brief(string(e.Value)), e.Time)
 	}
-	r.Bounds, r.Renewed = bounds, r.Renewed.UTC().Round(0)
-	r.From, r.Forgotten = r.From.UTC().Round(0), r.Forgotten.UTC().Round(0)
-	return r
+	return text
 }
 
-// record returns a held record, which differs from the worker's record of another version.
-func (s *suite) record(worker int, version uint64) lease.Record {
-	at := time.Date(2026, 11, 21, 12, 0, int(version%1000), worker, time.UTC)
-	return lease.Record{
-		Worker:  worker,
-		Version: version,
-		Token:   fmt.Sprintf("token %d", worker),
-		State:   lease.Held,
-		Owner:   fmt.Sprintf("owner %d", worker),
-		Host:    "host",
-		PID:     4242,
-		Layout:  snowflake.DefaultLayout(),
-		Bounds:  []time.Time{at},
-		From:    at.Add(-time.Hour),
-		Window:  long,
+func brief(text string) string {
+	if len(text) > 60 {
+		return fmt.Sprintf("%.60q and more, %d bytes", text, len(text))
 	}
+	return fmt.Sprintf("%q", text)
 }
 
 // together runs f n times at once, and waits until all calls have returned.
@@ -248,12 +239,10 @@ func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			<-start
 			f(i)
-		}()
+		})
 	}
 	close(start)
 	wg.Wait()

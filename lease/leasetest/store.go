@@ -2,406 +2,375 @@ package leasetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
-	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// slack is how much a reading of a store's clock may be off, by the clock's resolution and by the
-// drift of two clocks during a test.
-const slack = 20 * time.Millisecond
-
 func (s *suite) empty() {
 	store := s.storage.Open()
-	begun := time.Now()
-	snap := s.load(store)
-	if len(snap.Records) > 0 {
-		s.Fatalf("there are records: %v", snap.Records)
-	}
-	if !snap.OwnClock {
-		if now := snap.Now; now.Before(begun.Add(-slack)) || now.After(time.Now().Add(slack)) {
-			s.Fatalf("OwnClock says that Now is by the clients' clock, but Now is %v and their clock reads %v", now, begun)
-		}
-	}
+	s.hasNo(store, "a")
+	s.has(store)
+	s.wants(store.Delete(s.ctx, "a", ""), lease.ErrConflict, "Delete with no version, although there is no entry")
+	s.wants(store.Delete(s.ctx, "a", "1"), lease.ErrConflict, "Delete, although there is no entry")
+	s.has(s.storage.Open())
 }
 
-func (s *suite) firstVersion() {
-	store := s.storage.Open()
-	for _, version := range []uint64{0, 2, 3, 1 << 40} {
-		_, err := store.Save(s.ctx, s.record(7, version))
-		s.wants(err, lease.ErrConflict, "version %d, although there is no record", version)
-		s.holds(store)
-	}
-	saved := s.save(store, s.record(7, 1))
-	_, err := store.Save(s.ctx, s.record(7, 1))
-	s.wants(err, lease.ErrConflict, "version 1 again")
-	s.holds(s.storage.Open(), saved)
-}
-
-func (s *suite) nextVersion() {
+// compare: Put and Delete change an entry only if they name its version.
+func (s *suite) compare() {
 	a, b := s.storage.Open(), s.storage.Open()
-	s.save(a, s.record(7, 1))
-	s.save(b, s.record(7, 2))
-	saved := s.save(a, s.record(7, 3))
-	for _, version := range []uint64{0, 1, 2, 3, 5, 6, 1 << 40} {
-		r := s.record(7, version)
-		r.Owner = "late"
+	other := s.put(a, "other", "", "another entry")
+	refused := func(what, old string, want ...lease.Entry) {
+		s.Helper()
 		for _, store := range []lease.Store{a, b} {
-			_, err := store.Save(s.ctx, r)
-			s.wants(err, lease.ErrConflict, "version %d after version 3", version)
-			s.holds(a, saved)
-			s.holds(b, saved)
+			_, err := store.Put(s.ctx, "a", old, []byte("late"))
+			s.wants(err, lease.ErrConflict, "Put with %s", what)
+			s.wants(store.Delete(s.ctx, "a", old), lease.ErrConflict, "Delete with %s", what)
 		}
+		s.has(a, append(want, other)...)
+		s.has(b, append(want, other)...)
 	}
-	saved = s.save(b, s.record(7, 4))
-	s.holds(a, saved)
+	refused("a version, although there is no entry", "1")
+	refused("another entry's version", other.Version)
 
-	for version := uint64(5); version < 40; version++ {
-		saved = s.save(a, s.record(7, version))
-	}
-	s.holds(b, saved)
+	first := s.put(a, "a", "", "first")
+	refused("no version, although there is an entry", "", first)
+	refused("a version that never was", "no-version", first)
+	refused("another entry's version", other.Version, first)
+	refused("a part of the version", first.Version[:len(first.Version)-1], first)
+	refused("more than the version", first.Version+"0", first)
+
+	second := s.put(b, "a", first.Version, "second")
+	refused("the version before", first.Version, second)
+
+	s.delete(a, "a", second.Version)
+	s.hasNo(b, "a")
+	refused("the version of a deleted entry", second.Version)
+
+	again := s.put(b, "a", "", "second")
+	refused("the version before the deletion", second.Version, again)
+	s.delete(b, "a", again.Version)
+	s.has(a, other)
 }
 
-// roundTrip saves each record twice: as the first record of its worker, and over another record.
-func (s *suite) roundTrip() {
+// versions: no version comes again, also if the value does.
+func (s *suite) versions() {
+	stores := s.open(2)
+	seen := map[string]bool{}
+	for range 10 {
+		version := ""
+		for i := range 5 {
+			version = s.put(stores[i%2], "a", version, "the same value").Version
+			if seen[version] {
+				s.Fatalf("the version %q comes again", version)
+			}
+			seen[version] = true
+		}
+		s.delete(stores[0], "a", version)
+	}
+	e := s.put(stores[1], "a", "", "the same value")
+	for version := range seen {
+		_, err := stores[0].Put(s.ctx, "a", version, []byte("late"))
+		s.wants(err, lease.ErrConflict, "Put with an earlier version")
+	}
+	s.has(stores[0], e)
+}
+
+// values: a value comes back as it was, whether it is the first of its key or replaces another one.
+func (s *suite) values() {
+	const most = 64 << 10
 	a, b := s.storage.Open(), s.storage.Open()
-	var all []lease.Record
-	for i, test := range variety() {
-		r := s.record(i, 1)
-		test.change(&r)
-		plain := s.record(r.Worker, 2)
-		plain.Layout = r.Layout
-		plain.Bounds = make([]time.Time, 1)
-		again := r
-		again.Version = 3
-		var saved lease.Record
-		for _, r := range []lease.Record{r, plain, again} {
-			if err := r.Validate(); err != nil {
-				s.Fatalf("the test itself is wrong: %s: %v", test.name, err)
-			}
-			want := normal(r)
-			saved = s.save(a, r)
-			want.Renewed = saved.Renewed
-			if d := diff(saved, want); d != "" {
-				s.Fatalf("%s: version %d: what Save returns: %s", test.name, r.Version, d)
-			}
-			snap := s.load(b)
-			at := slices.IndexFunc(snap.Records, func(got lease.Record) bool { return got.Worker == r.Worker })
-			if at < 0 {
-				s.Fatalf("%s: version %d: Load returns no record", test.name, r.Version)
-			}
-			if d := diff(snap.Records[at], watched(want, snap)); d != "" {
-				s.Fatalf("%s: version %d: what Load returns: %s", test.name, r.Version, d)
-			}
-		}
-		all = append(all, saved)
+	var control strings.Builder
+	for c := rune(1); c < 256; c++ {
+		control.WriteRune(c)
 	}
-	slices.SortFunc(all, func(a, b lease.Record) int { return a.Worker - b.Worker })
-	s.holds(s.storage.Open(), all...)
+	for i, value := range []string{
+		"", " ", "a", "0", "null", "\n", "\r\n", " spaces around ", "a tab\t", "trailing lines\n\n\r\n",
+		`{"json": "\u00e9", "n": 9223372036854775807}`, `'; "quoted" \' \\ %s $1 ? :a {{.}} <&>`,
+		"e\u0301 is not \u00e9", "\ufeffmark", "\ufffd\uffff", "漢字 \U0001F600\U0010FFFF", control.String(),
+		strings.Repeat("a", most), strings.Repeat("\n", most), strings.Repeat("\"", most), strings.Repeat("\U0001F600", most/4),
+	} {
+		key := fmt.Sprintf("value/%d", i)
+		e := s.put(a, key, "", value)
+		s.same(b, e)
+		e = s.put(b, key, e.Version, "another value")
+		s.same(a, e)
+		s.same(b, s.put(a, key, e.Version, value))
+	}
 }
 
-type variation struct {
-	name   string
-	change func(*lease.Record)
-}
-
-// variety returns valid records. Each differs from a plain record in one field.
-func variety() []variation {
-	far := time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
-	early := snowflake.EpochAt(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
-	many := make([]time.Time, 256)
-	for i := range many {
-		if i%3 > 0 {
-			many[i] = time.Date(2026, 1, 1, 0, 0, i, i*1001001, time.UTC)
+// same checks that Get and List return e.
+func (s *suite) same(store lease.Store, e lease.Entry) {
+	s.Helper()
+	if got := s.get(store, e.Key); !equal(got, e) {
+		s.Fatalf("Get returns %s, not %s", show(got), show(e))
+	}
+	for _, got := range s.list(store, e.Key) {
+		if got.Key == e.Key && equal(got, e) {
+			return
 		}
 	}
-	wide := snowflake.Layout{Epoch: 1, Unit: 7, TimeBits: 33, WorkerBits: 30}
-	long := snowflake.Layout{Unit: math.MaxInt64, TimeBits: 20, WorkerBits: 8}
-	seqs := snowflake.Layout{Epoch: -1, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 8, WorkerBits: 8}
-	full := snowflake.Layout{Epoch: 2, Unit: 3 * time.Microsecond, TimeBits: 40, ClockSeqBits: 3, DatacenterBits: 4, WorkerBits: 7, SequenceBits: 9, WorkerLast: true}
-	return []variation{
-		{"plain", func(r *lease.Record) {}},
-		{"free", func(r *lease.Record) { r.State = lease.Free }},
-		{"spent", func(r *lease.Record) { r.State = lease.Spent }},
-
-		{"token", func(r *lease.Record) { r.Token = `a'b"c\d%s?$1:x;--` }},
-		{"owner empty", func(r *lease.Record) { r.Owner = "" }},
-		{"owner of blanks", func(r *lease.Record) { r.Owner = " \t " }},
-		{"owner with line ends", func(r *lease.Record) { r.Owner = "a\nb\r\nc\n" }},
-		{"owner with quotes", func(r *lease.Record) { r.Owner = `'; DROP TABLE "leases"; -- \' ${x} %s` }},
-		{"owner with brackets", func(r *lease.Record) { r.Owner = "<a>&amp;{b}[c]/d" }},
-		{"owner in many scripts", func(r *lease.Record) { r.Owner = "Zoë Ωμέγα 雪の結晶 ❄️ 🏂 \u2028 e\u0301" }},
-		{"owner long", func(r *lease.Record) { r.Owner = strings.Repeat("an-owner/", 111) }},
-		{"owner that is a number", func(r *lease.Record) { r.Owner = "007" }},
-		{"owner that is a word", func(r *lease.Record) { r.Owner = "null" }},
-		{"host", func(r *lease.Record) { r.Host = "h\u00f6st 'n' \"co\"\n" }},
-		{"host empty", func(r *lease.Record) { r.Host = "" }},
-		{"pid 0", func(r *lease.Record) { r.PID = 0 }},
-		{"pid large", func(r *lease.Record) { r.PID = math.MaxInt32 }},
-
-		{"bound with nanoseconds", func(r *lease.Record) { r.Bounds[0] = r.Bounds[0].Add(123456789) }},
-		{"bound zero", func(r *lease.Record) { r.Bounds[0] = time.Time{} }},
-		{"bound before 1970", func(r *lease.Record) { r.Bounds[0] = time.Unix(-1, 999999999) }},
-		{"bound in 9999", func(r *lease.Record) { r.Bounds[0] = far }},
-		{"bound of another zone", func(r *lease.Record) { r.Bounds[0] = r.Bounds[0].In(time.FixedZone("", 19800)) }},
-		{"from with nanoseconds", func(r *lease.Record) { r.From = r.From.Add(987654321) }},
-		{"from zero", func(r *lease.Record) { r.From = time.Time{} }},
-		{"from before 1970", func(r *lease.Record) { r.From = time.Unix(-1, 999999999) }},
-		{"from in 9999", func(r *lease.Record) { r.From = far }},
-		{"forgotten", func(r *lease.Record) { r.Forgotten = r.From.Add(-123456789) }},
-		{"forgotten before 1970", func(r *lease.Record) { r.Forgotten = time.Unix(-1, 999999999) }},
-		{"forgotten in 9999", func(r *lease.Record) { r.Forgotten = far }},
-		{"window with nanoseconds", func(r *lease.Record) { r.Window = 3*time.Second + 1 }},
-		{"window short", func(r *lease.Record) { r.Window = time.Millisecond }},
-		{"window longest", func(r *lease.Record) { r.Window = math.MaxInt64 }},
-
-		{"clock sequences", func(r *lease.Record) {
-			r.Layout, r.ClockSeq = snowflake.ClockSeqLayout(), 2
-			r.Bounds = []time.Time{r.Bounds[0], {}, far, {}}
-		}},
-		{"clock sequences, 256", func(r *lease.Record) { r.Layout, r.ClockSeq, r.Bounds = seqs, 255, many }},
-		{"worker of 10 bits", func(r *lease.Record) { r.Worker = 1023 }},
-		{"worker of 30 bits", func(r *lease.Record) { r.Worker, r.Layout = 1<<30-1, wide }},
-		{"worker of 16 bits, last", func(r *lease.Record) { r.Worker, r.Layout = 1<<16-1, snowflake.SonyflakeLayout() }},
-		{"layout with all fields", func(r *lease.Record) { r.Layout = full }},
-		{"layout of ages", func(r *lease.Record) { r.Layout = long }},
-		{"epoch in the year 1", func(r *lease.Record) { r.Layout.Epoch = early }},
-		{"epoch over 53 bits", func(r *lease.Record) { r.Layout.Epoch = 1<<53 + 1 }},
-	}
+	s.Fatalf("List does not return %s", show(e))
 }
 
-// noAliases: the records that a caller passes and gets share no memory with the stored record.
-func (s *suite) noAliases() {
-	a := s.storage.Open()
-	r := s.record(1, 1)
-	saved := s.save(a, r)
-	want := normal(saved)
-	r.Bounds[0] = r.Bounds[0].Add(time.Hour)
-	s.holds(a, want)
-	saved.Bounds[0] = saved.Bounds[0].Add(time.Hour)
-	s.holds(a, want)
-	snap := s.load(a)
-	snap.Records[0].Bounds[0] = time.Time{}
-	snap.Records[0].Owner = "changed"
-	s.holds(a, want)
-}
-
-func (s *suite) renewed() {
+// keys: keys that an engine may take for one another are different.
+func (s *suite) keys() {
 	a, b := s.storage.Open(), s.storage.Open()
-	const pause = 5 * slack
-	var last time.Time
-	for version := uint64(1); version <= 4; version++ {
-		r := s.record(1, version)
-		r.Window = time.Minute
-		r.Renewed = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(version) * time.Hour) // not the store's
-		begun := time.Now()
-		saved := s.save(a, r)
-		snap := s.load(b)
-		took := time.Since(begun)
-		if len(snap.Records) != 1 || !snap.Records[0].Renewed.Equal(saved.Renewed) {
-			s.Fatalf("Save returns that it was renewed at %v, Load returns %v", saved.Renewed, snap.Records)
-		}
-		if age := snap.Now.Sub(saved.Renewed); age < -slack || age > took+slack {
-			s.Fatalf("a record that was saved and loaded within %v was renewed %v before Now", took, age)
-		}
-		if !snap.Records[0].Live(snap.Now) {
-			s.Fatal("a record that has just been saved is not live")
-		}
-		if passed := saved.Renewed.Sub(last); version > 1 && passed < pause-slack {
-			s.Fatalf("%v after a save the next one is of a time %v later", pause, passed)
-		}
-		last = saved.Renewed
-		time.Sleep(pause)
+	var want []lease.Entry
+	for _, key := range []string{
+		"0", "00", "10", "1e1", "0x0", "a", "b", "aa", "a.b", "a-b", "ab", "a1", "con", "nul", "null", "tmp", "lock", "a.tmp", "a.lock",
+		"d/a", "d/a.b", "d/a-b", "d/e/a", "d/e-a", "d/0/1/2/3/4/5/6/7/8/9/z", "d.e/a", "w/1", "w/10", "w/01", "w-1", "w.1",
+		strings.Repeat("k", 100), strings.Repeat("k", 99), strings.Repeat("k/", 49) + "zz", strings.Repeat("9-", 49) + "99",
+	} {
+		want = append(want, s.put(a, key, "", "the value of "+key))
 	}
-	snap := s.load(b)
-	if age := snap.Now.Sub(last); age < pause-slack {
-		s.Fatalf("%v after a save, Now is %v later", pause, age)
+	s.has(b, want...)
+	for i, e := range want {
+		want[i] = s.put(b, e.Key, e.Version, string(e.Value)+" again")
 	}
-	r := snap.Records[0]
-	r.Version, r.Window = 5, time.Millisecond
-	s.save(a, r)
-	saved := time.Now()
-	for snap = s.load(b); snap.Records[0].Live(snap.Now); snap = s.load(b) {
-		if time.Since(saved) > 10*s.window {
-			s.Fatalf("a record with a window of a millisecond is live %v after", time.Since(saved))
+	s.has(a, want...)
+	for i, e := range want {
+		s.delete(a, e.Key, e.Version)
+		if i%10 == 0 {
+			s.has(b, want[i+1:]...)
 		}
-		time.Sleep(slack)
 	}
+	s.has(a)
 }
 
-// oneWorker: LoadWorker returns the record of the worker, and of no other.
-func (s *suite) oneWorker() {
+func (s *suite) prefixes() {
 	store := s.storage.Open()
-	stored := map[int]lease.Record{}
-	for _, w := range []int{0, 2, 9, 10, 99, 100, 1023} {
-		stored[w] = s.save(store, s.record(w, 1))
+	keys := []string{"v/1", "v/10", "v/10.5", "v/2", "v/a/b", "va", "w", "w-1", "w.1", "x/1/1"} // sorted
+	for _, key := range keys {
+		s.put(store, key, "", key)
 	}
-	for _, w := range []int{0, 1, 2, 9, 10, 11, 99, 100, 101, 999, 1000, 1023, 1024} {
-		snap, err := s.storage.Open().LoadWorker(s.ctx, w)
-		if err != nil {
-			s.Fatalf("loading worker %d: %v", w, err)
+	for _, prefix := range []string{"", "v", "v/", "v/1", "v/10", "v/10.", "v/10.5", "v/10.5.", "v/a", "v/a/", "w", "w-", "w.", "x/1/", "x/1/1", "y", "y/", "1", "/", "."} {
+		want := []string{}
+		for _, key := range keys {
+			if strings.HasPrefix(key, prefix) {
+				want = append(want, key)
+			}
 		}
-		want, ok := stored[w]
-		switch {
-		case !ok && len(snap.Records) > 0, ok && len(snap.Records) != 1:
-			s.Errorf("of worker %d, which has a record: %v, LoadWorker returns %v", w, ok, snap.Records)
-		case ok && diff(snap.Records[0], watched(want, snap)) != "":
-			s.Errorf("worker %d: %s", w, diff(snap.Records[0], watched(want, snap)))
+		got := s.list(s.storage.Open(), prefix)
+		for i, e := range got {
+			if i >= len(want) || e.Key != want[i] || string(e.Value) != e.Key {
+				s.Fatalf("List(%q) returns %s, not %q", prefix, show(got...), want)
+			}
+		}
+		if len(got) != len(want) {
+			s.Fatalf("List(%q) returns %s, not %q", prefix, show(got...), want)
 		}
 	}
 }
 
-// loadsKeepUp: each record that Load returns was stored at some moment after the call began, and
-// Load returns a record even if a client replaces it at the same time.
-func (s *suite) loadsKeepUp() {
-	const savers, loaders, each, loads = 2, 2, 8, 20
-	var begun, done [savers * each]atomic.Uint64
-	first := s.storage.Open()
-	for w := range begun {
-		s.save(first, s.record(w, 1))
-		begun[w].Store(1)
-		done[w].Store(1)
-	}
-	// Here nothing happens at once, so a stale view cannot hide.
-	view := s.storage.Open()
-	for version := uint64(2); version < 10; version++ {
-		s.load(view)
-		s.save(first, s.record(0, version))
-		if r := s.load(view).Records[0]; r.Version != version {
-			s.Fatalf("after a save of version %d a load returns %d", version, r.Version)
-		}
-		begun[0].Store(version)
-		done[0].Store(version)
-	}
-	var stores []lease.Store
-	for range savers + loaders {
-		stores = append(stores, s.storage.Open())
-	}
-	var made atomic.Int64
-	together(savers+loaders, func(i int) {
-		for made.Load() < loaders*loads && s.ctx.Err() == nil && !s.Failed() {
-			if i < savers {
-				for w := i * each; w < (i+1)*each; w++ {
-					version := begun[w].Add(1)
-					if _, err := stores[i].Save(s.ctx, s.record(w, version)); err != nil {
-						s.Errorf("saving version %d of worker %d: %v", version, w, err)
-						return
-					}
-					done[w].Store(version)
-				}
-				continue
+// all: List returns everything, however many and however large the entries are.
+func (s *suite) all() {
+	const small, large, writers = 600, 80, 16
+	stores := s.open(writers)
+	value := strings.Repeat("v", 64<<10)
+	together(writers, func(i int) {
+		for n := i; n < small+large; n += writers {
+			v := strconv.Itoa(n)
+			if n >= small {
+				v += value[len(v):]
 			}
-			var least [savers * each]uint64
-			for w := range done {
-				least[w] = done[w].Load()
-			}
-			snap, err := stores[i].Load(s.ctx)
-			if err != nil {
-				s.Errorf("loading: %v", err)
+			if _, err := stores[i].Put(s.ctx, fmt.Sprintf("n/%d", n), "", []byte(v)); err != nil {
+				s.Errorf("putting entry %d: %v", n, err)
 				return
 			}
-			seen := 0
-			for _, r := range snap.Records {
-				seen++
-				want := s.record(r.Worker, r.Version)
-				want.Renewed = r.Renewed
-				if d := diff(r, want); d != "" {
-					s.Errorf("version %d of worker %d is mixed with another: %s", r.Version, r.Worker, d)
+		}
+	})
+	if s.Failed() {
+		return
+	}
+	entries := s.list(stores[0], "n/")
+	if len(entries) != small+large {
+		s.Fatalf("List returns %d entries of %d", len(entries), small+large)
+	}
+	for _, e := range entries {
+		if n := strings.TrimPrefix(e.Key, "n/"); !strings.HasPrefix(string(e.Value), n) || e.Version == "" {
+			s.Fatalf("List returns %s", show(e))
+		}
+	}
+}
+
+// noAliases: a caller may overwrite what it passed and what it got.
+func (s *suite) noAliases() {
+	store := s.storage.Open()
+	value := []byte("value")
+	e, err := store.Put(s.ctx, "a", "", value)
+	if err != nil {
+		s.Fatal(err)
+	}
+	unchanged := func(after string) {
+		s.Helper()
+		if got := s.get(store, "a"); string(got.Value) != "value" {
+			s.Fatalf("%s the stored value is %q", after, got.Value)
+		}
+	}
+	scribble := func(b []byte) {
+		for i := range b {
+			b[i] = 'X'
+		}
+	}
+	scribble(value)
+	unchanged("after the caller has overwritten the value that it put")
+	scribble(e.Value)
+	unchanged("after the caller has overwritten the value that Put returned")
+	scribble(s.get(store, "a").Value)
+	unchanged("after the caller has overwritten the value that Get returned")
+	scribble(s.list(store, "a")[0].Value)
+	unchanged("after the caller has overwritten the value that List returned")
+}
+
+// readersKeepUp: while entries change, readers see what had been stored before they asked, or
+// something later, and no entry is left out.
+func (s *suite) readersKeepUp() {
+	const keys, rounds, readers = 3, 25, 3
+	stores := s.open(keys + readers)
+	var begun, done [keys]atomic.Int64
+	var writing sync.WaitGroup
+	version := make([]string, keys)
+	for k := range keys {
+		version[k] = s.put(stores[k], fmt.Sprintf("k/%d", k), "", "0").Version
+	}
+	writing.Add(keys)
+	check := func(e lease.Entry, least, most int64) {
+		n, err := strconv.ParseInt(string(e.Value), 10, 64)
+		if err != nil || n < least || n > most {
+			s.Errorf("a reader sees %s; it was value %d before and %d after", show(e), least, most)
+		}
+	}
+	ended := make(chan struct{})
+	go func() { writing.Wait(); close(ended) }()
+	together(keys+readers, func(i int) {
+		if i < keys {
+			defer writing.Done()
+			for n := int64(1); n <= rounds; n++ {
+				begun[i].Store(n)
+				e, err := stores[i].Put(s.ctx, fmt.Sprintf("k/%d", i), version[i], []byte(strconv.FormatInt(n, 10)))
+				if err != nil {
+					s.Errorf("the only writer of an entry: %v", err)
+					return
 				}
-				if most := begun[r.Worker].Load(); r.Version < least[r.Worker] || r.Version > most {
-					s.Errorf("worker %d has version %d, which was %d before the load and %d after", r.Worker, r.Version, least[r.Worker], most)
-				}
+				version[i] = e.Version
+				done[i].Store(n)
+				time.Sleep(time.Millisecond)
 			}
-			if seen != len(done) {
-				s.Errorf("a load during saves returns %d records of %d", seen, len(done))
+			return
+		}
+		for more := true; more; {
+			select {
+			case <-ended:
+				more = false // look once more, since all is stored now
+			case <-time.After(time.Millisecond):
 			}
-			made.Add(1)
+			var least [keys]int64
+			for k := range keys {
+				least[k] = done[k].Load()
+			}
+			entries, err := stores[i].List(s.ctx, "k/")
+			if err != nil || len(entries) != keys {
+				s.Errorf("List returns %d entries of %d while they change: %v", len(entries), keys, err)
+				return
+			}
+			for _, e := range entries {
+				k := int(e.Key[len(e.Key)-1] - '0')
+				check(e, least[k], begun[k].Load())
+			}
+			k := i % keys
+			low := done[k].Load()
+			e, err := stores[i].Get(s.ctx, fmt.Sprintf("k/%d", k))
+			if err != nil {
+				s.Errorf("getting while it changes: %v", err)
+				return
+			}
+			check(e, low, begun[k].Load())
 		}
 	})
 }
 
+// oneWins: of 100 writers with the same old version one succeeds, whether they create, replace
+// or delete.
 func (s *suite) oneWins() {
-	const clients, rounds = 16, 10
-	var stores []lease.Store
-	for range clients {
-		stores = append(stores, s.storage.Open())
-	}
-	for version := uint64(1); version <= rounds; version++ {
-		var won [clients]lease.Record
-		var errs [clients]error
-		together(clients, func(i int) {
-			r := s.record(3, version)
-			r.Token, r.Owner = fmt.Sprint("token of ", i), fmt.Sprint("client ", i)
-			r.Bounds[0] = r.Bounds[0].Add(time.Duration(i) * time.Hour)
-			won[i], errs[i] = stores[i].Save(s.ctx, r)
+	const writers, clients = 100, 10
+	stores := s.open(clients)
+	for round := range 4 {
+		old := s.get(stores[0], "a").Version
+		var won [writers]lease.Entry
+		var errs [writers]error
+		together(writers, func(i int) {
+			store := stores[i%clients]
+			if round > 1 && i%10 == 0 {
+				errs[i] = store.Delete(s.ctx, "a", old)
+				return
+			}
+			won[i], errs[i] = store.Put(s.ctx, "a", old, fmt.Appendf(nil, "writer %d", i))
 		})
 		winner := -1
 		for i, err := range errs {
 			switch {
-			case err == nil && winner < 0:
-				winner = i
+			case err == nil && winner >= 0:
+				s.Fatalf("writer %d and writer %d both replaced version %q", winner, i, old)
 			case err == nil:
-				s.Fatalf("version %d was saved by client %d and by client %d", version, winner, i)
+				winner = i
 			default:
-				s.wants(err, lease.ErrConflict, "client %d, which lost", i)
+				s.wants(err, lease.ErrConflict, "writer %d, which lost", i)
 			}
 		}
 		if winner < 0 {
-			s.Fatalf("of %d saves of version %d at once not one succeeded", clients, version)
+			s.Fatalf("of %d writers at once not one succeeded", writers)
 		}
-		s.holds(stores[0], won[winner])
+		if got := s.get(stores[0], "a"); got.Version != won[winner].Version || string(got.Value) != string(won[winner].Value) {
+			s.Fatalf("writer %d stored %s, and there is %s", winner, show(won[winner]), show(got))
+		}
 	}
 }
 
-func (s *suite) independent() {
-	const clients, versions = 12, 8
-	var stores []lease.Store
-	for range clients {
-		stores = append(stores, s.storage.Open())
-	}
-	var last [clients]lease.Record
+// counters: clients that read an entry and put what follows lose no update, and writers of other
+// entries do not disturb them.
+func (s *suite) counters() {
+	const clients, each = 8, 8
+	stores := s.open(clients)
 	together(clients, func(i int) {
-		for version := uint64(1); version <= versions; version++ {
-			saved, err := stores[i].Save(s.ctx, s.record(i, version))
+		mine := ""
+		for n := range each {
+			e, err := stores[i].Put(s.ctx, fmt.Sprintf("own/%d", i), mine, []byte("value"))
 			if err != nil {
-				s.Errorf("version %d of worker %d, which only one client saves: %v", version, i, err)
+				s.Errorf("put %d of an entry that only one client writes: %v", n, err)
 				return
 			}
-			last[i] = saved
+			mine = e.Version
+			for conflicts := 0; ; conflicts++ {
+				if conflicts > clients*each {
+					s.Errorf("client %d had %d conflicts, although there are only %d updates", i, conflicts, clients*each)
+					return
+				}
+				e, err := stores[i].Get(s.ctx, "sum")
+				if err != nil {
+					s.Errorf("getting: %v", err)
+					return
+				}
+				sum, _ := strconv.Atoi(string(e.Value))
+				if _, err = stores[i].Put(s.ctx, "sum", e.Version, []byte(strconv.Itoa(sum+1))); err == nil {
+					break
+				}
+				if !errors.Is(err, lease.ErrConflict) {
+					s.Errorf("putting: %v", err)
+					return
+				}
+			}
 		}
 	})
-	if !s.Failed() {
-		s.holds(s.storage.Open(), last[:]...)
+	if got := string(s.get(stores[0], "sum").Value); got != strconv.Itoa(clients*each) {
+		s.Fatalf("%d clients added 1 %d times each, and the sum is %q", clients, each, got)
 	}
-}
-
-// delayed: the requests of a holder that lost its worker ID arrive late.
-func (s *suite) delayed() {
-	a, b := s.storage.Open(), s.storage.Open()
-	s.save(a, s.record(1, 1))
-	s.save(a, s.record(1, 2))
-	taken := s.record(1, 3)
-	taken.Token, taken.Owner = "another", "another"
-	taken.Bounds[0] = taken.Bounds[0].Add(time.Hour)
-	taken = s.save(b, taken)
-	for _, version := range []uint64{1, 2, 3} {
-		late := s.record(1, version)
-		late.Bounds[0] = late.Bounds[0].Add(24 * time.Hour)
-		for _, state := range []lease.State{lease.Held, lease.Free} {
-			late.State = state
-			_, err := a.Save(s.ctx, late)
-			s.wants(err, lease.ErrConflict, "version %d of the holder before", version)
-			s.holds(b, taken)
-		}
-	}
-	taken.Version++
-	s.holds(a, s.save(b, taken))
 }
 
 func (s *suite) doneContext() {
@@ -409,75 +378,160 @@ func (s *suite) doneContext() {
 	cancel()
 	late, cancel := context.WithDeadline(s.ctx, time.Now().Add(-time.Second))
 	defer cancel()
+	stored := s.put(s.storage.Open(), "a", "", "value")
 	for _, done := range []context.Context{canceled, late} {
 		store := s.storage.Open()
-		stored := s.load(store).Records
-		_, err := store.Load(done)
-		s.wants(err, done.Err(), "Load")
-		for _, version := range []uint64{1, 2, 3, 4} {
-			_, err = store.Save(done, s.record(1, version))
-			s.wants(err, done.Err(), "Save of version %d", version)
-			s.holds(store, stored...)
+		_, err := store.Get(done, "a")
+		s.wants(err, done.Err(), "Get")
+		_, err = store.List(done, "")
+		s.wants(err, done.Err(), "List")
+		_, err = store.Put(done, "b", "", []byte("value"))
+		s.wants(err, done.Err(), "Put of a new entry")
+		_, err = store.Put(done, "a", stored.Version, []byte("late"))
+		s.wants(err, done.Err(), "Put")
+		s.wants(store.Delete(done, "a", stored.Version), done.Err(), "Delete")
+		if clock, ok := store.(clock); ok {
+			_, err = clock.Now(done)
+			s.wants(err, done.Err(), "Now")
 		}
-		time.Sleep(2 * slack) // it is not changed later, either
-		s.holds(s.storage.Open(), stored...)
-		s.save(store, s.record(1, uint64(len(stored))+1))
+		time.Sleep(40 * time.Millisecond) // it is not changed later, either
+		s.has(store, stored)
 	}
 }
 
-// outOfTime: if the caller gives up, the store makes the whole save or no part of it, and the client
-// still works.
-func (s *suite) outOfTime() {
+// latePuts: if the caller gives up, its Put happens as a whole or not at all, and never after
+// another Put.
+func (s *suite) latePuts() {
 	store, other := s.storage.Open(), s.storage.Open()
-	s.save(store, s.record(1, 1))
-	for i := range 20 {
-		old := s.load(other).Records[0]
+	old := s.put(store, "a", "", "the value before")
+	long := strings.Repeat("late ", 2000)
+	for i := range 30 {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Duration(i)*100*time.Microsecond)
-		_, err := store.Save(ctx, s.record(1, old.Version+1))
+		put, err := store.Put(ctx, "a", old.Version, []byte(long))
 		cancel()
-		now := s.load(other).Records[0]
-		want := s.record(1, now.Version)
-		want.Renewed = now.Renewed
-		if d := diff(now, want); d != "" {
-			s.Fatalf("after a save that returned %v: %s", err, d)
-		}
-		if now.Version < old.Version || now.Version > old.Version+1 || err == nil && now.Version != old.Version+1 {
-			s.Fatalf("after a save of version %d that returned %v the version is %d", old.Version+1, err, now.Version)
+		before := old
+		for try := 0; ; try++ {
+			got := s.get(other, "a")
+			if !equal(got, before) && string(got.Value) != long || try == 0 && err == nil && !equal(got, put) {
+				s.Fatalf("after a Put that returned %v there is %s", err, show(got))
+			}
+			if old, err = other.Put(s.ctx, "a", got.Version, []byte("the value after")); err == nil {
+				break
+			}
+			s.wants(err, lease.ErrConflict, "Put, when an earlier Put may still arrive")
+			if try > 0 {
+				s.Fatal("one late Put leads to two conflicts")
+			}
 		}
 	}
-	for {
-		saved, err := store.Save(s.ctx, s.record(1, s.load(other).Records[0].Version+1))
-		if err == nil {
-			s.holds(other, saved)
-			return
+	time.Sleep(100 * time.Millisecond)
+	s.has(store, old)
+}
+
+// clock is a store whose engine has a clock that clients can ask, unless its error matches
+// errors.ErrUnsupported.
+type clock interface {
+	Now(context.Context) (time.Time, error)
+}
+
+// times: Entry.Time is when the entry was stored, and Now is by the same clock.
+func (s *suite) times() {
+	stores := s.open(2)
+	engine, hasNow := stores[1].(clock)
+	if hasNow {
+		_, err := engine.Now(s.ctx)
+		hasNow = !errors.Is(err, errors.ErrUnsupported)
+	}
+	now := func() (now time.Time) {
+		if hasNow {
+			var err error
+			if now, err = engine.Now(s.ctx); err != nil {
+				s.Fatalf("Now: %v", err)
+			}
 		}
-		s.wants(err, lease.ErrConflict, "Save, when an earlier save may still arrive")
+		return now
+	}
+	before := now()
+	first := s.put(stores[0], "a", "", "value")
+	if hasNow && first.Time.IsZero() {
+		s.Fatal("the store has Now, and its entries have no Time")
+	}
+	last := first
+	for i := range 10 {
+		time.Sleep(5 * time.Millisecond)
+		e := s.put(stores[i%2], "a", last.Version, "value")
+		s.same(stores[i%2], e)
+		if e.Time.IsZero() != first.Time.IsZero() || e.Time.Before(last.Time.Add(-s.resolution)) {
+			s.Fatalf("an entry stored after %v has the time %v", last.Time, e.Time)
+		}
+		if after := now(); hasNow && (e.Time.Before(before.Add(-s.resolution)) || e.Time.After(after.Add(s.resolution))) {
+			s.Fatalf("an entry stored between %v and %v, by Now, has the time %v", before, after, e.Time)
+		}
+		last = e
+	}
+	time.Sleep(2 * s.resolution)
+	e := s.put(stores[0], "a", last.Version, "value")
+	if !first.Time.IsZero() && !e.Time.After(last.Time) {
+		s.Fatalf("an entry stored %v after %v has the time %v", 2*s.resolution, last.Time, e.Time)
+	}
+	start := now()
+	time.Sleep(50 * time.Millisecond)
+	s.same(stores[1], e) // reading does not change the time
+	if passed := now().Sub(start); hasNow && passed < 50*time.Millisecond-s.resolution {
+		s.Fatalf("in 50 ms, Now moves by %v", passed)
 	}
 }
 
+// wiped: after a loss of everything the store works on, and no version comes again.
+func (s *suite) wiped() {
+	if s.storage.Wipe == nil {
+		return
+	}
+	a := s.storage.Open()
+	seen := map[string]bool{}
+	for range 3 {
+		e := s.put(a, "a", "", "value")
+		for range 3 {
+			if seen[e.Version] {
+				s.Fatalf("the version %q comes again after everything was lost", e.Version)
+			}
+			seen[e.Version] = true
+			e = s.put(a, "a", e.Version, "value")
+		}
+		s.storage.Wipe()
+		b := s.storage.Open()
+		s.hasNo(b, "a")
+		s.has(a)
+		_, err := a.Put(s.ctx, "a", e.Version, []byte("late"))
+		s.wants(err, lease.ErrConflict, "Put with a version before the loss")
+		s.wants(b.Delete(s.ctx, "a", e.Version), lease.ErrConflict, "Delete with a version before the loss")
+		s.has(b)
+	}
+	e := s.put(a, "a", "", "value")
+	s.has(s.storage.Open(), e)
+}
+
+// garbled: an unreadable entry is an error, and is never taken for no entry.
 func (s *suite) garbled() {
 	if s.storage.Garble == nil {
-		s.Skip("Storage.Garble is nil")
+		return
 	}
 	store := s.storage.Open()
-	s.save(store, s.record(1, 1))
-	s.save(store, s.record(2, 1))
-	s.storage.Garble(1)
+	e := s.put(store, "a", "", "value")
+	other := s.put(store, "b", "", "value")
+	s.storage.Garble("a")
 	for _, store := range []lease.Store{store, s.storage.Open()} {
-		snap, err := store.Load(s.ctx)
-		if err == nil {
-			s.Fatalf("Load takes no notice of a record that cannot be read, and returns %v", snap.Records)
+		if got, err := store.Get(s.ctx, "a"); err == nil {
+			s.Fatalf("Get returns an unreadable entry as %s", show(got))
 		}
-		s.wants(err, lease.ErrBadRecord, "Load")
-		if _, err := store.Save(s.ctx, s.record(1, 1)); err == nil {
-			s.Fatal("Save replaces an unreadable record as if there were no record")
+		if got, err := store.List(s.ctx, ""); err == nil {
+			s.Fatalf("List takes no notice of an unreadable entry, and returns %s", show(got...))
 		}
-		_, err = store.LoadWorker(s.ctx, 1)
-		s.wants(err, lease.ErrBadRecord, "LoadWorker")
-		if one, err := store.LoadWorker(s.ctx, 2); err != nil || len(one.Records) != 1 {
-			s.Fatalf("another worker's record: LoadWorker returns %v, %v", one.Records, err)
+		for _, old := range []string{"", "no-version"} {
+			if _, err := store.Put(s.ctx, "a", old, []byte("value")); err == nil {
+				s.Fatalf("Put replaces an unreadable entry, which was version %q, by version %q", e.Version, old)
+			}
 		}
-		_, err = lease.Acquire(s.ctx, store, &lease.Options{First: 3, Count: 1})
-		s.wants(err, lease.ErrBadRecord, "Acquire")
+		s.same(store, other)
 	}
 }

@@ -21,14 +21,10 @@ func ExampleNew() {
 	})
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel() // ctx bounds Create and Acquire only
+	defer cancel() // ctx bounds Acquire only
 
 	store, err := redislease.New(client, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
 		fmt.Println(err)
 		return
 	}
@@ -60,5 +56,5 @@ func ExampleOptions_replicas() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(store.Locate(7))
+	fmt.Println(lease.Holders(context.Background(), store))
 }

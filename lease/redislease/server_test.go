@@ -3,13 +3,11 @@
 package redislease
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -21,15 +19,11 @@ import (
 func open(addr, space string) (*redis.Client, lease.Store, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // the machine may be slow
 	store, err := New(client, &Options{Prefix: space + ":"})
-	if err == nil {
-		err = store.Create(context.Background(), time.Nanosecond)
-	}
 	return client, store, err
 }
 
 func TestMain(m *testing.M) {
 	servertest.Parallel = 12 // the tests mostly wait
-	logging.Disable()        // connections fail on purpose, and the client logs it
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		_, store, err := open(addr, space)
 		return store, err
@@ -48,6 +42,11 @@ func fleetServer(t testing.TB) *servertest.Server {
 			t.Cleanup(func() { _ = client.Close() })
 			return store
 		},
+		Wipes: map[string]func(testing.TB, string){"Del": func(t testing.TB, space string) {
+			if err := s.Client(t).Del(t.Context(), space+":leases").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
 	}
 }
@@ -57,4 +56,16 @@ func TestServer(t *testing.T) {
 	servertest.Run(t, fleetServer(t))
 }
 
+func TestServerThatIsFlushed(t *testing.T) {
+	t.Parallel()
+	s := fleetServer(t)
+	servertest.Wiped(t, s, func(t testing.TB, _ string) {
+		if err := redistest.NewClient(t, &redis.Options{Addr: s.Addr}).FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, fleetServer(b)) }
+
+func BenchmarkStarts(b *testing.B) { servertest.Starts(b, fleetServer(b)) }

@@ -22,7 +22,7 @@ func openExample() (db *sql.DB, remove func()) {
 	if err != nil {
 		panic(err)
 	}
-	db, err = sql.Open("sqlite", filepath.Join(dir, "workers.db"))
+	db, err = sql.Open("sqlite", filepath.Join(dir, "leases.db"))
 	if err != nil {
 		panic(err)
 	}
@@ -37,20 +37,15 @@ func ExampleNew() {
 	db, remove := openExample()
 	defer remove()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel() // ctx bounds Create and Acquire only
+	defer cancel() // ctx bounds Acquire only
 
 	store, err := sqllease.New(db, sqllease.SQLite, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// This database is known to be new. Give 0, or the longest window of your fleet,
-	// if it may have lost its tables.
-	if err := store.Create(ctx, time.Nanosecond); err != nil {
-		fmt.Println(err)
-		return
-	}
-	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
+	// This database is known to be new. Leave NewStore out if it may have lost its table.
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1", NewStore: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,8 +57,24 @@ func ExampleNew() {
 		return
 	}
 	id, err := gen.NextID()
-	fmt.Println(gen.Decode(id).Worker, err)
-	// Output: 0 <nil>
+	fmt.Println(gen.Decode(id).Worker == gen.Worker(), err)
+	// Output: true <nil>
+}
+
+// The table for a team that migrates its schema itself.
+func ExampleDialect_Schema() {
+	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
+		schema, err := dialect.Schema("")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(schema)
+	}
+	// Output:
+	// CREATE TABLE IF NOT EXISTS "snowflake_leases" (name text COLLATE "C" PRIMARY KEY, version text NOT NULL, value bytea NOT NULL, stored bigint NOT NULL)
+	// CREATE TABLE IF NOT EXISTS `snowflake_leases` (name VARCHAR(100) PRIMARY KEY, version VARCHAR(26) NOT NULL, value MEDIUMBLOB NOT NULL, stored BIGINT NOT NULL) ENGINE=InnoDB CHARACTER SET ascii COLLATE ascii_bin
+	// CREATE TABLE IF NOT EXISTS "snowflake_leases" (name TEXT PRIMARY KEY, version TEXT NOT NULL, value BLOB NOT NULL, stored INTEGER NOT NULL)
 }
 
 // Worker IDs that are used once, as with Baidu's uid-generator.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // The command "snowflake sql" prints SQL functions. The tests compare their results with the library's. They
@@ -31,10 +31,6 @@ func functionsOfPostgreSQL(t *testing.T, s *server) {
 		generatedColumn(t, db, "INSERT INTO generated (id) VALUES ($1)", `SELECT created FROM generated WHERE id = $1`)
 	})
 	t.Run("Backfill", func(t *testing.T) { backfill(t, db) })
-	t.Run("AutoIncrement", func(t *testing.T) {
-		autoIncrement(t, db, "id bigserial PRIMARY KEY", "INSERT INTO counted (id) VALUES ($1)",
-			"ALTER TABLE counted ALTER COLUMN id DROP DEFAULT")
-	})
 	t.Run("Partitions", func(t *testing.T) {
 		must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "p_")...)
 		must(t, db, `CREATE TABLE orders (id bigint PRIMARY KEY) PARTITION BY RANGE (id)`)
@@ -53,10 +49,6 @@ func functionsOfPostgreSQL(t *testing.T, s *server) {
 func functionsOfMariaDB(t *testing.T, s *server) {
 	db := s.as(t, "app", password)
 	holdFunctions(t, db, sqltext.MySQL, time.Microsecond)
-	t.Run("AutoIncrement", func(t *testing.T) {
-		autoIncrement(t, db, "id BIGINT AUTO_INCREMENT PRIMARY KEY", "INSERT INTO counted (id) VALUES (?)",
-			"ALTER TABLE counted MODIFY id BIGINT NOT NULL")
-	})
 	t.Run("GeneratedColumn", func(t *testing.T) {
 		must(t, db, `CREATE TABLE generated (id BIGINT PRIMARY KEY, created DATETIME(6) AS (`+body(t, sqltext.MySQL, "time")+`) PERSISTENT, INDEX (created))`)
 		generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT created FROM generated WHERE id = ?`)
@@ -422,36 +414,5 @@ WHERE n.uuid = old.uuid`)
 	}
 	if err := rows.Err(); err != nil || n != 20000 {
 		t.Errorf("%d rows have an ID: %v", n, err)
-	}
-}
-
-// autoIncrement changes a table with auto-increment numbers to IDs, as docs/migrate.md says. Afterwards the
-// engine does not count any more.
-func autoIncrement(t *testing.T, db *sql.DB, column, insert, drop string) {
-	must(t, db, `CREATE TABLE counted (`+column+`, note text)`)
-	for range 50 {
-		must(t, db, `INSERT INTO counted (note) VALUES ('x')`)
-	}
-	var last snowflake.ID
-	if err := db.QueryRow(`SELECT max(id) FROM counted`).Scan(&last); err != nil || last != 50 {
-		t.Fatal(last, err)
-	}
-	g, err := snowflake.New(1, &snowflake.Options{After: last})
-	if err != nil {
-		t.Fatal(err)
-	}
-	must(t, db, drop)
-	for range 50 {
-		id, err := g.NextID()
-		if err != nil || id <= last {
-			t.Fatalf("%d after %d: %v", id, last, err)
-		}
-		if _, err := db.Exec(insert, int64(id)); err != nil {
-			t.Fatal(err)
-		}
-		last = id
-	}
-	if _, err := db.Exec(`INSERT INTO counted (note) VALUES ('x')`); err == nil {
-		t.Error("the engine goes on counting")
 	}
 }

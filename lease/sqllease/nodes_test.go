@@ -124,3 +124,11 @@ func nodesUncounted(t *testing.T, d database) {
 		}
 	}
 }
+
+func nodesWithoutTable(t *testing.T, d database) {
+	table := newTable()
+	_, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+	if !errors.Is(err, sqllease.ErrNoTable) || !strings.Contains(err.Error(), table) {
+		t.Errorf("Assign returns %v", err)
+	}
+}

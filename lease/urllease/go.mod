@@ -1,16 +1,21 @@
 module github.com/seed-5394e6b1/snowflake/lease/urllease
 
-go 1.25.0
+go 1.26.0
 
 require (
+	github.com/aws/aws-sdk-go-v2 v1.45.1
+	github.com/aws/aws-sdk-go-v2/config v1.33.1
+	github.com/aws/smithy-go v1.28.1
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/dynamolease v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/etcdlease v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/k8slease v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/redislease v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/s3lease v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/zklease v0.1.0
 	github.com/stretchr/testify v1.12.1
@@ -20,7 +25,35 @@ require (
 )
 
 require (
+	github.com/antithesishq/antithesis-sdk-go v0.7.2-default-no-op // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/klauspost/compress v1.19.2 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+)
+
+require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.20 // indirect
+	github.com/aws/aws-sdk-go-v2/credentials v1.20.1 // indirect
+	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.19.1 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.1 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.1 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.66.0 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.19 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/checksum v1.11.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/s3shared v1.20.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/s3 v1.109.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/signin v1.7.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sso v1.35.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.40.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sts v1.47.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
@@ -47,8 +80,11 @@ require (
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/nats-server/v2 v2.14.5
+	github.com/nats-io/nats.go v1.53.1
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/seed-5394e6b1/snowflake/lease/natslease v0.1.0
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.14 // indirect
@@ -88,9 +124,13 @@ require (
 
 replace (
 	github.com/seed-5394e6b1/snowflake => ../..
+	github.com/seed-5394e6b1/snowflake/lease/dynamolease => ../dynamolease
 	github.com/seed-5394e6b1/snowflake/lease/etcdlease => ../etcdlease
 	github.com/seed-5394e6b1/snowflake/lease/k8slease => ../k8slease
 	github.com/seed-5394e6b1/snowflake/lease/redislease => ../redislease
+	github.com/seed-5394e6b1/snowflake/lease/s3lease => ../s3lease
 	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../sqllease
 	github.com/seed-5394e6b1/snowflake/lease/zklease => ../zklease
 )
+
+replace github.com/seed-5394e6b1/snowflake/lease/natslease => ../natslease

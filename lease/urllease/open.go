@@ -13,21 +13,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go/logging"
 	"github.com/go-sql-driver/mysql"
 	"github.com/go-zookeeper/zk"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
+	"github.com/seed-5394e6b1/snowflake/lease/natslease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease"
+	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
@@ -91,6 +97,7 @@ func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) 
 		return nil, nil, s.bad(err.Error()) // it was not given the password
 	}
 	config.User, config.Passwd, config.DBName = s.user, s.password, database
+	config.Logger = &mysql.NopLogger{} // the driver also returns its errors
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, nil, s.fail(err)
@@ -202,26 +209,21 @@ func (s *source) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// silent is a logger that logs nothing. Package zk also returns its errors.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
 func openZooKeeper(ctx context.Context, s *source) (lease.Store, func() error, error) {
 	if s.user == "" && s.password != "" {
 		return nil, nil, s.bad("it has a password and no user")
 	}
-	session := 6 * time.Second
+	session := 4 * time.Second
 	if text := s.take("session"); text != "" {
 		var err error
 		if session, err = time.ParseDuration(text); err != nil || session <= 0 {
-			return nil, nil, s.bad("the option session is not a time above 0, such as 6s")
+			return nil, nil, s.bad("the option session is not a time above 0, such as 4s")
 		}
 	}
 	if err := s.only(); err != nil {
 		return nil, nil, err
 	}
-	conn, _, err := zk.Connect(s.hosts, session, zk.WithDialer(zklease.Dial), zk.WithLogger(silent{}))
+	conn, err := zklease.Connect(s.hosts, session)
 	if err != nil {
 		return nil, nil, s.fail(err)
 	}
@@ -294,10 +296,112 @@ func byKubeconfig(opts *k8slease.Options) (*k8slease.Store, error) {
 			return nil, err
 		}
 	}
-	config.NextProtos = []string{"http/1.1"} // when a request times out, its connection is given up
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
+	return k8slease.New(config, opts)
+}
+
+func openNATS(_ context.Context, s *source) (lease.Store, func() error, error) {
+	if strings.Trim(s.path, "/") != "" {
+		return nil, nil, s.bad("it has a path: write ?bucket=")
 	}
-	return k8slease.New(clientset, opts)
+	if err := s.login(); err != nil {
+		return nil, nil, err
+	}
+	opts := &natslease.Options{Bucket: s.take("bucket")}
+	if n := s.take("replicas"); n != "" {
+		var err error
+		if opts.Replicas, err = strconv.Atoi(n); err != nil {
+			return nil, nil, s.bad("the option replicas is not a number")
+		}
+	}
+	var login []nats.Option
+	if s.user != "" {
+		login = append(login, nats.UserInfo(s.user, s.password))
+	}
+	if file := s.take("creds"); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return nil, nil, s.fail(err)
+		}
+		login = append(login, nats.UserCredentials(file))
+	}
+	options := []string{}
+	if s.scheme == "natss" {
+		options = []string{"ca", "cert", "key"}
+		config, err := s.tls()
+		if err != nil {
+			return nil, nil, s.fail(err)
+		}
+		login = append(login, nats.Secure(config))
+	}
+	if err := s.only(options...); err != nil {
+		return nil, nil, err
+	}
+	conn, err := natslease.Connect("nats://"+strings.Join(s.hosts, ",nats://"), login...)
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	closeConn := func() error { conn.Close(); return nil }
+	store, err := natslease.New(conn, opts)
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, closeConn()))
+	}
+	return store, closeConn, nil
+}
+
+func openS3(ctx context.Context, s *source) (lease.Store, func() error, error) {
+	bucket, cfg, err := s.aws(ctx, "path_style", "conditional_delete")
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := &s3lease.Options{Prefix: strings.Trim(s.path, "/")}
+	for name, field := range map[string]*bool{"path_style": &opts.PathStyle, "conditional_delete": &opts.ConditionalDelete} {
+		if text := s.options.Get(name); text != "" {
+			if *field, err = strconv.ParseBool(text); err != nil {
+				return nil, nil, s.bad(fmt.Sprintf("the option %s is not true or false", name))
+			}
+		}
+	}
+	store, err := s3lease.New(cfg, bucket, opts)
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	return store, nothingToClose, nil
+}
+
+func openDynamoDB(ctx context.Context, s *source) (lease.Store, func() error, error) {
+	table, cfg, err := s.aws(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := dynamolease.New(cfg, table, &dynamolease.Options{Store: strings.Trim(s.path, "/")})
+	if err != nil {
+		return nil, nil, s.fail(err)
+	}
+	return store, nothingToClose, nil
+}
+
+// aws returns the bucket or table of a URL, and the config to reach it. options are what the URL may have besides
+// region and endpoint.
+func (s *source) aws(ctx context.Context, options ...string) (name string, cfg aws.Config, err error) {
+	host, err := s.oneHost()
+	if err != nil {
+		return "", cfg, err
+	}
+	name, isName := strings.CutSuffix(host, ":"+schemes[s.scheme].port)
+	switch {
+	case !isName:
+		return "", cfg, s.bad("a bucket or table has no port: write ?endpoint=")
+	case s.user != "" || s.password != "":
+		return "", cfg, s.bad("it has a user: credentials are the machine's, or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	if err := s.only(append(options, "region", "endpoint")...); err != nil {
+		return "", cfg, err
+	}
+	cfg, err = awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(s.options.Get("region")), awsconfig.WithLogger(logging.Nop{}))
+	if err != nil {
+		return "", cfg, s.fail(err)
+	}
+	if endpoint := s.options.Get("endpoint"); endpoint != "" {
+		cfg.BaseEndpoint = &endpoint
+	}
+	return name, cfg, nil
 }

@@ -18,13 +18,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// answers returns a function that returns nil if it can make a store.
+// answers returns a function that returns nil if the store answers.
 func answers(url string) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -34,38 +35,30 @@ func answers(url string) func() error {
 			return err
 		}
 		defer closeStore()
-		return Create(ctx, store, time.Nanosecond)
+		_, err = store.Get(ctx, "a")
+		return err
 	}
 }
 
 func TestPostgresIsStore(t *testing.T) {
 	depth.NeedFull(t, "a real server")
 	t.Parallel()
-	initdb := servertest.Program(t, "postgresql", "/usr/lib/postgresql/*/bin/initdb", "initdb")
-	postgres := servertest.Program(t, "postgresql", "/usr/lib/postgresql/*/bin/postgres", "postgres")
-	dir, port := servertest.Dir(t, "postgres"), fmt.Sprint(servertest.Port(t))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("p@s/?s"), 0o644))
-	url := "postgres://owner:p%40s%2F%3Fs@127.0.0.1:" + port + "/postgres?sslmode=disable&table=orders"
-	servertest.Start(t, servertest.Command{Path: "/bin/sh", User: "postgres", Dir: dir, Args: []string{"-c",
-		`"$0" -D data -U owner -A scram-sha-256 --pwfile secret --no-sync && exec "$1" -D data -p "$2" -k "$PWD" -c listen_addresses=127.0.0.1`,
-		initdb, postgres, port}}, answers(url))
-	isStore(t, url)
+	url := func(addr string) string {
+		return "postgres://owner:p%40s%2F%3Fs@" + addr + "/postgres?sslmode=disable&table=orders"
+	}
+	addr, _ := servertest.Postgres(t, "p@s/?s", func(addr string) error { return answers(url(addr))() })
+	isStore(t, url(addr))
 }
 
 func TestMySQLIsStore(t *testing.T) {
 	depth.NeedFull(t, "a real server")
 	t.Parallel()
-	install := servertest.Program(t, "mariadb-server", "mariadb-install-db")
-	mariadbd := servertest.Program(t, "mariadb-server", "mariadbd", "/usr/sbin/mariadbd")
-	dir, port := servertest.Dir(t, "mysql"), fmt.Sprint(servertest.Port(t))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "init.sql"), []byte(
+	init := filepath.Join(servertest.Dir(t, "mysql"), "init.sql")
+	require.NoError(t, os.WriteFile(init, []byte(
 		"CREATE DATABASE app;\nCREATE USER app IDENTIFIED BY 'p@s/?s';\nGRANT ALL ON app.* TO app;\n"), 0o644))
-	url := "mysql://app:p%40s%2F%3Fs@127.0.0.1:" + port + "/app?table=orders&timeout=1s"
-	servertest.Start(t, servertest.Command{Path: "/bin/sh", User: "mysql", Dir: dir, Args: []string{"-c",
-		`"$0" --no-defaults --datadir="$PWD/data" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve &&
-		exec "$1" --no-defaults --datadir="$PWD/data" --bind-address=127.0.0.1 --port="$2" --socket="$PWD/s" --pid-file="$PWD/pid" --skip-name-resolve --init-file="$PWD/init.sql"`,
-		install, mariadbd, port}}, answers(url))
-	isStore(t, url)
+	url := func(addr string) string { return "mysql://app:p%40s%2F%3Fs@" + addr + "/app?table=orders&timeout=1s" }
+	addr, _ := servertest.MariaDB(t, func(addr string) error { return answers(url(addr))() }, "--init-file="+init)
+	isStore(t, url(addr))
 }
 
 // certificate writes a certificate of this host and its key, and returns their files.
@@ -123,6 +116,56 @@ func TestZooKeeperIsStore(t *testing.T) {
 	store, closeStore, err := Open(t.Context(), "zk://"+host+"/orders")
 	require.NoError(t, err)
 	defer closeStore()
-	_, err = store.Load(t.Context())
+	_, err = store.Get(t.Context(), "a")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+func TestNATSIsStore(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	tlsConfig, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: cert, KeyFile: key})
+	require.NoError(t, err)
+	port := servertest.Port(t)
+	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		Username: "app", Password: "p@s/?s", TLSConfig: tlsConfig, TLSTimeout: 10})
+	require.NoError(t, err)
+	nats.Start()
+	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
+	url := fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d,localhost:%d?bucket=orders&replicas=1&ca=%s", port, port, cert)
+	isStore(t, url)
+	require.Error(t, answers(fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d", port))()) // no authority knows the certificate
+	err = answers(fmt.Sprintf("natss://app:wrong-secret@127.0.0.1:%d?ca=%s", port, cert))()
+	require.ErrorContains(t, err, "Authorization Violation")
+	require.NotContains(t, err.Error(), "wrong-secret")
+}
+
+// setAWS sets the variables of the AWS SDK, and nothing else counts.
+func setAWS(t *testing.T) {
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": servertest.AccessKey, "AWS_SECRET_ACCESS_KEY": servertest.Secret, "AWS_REGION": "us-east-1",
+		"AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+func TestS3IsStore(t *testing.T) {
+	depth.NeedFull(t, "a real server")
+	setAWS(t)
+	addr, dir, _ := servertest.S3(t, "workers")
+	isStore(t, "s3://workers/a/b?path_style=true&region=us-east-1&endpoint=http://"+addr)
+	_, err := os.Stat(filepath.Join(dir, "a", "b", "worker", "0"))
+	require.NoError(t, err)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+addr)
+	isStore(t, "s3://workers?path_style=1&conditional_delete=true")
+}
+
+func TestDynamoDBIsStore(t *testing.T) {
+	depth.NeedFull(t, "a real server")
+	setAWS(t)
+	addr, _, _ := servertest.Dynalite(t)
+	servertest.CreateTable(t, addr, "workers")
+	isStore(t, "dynamodb://workers/orders?endpoint=http://"+addr)
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://"+addr)
+	isStore(t, "dynamodb://workers")
 }

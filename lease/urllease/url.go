@@ -38,6 +38,10 @@ func init() { // because the openers need schemes for their errors
 		"etcds":      {openEtcd, "2379"},
 		"zk":         {openZooKeeper, "2181"},
 		"kubernetes": {openKubernetes, ""},
+		"nats":       {openNATS, "4222"},
+		"natss":      {openNATS, "4222"},
+		"s3":         {openS3, "443"},
+		"dynamodb":   {openDynamoDB, "443"},
 	}
 }
 
@@ -55,7 +59,7 @@ func (e *URLError) Error() string {
 func (e *URLError) Is(target error) bool { return target == lease.ErrInvalidOptions }
 
 const forms = "file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE, mysql://HOST/DATABASE, " +
-	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT and kubernetes:NAMESPACE"
+	"redis://HOST, rediss://HOST, etcd://HOST,HOST, etcds://HOST,HOST, zk://HOST,HOST/ROOT, nats://HOST,HOST, natss://HOST,HOST, kubernetes:NAMESPACE, s3://BUCKET/PREFIX and dynamodb://TABLE/STORE"
 
 // source is a URL in its parts. net/url takes one host only, and its errors have passwords in them.
 type source struct {
@@ -226,12 +230,16 @@ func redactUser(raw string) string {
 	end := strings.LastIndexByte(raw, '@')
 	if end < start {
 		end = len(raw)
-		last := strings.LastIndexByte(raw, ':')
+		authority, _, _ := strings.Cut(raw, "?") // an option may be a URL, too
+		last := strings.LastIndexByte(authority, ':')
 		if last < start || goodPort.MatchString(raw[last+1:]) || net.ParseIP(raw[start:]) != nil {
 			return raw
 		}
 	}
 	colon := strings.IndexByte(raw[start:end], ':')
+	if lower := strings.ToLower(raw); colon < 0 && end < len(raw) && (strings.HasPrefix(lower, "redis") || strings.HasPrefix(lower, "nats")) {
+		return raw[:start] + redacted + raw[end:] // people write the password where the user belongs: redis://secret@host, nats://token@host
+	}
 	if colon < 0 {
 		return raw
 	}

@@ -4,14 +4,14 @@
 //	store, closeStore, err := urllease.Open(ctx, os.Getenv("STORE"))
 //	...
 //	defer closeStore()
-//	err = urllease.Create(ctx, store, 0) // does nothing if the store is there
-//	...
 //	l, err := lease.Acquire(ctx, store, nil)
 //	...
 //	defer l.Release(context.Background())
 //
-// The package requires the drivers and clients of all stores. If your program needs only one store,
-// import that store's package instead.
+// The package requires the drivers and clients of all stores, and each program that imports it downloads
+// and links them. If your program uses one engine, import that engine's package instead, such as
+// lease/natslease: it is a module with one client. If your program lets its operator choose between two
+// engines, import the two packages and choose by the URL's scheme: to open a store takes some five lines.
 //
 // # URLs
 //
@@ -23,6 +23,9 @@
 //	etcd://USER:PASSWORD@HOST:2379,HOST:2379           etcdlease; etcds: with TLS
 //	zk://USER:PASSWORD@HOST:2181,HOST:2181/ROOT        zklease
 //	kubernetes:NAMESPACE                               k8slease
+//	nats://USER:PASSWORD@HOST:4222,HOST:4222           natslease; natss: with TLS
+//	s3://BUCKET/PREFIX                                 s3lease
+//	dynamodb://TABLE/STORE                             dynamolease
 //
 // You may leave out the user, the password, the port and everything after the hosts. postgresql: is
 // the same as postgres:, and mariadb: the same as mysql:. In user, password, path and options write
@@ -37,9 +40,14 @@
 //     redis.ParseURL, such as dial_timeout=1s, which is the default here.
 //   - etcd and etcds: prefix is etcdlease.Options.Prefix. With etcds, ca, cert and key are files in
 //     PEM; if there is no ca, the host's certificate authorities count.
-//   - zk: session is the session timeout, by default 6s. It should be at least the window of the
-//     leases. If the URL has a user, only this user gets rights to the znodes that the store makes.
+//   - zk: session is the session timeout, by default 4s. If the URL has a user, only this user
+//     gets rights to the znodes that the store makes.
 //   - kubernetes: prefix is k8slease.Options.Prefix.
+//   - nats and natss: bucket and replicas are fields of natslease.Options, and creds is a file of
+//     credentials (of a user with a JWT). With natss also ca, cert and key, as with etcds.
+//   - s3 and dynamodb: region and endpoint, such as endpoint=http://localhost:9000. If there is
+//     none, the environment and the files of the AWS SDK count, as they always do for credentials.
+//   - s3: path_style=true and conditional_delete=true are fields of s3lease.Options.
 //
 // If the environment variable KUBECONFIG names a kubeconfig, kubernetes: is the kubeconfig's cluster.
 // If KUBECONFIG is empty, it is the cluster of this pod. If the URL has no namespace, the namespace of
@@ -55,17 +63,15 @@ package urllease
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // Open returns the store that a URL names, and a function that closes its connections. Call the function
-// after you have released the leases. The store has its package's type, such as *sqllease.Store.
+// after you have released the leases. The store has its package's type, such as *sqllease.Store, and writes no log of its client.
 //
-// Open does not make the store: see [Create]. If the URL has a user, a client of etcd or ZooKeeper logs
-// in, for up to 5 s. Otherwise Open makes no requests, so if there is no server, Create or lease.Acquire
-// returns the error.
+// If the URL has a user, a client of etcd or ZooKeeper logs in, for up to 5 s. Otherwise Open makes no
+// requests, so if there is no server, lease.Acquire returns the error.
 //
 // If the URL does not name a store, the error is a [*URLError]. Other errors come from the store's
 // package and from its client.
@@ -78,22 +84,4 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 		return nil, nil, err
 	}
 	return schemes[s.scheme].open(ctx, s)
-}
-
-// Create makes the store, such as its tables, if it does not exist, and repairs a store that was wiped.
-// Call it when you set up a fleet, or when each process starts: if the store is whole, Create does
-// nothing.
-//
-// A store that does not exist may have been wiped. Then its holders may issue IDs until their windows
-// end. So Create waits for two windows before it makes or repairs a store. Pass the longest
-// lease.Options.Window of the fleet, or 0 for the store's default. If you know that the store is new,
-// pass a nanosecond. If the store is a directory, Create does nothing, because the directory is made
-// when it is first needed.
-func Create(ctx context.Context, store lease.Store, window time.Duration) error {
-	if s, ok := store.(interface {
-		Create(context.Context, time.Duration) error
-	}); ok {
-		return s.Create(ctx, window)
-	}
-	return ctx.Err()
 }

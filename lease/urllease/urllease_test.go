@@ -27,8 +27,7 @@ func isStore(t *testing.T, url string) {
 	for i := range 2 {
 		store, closeStore, err := Open(ctx, url)
 		require.NoError(t, err)
-		require.NoError(t, Create(ctx, store, time.Nanosecond))
-		l, err := lease.Acquire(ctx, store, &lease.Options{Owner: fmt.Sprint("test-", i), Window: time.Minute})
+		l, err := lease.Acquire(ctx, store, &lease.Options{Owner: fmt.Sprint("test-", i), Window: time.Minute, Count: 2, NewStore: true})
 		require.NoError(t, err)
 		defer func() {
 			require.NoError(t, l.Release(ctx))
@@ -42,7 +41,7 @@ func isStore(t *testing.T, url string) {
 func TestFileIsStore(t *testing.T) {
 	dir := t.TempDir()
 	isStore(t, "file:"+dir+"/a%20b")
-	_, err := os.Stat(filepath.Join(dir, "a b", "worker-0.json"))
+	_, err := os.Stat(filepath.Join(dir, "a b", "worker", "0"))
 	require.NoError(t, err)
 	isStore(t, "file://"+dir+"/c")
 }
@@ -67,7 +66,7 @@ func TestRedisIsStore(t *testing.T) {
 	store, closeStore, err := Open(t.Context(), "redis://:wrong-secret@"+addr)
 	require.NoError(t, err)
 	defer closeStore()
-	_, err = store.Load(t.Context())
+	_, err = store.Get(t.Context(), "a")
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.NotContains(t, err.Error(), "wrong-secret")
 }
@@ -109,6 +108,10 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 		"zk://:hunter2@h":                      "a password and no user",
 		"etcd://:hunter2@h":                    "only one of user and password",
 		"etcds://u@h":                          "only one of user and password",
+		"nats://hunter2@h":                     "only one of user and password",
+		"nats://h/x":                           "?bucket=",
+		"nats://h?ca=x":                        `no option "ca"`,
+		"nats://h?replicas=x":                  "not a number",
 		"kubernetes://u:hunter2@h":             "leave // out",
 		"file://u:hunter2@h/x":                 "leave // out",
 		"sqlite://u:hunter2/x@h/x":             "leave // out",
@@ -127,6 +130,13 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 		"etcd://h?ca=x":                        `no option "ca"`,
 		"zk://127.0.0.1?session=6":             "session",
 		"zk://127.0.0.1?timeout=6s":            `no option "timeout"`,
+		"s3:bucket":                            "no host",
+		"s3://a,b":                             "several hosts",
+		"s3://bucket:9000":                     "write ?endpoint=",
+		"s3://key:hunter2@bucket":              "AWS_SECRET_ACCESS_KEY",
+		"s3://bucket?path_style=x":             "path_style is not true or false",
+		"s3://bucket?profile=x":                `no option "profile"`,
+		"dynamodb://table?path_style=true":     `no option "path_style"`,
 	} {
 		store, _, err := Open(t.Context(), url)
 		if reason == "" {
@@ -149,15 +159,17 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 
 func TestOpenReturnsErrorsOfTheStore(t *testing.T) {
 	for _, url := range []string{
-		"sqlite:x?table=a-b", "mysql://h/app?table=a-b", "postgres://u:hunter2@h?table=a-b", "redis://h?replicas=-1", "zk://127.0.0.1//x",
+		"sqlite:x?table=a-b", "mysql://h/app?table=a-b", "postgres://u:hunter2@h?table=a-b", "redis://h?replicas=-1", "nats://u:hunter2@h?replicas=6", "nats://h?bucket=a.b",
 	} {
 		_, _, err := Open(t.Context(), url)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions, url)
 		require.NotContains(t, err.Error(), "hunter2")
 		require.ErrorContains(t, err, Redact(url))
 	}
-	_, _, err := Open(t.Context(), "etcds://h?ca="+filepath.Join(t.TempDir(), "ca.pem"))
-	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, url := range []string{"etcds://h?ca=", "natss://h?ca=", "nats://h?creds="} {
+		_, _, err := Open(t.Context(), url+filepath.Join(t.TempDir(), "none"))
+		require.ErrorIs(t, err, os.ErrNotExist, url)
+	}
 }
 
 func TestOpenEndsWithItsContext(t *testing.T) {
@@ -179,7 +191,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 // The zone of an IPv6 address is one of the host's network interfaces.
 func TestHostsMayHaveAZone(t *testing.T) {
 	port := servertest.Port(t)
-	for _, scheme := range []string{"redis", "postgres", "mysql", "etcd", "zk"} {
+	for _, scheme := range []string{"redis", "postgres", "mysql", "etcd", "zk", "nats"} {
 		s, err := parse(fmt.Sprintf("%s://[fe80::1%%25lo]:%d/x", scheme, port))
 		require.NoError(t, err)
 		require.Equal(t, []string{fmt.Sprintf("[fe80::1%%lo]:%d", port)}, s.hosts)
@@ -188,7 +200,7 @@ func TestHostsMayHaveAZone(t *testing.T) {
 		store, closeStore, err := Open(t.Context(), fmt.Sprintf("%s://[fe80::1%%25nosuchzone]:%d", scheme, port))
 		require.NoError(t, err)
 		defer closeStore()
-		_, err = store.Load(t.Context())
+		_, err = store.Get(t.Context(), "a")
 		require.ErrorContains(t, err, "[fe80::1%nosuchzone]:", scheme)
 	}
 }
@@ -201,10 +213,14 @@ func TestRedactHidesPasswords(t *testing.T) {
 		"kubernetes://u:secret@h":               "kubernetes://u:xxxxx@h",
 		"redis://h:6379/1?prefix=a":             "redis://h:6379/1?prefix=a",
 		"redis://:secret@h:1/1":                 "redis://:xxxxx@h:1/1",
-		"redis://u@h:1":                         "redis://u@h:1",
+		"redis://secret@h:1":                    "redis://xxxxx@h:1",
+		"rediss://secret@h/1":                   "rediss://xxxxx@h/1",
+		"nats://token@h":                        "nats://xxxxx@h",
+		"postgres://u@h:1":                      "postgres://u@h:1",
 		"redis://[::1]:1/1":                     "redis://[::1]:1/1",
 		"etcd://u:secret@a:1,b:2":               "etcd://u:xxxxx@a:1,b:2",
 		"etcd://a:1,b:2":                        "etcd://a:1,b:2",
+		"s3://b?endpoint=http://h:1&region=r":   "s3://b?endpoint=http://h:1&region=r",
 		"mysql://u:sec@r/e?t@h/x":               "mysql://u:xxxxx@h/x",
 		"other://u:secret@h":                    "other://u:xxxxx@h",
 		"u:secret@tcp(h:1)/x":                   "u:xxxxx@tcp(h:1)/x",

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
@@ -15,21 +13,17 @@ import (
 // The production form: a worker ID from a ZooKeeper ensemble that the fleet shares.
 func ExampleNew() {
 	servers := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
-	conn, _, err := zk.Connect(servers, 6*time.Second, zk.WithDialer(zklease.Dial))
+	conn, err := zklease.Connect(servers, 4*time.Second)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel() // ctx bounds Create and Acquire only
+	defer cancel() // ctx bounds Acquire only
 
 	store, err := zklease.New(conn, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
 		fmt.Println(err)
 		return
 	}

@@ -1,7 +1,9 @@
 package zklease
 
-// MaxHistory is how many holdings of a worker ID a store keeps.
-const MaxHistory = maxHistory
+import "context"
 
-// SetKeep sets how many holdings of a worker ID are kept.
-func (s *Store) SetKeep(most int) { s.keep = most }
+// UpToDate calls read as Get and List do.
+func (s *Store) UpToDate(ctx context.Context, read func()) error {
+	_, err := s.upToDate(ctx, func() ([]znode, error) { read(); return nil, nil })
+	return err
+}

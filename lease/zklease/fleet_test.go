@@ -4,16 +4,12 @@ package zklease_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -21,28 +17,15 @@ import (
 )
 
 // session is the timeout of the fleets' sessions.
-const session = 6 * time.Second
+const session = 4 * time.Second
 
 func TestMain(m *testing.M) {
-	if addr, dir, ok := strings.Cut(os.Getenv(copierEnv), " "); ok {
-		fmt.Fprintln(os.Stderr, copier(addr, dir))
-		os.Exit(1)
-	}
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
 		conn, err := dial(addr, session)
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		s, err := zklease.New(conn, &zklease.Options{Root: "/" + space})
-		if err == nil {
-			err = s.Create(ctx, 1)
-		}
-		if err != nil {
-			conn.Close()
-		}
-		return s, err
+		return zklease.New(conn, &zklease.Options{Root: "/" + space})
 	}))
 }
 
@@ -51,6 +34,9 @@ func fleet(s *server, addr string) *servertest.Server {
 		Addr: addr,
 		Open: func(t testing.TB, addr, space string) lease.Store {
 			return open(t, connectFor(t, addr, session), &zklease.Options{Root: "/" + space})
+		},
+		Wipes: map[string]func(testing.TB, string){
+			"All": func(t testing.TB, space string) { removeAll(t, connect(t, s.addr), "/"+space) },
 		},
 		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
 	}
@@ -70,79 +56,61 @@ func BenchmarkServer(b *testing.B) {
 func TestEnsemble(t *testing.T) {
 	t.Parallel()
 	servers := startThree(t)
-	f := fleet(servers[0], addrs(servers))
-	leader := func() *server {
-		for {
-			for _, s := range servers {
-				if s.mode() == "leader" {
-					return s
-				}
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	}
-	t.Run("LeaderLost", func(t *testing.T) {
-		faults := []servertest.Fault{{Name: "leader killed", Do: func() {
-			old := leader()
-			old.Kill()
-			leader()
-			if depth.Full() { // the next test does not need the lost server
-				old.Restart()
-			}
-		}}, {Name: "leader stopped", Do: func() {
-			old := leader()
-			old.Pause()
-			time.Sleep(4 * time.Second) // until another server leads
-			old.Resume()
-		}}}
-		servertest.Outage(t, f, f.Addr, faults[:depth.Of(1, 2)]...)
-	})
-	t.Run("QuorumLost", func(t *testing.T) { quorumLost(t, servers, f) })
+	t.Run("Store", func(t *testing.T) { conformance(t, addrs(servers)) })
+	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) { alone(t, servers) })
 }
 
-// quorumLost: if the quorum is lost, a holder issues IDs until its window ends. When there is a quorum again,
-// it issues IDs again by itself.
-func quorumLost(t *testing.T, servers []*server, f *servertest.Server) {
-	l, err := lease.Acquire(t.Context(), f.Open(t, f.Addr, "quorum"), &lease.Options{Window: 2 * time.Second})
-	require.NoError(t, err)
-	gen, err := snowflake.NewLeased(l, nil)
-	require.NoError(t, err)
-	seen := map[snowflake.ID]bool{}
-	issue := func() error {
-		time.Sleep(time.Millisecond)
-		id, err := gen.NextID()
-		if err == nil {
-			require.False(t, seen[id], "%d is issued twice", id)
-			seen[id] = true
-		}
-		return err
-	}
-	require.NoError(t, issue())
-
-	var killed []*server
-	for _, s := range servers {
-		if s.mode() != "" { // a test before may have killed one
-			killed = append(killed, s)
+// leader waits until there is a leader.
+func leader(servers []*server) *server {
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		for _, s := range servers {
+			if s.mode() == "leader" {
+				return s
+			}
 		}
 	}
-	killed = killed[1:]
-	for _, s := range killed {
-		s.Kill()
-	}
-	before, begun := len(seen), time.Now()
-	for err = issue(); err == nil; err = issue() {
-		require.Less(t, time.Since(begun), time.Minute, "without a quorum, the holder continues: %+v", l.Stats())
-	}
-	require.ErrorIs(t, err, snowflake.ErrLeaseExpired)
-	require.Greater(t, len(seen), before)
-	require.NoError(t, l.Err())
+}
 
-	for _, s := range killed {
-		s.Restart()
+func TestFleetOutlivesTheLeader(t *testing.T) {
+	t.Parallel()
+	servers := startThree(t)
+	f := fleet(servers[0], addrs(servers))
+	faults := []servertest.Fault{{Name: "leader killed", Do: func() {
+		old := leader(servers)
+		old.Kill()
+		leader(servers)
+		old.Restart()
+	}}, {Name: "leader stopped", Do: func() {
+		old := leader(servers)
+		old.Pause()
+		time.Sleep(4 * time.Second) // until another server leads
+		old.Resume()
+	}}}
+	servertest.Outage(t, f, f.Addr, faults[:depth.Of(1, 2)]...)
+}
+
+// alone: a server without a quorum does not answer, since its answer may be old. When there is a quorum
+// again, it does.
+func alone(t *testing.T, servers []*server) {
+	o := newRoot()
+	s := open(t, connect(t, addrs(servers)), o)
+	e := put(t, s, "a", "", "value")
+	killed, survivor := servers[:2], servers[2]
+	for _, other := range killed {
+		other.Kill()
 	}
-	for begun := time.Now(); err != nil; err = issue() {
-		require.True(t, errors.Is(err, snowflake.ErrLeaseExpired))
-		require.Less(t, time.Since(begun), 2*time.Minute, "the holder does not continue: %+v", l.Stats())
+	single := open(t, connect(t, survivor.addr), o)
+	for _, store := range []*zklease.Store{s, single} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := store.Get(ctx, "a")
+		cancel()
+		require.Error(t, err)
 	}
-	require.NoError(t, l.Release(t.Context()))
+	for _, other := range killed {
+		other.Restart()
+	}
+	require.Eventually(t, func() bool {
+		got, err := single.Get(t.Context(), "a")
+		return err == nil && got.Version == e.Version
+	}, 2*time.Minute, 20*time.Millisecond)
 }

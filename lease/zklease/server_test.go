@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
-	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
@@ -152,25 +151,12 @@ var spaces atomic.Int64
 
 // newRoot returns the options of a tree that no other test uses.
 func newRoot() *zklease.Options {
-	return &zklease.Options{Root: fmt.Sprint("/test/", spaces.Add(1))}
+	return &zklease.Options{Root: fmt.Sprint("/test", spaces.Add(1))}
 }
 
-// opened opens a store.
-func opened(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
-	t.Helper()
-	s, err := zklease.New(conn, o)
-	require.NoError(t, err)
-	return s
-}
-
-// open opens a store. If the store does not exist, it makes it.
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	t.Helper()
-	s := opened(t, conn, o)
-	err := s.Create(t.Context(), 1)
-	for begun := time.Now(); errors.Is(err, lease.ErrAway) && time.Since(begun) < time.Minute; err = s.Create(t.Context(), 1) {
-		time.Sleep(20 * time.Millisecond) // on a busy machine a connection may break
-	}
+	s, err := zklease.New(conn, o)
 	require.NoError(t, err)
 	return s
 }

@@ -1,99 +1,86 @@
 // Package zklease keeps the worker IDs of a fleet in ZooKeeper, for package lease.
 //
-//	conn, _, err := zk.Connect(servers, 6*time.Second, zk.WithDialer(zklease.Dial))
+//	conn, err := zklease.Connect(servers, 4*time.Second)
 //	...
 //	defer conn.Close()
 //	store, err := zklease.New(conn, nil)
-//	...
-//	err = store.Create(ctx, 0) // does nothing if the store is there
 //	...
 //	l, err := lease.Acquire(ctx, store, nil)
 //	...
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
+// It is tested with ZooKeeper 3.8.0.
+//
 // # The tree
 //
-//	/snowflake/servers/0000000007    persistent: the record of worker ID 7, with
-//	                                 its owner and bound, as JSON
-//	/snowflake/instances/0000000007  ephemeral: its holder's session lives
-//	/snowflake/used/0000000007       persistent and empty: there was a record, so
-//	                                 there has to be one
-//	/snowflake/history/0000000007/*  persistent: a holder of before, as JSON; the
-//	                                 name says when its window began and ended
-//	/snowflake/clock                 written to ask for the time
+// The path of an entry is its key, under the root. All znodes are persistent. With the default root
+// and the key "a/7":
 //
-// Every change of a record is a setData that names the znode's data version, which is
-// Record.Version. So a request that arrives late changes nothing. A renewal is this one
-// request. To take or release a worker ID, the store uses a transaction that also makes or
-// removes the ephemeral znode, and writes the history.
+//	/snowflake/a/7        the entry's nonce: a random text, made with the entry
+//	/snowflake/a/7/NONCE  the entry's value: JSON
+//	/snowflake/_clock     empty; it is written to ask for the time
 //
-// The time is the clock of ZooKeeper's leader: Record.Renewed is the mtime of the record's
-// znode. A worker ID is free if its holder has released it, has not renewed it for a
-// window, or has no ephemeral znode any more, because its session was closed or expired. If
-// the session expired while the holder was cut off, the holder's next renewal makes the
-// ephemeral znode again. If somebody removes an ephemeral znode by hand, its holder is
-// taken for dead. All this decides only when a worker ID is free. Whether IDs are unique
-// depends on the bounds alone: see package lease.
+// The version of an entry is its nonce and the data version of its value. A renewal is one
+// setData, which names both. (The data version alone begins at 0 again if a znode is removed
+// and made anew, so a late request could find the version that it names.)
 //
-// # A store that was wiped
+// In zkCli.sh, ls /snowflake/worker/7 and then get show who holds worker ID 7. Change a value with
+// set, and never create an entry by hand.
 //
-// If znodes are removed while IDs are being issued, nobody knows any more up to which time
-// they were issued. So holders and newcomers get an error that matches [lease.ErrWiped] if
-// a part of the tree is missing, if a used worker ID has no record, or if a znode under
-// used was removed. Holders go on to the end of their windows, and newcomers get no worker
-// ID.
+// The time is the clock of ZooKeeper's leader. A read first writes to the clock. This write
+// needs a majority, and after it the session sees all that was stored before. So read-only servers
+// (readonlymode.enabled) do not help.
 //
-// [Store.Create] repairs the store: it waits until all windows must have ended, and then
-// makes the store whole again. If each process calls Create when it starts, the next start
-// ends the outage.
+// # Settings
 //
-// To remove the record of one worker ID, wait until its bound has passed and its holder has
-// been gone for a session timeout, remove it, and call Create.
+// The session timeout that Connect gets should be some 4 s: package zk gives up a server that hangs
+// after two thirds of it.
+//
+// If the znodes have ACLs, a process needs the permissions create, read, write and delete. Call
+// [zk.Conn.AddAuth] before New, and set [Options.ACL] for the znodes that the store makes. If the
+// credentials are wrong, Acquire returns zk.ErrNoAuth with the znode's path.
 //
 // # Limits
 //
-// Acquire reads each record with one request, many at a time, so its cost grows with the
-// fleet. A layout should have at most 16 worker bits: the list of 65,536 worker IDs just
-// fits the 1 MiB that ZooKeeper's own tools read (jute.maxbuffer).
-//
-// A record can be saved 2,147,483,647 times, which is 68 years of the default window. After
-// that Save says so, and the record has to be removed by hand. The last 2,000 holders of
-// each worker ID are kept, and earlier ones dropped whatever their age; Record.Forgotten
-// notes it.
+// List reads each entry with two requests, some at a time, so its cost grows with the fleet.
+// A layout should have at most 16 worker bits: the list of 65,536 names just fits the 1 MiB
+// that ZooKeeper's own tools read (jute.maxbuffer). An entry can be stored 2,147,483,647
+// times, which is 680 years of the default window.
 //
 // # Hazards
 //
 // HAZARD: ZooKeeper has to keep what it acknowledged. With forceSync=no, or after its data
-// was restored from a backup, bounds are lost, and IDs may repeat.
+// was restored from a backup, bounds are lost, and IDs may repeat. Before you restore, stop all
+// holders. Start holders again only when a window has passed since the last holder stopped.
 //
-// HAZARD: a store that was wiped has lost the bounds, so Create goes by time instead. A
-// newcomer may repeat IDs of a holder whose clock was ahead of the others'. It may repeat
-// IDs of live holders if Create is called with a shorter window than the fleet's, or if
-// znodes are made by hand. Versions begin at 1 again, so if a request of an old holder is
-// still under way after two windows, it could find the version that it names. [lease.Whois]
-// does not find issuers whose records were wiped.
+// HAZARD: a fleet needs one ensemble and one root. If it is spread over two, each worker ID
+// exists twice.
 //
-// All servers of an ensemble must follow the same time. If the leader changes to a server
-// whose clock is off by more than a window, live holders look dead until they renew, and
-// may lose their worker IDs. No ID repeats because of that.
+// All servers of an ensemble must follow the same time (NTP). If the leader changes to a server
+// whose clock is off, starts and repairs may wait for longer. No ID repeats because of it.
 package zklease
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
+
+// DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
+// ZooKeeper, and a restart of an ensemble.
+const DefaultWindow = 30 * time.Second
 
 // Options are the settings of New. The zero value consists entirely of defaults, and so
 // does nil.
@@ -114,229 +101,264 @@ type Store struct {
 	conn *zk.Conn
 	root string
 	acl  []zk.ACL
-	keep int           // how many holdings of a worker ID are kept
-	room chan struct{} // has room for the calls that are not answered yet
-
-	begun   atomic.Int64  // how many loads of all records
-	loading chan struct{} // a lock with room for one, for the Load that reads
-	answer  answer        // the last answer; guarded by loading
-
-	mu   sync.Mutex
-	made map[int]instance // the ephemeral znodes that this store made
 }
 
-var _ lease.Historian = (*Store)(nil)
+var _ lease.Windower = (*Store)(nil)
 
-// New returns the store in the ZooKeeper ensemble to which conn is connected, or will be;
-// [Store.Create] must have made it there. Any number of leases may share one Store, and so
-// its session. The caller closes conn, after the leases are released. If conn is nil, or
-// the options are not valid, the error matches [lease.ErrInvalidOptions].
-//
-// The session timeout given to [zk.Connect] should be at least the window of the leases.
-// With a shorter one, a holder that is cut off for longer than the timeout may lose its
-// worker ID before its window ends. Connect with [Dial]: without it, a server that hangs is
-// given up late, and errors do not say why there is no connection.
+// New returns the store in the ZooKeeper ensemble to which conn is connected, or will be.
+// Any number of leases may share one Store. The caller closes conn, after the leases are
+// released. If conn is nil, the error matches [lease.ErrInvalidOptions].
 //
 // Calls return soon after their context is done. Their requests may still be carried out
-// later.
+// later. Use [Connect], so that errors say why there is no connection.
 //
-// Errors are of type [*Error]. They wrap errors of package zk and [lease.ErrBadRecord],
-// [lease.ErrConflict], [lease.ErrWiped] or the context's error. If there is no connection,
-// they wrap zk.ErrNoServer and the error that [Dial] got, such as syscall.ECONNREFUSED. If
-// there is no connection, or the connection or session ends, they also wrap [lease.ErrAway],
-// so lease.Acquire asks again.
+// Errors name the znode, and match errors of package zk, such as [zk.ErrNoAuth]. Data that
+// Put cannot have written is a [lease.ErrBadRecord]. If there is no connection, or it
+// breaks, the error is a [lease.ErrAway].
 func New(conn *zk.Conn, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	if o.Root == "" {
-		o.Root = "/snowflake"
-	}
-	if o.ACL == nil {
-		o.ACL = zk.WorldACL(zk.PermAll)
-	}
-	root := strings.TrimSuffix(o.Root, "/")
-	switch {
-	case conn == nil:
+	if conn == nil {
 		return nil, fmt.Errorf("zklease: %w: the conn is nil", lease.ErrInvalidOptions)
-	case !validPath(root):
-		return nil, fmt.Errorf("zklease: %w: %w: Root %q", lease.ErrInvalidOptions, zk.ErrInvalidPath, o.Root)
-	case len(o.ACL) == 0:
-		return nil, fmt.Errorf("zklease: %w: ACL lets nobody do anything", lease.ErrInvalidOptions)
 	}
-	return &Store{
-		conn:    conn,
-		root:    root,
-		acl:     o.ACL,
-		keep:    maxHistory,
-		made:    map[int]instance{},
-		room:    make(chan struct{}, maxCalls),
-		loading: make(chan struct{}, 1),
-	}, nil
+	s := &Store{conn: conn, root: "/snowflake", acl: zk.WorldACL(zk.PermAll)}
+	if opts != nil && opts.Root != "" {
+		s.root = opts.Root
+	}
+	if opts != nil && opts.ACL != nil {
+		s.acl = opts.ACL
+	}
+	return s, nil
 }
 
-// validPath reports whether ZooKeeper accepts root, which is empty for the top.
-func validPath(root string) bool {
-	if root == "" {
-		return true
-	}
-	return root != "/" && path.IsAbs(root) && path.Clean(root) == root && utf8.ValidString(root) && !strings.ContainsRune(root, 0)
-}
+// DefaultWindow returns the constant of that name.
+func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
-// Error says which znode a request was about. It unwraps to the reason.
-type Error struct {
-	Path string
-	Err  error
-}
+// path returns the path of a key's znode.
+func (s *Store) path(key string) string { return path.Join(s.root, key) }
 
-func (e *Error) Error() string { return fmt.Sprintf("zklease: %s: %v", e.Path, e.Err) }
+// clock is the name of a znode that is written to ask for the time. No key begins so.
+const clock = "_clock"
 
-// Unwrap returns the reason.
-func (e *Error) Unwrap() error { return e.Err }
-
-const (
-	maxCalls    = 1024             // of a store, at one time, that are not answered yet
-	maxReaders  = 32               // of these, by one Load
-	connectWait = 10 * time.Second // for a connection, if the context allows it
-	connectPoll = 10 * time.Millisecond
-)
-
-// instance is an ephemeral znode: which holder made it, and in which session.
-type instance struct {
-	token   string
-	session int64
-}
-
-func (s *Store) clock() string                { return s.root + "/clock" }
-func (s *Store) servers() string              { return s.root + "/servers" }
-func (s *Store) instances() string            { return s.root + "/instances" }
-func (s *Store) used() string                 { return s.root + "/used" }
-func (s *Store) history() string              { return s.root + "/history" }
-func (s *Store) instanceOf(worker int) string { return s.instances() + "/" + nodeName(worker) }
-func (s *Store) usedOf(worker int) string     { return s.used() + "/" + nodeName(worker) }
-func (s *Store) historyOf(worker int) string  { return s.history() + "/" + nodeName(worker) }
-
-// Locate returns the path of a worker ID's record.
-func (s *Store) Locate(worker int) string { return s.servers() + "/" + nodeName(worker) }
-
-// call makes one request. When ctx is done it returns, and leaves the request to package
-// zk. The request keeps its room until package zk is done with it, so there are never many
-// of these.
-func call[T any](ctx context.Context, s *Store, path string, do func() (T, error)) (T, error) {
-	var none T
-	if err := s.connected(ctx); err != nil {
-		return none, &Error{path, away(err)}
-	}
-	select {
-	case s.room <- struct{}{}:
-	case <-ctx.Done():
-		return none, &Error{path, fmt.Errorf("%d earlier requests are not answered: %w", maxCalls, ctx.Err())}
-	}
-	var result T
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		result, err = do()
-		<-s.room
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return result, &Error{path, away(err)}
-		}
-		return result, nil
-	case <-ctx.Done():
-		return none, &Error{path, s.tooLate(ctx)}
-	}
-}
-
-// away adds lease.ErrAway to an error that ends when there is a connection, or a session, again.
-func away(err error) error {
-	for _, passing := range []error{zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrSessionMoved} {
-		if errors.Is(err, passing) {
-			return fmt.Errorf("%w: %w", lease.ErrAway, err)
-		}
-	}
-	return err
-}
-
-// tooLate returns what a call is still waiting for when ctx is done.
-func (s *Store) tooLate(ctx context.Context) error {
-	if s.conn.State() != zk.StateHasSession {
-		return fmt.Errorf("%w: %w", ctx.Err(), s.noServer())
-	}
-	return fmt.Errorf("%w: no answer from %s", ctx.Err(), s.conn.Server())
-}
-
-// noServer returns why there is no session.
-func (s *Store) noServer() error {
-	if why := failure(s.conn.Server()); why != nil {
-		return fmt.Errorf("%w: %w", zk.ErrNoServer, why)
-	}
-	return fmt.Errorf("%w (%v)", zk.ErrNoServer, s.conn.State())
-}
-
-// connected waits for a session, so that requests do not pile up without one.
-func (s *Store) connected(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.conn.State() == zk.StateHasSession {
-		return nil
-	}
-	poll := time.NewTicker(connectPoll)
-	defer poll.Stop()
-	for begun := time.Now(); time.Since(begun) < connectWait; {
-		select {
-		case <-poll.C:
-			if s.conn.State() == zk.StateHasSession {
-				return nil
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), s.noServer())
-		}
-	}
-	return s.noServer()
-}
-
-// tick returns the server's time, by a write. After the write, this session sees everything
-// that was saved before it, whichever server it reads from.
-func (s *Store) tick(ctx context.Context) (time.Time, error) {
-	stat, err := s.set(ctx, s.clock(), nil, -1)
+// Now returns the time of ZooKeeper's leader.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	at := s.path(clock)
+	stat, err := call(ctx, s, at, func() (*zk.Stat, error) { return s.conn.Set(at, nil, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
-		return time.Time{}, notWhole(s.clock())
+		if err := s.make(ctx, at); err != nil {
+			return time.Time{}, err
+		}
+		return s.Now(ctx)
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.UnixMilli(stat.Mtime).UTC(), nil
+	return mtime(stat), nil
 }
 
-func (s *Store) set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return call(ctx, s, path, func() (*zk.Stat, error) { return s.conn.Set(path, data, version) })
+func mtime(stat *zk.Stat) time.Time { return time.UnixMilli(stat.Mtime).UTC() }
+
+// make makes a znode, with its parents, if it does not exist.
+func (s *Store) make(ctx context.Context, at string) error {
+	_, err := call(ctx, s, at, func() (string, error) { return s.conn.Create(at, nil, 0, s.acl) })
+	switch {
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		if err := s.make(ctx, path.Dir(at)); err != nil {
+			return err
+		}
+		return s.make(ctx, at)
+	}
+	return err
 }
 
-func (s *Store) exists(ctx context.Context, path string) (bool, error) {
-	return call(ctx, s, path, func() (bool, error) {
-		there, _, err := s.conn.Exists(path)
-		return there, err
-	})
+// Get returns the entry of key.
+func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
+	if err != nil || found[0].nonce == "" {
+		return lease.Entry{Key: key}, err
+	}
+	return found[0].entry(), nil
 }
 
-// children returns the names of the znodes under a path.
-func (s *Store) children(ctx context.Context, path string) ([]string, error) {
-	return call(ctx, s, path, func() ([]string, error) {
-		names, _, err := s.conn.Children(path)
+// List returns the entries whose keys begin with prefix.
+func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	if strings.HasPrefix(prefix, "/") { // no key does
+		return nil, ctx.Err()
+	}
+	slash := strings.LastIndexByte(prefix, '/') + 1
+	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.walk(ctx, prefix[:slash], prefix[slash:]) })
+	if err != nil {
+		return nil, err
+	}
+	all := make([]lease.Entry, len(found))
+	for i, z := range found {
+		all[i] = z.entry()
+	}
+	return all, nil
+}
+
+// upToDate reads in a session that sees all that was stored before the call.
+func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]znode, error) {
+	if _, err := s.Now(ctx); err != nil {
+		return nil, err
+	}
+	session := s.conn.SessionID()
+	found, err := read()
+	if err == nil && s.conn.SessionID() != session { // a new session may be with a server that is behind
+		err = fmt.Errorf("zklease: %w: %w", lease.ErrAway, zk.ErrSessionExpired)
+	}
+	return found, err
+}
+
+// znode is what was read at a key. If it has no nonce, it is a directory of entries, or was
+// not there.
+type znode struct {
+	key, nonce string
+	value      []byte
+	stat       *zk.Stat
+}
+
+// walk reads the entries in directory dir and below it whose keys begin with dir and begin.
+func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, err error) {
+	at := s.path(dir)
+	names, err := call(ctx, s, at, func() ([]string, error) {
+		names, _, err := s.conn.Children(at)
 		return names, err
 	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	var keys []string
+	for _, name := range names {
+		if strings.HasPrefix(name, begin) {
+			keys = append(keys, dir+name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.read(ctx, keys)
+	for _, z := range found {
+		inside := []znode{z}
+		if err == nil && z.nonce == "" {
+			inside, err = s.walk(ctx, z.key+"/", "")
+		}
+		entries = append(entries, inside...)
+	}
+	return entries, err
 }
 
-// notWhole returns the error for a part of the tree that does not exist.
-func notWhole(path string) error {
-	return &Error{path, fmt.Errorf("%w: it is not there, so the store was wiped or never created: see Store.Create", lease.ErrWiped)}
+// read reads the znodes of keys, 32 at a time.
+func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
+	found := make([]znode, len(keys))
+	var errs [32]error
+	var readers sync.WaitGroup
+	for r := range min(len(errs), len(keys)) {
+		readers.Go(func() {
+			for i := r; i < len(keys) && errs[r] == nil; i += len(errs) {
+				found[i], errs[r] = call(ctx, s, s.path(keys[i]), func() (znode, error) { return s.readOne(keys[i]) })
+			}
+		})
+	}
+	readers.Wait()
+	return found, cmp.Or(errs[:]...)
 }
 
-// gone returns the error for a used worker ID whose record does not exist.
-func gone(path string) error { return &Error{path, fmt.Errorf("%w: it is gone", lease.ErrWiped)} }
+func (s *Store) readOne(key string) (znode, error) {
+	for last := ""; ; {
+		nonce, _, err := s.conn.Get(s.path(key))
+		switch {
+		case err == zk.ErrNoNode || err == nil && len(nonce) == 0:
+			return znode{key: key}, nil
+		case err == nil && string(nonce) == last:
+			err = fmt.Errorf("%w: its data does not name a znode below it", lease.ErrBadRecord)
+		}
+		if err != nil {
+			return znode{}, err
+		}
+		last = string(nonce)
+		value, stat, err := s.conn.Get(s.path(key) + "/" + last)
+		if err != zk.ErrNoNode { // otherwise the entry was removed meanwhile
+			return znode{key, last, value, stat}, err
+		}
+	}
+}
+
+func (z znode) entry() lease.Entry {
+	return lease.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
+}
+
+// parse returns the parts of an entry's version. There is no nonce for other texts.
+func parse(version string) (nonce string, data int32) {
+	nonce, text, _ := strings.Cut(version, "-")
+	n, err := strconv.ParseUint(text, 10, 31) // -1 in a request would mean any
+	if err != nil || nonce == "" {
+		return "none", 0
+	}
+	return nonce, int32(n)
+}
+
+// Put stores value if the entry's version still is old.
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	if old == "" {
+		return s.first(ctx, key, value)
+	}
+	nonce, data := parse(old)
+	at := s.path(key) + "/" + nonce
+	stat, err := call(ctx, s, at, func() (*zk.Stat, error) { return s.conn.Set(at, value, data) })
+	if err != nil {
+		return lease.Entry{}, conflict(err)
+	}
+	return znode{key, nonce, value, stat}.entry(), nil
+}
+
+// first stores the value of a new entry. It sets the value, since the answer then has its
+// time.
+func (s *Store) first(ctx context.Context, key string, value []byte) (lease.Entry, error) {
+	at, nonce := s.path(key), rand.Text()
+	answers, err := s.change(ctx, at,
+		&zk.CreateRequest{Path: at, Data: []byte(nonce), Acl: s.acl},
+		&zk.CreateRequest{Path: at + "/" + nonce, Acl: s.acl},
+		&zk.SetDataRequest{Path: at + "/" + nonce, Data: value, Version: 0})
+	if errors.Is(err, zk.ErrNoNode) {
+		if err := s.make(ctx, path.Dir(at)); err != nil {
+			return lease.Entry{}, err
+		}
+		return s.first(ctx, key, value)
+	}
+	if err != nil {
+		return lease.Entry{}, conflict(err)
+	}
+	return znode{key, nonce, value, answers[2].Stat}.entry(), nil
+}
+
+// Delete removes the entry if its version still is old.
+func (s *Store) Delete(ctx context.Context, key, old string) error {
+	at := s.path(key)
+	nonce, data := parse(old)
+	_, err := s.change(ctx, at, &zk.DeleteRequest{Path: at + "/" + nonce, Version: data}, &zk.DeleteRequest{Path: at, Version: -1})
+	return conflict(err)
+}
+
+// change makes a transaction. If it fails, the error is that of the operation that failed.
+func (s *Store) change(ctx context.Context, at string, ops ...any) ([]zk.MultiResponse, error) {
+	return call(ctx, s, at, func() ([]zk.MultiResponse, error) {
+		answers, err := s.conn.Multi(ops...)
+		for _, a := range answers {
+			if a.Error != nil {
+				return nil, a.Error
+			}
+		}
+		return answers, err
+	})
+}
+
+// conflict adds lease.ErrConflict to the error of a change whose entry has another version.
+func conflict(err error) error {
+	for _, why := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion} {
+		if errors.Is(err, why) {
+			return fmt.Errorf("%w: %w", lease.ErrConflict, err)
+		}
+	}
+	return err
+}

@@ -103,8 +103,8 @@ func TestBatchesAreFetchedAhead(t *testing.T) {
 		}
 		synctest.Wait()
 		c.mu.Lock()
-		if c.left > 150 || c.fetching {
-			t.Errorf("%d IDs are left, fetching: %v", c.left, c.fetching)
+		if left := c.left(time.Now()); left > 150 || c.fetching {
+			t.Errorf("%d IDs are left, fetching: %v", left, c.fetching)
 		}
 		c.mu.Unlock()
 		_ = c.Close()
@@ -118,7 +118,7 @@ func TestOldIDsAreDropped(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			want  snowflake.ID
-		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 23}} {
+		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 22}} {
 			time.Sleep(step.after)
 			if id, err := c.NextID(t.Context()); err != nil || id != step.want {
 				t.Errorf("after %v: %d, not %d: %v", step.after, id, step.want, err)
@@ -301,6 +301,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{
 		"Batch": {Batch: -1}, "Batch 50001": {Batch: mostBatch + 1}, "Refill": {Refill: -1}, "Refill 1001": {Refill: 1001},
 		"MaxAge": {MaxAge: -1}, "Timeout": {Timeout: -1}, "MaxWait": {MaxWait: -1},
+		"Timeout 15s": {Timeout: 15 * time.Second}, "URL 2": {Others: []string{"nothing"}},
 	} {
 		if _, err := New("http://x", &o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -393,7 +394,7 @@ func TestServerWithALowerLimit(t *testing.T) {
 }
 
 func TestManyCallersOfARealServer(t *testing.T) {
-	url := realServer(t, &server.Options{Tokens: func() []string { return []string{"old", "new"} }})
+	url := realServer(t, &server.Options{Tokens: func() []server.Token { return []server.Token{{Secret: "old"}, {Secret: "new"}} }})
 	var calls atomic.Int64
 	token := func() string { return []string{"old", "new"}[calls.Add(1)%2] }
 	c, err := New(url, &Options{Token: token})

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,28 +15,36 @@ import (
 )
 
 // refill starts to fetch if few IDs are left and nobody fetches. c.mu must be held.
-func (c *Client) refill() {
-	if c.fetching || c.closed || c.left >= c.o.Refill && len(c.waiting) == 0 {
+func (c *Client) refill(now time.Time) {
+	if c.fetching || c.closed || c.left(now) >= c.o.Refill && len(c.waiting) == 0 {
 		return
 	}
 	c.fetching = true
 	c.ended.Go(c.fetch)
 }
 
-// fetch fetches until enough IDs are left. If a call fails and nobody waits after the pause, it
-// gives up: the next call of NextID begins again.
+// fetch fetches until enough IDs are left. If a call fails, it asks the next server, and pauses when each server
+// has failed. If nobody waits then, it gives up: the next call of NextID begins again.
 func (c *Client) fetch() {
+	failed := 0 // calls in a row
 	for pause := minPause; ; {
 		n := c.wanted()
+		born := c.generation()
 		ids, err := c.call(n)
 		if err == nil {
-			if c.received(ids, time.Now()) {
+			if c.received(ids, born, time.Now()) {
 				return
 			}
-			pause = minPause
+			failed, pause = 0, minPause
 			continue
 		}
-		c.refused(n, err)
+		if c.refused(n, err) {
+			return
+		}
+		c.at = (c.at + 1) % len(c.servers)
+		if failed++; failed%len(c.servers) != 0 {
+			continue
+		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-c.ctx.Done():
@@ -67,7 +76,7 @@ func (c *Client) call(n int) ([]int64, error) {
 		info.RequestHeader().Set("Authorization", "Bearer "+c.o.Token())
 	}
 	nonce := rand.Uint64()
-	out, err := c.server.Batch(ctx, &pb.BatchRequest{N: int64(n), Nonce: nonce})
+	out, err := c.servers[c.at].Batch(ctx, &pb.BatchRequest{N: int64(n), Nonce: nonce})
 	if err != nil {
 		return nil, err
 	}
@@ -96,38 +105,40 @@ func check(ids []int64, n int) error {
 
 // received hands the IDs to the calls that wait, in their order, and keeps the others. It reports
 // whether there is nothing more to fetch.
-func (c *Client) received(ids []int64, now time.Time) (done bool) {
+func (c *Client) received(ids []int64, born uint64, now time.Time) (done bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = nil
-	if !c.closed {
+	if !c.closed && born == c.generation() {
 		n := min(len(ids), len(c.waiting))
 		for i, w := range c.waiting[:n] {
-			w.result <- result{id: snowflake.ID(ids[i])}
+			w.result <- result{id: snowflake.ID(ids[i]), born: born}
 		}
 		c.waiting = c.waiting[n:]
 		if ids = ids[n:]; len(ids) > 0 {
-			c.batches = append(c.batches, batch{ids, now})
-			c.left += len(ids)
+			c.batches = append(c.batches, batch{ids, born, now})
 		}
 	}
-	c.fetching = !c.closed && (c.left < c.o.Refill || len(c.waiting) > 0)
+	c.fetching = !c.closed && (c.left(now) < c.o.Refill || len(c.waiting) > 0)
 	return !c.fetching
 }
 
-// refused notes why a call for n IDs failed, and ends the calls that wait if calling again cannot
-// help. To ask for fewer IDs can help.
-func (c *Client) refused(n int, err error) {
+// refused notes why a call for n IDs failed. If calling again cannot help, it ends the calls that wait and the
+// fetching, and reports it. To ask for fewer IDs can help.
+func (c *Client) refused(n int, err error) (final bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = err
 	if connect.CodeOf(err) == connect.CodeInvalidArgument && n > c.o.Batch {
 		c.most = c.o.Batch
-		return
+		return false
 	}
-	if !helps(err) {
-		c.fail(err)
+	if helps(err) {
+		return false
 	}
+	c.fail(err)
+	c.fetching = false
+	return true
 }
 
 // nobodyWaits ends the fetching, if nobody waits for it.
@@ -141,6 +152,9 @@ func (c *Client) nobodyWaits() bool {
 // helps is whether calling again may help. An error that is not the server's is one of the network.
 func helps(err error) bool {
 	var e *connect.Error
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		return false
+	}
 	if !errors.As(err, &e) {
 		return errors.Is(err, errNotOurs) // or check's
 	}

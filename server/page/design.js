@@ -110,14 +110,14 @@ const design = (() => {
   /** The layout as arguments of the command. */
   function flags(l) {
     const known = knownAs(l);
-    if (known) return `-layout ${known.name}`;
+    if (known) return `--layout ${known.name}`;
     const widths = [l.timeBits, l.clockSeqBits, l.datacenterBits, l.workerBits, l.sequenceBits];
     if (l.datacenterBits === 0) widths.splice(2, 1);
     if (l.datacenterBits === 0 && l.clockSeqBits === 0) widths.splice(1, 1);
-    let text = `-layout ${widths.join("/")}`;
+    let text = `--layout ${widths.join("/")}`;
     if (l.epoch !== defaultEpoch || l.unit !== millisecond) text += `@${epochText(l.epoch)}`;
     if (l.unit !== millisecond) text += `,${formatDuration(l.unit)}`;
-    return text + (l.workerLast ? " -worker-last" : "");
+    return text + (l.workerLast ? " --worker-last" : "");
   }
 
   const goUnits = [["Hour", units.h], ["Minute", units.m], ["Second", units.s], ["Millisecond", units.ms], ["Microsecond", units.us], ["Nanosecond", 1n]];

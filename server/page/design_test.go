@@ -16,10 +16,11 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// reader reads a layout as the flags of cmd/snowflake spell it: the widths or the name, and -worker-last if
+// reader reads a layout as the flags of cmd/snowflake spell it: the widths or the name, and --worker-last if
 // the worker ID is the last field. If the command refuses the layout, it returns what the command says.
 type reader func(t *testing.T, spelling string, workerLast bool) (l snowflake.Layout, says string)
 
@@ -35,9 +36,9 @@ func command(t *testing.T) reader {
 	require.NoError(t, err, "%s", out)
 	return func(t *testing.T, spelling string, workerLast bool) (l snowflake.Layout, says string) {
 		t.Helper()
-		args := []string{"layout", "-json", spelling}
+		args := []string{"layout", "--json", spelling}
 		if workerLast {
-			args = []string{"layout", "-json", "-worker-last", spelling}
+			args = []string{"layout", "--json", "--worker-last", spelling}
 		}
 		cmd := exec.Command(path, args...)
 		var stderr strings.Builder
@@ -46,14 +47,13 @@ func command(t *testing.T) reader {
 		if err != nil {
 			return l, stderr.String()
 		}
-		var described struct{ Layout snowflake.Layout }
-		require.NoError(t, json.Unmarshal(out, &described))
-		return described.Layout, ""
+		require.NoError(t, json.Unmarshal(out, &l))
+		return l, ""
 	}
 }
 
 func parse(_ *testing.T, spelling string, workerLast bool) (snowflake.Layout, string) {
-	l, err := layouts.Parse(spelling)
+	l, err := texts.Layout(spelling)
 	l.WorkerLast = l.WorkerLast || workerLast
 	if err == nil {
 		err = l.Validate()
@@ -91,9 +91,9 @@ func TestCommandReadsTheSpelling(t *testing.T) {
 	var flags []string
 	underNode(t, fieldsOfAll(all), layoutOf+`return input.map((l) => design.flags(layoutOf(l)));`, &flags)
 	for i, l := range all {
-		text, ok := strings.CutPrefix(flags[i], "-layout ")
+		text, ok := strings.CutPrefix(flags[i], "--layout ")
 		require.True(t, ok, flags[i])
-		text, last := strings.CutSuffix(text, " -worker-last")
+		text, last := strings.CutSuffix(text, " --worker-last")
 		got, says := read(t, text, last)
 		require.Empty(t, says, flags[i])
 		require.Equal(t, l, got, flags[i])

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
 )
 
 // underNode runs the page's scripts except page.js, and then code,
@@ -32,7 +30,8 @@ func underNode(t *testing.T, input any, code string, output any) {
 		t.Skip("node is not installed: apt-get install nodejs")
 	}
 	var script bytes.Buffer
-	for _, name := range []string{"snowflake.js", "layouts.js", "identify.js", "design.js"} {
+	script.Write(serverScript(snowflake.DefaultLayout()))
+	for _, name := range []string{"snowflake.js", "identify.js", "design.js"} {
 		text, err := files.ReadFile(name)
 		require.NoError(t, err)
 		script.Write(text)
@@ -147,154 +146,6 @@ func TestArithmeticEqualsTheLibrarys(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-// issue returns IDs of a layout: of some generators, in bursts, now and then with a foreign one.
-func issue(r *rand.Rand, l snowflake.Layout, now time.Time, n int) (ids []snowflake.ID) {
-	end := now
-	if l.Expires().Before(end) {
-		end = l.Expires().Add(-time.Hour)
-	}
-	start := end.Add(-time.Duration(r.Int64N(int64(20 * 365 * 24 * time.Hour))))
-	for len(ids) < n {
-		p := snowflake.Parts{Time: start.Add(time.Duration(r.Int64N(int64(time.Hour) >> r.IntN(30)))), Worker: r.IntN(1 << min(l.WorkerBits, 3)), Datacenter: r.IntN(1 << l.DatacenterBits)}
-		if r.IntN(2) == 0 {
-			p.Sequence = r.IntN(1 << l.SequenceBits)
-		}
-		if l.ClockSeqBits > 0 && r.IntN(5) == 0 {
-			p.ClockSeq = 1
-		}
-		id, err := l.Encode(p)
-		if err != nil || r.IntN(30) == 0 {
-			id = snowflake.ID(r.Int64() >> r.IntN(40))
-		}
-		ids = append(ids, id)
-		if r.IntN(3) == 0 && l.SequenceBits > 0 {
-			ids = append(ids, id+1&math.MaxInt64)
-		}
-	}
-	return ids[:n]
-}
-
-// The page ranks layouts as internal/layouts does, with the same words.
-func TestRankingEqualsTheCommands(t *testing.T) {
-	type match struct {
-		Name  string
-		Share float64
-		Why   []string
-		Not   string
-	}
-	r := rand.New(rand.NewPCG(3, 4))
-	now := time.Date(2026, 11, 20, 12, 0, 0, 123_456_789, time.UTC)
-	known := layouts.All()
-	var questions [][]snowflake.ID
-	cases := depth.Of(700, 30_000)
-	for i := range cases {
-		switch k := known[i%len(known)]; {
-		case i%7 == 0:
-			questions = append(questions, []snowflake.ID{snowflake.ID(r.Int64() >> r.IntN(63))})
-		case i%100 == 1:
-			questions = append(questions, issue(r, k.Layout, now, 100))
-		default:
-			questions = append(questions, issue(r, k.Layout, now, 1+r.IntN(3)*r.IntN(5)))
-		}
-	}
-	questions = append(questions, nil, []snowflake.ID{0}, []snowflake.ID{math.MaxInt64}, []snowflake.ID{5, 5, 5})
-	var got [][]match
-	underNode(t, questions, `
-		return input.map((ids) => identify.rank((ids ?? []).map(BigInt), `+fmt.Sprint(now.UnixNano())+`n)
-			.map((m) => ({ Name: m.known.name, Share: m.share, Why: m.why, Not: m.not })));`, &got)
-	require.Len(t, got, len(questions))
-	for i, ids := range questions {
-		want := layouts.Rank(ids, now)
-		require.Len(t, got[i], len(want))
-		of := map[string]match{}
-		for _, g := range got[i] {
-			of[g.Name] = g
-		}
-		for j, w := range want {
-			g := of[w.Name]
-			// The two languages' logarithms differ in the last digit.
-			require.InDelta(t, w.Share, g.Share, 1e-9, "%s of %v", w.Name, ids)
-			require.Equal(t, w.Not, g.Not, "%s of %v", w.Name, ids)
-			require.Equal(t, strings.Join(w.Why, "; "), strings.Join(g.Why, "; "), "%s of %v", w.Name, ids)
-			if at := got[i][j]; at.Name != w.Name {
-				require.InEpsilon(t, w.Share, at.Share, 1e-9, "place %d of %v: %s, not %s", j, ids, at.Name, w.Name)
-			}
-		}
-	}
-}
-
-// The forms in which the page reads words are internal/layouts' too. The page
-// also offers base 58 and 62 for digits.
-func TestReadingsEqualTheCommands(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	var questions [][]string
-	writers := []func(snowflake.ID) string{snowflake.ID.String, snowflake.ID.Base32, snowflake.ID.Base58, snowflake.ID.Base62}
-	for range depth.Of(1000, 20_000) {
-		write := writers[r.IntN(len(writers))]
-		var words []string
-		for range 1 + r.IntN(3) {
-			words = append(words, write(snowflake.ID(r.Int64()>>r.IntN(63))))
-		}
-		questions = append(questions, words)
-	}
-	questions = append(questions, []string{"3jzfcijpj2z2a", "2222222222222"}, []string{"0"}, []string{"00"}, []string{"1", "x!"})
-	var got []map[string][]snowflake.ID
-	underNode(t, questions, `
-		return input.map((words) => Object.fromEntries(identify.read(words.join("\n"), 1763000000000000000n).readings
-			.filter((r) => r.errors.length === 0).map((r) => [r.form, r.items.map((i) => i.id)])));`, &got)
-	for i, words := range questions {
-		all, err := layouts.Read(words)
-		if err != nil {
-			require.Empty(t, got[i], "%q", words)
-			continue
-		}
-		for _, want := range all {
-			require.Equal(t, want.IDs, got[i][want.Form], "%q in %s", words, want.Form)
-		}
-		if all[0].Form != "decimal" {
-			require.Len(t, got[i], len(all), "%q", words)
-		}
-	}
-}
-
-// If the page refuses a text, it uses the library's words.
-func TestRefusedTextsAreExplained(t *testing.T) {
-	cases := []struct{ text, says string }{
-		{"9223372036854775808", `decimal "9223372036854775808": it is over 9223372036854775807`},
-		{"99999999999999999999999", "it is over 9223372036854775807"},
-		{"-1", `decimal "-1": it has a character that is not a digit`},
-		{"007", `decimal "007": it has a leading zero`},
-		{"npL6MjP8Qfd", `base 62 "npL6MjP8Qfd": it is over 9223372036854775807`},
-		{"ZZZZZZZZZZZZZ", `base 32 "ZZZZZZZZZZZZZ": it is over 9223372036854775807`},
-		{"zzzzzzz-zzz", `base 62 "zzzzzzz-zzz": it has a character outside of the alphabet`},
-		{"x!", `base 58 "x!": it has a character outside of the alphabet`},
-		{"018f6b1e-5c3b-7c8e-9d2a-0123456789ab", `"018f6b1e-5c3b-7c8e-9d2a-0123456789ab" is a UUID, version 7, which has more than 64 bits`},
-		{"01ARZ3NDEKTSV4RRFFQ69G5FAV", "a ULID"},
-		{"brpk4q72xwf2m63l", "muyo/sno"},
-		{"507f1f77bcf86cd799439011", "ObjectID"},
-		{"9m4e2mr0ui3e8a215n4g", "rs/xid"},
-		{"order\u202exyz", `"order\u202exyz"`},
-		{"two words", "no ID in 2 words"},
-		{strings.Repeat("A", 100_000), `"` + strings.Repeat("A", 32) + `"... has 100000 characters`},
-	}
-	var texts []string
-	for _, c := range cases {
-		texts = append(texts, c.text)
-	}
-	var got []struct {
-		Reason   string
-		Readings int
-	}
-	underNode(t, texts, `return input.map((text) => {
-		const r = identify.read(text, 1763000000000000000n);
-		return { Reason: r.reason, Readings: r.readings.length };
-	});`, &got)
-	for i, c := range cases {
-		assert.Zero(t, got[i].Readings, "%.50q", c.text)
-		assert.Contains(t, got[i].Reason, c.says, "%.50q", c.text)
-	}
-}
-
 func TestLogLinesAreSearched(t *testing.T) {
 	log := "2026-11-20T12:00:00.123456789Z INFO order id=117469438034313216 took 1234567890123456ms\n" +
 		"\n" +
@@ -308,7 +159,7 @@ func TestLogLinesAreSearched(t *testing.T) {
 			Line int
 		}
 	}
-	underNode(t, log, `const [r] = identify.read(input, 0n).readings; return { Form: r.form, Items: r.items.map(({ id, line }) => ({ ID: id, Line: line })) };`, &got)
+	underNode(t, log, `const [r] = identify.read(input).readings; return { Form: r.form, Items: r.items.map(({ id, line }) => ({ ID: id, Line: line })) };`, &got)
 	var text strings.Builder
 	for _, item := range got.Items {
 		fmt.Fprintf(&text, "%d:%d ", item.Line, item.ID)
@@ -326,7 +177,7 @@ func TestLongTextsAreNotComputedWith(t *testing.T) {
 			const real = BigInt;
 			let calls = 0;
 			globalThis.BigInt = (v) => (calls++, real(v));
-			identify.read(input.repeat(10_000), 0n);
+			identify.read(input.repeat(10_000));
 			return calls;`, &calls)
 		assert.Less(t, calls, 100, letter)
 	}

@@ -2,27 +2,29 @@
 // and the known layouts that it fits. It also designs layouts.
 //
 // The page is plain HTML, CSS and JavaScript. It asks for nothing but its own
-// files and, when a button is pressed, ids?n=10 beside it. It also works if it is
-// opened as a file: index.html. Its state is in the URL's fragment, which browsers
-// do not send.
+// files and, beside it, identify (which layouts the IDs have, and what is in none of the forms that
+// it knows) and, when a button is pressed, ids?n=10. Its state is in the URL's fragment, which browsers do not send.
 //
-// snowflake.js and layouts.js are derived from js/snowflake.js and from the
-// library's table of known layouts: go generate ./server/page.
+// snowflake.js is derived from js/snowflake.js: go generate ./server/page.
 package page
 
-//go:generate go test -run TestDerivedFilesAreInStep -update .
+//go:generate go test -run TestDerivedFileIsInStep -update .
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-//go:embed index.html page.css icon.svg snowflake.js layouts.js identify.js design.js page.js theme.js
+//go:embed index.html page.css icon.svg snowflake.js identify.js design.js page.js theme.js
 var files embed.FS
 
 // policy lets the page load its own files and call its own origin, and nothing
@@ -30,10 +32,10 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page at / and the page's files beside it. Any other path
+// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files beside it. Any other path
 // gives 404, and a method other than GET and HEAD 405. A browser asks each time
 // if a file has changed; if not, the answer is 304, by the file's ETag.
-func Handler() http.Handler {
+func Handler(l snowflake.Layout) http.Handler {
 	mux := http.NewServeMux()
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -44,17 +46,34 @@ func Handler() http.Handler {
 		if e.Name() == "index.html" {
 			pattern = "GET /{$}"
 		}
-		mux.Handle(pattern, file(e.Name()))
+		content, err := files.ReadFile(e.Name())
+		if err != nil {
+			panic(err)
+		}
+		mux.Handle(pattern, file(e.Name(), content))
 	}
+	mux.Handle("GET /server.js", file("server.js", serverScript(l)))
 	return mux
 }
 
-// file serves one of the files.
-func file(name string) http.Handler {
-	content, err := files.ReadFile(name)
-	if err != nil {
-		panic(err)
+// serverScript has the server's layout, and the library's table of known layouts.
+func serverScript(l snowflake.Layout) []byte {
+	b := fmt.Appendf(nil, "\"use strict\";\nconst serverLayout = %s;\nconst knownLayouts = [\n", script(l))
+	for _, k := range layouts.All() {
+		also, _ := json.Marshal(append([]string{}, k.Also...)) // texts have JSON
+		b = fmt.Appendf(b, "{ name: %q, also: %s, about: %q, layout: %s },\n", k.Name, also, k.About, script(k.Layout))
 	}
+	return append(b, "];\n"...)
+}
+
+// script writes a layout in JavaScript.
+func script(l snowflake.Layout) string {
+	return fmt.Sprintf("{ epoch: %dn, unit: %dn, timeBits: %d, clockSeqBits: %d, datacenterBits: %d, workerBits: %d, sequenceBits: %d, workerLast: %v }",
+		l.Epoch, l.Unit, l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast)
+}
+
+// file serves one of the files.
+func file(name string, content []byte) http.Handler {
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(content))[:18] + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

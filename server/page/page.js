@@ -24,6 +24,20 @@
     $(id).hidden = text === "";
   }
 
+  // Layouts.
+
+  /** The known layouts, of which the server's comes first. */
+  const layouts = withServer(serverLayout);
+
+  function withServer(layout) {
+    const known = design.knownAs(layout);
+    const other = { name: "this server", also: [], about: "the layout of the IDs that this server issues", layout };
+    return [{ ...(known ?? other), served: true }, ...knownLayouts.filter((k) => k !== known)];
+  }
+
+  /** The name of a layout for people. */
+  const layoutName = ({ name, served }) => (served && name !== "this server" ? `${name} (this server)` : name);
+
   // State.
 
   const designFields = ["timeBits", "clockSeqBits", "datacenterBits", "workerBits", "sequenceBits"];
@@ -35,6 +49,7 @@
     layout: "", // the name of the layout, "designed", or nothing for the most plausible
     selected: 0, // which of the IDs is shown
     design: { ...initialDesign },
+    view: "explain", // or "designer", which has the page for itself
   };
 
   /** Texts that are longer are no part of the URL. */
@@ -50,6 +65,7 @@
     if (state.as && !tooLong) p.set("as", state.as);
     if (state.layout) p.set("layout", state.layout);
     if (state.selected && !tooLong) p.set("n", String(state.selected + 1));
+    if (state.view === "designer") p.set("view", "designer");
     const d = state.design;
     if (Object.keys(initialDesign).some((k) => d[k] !== initialDesign[k])) {
       p.set("design", designFields.map((f) => d[f]).join("/"));
@@ -68,8 +84,9 @@
     Object.assign(state, {
       text: p.get("id") ?? "", as: p.get("as") ?? "", layout: p.get("layout") ?? "",
       selected: Math.max(0, Math.trunc(Number(p.get("n"))) - 1 || 0), design: { ...initialDesign },
+      view: p.get("view") === "designer" ? "designer" : "explain",
     });
-    if (state.layout !== "designed" && !knownLayouts.some((k) => k.name === state.layout)) state.layout = "";
+    if (state.layout !== "designed" && !layouts.some((k) => k.name === state.layout)) state.layout = "";
     if (widths.length === designFields.length) {
       designFields.forEach((f, i) => (state.design[f] = widths[i]));
       Object.assign(state.design, { epoch: p.get("epoch") ?? initialDesign.epoch, unit: p.get("unit") ?? initialDesign.unit, workerLast: p.get("last") === "1" });
@@ -86,40 +103,82 @@
     return current.reading?.items[state.selected]?.id ?? null;
   }
 
+  /** Whether what is shown is of an earlier text. */
+  function setBusy(busy) {
+    $("busy").hidden = !busy;
+    $("result").setAttribute("aria-busy", String(busy));
+  }
+
+  const pause = () => new Promise((resume) => setTimeout(resume));
+
   /** Reads the text anew, and shows what it says. */
   async function explain() {
     const mine = ++round;
-    const { readings, reason } = identify.read(state.text, now());
-    const reading = readings.find((r) => r.form === state.as) ?? readings[0] ?? null;
-    current = { readings, reading, ranked: null };
+    setBusy(true);
+    if (state.text.length > longestText) await pause(); // until the page shows that it is busy
+    if (mine !== round) return;
+    let { readings, reason, words } = identify.read(state.text);
+    if (words) ({ readings, reason } = await readByServer(words));
+    if (mine !== round) return;
     say("error", reason);
     $("text").setAttribute("aria-invalid", String(reason !== ""));
-    $("result").hidden = reading === null;
-    if (reading === null) {
+    if (readings.length === 0) {
+      current = { readings, reading: null, ranked: null };
+      $("result").hidden = true;
+      setBusy(false);
       saveState();
       return;
     }
+    const ranks = await Promise.all(readings.map(candidates));
+    if (mine !== round) return;
+    readings.forEach((r, i) => (r.ranked = ranks[i]));
+    const share = (r) => (r.form === "decimal" ? 2 : r.ranked[0].share); // digits only are decimal
+    readings.sort((a, b) => share(b) - share(a));
+    const reading = readings.find((r) => r.form === state.as) ?? readings[0];
+    current = { readings, reading, ranked: reading.ranked };
+    $("result").hidden = false;
     state.selected = Math.min(state.selected, reading.items.length - 1);
     if (reading.form === readings[0].form) state.as = "";
     showReadings();
     showErrors(reading);
-    const ranked = await rank(reading.items.map((i) => i.id), () => mine === round);
-    if (mine !== round) return;
-    current.ranked = ranked;
     showLayouts();
+    setBusy(false);
   }
 
-  /** Ranks layouts, and lets the page go on in between. */
-  async function rank(ids, wanted) {
-    const steps = identify.rankSteps(ids, now());
-    let pause = performance.now() + 30;
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done) return value;
-      if (performance.now() < pause) continue;
-      await new Promise((resume) => setTimeout(resume));
-      if (!wanted()) return null;
-      pause = performance.now() + 30;
+  /** The layouts that a reading's IDs can have: this server's if it fits, and then the likeliest. */
+  async function candidates(reading) {
+    const ranked = await rank(reading);
+    const [known] = layouts;
+    if (!known.served || !reading.items.every(({ id, url }) => !url && warningOf(known.layout, "", id) === "")) return ranked;
+    const guess = ranked.find((m) => m.known === known) ?? { known, share: 0 };
+    return [guess, ...ranked.filter((m) => m !== guess)];
+  }
+
+  /** How many IDs the server is asked about. */
+  const mostAsked = 2000;
+
+  /** Lets the server read words that are in none of the forms that the page knows. */
+  async function readByServer(words) {
+    try {
+      const { readings } = JSON.parse(await ask("identify", { method: "POST", body: words.slice(0, mostAsked).map((w) => w.text).join("\n") }));
+      const itemsOf = ({ form, ids }) => ids.map((id, i) => ({ id: BigInt(id), line: words[i].line, url: form === "URL" ? words[i].text : undefined }));
+      return { readings: readings.map((r) => ({ form: r.form, items: itemsOf(r), errors: [], refused: 0 })), reason: "" };
+    } catch (e) {
+      return { readings: [], reason: e.message };
+    }
+  }
+
+  /** Asks the server for the layouts that a reading's IDs have, the likeliest first. If it does not answer, no layout is likelier. */
+  async function rank({ items }) {
+    const urls = items.every((i) => i.url);
+    const ids = [...new Set(items.map((i) => (urls ? i.url : i.id)))].slice(0, mostAsked);
+    try {
+      const { guesses } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
+      say("fit-error", "");
+      return guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
+    } catch (e) {
+      say("fit-error", `No server says which layouts fit: ${e.message}. Choose a layout.`);
+      return layouts.map((known) => ({ known, share: 0 }));
     }
   }
 
@@ -127,6 +186,10 @@
 
   function showReadings() {
     const { readings, reading } = current;
+    if (readings.length === 1) { // there is nothing to choose
+      $("reading-list").replaceChildren(formNames[reading.form] ?? reading.form);
+      return;
+    }
     $("reading-list").replaceChildren(...readings.map((r) =>
       el("label", { className: "check" },
         el("input", { type: "radio", name: "reading", value: r.form, checked: r === reading }), formNames[r.form] ?? r.form)));
@@ -143,11 +206,10 @@
   function chosenLayout() {
     if (state.layout === "designed") {
       const { layout, error } = design.read(state.design);
-      return { layout, name: "the layout designed below", error };
+      return { layout, name: "the designed layout", error };
     }
-    const named = knownLayouts.find((k) => k.name === state.layout);
-    const { name, layout } = named ?? current.ranked[0].known;
-    return { layout, name };
+    const known = layouts.find((k) => k.name === state.layout) ?? current.ranked[0].known;
+    return { layout: known.layout, name: layoutName(known) };
   }
 
   /** Shows all that depends on the layout. */
@@ -155,11 +217,11 @@
     if (!current.ranked) return;
     const { layout, name, error } = chosenLayout();
     $("layout").value = state.layout;
-    $("layout").options[0].textContent = `most plausible: ${current.ranked[0].known.name}`;
+    $("layout").options[0].textContent = `most plausible: ${layoutName(current.ranked[0].known)}`;
     showFits();
     $("one").hidden = $("many").hidden = Boolean(error);
     if (error) {
-      say("warning", `The layout designed below is invalid: ${error}`);
+      say("warning", `The designed layout is invalid: ${error}`);
       return;
     }
     const { items } = current.reading;
@@ -186,11 +248,13 @@
     const parts = decode(layout, id);
     say("warning", warningOf(layout, name, id));
     $("one-title").replaceChildren(el("span", { className: "mono" }, String(id)), ` as ${name}`);
+    showLikely(id);
     const fields = design.fields(layout);
     const bits = id.toString(2).padStart(64, "0");
     drawBits($("bits"), fields, (bit) => bits[63 - bit]);
     $("bits").setAttribute("aria-label", "Bits, " + fields.map((f) => `${f.label}: ${bits.slice(63 - f.high, 64 - f.low)}`).join(", "));
     $("fields").replaceChildren(...fields.filter((f) => f.name in parts).map((f) => fieldRow(f, parts)));
+    $("glossary").replaceChildren(...fields.filter((f) => f.name in glossary).flatMap((f) => [el("dt", {}, f.label), el("dd", {}, glossary[f.name])]));
     $("forms").replaceChildren(...[["decimal", String(id)], ["base 32", snowflake.base32(id)], ["base 58", snowflake.base58(id)], ["base 62", snowflake.base62(id)]]
       .map(([form, text]) => el("tr", {}, el("th", { scope: "row" }, form), el("td", { className: "mono" }, text),
         el("td", {}, copyButton(text, `Copy ${form}`)))));
@@ -200,13 +264,38 @@
       : `Over 2^53: JavaScript’s Numbers round such IDs${rounded === id ? "" : `, this one to ${rounded}`}. Send IDs as strings.`;
   }
 
+  /** The likeliest layouts, in a sentence and as buttons that switch. */
+  function showLikely(id) {
+    const likely = current.ranked.filter((m) => !m.not && (m.share >= 0.01 || m.known.served)).slice(0, mostFits);
+    const said = likely.slice(0, 2).map((m) => `${layoutName(m.known)}, ${yearOf(decode(m.known.layout, id).time)}`);
+    const sure = likely[0]?.known.served ? "It fits " : likely[0]?.share > 0.95 ? "Almost certainly " : likely[0]?.share > 0.5 ? "Probably " : "Perhaps ";
+    say("likely", said.length === 0 ? "" : sure + said.join("; or ") + ".");
+    const chosen = chosenLayout().layout;
+    $("chips").replaceChildren(...likely.map((m) => el("button",
+      { type: "button", className: "chip", "data-use": m.known.name, "aria-pressed": String(m.known.layout === chosen), title: m.known.about },
+      layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, percentOf(m.share))]))));
+  }
+
+  const yearOf = (time) => formatTime(time).split("-")[0];
+  const percentOf = (share) => (share > 0.995 ? ">99%" : share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`);
+
+  /** What the fields mean, for tooltips and for the list below the fields. */
+  const glossary = {
+    time: "when the ID was made, in ticks since the layout’s epoch; a tick is the layout’s unit of time, such as a millisecond",
+    clockSeq: "changes when a clock has gone back, so that no ID comes twice",
+    datacenter: "in which datacenter the ID was made",
+    worker: "which process made the ID; no two processes have the same number at a time",
+    sequence: "tells apart the IDs that one worker makes within a tick",
+  };
+
   const where = (f) => (f.bits === 1 ? `bit ${f.low}` : `bits ${f.high}–${f.low}`);
-  const nameOf = (f) => el("span", { className: `name ${f.name}` }, f.label);
+  const nameOf = (f) => el("span", { className: `name ${f.name}`, title: glossary[f.name] ?? "" }, f.label);
 
   function fieldRow(f, parts) {
     const value = el("td", { className: "value" });
     if (f.name === "time") {
-      value.append(el("span", { id: "utc" }, formatTime(parts.time)), el("small", { id: "local" }, localTime(parts.time)), el("small", { id: "ago" }, relative(parts.time - now())));
+      value.append(el("strong", { id: "human" }, humanTime(parts.time)), el("small", { id: "ago" }, relative(parts.time - now())),
+        el("small", { id: "utc", className: "mono" }, formatTime(parts.time)), el("small", { id: "local" }, localTime(parts.time)));
     } else {
       value.append(String(parts[f.name]), " ", el("small", { className: "room" }, `of 0 to ${group((1n << BigInt(f.bits)) - 1n)}`));
     }
@@ -224,6 +313,13 @@
         if (bit % 8 === 7) cell.dataset.bit = bit;
         return cell;
       })));
+  }
+
+  /** A time as people say it, in the zone and the language of the browser. */
+  function humanTime(time) {
+    const date = toDate(time);
+    if (Number.isNaN(date.getTime())) return formatTime(time);
+    return new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" }).format(date);
   }
 
   /** A time in the zone of the browser. */
@@ -323,10 +419,10 @@
   function showFits() {
     const likely = current.ranked.filter((m) => m.share >= 0.001).slice(0, mostFits);
     const known = current.ranked.reduce((sum, m) => sum + m.share, 0);
-    say("fit-note", known < 0.5 ? "Probably of no known layout: of another one, a random number, or no ID." : "");
+    say("fit-note", known < 0.5 && $("fit-error").hidden ? "Probably of no known layout: of another one, a random number, or no ID." : "");
     $("fits").replaceChildren(...likely.map(fit));
     const reasons = new Map([["The time would be too early", []], ["The time would lie in the future", []], ["It has more bits", []]]);
-    for (const { known: { name }, not } of current.ranked) {
+    for (const { known: { name }, not = "" } of current.ranked) {
       if (not.includes("before there were")) reasons.get("The time would be too early").push(name);
       else if (not.includes("future")) reasons.get("The time would lie in the future").push(name);
       else if (not) reasons.get("It has more bits").push(name);
@@ -337,12 +433,10 @@
   }
 
   function fit({ known, share, why }) {
-    const percent = share > 0.995 ? ">99%" : share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`;
     return el("li", {},
-      el("div", {}, el("span", { className: "share" }, percent), el("meter", { value: share, "aria-label": `how likely ${known.name} is` })),
-      el("div", {}, el("strong", {}, known.name), known.also.length ? el("span", { className: "quiet" }, ` also ${known.also.join(", ")}`) : "",
-        el("p", {}, known.about), el("p", { className: "quiet" }, why.join("; "))),
-      el("button", { type: "button", "data-use": known.name, "aria-label": `Use the layout ${known.name}` }, "Use"));
+      el("div", {}, el("span", { className: "share" }, percentOf(share)), el("meter", { value: share, "aria-label": `how likely ${known.name} is` })),
+      el("div", {}, el("strong", {}, layoutName(known)), known.also.length ? el("span", { className: "quiet" }, ` also ${known.also.join(", ")}`) : "",
+        el("p", {}, known.about), el("p", { className: "quiet" }, (why ?? []).join("; "))));
   }
 
   function useLayout(name) {
@@ -413,11 +507,18 @@
     }
   }
 
-  async function fetchIDs() {
-    const answer = await fetch("ids?n=10", { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000) });
+  /** The text of the server's answer in JSON. */
+  async function ask(path, options) {
+    const answer = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000), ...options });
     const text = await answer.text();
     if (answer.status === 401) throw new Error("the server asks for a bearer token, and this page has none. Send it with curl: -H \"Authorization: Bearer TOKEN\"");
+    if (answer.status === 400) throw new Error(JSON.parse(text).message);
     if (!answer.ok) throw new Error(`the server answered ${answer.status} ${answer.statusText}: ${text.trim().slice(0, 200)}`);
+    return text;
+  }
+
+  async function fetchIDs() {
+    const text = await ask("ids?n=10");
     let ids;
     try {
       ids = JSON.parse(text).ids.map((id) => String(snowflake.parse(id)));
@@ -427,11 +528,16 @@
     return ids;
   }
 
+  /** How programs get an ID from this server. */
+  function showPrograms() {
+    const url = new URL("id", location.origin + location.pathname).href;
+    $("with-curl").textContent = `curl ${url}`;
+    $("with-node").textContent = `const id = (await (await fetch("${url}")).text()).trim();`;
+    $("with-python").textContent = `import urllib.request\nid = int(urllib.request.urlopen("${url}").read())`;
+  }
+
   function startLive() {
-    const file = location.protocol === "file:";
-    $("live-file").hidden = !file;
-    $("live-controls").hidden = file;
-    if (file) return;
+    showPrograms();
     $("issue").addEventListener("click", issue);
     $("keep").addEventListener("change", () => $("keep").checked && issue());
     setInterval(() => $("keep").checked && !document.hidden && issue(), interval);
@@ -516,6 +622,30 @@
 
   // Start.
 
+  /** Shows the designer, or all else. */
+  function showView() {
+    $("designer").hidden = state.view !== "designer";
+    $("explain").hidden = $("live").hidden = state.view === "designer";
+    for (const button of document.querySelectorAll("[data-goto]")) {
+      if (button.dataset.goto === state.view) button.setAttribute("aria-current", "true");
+      else button.removeAttribute("aria-current");
+    }
+  }
+
+  /** Makes the ID that a worker of this layout would make now. Nobody gets it. */
+  function showSample() {
+    const { layout } = layouts[0];
+    const parts = { clockSeq: 0n, datacenter: 0n, worker: BigInt(Math.min(7, 2 ** layout.workerBits - 1)), sequence: 0n, time: now() };
+    try {
+      const id = String(snowflake.encode(layout, parts));
+      $("sample-worker").textContent = String(parts.worker);
+      $("sample").textContent = $("sample").dataset.id = id;
+    } catch (e) {
+      if (!(e instanceof SnowflakeError)) throw e;
+      $("sample-line").hidden = true; // the layout has not begun or has ended
+    }
+  }
+
   const examples = {
     id: { text: "117469438034341930" },
     tweet: { text: "1541815603606036480", layout: "twitter" },
@@ -542,6 +672,7 @@
     $("text").value = state.text;
     fillDesign();
     showDesign();
+    showView();
     explain();
   }
 
@@ -549,6 +680,7 @@
     let timer = 0;
     $("text").addEventListener("input", () => {
       clearTimeout(timer);
+      setBusy(true);
       timer = setTimeout(() => {
         Object.assign(state, { text: $("text").value, as: "", selected: 0 });
         explain();
@@ -559,6 +691,10 @@
       if (!example) return;
       state.layout = example.layout ?? "";
       setText(example.text);
+    });
+    $("sample").addEventListener("click", () => {
+      state.layout = "";
+      setText($("sample").dataset.id);
     });
     $("clear").addEventListener("click", () => {
       state.layout = "";
@@ -571,11 +707,11 @@
       explain().then(() => $("reading-list").querySelector("input:checked")?.focus());
     });
     $("layout").addEventListener("change", () => useLayout($("layout").value));
-    $("fits").addEventListener("click", (e) => {
-      const name = e.target.dataset.use;
+    $("chips").addEventListener("click", (e) => {
+      const name = e.target.closest("[data-use]")?.dataset.use;
       if (!name) return;
       useLayout(name);
-      $("fits").querySelector(`[data-use="${name}"]`).focus(); // the list is drawn anew
+      $("chips").querySelector(`[data-use="${name}"]`).focus(); // the buttons are drawn anew
     });
     $("rows").addEventListener("click", (e) => e.target.dataset.row && selectRow(Number(e.target.dataset.row)));
     $("issued").addEventListener("click", (e) => {
@@ -586,7 +722,7 @@
     $("design").addEventListener("input", (e) => e.target.id !== "start" && designChanged());
     $("design").addEventListener("submit", (e) => e.preventDefault());
     $("start").addEventListener("change", () => {
-      const known = knownLayouts.find((k) => k.name === $("start").value);
+      const known = layouts.find((k) => k.name === $("start").value);
       if (!known) return;
       state.design = design.texts(known.layout);
       fillDesign();
@@ -597,6 +733,9 @@
     }
     for (const button of document.querySelectorAll("[data-goto]")) {
       button.addEventListener("click", () => {
+        state.view = button.dataset.goto === "designer" ? "designer" : "explain";
+        showView();
+        saveState();
         $(button.dataset.goto).focus({ preventScroll: true });
         $(button.dataset.goto).scrollIntoView();
       });
@@ -609,16 +748,18 @@
     showTheme();
     window.addEventListener("hashchange", load);
     setInterval(() => {
+      if (!document.hidden) showSample();
       const id = shownID();
       if (id === null || !current.ranked || $("one").hidden || document.hidden) return;
       $("ago").textContent = relative(decode(chosenLayout().layout, id).time - now());
     }, 1000);
   }
 
-  const names = () => knownLayouts.map((k) => option(k.name, k.name));
-  $("layout").append(option("", "most plausible"), ...names(), option("designed", "the layout designed below"));
+  const names = () => layouts.map((k) => option(k.name, layoutName(k)));
+  $("layout").append(option("", "most plausible"), ...names(), option("designed", "the designed layout"));
   $("start").append(option("", "your own"), ...names());
   listen();
   startLive();
+  showSample();
   load();
 })();

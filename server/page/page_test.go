@@ -9,13 +9,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 func get(method, target string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
 	r.Header = header
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, r)
+	Handler(layouts.Twitter()).ServeHTTP(w, r)
 	return w
 }
 
@@ -23,7 +25,7 @@ func TestPageAndItsFilesAreServed(t *testing.T) {
 	page := get("GET", "/", nil)
 	require.Equal(t, http.StatusOK, page.Code)
 	require.Equal(t, "text/html; charset=utf-8", page.Header().Get("Content-Type"))
-	references := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
+	references := regexp.MustCompile(`<(?:link|script) [^>]*(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
 	require.Len(t, references, 8)
 	for _, r := range references {
 		w := get("GET", "/"+r[1], nil)
@@ -64,7 +66,7 @@ func TestUnchangedFileIsNotSentAgain(t *testing.T) {
 }
 
 // The page names no other host, so it cannot ask another host for anything. A
-// namespace and an address that is shown as text are no requests.
+// namespace, an address that is shown as text, and the link to the documentation are no requests.
 func TestFilesNameNoOtherHost(t *testing.T) {
 	entries, err := files.ReadDir(".")
 	require.NoError(t, err)
@@ -72,7 +74,8 @@ func TestFilesNameNoOtherHost(t *testing.T) {
 		text, err := files.ReadFile(e.Name())
 		require.NoError(t, err)
 		for _, url := range regexp.MustCompile(`(?:https?:)?//[\w.-]+\.\w[^\s"'<]*`).FindAllString(string(text), -1) {
-			assert.True(t, strings.HasPrefix(url, "http://www.w3.org/") || strings.HasPrefix(url, "http://127.0.0.1"), "%s: %s", e.Name(), url)
+			assert.True(t, strings.HasPrefix(url, "http://www.w3.org/") || strings.HasPrefix(url, "http://127.0.0.1") ||
+				strings.HasPrefix(url, "https://github.com/seed-5394e6b1/snowflake"), "%s: %s", e.Name(), url)
 		}
 	}
 }

@@ -464,12 +464,15 @@ function civil(days) {
 }
 
 /**
- * The parts as one line: time=2026-11-21T08:30:00.000Z clockseq=0 datacenter=0 worker=7 sequence=42
+ * The parts as one line: time=2026-11-21T08:30:00.000Z worker=7 sequence=42. If the clock
+ * sequence or the datacenter is 0, it is left out.
  * @param {Parts} p
  * @returns {string}
  */
-const format = (p) =>
-  `time=${formatTime(p.time)} clockseq=${p.clockSeq} datacenter=${p.datacenter} worker=${p.worker} sequence=${p.sequence}`;
+const format = (p) => {
+  const unlessZero = (key, v) => (v === 0n ? "" : ` ${key}=${v}`);
+  return `time=${formatTime(p.time)}${unlessZero("clockseq", p.clockSeq)}${unlessZero("datacenter", p.datacenter)} worker=${p.worker} sequence=${p.sequence}`;
+};
 
 return Object.freeze({ SnowflakeError, layouts, quote, parse, base32, parseBase32, base58, parseBase58, base62, parseBase62, validate, expires, check, decode, encode, range, fromDate, toDate, formatTime, formatDuration, format });
 })();

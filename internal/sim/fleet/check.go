@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +53,7 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 	if p.lease != nil {
 		o.renewals, o.from = p.lease.Stats().Renewals, p.lease.Grant().From
 	}
+	t := p.begins()
 	begun := time.Now()
 	o.ids, o.err = f()
 	o.whole = time.Since(begun)
@@ -69,12 +72,15 @@ func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
 	if p.w.tracing {
 		p.w.logf("%v: %s: %v", p, c.what, describe(p.w.Layout, o))
 	}
+	p.checkWatermark(t, o.ids)
 	p.check(o)
 	return o.err
 }
 
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
+	putBack := o.gaveUp() || o.err != nil && o.after.Waits > o.before.Waits
+	p.putBack = p.putBack || putBack
 	p.checkGrant()
 	for _, id := range o.ids {
 		p.checkFields(id)
@@ -87,6 +93,7 @@ func (p *process) check(o outcome) {
 	p.checkIssuer(o)
 	p.checkHaste(o)
 	p.checkOverslept(o)
+	p.checkSpared(o)
 	if o.crowd == nil {
 		p.checkWait(o)
 	} else {
@@ -95,7 +102,10 @@ func (p *process) check(o outcome) {
 	p.checkError(o)
 	p.checkSequence(o)
 	p.checkReason(o)
-	p.calledAt = p.machine.Mono()
+	p.idleAt = max(p.idleAt, p.machine.Mono())
+	if putBack {
+		p.idleAt = max(p.idleAt, p.machine.Mono()+p.reach(o))
+	}
 	p.got += uint64(len(o.ids))
 	if o.after.Issued != p.got {
 		p.w.fail("statistics", "%v issued %d IDs, and says %d", p, p.got, o.after.Issued)
@@ -128,8 +138,6 @@ func (p *process) checkTruth(id snowflake.ID, o outcome) {
 	tick := l.Decode(id).Time
 	lo, hi := o.lo, o.hi
 	switch {
-	case p.Clock == "custom" && o.what == "NextID":
-		lo, hi = o.last, o.last
 	case p.Clock == "custom":
 	case p.Clock == "monotonic":
 		lo = p.machine.start.Add(o.mono + p.offset - maxLag)
@@ -161,8 +169,12 @@ func (p *process) checkBound(id snowflake.ID) {
 	}
 	parts := p.w.Layout.Decode(id)
 	p.w.store.mu.Lock()
-	r, taken := p.w.store.records[parts.Worker], p.w.store.taken[parts.Worker]
+	r, taken := p.w.store.saved[parts.Worker], p.w.store.taken[parts.Worker]
+	stray := p.w.isWiped() && !slices.Contains(p.w.store.holders[r.Token], p)
 	p.w.store.mu.Unlock()
+	if stray {
+		return // of a newcomer that has not looked at the store again, and stamps nothing before it has
+	}
 	if taken.by == p && p.tookOnce(parts.Worker) && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
 		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
 	}
@@ -170,12 +182,11 @@ func (p *process) checkBound(id snowflake.ID) {
 		if parts.Time.Before(p.copied[parts.ClockSeq]) {
 			return
 		}
-		snap, err := lease.File(p.copyDir()).LoadWorker(context.Background(), parts.Worker)
-		if err != nil || len(snap.Records) != 1 {
+		var err error
+		if r, err = p.readCopy(parts.Worker); err != nil {
 			p.w.fail("bound", "%v has no copy of its record: %v", p, err)
 			return
 		}
-		r = snap.Records[0]
 		p.w.store.mu.Lock()
 		p.w.store.isHolder(r.Token, p)
 		p.w.store.mu.Unlock()
@@ -337,11 +348,11 @@ func (p *process) checkDeadline(o outcome) {
 
 // checkError: an error is promised for the call, and has a reason.
 func (p *process) checkError(o outcome) {
-	smooth := p.Clock == "custom" && p.changes == p.machine.changes()
+	smooth := p.Clock == "custom" && p.changes == p.machine.changes() && o.whole == o.took // a reading from before a pause looks as if the clock had stood still
 	if smooth && p.changes >= 0 && o.after.Backward > o.before.Backward && p.isBegun(o.lo) {
 		p.w.fail("error", "%v: %s: its clock never went back, and it was taken to have: %v", p, o.what, o.err)
 	}
-	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) {
+	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) && p.isBegun(p.machine.Wall()) {
 		p.w.fail("error", "%v: %s: a small correction showed as a step back: %v", p, o.what, o.err)
 	}
 	met := o.last.Add(p.w.Layout.Unit)          // borrowing alone does not meet the window's end
@@ -357,7 +368,8 @@ func (p *process) checkError(o outcome) {
 		if p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(err) {
 			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
 		}
-		if calm && p.lease.Err() == nil && met.Before(to) {
+		told := p.w.Guarded && p.w.hasClone(p.worker) // that its machine was cloned: then its window has ended
+		if calm && !told && p.lease.Err() == nil && met.Before(to) {
 			p.w.fail("error", "%v: at %s, under a lease until %s: %v", p, o.last.Format(timeFormat), to.Format(timeFormat), err)
 		}
 	case errors.Is(err, snowflake.ErrTimeExhausted):
@@ -377,7 +389,7 @@ func (p *process) checkError(o outcome) {
 
 // isCalm is whether all faults have ended so long ago that nothing shows of them.
 func (w *world) isCalm() bool {
-	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second && w.Network <= ms
+	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms
 }
 
 // isBegun is whether the clock is past what is closed to the generator.
@@ -426,12 +438,8 @@ func (p *process) checkBeginError(err error) {
 // checkSave: what the protocol says of the chain of records. s.mu is held.
 func (s *store) checkSave(p *process, old, r lease.Record) {
 	w := s.w
-	if err := r.Validate(); err != nil {
-		w.fail("record", "%v saves an invalid record: %v", p, err)
-		return
-	}
-	taken := old.Version > 0 && old.Token != r.Token
-	if r.Reuse == lease.ReuseKeep && r.State == lease.Held && !w.LocalCopy {
+	taken := old.Token != "" && old.Token != r.Token
+	if r.Reuse == lease.ReuseKeep && r.State == lease.Held && !w.LocalCopy && !s.wiped.Load() {
 		for _, o := range s.records {
 			if o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
 				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
@@ -443,7 +451,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
 	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
-	case taken && w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 && !s.lied && isLive(old, s.machine.Wall()):
+	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.lied && isLive(old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds { // a local copy may have been released while the store was away
@@ -467,8 +475,8 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 	if taken { // whose bound may be up to a window ahead
 		most = most.Add(w.Window)
 	}
-	if w.OwnClock && !w.LocalCopy && len(s.machine.segments) == 1 &&
-		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Version == 0 || !old.Bound().After(most)) {
+	if w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 &&
+		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Token == "" || !old.Bound().After(most)) {
 		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.Bound(), maxLeap, s.machine.Wall())
 	}
 }
@@ -482,14 +490,22 @@ func boundOf(r lease.Record, seq int) time.Time {
 
 // copyOf returns the node's own copy of a record, if it has a copy.
 func (n *node) copyOf(r lease.Record) lease.Record {
-	snap, err := lease.File(n.copyDir()).LoadWorker(context.Background(), r.Worker)
-	if err == nil && len(snap.Records) == 1 {
-		return snap.Records[0]
+	if own, err := n.readCopy(r.Worker); err == nil {
+		return own
 	}
 	if strings.HasPrefix(r.Owner, n.owner+" @") {
 		r.State = lease.Spent // what was stamped is not known
 	}
 	return r
+}
+
+// readCopy returns the record in the node's local copy.
+func (n *node) readCopy(worker int) (r lease.Record, err error) {
+	e, err := lease.File(n.copyDir()).Get(context.Background(), "worker/"+strconv.Itoa(worker))
+	if err == nil {
+		err = json.Unmarshal(e.Value, &r)
+	}
+	return r, err
 }
 
 func leastBound(r lease.Record, l snowflake.Layout) time.Time {

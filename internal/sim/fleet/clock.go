@@ -1,8 +1,12 @@
 package fleet
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 )
 
 // machine has the clocks of a host, and what became of them. Its times are
@@ -11,6 +15,8 @@ import (
 type machine struct {
 	start time.Time // the wall clock's reading when the run began, were it right
 	begun time.Time // virtual time then
+
+	generation atomic.Uint64 // another one in each copy of the machine
 
 	mu       sync.Mutex
 	segments []segment
@@ -149,6 +155,13 @@ func (m *machine) clone() *machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &machine{start: m.start, begun: m.begun, segments: append([]segment(nil), m.segments...)}
+}
+
+// vmClock returns the path at which a process finds the machine's generation.
+func (m *machine) vmClock() string {
+	path := fmt.Sprintf("%p", m)
+	seam.Generations.Store(path, &m.generation)
+	return path
 }
 
 // clock is a snowflake.Clock that a node reads its wall clock by.

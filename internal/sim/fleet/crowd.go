@@ -13,7 +13,7 @@ import (
 )
 
 // member is a call of a crowd: of callers that come at different times, want one
-// ID or many, have deadlines, give up, and meet in the generator's queue.
+// ID or many, have deadlines, give up, and wait for their ticks together.
 type member struct {
 	what   string
 	n      int           // how many IDs it wants
@@ -178,7 +178,6 @@ func (p *process) checkCrowd(o outcome) {
 		return
 	}
 	p.checkOvertaken(o)
-	p.checkFills(o)
 	if p.isClone || p.lease != nil && p.lease.Grant().From != o.from {
 		return
 	}
@@ -186,7 +185,7 @@ func (p *process) checkCrowd(o outcome) {
 	p.checkPlaces(o)
 }
 
-// checkMember: a call waits for its place in the queue, waits only once if the clock has
+// checkMember: a call waits for its tick, waits only once if the clock has
 // gone back, and does not wait after it gave up.
 func (p *process) checkMember(o outcome, m *member) {
 	w := p.w
@@ -236,43 +235,24 @@ func (p *process) checkMember(o outcome, m *member) {
 	}
 }
 
-// checkOvertaken: who comes later gets a larger ID, and is not served before.
-func (p *process) checkOvertaken(o outcome) {
-	var before *member
-	for _, m := range o.crowd {
-		if len(m.ids) == 0 {
-			continue
-		}
-		if before != nil && before.begin < m.begin && before.ids[0] >= m.ids[0] {
-			p.w.fail("turn", "%v: %v was overtaken by %v", p, before, m)
-		}
-		if before != nil && before.begin < m.begin && before.n == 1 && before.end > m.end {
-			p.w.fail("turn", "%v: %v was told after %v", p, before, m)
-		}
-		if before == nil || m.ids[0] > before.ids[0] {
-			before = m
-		}
-	}
+// gaveUp reports whether a call put back IDs that it had taken. A later call gets them, before calls that
+// came in between.
+func (o outcome) gaveUp() bool {
+	return slices.ContainsFunc(o.crowd, func(m *member) bool { return m.err != nil && m.end > m.begin })
 }
 
-// checkFills: for each tick a Fill takes its place after all callers that wait.
-func (p *process) checkFills(o outcome) {
-	for _, f := range o.crowd {
-		for i := 1; i < len(f.ids); i++ {
-			if p.tickOf(f.ids[i]) == p.tickOf(f.ids[i-1]) {
+// checkOvertaken: a call gets greater IDs than every call that returned before it began. It also gets greater
+// IDs than every call that only began before, unless a call gave up or had to ask the lease.
+func (p *process) checkOvertaken(o outcome) {
+	inOrder := p.lease == nil && !o.gaveUp()
+	for k, m := range o.crowd {
+		for _, before := range o.crowd[:k] {
+			if len(m.ids) == 0 || len(before.ids) == 0 || before.begin == m.begin {
 				continue
 			}
-			last, next := f.ids[i-1], f.ids[i]
-			at := f.begin // or later, it took the last one
-			for _, d := range o.crowd {
-				if n := len(d.ids); n > 0 && d != f && d.ids[n-1] < last && d.err == nil {
-					at = max(at, d.end)
-				}
-			}
-			for _, a := range o.crowd {
-				if a != f && a.begin < at && len(a.ids) > 0 && a.ids[0] > next {
-					p.w.fail("turn", "%v: %v took %d and %d, and %v waited meanwhile", p, f, last, next, a)
-				}
+			last := before.ids[len(before.ids)-1]
+			if before.end < m.begin && last >= m.ids[0] || inOrder && before.ids[0] >= m.ids[0] {
+				p.w.fail("turn", "%v: %v was overtaken by %v", p, before, m)
 			}
 		}
 	}
@@ -280,9 +260,12 @@ func (p *process) checkFills(o outcome) {
 
 func (p *process) tickOf(id snowflake.ID) int64 { return int64(id) >> p.w.timeShift() }
 
-// checkLeftOut: no ID of a tick is left out, as long as anybody waits for one.
+// checkLeftOut: if no call gave up, no ID of a tick is left out as long as a call waits for one.
 func (p *process) checkLeftOut(o outcome) {
 	l := p.w.Layout
+	if o.gaveUp() {
+		return
+	}
 	owner := map[snowflake.ID]*member{}
 	for _, m := range o.crowd {
 		for _, id := range m.ids {
@@ -298,7 +281,8 @@ func (p *process) checkLeftOut(o outcome) {
 			if y.Sequence != x.Sequence+1 {
 				p.w.fail("sequence", "%v: nobody got the IDs between %v of %v and %v of %v", p, x, d, y, b)
 			}
-		case d.n == 1 && d.end > b.begin && x.Sequence != 1<<l.SequenceBits-1:
+		case b.n == 1 && p.Clock == "custom" && p.Borrow == 0 && p.lease == nil && x.Sequence != 1<<l.SequenceBits-1 &&
+			p.changes == p.machine.changes() && p.w.tickAt(b.reading) <= p.tickOf(o.ids[i-1]):
 			p.w.fail("sequence", "%v: %v of %v was not the last of its tick, and %v waited", p, x, d, b)
 		}
 	}
@@ -328,56 +312,22 @@ func (p *process) checkPlaces(o outcome) {
 	}
 }
 
-// turn returns the tick from which a caller gets its ID that comes at this time,
-// after these, and when the clock is in the tick now, whose IDs are gone.
+// turn returns the tick from which a call gets its ID that comes at this time, after these, and when the clock is
+// in the tick now, whose IDs are gone. It is not known if a Fill is under way, which takes IDs again and again, or
+// if a call gave up.
 func (p *process) turn(before []*member, at time.Duration, now int64) (tick int64, known bool) {
-	type waiting struct {
-		key snowflake.ID
-		n   int
-	}
-	var queue []waiting
-	size := 1 << p.w.Layout.SequenceBits
-	shift := p.w.timeShift()
-	again, left := false, false   // there is a Fill that came back, or a caller that gives up later
-	opens, opened := false, false // the caller opens the tick now, or another did
+	tick = now + 1
 	for _, m := range before {
-		if n := len(m.ids); m.err == nil && p.tickOf(m.ids[n-1]) == now {
-			opens, opened = opens || m.end == at, opened || m.end < at
-		}
-	}
-	for _, m := range before {
-		if m.begin == at {
+		if m.begin == at || m.n > 1 && m.end >= at || m.err != nil && m.end > m.begin {
 			return 0, false
 		}
-		if m.end < at || m.end == at && m.err == nil {
-			continue
-		}
-		i, _ := slices.BinarySearch(m.ids, snowflake.ID((now+1)<<shift))
-		switch now := i > 0 && p.tickOf(m.ids[i-1]) == now; {
-		case now && opens:
-			continue // it takes its place again, after the caller
-		case now && !opened:
-			return 0, false
-		case i < len(m.ids) && m.err == nil:
-			queue = append(queue, waiting{m.ids[i], len(m.ids) - i})
-			again = again || i > 0
-		case m.what == "Fill" || m.end == at:
-			return 0, false
-		default:
-			queue = append(queue, waiting{0, 1})
-			left = true
-		}
-	}
-	switch {
-	case again && left:
-		return 0, false // it is not known which of them is before the other
-	case again:
-		slices.SortStableFunc(queue, func(a, b waiting) int { return cmp.Compare(a.key, b.key) })
-	}
-	tick, rest := now+1, size
-	for _, q := range queue {
-		if rest -= min(q.n, rest); rest == 0 {
-			tick, rest = tick+1, size
+		if len(m.ids) > 0 {
+			last := m.ids[len(m.ids)-1]
+			next := p.tickOf(last)
+			if p.w.Layout.Decode(last).Sequence == 1<<p.w.Layout.SequenceBits-1 {
+				next++
+			}
+			tick = max(tick, next)
 		}
 	}
 	return tick, true

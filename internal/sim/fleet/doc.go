@@ -41,8 +41,21 @@
 //
 // A stale read is no fault here, because Store does not allow it and no store in this
 // repository makes a stale read (ZooKeeper's asks its leader to sync first). What is allowed
-// is simulated: records of one Load that are of different moments. A store that loses what it
-// acknowledged is a hazard that the docs name, and is not simulated either.
+// is simulated: entries of one List that are of different moments. A store that goes back to
+// earlier values is a hazard that the docs name, and is not simulated either.
+//
+// In some runs the store loses entries: all, those of a kind, or one. The nodes then have
+// windows of different lengths. If nothing else happens to a node that holds a worker ID, it
+// keeps the worker ID, and all of its calls succeed.
+//
+// # Steps
+//
+// The leases have a model, internal/proof/steps/lease.smt2, for which z3 proves that no ID
+// repeats. In a run with leases each request to put a record, its arrival, its answer, each
+// grant and each stamped tick has to be a step of this model. Package steps evaluates the file itself; model.go says
+// which step an act is. A run is held against the model until something happens that the model supposes not to happen: a
+// machine is cloned, a record is lost while the entry "store" stays, or a request is stored twice.
+// LocalCopy is not in the model.
 //
 // # Crashes at any instruction
 //
@@ -55,7 +68,9 @@
 //
 // # What cannot be promised
 //
-// A machine that is cloned while it holds a lease holds it twice. Repeated IDs
+// A machine that is cloned while it holds a lease holds it twice. If its hypervisor tells
+// (Scenario.Guarded), no ID may repeat all the same; each copy that was told takes another
+// worker ID. Otherwise repeated IDs
 // are allowed within the window that the two had in common when it was cloned,
 // and nowhere else; Totals counts them. A process that takes the worker ID after one of the
 // two released it may repeat them, too.

@@ -27,8 +27,8 @@ var (
 	budget = flag.Duration("sim.budget", 0, "begin no further seed after this time; 0: no limit")
 	trace  = flag.Bool("sim.trace", false, "print what happened, whether it fails or not")
 	twice  = flag.Bool("sim.twice", false, "run each seed twice, and compare what happened")
-	mutant = flag.String("sim.mutant", "", "the deliberate defect to switch on")
 	report = flag.String("sim.report", "", "write a Report to this file")
+	leases = flag.Bool("sim.leases", false, "take only the seeds of fleets that the model of the leases describes, with less load")
 	brief  = flag.Bool("sim.brief", false, "do not say what failed, but for the report")
 )
 
@@ -38,7 +38,6 @@ func TestSeeds(t *testing.T) {
 		t.Skip("run by the tests of ./internal/sim, which build it with their overlay")
 	}
 	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
-	seam.Mutant = *mutant
 	r := search(t)
 	if *report != "" {
 		appendReport(t, r)
@@ -50,17 +49,20 @@ func TestSeeds(t *testing.T) {
 
 // search runs seeds until one fails, or until it is interrupted.
 func search(t *testing.T) Report {
-	report := Report{Mutant: *mutant}
+	report := Report{Mutant: seam.Mutant}
 	begun := time.Now()
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
 	for seed := *from; seed < *to && interrupted.Err() == nil && (*budget == 0 || time.Since(begun) < *budget); seed += *every {
+		s := scenario(seed)
+		if s == nil {
+			continue
+		}
 		report.Seeds++
-		s := New(seed, *nodes)
 		r := run(t, s, *trace || *twice)
 		report.Add(r.Totals)
 		if *twice {
-			if difference := compare(r, run(t, New(seed, *nodes), true)); difference != "" {
+			if difference := compare(r, run(t, scenario(seed), true)); difference != "" {
 				report.Different++
 				t.Logf("seed %d is not the same twice: %s", seed, difference)
 			}
@@ -74,6 +76,18 @@ func search(t *testing.T) Report {
 		}
 	}
 	return report
+}
+
+// scenario returns the scenario of a seed, or nil if the seed is left out.
+func scenario(seed uint64) *Scenario {
+	s := New(seed, *nodes)
+	if *leases {
+		if !s.Leased || s.LocalCopy {
+			return nil
+		}
+		s.Calm()
+	}
+	return s
 }
 
 func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
@@ -118,7 +132,19 @@ func compare(a, b *Result) string {
 const (
 	patience = 30 * time.Second // with the search for a shorter scenario that fails
 	most     = 80               // lines of its nodes and its trace
+	replays  = 20               // runs at most: a failure can hang on the order of what happens at one instant
 )
+
+// replay runs a scenario that has failed until it fails again.
+func replay(t *testing.T, s *Scenario) *Result {
+	var result *Result
+	for range replays {
+		if result = run(t, s, true); result.Failure != nil {
+			break
+		}
+	}
+	return result
+}
 
 // explain prints the line that replays a failure, and what happened in a smaller
 // scenario that fails in the same way.
@@ -127,20 +153,28 @@ func explain(t *testing.T, r Report) {
 	if *nodes > 0 {
 		flags += fmt.Sprintf(" -nodes %d", *nodes)
 	}
+	if *leases {
+		flags += " -leases"
+	}
 	if r.Mutant != "" {
 		flags += fmt.Sprintf(" -mutant %q", r.Mutant)
 	}
 	t.Errorf("%v\nreplay with: go run ./internal/sim %s", r.Failure, flags)
 	begun := time.Now()
-	s := Shrink(New(r.Seed, *nodes), r.Failure.Promise, func(s *Scenario) *Result {
+	s := Shrink(scenario(r.Seed), r.Failure.Promise, func(s *Scenario) *Result {
 		if time.Since(begun) > patience {
 			return &Result{}
 		}
 		return run(t, s, false)
 	})
-	small := run(t, s, true)
+	small := replay(t, s)
 	if small.Failure == nil {
-		t.Fatal("it does not replay")
+		t.Log("the shorter scenario does not replay; this is the whole one")
+		s = scenario(r.Seed)
+		small = replay(t, s)
+	}
+	if small.Failure == nil {
+		t.Fatalf("it does not replay in %d runs", replays)
 	}
 	var present []string
 	for i, n := range s.Nodes {

@@ -3,66 +3,18 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
-
-// historian is a client of a store that keeps what is replaced.
-type historian struct{ client }
-
-// store returns the process's way to the store.
-func (p *process) store() lease.Store {
-	if p.w.Forgets {
-		return client{p}
-	}
-	return historian{client{p}}
-}
-
-// SaveEnding asks for a save, and for an entry in the history.
-func (h historian) SaveEnding(ctx context.Context, r lease.Record, ended lease.Holding, forget time.Time) (lease.Record, error) {
-	r.Bounds = slices.Clone(r.Bounds)
-	h.p.checkLeap(r)
-	a := h.call(ctx, "save and end", func(s *store) answer {
-		saved, err := s.save(h.p, r, &ended, forget)
-		return answer{record: saved, err: err}
-	})
-	if a.err != nil {
-		return r, a.err
-	}
-	return a.record, nil
-}
-
-// History asks for the history of a worker ID.
-func (h historian) History(ctx context.Context, worker int) ([]lease.Holding, error) {
-	a := h.call(ctx, "read the history", func(s *store) answer {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return answer{kept: slices.Clone(s.history[worker])}
-	})
-	return a.kept, a.err
-}
-
-func (s *store) isWiped() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wiped > 0 && !s.w.isOver()
-}
-
-// keep keeps who holds what. s.mu is held.
-func (s *store) keep(p *process, r lease.Record, ended *lease.Holding, forget time.Time) {
-	s.isHolder(r.Token, p)
-	if ended == nil {
-		return
-	}
-	kept := slices.DeleteFunc(slices.Clone(s.history[r.Worker]), func(h lease.Holding) bool { return isSame(h, *ended) })
-	s.history[r.Worker] = slices.DeleteFunc(append(kept, *ended), func(h lease.Holding) bool { return h.To.Before(forget) })
-}
 
 // isHolder notes whose token it is. s.mu is held.
 func (s *store) isHolder(token string, p *process) {
@@ -94,35 +46,55 @@ func holdingOf(r lease.Record) lease.Holding {
 	}
 }
 
+// holdings returns the history of a record. s.mu is held.
+func (s *store) holdings(r lease.Record) (all []lease.Holding) {
+	prefix := fmt.Sprintf("history/%d/", r.Worker)
+	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
+		var kept []lease.Holding
+		if e, ok := s.entries[prefix+strconv.Itoa(chunk)]; ok && json.Unmarshal(e.Value, &kept) == nil {
+			all = append(all, kept...)
+		}
+	}
+	return append(all, r.Ended...)
+}
+
 // checkHistory: what is replaced is kept, as it was, and only what is older than
 // Options.History is dropped; and holdings have no instant in common. s.mu is held.
-func (s *store) checkHistory(p *process, old, r lease.Record, ended *lease.Holding, forget time.Time) {
+func (s *store) checkHistory(p *process, old, r lease.Record) {
 	w := s.w
-	if w.LocalCopy {
-		return // the copy decides
+	if w.LocalCopy || s.wiped.Load() || old.Token == "" {
+		return // the copy decides, or much is gone
 	}
 	was, is := holdingOf(old), holdingOf(r)
-	changed := old.Version > 0 && !isSame(was, is)
-	switch {
-	case ended == nil && changed && was.From.Before(was.To) && !w.Forgets:
-		w.fail("history", "%v replaces %v, and does not keep it", p, was)
-	case ended != nil && (!changed || !isSame(*ended, was) || !ended.To.Equal(was.To)):
-		w.fail("history", "%v replaces %v, and keeps %v", p, was, *ended)
+	kept := s.holdings(r)
+	must := s.holdings(old)
+	if !isSame(was, is) {
+		must = slices.DeleteFunc(must, func(h lease.Holding) bool { return isSame(h, was) })
+		if was.From.Before(was.To) {
+			must = append(must, was)
+		}
+	}
+	for _, h := range must {
+		if !slices.ContainsFunc(kept, func(k lease.Holding) bool { return isSame(h, k) && h.To.Equal(k.To) }) &&
+			!slices.ContainsFunc(kept, func(k lease.Holding) bool { return isSame(h, k) && isSame(h, was) }) && !h.To.Before(r.Forgotten) {
+			w.fail("history", "%v replaces %v, and does not keep %v", p, was, h)
+		}
+	}
+	for _, k := range kept {
+		if !slices.ContainsFunc(must, func(h lease.Holding) bool { return isSame(h, k) && h.To.Equal(k.To) }) {
+			w.fail("history", "%v replaces %v, and keeps %v", p, was, k)
+		}
 	}
 	if r.Forgotten.After(old.Forgotten) {
 		_, hi := p.machine.offsets(1000 * time.Hour)
-		most := p.machine.start.Add(p.machine.Mono() + hi - w.history())
-		if w.Forgets {
-			most = old.Bound()
-		}
-		if r.Forgotten.After(most) || forget.After(r.Forgotten) {
+		if most := p.machine.start.Add(p.machine.Mono() + hi - w.history()); r.Forgotten.After(most) {
 			w.fail("history", "%v forgets what ended before %v, of %v", p, r.Forgotten, most)
 		}
 	}
 	if r.State != lease.Held || !is.From.Before(is.To) || isSame(was, is) {
 		return
 	}
-	for _, h := range append(slices.Clone(s.history[r.Worker]), was) {
+	for _, h := range append(kept, was) {
 		if h.ClockSeq == is.ClockSeq && h.Token != is.Token && h.From.Before(h.To) && is.From.Before(h.To) && h.From.Before(is.To) {
 			w.fail("history", "%v begins %v, which has instants in common with %v", p, is, h)
 		}
@@ -137,52 +109,31 @@ func (w *world) history() time.Duration {
 	return w.History
 }
 
-// desk answers for the store itself, without a network between.
-type desk struct {
-	historian
-	snap lease.Snapshot
-}
+// desk is the store, without a network between.
+type desk struct{ s *store }
 
-// bareDesk is a desk that knows no history.
-type bareDesk struct {
-	client
-	desk *desk
-}
-
-// ask returns the store as it is now.
-func (s *store) ask() lease.Store {
-	d := &desk{historian: historian{client{&process{node: &node{w: s.w}}}}}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, worker := range slices.Sorted(maps.Keys(s.records)) {
-		d.snap.Records = append(d.snap.Records, s.records[worker])
+func (d desk) Get(_ context.Context, key string) (e lease.Entry, err error) {
+	for _, e = range d.s.read(func(k string) bool { return k == key }) {
 	}
-	if s.w.Forgets {
-		return bareDesk{d.client, d}
-	}
-	return d
+	return e, nil
 }
 
-// Load returns the records.
-func (d *desk) Load(context.Context) (lease.Snapshot, error) { return d.snap, nil }
-
-// History returns what is kept of a worker ID.
-func (d *desk) History(_ context.Context, worker int) ([]lease.Holding, error) {
-	s := d.p.w.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.history[worker], nil
+func (d desk) List(_ context.Context, prefix string) ([]lease.Entry, error) {
+	return d.s.read(func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
 }
 
-// Load returns the records.
-func (d bareDesk) Load(ctx context.Context) (lease.Snapshot, error) { return d.desk.Load(ctx) }
+func (d desk) Put(_ context.Context, key, old string, value []byte) (lease.Entry, error) {
+	return d.s.put(nil, key, old, value)
+}
+
+func (d desk) Delete(_ context.Context, key, old string) error { return d.s.delete(key, old) }
 
 // checkIssuer: the issuer of an ID is found at once, now and then.
 func (p *process) checkIssuer(o outcome) {
 	if p.lease == nil || p.w.LocalCopy || len(o.ids) == 0 || !p.w.chance(3) {
 		return
 	}
-	p.w.checkIssuer(p.w.store.ask(), o.ids[p.w.intN(len(o.ids))], p)
+	p.w.checkIssuer(desk{p.w.store}, o.ids[p.w.intN(len(o.ids))], p)
 }
 
 func (w *world) checkIssuer(s lease.Store, id snowflake.ID, by *process) {
@@ -197,10 +148,10 @@ func (w *world) checkIssuer(s lease.Store, id snowflake.ID, by *process) {
 	h, err := lease.Whois(context.Background(), s, id)
 	w.store.mu.Lock()
 	right := slices.Contains(w.store.holders[h.Token], by)
-	forgotten := w.store.records[parts.Worker].Forgotten
+	forgotten, wiped := w.store.records[parts.Worker].Forgotten, w.store.wiped.Load()
 	w.store.mu.Unlock()
 	switch {
-	case err == nil && right:
+	case err == nil && right, err != nil && wiped:
 	case errors.Is(err, lease.ErrForgotten) && parts.Time.Before(forgotten):
 	default:
 		w.fail("issuer", "%v issued %d (%v), and Whois names %v: %v", by, id, parts, h, err)
@@ -214,7 +165,7 @@ func (w *world) checkIssuers() {
 	if !w.Leased || w.isEnded() {
 		return
 	}
-	s := w.store.ask()
+	s := desk{w.store}
 	w.mu.Lock()
 	rows := map[[2]int][]snowflake.ID{}
 	for id := range w.issued {
@@ -240,14 +191,17 @@ func (w *world) checkIssuers() {
 // say. If nobody issued it, Whois says so, or says that the issuer is forgotten if the ID is
 // before Forgotten.
 func (w *world) checkNobody(s lease.Store) {
-	snap, _ := s.Load(context.Background())
-	records := map[int]lease.Record{}
-	for _, r := range snap.Records {
-		records[r.Worker] = r
+	w.store.mu.Lock()
+	records := maps.Clone(w.store.records)
+	w.store.mu.Unlock()
+	if w.isWiped() {
+		return
 	}
 	for worker := range min(w.Last+1, 8) {
 		r, held := records[worker]
-		holdings := w.store.history[worker]
+		w.store.mu.Lock()
+		holdings := slices.DeleteFunc(w.store.holdings(r), func(h lease.Holding) bool { return isSame(h, holdingOf(r)) })
+		w.store.mu.Unlock()
 		if held {
 			holdings = append(slices.Clone(holdings), holdingOf(r))
 		}
@@ -280,7 +234,7 @@ func (w *world) checkHolder(s lease.Store, id snowflake.ID, holdings []lease.Hol
 		want = nil
 	case parts.Time.Before(r.Forgotten):
 		want = lease.ErrForgotten
-	case r.Reuse == lease.ReuseKeep && strings.Contains(r.Owner, " @") && !parts.Time.Before(boundOf(r, parts.ClockSeq)):
+	case r.Copy && !parts.Time.Before(boundOf(r, parts.ClockSeq)):
 		want = lease.ErrUntold
 	}
 	if h, err := lease.Whois(context.Background(), s, id); !errors.Is(err, want) || err == nil && !has(h) {

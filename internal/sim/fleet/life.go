@@ -31,8 +31,14 @@ const farewell = 100 * ms
 func (p *process) acquire() (*lease.Lease, error) {
 	w := p.w
 	o := &lease.Options{
-		Layout: w.Layout, Owner: p.owner, Window: w.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
+		Layout: w.Layout, Owner: p.owner, Window: p.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
 		LocalCopy: p.copyDir(), MaxLeap: w.MaxLeap, Clock: p.newClock(false), Logger: quiet,
+	}
+	if w.Seed%3 == 0 && w.Layout.Unit <= p.Window/8 {
+		o.FloorEvery = p.Window / 8
+	}
+	if w.Guarded {
+		o.VMClock = p.machine.vmClock()
 	}
 	if p.Stops {
 		o.OnLoss = lease.Stop
@@ -109,15 +115,17 @@ func (p *process) checkGrant() {
 	if g.Worker == was.Worker && g.ClockSeq == was.ClockSeq && g.From.Equal(was.From) {
 		return
 	}
-	p.checkWindow()
 	n := p.lease.Stats().Replacements
+	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) { // otherwise the watermark has passed the same window
+		p.checkWindow()
+	}
 	switch {
 	case n == p.replacements && g.Worker != was.Worker:
 		w.fail("statistics", "%v has worker %d in place of %d, and counts no replacement", p, g.Worker, was.Worker)
 	case n > p.replacements && p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(g.From):
 		w.fail("window", "%v: worker %d was granted before %v", p, g.Worker, g.From)
 	}
-	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) && !w.LocalCopy {
+	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) && !p.hostWasCloned() && !w.LocalCopy && !w.isWiped() {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
 	w.count(func(t *Totals) { t.Replaced += int(n - p.replacements) })
@@ -163,12 +171,13 @@ func (p *process) checkHaste(o outcome) {
 		return
 	}
 	w := p.w
-	if most := w.Window/3*time.Duration(1+o.renewals) + w.Late + 2*ms; o.took > most {
+	begins := w.Layout.Unit + w.Late + 2*ms // the tick that the lease does not grant may not have begun
+	if most := w.Window/3*time.Duration(1+o.renewals) + begins; o.took > most {
 		w.fail("haste", "%v: %s took %v, over %v: %v", p, o.what, o.took, most, o.err)
 	}
 	steady := p.changes == p.machine.changes() && gated == 0
 	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) && !errors.Is(s.LastError, lease.ErrLost)
-	if steady && failing && o.took > 0 {
+	if steady && failing && o.took > begins {
 		w.fail("haste", "%v: %s took %v, while renewals fail: %v", p, o.what, o.took, o.err)
 	}
 }
@@ -236,11 +245,22 @@ func (p *process) checkOverslept(o outcome) {
 	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil && time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
 		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
 	}
-	soon := max(8*w.Network+4*w.Late+8*ms, w.Window/6)
+	soon := max(8*w.Network+4*w.Late+8*ms, p.Window/6)
 	waited := o.what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
 	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
-	if soon < w.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window+o.whole) {
+	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window+o.whole) {
 		w.fail("renewal", "%v: %s took %v, and the store was there: %v", p, o.what, o.took, o.err)
+	}
+}
+
+// checkSpared: whoever holds a worker ID keeps it and has IDs without a gap, if nothing happens but
+// that the store loses its entries.
+func (p *process) checkSpared(o outcome) {
+	if !p.Spared || p.lease == nil || p.w.hasClone(p.worker) {
+		return
+	}
+	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {
+		p.w.fail("healing", "%v: nothing happened to it, and %s has %v, after %d replacements", p, o.what, o.err, n)
 	}
 }
 
@@ -252,7 +272,7 @@ func (p *process) isQuiet(d time.Duration) bool {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	ended := func(at time.Time) bool { return time.Since(at) > d }
-	return p.w.isCalm() || p.net == network{} && time.Now().After(p.wakesAt) && s.down == 0 && s.wiped == 0 && ended(p.faultAt) && ended(s.faultAt)
+	return p.w.isCalm() || p.net == network{} && time.Now().After(p.wakesAt) && s.down == 0 && ended(p.faultAt) && ended(s.faultAt)
 }
 
 // mayBeExpired is whether a lease may have expired although all faults have ended
@@ -326,6 +346,9 @@ func (n *node) isExcused() bool {
 	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
+	if w.store.proposed().After(now) {
+		return true // whoever begins, or changes the clock sequence, begins there
+	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
@@ -344,7 +367,13 @@ func (n *node) isExcused() bool {
 		if mine && r.State != lease.Spent {
 			owns = true
 		}
+		if r.State == lease.Lost {
+			return true // until none of its windows can be open
+		}
 		if r.State == lease.Spent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
+			continue
+		}
+		if !w.OwnClock && r.Window > n.Window { // a start watches a record for as long as its own window, and then gives up
 			continue
 		}
 		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it

@@ -135,10 +135,8 @@ func (p *process) burst(callers, n int) error {
 	})
 }
 
-// overtake lets a second caller come while the first one reads the clock. If the
-// first one has the lock, the second one waits until the first one has its ID. A
-// built-in clock is read before the lock is taken: the second one gets its ID first,
-// and the reading is stale.
+// overtake lets a second caller come while the first one reads the clock, with the
+// lock. The second one waits until the first one has its ID.
 func (p *process) overtake() error {
 	var mu sync.Mutex
 	var ids []snowflake.ID
@@ -160,7 +158,7 @@ func (p *process) overtake() error {
 			runtime.Gosched()
 		}
 	}
-	if p.w.OneHost || p.Clock != "custom" && !p.w.Stale {
+	if p.w.OneHost || p.Clock != "custom" {
 		second = nil
 	}
 	return p.call(call{what: "NextID by two", ids: 2, callers: 2, overtaker: second}, func() ([]snowflake.ID, error) {

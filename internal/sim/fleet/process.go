@@ -226,11 +226,17 @@ func (n *node) clone() {
 	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Terms().Clock, setOnce{reader{c.machine, q}}).(snowflake.Clock)
+		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
 	}
-	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock)
+	if n.w.Guarded {
+		c.machine.generation.Store(uint64(n.w.totals.Clones + 1))
+	}
+	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock, &c.machine.generation)
 	if leaseClone == nil {
 		return
+	}
+	if n.w.Guarded && n.w.chance(50) { // the original was started from the snapshot, too
+		n.machine.generation.Store(uint64(n.w.totals.Clones) + 1<<32)
 	}
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
 	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
@@ -249,12 +255,16 @@ func (n *node) clone() {
 	c.id = len(n.w.nodes)
 	q.name = fmt.Sprintf("node %d (clone of %d)", c.id, n.id)
 	n.w.nodes = append(n.w.nodes, c)
+	if n.w.Guarded {
+		bound = time.Time{} // they have nothing in common
+	}
 	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
 	n.w.totals.Clones++
 	n.w.mu.Unlock()
 	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {
 		n.w.fail("clone", "%v and its clone have a window until %v in common, more than a window", p, bound)
 	}
+	n.w.model.leave("a machine was cloned")
 	n.w.logf("%v: cloned as node %d, worker %d, clock sequence %d until %v", p, c.id, l.Worker(), seq, bound.Format(timeFormat))
 	n.w.wg.Go(c.run)
 }
@@ -284,7 +294,9 @@ type process struct {
 	lease            *lease.Lease
 	gen              *snowflake.Generator
 
-	took map[int]int // how often it took each worker ID; of the store
+	took  map[int]int // how often it took each worker ID; of the store
+	heard time.Time   // when it last saved a record; of the store
+	late  time.Time   // when it last did after more than a window; of the store
 
 	// Of the caller:
 	worker   int
@@ -302,9 +314,10 @@ type process struct {
 	tops     map[int]int64  // the last tick, of each clock sequence
 	top      int64          // of all
 	oldest   int64          // the first tick
+	putBack  bool           // a call has taken IDs of ticks that nobody knows, and put them back
 	lastTick int64
 	lastSeq  int
-	calledAt time.Duration // the monotonic clock's reading after the last call
+	idleAt   time.Duration // the monotonic clock's reading when the last call has ended, and each tick has begun whose IDs were put back
 	life
 	starts int // ticks that were begun,
 	zeros  int // and how many of these ticks began with sequence 0
@@ -318,7 +331,7 @@ const nowhere = -1
 func newProcess(n *node, run int) *process {
 	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1,
 		took: map[int]int{}, life: life{left: map[int]uint64{}},
-		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, calledAt: -time.Hour}
+		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, idleAt: -time.Hour}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.changes = n.machine.changes()
 	if !n.machine.isEven() {
@@ -465,24 +478,11 @@ func (p *process) sleep(d time.Duration) bool {
 	}
 }
 
-// reader is the machine of a generator's built-in clock.
-type reader struct {
+// setOnce is the machine of a clock that reads the wall clock once.
+type setOnce struct {
 	*machine
 	p *process
 }
-
-// Read returns the monotonic clock's reading, possibly after others had their IDs.
-func (m reader) Read() time.Duration {
-	reading := m.Mono()
-	if f := m.p.takeOvertaker(); f != nil {
-		time.Sleep(min(m.p.w.Layout.Unit, 10*ms))
-		f()
-	}
-	return reading
-}
-
-// setOnce is the machine of a clock that reads the wall clock once.
-type setOnce struct{ reader }
 
 // Wall returns the wall clock's reading, and notes that the process goes by it.
 func (m setOnce) Wall() time.Time {
@@ -495,9 +495,9 @@ func (m setOnce) Wall() time.Time {
 func (p *process) newClock(generator bool) snowflake.Clock {
 	switch p.Clock {
 	case "system":
-		return seam.NewClock(reader{p.machine, p}, false).(snowflake.Clock)
+		return seam.NewClock(p.machine, false).(snowflake.Clock)
 	case "monotonic":
-		return seam.NewClock(setOnce{reader{p.machine, p}}, true).(snowflake.Clock)
+		return seam.NewClock(setOnce{p.machine, p}, true).(snowflake.Clock)
 	}
 	return &clock{p: p, generator: generator}
 }
@@ -537,6 +537,9 @@ func (p *process) run() {
 // gap is how long there is between calls: longer when the faults are over, and
 // only recovery is waited for.
 func (p *process) gap() time.Duration {
+	if p.w.isOver() && p.w.isWiped() {
+		return max(p.Gap, time.Second)
+	}
 	if p.w.isOver() {
 		return max(p.Gap, min(10*p.Gap, 200*ms))
 	}
@@ -591,7 +594,7 @@ func (p *process) begin() bool {
 			p.checkWindow()
 			if from := l.Grant().From; p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
 				p.w.fail("window", "%v: Acquire returned before %v", p, from)
-			} else if to := l.Grant().To; p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.w.Window/2 {
+			} else if to := l.Grant().To; p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.Window/2 {
 				p.w.fail("window", "%v: Acquire returned with a window until %v", p, to)
 			}
 			p.gate()

@@ -43,10 +43,20 @@ func (w *world) tickAt(t time.Time) int64 {
 // unlagged is maxLag if nobody can have woken late: a generator that was idle for longer
 // stamps what its clock reads.
 func (p *process) unlagged(o outcome) time.Duration {
-	if o.callers == 1 && !p.isClone && o.after.Waits == o.before.Waits && o.mono-p.calledAt > 2*maxLag+p.w.Layout.Unit && p.changes == p.machine.changes() {
+	if o.callers == 1 && p.Borrow == 0 && !p.isClone && o.after.Waits == o.before.Waits && o.mono-p.idleAt > 2*maxLag+p.w.Layout.Unit && p.changes == p.machine.changes() {
 		return maxLag
 	}
 	return 0
+}
+
+// reach is how far ahead of the clock the ticks can be whose IDs were put back: a later call may
+// get these IDs late, although nobody called since.
+func (p *process) reach(o outcome) time.Duration {
+	room := 1 << p.w.Layout.SequenceBits
+	if p.Random {
+		room = max(room/2, 1)
+	}
+	return time.Duration(o.call.ids/room+2) * p.w.Layout.Unit
 }
 
 // checkReason: a call waits, or fails because the clock went back, only if the policy and
@@ -82,11 +92,11 @@ func (p *process) checkReason(o outcome) {
 				can = can || seq != p.lastSeq && top < now
 			}
 		}
-		if p.lease != nil && p.after == 0 && w.Layout.ClockSeqBits > 0 && !w.LocalCopy {
+		if p.lease != nil && p.after == 0 && w.Layout.ClockSeqBits > 0 && !w.LocalCopy && !w.isWiped() {
 			w.store.mu.Lock()
 			r, taken := w.store.records[p.worker], w.store.taken[p.worker]
 			w.store.mu.Unlock()
-			can = can || taken.by == p && !leastBound(r, w.Layout).After(e.Now)
+			can = can || taken.by == p && taken.saver == p && !leastBound(r, w.Layout).After(e.Now) && !w.store.proposed().After(e.Now)
 		}
 		if can {
 			w.fail("reason", "%v: %s does not bump at %d, with %v behind: %v", p, o.what, now, p.tops, o.err)
@@ -95,7 +105,7 @@ func (p *process) checkReason(o outcome) {
 		if o.whole > 0 { // the clock may stand still
 			return
 		}
-		if e.CanRewind || p.Rewind > 0 && p.oldest >= 0 && now > p.oldest && now >= p.top-int64(p.Rewind) && now < p.lastTick && !p.stamped[now] {
+		if e.CanRewind || p.Rewind > 0 && !p.putBack && p.oldest >= 0 && now > p.oldest && now >= p.top-int64(p.Rewind) && now < p.lastTick && !p.stamped[now] {
 			w.fail("reason", "%v: %s does not rewind to %d from %d, with a ring of %d: %v", p, o.what, now, p.top, p.Rewind, o.err)
 		}
 	}
@@ -111,7 +121,7 @@ func (p *process) checkSequence(o outcome) {
 			p.starts++
 			if parts.Sequence == 0 {
 				p.zeros++
-			} else if !p.Random {
+			} else if !p.Random && !p.putBack && (p.Rewind == 0 || o.after.Backward == 0) && o.after.Bumps == o.before.Bumps { // going back, calls give back the IDs for whose tick they wait
 				w.fail("sequence", "%v begins tick %d with sequence %d", p, tick, parts.Sequence)
 			}
 		}
@@ -130,9 +140,12 @@ func (p *process) checkSequence(o outcome) {
 	}
 }
 
+// hostWasCloned reports whether the hypervisor has told p's host that it was cloned, with another node of the host.
+func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 }
+
 // checkLoss: a lease is lost only to another.
 func (p *process) checkLoss() {
-	if p.w.LocalCopy || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) {
+	if p.w.LocalCopy || p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
 		return
 	}
 	p.w.store.mu.Lock()
@@ -147,7 +160,7 @@ func (p *process) checkLoss() {
 // that was not stamped.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
-	if w.LocalCopy || w.hasClone(l.Worker()) || p.isDead() {
+	if w.LocalCopy || w.hasClone(l.Worker()) || p.isDead() || w.isWiped() {
 		return
 	}
 	if err != nil {

@@ -3,9 +3,11 @@ package fleet
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -17,15 +19,15 @@ type Scenario struct {
 
 	Leased    bool // else the worker IDs are given, and Options.After is the last ID
 	OwnClock  bool // the store has a clock, which decides if a client's clock has leapt
+	Calmed    bool // see Calm
+	Guarded   bool // the hypervisor tells machines that they were cloned
 	OneHost   bool // all nodes, and the store, have one machine's clocks
 	LocalCopy bool
 	Reuse     lease.Reuse
-	Window    time.Duration
+	Window    time.Duration // the longest of the nodes' windows
 	MaxLeap   time.Duration
 	History   time.Duration // Options.History
-	Forgets   bool          // the store is no lease.Historian
 	Last      int           // the last worker ID
-	Stale     bool          // a caller may have read its built-in clock before others had their IDs
 	Late      time.Duration
 	Network   time.Duration // how long a request usually takes, at most
 
@@ -40,6 +42,7 @@ type Node struct {
 	Offset     time.Duration // of its clock
 	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
+	Window     time.Duration // Options.Window
 	Policy     string        // fail, wait, clockseq, rewind, mixed (of these two) or any
 	MaxWait    time.Duration // of policy wait
 	Datacenter int
@@ -51,6 +54,7 @@ type Node struct {
 	Stays      bool          // the wall clock stays as it is when the faults end
 	Patience   time.Duration // with errors, before a process is restarted that has no lease, or Stops
 	Stubborn   bool          // if it Stops: ignores Lease.Done, and goes on while there are IDs
+	Spared     bool          // nothing happens to it, except that the store loses entries
 	Absent     bool          // left out, to make a failing run shorter
 }
 
@@ -84,7 +88,7 @@ const (
 	Delay        Kind = "requests and answers wait"   // By: up to
 	Resend       Kind = "requests arrive twice"       // N: percent
 	StoreDown    Kind = "the store is down"           //
-	StoreWiped   Kind = "the records are gone"        // and the store knows it, until they are back
+	StoreWiped   Kind = "entries are gone"            // N%3 0: all; 1: those of a kind; 2: one
 	StoreStep    Kind = "the store's clock steps"     //
 	Lie          Kind = "live holders are taken dead" // N: percent
 	Burst        Kind = "burst"                       // N: how many callers
@@ -206,10 +210,11 @@ func New(seed uint64, nodes int) *Scenario {
 	if s.Leased {
 		addLives(rand.New(rand.NewPCG(seed, 4)), s)
 	}
+	s.Guarded = rand.New(rand.NewPCG(seed, 6)).IntN(2) == 0
 	if r := rand.New(rand.NewPCG(seed, 5)); r.IntN(4) == 0 {
-		s.Stale = true
 		addRareTimes(r, s)
 	}
+	spare(s)
 	return s
 }
 
@@ -253,12 +258,11 @@ func addRareTimes(r *rand.Rand, s *Scenario) {
 
 // addLives adds what leases live through.
 func addLives(r *rand.Rand, s *Scenario) {
-	s.Forgets = r.IntN(8) == 0
+	_ = r.IntN(8)
 	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
-	if r.IntN(4) == 0 {
-		s.Events = append(s.Events, Event{
-			At: time.Duration(r.Int64N(int64(s.Faults))), Kind: StoreWiped, For: time.Duration(r.Int64N(int64(2 * s.Window))),
-		})
+	if wiped := r.IntN(4) == 0; wiped && !s.LocalCopy {
+		addWipes(r, s)
+		return
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -268,6 +272,87 @@ func addLives(r *rand.Rand, s *Scenario) {
 			s.Events = append(s.Events, Event{At: at, Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
 		}
 	}
+}
+
+// addWipes lets the store lose entries. No promise is left then if clocks differ by a minute,
+// so they are off by seconds only.
+func addWipes(r *rand.Rand, s *Scenario) {
+	for i := range s.Events {
+		if e := &s.Events[i]; e.Kind == Step || e.Kind == StoreStep {
+			e.By = max(-2*time.Second, min(e.By, 2*time.Second))
+		}
+	}
+	s.Last = min(s.Last, len(s.Nodes)-1+r.IntN(2))
+	if r.IntN(2) == 0 {
+		mixWindows(r, s)
+	}
+	if r.IntN(2) == 0 {
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			n.Spared = (i == 0 || r.IntN(2) == 0) && n.Window/3 > 8*s.Network+4*s.Late+8*ms
+		}
+	}
+	for again := range 1 + r.IntN(2) {
+		at := time.Duration(r.Int64N(int64(s.Faults)))
+		wipe := Event{At: at, Kind: StoreWiped, N: r.IntN(300)}
+		if again > 0 { // all: nothing is promised if a mark is lost alone and its record after that
+			wipe.N -= wipe.N % 3
+		}
+		s.Events = append(s.Events, wipe)
+		for i, n := range s.Nodes { // some stand still, and others begin anew
+			window := min(n.Window, s.Faults)
+			e := Event{At: max(0, at-window/4+time.Duration(r.Int64N(int64(window/2)))), Node: i}
+			switch r.IntN(3) {
+			case 0:
+				e.Kind, e.For = Pause, n.Window/2+time.Duration(r.Int64N(int64(n.Window)))
+			case 1:
+				e.Kind, e.By = Crash, us
+			default:
+				continue
+			}
+			s.Events = append(s.Events, e)
+		}
+	}
+}
+
+// mixWindows gives the nodes different windows, up to the longest one.
+func mixWindows(r *rand.Rand, s *Scenario) {
+	shortest := s.Window
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Window = oneOf(r, shortest, min(10*shortest, lease.MaxWindow), lease.MaxWindow)
+		s.Window = max(s.Window, n.Window)
+		if s.MaxLeap == 0 {
+			n.Offset = time.Duration(r.Int64N(int64(40*time.Second))) - 20*time.Second
+		}
+	}
+}
+
+// spare removes the faults of the nodes that are spared, and those that all nodes have in common.
+func spare(s *Scenario) {
+	if !slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Spared }) {
+		return
+	}
+	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool {
+		switch e.Kind {
+		case Burst, Saturate, FillMany, StoreWiped:
+			return false
+		case StoreDown, StoreStep, Lie:
+			return true
+		case Step, Rate, Suspend:
+			return s.OneHost || s.Nodes[e.Node].Spared
+		}
+		return s.Nodes[e.Node].Spared
+	})
+}
+
+// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of the leases.
+func (s *Scenario) Calm() {
+	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return slices.Contains([]Kind{Burst, Saturate, FillMany, Clone}, e.Kind) })
+	for i := range s.Nodes {
+		s.Nodes[i].Gap = max(s.Nodes[i].Gap, s.Nodes[i].Window/4)
+	}
+	s.Calmed = true
 }
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
@@ -293,8 +378,8 @@ func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
 		l.TimeBits = uint8(12 + r.IntN(20))
 		l.Epoch = snowflake.EpochAt(start.Add(-(l.Unit * time.Duration(int64(1)<<l.TimeBits-ticks))))
 	case 1, 2, 3, 4:
-		l = oneOf(r, snowflake.DefaultLayout(), snowflake.TwitterLayout(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
-			snowflake.RedisLayout(), snowflake.SonyflakeLayout(), snowflake.DiscordLayout(), snowflake.InstagramLayout())
+		l = oneOf(r, snowflake.DefaultLayout(), layouts.Twitter(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
+			layouts.Redis(), layouts.Sonyflake(), layouts.Discord(), layouts.Instagram())
 		if int(l.WorkerBits) < int(bits) {
 			l = snowflake.ClockSeqLayout()
 		}
@@ -310,6 +395,7 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 		Begin:    time.Duration(r.Int64N(int64(s.Window))),
 		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
 		Drift:    r.Int64N(2*maxDrift+1) - maxDrift,
+		Window:   s.Window,
 		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
 		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind", "any"),
 		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),

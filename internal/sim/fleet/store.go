@@ -2,12 +2,16 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -19,20 +23,22 @@ var (
 	errDead    = errors.New("the process is dead")
 )
 
-// store is a server that all nodes reach over a simulated network. It keeps the promises of lease.Store;
-// everything else may go wrong.
+// store is a server that all nodes reach over a simulated network: a map with four methods.
+// It keeps the promises of lease.Store; everything else may go wrong.
 type store struct {
 	w       *world
 	machine *machine
 
 	mu      sync.Mutex
-	records map[int]lease.Record
+	puts    int
+	entries map[string]lease.Entry
+	records map[int]lease.Record // what the entries say
+	saved   map[int]lease.Record // the last record that was saved for each worker ID, also if it is gone
 	taken   map[int]taking
-	history map[int][]lease.Holding
 	holders map[string][]*process // by token
 	down    int                   // so many faults say so
-	wiped   int
-	faultAt time.Time // when one began or ended last
+	wiped   atomic.Bool           // ever
+	faultAt time.Time             // when one began or ended last
 	lie     int
 	lied    bool // ever
 }
@@ -45,13 +51,32 @@ type taking struct {
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), records: map[int]lease.Record{}, taken: map[int]taking{},
-		history: map[int][]lease.Holding{}, holders: map[string][]*process{}}
+	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), entries: map[string]lease.Entry{}, records: map[int]lease.Record{},
+		saved: map[int]lease.Record{}, taken: map[int]taking{}, holders: map[string][]*process{}}
 	if w.OneHost {
 		s.machine = w.nodes[0].machine
 	}
 	return s
 }
+
+// open makes the store as its operator does before the first process starts, without a worker
+// ID in use.
+func (s *store) open() error {
+	l, err := lease.Acquire(context.Background(), desk{s}, &lease.Options{Layout: s.w.Layout, Clock: s.machine, NewStore: true, Window: s.w.Window, Logger: quiet})
+	if err != nil {
+		return err
+	}
+	if err := l.Release(context.Background()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.entries, func(_ string, e lease.Entry) bool { return e.Version != "1" })
+	return nil
+}
+
+// Now is the reading of the machine's wall clock, for snowflake.Clock.
+func (m *machine) Now() time.Time { return m.Wall() }
 
 // fault lets the store misbehave for a while.
 func (s *store) fault(e Event) {
@@ -62,8 +87,6 @@ func (s *store) fault(e Event) {
 		switch e.Kind {
 		case StoreDown:
 			s.down += sign
-		case StoreWiped:
-			s.wiped += sign
 		default:
 			s.lie += sign * e.N
 			s.lied = true
@@ -84,94 +107,226 @@ func (s *store) isDown() bool {
 	return s.down > 0 && !s.w.isOver()
 }
 
-// load adds to snap the records that it is about, one half of them at a time.
-func (s *store) load(snap *lease.Snapshot, half int) {
+// wipe removes entries: all, those of a kind, or one.
+func (s *store) wipe(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, worker := range slices.Sorted(maps.Keys(s.records)) { // in no order chance would be
-		r := s.records[worker]
-		if worker%2 != half {
-			continue
-		}
-		if s.lie > 0 && r.State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
-			r.Renewed = time.Time{}
-		}
-		r.Bounds = slices.Clone(r.Bounds) // or who loads it could change what is stored
-		snap.Records = append(snap.Records, r)
+	keys := slices.Sorted(maps.Keys(s.entries))
+	if len(keys) == 0 {
+		return
 	}
-	snap.Now, snap.OwnClock = s.machine.Wall(), s.w.OwnClock
+	one := keys[e.N%len(keys)]
+	for _, key := range keys {
+		kind, _, _ := strings.Cut(key, "/")
+		switch ofOne, _, _ := strings.Cut(one, "/"); {
+		case e.N%3 == 0, e.N%3 == 1 && kind == ofOne, key == one:
+			delete(s.entries, key)
+			if worker, ok := workerOf(key); ok {
+				delete(s.records, worker)
+			}
+			s.w.logf("store: %s is gone", key)
+		}
+	}
+	s.faultAt = time.Now()
+	s.wiped.Store(true)
+	if e.N%3 == 0 {
+		s.w.model.loses()
+	} else if kind, _, _ := strings.Cut(one, "/"); kind == "worker" {
+		s.w.model.leave("records were lost alone")
+	}
 }
 
-// save is atomic. ended is nil if it is a plain save.
-func (s *store) save(p *process, r lease.Record, ended *lease.Holding, forget time.Time) (lease.Record, error) {
+// workerOf returns the worker ID if the key is of a record.
+func workerOf(key string) (worker int, ok bool) {
+	digits, ok := strings.CutPrefix(key, "worker/")
+	worker, err := strconv.Atoi(digits)
+	return worker, ok && err == nil
+}
+
+// read returns the entries that are wanted.
+func (s *store) read(wanted func(key string) bool) (found []lease.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.records[r.Worker]
-	if old.Version != r.Version-1 {
-		return r, fmt.Errorf("%w: version %d, not %d", lease.ErrConflict, old.Version, r.Version-1)
+	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in no order chance would be
+		if !wanted(key) {
+			continue
+		}
+		e := s.entries[key]
+		worker, ok := workerOf(key)
+		if ok && s.w.OwnClock && s.lie > 0 && s.records[worker].State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
+			e.Time = e.Time.Add(-time.Hour)
+		}
+		e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
+		found = append(found, e)
 	}
-	r.Renewed = s.machine.Wall()
+	return found
+}
+
+// put is atomic. p is nil if it is the store's operator.
+func (s *store) put(p *process, key, old string, value []byte) (lease.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.entries[key].Version; is != old {
+		return lease.Entry{}, fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
+	}
+	s.puts++
+	e := lease.Entry{Key: key, Version: strconv.Itoa(s.puts), Value: slices.Clone(value)}
+	if s.w.OwnClock {
+		e.Time = s.machine.Wall()
+	}
+	if worker, ok := workerOf(key); ok {
+		var r lease.Record
+		if err := json.Unmarshal(value, &r); err != nil {
+			return e, err
+		}
+		r.Renewed = s.machine.Wall()
+		if p != nil {
+			if r.State != lease.Lost {
+				s.w.model.makes(old, value, e.Version, r)
+			}
+			s.save(p, worker, r)
+		} else if r.State == lease.Lost { // a reader of the watermark says so
+			s.records[worker] = r
+		}
+	}
+	if key == "store" {
+		s.w.model.named(value)
+	}
+	s.entries[key] = e
+	return e, nil
+}
+
+// save checks and notes what a record says. s.mu is held.
+func (s *store) save(p *process, worker int, r lease.Record) {
+	old, was := s.records[worker], s.saved[worker]
+	s.records[worker] = r
+	if r.State == lease.Lost {
+		s.w.logf("store: %v, by %v", r, p)
+		return
+	}
+	if time.Since(p.heard) > p.Window {
+		p.late = time.Now()
+	}
+	p.heard = time.Now()
+	if s.isStray(old) {
+		old = lease.Record{} // nobody stamps by it
+	}
 	s.checkSave(p, old, r)
-	s.checkHistory(p, old, r, ended, forget)
-	s.records[r.Worker] = r
-	if old.Token != r.Token {
-		p.took[r.Worker]++
-		s.taken[r.Worker] = taking{by: p, bounds: old.Bounds}
+	s.checkHistory(p, old, r)
+	s.saved[worker] = r
+	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
+		p.took[worker]++
+		s.taken[worker] = taking{by: p, bounds: old.Bounds}
 	}
-	t := s.taken[r.Worker]
+	t := s.taken[worker]
 	t.saver = p
-	s.taken[r.Worker] = t
-	s.keep(p, r, ended, forget)
-	s.w.logf("store: v%d of %v, clock sequence %d, by %v", r.Version, r, r.ClockSeq, p)
-	return r, nil
+	s.taken[worker] = t
+	s.isHolder(r.Token, p)
+	s.w.logf("store: save %d of %v, clock sequence %d, by %v", r.Saves, r, r.ClockSeq, p)
+}
+
+// isStray reports whether r is the first record of a newcomer that read the store before it lost
+// entries: the newcomer looks again before it stamps. s.mu is held.
+func (s *store) isStray(r lease.Record) bool {
+	var door struct{ Name string }
+	return s.wiped.Load() && r.Saves == 1 && !r.Marked &&
+		(json.Unmarshal(s.entries["store"].Value, &door) != nil || door.Name != r.Store)
+}
+
+func (s *store) delete(key, old string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.entries[key].Version; is != old || old == "" {
+		return fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
+	}
+	delete(s.entries, key)
+	if worker, ok := workerOf(key); ok {
+		delete(s.records, worker)
+		s.w.model.removed(old)
+	}
+	return nil
 }
 
 // client is a process's way to the store.
 type client struct{ p *process }
 
+// store returns the process's way to the store.
+func (p *process) store() lease.Store { return client{p} }
+
 // answer is what comes back.
 type answer struct {
-	snap   lease.Snapshot
-	record lease.Record
-	kept   []lease.Holding
-	err    error
+	entry   lease.Entry
+	entries []lease.Entry
+	now     time.Time
+	err     error
 }
 
-// Load asks for the records.
-func (c client) Load(ctx context.Context) (lease.Snapshot, error) {
-	a := c.call(ctx, "load", func(s *store) answer {
-		var a answer
-		s.load(&a.snap, 0)
-		time.Sleep(c.p.w.up(c.p.w.Network))
-		s.load(&a.snap, 1)
-		return a
-	})
-	return a.snap, a.err
-}
-
-// LoadWorker asks for the record of one worker ID.
-func (c client) LoadWorker(ctx context.Context, worker int) (lease.Snapshot, error) {
-	a := c.call(ctx, fmt.Sprintf("load worker %d", worker), func(s *store) answer {
-		var a answer
-		s.load(&a.snap, worker%2)
-		a.snap.Records = slices.DeleteFunc(a.snap.Records, func(r lease.Record) bool { return r.Worker != worker })
-		return a
-	})
-	return a.snap, a.err
-}
-
-// Save asks for a save.
-func (c client) Save(ctx context.Context, r lease.Record) (lease.Record, error) {
-	r.Bounds = append([]time.Time(nil), r.Bounds...)
-	c.p.checkLeap(r)
-	a := c.call(ctx, fmt.Sprintf("save v%d of worker %d", r.Version, r.Worker), func(s *store) answer {
-		saved, err := s.save(c.p, r, nil, time.Time{})
-		return answer{record: saved, err: err}
-	})
-	if a.err != nil {
-		return r, a.err
+// Now asks for the time, if the store has a clock.
+func (c client) Now(ctx context.Context) (time.Time, error) {
+	if !c.p.w.OwnClock {
+		return time.Time{}, errors.ErrUnsupported
 	}
-	return a.record, nil
+	a := c.call(ctx, "now", func(s *store) answer { return answer{now: s.machine.Wall()} })
+	return a.now, a.err
+}
+
+// Get asks for an entry.
+func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
+	since := c.p.w.model.sent()
+	a := c.call(ctx, "get "+key, func(s *store) (a answer) {
+		for _, e := range s.read(func(k string) bool { return k == key }) {
+			a.entry = e
+			s.w.model.reads(c.p, e.Version, since)
+		}
+		return a
+	})
+	return a.entry, a.err
+}
+
+// List asks for the entries with a prefix, of which the store reads one half later.
+func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	since := c.p.w.model.sent()
+	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
+		for half := range 2 {
+			found := s.read(func(key string) bool {
+				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
+			})
+			for _, e := range found {
+				s.w.model.reads(c.p, e.Version, since)
+			}
+			a.entries = append(a.entries, found...)
+			if half == 0 {
+				time.Sleep(c.p.w.up(c.p.w.Network))
+			}
+		}
+		return a
+	})
+	return a.entries, a.err
+}
+
+// Put asks for a save.
+func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	value = slices.Clone(value)
+	if _, ok := workerOf(key); ok {
+		var r lease.Record
+		if json.Unmarshal(value, &r) == nil && r.State != lease.Lost {
+			c.p.checkLeap(r)
+			c.p.w.model.sends(c.p, old, value, r)
+		}
+	}
+	a := c.call(ctx, "put "+key, func(s *store) (a answer) {
+		a.entry, a.err = s.put(c.p, key, old, value)
+		return a
+	})
+	if a.err == nil {
+		c.p.w.model.answered(old, a.entry.Version)
+	}
+	return a.entry, a.err
+}
+
+// Delete asks for a removal.
+func (c client) Delete(ctx context.Context, key, old string) error {
+	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.delete(key, old)} }).err
 }
 
 // call sends a request over the network of the node, as that is now, and waits
@@ -203,12 +358,6 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 			if w.store.isDown() {
 				if answered && (there+back)%2 == 0 {
 					reply(answer{err: errRefused})
-				}
-				return
-			}
-			if w.store.isWiped() {
-				if answered {
-					reply(answer{err: lease.ErrWiped})
 				}
 				return
 			}

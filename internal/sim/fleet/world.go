@@ -55,6 +55,9 @@ type Totals struct {
 	Named     int // IDs whose issuer was looked up
 	Clones    int
 	Repeated  int           // IDs that a clone and its original both issued
+	Marks     int           // watermarks that rose
+	Steps     int           // that were held against the model, but for stamps
+	Stamps    int           // ticks that were stamped, and held against the model
 	Overlap   time.Duration // by how much such an ID's time was ahead of the clock that was cloned, at most
 }
 
@@ -77,6 +80,9 @@ func (t *Totals) Add(o Totals) {
 	t.Named += o.Named
 	t.Clones += o.Clones
 	t.Repeated += o.Repeated
+	t.Marks += o.Marks
+	t.Steps += o.Steps
+	t.Stamps += o.Stamps
 	t.Overlap = max(t.Overlap, o.Overlap)
 }
 
@@ -99,9 +105,12 @@ type world struct {
 	failure *Failure
 	over    bool // the faults are
 	ended   bool
+	model   *model
 	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
+
+	watermark snowflake.ID // the highest that was read
 }
 
 // issue is who issued an ID, and when.
@@ -134,9 +143,23 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		w.nodes = append(w.nodes, newNode(w, i, c))
 	}
 	w.store = newStore(w)
+	if w.Leased {
+		if err := w.store.open(); err != nil {
+			w.fail("acquisition", "the store cannot be made: %v", err)
+		}
+	}
+	w.model = newModel(w)
+	w.store.mu.Lock()
+	w.model.named(w.store.entries["store"].Value)
+	w.store.mu.Unlock()
 	for _, n := range w.nodes {
 		if !n.Absent {
 			w.wg.Go(n.run)
+		}
+	}
+	if w.Leased && !w.Calmed {
+		for n := range 1 + s.Seed%2 {
+			w.wg.Go(func() { w.poll(n) })
 		}
 	}
 	if w.play() {
@@ -145,10 +168,21 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.end()
 	w.wg.Wait()
 	took := time.Since(w.begun)
+	w.totals.Steps, w.totals.Stamps = w.model.steps()
 	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
 	w.totals.NodeTime = took * time.Duration(len(w.nodes))
 	return &Result{Failure: w.failure, Trace: w.trace, Totals: w.totals}
 }
+
+// healing is for how long newcomers may wait if the store has lost entries, also twice.
+func (w *world) healing() time.Duration {
+	if !w.isWiped() {
+		return 0
+	}
+	return 5 * time.Minute
+}
+
+func (w *world) isWiped() bool { return w.store.wiped.Load() }
 
 func (w *world) snapshotNodes() []*node {
 	w.mu.Lock()
@@ -181,7 +215,7 @@ func (w *world) finish() {
 	for _, n := range w.snapshotNodes() {
 		n.recover()
 	}
-	if !w.sleep(10*w.Window+10*time.Second+20*w.Layout.Unit) || !w.awaitRecovery() {
+	if !w.sleep(10*w.Window+10*time.Second+20*w.Layout.Unit+w.healing()) || !w.awaitRecovery() {
 		return
 	}
 	for _, n := range w.snapshotNodes() {
@@ -307,7 +341,9 @@ func (w *world) apply(e Event) {
 		n.clone()
 	case StoreStep:
 		w.store.machine.change(func(s *segment) { s.wall += e.By })
-	case StoreDown, StoreWiped, Lie:
+	case StoreWiped:
+		w.store.wipe(e)
+	case StoreDown, Lie:
 		w.store.fault(e)
 	default:
 		n.fault(e)

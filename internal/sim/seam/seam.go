@@ -5,7 +5,9 @@ package seam
 
 import (
 	"math/rand/v2"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,11 +15,13 @@ import (
 type Machine interface {
 	Wall() time.Time
 	Mono() time.Duration
-	Read() time.Duration // Mono, before the generator's lock is taken
 }
 
+// Variable is the environment variable that names the deliberate defect to switch on.
+const Variable = "SNOWFLAKE_MUTANT"
+
 // Mutant is the name of the deliberate defect that is switched on.
-var Mutant string
+var Mutant = os.Getenv(Variable)
 
 // What the overlay adds to packages snowflake and lease. Their types cannot be
 // named here, because they import this package.
@@ -31,11 +35,21 @@ var (
 	// CloneLease returns a copy of a *lease.Lease, as a machine has it that was
 	// cloned, and the bound up to which both may stamp. It is nil while the
 	// lease is being changed or replaced.
-	CloneLease func(lease, store, clock any) (clone any, seq int, bound time.Time)
+	CloneLease func(lease, store, clock any, generation *atomic.Uint64) (clone any, seq int, bound time.Time)
 
-	// KillLease ends the goroutine that renews a *lease.Lease, as when its process
-	// dies.
+	// Generations has an *atomic.Uint64 for each simulated machine whose hypervisor tells
+	// that it was cloned, by the machine's name.
+	Generations sync.Map
+
+	// KillLease ends the goroutine that renews a *lease.Lease, and the calls that wait
+	// for it, as when its process dies.
 	KillLease func(lease any)
+
+	// Granted is called before a lease grants a window, if it is not nil.
+	Granted func(lease any, token string, worker, seq int, from, to time.Time)
+
+	// Stamped is called before a generator of a lease returns IDs of the tick that begins at t, if it is not nil.
+	Stamped func(lease any, worker, seq int, t time.Time)
 
 	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned
 	// lease.
@@ -43,18 +57,21 @@ var (
 )
 
 // Dice are what chance decides in the packages, and in the world around them.
-var dice struct {
+var dice = struct {
 	sync.Mutex
 	*rand.Rand
 	late func(*rand.Rand) time.Duration
 	step func(dir, step string)
-}
+}{Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 
 // Reset begins a run with new dice. If a sleep ends late, late says by how much. step is
-// called before each step of a file's save.
+// called before each step of a file's save. Without Reset, which the tests of the packages
+// do not call, chance is as it is outside the simulator.
 func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step string)) {
 	dice.Lock()
 	defer dice.Unlock()
+	Generations.Clear()
+	Granted, Stamped = nil, nil
 	dice.Rand, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), late, step
 }
 
@@ -81,6 +98,9 @@ func Text() string {
 func Late() time.Duration {
 	dice.Lock()
 	defer dice.Unlock()
+	if dice.late == nil {
+		return 0
+	}
 	return dice.late(dice.Rand) + time.Duration(dice.Rand.Int64N(int64(time.Millisecond)))
 }
 
@@ -89,5 +109,7 @@ func Step(dir, step string) {
 	dice.Lock()
 	f := dice.step
 	dice.Unlock()
-	f(dir, step)
+	if f != nil {
+		f(dir, step)
+	}
 }

@@ -24,17 +24,18 @@ func main() {
 	addr := flag.String("addr", "localhost:2379", "the endpoints of the cluster, with commas between them")
 	user := flag.String("user", "", "user name, where the cluster asks for one")
 	password := flag.String("password", os.Getenv("ETCD_PASSWORD"), "its password")
+	isNew := flag.Bool("new", false, "the store is known to be new: do not wait in case it was wiped")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	config := etcdlease.Config(strings.Split(*addr, ",")...)
 	config.Username, config.Password = *user, *password
-	if err := run(ctx, config); err != nil {
+	if err := run(ctx, *isNew, config); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, config clientv3.Config) error {
+func run(ctx context.Context, isNew bool, config clientv3.Config) error {
 	client, err := clientv3.New(config)
 	if err != nil {
 		return err
@@ -44,10 +45,7 @@ func run(ctx context.Context, config clientv3.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
-		return err
-	}
-	l, err := lease.Acquire(ctx, store, nil)
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err
 	}

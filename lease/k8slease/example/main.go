@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -24,10 +23,11 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", "", "how to reach the cluster; empty: this is a pod")
 	namespace := flag.String("namespace", "", "where the worker IDs are; empty: the pod's")
+	isNew := flag.Bool("new", false, "the store is known to be new: do not wait in case it was wiped")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *kubeconfig, &k8slease.Options{Namespace: *namespace}); err != nil {
+	if err := run(ctx, *isNew, *kubeconfig, &k8slease.Options{Namespace: *namespace}); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -40,23 +40,15 @@ func open(kubeconfig string, o *k8slease.Options) (*k8slease.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.NextProtos = []string{"http/1.1"}
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return k8slease.New(clientset, o)
+	return k8slease.New(config, o)
 }
 
-func run(ctx context.Context, kubeconfig string, o *k8slease.Options) error {
+func run(ctx context.Context, isNew bool, kubeconfig string, o *k8slease.Options) error {
 	store, err := open(kubeconfig, o)
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx, 0); err != nil { // takes 200 s the first time
-		return err
-	}
-	l, err := lease.Acquire(ctx, store, nil)
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err
 	}

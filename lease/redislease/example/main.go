@@ -1,7 +1,7 @@
 // The example leases a worker ID from a Redis server, issues a few IDs, and then
 // takes some from a Sequencer.
 //
-//	go run ./example -addr localhost:6379
+//	go run ./example -new -addr localhost:6379
 package main
 
 import (
@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/sequencer"
@@ -24,18 +24,18 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	logging.Disable() // go-redis' own log; the client also returns the errors
 	addr := flag.String("addr", "localhost:6379", "address of the Redis server")
 	password := flag.String("password", os.Getenv("REDIS_PASSWORD"), "its password")
+	isNew := flag.Bool("new", false, "the server is known to be new: do not wait in case its entries were lost")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *addr, *password); err != nil {
+	if err := run(ctx, *addr, *password, *isNew); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, addr, password string) error {
+func run(ctx context.Context, addr, password string, isNew bool) error {
 	client := redis.NewClient(&redis.Options{
 		Addr:                  addr,
 		Password:              password,
@@ -48,11 +48,7 @@ func run(ctx context.Context, addr, password string) error {
 	if err != nil {
 		return err
 	}
-	// This waits for 6 s the first time ever.
-	if err := store.Create(ctx, 0); err != nil {
-		return err
-	}
-	l, err := lease.Acquire(ctx, store, nil)
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err
 	}
@@ -79,7 +75,7 @@ func run(ctx context.Context, addr, password string) error {
 		return err
 	}
 	for _, id := range ids {
-		fmt.Println("sequenced:", id, snowflake.RedisLayout().Decode(id))
+		fmt.Println("sequenced:", id, layouts.Redis().Decode(id))
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
@@ -118,7 +119,7 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.add(id)
-		p := snowflake.RedisLayout().Decode(id)
+		p := layouts.Redis().Decode(id)
 		if end := serverTime(t, client).Add(MaxAhead); id <= last || p.Worker != 4095 || p.Time.Before(begun) || p.Time.After(end) {
 			t.Fatalf("%d: %v after %v, between %v and %v", i, p, last, begun, end)
 		}
@@ -164,7 +165,7 @@ func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
 	if n != len(ids) || err != nil {
 		t.Fatal(n, err)
 	}
-	if last := snowflake.RedisLayout().Decode(ids[n-1]).Time; last.Sub(now) > MaxAhead {
+	if last := layouts.Redis().Decode(ids[n-1]).Time; last.Sub(now) > MaxAhead {
 		t.Fatalf("the last ID is of %v, %v ahead of Redis", last, last.Sub(now))
 	}
 	if took := now.Sub(begun); took < 900*time.Millisecond {
@@ -180,9 +181,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 	for range 4 {
 		s := newSequencer(t, server.Client(t), nil)
 		for g := range 4 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				var last snowflake.ID
 				for range depth.Of(20, 100) {
 					ids := make([]snowflake.ID, 1+g*700)
@@ -196,7 +195,7 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 					last = ids[len(ids)-1]
 					u.add(ids...)
 				}
-			}()
+			})
 		}
 	}
 	wg.Wait()
@@ -249,9 +248,7 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 			t.Fatal(err)
 		}
 		children = append(children, child)
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				n, err := strconv.ParseInt(lines.Text(), 10, 64)
 				if err == nil { // the kill may have cut the last line
@@ -261,7 +258,7 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 					u.mu.Unlock()
 				}
 			}
-		}()
+		})
 	}
 	progress := func() {
 		t.Helper()
@@ -320,7 +317,7 @@ func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 		was := serverTime(t, client).Add(500 * time.Millisecond)
 		setState(t, client, was)
 		ids := u.take(s, 10)
-		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
+		if at := layouts.Redis().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
 			t.Fatalf("after an ID of %v comes one of %v", was, at)
 		}
 	})
@@ -328,7 +325,7 @@ func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 		was := serverTime(t, client).Add(1300 * time.Millisecond)
 		setState(t, client, was)
 		ids := u.take(s, 10)
-		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
+		if at := layouts.Redis().Decode(ids[0]).Time; at.Before(was.Truncate(time.Millisecond)) {
 			t.Fatalf("after an ID of %v comes one of %v", was, at)
 		}
 		setState(t, client, serverTime(t, client).Add(1900*time.Millisecond))
@@ -411,7 +408,7 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 	s.now = func() time.Time { return time.Now().Add(300 * time.Millisecond) }
 	from := s.now().Add(MaxAhead).Truncate(time.Millisecond)
 	ids := u.take(s, 1)
-	if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(from) {
+	if at := layouts.Redis().Decode(ids[0]).Time; at.Before(from) {
 		t.Fatalf("a client whose clock is 300 ms ahead begins at %v, before %v", at, from)
 	}
 
@@ -479,7 +476,7 @@ func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
 		replicaOf(t, a, "")
 		from := serverTime(t, a).Add(MaxAhead).Truncate(time.Millisecond)
 		ids := u.take(newSequencer(t, a, nil), 1000)
-		if at := snowflake.RedisLayout().Decode(ids[0]).Time; at.Before(from) {
+		if at := layouts.Redis().Decode(ids[0]).Time; at.Before(from) {
 			t.Errorf("IDs begin at %v, before %v: the old key counts as up to date", at, from)
 		}
 		replicaOf(t, b, server.Addr)
@@ -666,7 +663,7 @@ func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	layout := snowflake.RedisLayout()
+	layout := layouts.Redis()
 	var wg sync.WaitGroup // for the tests that wait
 	for _, worker := range []int{4, 5, 6} {
 		for _, sequence := range []int{0, 1022, 1023} {

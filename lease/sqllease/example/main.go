@@ -1,9 +1,9 @@
 // The example program leases a worker ID from a table and issues some IDs. With
 // -once it takes a worker ID that is used once, as Baidu's uid-generator does.
 //
-//	go run ./example -engine postgres -addr 'postgres://app:secret@localhost/app'
-//	go run ./example -engine mysql    -addr 'app:secret@tcp(localhost:3306)/app'
-//	go run ./example -engine sqlite   -addr workers.db
+//	go run ./example -new -engine postgres -addr 'postgres://app:secret@localhost/app'
+//	go run ./example -new -engine mysql    -addr 'app:secret@tcp(localhost:3306)/app'
+//	go run ./example -new -engine sqlite   -addr leases.db
 package main
 
 import (
@@ -29,19 +29,20 @@ import (
 
 func main() {
 	engine := flag.String("engine", "sqlite", "postgres, mysql (also MariaDB) or sqlite")
-	addr := flag.String("addr", "workers.db", "the database, as its driver names it, or SQLite's file")
+	addr := flag.String("addr", "leases.db", "the database, as its driver names it, or SQLite's file")
+	isNew := flag.Bool("new", false, "the database is known to be new: do not wait in case its table was lost")
 	once := flag.Bool("once", false, "take a worker ID that is used once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *engine, *addr, *once); err != nil {
+	if err := run(ctx, *engine, *addr, *once, *isNew); err != nil {
 		oneLine := strings.Join(strings.Fields(err.Error()), " ") // pgx' errors have several lines
 		fmt.Fprintln(os.Stderr, "example:", oneLine)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, engine, addr string, once bool) error {
+func run(ctx context.Context, engine, addr string, once, isNew bool) error {
 	db, dialect, err := open(engine, addr)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func run(ctx context.Context, engine, addr string, once bool) error {
 	if once {
 		return issueOnce(ctx, db, dialect)
 	}
-	return issueLeased(ctx, db, dialect)
+	return issueLeased(ctx, db, dialect, isNew)
 }
 
 func open(engine, addr string) (*sql.DB, sqllease.Dialect, error) {
@@ -74,17 +75,12 @@ func open(engine, addr string) (*sql.DB, sqllease.Dialect, error) {
 	return nil, 0, fmt.Errorf("engine %q is not postgres, mysql or sqlite", engine)
 }
 
-func issueLeased(ctx context.Context, db *sql.DB, dialect sqllease.Dialect) (err error) {
+func issueLeased(ctx context.Context, db *sql.DB, dialect sqllease.Dialect, isNew bool) (err error) {
 	store, err := sqllease.New(db, dialect, nil)
 	if err != nil {
 		return err
 	}
-	starting, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := store.Create(starting, 0); err != nil {
-		return err
-	}
-	l, err := lease.Acquire(ctx, store, nil)
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err
 	}

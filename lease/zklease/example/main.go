@@ -2,7 +2,7 @@
 //
 //	go run ./example -addr localhost:2181
 //
-// While it runs, `ls /snowflake/instances` in zkCli.sh shows its worker ID.
+// While it runs, "ls /snowflake/worker" in zkCli.sh shows its worker ID.
 package main
 
 import (
@@ -29,10 +29,11 @@ func main() {
 	addr := flag.String("addr", "localhost:2181", "addresses of the ZooKeeper servers, with commas between them")
 	root := flag.String("root", "", "znode that the tree lies under (default /snowflake)")
 	auth := flag.String("auth", os.Getenv("ZK_AUTH"), "user:password, for the digest scheme")
+	isNew := flag.Bool("new", false, "the store is known to be new: do not wait in case it was wiped")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, *addr, *root, *auth)
+	err := run(ctx, *isNew, *addr, *root, *auth)
 	if errors.Is(err, zk.ErrNoServer) {
 		err = fmt.Errorf("no ZooKeeper server answers at %s: %w", *addr, err)
 	}
@@ -41,14 +42,8 @@ func main() {
 	}
 }
 
-// silent is a logger for package zk that drops everything; package zk also returns the
-// errors.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-func run(ctx context.Context, addr, root, auth string) error {
-	conn, _, err := zk.Connect(strings.Split(addr, ","), 6*time.Second, zk.WithDialer(zklease.Dial), zk.WithLogger(silent{}))
+func run(ctx context.Context, isNew bool, addr, root, auth string) error {
+	conn, err := zklease.Connect(strings.Split(addr, ","), 4*time.Second)
 	if err != nil {
 		return err
 	}
@@ -65,10 +60,7 @@ func run(ctx context.Context, addr, root, auth string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Create(ctx, 0); err != nil { // waits for 6 s the first time ever
-		return err
-	}
-	l, err := lease.Acquire(ctx, store, nil)
+	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err
 	}

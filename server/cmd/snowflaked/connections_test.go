@@ -43,7 +43,7 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		idle = append(idle, conn)
 	}
 	issued := func() bool {

@@ -5,11 +5,15 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // deployed returns a file of the repository's folder deploy. If the module is not in a clone, it skips the test,
@@ -67,7 +72,7 @@ func TestManifestFitsTheProgram(t *testing.T) {
 		"ServiceAccount": new(core.ServiceAccount), "Role": new(rbac.Role), "RoleBinding": new(rbac.RoleBinding),
 		"Deployment": &d, "Service": new(core.Service), "PodDisruptionBudget": new(policy.PodDisruptionBudget),
 	}
-	for _, doc := range bytes.Split(b, []byte("\n---\n")) {
+	for doc := range bytes.SplitSeq(b, []byte("\n---\n")) {
 		var head struct{ Kind string }
 		if err := yaml.Unmarshal(doc, &head); err != nil || kinds[head.Kind] == nil {
 			t.Fatalf("%q: %v", head.Kind, err)
@@ -90,8 +95,8 @@ func TestManifestFitsTheProgram(t *testing.T) {
 		t.Errorf("a pod has %v to stop, and may need %v", has, needs)
 	}
 	probes := pod.Containers[0]
-	if p := probes.StartupProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second <= 2*c.window+10*time.Second {
-		t.Errorf("the first pod needs two windows of %v to start", c.window)
+	if p := probes.StartupProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second <= lease.MaxWindow+70*time.Second {
+		t.Errorf("the first pod needs %v and a minute to start", lease.MaxWindow)
 	}
 	if p := probes.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second >= c.drain || p.HTTPGet.Path != "/readyz" {
 		t.Errorf("the pod goes on for %v, and is known not to be ready after %v", c.drain, p)
@@ -99,20 +104,32 @@ func TestManifestFitsTheProgram(t *testing.T) {
 	if probes.LivenessProbe.HTTPGet.Path != "/healthz" || probes.StartupProbe.HTTPGet.Path != "/healthz" {
 		t.Error("a pod lives as long as it answers /healthz")
 	}
+	for _, p := range []*core.Probe{probes.LivenessProbe, probes.ReadinessProbe, probes.StartupProbe} {
+		i := slices.IndexFunc(probes.Ports, func(port core.ContainerPort) bool { return port.Name == p.HTTPGet.Port.StrVal })
+		if i < 0 || fmt.Sprint(":", probes.Ports[i].ContainerPort) != c.admin {
+			t.Errorf("a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
+		}
+	}
 }
 
 // The unit tells the program what it understands, gives it the time to stop, and pleases systemd.
 func TestUnitFitsTheProgram(t *testing.T) {
 	t.Parallel()
 	b := deployed(t, "systemd/snowflaked.service")
-	env := map[string]string{}
+	b = regexp.MustCompile(`(?m)^#(\w+=)`).ReplaceAll(b, []byte("$1")) // with the credentials
+	env, credentials := map[string]string{}, map[string]bool{}
 	var stop time.Duration
 	for line := range strings.Lines(string(b)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "Environment":
-			name, v, _ := strings.Cut(value, "=")
-			env[name] = strings.ReplaceAll(v, "%S", "/var/lib")
+			for setting := range strings.FieldsSeq(value) {
+				name, v, _ := strings.Cut(setting, "=")
+				env[name] = strings.ReplaceAll(v, "%S", "/var/lib")
+			}
+		case "LoadCredential":
+			name, _, _ := strings.Cut(value, ":")
+			credentials["%d/"+name] = true
 		case "TimeoutStopSec":
 			stop, _ = time.ParseDuration(value)
 		}
@@ -120,6 +137,14 @@ func TestUnitFitsTheProgram(t *testing.T) {
 	c := settings(t, env)
 	if needs := c.drain + c.grace + releaseTime; c.store != "file:/var/lib/snowflake" || stop <= needs {
 		t.Errorf("the store is %s; it has %v to stop, and may need %v", c.store, stop, needs)
+	}
+	for name, value := range env {
+		if strings.HasPrefix(value, "%d/") && !credentials[value] {
+			t.Errorf("%s=%s is no credential", name, value)
+		}
+	}
+	if want := map[string]bool{"%d/" + filepath.Base(c.tokenFile): true, "%d/" + filepath.Base(c.cert): true, "%d/" + filepath.Base(c.key): true}; !maps.Equal(credentials, want) {
+		t.Errorf("the credentials are %v, and the settings need %v", credentials, want)
 	}
 	analyze := servertest.Program(t, "systemd", "systemd-analyze")
 	unit := filepath.Join(t.TempDir(), "snowflaked.service")

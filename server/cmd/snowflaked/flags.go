@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/layouts"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
@@ -86,20 +87,25 @@ func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
 		def = "file:" + dir
 	}
 	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
-		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST or kubernetes:NAMESPACE.\n"+
+		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
+		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE.\n"+
 		"Give a URL with a password in the environment: users of the host can see the flags.")
 }
 
 // config is what the flags of the server say.
 type config struct {
-	listen, store, owner string
+	listen, admin, hosts string
+	store, owner         string
 	window, drain, grace time.Duration
+	watermark, floor     time.Duration
+	maxClockError        time.Duration
+	vmClock              string
 	generator            snowflake.Options
 	server               server.Options
 	tokenFile            string
 	cert, key, clientCA  string
 	logFormat            string
-	accessLog            bool
+	accessLog, newStore  bool
 	maxConnections       int
 	layout, policy       string
 }
@@ -110,16 +116,29 @@ usage:
   snowflaked [flags]
   snowflaked workers [-store URL] [-json]
   snowflaked whois [-store URL] [-json] ID...
+  snowflaked watermark [-store URL] [-json]
+  snowflaked health [-ready]
+  snowflaked version
 `
+
+const defaultListen = "127.0.0.1:8080"
 
 // configure reads the flags of the server, and refuses what cannot work.
 func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
 	c := new(config)
 	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
-	fs.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`ADDRESS` to listen at, such as :8080 for all interfaces")
+	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
+	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, by which a proxy may call a server that listens on loopback, beside localhost")
+	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` of /healthz, /readyz, /metrics and gRPC's health alone, without token and TLS, such as :8081:\nprobes are answered there when clients take all connections of -listen. Empty: none")
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
-	fs.DurationVar(&c.window, "window", 0, "for how long IDs go on if the store is away. 0: 3s with file: and sqlite:, the store's own\nwith kubernetes:, else 30s")
+	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
+	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: 3s with file: and sqlite:, the store's own with kubernetes:, else 30s", lease.MaxWindow))
+	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
+	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
+	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of -window")
+	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "end at the start, with an error, if the kernel does not say that the clock is right to this, such as 100ms.\n0: start whatever it says")
+	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
 	fs.StringVar(&c.layout, "layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n@EPOCH,TICK if need be. \"snowflake help layouts\" explains them")
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
@@ -129,9 +148,10 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.server.MaxStreamIDs, "max-stream-ids", 10_000_000, "how many IDs a stream may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
+	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
 	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
 	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
-	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nIt is read again when it changes")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA client can have a name and a quota: TOKEN name=web ids-per-second=5000. It is read again when it changes")
 	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
 	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
 	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")
@@ -144,27 +164,32 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	}
 	c.store = *store
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want workers or whois; -h explains both", fs.Arg(0))
+		return nil, refused("%q is neither a flag nor a command: want workers, whois, watermark, health or version; -h explains them", fs.Arg(0))
 	}
 	return c, c.check()
 }
 
 // check refuses what cannot work, with the flag's name.
 func (c *config) check() error {
-	if _, port, err := net.SplitHostPort(c.listen); err != nil || port == "" {
-		return refused("-listen %q is not HOST:PORT, such as 127.0.0.1:8080", c.listen)
+	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
+		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
+			return refused("-%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
+		}
 	}
 	for _, f := range []struct {
 		name  string
 		value time.Duration
 		least time.Duration
 	}{
-		{"window", c.window, 0}, {"drain", c.drain, 0}, {"grace", c.grace, 0}, {"borrow-ahead", c.generator.BorrowAhead, 0},
+		{"window", c.window, 0}, {"floor-every", c.floor, 0}, {"max-clock-error", c.maxClockError, 0}, {"drain", c.drain, 0}, {"grace", c.grace, 0}, {"borrow-ahead", c.generator.BorrowAhead, 0},
 		{"timeout", c.server.Timeout, time.Millisecond}, {"max-stream-time", c.server.MaxStreamTime, time.Millisecond},
 	} {
 		if f.value < f.least {
 			return refused("-%s %v is under %v", f.name, f.value, f.least)
 		}
+	}
+	if c.watermark != 0 && c.watermark < time.Second {
+		return refused("-watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
 	}
 	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-stream-ids": c.server.MaxStreamIDs, "max-in-flight": c.server.MaxInFlight,
 		"max-connections": c.maxConnections} {
@@ -184,26 +209,13 @@ func (c *config) check() error {
 	if c.store == "" {
 		return refused("-store: there is no home directory, so name a store")
 	}
-	if c.window == 0 {
-		c.window = defaultWindow(c.store)
-	}
 	return c.try()
-}
-
-// defaultWindow returns how long IDs go on while the store is away. 0 is the store's own default.
-func defaultWindow(store string) time.Duration {
-	scheme, _, _ := strings.Cut(store, ":")
-	switch scheme {
-	case "file", "sqlite", "kubernetes":
-		return 0
-	}
-	return 30 * time.Second
 }
 
 // try makes a generator and a server of the options, which are thrown away: so that a wrong option
 // shows before a worker ID is taken.
 func (c *config) try() error {
-	l, err := layouts.Parse(c.layout)
+	l, err := texts.Layout(c.layout)
 	if err == nil {
 		err = l.Validate()
 	}
@@ -222,7 +234,7 @@ func (c *config) try() error {
 		return refused("-layout, -policy, -borrow-ahead or -random-start: %w", err)
 	}
 	if _, err := server.New(gen, &c.server); err != nil {
-		return refused("-max-in-flight, -max-ids: %w", err)
+		return refused("-max-in-flight, -max-per-client, -max-ids: %w", err)
 	}
 	if c.window != 0 && c.window < max(time.Millisecond, l.Unit) {
 		return refused("-window %v is under %v", c.window, max(time.Millisecond, l.Unit))

@@ -31,6 +31,13 @@ usage:
   snowflaked whois [-store URL] [-json] ID...
 `
 
+const aboutWatermark = `snowflaked watermark prints an ID that no ID issued from now on under the store is at or below. If a
+holder keeps it back, the exit status is 1, and standard error says which; the ID is right all the same.
+
+usage:
+  snowflaked watermark [-store URL] [-json]
+`
+
 // askTime is for how long a store may take to answer.
 const askTime = 30 * time.Second
 
@@ -53,24 +60,40 @@ func ask(ctx context.Context, about string, args []string, getenv func(string) s
 	return do(ctx, store, *asJSON, fs.Args())
 }
 
+// noArgs refuses arguments beside flags.
+func noArgs(name string, args []string) error {
+	if len(args) > 0 {
+		return refused("%s takes no arguments beside flags, got %q", name, args[0])
+	}
+	return nil
+}
+
 func workers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	return ask(ctx, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
-		if len(args) > 0 {
-			return refused("workers takes no arguments beside flags, got %q", args[0])
-		}
-		snap, err := store.Load(ctx)
-		if err != nil {
+		if err := noArgs("workers", args); err != nil {
 			return err
 		}
-		if len(snap.Records)+len(snap.Lost) == 0 {
+		records, bad := lease.Holders(ctx, store)
+		if len(records) == 0 && bad != nil {
+			return bad
+		}
+		if len(records) == 0 {
 			fmt.Fprintln(stderr, "snowflaked workers: nobody has ever held a worker ID in this store: is -store right?")
 		}
 		if asJSON {
-			err = json.NewEncoder(stdout).Encode(holding.Records(snap))
-		} else {
-			holding.Write(stdout, snap)
+			return errors.Join(json.NewEncoder(stdout).Encode(append([]lease.Record{}, records...)), bad) // [] if there are none
 		}
-		return errors.Join(err, holding.Lost(snap))
+		holding.Write(stdout, records)
+		return bad
+	})
+}
+
+func watermark(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
+	return ask(ctx, aboutWatermark, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
+		if err := noArgs("watermark", args); err != nil {
+			return err
+		}
+		return holding.WriteWatermark(ctx, stdout, store, asJSON)
 	})
 }
 

@@ -4,6 +4,9 @@
 //	snowflaked -store redis://db -listen :8080 as one of several, which share a store and nothing else
 //	snowflaked workers -store redis://db       who holds which worker ID?
 //	snowflaked whois -store redis://db ID...   who issued an ID?
+//	snowflaked watermark -store redis://db     an ID that no later ID is at or below
+//	snowflaked health                          does the server of this host live? For a container's health check
+//	snowflaked version                         which version is this?
 //
 // Each flag is an environment variable, too: SNOWFLAKED_LISTEN for -listen. "snowflaked -h" lists them.
 //
@@ -20,8 +23,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 )
+
+// version returns the version of the program's module, which the metric go_build_info has, too.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}
 
 // The exit statuses.
 const (
@@ -52,17 +66,24 @@ func command(ctx context.Context, args []string, getenv func(string) string, std
 			run, name, args = workers, " workers", args[1:]
 		case "whois":
 			run, name, args = whois, " whois", args[1:]
+		case "watermark":
+			run, name, args = watermark, " watermark", args[1:]
+		case "health":
+			run, name, args = health, " health", args[1:]
+		case "version", "-version", "--version":
+			fmt.Fprintln(stdout, "snowflaked", version(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+			return exitOK
 		}
 	}
 	err := run(ctx, args, getenv, stdout, stderr)
-	var usage usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK
-	case errors.As(err, &usage):
+	}
+	if logged := (loggedError{}); !errors.As(err, &logged) {
 		fmt.Fprintf(stderr, "snowflaked%s: %v\n", name, err)
+	}
+	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "snowflaked%s: %v\n", name, err)
 	return exitFailure
 }

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
@@ -182,22 +184,27 @@ func TestFilesThatCannotBeReadAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		replace(t, file, "old")
-		var unreadable error
-		w, err := watch(func() (string, error) {
+		var unreadable atomic.Bool
+		w, err := watch(t.Context(), func() (string, error) {
+			if unreadable.Load() {
+				return "", os.ErrPermission
+			}
 			b, err := os.ReadFile(file)
-			return string(b), errors.Join(err, unreadable)
+			return string(b), err
 		}, file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		unreadable = os.ErrPermission
+		unreadable.Store(true)
 		replace(t, file, "new one")
 		time.Sleep(every)
+		synctest.Wait()
 		if got := w.get(); got != "old" {
 			t.Error(got)
 		}
-		unreadable = nil
+		unreadable.Store(false)
 		time.Sleep(every)
+		synctest.Wait()
 		if got := w.get(); got != "new one" {
 			t.Errorf("it never reads the file again: %q", got)
 		}
@@ -211,7 +218,7 @@ func TestLinkNamesAnotherFile(t *testing.T) {
 		dir := t.TempDir()
 		file := func(name string) string { return filepath.Join(dir, name) }
 		for _, name := range []string{"old", "new"} {
-			replace(t, file(name), name+" token")
+			replace(t, file(name), name+" name=x")
 			if err := os.Chtimes(file(name), time.Now(), time.Now()); err != nil {
 				t.Fatal(err)
 			}
@@ -222,13 +229,14 @@ func TestLinkNamesAnotherFile(t *testing.T) {
 			}
 		}
 		link("old")
-		w, err := watch(func() ([]string, error) { return readTokens(file("link")) }, file("link"))
+		w, err := watch(t.Context(), func() ([]server.Token, error) { return readTokens(file("link")) }, file("link"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		link("new")
 		time.Sleep(every)
-		if got := w.get(); got[0] != "new token" {
+		synctest.Wait()
+		if got := w.get(); got[0].Secret != "new" {
 			t.Error(got)
 		}
 	})
@@ -237,16 +245,41 @@ func TestLinkNamesAnotherFile(t *testing.T) {
 // A token that no request can carry is refused, such as the first one after a byte order mark.
 func TestTokensThatNoRequestCanCarry(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	for _, text := range []string{"\ufefftoken\n", "good\nto\x00ken\n", "caf\u00e9\n"} {
+	for _, text := range []string{"\ufefftoken\n", "good\nto\x00ken\n", "caf\u00e9\n", "one \u00e9\n"} {
 		replace(t, file, text)
-		if tokens, err := readTokens(file); err == nil || !strings.Contains(err.Error(), "printable ASCII") {
-			t.Errorf("%q: %q, %v", text, tokens, err)
+		if tokens, err := readTokens(file); err == nil {
+			t.Errorf("%q: %v", text, tokens)
 		}
 	}
-	replace(t, file, " one \r\n\n two words\n")
-	if tokens, err := readTokens(file); err != nil || !slices.Equal(tokens, []string{"one", "two words"}) {
-		t.Errorf("%q, %v", tokens, err)
+}
+
+// A token can have a name and a quota. An error never shows the token.
+func TestTokensHaveSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	replace(t, file, " one \r\n\ntwo name=web\nthree name=web ids-per-second=500\n")
+	want := []server.Token{{Secret: "one"}, {Secret: "two", Name: "web"}, {Secret: "three", Name: "web", IDsPerSecond: 500}}
+	if tokens, err := readTokens(file); err != nil || !slices.Equal(tokens, want) {
+		t.Errorf("%v, %v", tokens, err)
 	}
+	for line, says := range map[string]string{
+		"hidden words": "something else", "hidden name=": "no good name", "hidden ids-per-second=5": "no name",
+		"hidden name=a ids-per-second=0": "no good ids-per-second", "hidden name=a ids-per-second=x": "no good ids-per-second",
+	} {
+		replace(t, file, line)
+		if tokens, err := readTokens(file); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%q: %v, %v", line, tokens, err)
+		}
+	}
+}
+
+// Files are read when they change, also if nobody asks for anything.
+func TestFilesAreReadWithoutRequests(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	replace(t, file, "one")
+	p := start(t, nil, "-store", "file:"+t.TempDir(), "-token-file", file)
+	replace(t, file, "another")
+	p.awaitLog("the files were read again")
 }
 
 func TestGRPCWithoutTLS(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
+	"os"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -19,10 +21,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// ballastBytes are allocated and never touched. The garbage collector counts them as memory in use, so it runs once in some
-// thousands of requests instead of some hundreds, and GET /id takes a sixth less processor time. In return, up to as
-// many bytes of garbage wait for it.
-const ballastBytes = 16 << 20
+// gcPercent makes the garbage collector run once in some thousands of requests instead of some hundreds, so that GET /id takes
+// less processor time. In return, up to four times the memory in use is garbage. The environment variable GOGC is stronger.
+const gcPercent = 400
 
 // serve runs the server until ctx is done.
 func serve(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
@@ -30,8 +31,22 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(c.logger(stderr))
-	config, err := c.secrets()
+	setLogger(c.logger(stderr))
+	err = c.run(ctx)
+	if err != nil && c.logFormat == "json" {
+		slog.Error("the server ends", "error", err)
+		return loggedError{err}
+	}
+	return err
+}
+
+// loggedError is an error that is in the log.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
+func (c *config) run(ctx context.Context) error {
+	config, err := c.secrets(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,8 +60,13 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	defer listener.Close()
-	ballast := make([]byte, ballastBytes)
-	defer runtime.KeepAlive(ballast)
+	admin, err := c.bindAdmin()
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	l, err := acquire(ctx, store, c)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -55,13 +75,45 @@ func serve(ctx context.Context, args []string, getenv func(string) string, stdou
 		return err
 	}
 	defer release(l)
-	s, err := c.newServer(l)
+	s, err := c.newServer(l, store)
 	if err != nil {
 		return err
 	}
-	slog.Info("serving", "address", listener.Addr().String(), "worker", l.Worker(), "layout", c.generator.Layout.String(),
+	newCensus(ctx, store, c.generator.Layout, s.Registry())
+	if c.watermark > 0 {
+		go readWatermark(ctx, s, c.watermark)
+	}
+	slog.Info("serving", "version", version(), "address", listener.Addr().String(), "worker", l.Worker(), "layout", c.generator.Layout.String(),
 		"store", urllease.Redact(c.store), "tls", config != nil, "token", c.tokenFile != "")
+	if admin != nil {
+		defer serveAdmin(s, admin).Close()
+	}
 	return c.answer(ctx, s, listener, config)
+}
+
+// bindAdmin listens at the address for probes. It returns nil if there is no such address.
+func (c *config) bindAdmin() (net.Listener, error) {
+	if c.admin == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", c.admin)
+	if err != nil {
+		return nil, fmt.Errorf("-admin: %w", err)
+	}
+	slog.Info("probes are answered", "address", l.Addr().String())
+	return l, nil
+}
+
+// serveAdmin answers probes until it is closed.
+func serveAdmin(s *server.Server, l net.Listener) io.Closer {
+	h := s.HTTPServer("")
+	h.Handler, h.ConnState = s.Admin(), nil
+	go func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("probes are no longer answered", "error", err)
+		}
+	}()
+	return h
 }
 
 // bind listens at the address, and warns if others can use it who may not be meant to.
@@ -70,29 +122,53 @@ func (c *config) bind() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-listen: %w", err)
 	}
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		c.server.Hosts = strings.Split(c.hosts, ",")
+	}
 	if w := c.warning(l.Addr()); w != "" {
 		slog.Warn(w, "address", l.Addr().String())
 	}
 	return bound(l, c.maxConnections), nil
 }
 
-// newServer returns the server of a generator that has the lease.
-func (c *config) newServer(l *lease.Lease) (*server.Server, error) {
+// readWatermark reads the watermark again and again until ctx is done. The server keeps it, and logs what is wrong with it.
+func readWatermark(ctx context.Context, s *server.Server, every time.Duration) {
+	for {
+		_, _ = s.Watermark(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
+}
+
+// newServer returns the server of a generator that has the lease, of the store.
+func (c *config) newServer(l *lease.Lease, store lease.Store) (*server.Server, error) {
 	gen, err := snowflake.NewLeased(l, &c.generator)
 	if err != nil {
 		return nil, err
 	}
 	o := c.server
-	o.Lease, o.Home = l, page.Handler()
+	o.Lease, o.Home = l, page.Handler(gen.Layout())
+	o.Watermark = func(ctx context.Context) (snowflake.ID, error) { return lease.Watermark(ctx, store) }
 	if c.accessLog {
 		o.AccessLog = slog.Default()
 	}
 	return server.New(gen, &o)
 }
 
+// readable makes durations texts, because JSON would have them in nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.String())
+	}
+	return a
+}
+
 func (c *config) logger(w io.Writer) *slog.Logger {
 	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, nil))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: readable}))
 	}
 	return slog.New(slog.NewTextHandler(w, nil))
 }
@@ -111,9 +187,9 @@ func (c *config) warning(addr net.Addr) string {
 	return "anybody who reaches this address can take IDs: set -token-file or -tls-client-ca"
 }
 
-// startTime is for how long a store may be away when the server starts. It is more than a new store
-// takes, which is two windows.
-const startTime = 5 * time.Minute
+// startTime is for how long a store may be away when the server starts. It is more than a store without
+// entries takes.
+const startTime = lease.MaxWindow + 3*time.Minute
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
 	store, closeStore, err := urllease.Open(ctx, url)
@@ -126,46 +202,18 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 	return store, closeStore, nil
 }
 
-// acquire makes the store if it is not there, and takes a worker ID. Its context bounds that, and
-// not the lease.
+// acquire takes a worker ID. Its context bounds that, and not the lease.
 func acquire(ctx context.Context, store lease.Store, c *config) (*lease.Lease, error) {
-	slog.Info("taking a worker ID: a new store takes two windows, and a store that is away may take longer",
+	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes",
 		"store", urllease.Redact(c.store), "give_up_after", startTime)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	if err := create(ctx, store, c.window); err != nil {
-		return nil, fmt.Errorf("-store: %w", err)
-	}
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, Window: c.window})
+	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, Window: c.window, FloorEvery: c.floor, NewStore: c.newStore,
+		MaxClockError: c.maxClockError, VMClock: c.vmClock})
 	if err != nil {
 		return nil, fmt.Errorf("-store: %w", err)
 	}
 	return l, nil
-}
-
-// create makes the store if it is not there, and tries again while the store is away, as lease.Acquire does.
-func create(ctx context.Context, store lease.Store, window time.Duration) error {
-	said := false
-	for {
-		err := urllease.Create(ctx, store, window)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		for _, lasting := range []error{lease.ErrBadRecord, lease.ErrWiped, lease.ErrLayout, lease.ErrInvalidOptions} {
-			if errors.Is(err, lasting) {
-				return err
-			}
-		}
-		if !said {
-			slog.Warn("the store cannot be made yet", "error", err)
-		}
-		said = true
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Second):
-		}
-	}
 }
 
 // releaseTime is for how long the store may take to be told that the worker ID is free.

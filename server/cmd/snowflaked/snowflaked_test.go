@@ -41,7 +41,7 @@ const patience = time.Minute
 // The test binary is the program, too. When that program is told to stop, it goes on serving until its standard
 // input ends, so that no test depends on the time that its clients take to notice.
 func TestMain(m *testing.M) {
-	every = 50 * time.Millisecond
+	every, countEvery = 50*time.Millisecond, 50*time.Millisecond
 	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {
 		drain = func(time.Duration) { _, _ = io.Copy(io.Discard, os.Stdin) }
 		main()
@@ -130,6 +130,18 @@ func (p *instance) logged(msg string) map[string]any {
 			return entry
 		}
 	}
+	return nil
+}
+
+// awaitLog waits for an entry of the log with a message.
+func (p *instance) awaitLog(msg string) map[string]any {
+	p.t.Helper()
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(5 * time.Millisecond) {
+		if entry := p.logged(msg); entry != nil {
+			return entry
+		}
+	}
+	p.t.Fatalf("the log does not say %q", msg)
 	return nil
 }
 
@@ -306,14 +318,19 @@ func stores(t *testing.T) map[string]string {
 	return all
 }
 
-// made makes the store of a URL, and returns the URL. A program would wait for two windows first.
+// made makes the store of a URL, and returns the URL. A program would wait for minutes first.
 func made(t *testing.T, url string) string {
 	t.Helper()
 	store, closeStore, err := urllease.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(urllease.Create(t.Context(), store, 1), closeStore()); err != nil {
+	defer closeStore()
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
+	if err == nil {
+		err = l.Release(t.Context())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return url
@@ -453,11 +470,11 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	drained.Close()
 	a.ended()
 	end()
-	snap, err := lease.File(strings.TrimPrefix(store, "file:")).Load(t.Context())
+	records, err := lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range snap.Records {
+	for _, r := range records {
 		if free := r.State == lease.Free; free != (r.Owner == "a") {
 			t.Errorf("%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
 		}
@@ -541,7 +558,7 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 		}
 		if resp.StatusCode != http.StatusOK {
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" ||
-				!strings.Contains(body, `"code":"unavailable"`) || !strings.Contains(body, "lease expired") {
+				!strings.Contains(body, `"code":"unavailable"`) || strings.Contains(body, "127.0.0.1") {
 				t.Errorf("%v %s", resp, body)
 			}
 			break
@@ -550,8 +567,11 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 			t.Fatal("IDs go on without the store")
 		}
 	}
-	if resp, body, err := get(t, http.DefaultClient, p.url+"/readyz"); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "window ended") {
+	if resp, body, err := get(t, http.DefaultClient, p.url+"/readyz"); err != nil || resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "127.0.0.1") {
 		t.Errorf("%v %s %v", resp, body, err)
+	}
+	if why := p.awaitLog("no ID could be issued"); !strings.Contains(why["error"].(string), "127.0.0.1") {
+		t.Errorf("the log does not say why: %v", why)
 	}
 	if resp, _, err := get(t, http.DefaultClient, p.url+"/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("%v %v", resp, err)
@@ -598,7 +618,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.ended()
-	if out := run(exitOK, "workers", "-json"); !strings.Contains(out, `"now":"free"`) {
+	if out := run(exitOK, "workers", "-json"); !strings.Contains(out, `"state":"free"`) {
 		t.Error(out)
 	}
 	if out := run(exitUsage, "whois", id, "-json"); !strings.Contains(out, "flags come before the IDs") {
@@ -636,7 +656,8 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		{"", "-timeout 0s", "-timeout"}, {"", "-drain -1s", "-drain"}, {"", "-grace -1s", "-grace"}, {"", "-log-format xml", "-log-format"},
 		{"", "-tls-cert x", "-tls-key"}, {"", "-tls-client-ca x", "-tls-client-ca"}, {"", "-tls-cert x -tls-key y", "-tls-cert"},
 		{"", "-token-file /no/such", "-token-file"}, {"", "-token-file " + empty, "-token-file"}, {"", "extra", `"extra"`},
-		{"SNOWFLAKED_TIMEOUT=10", "", `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10"`}, {"SNOWFLAKED_TIMEOUT=10", "", "such as 10s"}, {"SNOWFLAKED_LAYOUT=nobody", "", "-layout"}, {"", "-borrow-ahead -1s", "-borrow-ahead"},
+		{"SNOWFLAKED_TIMEOUT=10", "", `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10"`}, {"SNOWFLAKED_TIMEOUT=10", "", "such as 10s"}, {"SNOWFLAKED_LAYOUT=nobody", "", "-layout"}, {"", "-borrow-ahead -1s", "-borrow-ahead"}, {"", "-watermark 999ms", "-watermark"}, {"", "-watermark -1s", "-watermark"},
+		{"", "-floor-every -1s", "-floor-every"}, {"", "-max-clock-error -1s", "-max-clock-error"}, {"", "-max-clock-error 5", "such as 10s"},
 	} {
 		getenv := func(name string) string {
 			if v, ok := strings.CutPrefix(test.env, name+"="); ok {
@@ -652,45 +673,22 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Error("a worker ID was taken:", files, err)
 	}
+	for args, says := range map[string]string{ // the lease refuses them
+		"-window 3s -floor-every 2s": "FloorEvery 2s is over 1s", "-vmclock /no/such": "VMClock: open /no/such", "-max-clock-error 1ns": "MaxClockError is 1ns",
+	} {
+		var why bytes.Buffer
+		args := append([]string{"-listen", "127.0.0.1:0", "-store", "file:" + dir}, strings.Fields(args)...)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if nothing is refused, it serves
+		defer cancel()
+		if got := command(ctx, args, os.Getenv, &why, &why); got == exitOK || !strings.Contains(why.String(), says) {
+			t.Errorf("%d %s", got, &why)
+		}
+	}
 	secret := "postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz"
 	var log bytes.Buffer
 	if got := command(t.Context(), []string{"-store", secret}, os.Getenv, &log, &log); got == exitOK || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("%d %s", got, &log)
 	}
-}
-
-// absent is a store that cannot be made at first.
-type absent struct {
-	lease.Store
-	calls int
-	err   error
-}
-
-func (a *absent) Create(context.Context, time.Duration) error {
-	if a.calls++; a.calls > 3 {
-		return nil
-	}
-	return a.err
-}
-
-// A server that starts before its store waits for the store, but not for what lasts.
-func TestStoreComesLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, test := range []struct {
-			err   error
-			calls int
-		}{{syscall.ECONNREFUSED, 4}, {lease.ErrWiped, 1}} {
-			a := &absent{err: test.err}
-			if err := create(t.Context(), a, time.Second); (err == nil) != (test.calls == 4) || a.calls != test.calls {
-				t.Errorf("%v: %d calls, %v", test.err, a.calls, err)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		if err := create(ctx, &absent{err: syscall.ECONNREFUSED}, time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Error(err)
-		}
-	})
 }
 
 // The help names every flag with its variable.
@@ -700,17 +698,17 @@ func TestHelpIsComplete(t *testing.T) {
 		t.Fatal(got, &log)
 	}
 	for _, name := range []string{
-		"listen", "store", "layout", "policy", "owner", "window", "borrow-ahead", "datacenter", "random-start", "max-ids", "max-stream-ids",
-		"max-stream-time", "max-in-flight", "max-connections", "timeout", "token-file", "tls-cert", "tls-key", "tls-client-ca", "drain", "grace", "log-format", "access-log",
+		"listen", "store", "layout", "policy", "owner", "window", "watermark", "floor-every", "max-clock-error", "vmclock", "new-store", "borrow-ahead", "datacenter", "random-start", "max-ids", "max-stream-ids",
+		"max-stream-time", "max-in-flight", "max-per-client", "max-connections", "admin", "hosts", "fleet", "timeout", "token-file", "tls-cert", "tls-key", "tls-client-ca", "drain", "grace", "log-format", "access-log",
 	} {
 		if !strings.Contains(out.String(), "\n  -"+name+" ") || !strings.Contains(out.String(), "("+variable(name)+")") {
 			t.Errorf("-%s is not explained", name)
 		}
 	}
-	if n := strings.Count(out.String(), "(SNOWFLAKED_"); n != 23 {
+	if n := strings.Count(out.String(), "(SNOWFLAKED_"); n != 32 {
 		t.Errorf("%d flags are explained", n)
 	}
-	for _, name := range []string{"workers", "whois"} {
+	for _, name := range []string{"workers", "whois", "watermark"} {
 		out.Reset()
 		if got := command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log); got != exitOK || !strings.Contains(out.String(), "SNOWFLAKED_STORE") {
 			t.Error(got, &out)

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
@@ -106,10 +108,15 @@ type tab struct {
 // patience bounds all of a test, however slow the machine is.
 const patience = 3 * time.Minute
 
-// serve serves the page, and IDs beside it.
+// serve serves the page of a server with the default layout, and beside it IDs and guesses.
 func serve(t *testing.T, ids http.HandlerFunc) string {
 	t.Helper()
-	gen, err := snowflake.New(7, nil)
+	return serveLayout(t, snowflake.DefaultLayout(), ids)
+}
+
+func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string {
+	t.Helper()
+	gen, err := snowflake.New(1, &snowflake.Options{Layout: l})
 	require.NoError(t, err)
 	if ids == nil {
 		ids = func(w http.ResponseWriter, r *http.Request) {
@@ -124,19 +131,22 @@ func serve(t *testing.T, ids http.HandlerFunc) string {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", page.Handler())
+	mux.Handle("/", page.Handler(l))
 	mux.Handle("GET /ids", ids)
+	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		readings, err := texts.IDs(strings.Fields(string(body)))
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]string{"message": err.Error()})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(shown.Identify(readings, noon))
+	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL + "/"
-}
-
-// fileURL is the page as a file.
-func fileURL(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs("../index.html")
-	require.NoError(t, err)
-	return "file://" + path
 }
 
 // open opens the page in the tab, which is wide and light. When the test ends, the page must have written no error,
@@ -191,11 +201,23 @@ func (p *tab) check() {
 
 func (p *tab) run(actions ...chromedp.Action) {
 	p.t.Helper()
-	err := chromedp.Run(p.ctx, actions...)
+	err := runInPage(p.ctx, actions...)
 	if errors.Is(err, context.DeadlineExceeded) {
 		p.t.Fatalf("nothing came of it in %v", patience)
 	}
 	require.NoError(p.t, err)
+}
+
+// runInPage runs actions. If the page is being loaded anew, the browser may name the page before: then
+// runInPage asks again.
+func runInPage(ctx context.Context, actions ...chromedp.Action) error {
+	for {
+		err := chromedp.Run(ctx, actions...)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Cannot find context with specified id") {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // reload loads the page anew.
@@ -249,7 +271,7 @@ func (p *tab) shows(selector, text string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience/4)
 	defer cancel()
-	err := chromedp.Run(ctx, chromedp.Poll(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, selector, text), nil,
+	err := runInPage(ctx, chromedp.Poll(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, selector, text), nil,
 		often, chromedp.WithPollingTimeout(patience)))
 	require.NoError(p.t, err, "%s shows %q, not %q", selector, p.text(selector), text)
 }
@@ -257,7 +279,7 @@ func (p *tab) shows(selector, text string) {
 // hidden waits until an element cannot be seen.
 func (p *tab) hidden(selector string) {
 	p.t.Helper()
-	p.waitFor(fmt.Sprintf(`document.querySelector(%q).offsetParent === null`, selector))
+	p.waitFor(fmt.Sprintf(`(document.querySelector(%q)?.offsetParent ?? null) === null`, selector))
 }
 
 // set puts a value into a control, as a paste does.

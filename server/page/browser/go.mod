@@ -1,6 +1,6 @@
 module github.com/seed-5394e6b1/snowflake/server/page/browser
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327

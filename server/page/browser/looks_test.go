@@ -27,7 +27,8 @@ var (
 
 // states are what the page can show: a fragment, and what shows that it is there.
 var states = []struct{ name, fragment, selector, text string }{
-	{"empty", "", "#facts", "workers"},
+	{"empty", "", "#sample", "1"},
+	{"designer", "view=designer&design=39/0/0/16/8&epoch=2014-09-01&unit=10ms&last=1", "#facts", "workers"},
 	{"one", "id=" + example.String(), "#one-title", example.String()},
 	{"tweet", "id=1541815603606036480&layout=twitter&design=39/0/0/16/8&epoch=2014-09-01&unit=10ms&last=1", "#one-title", "twitter"},
 	{"every field", "id=1541815603606036480&layout=designed&design=38/3/3/7/9&epoch=2016-01-01&unit=1ms", "#one-title", "designed"},
@@ -43,7 +44,7 @@ func (p *tab) show(i int) {
 	s := states[i]
 	p.goTo(s.fragment)
 	p.shows(s.selector, s.text)
-	if s.name != "empty" && s.name != "refused" {
+	if s.name != "empty" && s.name != "designer" && s.name != "refused" {
 		p.shows("#fits", "%")
 	}
 	p.eval(`document.querySelector("#ruled-out").open = true`, nil)
@@ -133,8 +134,8 @@ func TestPageFitsAPhone(t *testing.T) {
 			p.size(width, 740)
 			p.noSideways()
 			var small []string
-			p.eval(`[...document.querySelectorAll("button, select, input, textarea")].filter((e) => e.checkVisibility())
-				.filter((e) => (e.closest("label") ?? e).getBoundingClientRect().height < 24).map((e) => e.id + e.textContent)`, &small)
+			p.eval(`[...document.querySelectorAll("button, select, input, textarea, summary, footer a")].filter((e) => e.checkVisibility())
+				.filter((e) => (e.closest("label") ?? e).getBoundingClientRect().height < 44).map((e) => e.id + e.textContent)`, &small)
 			assert.Empty(t, small, "controls that a finger misses")
 			if width == 360 {
 				p.shot(s.name + "-phone")
@@ -210,7 +211,7 @@ func TestKeyboardOnly(t *testing.T) {
 	p.tabTo("#layout")
 	p.run(chromedp.KeyEvent("twi"))
 	p.shows("#one-title", "as twitter")
-	p.tabTo(`#fits li:nth-child(2) button`)
+	p.tabTo(`#chips button:nth-child(2)`)
 	var name string
 	p.eval(`document.activeElement.dataset.use`, &name)
 	p.press(kb.Enter, 1)
@@ -225,12 +226,14 @@ func TestKeyboardOnly(t *testing.T) {
 	p.tabTo("#issued button")
 	p.press(kb.Enter, 1)
 	p.shows("#one-title", " as ")
+	p.tabTo(`[data-goto="designer"]`)
+	p.press(kb.Enter, 1)
 	p.tabTo("#workerBits")
 	p.run(chromedp.KeyEvent("7")) // in place of what the tabulator selected
 	p.shows("#spelling", "41/7/12")
 	p.tabTo("#workerLast")
 	p.press(" ", 1)
-	p.shows("#spelling", "-worker-last")
+	p.shows("#spelling", "--worker-last")
 	p.tabTo("#theme")
 	p.press(kb.Enter, 1)
 	p.shows("#theme", "Theme: light")
@@ -314,11 +317,11 @@ func TestPictureOfThePage(t *testing.T) {
 		p := open(t, serve(t, nil), "id="+example.String())
 		p.shows("#fits", "%")
 		p.eval(`document.activeElement.blur()`, nil)
-		p.run(emulation.SetDeviceMetricsOverride(960, 800, 1.5, false))
+		p.run(emulation.SetDeviceMetricsOverride(960, 1010, 1.2, false))
 		var png []byte
 		p.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
 			png, err = cdppage.CaptureScreenshot().WithFormat(cdppage.CaptureScreenshotFormatPng).
-				WithClip(&cdppage.Viewport{X: 0, Y: 0, Width: 960, Height: 805, Scale: 1}).Do(ctx)
+				WithClip(&cdppage.Viewport{X: 0, Y: 0, Width: 960, Height: 1010, Scale: 1}).Do(ctx)
 			return err
 		}))
 		require.NoError(t, os.WriteFile(path, png, 0o644))

@@ -21,34 +21,27 @@ const example = snowflake.ID(117469438034341930)
 const ambiguous = snowflake.ID(1750000028684845056)
 
 func TestIDExplainsItself(t *testing.T) {
-	for _, place := range []string{"server", "file"} {
-		t.Run(place, func(t *testing.T) {
-			url := serve(t, nil)
-			if place == "file" {
-				url = fileURL(t)
-			}
-			p := open(t, url, "")
-			p.hidden("#result")
-			p.set("#text", example.String())
-			p.shows("#one-title", "117469438034341930 as default")
-			p.shows("#utc", "2026-11-21T03:41:36.504Z")
-			assert.Equal(t, "2026-11-21 04:41:36.504 +01:00, your time (Europe/Berlin)", p.text("#local"))
-			assert.Equal(t, "8 hours ago", p.text("#ago"))
-			fields := p.text("#fields")
-			assert.Contains(t, fields, "bits 62–22")
-			assert.Contains(t, fields, "worker bits 21–12 7 of 0 to 1,023")
-			assert.Contains(t, fields, "sequence bits 11–0 42 of 0 to 4,095")
-			forms := p.text("#forms")
-			for _, text := range []string{example.String(), example.Base32(), example.Base58(), example.Base62()} {
-				assert.Contains(t, forms, text)
-			}
-			var bits string
-			p.eval(`[...document.querySelectorAll("#bits span")].map((s) => s.textContent).join("")`, &bits)
-			assert.Equal(t, fmt.Sprintf("%064b", int64(example)), bits)
-			assert.Contains(t, p.text("#rounded"), "this one to 117469438034341936")
-			assert.True(t, strings.HasPrefix(p.text("#fits"), "66% default"), p.text("#fits"))
-		})
+	p := open(t, serve(t, nil), "")
+	p.hidden("#result")
+	p.set("#text", example.String())
+	p.shows("#one-title", "117469438034341930 as default")
+	p.shows("#utc", "2026-11-21T03:41:36.504Z")
+	assert.Equal(t, "2026-11-21 04:41:36.504 +01:00, your time (Europe/Berlin)", p.text("#local"))
+	assert.Equal(t, "8 hours ago", p.text("#ago"))
+	fields := p.text("#fields")
+	assert.Contains(t, fields, "bits 62–22")
+	assert.Contains(t, fields, "worker bits 21–12 7 of 0 to 1,023")
+	assert.Contains(t, fields, "sequence bits 11–0 42 of 0 to 4,095")
+	forms := p.text("#forms")
+	for _, text := range []string{example.String(), example.Base32(), example.Base58(), example.Base62()} {
+		assert.Contains(t, forms, text)
 	}
+	var bits string
+	p.eval(`[...document.querySelectorAll("#bits span")].map((s) => s.textContent).join("")`, &bits)
+	assert.Equal(t, fmt.Sprintf("%064b", int64(example)), bits)
+	assert.Contains(t, p.text("#rounded"), "this one to 117469438034341936")
+	assert.Regexp(t, `^\d\d% default`, p.text("#fits"))
+	p.hidden("#fit-error")
 }
 
 func TestEachFormIsRead(t *testing.T) {
@@ -60,6 +53,18 @@ func TestEachFormIsRead(t *testing.T) {
 		p.shows("#one-title", example.String())
 		p.shows("#reading-list", form)
 	}
+}
+
+// The server reads what is in none of the page's forms, such as an ID of Bluesky.
+func TestServerReadsOtherForms(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.set("#text", "3jzfcijpj2z2a\n\n3jzfcijpj2z2b")
+	p.shows("#reading-list", "base 32, sortable")
+	p.shows("#summary", "IDs 2, all distinct")
+	p.shows("#rows", "3 ")
+	p.set("#text", "https://www.instagram.com/p/BsOGulcndj-/")
+	p.shows("#one-title", "as instagram")
+	p.shows("#fits", "the URL is of www.instagram.com")
 }
 
 func TestAmbiguousTextShowsItsReadings(t *testing.T) {
@@ -84,6 +89,7 @@ func TestAmbiguousTextShowsItsReadings(t *testing.T) {
 
 func TestRefusedTextIsExplained(t *testing.T) {
 	p := open(t, serve(t, nil), "")
+	p.expected = "Failed to load resource" // the server refuses the text
 	p.set("#text", "9223372036854775808")
 	p.shows("#error", `decimal "9223372036854775808": it is over 9223372036854775807`)
 	p.hidden("#result")
@@ -108,19 +114,45 @@ func TestLayoutsAreChosen(t *testing.T) {
 	p.shows("#warning", "Not an ID of jssafe: 1541815603606036480 has 61 bits, the layout 52")
 	p.set("#layout", "default")
 	p.shows("#warning", "Its time lies in the future")
-	p.click(`#fits button[data-use="discord"]`)
+	p.click(`#chips button[data-use="discord"]`)
 	p.shows("#one-title", "as discord")
 	p.hidden("#warning")
 	p.click("#ruled-out summary")
 	p.shows("#nots", "It has more bits jssafe")
 
 	p.set("#layout", "designed")
-	p.shows("#one-title", "as the layout designed below")
+	p.shows("#one-title", "as the designed layout")
 	p.set("#workerBits", "99")
-	p.shows("#warning", "The layout designed below is invalid: 152 bits in all, an ID has 63")
+	p.shows("#warning", "The designed layout is invalid: 152 bits in all, an ID has 63")
 	p.hidden("#one")
 	p.set("#workerBits", "10")
-	p.shows("#one-title", "as the layout designed below")
+	p.shows("#one-title", "as the designed layout")
+}
+
+// The page of a server reads the server's IDs with the server's layout, and others with theirs.
+func TestServersOwnLayoutComesFirst(t *testing.T) {
+	layout := snowflake.Layout{Epoch: snowflake.DefaultLayout().Epoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 1, SequenceBits: 21}
+	id, err := layout.Encode(snowflake.Parts{Time: noon.Add(-time.Hour), Worker: 1, Sequence: 3})
+	require.NoError(t, err)
+	p := open(t, serveLayout(t, layout, nil), "id="+id.String())
+	p.shows("#one-title", id.String()+" as this server")
+	p.shows("#fields", "worker bit 21 1 of 0 to 1")
+	assert.Contains(t, p.text("#layout option:nth-child(2)"), "this server")
+	assert.Contains(t, p.text("#likely"), "It fits this server, 2026")
+	assert.Equal(t, "this server", p.text("#chips button:first-child"), "without the likelihood that it would have anywhere else")
+	p.set("#text", "1541815603606036480") // a tweet, whose time would lie in the future
+	p.waitFor(`!document.querySelector("#one-title").innerText.includes("this server")`)
+	p.set("#layout", "this server")
+	p.shows("#warning", "Its time lies in the future")
+	p.set("#start", "this server")
+	p.shows("#spelling", "--layout 41/1/21")
+}
+
+func TestHostOfAURLDecides(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.set("#text", "https://x.com/a/status/1541815603606036480?s=20")
+	p.shows("#one-title", "1541815603606036480 as twitter")
+	p.shows("#fits", "the URL is of x.com")
 }
 
 func TestManyIDs(t *testing.T) {
@@ -193,6 +225,64 @@ func TestThousandsOfLines(t *testing.T) {
 	p.hidden("#many")
 }
 
+// While a long text is read, the result of the text before is not shown as if it were the text's.
+func TestResultOfAnEarlierTextIsDimmed(t *testing.T) {
+	p := open(t, serve(t, nil), "id="+example.String())
+	p.shows("#one-title", example.String())
+	p.waitFor(`document.querySelector("#result").getAttribute("aria-busy") === "false"`)
+	lines := depth.Of(2000, 20_000)
+	p.eval(`window.seen = []; new MutationObserver(() => {
+		const busy = document.querySelector("#result").getAttribute("aria-busy");
+		window.seen.push([busy, getComputedStyle(document.querySelector("#result")).opacity, document.querySelector("#busy").hidden, document.querySelector("#summary").innerText].join());
+	}).observe(document.querySelector("#result"), { attributes: true }); 0`, nil)
+	p.set("#text", strings.Repeat((example+1).String()+"\n", lines))
+	p.waitFor(`window.seen.at(-1)?.startsWith("false,1,true,IDs")`)
+	var first string
+	p.eval(`window.seen[0]`, &first)
+	assert.Equal(t, "true,0.45,false,", first)
+}
+
+// A visitor reads what an ID is, sees the ID of this moment, and finds the API, the metrics and the documentation.
+func TestVisitorFindsTheWay(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.shows("#explain", "says when it was made, and by which worker. Worker 7 would make this one now")
+	id, err := snowflake.DefaultLayout().Encode(snowflake.Parts{Time: noon, Worker: 7})
+	require.NoError(t, err)
+	p.shows("#sample", id.String())
+	p.click("#sample")
+	p.shows("#one-title", id.String()+" as default (this server)")
+	p.shows("#human", "Saturday")
+	p.shows("#likely", "default (this server), 2026")
+	p.shows("footer", "API Metrics Documentation")
+	p.hidden("#designer")
+	p.click(`[data-goto="designer"]`)
+	p.hidden("#explain")
+	p.shows("#facts", "workers 1,024")
+	assert.Contains(t, p.hash(), "view=designer")
+}
+
+// The alternatives stand under the title, and one click switches. A text with one reading offers no choice of it.
+func TestAlternativesAreOneClickAway(t *testing.T) {
+	p := open(t, serve(t, nil), "id=1541815603606036480")
+	p.waitFor(`document.querySelectorAll("#chips button").length > 2`)
+	var others []string
+	p.eval(`[...document.querySelectorAll('#chips [aria-pressed="false"]')].map((b) => b.dataset.use)`, &others)
+	p.click(fmt.Sprintf(`#chips [data-use=%q]`, others[0]))
+	p.shows("#one-title", "as "+others[0])
+	p.waitFor(fmt.Sprintf(`document.querySelector('#chips [aria-pressed="true"]').dataset.use === %q`, others[0]))
+	p.shows("#reading-list", "decimal")
+	p.hidden("#reading-list input")
+	p.waitFor(`document.querySelector("#fields .worker").title !== ""`)
+}
+
+// Programs are shown how to get an ID from the address of this page.
+func TestProgramsAreShownTheAddress(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	for _, name := range []string{"curl", "node", "python"} {
+		p.shows("#with-"+name, p.url+"id")
+	}
+}
+
 func TestHostileTextIsInert(t *testing.T) {
 	hostile := []string{
 		`<img src=x onerror="window.pwned=1">`,
@@ -204,6 +294,7 @@ func TestHostileTextIsInert(t *testing.T) {
 		"__proto__", "constructor", "0x10", "1e18", "NaN", "१२३४५६७८९०१२३४५६",
 	}
 	p := open(t, serve(t, nil), "")
+	p.expected = "Failed to load resource" // the server refuses some of them
 	p.size(360, 800)
 	for i, text := range hostile {
 		p.set("#text", text)
@@ -250,7 +341,6 @@ func (p *tab) noSideways() {
 
 func TestIDsAreIssuedLive(t *testing.T) {
 	p := open(t, serve(t, nil), "")
-	p.hidden("#live-file")
 	p.click("#issue")
 	p.shows("#live-status", "10 IDs issued")
 	var id string
@@ -296,21 +386,13 @@ func TestServerThatIssuesNoIDsIsExplained(t *testing.T) {
 	}
 }
 
-func TestFileHasNoLiveIDs(t *testing.T) {
-	p := open(t, fileURL(t), "")
-	p.shows("#live-file", "This page was opened as a file.")
-	p.hidden("#live-controls")
-	p.size(360, 740)
-	p.noSideways()
-}
-
 func TestDesigner(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t, nil), "view=designer")
 	p.shows("#facts", "workers 1,024")
 	p.shows("#facts", "IDs a second 4,096,000 for one worker, 4,194,304,000 in all")
 	p.shows("#facts", "runs out 2095-09-07T15:47:35.552Z, in 68.8 years")
 	p.shows("#facts", "within 2^53 no; 63 bits: JavaScript’s Numbers round IDs from 2026-01-25T")
-	p.shows("#spelling", "snowflake new -layout default")
+	p.shows("#spelling", "snowflake new --layout default")
 
 	p.set("#start", "sonyflake")
 	p.shows("#facts", "workers 65,536")
@@ -326,7 +408,7 @@ func TestDesigner(t *testing.T) {
 	}
 	p.shows("#facts", "workers 64 in each datacenter, 256 in all")
 	p.click("#workerLast")
-	p.shows("#spelling", "snowflake new -layout 38/1/2/6/9@2020-02-29,10ms -worker-last")
+	p.shows("#spelling", "snowflake new --layout 38/1/2/6/9@2020-02-29,10ms --worker-last")
 	p.shows("#literal", "Unit: 10 * time.Millisecond,")
 	assert.Contains(t, p.hash(), "design=38%2F1%2F2%2F6%2F9&epoch=2020-02-29&unit=10ms&last=1")
 	var letters string
@@ -335,7 +417,7 @@ func TestDesigner(t *testing.T) {
 }
 
 func TestDesignerRefusesWithTheLibrarysWords(t *testing.T) {
-	p := open(t, serve(t, nil), "")
+	p := open(t, serve(t, nil), "view=designer")
 	for _, c := range []struct{ field, value, says string }{
 		{"timeBits", "60", "invalid layout: 82 bits in all, an ID has 63"},
 		{"timeBits", "0", "invalid layout: no time bits"},
@@ -380,7 +462,7 @@ func TestLinkReopensTheSameState(t *testing.T) {
 	// If the fragment changes in the same tab, as after a click on a link, the page follows.
 	other.eval(`location.hash = "id=5&layout=redis"`, nil)
 	other.shows("#one-title", "5 as redis")
-	other.shows("#spelling", "-layout default")
+	other.shows("#spelling", "--layout default")
 }
 
 func TestButtonsCopyTheirTexts(t *testing.T) {
@@ -390,8 +472,12 @@ func TestButtonsCopyTheirTexts(t *testing.T) {
 	for _, c := range []struct{ button, want string }{
 		{`[aria-label="Copy decimal"]`, example.String()}, {`[aria-label="Copy base 32"]`, example.Base32()},
 		{`[aria-label="Copy base 58"]`, example.Base58()}, {`[aria-label="Copy base 62"]`, example.Base62()},
-		{`[data-copy="spelling"]`, "snowflake new -layout default"}, {`#link`, p.url + "#id=" + example.String()},
+		{`#link`, p.url + "#id=" + example.String()}, {`[data-copy="with-curl"]`, "curl " + p.url + "id"},
+		{`[data-copy="spelling"]`, "snowflake new --layout default"},
 	} {
+		if c.button == `[data-copy="spelling"]` {
+			p.click(`[data-goto="designer"]`)
+		}
 		p.click(c.button)
 		p.shows(c.button, "Copied")
 		var copied string
@@ -402,6 +488,7 @@ func TestButtonsCopyTheirTexts(t *testing.T) {
 	p.waitFor(`window.copied.startsWith("snowflake.Layout{\n\tEpoch:")`)
 
 	// By plain HTTP a page has no clipboard, and copies as pages used to.
+	p.click(`[data-goto="explain"]`)
 	p.reload()
 	p.shows("#one-title", example.String())
 	p.eval(`Object.defineProperty(navigator, "clipboard", { value: undefined });

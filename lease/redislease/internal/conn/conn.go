@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // DefaultPrefix begins the names of keys if the options have no prefix.
 const DefaultPrefix = "snowflake:"
+
+// The client logs each failed connection to stderr, for the whole process, though it returns
+// the errors too. An application that wants to see the lines calls redis.SetLogger.
+func init() { logging.Disable() }
 
 // Key is a key of a server. Its errors begin with the name of a package.
 type Key struct {
@@ -26,24 +31,19 @@ type Key struct {
 // Check refuses clients that a store cannot use, with an error that matches
 // [lease.ErrInvalidOptions].
 func (k Key) Check() error {
-	var none, prompt bool
 	switch c := k.Client.(type) {
 	case *redis.Client:
-		none = c == nil
-		prompt = !none && c.Options().ContextTimeoutEnabled
+		if c != nil && c.Options().ContextTimeoutEnabled {
+			return nil
+		}
 	case *redis.ClusterClient:
-		none = c == nil
-		prompt = !none && c.Options().ContextTimeoutEnabled
+		if c != nil && c.Options().ContextTimeoutEnabled {
+			return nil
+		}
 	default:
 		return fmt.Errorf("%s: %w: the client is a %T, not a *redis.Client or *redis.ClusterClient", k.Package, lease.ErrInvalidOptions, c)
 	}
-	if none {
-		return fmt.Errorf("%s: %w: the client is nil", k.Package, lease.ErrInvalidOptions)
-	}
-	if !prompt {
-		return fmt.Errorf("%s: %w: the client's ContextTimeoutEnabled must be true", k.Package, lease.ErrInvalidOptions)
-	}
-	return nil
+	return fmt.Errorf("%s: %w: the client is nil, or its ContextTimeoutEnabled is not true", k.Package, lease.ErrInvalidOptions)
 }
 
 // Address returns which server the client talks to.

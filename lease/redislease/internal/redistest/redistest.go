@@ -105,14 +105,21 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
+// StartNode starts a node of a cluster, and returns the port of its bus.
+func StartNode(t testing.TB) (s *Server, bus string) {
+	t.Helper()
+	bus = strconv.Itoa(servertest.Port(t))
+	return Start(t, "--cluster-enabled", "yes", "--cluster-port", bus), bus
+}
+
 // StartCluster starts two masters, and a replica of the master that has the key.
 func StartCluster(t testing.TB, key string) *redis.ClusterClient {
 	t.Helper()
-	var addrs []string
+	var addrs, buses []string
 	var nodes []*redis.Client
 	for range 3 {
-		server := Start(t, "--cluster-enabled", "yes")
-		addrs, nodes = append(addrs, server.Addr), append(nodes, server.Client(t))
+		server, bus := StartNode(t)
+		addrs, buses, nodes = append(addrs, server.Addr), append(buses, bus), append(nodes, server.Client(t))
 	}
 	do := func(err error) {
 		t.Helper()
@@ -123,9 +130,9 @@ func StartCluster(t testing.TB, key string) *redis.ClusterClient {
 	ctx := t.Context()
 	do(nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
 	do(nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
-	for _, addr := range addrs[1:] {
+	for i, addr := range addrs[1:] {
 		host, port, _ := net.SplitHostPort(addr)
-		do(nodes[0].ClusterMeet(ctx, host, port).Err())
+		do(nodes[0].Do(ctx, "CLUSTER", "MEET", host, port, buses[i+1]).Err())
 	}
 	slot, err := nodes[0].ClusterKeySlot(ctx, key).Result()
 	do(err)

@@ -408,7 +408,7 @@ type DecodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Parts         *Parts                 `protobuf:"bytes,2,opt,name=parts,proto3" json:"parts,omitempty"`
-	Layout        *Layout                `protobuf:"bytes,3,opt,name=layout,proto3" json:"layout,omitempty"`
+	Layout        string                 `protobuf:"bytes,3,opt,name=layout,proto3" json:"layout,omitempty"` // for people to read
 	Base32        string                 `protobuf:"bytes,4,opt,name=base32,proto3" json:"base32,omitempty"`
 	Base58        string                 `protobuf:"bytes,5,opt,name=base58,proto3" json:"base58,omitempty"`
 	Base62        string                 `protobuf:"bytes,6,opt,name=base62,proto3" json:"base62,omitempty"`
@@ -461,11 +461,11 @@ func (x *DecodeResponse) GetParts() *Parts {
 	return nil
 }
 
-func (x *DecodeResponse) GetLayout() *Layout {
+func (x *DecodeResponse) GetLayout() string {
 	if x != nil {
 		return x.Layout
 	}
-	return nil
+	return ""
 }
 
 func (x *DecodeResponse) GetBase32() string {
@@ -496,29 +496,27 @@ func (x *DecodeResponse) GetForm() string {
 	return ""
 }
 
-// EncodeRequest has the fields of an ID.
-type EncodeRequest struct {
+// WatermarkRequest asks for the watermark.
+type WatermarkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Parts         *Parts                 `protobuf:"bytes,1,opt,name=parts,proto3" json:"parts,omitempty"`   // the time is rounded down to a tick
-	Layout        string                 `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"` // as in DecodeRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *EncodeRequest) Reset() {
-	*x = EncodeRequest{}
+func (x *WatermarkRequest) Reset() {
+	*x = WatermarkRequest{}
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *EncodeRequest) String() string {
+func (x *WatermarkRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*EncodeRequest) ProtoMessage() {}
+func (*WatermarkRequest) ProtoMessage() {}
 
-func (x *EncodeRequest) ProtoReflect() protoreflect.Message {
+func (x *WatermarkRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -530,47 +528,34 @@ func (x *EncodeRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use EncodeRequest.ProtoReflect.Descriptor instead.
-func (*EncodeRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use WatermarkRequest.ProtoReflect.Descriptor instead.
+func (*WatermarkRequest) Descriptor() ([]byte, []int) {
 	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *EncodeRequest) GetParts() *Parts {
-	if x != nil {
-		return x.Parts
-	}
-	return nil
-}
-
-func (x *EncodeRequest) GetLayout() string {
-	if x != nil {
-		return x.Layout
-	}
-	return ""
-}
-
-// EncodeResponse has the ID of the fields.
-type EncodeResponse struct {
+// WatermarkResponse has the watermark, which was read at most a second ago.
+type WatermarkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`   // it never falls
+	Held          *Held                  `protobuf:"bytes,2,opt,name=held,proto3" json:"held,omitempty"` // unset unless a holder keeps the watermark back by more than two of its windows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *EncodeResponse) Reset() {
-	*x = EncodeResponse{}
+func (x *WatermarkResponse) Reset() {
+	*x = WatermarkResponse{}
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *EncodeResponse) String() string {
+func (x *WatermarkResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*EncodeResponse) ProtoMessage() {}
+func (*WatermarkResponse) ProtoMessage() {}
 
-func (x *EncodeResponse) ProtoReflect() protoreflect.Message {
+func (x *WatermarkResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -582,42 +567,52 @@ func (x *EncodeResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use EncodeResponse.ProtoReflect.Descriptor instead.
-func (*EncodeResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use WatermarkResponse.ProtoReflect.Descriptor instead.
+func (*WatermarkResponse) Descriptor() ([]byte, []int) {
 	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *EncodeResponse) GetId() int64 {
+func (x *WatermarkResponse) GetId() int64 {
 	if x != nil {
 		return x.Id
 	}
 	return 0
 }
 
-// RangeRequest names a span of time: from is in it, to is not.
-type RangeRequest struct {
+func (x *WatermarkResponse) GetHeld() *Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// Held says which holder of a worker ID keeps the watermark back. The watermark is right all the same.
+type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Layout        string                 `protobuf:"bytes,3,opt,name=layout,proto3" json:"layout,omitempty"` // as in DecodeRequest
+	Worker        int32                  `protobuf:"varint,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"` // for people, as are the host and its process ID
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Pid           uint32                 `protobuf:"varint,4,opt,name=pid,proto3" json:"pid,omitempty"`
+	Behind        *durationpb.Duration   `protobuf:"bytes,5,opt,name=behind,proto3" json:"behind,omitempty"` // how long ago the watermark's time was
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`       // for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RangeRequest) Reset() {
-	*x = RangeRequest{}
+func (x *Held) Reset() {
+	*x = Held{}
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RangeRequest) String() string {
+func (x *Held) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RangeRequest) ProtoMessage() {}
+func (*Held) ProtoMessage() {}
 
-func (x *RangeRequest) ProtoReflect() protoreflect.Message {
+func (x *Held) ProtoReflect() protoreflect.Message {
 	mi := &file_snowflake_v1_snowflake_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -629,198 +624,69 @@ func (x *RangeRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RangeRequest.ProtoReflect.Descriptor instead.
-func (*RangeRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
 	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *RangeRequest) GetFrom() *timestamppb.Timestamp {
+func (x *Held) GetWorker() int32 {
 	if x != nil {
-		return x.From
-	}
-	return nil
-}
-
-func (x *RangeRequest) GetTo() *timestamppb.Timestamp {
-	if x != nil {
-		return x.To
-	}
-	return nil
-}
-
-func (x *RangeRequest) GetLayout() string {
-	if x != nil {
-		return x.Layout
-	}
-	return ""
-}
-
-// RangeResponse has the bounds of IDs: lo is in the range, hi is not.
-type RangeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lo            int64                  `protobuf:"fixed64,1,opt,name=lo,proto3" json:"lo,omitempty"`
-	Hi            int64                  `protobuf:"fixed64,2,opt,name=hi,proto3" json:"hi,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RangeResponse) Reset() {
-	*x = RangeResponse{}
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RangeResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RangeResponse) ProtoMessage() {}
-
-func (x *RangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RangeResponse.ProtoReflect.Descriptor instead.
-func (*RangeResponse) Descriptor() ([]byte, []int) {
-	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *RangeResponse) GetLo() int64 {
-	if x != nil {
-		return x.Lo
+		return x.Worker
 	}
 	return 0
 }
 
-func (x *RangeResponse) GetHi() int64 {
+func (x *Held) GetOwner() string {
 	if x != nil {
-		return x.Hi
-	}
-	return 0
-}
-
-// LayoutRequest names a layout.
-type LayoutRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Layout        string                 `protobuf:"bytes,1,opt,name=layout,proto3" json:"layout,omitempty"` // as in DecodeRequest
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LayoutRequest) Reset() {
-	*x = LayoutRequest{}
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LayoutRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LayoutRequest) ProtoMessage() {}
-
-func (x *LayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LayoutRequest.ProtoReflect.Descriptor instead.
-func (*LayoutRequest) Descriptor() ([]byte, []int) {
-	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *LayoutRequest) GetLayout() string {
-	if x != nil {
-		return x.Layout
+		return x.Owner
 	}
 	return ""
 }
 
-// LayoutResponse describes a layout.
-type LayoutResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Layout        *Layout                `protobuf:"bytes,1,opt,name=layout,proto3" json:"layout,omitempty"`
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"` // the first instant that it cannot stamp; unset after the year 9999
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LayoutResponse) Reset() {
-	*x = LayoutResponse{}
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LayoutResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LayoutResponse) ProtoMessage() {}
-
-func (x *LayoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[13]
+func (x *Held) GetHost() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Host
 	}
-	return mi.MessageOf(x)
+	return ""
 }
 
-// Deprecated: Use LayoutResponse.ProtoReflect.Descriptor instead.
-func (*LayoutResponse) Descriptor() ([]byte, []int) {
-	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *LayoutResponse) GetLayout() *Layout {
+func (x *Held) GetPid() uint32 {
 	if x != nil {
-		return x.Layout
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Held) GetBehind() *durationpb.Duration {
+	if x != nil {
+		return x.Behind
 	}
 	return nil
 }
 
-func (x *LayoutResponse) GetExpires() *timestamppb.Timestamp {
+func (x *Held) GetWhy() string {
 	if x != nil {
-		return x.Expires
+		return x.Why
 	}
-	return nil
+	return ""
 }
 
-// Parts is an ID taken apart. A field that the layout does not have is 0.
+// Parts is an ID taken apart. The clock sequence and the datacenter are unset if they are 0, as
+// in most layouts. No field has more than 31 bits.
 type Parts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"` // the start of the tick
-	Clockseq      int64                  `protobuf:"varint,2,opt,name=clockseq,proto3" json:"clockseq,omitempty"`
-	Datacenter    int64                  `protobuf:"varint,3,opt,name=datacenter,proto3" json:"datacenter,omitempty"`
-	Worker        int64                  `protobuf:"varint,4,opt,name=worker,proto3" json:"worker,omitempty"`
-	Sequence      int64                  `protobuf:"varint,5,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Clockseq      *int32                 `protobuf:"varint,2,opt,name=clockseq,proto3,oneof" json:"clockseq,omitempty"`
+	Datacenter    *int32                 `protobuf:"varint,3,opt,name=datacenter,proto3,oneof" json:"datacenter,omitempty"`
+	Worker        int32                  `protobuf:"varint,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	Sequence      int32                  `protobuf:"varint,5,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Parts) Reset() {
 	*x = Parts{}
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[14]
+	mi := &file_snowflake_v1_snowflake_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +698,7 @@ func (x *Parts) String() string {
 func (*Parts) ProtoMessage() {}
 
 func (x *Parts) ProtoReflect() protoreflect.Message {
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[14]
+	mi := &file_snowflake_v1_snowflake_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +711,7 @@ func (x *Parts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parts.ProtoReflect.Descriptor instead.
 func (*Parts) Descriptor() ([]byte, []int) {
-	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{14}
+	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Parts) GetTime() *timestamppb.Timestamp {
@@ -855,134 +721,32 @@ func (x *Parts) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Parts) GetClockseq() int64 {
-	if x != nil {
-		return x.Clockseq
+func (x *Parts) GetClockseq() int32 {
+	if x != nil && x.Clockseq != nil {
+		return *x.Clockseq
 	}
 	return 0
 }
 
-func (x *Parts) GetDatacenter() int64 {
-	if x != nil {
-		return x.Datacenter
+func (x *Parts) GetDatacenter() int32 {
+	if x != nil && x.Datacenter != nil {
+		return *x.Datacenter
 	}
 	return 0
 }
 
-func (x *Parts) GetWorker() int64 {
+func (x *Parts) GetWorker() int32 {
 	if x != nil {
 		return x.Worker
 	}
 	return 0
 }
 
-func (x *Parts) GetSequence() int64 {
+func (x *Parts) GetSequence() int32 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
-}
-
-// Layout says how the bits of an ID are shared. From high to low they are time, clock sequence,
-// datacenter, worker and sequence.
-type Layout struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Epoch          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // when the time field is 0
-	Unit           *durationpb.Duration   `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`   // the tick: what the time field counts
-	TimeBits       uint32                 `protobuf:"varint,3,opt,name=time_bits,json=timeBits,proto3" json:"time_bits,omitempty"`
-	ClockSeqBits   uint32                 `protobuf:"varint,4,opt,name=clock_seq_bits,json=clockSeqBits,proto3" json:"clock_seq_bits,omitempty"`
-	DatacenterBits uint32                 `protobuf:"varint,5,opt,name=datacenter_bits,json=datacenterBits,proto3" json:"datacenter_bits,omitempty"`
-	WorkerBits     uint32                 `protobuf:"varint,6,opt,name=worker_bits,json=workerBits,proto3" json:"worker_bits,omitempty"`
-	SequenceBits   uint32                 `protobuf:"varint,7,opt,name=sequence_bits,json=sequenceBits,proto3" json:"sequence_bits,omitempty"`
-	WorkerLast     bool                   `protobuf:"varint,8,opt,name=worker_last,json=workerLast,proto3" json:"worker_last,omitempty"` // the worker is lowest, under the sequence
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *Layout) Reset() {
-	*x = Layout{}
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Layout) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Layout) ProtoMessage() {}
-
-func (x *Layout) ProtoReflect() protoreflect.Message {
-	mi := &file_snowflake_v1_snowflake_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Layout.ProtoReflect.Descriptor instead.
-func (*Layout) Descriptor() ([]byte, []int) {
-	return file_snowflake_v1_snowflake_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *Layout) GetEpoch() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Epoch
-	}
-	return nil
-}
-
-func (x *Layout) GetUnit() *durationpb.Duration {
-	if x != nil {
-		return x.Unit
-	}
-	return nil
-}
-
-func (x *Layout) GetTimeBits() uint32 {
-	if x != nil {
-		return x.TimeBits
-	}
-	return 0
-}
-
-func (x *Layout) GetClockSeqBits() uint32 {
-	if x != nil {
-		return x.ClockSeqBits
-	}
-	return 0
-}
-
-func (x *Layout) GetDatacenterBits() uint32 {
-	if x != nil {
-		return x.DatacenterBits
-	}
-	return 0
-}
-
-func (x *Layout) GetWorkerBits() uint32 {
-	if x != nil {
-		return x.WorkerBits
-	}
-	return 0
-}
-
-func (x *Layout) GetSequenceBits() uint32 {
-	if x != nil {
-		return x.SequenceBits
-	}
-	return 0
-}
-
-func (x *Layout) GetWorkerLast() bool {
-	if x != nil {
-		return x.WorkerLast
-	}
-	return false
 }
 
 var File_snowflake_v1_snowflake_proto protoreflect.FileDescriptor
@@ -1008,59 +772,42 @@ const file_snowflake_v1_snowflake_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x10H\x00R\x02id\x12\x14\n" +
 	"\x04text\x18\x02 \x01(\tH\x00R\x04text\x12\x16\n" +
 	"\x06layout\x18\x03 \x01(\tR\x06layoutB\a\n" +
-	"\x05value\"\xd5\x01\n" +
+	"\x05value\"\xbf\x01\n" +
 	"\x0eDecodeResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x10R\x02id\x12)\n" +
-	"\x05parts\x18\x02 \x01(\v2\x13.snowflake.v1.PartsR\x05parts\x12,\n" +
-	"\x06layout\x18\x03 \x01(\v2\x14.snowflake.v1.LayoutR\x06layout\x12\x16\n" +
+	"\x05parts\x18\x02 \x01(\v2\x13.snowflake.v1.PartsR\x05parts\x12\x16\n" +
+	"\x06layout\x18\x03 \x01(\tR\x06layout\x12\x16\n" +
 	"\x06base32\x18\x04 \x01(\tR\x06base32\x12\x16\n" +
 	"\x06base58\x18\x05 \x01(\tR\x06base58\x12\x16\n" +
 	"\x06base62\x18\x06 \x01(\tR\x06base62\x12\x12\n" +
-	"\x04form\x18\a \x01(\tR\x04form\"R\n" +
-	"\rEncodeRequest\x12)\n" +
-	"\x05parts\x18\x01 \x01(\v2\x13.snowflake.v1.PartsR\x05parts\x12\x16\n" +
-	"\x06layout\x18\x02 \x01(\tR\x06layout\" \n" +
-	"\x0eEncodeResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x10R\x02id\"\x82\x01\n" +
-	"\fRangeRequest\x12.\n" +
-	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
-	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x16\n" +
-	"\x06layout\x18\x03 \x01(\tR\x06layout\"/\n" +
-	"\rRangeResponse\x12\x0e\n" +
-	"\x02lo\x18\x01 \x01(\x10R\x02lo\x12\x0e\n" +
-	"\x02hi\x18\x02 \x01(\x10R\x02hi\"'\n" +
-	"\rLayoutRequest\x12\x16\n" +
-	"\x06layout\x18\x01 \x01(\tR\x06layout\"t\n" +
-	"\x0eLayoutResponse\x12,\n" +
-	"\x06layout\x18\x01 \x01(\v2\x14.snowflake.v1.LayoutR\x06layout\x124\n" +
-	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\xa7\x01\n" +
+	"\x04form\x18\a \x01(\tR\x04form\"\x12\n" +
+	"\x10WatermarkRequest\"K\n" +
+	"\x11WatermarkResponse\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x10R\x02id\x12&\n" +
+	"\x04held\x18\x02 \x01(\v2\x12.snowflake.v1.HeldR\x04held\"\x9f\x01\n" +
+	"\x04Held\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\x05R\x06worker\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x10\n" +
+	"\x03pid\x18\x04 \x01(\rR\x03pid\x121\n" +
+	"\x06behind\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06behind\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\xcd\x01\n" +
 	"\x05Parts\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
-	"\bclockseq\x18\x02 \x01(\x03R\bclockseq\x12\x1e\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1f\n" +
+	"\bclockseq\x18\x02 \x01(\x05H\x00R\bclockseq\x88\x01\x01\x12#\n" +
 	"\n" +
-	"datacenter\x18\x03 \x01(\x03R\n" +
-	"datacenter\x12\x16\n" +
-	"\x06worker\x18\x04 \x01(\x03R\x06worker\x12\x1a\n" +
-	"\bsequence\x18\x05 \x01(\x03R\bsequence\"\xbc\x02\n" +
-	"\x06Layout\x120\n" +
-	"\x05epoch\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05epoch\x12-\n" +
-	"\x04unit\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04unit\x12\x1b\n" +
-	"\ttime_bits\x18\x03 \x01(\rR\btimeBits\x12$\n" +
-	"\x0eclock_seq_bits\x18\x04 \x01(\rR\fclockSeqBits\x12'\n" +
-	"\x0fdatacenter_bits\x18\x05 \x01(\rR\x0edatacenterBits\x12\x1f\n" +
-	"\vworker_bits\x18\x06 \x01(\rR\n" +
-	"workerBits\x12#\n" +
-	"\rsequence_bits\x18\a \x01(\rR\fsequenceBits\x12\x1f\n" +
-	"\vworker_last\x18\b \x01(\bR\n" +
-	"workerLast2\x85\x04\n" +
+	"datacenter\x18\x03 \x01(\x05H\x01R\n" +
+	"datacenter\x88\x01\x01\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\x05R\x06worker\x12\x1a\n" +
+	"\bsequence\x18\x05 \x01(\x05R\bsequenceB\v\n" +
+	"\t_clockseqB\r\n" +
+	"\v_datacenter2\xf8\x02\n" +
 	"\x10SnowflakeService\x12C\n" +
 	"\x06NextID\x12\x1b.snowflake.v1.NextIDRequest\x1a\x1c.snowflake.v1.NextIDResponse\x12@\n" +
 	"\x05Batch\x12\x1a.snowflake.v1.BatchRequest\x1a\x1b.snowflake.v1.BatchResponse\x12E\n" +
 	"\x06Stream\x12\x1b.snowflake.v1.StreamRequest\x1a\x1c.snowflake.v1.StreamResponse0\x01\x12H\n" +
-	"\x06Decode\x12\x1b.snowflake.v1.DecodeRequest\x1a\x1c.snowflake.v1.DecodeResponse\"\x03\x90\x02\x01\x12H\n" +
-	"\x06Encode\x12\x1b.snowflake.v1.EncodeRequest\x1a\x1c.snowflake.v1.EncodeResponse\"\x03\x90\x02\x01\x12E\n" +
-	"\x05Range\x12\x1a.snowflake.v1.RangeRequest\x1a\x1b.snowflake.v1.RangeResponse\"\x03\x90\x02\x01\x12H\n" +
-	"\x06Layout\x12\x1b.snowflake.v1.LayoutRequest\x1a\x1c.snowflake.v1.LayoutResponse\"\x03\x90\x02\x01BJZHgithub.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1;snowflakev1b\x06proto3"
+	"\x06Decode\x12\x1b.snowflake.v1.DecodeRequest\x1a\x1c.snowflake.v1.DecodeResponse\"\x03\x90\x02\x01\x12L\n" +
+	"\tWatermark\x12\x1e.snowflake.v1.WatermarkRequest\x1a\x1f.snowflake.v1.WatermarkResponseBJZHgithub.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1;snowflakev1b\x06proto3"
 
 var (
 	file_snowflake_v1_snowflake_proto_rawDescOnce sync.Once
@@ -1074,7 +821,7 @@ func file_snowflake_v1_snowflake_proto_rawDescGZIP() []byte {
 	return file_snowflake_v1_snowflake_proto_rawDescData
 }
 
-var file_snowflake_v1_snowflake_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_snowflake_v1_snowflake_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_snowflake_v1_snowflake_proto_goTypes = []any{
 	(*NextIDRequest)(nil),         // 0: snowflake.v1.NextIDRequest
 	(*NextIDResponse)(nil),        // 1: snowflake.v1.NextIDResponse
@@ -1084,47 +831,33 @@ var file_snowflake_v1_snowflake_proto_goTypes = []any{
 	(*StreamResponse)(nil),        // 5: snowflake.v1.StreamResponse
 	(*DecodeRequest)(nil),         // 6: snowflake.v1.DecodeRequest
 	(*DecodeResponse)(nil),        // 7: snowflake.v1.DecodeResponse
-	(*EncodeRequest)(nil),         // 8: snowflake.v1.EncodeRequest
-	(*EncodeResponse)(nil),        // 9: snowflake.v1.EncodeResponse
-	(*RangeRequest)(nil),          // 10: snowflake.v1.RangeRequest
-	(*RangeResponse)(nil),         // 11: snowflake.v1.RangeResponse
-	(*LayoutRequest)(nil),         // 12: snowflake.v1.LayoutRequest
-	(*LayoutResponse)(nil),        // 13: snowflake.v1.LayoutResponse
-	(*Parts)(nil),                 // 14: snowflake.v1.Parts
-	(*Layout)(nil),                // 15: snowflake.v1.Layout
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*WatermarkRequest)(nil),      // 8: snowflake.v1.WatermarkRequest
+	(*WatermarkResponse)(nil),     // 9: snowflake.v1.WatermarkResponse
+	(*Held)(nil),                  // 10: snowflake.v1.Held
+	(*Parts)(nil),                 // 11: snowflake.v1.Parts
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_snowflake_v1_snowflake_proto_depIdxs = []int32{
-	14, // 0: snowflake.v1.DecodeResponse.parts:type_name -> snowflake.v1.Parts
-	15, // 1: snowflake.v1.DecodeResponse.layout:type_name -> snowflake.v1.Layout
-	14, // 2: snowflake.v1.EncodeRequest.parts:type_name -> snowflake.v1.Parts
-	16, // 3: snowflake.v1.RangeRequest.from:type_name -> google.protobuf.Timestamp
-	16, // 4: snowflake.v1.RangeRequest.to:type_name -> google.protobuf.Timestamp
-	15, // 5: snowflake.v1.LayoutResponse.layout:type_name -> snowflake.v1.Layout
-	16, // 6: snowflake.v1.LayoutResponse.expires:type_name -> google.protobuf.Timestamp
-	16, // 7: snowflake.v1.Parts.time:type_name -> google.protobuf.Timestamp
-	16, // 8: snowflake.v1.Layout.epoch:type_name -> google.protobuf.Timestamp
-	17, // 9: snowflake.v1.Layout.unit:type_name -> google.protobuf.Duration
-	0,  // 10: snowflake.v1.SnowflakeService.NextID:input_type -> snowflake.v1.NextIDRequest
-	2,  // 11: snowflake.v1.SnowflakeService.Batch:input_type -> snowflake.v1.BatchRequest
-	4,  // 12: snowflake.v1.SnowflakeService.Stream:input_type -> snowflake.v1.StreamRequest
-	6,  // 13: snowflake.v1.SnowflakeService.Decode:input_type -> snowflake.v1.DecodeRequest
-	8,  // 14: snowflake.v1.SnowflakeService.Encode:input_type -> snowflake.v1.EncodeRequest
-	10, // 15: snowflake.v1.SnowflakeService.Range:input_type -> snowflake.v1.RangeRequest
-	12, // 16: snowflake.v1.SnowflakeService.Layout:input_type -> snowflake.v1.LayoutRequest
-	1,  // 17: snowflake.v1.SnowflakeService.NextID:output_type -> snowflake.v1.NextIDResponse
-	3,  // 18: snowflake.v1.SnowflakeService.Batch:output_type -> snowflake.v1.BatchResponse
-	5,  // 19: snowflake.v1.SnowflakeService.Stream:output_type -> snowflake.v1.StreamResponse
-	7,  // 20: snowflake.v1.SnowflakeService.Decode:output_type -> snowflake.v1.DecodeResponse
-	9,  // 21: snowflake.v1.SnowflakeService.Encode:output_type -> snowflake.v1.EncodeResponse
-	11, // 22: snowflake.v1.SnowflakeService.Range:output_type -> snowflake.v1.RangeResponse
-	13, // 23: snowflake.v1.SnowflakeService.Layout:output_type -> snowflake.v1.LayoutResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	11, // 0: snowflake.v1.DecodeResponse.parts:type_name -> snowflake.v1.Parts
+	10, // 1: snowflake.v1.WatermarkResponse.held:type_name -> snowflake.v1.Held
+	12, // 2: snowflake.v1.Held.behind:type_name -> google.protobuf.Duration
+	13, // 3: snowflake.v1.Parts.time:type_name -> google.protobuf.Timestamp
+	0,  // 4: snowflake.v1.SnowflakeService.NextID:input_type -> snowflake.v1.NextIDRequest
+	2,  // 5: snowflake.v1.SnowflakeService.Batch:input_type -> snowflake.v1.BatchRequest
+	4,  // 6: snowflake.v1.SnowflakeService.Stream:input_type -> snowflake.v1.StreamRequest
+	6,  // 7: snowflake.v1.SnowflakeService.Decode:input_type -> snowflake.v1.DecodeRequest
+	8,  // 8: snowflake.v1.SnowflakeService.Watermark:input_type -> snowflake.v1.WatermarkRequest
+	1,  // 9: snowflake.v1.SnowflakeService.NextID:output_type -> snowflake.v1.NextIDResponse
+	3,  // 10: snowflake.v1.SnowflakeService.Batch:output_type -> snowflake.v1.BatchResponse
+	5,  // 11: snowflake.v1.SnowflakeService.Stream:output_type -> snowflake.v1.StreamResponse
+	7,  // 12: snowflake.v1.SnowflakeService.Decode:output_type -> snowflake.v1.DecodeResponse
+	9,  // 13: snowflake.v1.SnowflakeService.Watermark:output_type -> snowflake.v1.WatermarkResponse
+	9,  // [9:14] is the sub-list for method output_type
+	4,  // [4:9] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_snowflake_v1_snowflake_proto_init() }
@@ -1136,13 +869,14 @@ func file_snowflake_v1_snowflake_proto_init() {
 		(*DecodeRequest_Id)(nil),
 		(*DecodeRequest_Text)(nil),
 	}
+	file_snowflake_v1_snowflake_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snowflake_v1_snowflake_proto_rawDesc), len(file_snowflake_v1_snowflake_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,12 +44,9 @@ const (
 	SnowflakeServiceStreamProcedure = "/snowflake.v1.SnowflakeService/Stream"
 	// SnowflakeServiceDecodeProcedure is the fully-qualified name of the SnowflakeService's Decode RPC.
 	SnowflakeServiceDecodeProcedure = "/snowflake.v1.SnowflakeService/Decode"
-	// SnowflakeServiceEncodeProcedure is the fully-qualified name of the SnowflakeService's Encode RPC.
-	SnowflakeServiceEncodeProcedure = "/snowflake.v1.SnowflakeService/Encode"
-	// SnowflakeServiceRangeProcedure is the fully-qualified name of the SnowflakeService's Range RPC.
-	SnowflakeServiceRangeProcedure = "/snowflake.v1.SnowflakeService/Range"
-	// SnowflakeServiceLayoutProcedure is the fully-qualified name of the SnowflakeService's Layout RPC.
-	SnowflakeServiceLayoutProcedure = "/snowflake.v1.SnowflakeService/Layout"
+	// SnowflakeServiceWatermarkProcedure is the fully-qualified name of the SnowflakeService's
+	// Watermark RPC.
+	SnowflakeServiceWatermarkProcedure = "/snowflake.v1.SnowflakeService/Watermark"
 )
 
 // SnowflakeServiceClient is a client for the snowflake.v1.SnowflakeService service.
@@ -62,12 +59,10 @@ type SnowflakeServiceClient interface {
 	Stream(context.Context, *v1.StreamRequest) (*connect.ServerStreamForClient[v1.StreamResponse], error)
 	// Decode takes an ID apart.
 	Decode(context.Context, *v1.DecodeRequest) (*v1.DecodeResponse, error)
-	// Encode puts an ID together. It issues nothing: the ID may exist.
-	Encode(context.Context, *v1.EncodeRequest) (*v1.EncodeResponse, error)
-	// Range returns the bounds of the IDs of a span of time, for WHERE id >= lo AND id < hi.
-	Range(context.Context, *v1.RangeRequest) (*v1.RangeResponse, error)
-	// Layout describes a layout.
-	Layout(context.Context, *v1.LayoutRequest) (*v1.LayoutResponse, error)
+	// Watermark returns an ID that no ID issued from now on, under the store of the service's worker ID,
+	// is at or below. It fails with unavailable while the store cannot be read, and with unimplemented if
+	// the service knows no store.
+	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
 }
 
 // NewSnowflakeServiceClient constructs a client for the snowflake.v1.SnowflakeService service. By
@@ -106,25 +101,10 @@ func NewSnowflakeServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
-		encode: connect.NewClient[v1.EncodeRequest, v1.EncodeResponse](
+		watermark: connect.NewClient[v1.WatermarkRequest, v1.WatermarkResponse](
 			httpClient,
-			baseURL+SnowflakeServiceEncodeProcedure,
-			connect.WithSchema(snowflakeServiceMethods.ByName("Encode")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		_range: connect.NewClient[v1.RangeRequest, v1.RangeResponse](
-			httpClient,
-			baseURL+SnowflakeServiceRangeProcedure,
-			connect.WithSchema(snowflakeServiceMethods.ByName("Range")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-			connect.WithClientOptions(opts...),
-		),
-		layout: connect.NewClient[v1.LayoutRequest, v1.LayoutResponse](
-			httpClient,
-			baseURL+SnowflakeServiceLayoutProcedure,
-			connect.WithSchema(snowflakeServiceMethods.ByName("Layout")),
-			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			baseURL+SnowflakeServiceWatermarkProcedure,
+			connect.WithSchema(snowflakeServiceMethods.ByName("Watermark")),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -132,13 +112,11 @@ func NewSnowflakeServiceClient(httpClient connect.HTTPClient, baseURL string, op
 
 // snowflakeServiceClient implements SnowflakeServiceClient.
 type snowflakeServiceClient struct {
-	nextID *connect.Client[v1.NextIDRequest, v1.NextIDResponse]
-	batch  *connect.Client[v1.BatchRequest, v1.BatchResponse]
-	stream *connect.Client[v1.StreamRequest, v1.StreamResponse]
-	decode *connect.Client[v1.DecodeRequest, v1.DecodeResponse]
-	encode *connect.Client[v1.EncodeRequest, v1.EncodeResponse]
-	_range *connect.Client[v1.RangeRequest, v1.RangeResponse]
-	layout *connect.Client[v1.LayoutRequest, v1.LayoutResponse]
+	nextID    *connect.Client[v1.NextIDRequest, v1.NextIDResponse]
+	batch     *connect.Client[v1.BatchRequest, v1.BatchResponse]
+	stream    *connect.Client[v1.StreamRequest, v1.StreamResponse]
+	decode    *connect.Client[v1.DecodeRequest, v1.DecodeResponse]
+	watermark *connect.Client[v1.WatermarkRequest, v1.WatermarkResponse]
 }
 
 // NextID calls snowflake.v1.SnowflakeService.NextID.
@@ -173,27 +151,9 @@ func (c *snowflakeServiceClient) Decode(ctx context.Context, req *v1.DecodeReque
 	return nil, err
 }
 
-// Encode calls snowflake.v1.SnowflakeService.Encode.
-func (c *snowflakeServiceClient) Encode(ctx context.Context, req *v1.EncodeRequest) (*v1.EncodeResponse, error) {
-	response, err := c.encode.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Range calls snowflake.v1.SnowflakeService.Range.
-func (c *snowflakeServiceClient) Range(ctx context.Context, req *v1.RangeRequest) (*v1.RangeResponse, error) {
-	response, err := c._range.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Layout calls snowflake.v1.SnowflakeService.Layout.
-func (c *snowflakeServiceClient) Layout(ctx context.Context, req *v1.LayoutRequest) (*v1.LayoutResponse, error) {
-	response, err := c.layout.CallUnary(ctx, connect.NewRequest(req))
+// Watermark calls snowflake.v1.SnowflakeService.Watermark.
+func (c *snowflakeServiceClient) Watermark(ctx context.Context, req *v1.WatermarkRequest) (*v1.WatermarkResponse, error) {
+	response, err := c.watermark.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -210,12 +170,10 @@ type SnowflakeServiceHandler interface {
 	Stream(context.Context, *v1.StreamRequest, *connect.ServerStream[v1.StreamResponse]) error
 	// Decode takes an ID apart.
 	Decode(context.Context, *v1.DecodeRequest) (*v1.DecodeResponse, error)
-	// Encode puts an ID together. It issues nothing: the ID may exist.
-	Encode(context.Context, *v1.EncodeRequest) (*v1.EncodeResponse, error)
-	// Range returns the bounds of the IDs of a span of time, for WHERE id >= lo AND id < hi.
-	Range(context.Context, *v1.RangeRequest) (*v1.RangeResponse, error)
-	// Layout describes a layout.
-	Layout(context.Context, *v1.LayoutRequest) (*v1.LayoutResponse, error)
+	// Watermark returns an ID that no ID issued from now on, under the store of the service's worker ID,
+	// is at or below. It fails with unavailable while the store cannot be read, and with unimplemented if
+	// the service knows no store.
+	Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error)
 }
 
 // NewSnowflakeServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -250,25 +208,10 @@ func NewSnowflakeServiceHandler(svc SnowflakeServiceHandler, opts ...connect.Han
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
-	snowflakeServiceEncodeHandler := connect.NewUnaryHandlerSimple(
-		SnowflakeServiceEncodeProcedure,
-		svc.Encode,
-		connect.WithSchema(snowflakeServiceMethods.ByName("Encode")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	snowflakeServiceRangeHandler := connect.NewUnaryHandlerSimple(
-		SnowflakeServiceRangeProcedure,
-		svc.Range,
-		connect.WithSchema(snowflakeServiceMethods.ByName("Range")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
-		connect.WithHandlerOptions(opts...),
-	)
-	snowflakeServiceLayoutHandler := connect.NewUnaryHandlerSimple(
-		SnowflakeServiceLayoutProcedure,
-		svc.Layout,
-		connect.WithSchema(snowflakeServiceMethods.ByName("Layout")),
-		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+	snowflakeServiceWatermarkHandler := connect.NewUnaryHandlerSimple(
+		SnowflakeServiceWatermarkProcedure,
+		svc.Watermark,
+		connect.WithSchema(snowflakeServiceMethods.ByName("Watermark")),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/snowflake.v1.SnowflakeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -281,12 +224,8 @@ func NewSnowflakeServiceHandler(svc SnowflakeServiceHandler, opts ...connect.Han
 			snowflakeServiceStreamHandler.ServeHTTP(w, r)
 		case SnowflakeServiceDecodeProcedure:
 			snowflakeServiceDecodeHandler.ServeHTTP(w, r)
-		case SnowflakeServiceEncodeProcedure:
-			snowflakeServiceEncodeHandler.ServeHTTP(w, r)
-		case SnowflakeServiceRangeProcedure:
-			snowflakeServiceRangeHandler.ServeHTTP(w, r)
-		case SnowflakeServiceLayoutProcedure:
-			snowflakeServiceLayoutHandler.ServeHTTP(w, r)
+		case SnowflakeServiceWatermarkProcedure:
+			snowflakeServiceWatermarkHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -312,14 +251,6 @@ func (UnimplementedSnowflakeServiceHandler) Decode(context.Context, *v1.DecodeRe
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("snowflake.v1.SnowflakeService.Decode is not implemented"))
 }
 
-func (UnimplementedSnowflakeServiceHandler) Encode(context.Context, *v1.EncodeRequest) (*v1.EncodeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("snowflake.v1.SnowflakeService.Encode is not implemented"))
-}
-
-func (UnimplementedSnowflakeServiceHandler) Range(context.Context, *v1.RangeRequest) (*v1.RangeResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("snowflake.v1.SnowflakeService.Range is not implemented"))
-}
-
-func (UnimplementedSnowflakeServiceHandler) Layout(context.Context, *v1.LayoutRequest) (*v1.LayoutResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("snowflake.v1.SnowflakeService.Layout is not implemented"))
+func (UnimplementedSnowflakeServiceHandler) Watermark(context.Context, *v1.WatermarkRequest) (*v1.WatermarkResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("snowflake.v1.SnowflakeService.Watermark is not implemented"))
 }

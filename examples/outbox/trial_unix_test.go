@@ -1,0 +1,433 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+)
+
+// In the trial, writers and the poller are processes. Each stops at the points of its work, as with kill -STOP, for
+// up to ten windows. The writers' clocks step both ways, and their renewals are lost.
+
+const (
+	trialWindow  = time.Second / 2
+	trialWriters = 8
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv("OUTBOX_CHILD") {
+	case "writer":
+		newChild().writeRows()
+	case "poller":
+		newChild().readRows()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// points are where a process stops. NextID is between "after Hold" and "before INSERT", and done is after "after COMMIT".
+var points = []string{
+	"writer before Hold", "writer after Hold", "writer before INSERT", "writer after INSERT", "writer before SELECT", "writer before COMMIT", "writer after COMMIT",
+	"poller before propose", "poller after propose", "poller before list", "poller after list", "poller before publish", "poller after publish",
+	"poller before UPDATE", "poller after UPDATE", "poller before SELECT", "poller after SELECT",
+}
+
+func TestNoRowIsMissedWhateverStops(t *testing.T) {
+	t.Parallel()
+	dsn := func(addr, name string) string {
+		return "postgres://owner:secret@" + addr + "/" + name + "?sslmode=disable"
+	}
+	addr, _ := servertest.Postgres(t, "secret", func(addr string) error { return pings("pgx", dsn(addr, "postgres")) })
+	db := servertest.Open(t, "pgx", dsn(addr, "postgres"))
+	for n, run := range []struct {
+		fence, hold bool
+		during      time.Duration
+	}{
+		{true, true, depth.Of(5*time.Second, 90*time.Second)},
+		{true, false, depth.Of(0, 20*time.Second)},
+		{false, true, depth.Of(0, 40*time.Second)},
+		{false, false, depth.Of(0, 20*time.Second)},
+	} {
+		if run.during == 0 {
+			continue
+		}
+		name := fmt.Sprint("trial", n)
+		if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
+			t.Fatal(err)
+		}
+		r := trial(t, dsn(addr, name), run.during, fmt.Sprint("OUTBOX_FENCE=", run.fence), fmt.Sprint("OUTBOX_HOLD=", run.hold))
+		t.Logf("fence %t, Hold %t: %d rows, %d missed, %d stopped by the fence, %d stops\n%v", run.fence, run.hold, r.rows, r.missed, r.late, r.stops(), r.at)
+		if run.fence && r.missed > 0 {
+			t.Errorf("%d of %d rows are missed", r.missed, r.rows)
+		}
+		if r.rows == 0 {
+			t.Error("no row was written")
+		}
+		if !run.fence && r.missed == 0 {
+			t.Error("no row is missed without the fence")
+		}
+		if run.during < time.Minute {
+			continue
+		}
+		if r.late == 0 {
+			t.Error("the fence has stopped nothing")
+		}
+		for _, point := range points {
+			if r.at[point] == 0 {
+				t.Error("nothing stopped", point)
+			}
+		}
+	}
+}
+
+type result struct {
+	rows, missed, late int
+	at                 map[string]int // how often a process stopped at a point
+}
+
+func (r result) stops() (n int) {
+	for _, k := range r.at {
+		n += k
+	}
+	return n
+}
+
+// trial lets eight writers and a poller work, and counts the rows that the poller has not read.
+func trial(t *testing.T, dsn string, during time.Duration, env ...string) result {
+	o := &outbox{DB: servertest.Open(t, "pgx", dsn), dialect: sqllease.PostgreSQL}
+	o.exec(`CREATE TABLE outbox (id BIGINT PRIMARY KEY, writer INTEGER NOT NULL)`)
+	o.exec(`CREATE TABLE outbox_mark (id BIGINT NOT NULL)`)
+	o.exec(`INSERT INTO outbox_mark VALUES (0)`)
+	r := result{at: map[string]int{}}
+	var mu sync.Mutex
+	var ended atomic.Bool
+	var watches sync.WaitGroup
+	start := func(kind string, n int) *servertest.Child {
+		c := servertest.StartChild(t, append(env, "OUTBOX_CHILD="+kind, "OUTBOX_DSN="+dsn, fmt.Sprint("OUTBOX_N=", n))...)
+		watches.Go(func() {
+			for line := range c.Lines {
+				point, stops := strings.CutPrefix(line, "at ")
+				mu.Lock()
+				switch {
+				case stops:
+					r.at[strings.TrimSpace(point)]++
+				case line == "late\n":
+					r.late++
+				case strings.HasPrefix(line, "panic"), strings.HasPrefix(line, "fatal"):
+					t.Error(line)
+				}
+				mu.Unlock()
+				if stops {
+					watches.Go(func() { pause(t, c, strings.TrimSpace(point), &ended) })
+				}
+			}
+		})
+		return c
+	}
+	poller := start("poller", 0)
+	writers := make([]*servertest.Child, trialWriters)
+	for n := range writers {
+		writers[n] = start("writer", n)
+	}
+	time.Sleep(during)
+	ended.Store(true)
+	end := func(c *servertest.Child) {
+		if err := c.Tell("end"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range writers {
+		end(w)
+	}
+	for _, w := range writers {
+		w.Wait()
+		if !w.State().Success() {
+			t.Fatal(w.State())
+		}
+	}
+	there := o.ids(`SELECT id FROM outbox ORDER BY id`)
+	for len(there) > 0 && o.ids(`SELECT id FROM outbox_mark`)[0] < there[len(there)-1] {
+		time.Sleep(10 * time.Millisecond)
+	}
+	end(poller) // it reads once more
+	poller.Wait()
+	watches.Wait()
+	read, _ := poller.IDs()
+	if !slices.IsSorted(read) || len(slices.Compact(slices.Clone(read))) != len(read) {
+		t.Error("the poller has read rows twice, or in another order")
+	}
+	missed := map[snowflake.ID]bool{}
+	for _, id := range there {
+		missed[id] = true
+	}
+	for _, id := range read {
+		if !missed[id] {
+			t.Error("the poller has read a row that is not there:", id)
+		}
+		delete(missed, id)
+	}
+	r.rows, r.missed = len(there), len(missed)
+	for _, id := range slices.Sorted(maps.Keys(missed)) {
+		t.Log("missed:", snowflake.Decode(id))
+	}
+	return r
+}
+
+// pause stops a child that waits at a point, and lets it go on.
+func pause(t *testing.T, c *servertest.Child, point string, ended *atomic.Bool) {
+	most := []time.Duration{0, trialWindow / 10, trialWindow, 10 * trialWindow}[rand.N(4)]
+	if (point == "writer after SELECT" || point == "writer before COMMIT" || strings.HasPrefix(point, "poller")) && rand.N(8) > 0 {
+		most = min(most, trialWindow/10) // the poller waits for the writer's lock; if it mostly stood still, it would miss nothing
+	}
+	_ = c.Process().Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(most/2 + rand.N(most/2+1)); time.Now().Before(end) && !ended.Load(); {
+		time.Sleep(trialWindow / 100)
+	}
+	_ = c.Process().Signal(syscall.SIGCONT)
+	if err := c.Tell("go"); err != nil {
+		t.Error(err)
+	}
+}
+
+// child is a writer or the poller.
+type child struct {
+	outbox
+	kind        string
+	n           int
+	fence, hold bool
+	leases      *sqllease.Store
+	ended       atomic.Bool
+	going       chan struct{}
+}
+
+func newChild() *child {
+	config, err := pgx.ParseConfig(os.Getenv("OUTBOX_DSN"))
+	check(err)
+	c := &child{kind: os.Getenv("OUTBOX_CHILD"), fence: os.Getenv("OUTBOX_FENCE") == "true", hold: os.Getenv("OUTBOX_HOLD") == "true", going: make(chan struct{})}
+	c.n, err = strconv.Atoi(os.Getenv("OUTBOX_N"))
+	check(err)
+	c.outbox.DB, c.dialect = sql.OpenDB(connector{stdlib.GetConnector(*config), c}), sqllease.PostgreSQL
+	c.leases, err = sqllease.New(stdlib.OpenDB(*config), sqllease.PostgreSQL, nil)
+	check(err)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			if in.Text() == "end" {
+				c.ended.Store(true)
+			} else {
+				c.going <- struct{}{}
+			}
+		}
+		os.Exit(1) // the test has ended
+	}()
+	return c
+}
+
+// at lets the test stop the process here, now and then.
+func (c *child) at(point string) {
+	one := 25 // of so many times
+	if c.kind == "poller" {
+		one = 6
+	}
+	if !c.ended.Load() && rand.N(one) == 0 {
+		fmt.Fprintf(os.Stderr, "at %s %s\n", c.kind, point)
+		<-c.going
+	}
+}
+
+func (c *child) writeRows() {
+	var off atomic.Int64
+	go func() { // the clock steps
+		for base := time.Duration(c.n)*time.Second/7 - slowest; ; time.Sleep(rand.N(400 * time.Millisecond)) {
+			by := 20 * time.Millisecond
+			if rand.N(4) == 0 {
+				by = 500 * time.Millisecond
+			}
+			off.Store(int64(base + rand.N(2*by) - by))
+		}
+	}()
+	var l *lease.Lease
+	err := errLost
+	for err != nil {
+		l, err = lease.Acquire(context.Background(), &lossy{Store: c.leases, ended: &c.ended}, &lease.Options{
+			Owner: fmt.Sprint("writer-", c.n), NewStore: true, Window: trialWindow, FloorEvery: trialWindow / 10, Logger: slog.New(slog.DiscardHandler),
+			Clock: snowflake.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(off.Load())) }),
+		})
+	}
+	g, err := snowflake.NewLeased(l, nil)
+	check(err)
+	for !c.ended.Load() {
+		c.at("before Hold")
+		done := func() {}
+		if c.hold {
+			done = l.Hold()
+		}
+		c.at("after Hold")
+		err := c.insert(g, c.n, rand.N(trialWindow/4))
+		done()
+		if errors.Is(err, errLate) {
+			fmt.Fprintln(os.Stderr, "late")
+		} else if err != nil { // the clock went back, or the window has ended
+			time.Sleep(trialWindow / 100)
+		}
+	}
+	check(l.Release(context.Background()))
+	os.Exit(0)
+}
+
+func (c *child) readRows() {
+	var lag time.Duration
+	c.store = &looks{Store: c.leases, c: c}
+	next := c.watermark(&lag)
+	for last, ended := snowflake.ID(0), false; !ended; time.Sleep(trialWindow / 20) {
+		ended = c.ended.Load()
+		ids := next(last)
+		check(servertest.WriteIDs(ids...))
+		if len(ids) > 0 {
+			last = ids[len(ids)-1]
+		}
+	}
+	os.Exit(0)
+}
+
+// looks is the poller's store, with points.
+type looks struct {
+	*sqllease.Store
+	c         *child
+	published time.Time
+}
+
+func (s *looks) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	s.c.at("before list")
+	defer s.c.at("after list")
+	return s.Store.List(ctx, prefix)
+}
+
+func (s *looks) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	var m struct{ Published time.Time }
+	if key != "watermark" || json.Unmarshal(value, &m) != nil {
+		return s.Store.Put(ctx, key, old, value)
+	}
+	what := "propose"
+	if m.Published.After(s.published) {
+		what, s.published = "publish", m.Published
+	}
+	s.c.at("before " + what)
+	defer s.c.at("after " + what)
+	return s.Store.Put(ctx, key, old, value)
+}
+
+// lossy is a writer's store. It loses saves and answers and, for two windows now and then, everything.
+type lossy struct {
+	*sqllease.Store
+	ended *atomic.Bool
+	mu    sync.Mutex
+	until time.Time // it is away
+}
+
+var errLost = errors.New("lost")
+
+// loses reports whether one of n requests is lost.
+func (s *lossy) loses(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rand.N(200) == 0 {
+		s.until = time.Now().Add(2 * trialWindow)
+	}
+	return !s.ended.Load() && (time.Now().Before(s.until) || rand.N(n) == 0)
+}
+
+func (s *lossy) Get(ctx context.Context, key string) (lease.Entry, error) {
+	if s.loses(50) {
+		return lease.Entry{}, errLost
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *lossy) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	if s.loses(10) {
+		return lease.Entry{}, errLost
+	}
+	e, err := s.Store.Put(ctx, key, old, value)
+	if err == nil && s.loses(10) {
+		return lease.Entry{}, errLost
+	}
+	return e, err
+}
+
+// connector opens connections whose statements have points. Without the fence, the writer reads no mark.
+type connector struct {
+	driver.Connector
+	c *child
+}
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pointed{conn.(*stdlib.Conn), c.c}, nil
+}
+
+type pointed struct {
+	*stdlib.Conn
+	c *child
+}
+
+func (p pointed) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	verb, _, _ := strings.Cut(query, " ")
+	p.c.at("before " + verb)
+	defer p.c.at("after " + verb)
+	return p.Conn.ExecContext(ctx, query, args)
+}
+
+func (p pointed) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	p.c.at("before SELECT")
+	defer p.c.at("after SELECT")
+	if !p.c.fence && strings.HasSuffix(query, "FOR SHARE") {
+		query = `SELECT CAST(0 AS BIGINT)`
+	}
+	return p.Conn.QueryContext(ctx, query, args)
+}
+
+func (p pointed) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	tx, err := p.Conn.BeginTx(ctx, o)
+	return pointedTx{tx, p.c}, err
+}
+
+type pointedTx struct {
+	driver.Tx
+	c *child
+}
+
+func (t pointedTx) Commit() error {
+	t.c.at("before COMMIT")
+	defer t.c.at("after COMMIT")
+	return t.Tx.Commit()
+}

@@ -1,0 +1,20 @@
+module github.com/seed-5394e6b1/snowflake/examples/serverless
+
+go 1.26.0
+
+require (
+	github.com/aws/aws-lambda-go v1.54.0
+	github.com/redis/go-redis/v9 v9.22.0
+	github.com/seed-5394e6b1/snowflake v0.1.0
+	github.com/seed-5394e6b1/snowflake/lease/redislease v0.1.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
+
+replace github.com/seed-5394e6b1/snowflake => ../..
+
+replace github.com/seed-5394e6b1/snowflake/lease/redislease => ../../lease/redislease

@@ -1,0 +1,250 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/redislease"
+)
+
+// The tests start the program as a platform does: the test binary is the program if this variable is set.
+const programEnv = "SERVERLESS_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programEnv) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for something that must happen, even if the machine is slow.
+const patience = time.Minute
+
+// startRedis starts a server, and makes its store as the page says. It returns the server's URL and the store.
+func startRedis(t *testing.T) (url string, store lease.Store) {
+	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	args := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", ""}
+	servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error { return client.Ping(context.Background()).Err() })
+	store, err := redislease.New(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = "redis://" + addr
+	if out, err := program(t, url, "new-store").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return url, store
+}
+
+func program(t *testing.T, url string, args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), programEnv+"=1", "REDIS_URL="+url)
+	return cmd
+}
+
+// start starts a program that is killed when the test ends.
+func start(t *testing.T, cmd *exec.Cmd) (exited chan error) {
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited = make(chan error, 1)
+	gone := make(chan struct{})
+	go func() { exited <- cmd.Wait(); close(gone) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-gone })
+	return exited
+}
+
+// held returns how many worker IDs are held.
+func held(t *testing.T, store lease.Store) (n int) {
+	t.Helper()
+	all, err := lease.Holders(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.State == lease.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// lambdaAPI is the part of Lambda that the program asks for requests.
+type lambdaAPI struct {
+	events, answers chan string
+	registered      chan string // the extensions' names
+}
+
+func (l *lambdaAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	switch _, path, _ := strings.Cut(r.URL.Path[1:], "/"); {
+	case path == "runtime/invocation/next":
+		select {
+		case event := <-l.events:
+			w.Header().Set("Lambda-Runtime-Aws-Request-Id", "1")
+			w.Header().Set("Lambda-Runtime-Deadline-Ms", fmt.Sprint(time.Now().Add(patience).UnixMilli()))
+			fmt.Fprint(w, event)
+		case <-r.Context().Done():
+		}
+	case strings.HasPrefix(path, "runtime/invocation/"): // .../response or .../error
+		w.WriteHeader(http.StatusAccepted)
+		l.answers <- string(body)
+	case path == "extension/register":
+		w.Header().Set("Lambda-Extension-Identifier", "1")
+		fmt.Fprint(w, "{}")
+		l.registered <- r.Header.Get("Lambda-Extension-Name")
+	default: // extension/event/next
+		<-r.Context().Done()
+	}
+}
+
+// As on Lambda, the program is stopped at each answer, and goes on at the next request. Its IDs increase. When it gets
+// SIGTERM, for which it has registered, it gives its worker ID back, and it ends when it is killed.
+func TestOnLambda(t *testing.T) {
+	t.Parallel()
+	url, store := startRedis(t)
+	api := &lambdaAPI{make(chan string), make(chan string), make(chan string, 1)}
+	server := httptest.NewServer(api)
+	defer server.Close()
+	cmd := program(t, url)
+	cmd.Env = append(cmd.Env, "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(server.URL, "http://"), "AWS_LAMBDA_LOG_STREAM_NAME=2026/11/23/[1]abc")
+	exited := start(t, cmd)
+	signal := func(s os.Signal) {
+		t.Helper()
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last snowflake.ID
+	for range 20 {
+		api.events <- `{"item":"tea"}`
+		var got order
+		select {
+		case answer := <-api.answers:
+			if err := json.Unmarshal([]byte(answer), &got); err != nil {
+				t.Fatal(err, answer)
+			}
+		case <-time.After(patience):
+			t.Fatal("no answer")
+		}
+		signal(syscall.SIGSTOP)
+		if got.ID <= last || got.Item != "tea" {
+			t.Errorf("%+v after %v", got, last)
+		}
+		last = got.ID
+		time.Sleep(20 * time.Millisecond)
+		signal(syscall.SIGCONT)
+	}
+	if len(api.registered) != 1 {
+		t.Error("the program has no extension, so Lambda does not send it SIGTERM")
+	}
+	if n := held(t, store); n != 1 {
+		t.Errorf("%d worker IDs are held", n)
+	}
+	h, err := lease.Whois(t.Context(), store, last)
+	if err != nil || h.Owner != "2026/11/23/[1]abc" {
+		t.Error(h, err)
+	}
+	signal(syscall.SIGTERM)
+	for begun := time.Now(); held(t, store) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatal("the worker ID is not free")
+		}
+	}
+	signal(syscall.SIGKILL)
+	<-exited
+}
+
+// As on Cloud Run, the program serves at PORT until SIGTERM. Then it gives its worker ID back, and ends.
+func TestOnCloudRun(t *testing.T) {
+	t.Parallel()
+	url, store := startRedis(t)
+	cmd := program(t, url)
+	port := servertest.Port(t)
+	cmd.Env = append(cmd.Env, fmt.Sprint("PORT=", port))
+	exited := start(t, cmd)
+	post := func(body string) (*http.Response, error) {
+		return http.Post(fmt.Sprintf("http://127.0.0.1:%d", port), "application/json", strings.NewReader(body))
+	}
+	var resp *http.Response
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if resp, err = post(`{"item":"tea"}`); err == nil {
+			break
+		}
+		if time.Since(begun) > patience {
+			t.Fatal(err)
+		}
+	}
+	var got order
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Item != "tea" {
+		t.Error(got, err)
+	}
+	resp.Body.Close()
+	if h, err := lease.Whois(t.Context(), store, got.ID); err != nil {
+		t.Error(h, err)
+	}
+	if resp, err := post("tea"); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Error(resp, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-exited:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+	if n := held(t, store); n != 0 {
+		t.Errorf("%d worker IDs are held", n)
+	}
+}
+
+// Without the argument new-store, a start under a store without entries fails before Lambda's Init phase ends, and says why.
+func TestStoreThatWasNotMade(t *testing.T) {
+	t.Parallel()
+	url, _ := startRedis(t)
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	defer client.Close()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := program(t, url).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), lease.ErrWiped.Error()) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
+)
+
+// AccessKey and Secret are the credentials of S3, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+// Dynalite takes any.
+const AccessKey, Secret = "access", "a-secret"
+
+// S3 starts a server with the protocol of S3: versitygw, over files with extended attributes. dir has the
+// objects of its only bucket.
+func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
+	t.Helper()
+	path, all := installed.Need(t, installed.VersityGW), Dir(t, "")
+	dir = filepath.Join(all, bucket)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(Port(t)))
+	return addr, dir, Start(t, Command{Path: path, Args: []string{"--port", addr, "--access", AccessKey, "--secret", Secret,
+		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
+}
+
+// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a request.
+const serve = `
+process.on('uncaughtException', err => { if (err.code !== 'ECONNRESET') { console.error(err); process.exit(1) } })
+const [port, path] = process.argv.slice(1)
+require('dynalite')({ path, createTableMs: 0 }).listen(port, '127.0.0.1')
+`
+
+// Dynalite starts a server with the protocol of DynamoDB, whose data is in dir.
+func Dynalite(t testing.TB) (addr, dir string, p *Process) {
+	t.Helper()
+	path, node := installed.Need(t, installed.Dynalite), Program(t, "nodejs", "node")
+	dir = filepath.Join(Dir(t, ""), "data")
+	port := strconv.Itoa(Port(t))
+	addr = net.JoinHostPort("127.0.0.1", port)
+	return addr, dir, Start(t, Command{Path: node, Dir: path, Args: []string{"-e", serve, port, dir}}, func() error { return speaks(addr) })
+}
+
+// CreateTable makes a table in dynalite for package dynamolease.
+func CreateTable(t testing.TB, addr, table string) {
+	t.Helper()
+	call := func(op, body string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+		req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+op)
+		req.Header.Set("X-Amz-Date", "now")
+		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a") // any will do
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if is := call("CreateTable", fmt.Sprintf(`{"TableName": %q, "BillingMode": "PAY_PER_REQUEST",
+		"AttributeDefinitions": [{"AttributeName": "store", "AttributeType": "S"}, {"AttributeName": "key", "AttributeType": "S"}],
+		"KeySchema": [{"AttributeName": "store", "KeyType": "HASH"}, {"AttributeName": "key", "KeyType": "RANGE"}]}`, table)); is != http.StatusOK {
+		t.Fatalf("CreateTable: %d", is)
+	}
+	get := fmt.Sprintf(`{"TableName": %q, "Key": {"store": {"S": "a"}, "key": {"S": "a"}}}`, table)
+	for begun := time.Now(); call("GetItem", get) != http.StatusOK; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the table does not come")
+		}
+	}
+}
+
+// speaks returns nil if an HTTP server answers, whatever it says.
+func speaks(addr string) error {
+	resp, err := http.Get(fmt.Sprint("http://", addr))
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	return err
+}

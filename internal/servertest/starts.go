@@ -1,0 +1,149 @@
+//go:build unix
+
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Starts measures what a start asks of a store in which half of the worker IDs are held, whether they
+// are ten or 100,000: its requests, the entries that it reads, and how long it takes.
+func Starts(b *testing.B, s *Server) {
+	for _, n := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprintf("holders=%d", n), func(b *testing.B) {
+			const starts = 200
+			space := newSpace()
+			o := lease.Options{Layout: hugeLayout(), Count: 2 * n, Logger: slog.New(slog.DiscardHandler), NewStore: true}
+			hold(b, s.clients(b, 16, s.Addr, space), o, n)
+			store := &counting{Store: s.Open(b, s.Addr, space)}
+			var requests, read, most int64
+			var took []time.Duration
+			for i := range starts {
+				store.requests, store.read = 0, 0
+				o.Owner = fmt.Sprint("start ", i)
+				begun := time.Now()
+				l, err := lease.Acquire(b.Context(), store, &o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(begun))
+				requests, read, most = requests+store.requests, read+store.read, max(most, store.read)
+				if _, err = snowflake.NewLeased(l, nil); err == nil {
+					err = l.Release(b.Context())
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(requests)/starts, "requests/start")
+			b.ReportMetric(float64(read)/starts, "entries-read/start")
+			b.ReportMetric(float64(most), "entries-read-at-most")
+			b.ReportMetric(took[starts/2].Seconds()*1e3, "ms-median")
+			b.ReportMetric(took[starts*99/100].Seconds()*1e3, "ms-p99")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// hugeLayout has 262,144 worker IDs.
+func hugeLayout() snowflake.Layout {
+	l := snowflake.DefaultLayout()
+	l.WorkerBits, l.SequenceBits = 18, 4
+	return l
+}
+
+// hold makes the records of n holders, of every second worker ID.
+func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
+	l, err := lease.Acquire(b.Context(), stores[0], &o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, err := stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker()))
+	if err == nil {
+		err = l.Release(b.Context())
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	var template map[string]any
+	if err := json.Unmarshal(e.Value, &template); err != nil {
+		b.Fatal(err)
+	}
+	template["bounds"] = []time.Time{time.Now().Add(time.Hour)} // so that nobody takes a worker ID when its holder is taken for dead
+	together := make(chan int)
+	var writers sync.WaitGroup
+	for _, store := range stores {
+		writers.Go(func() {
+			for i := range together {
+				worker := 2*i + (1+l.Worker())%2
+				record := maps.Clone(template)
+				record["worker"], record["token"], record["owner"] = worker, fmt.Sprint("token ", i), fmt.Sprint("holder ", i)
+				value, err := json.Marshal(record)
+				for key, value := range map[string][]byte{fmt.Sprint("mark/", worker): []byte("used"), fmt.Sprint("worker/", worker): value} {
+					if err == nil {
+						_, err = store.Put(b.Context(), key, "", value)
+					}
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		together <- i
+	}
+	close(together)
+	writers.Wait()
+}
+
+// counting counts the requests, and the entries that they read.
+type counting struct {
+	lease.Store
+	requests, read int64
+}
+
+func (c *counting) Now(ctx context.Context) (time.Time, error) {
+	clock, ok := c.Store.(interface {
+		Now(context.Context) (time.Time, error)
+	})
+	if !ok {
+		return time.Time{}, errors.ErrUnsupported
+	}
+	c.requests++
+	return clock.Now(ctx)
+}
+
+func (c *counting) Get(ctx context.Context, key string) (lease.Entry, error) {
+	c.requests, c.read = c.requests+1, c.read+1
+	return c.Store.Get(ctx, key)
+}
+
+func (c *counting) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	all, err := c.Store.List(ctx, prefix)
+	c.requests, c.read = c.requests+1, c.read+int64(len(all))
+	return all, err
+}
+
+func (c *counting) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	c.requests++
+	return c.Store.Put(ctx, key, old, value)
+}
+
+func (c *counting) Delete(ctx context.Context, key, old string) error {
+	c.requests++
+	return c.Store.Delete(ctx, key, old)
+}

@@ -1,0 +1,102 @@
+package texts
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
+)
+
+func TestIDs(t *testing.T) {
+	const id = snowflake.ID(1541815603606036480)
+	forms := func(texts ...string) (forms []string) {
+		all, err := IDs(texts)
+		require.NoError(t, err)
+		var read []snowflake.ID
+		for _, r := range all {
+			forms = append(forms, r.Form)
+			read = append(read, r.IDs[0])
+		}
+		assert.Contains(t, read, id)
+		return forms
+	}
+	assert.Equal(t, []string{"decimal"}, forms(id.String()))
+	assert.Equal(t, []string{"base 32"}, forms(id.Base32()))
+	assert.Contains(t, forms(id.Base62()), "base 62")
+	assert.Contains(t, forms(id.Base58()), "base 58")
+	assert.Equal(t, []string{"base 62"}, forms(id.Base62(), snowflake.ID(0).Base62()))
+
+	// The AT Protocol's specification has the first as an example, and the zero.
+	all, err := IDs([]string{"3jzfcijpj2z2a", "2222222222222"})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, snowflake.ID(0), all[0].IDs[1])
+	assert.Equal(t, "atproto-tid", layouts.Identify(all[0].IDs[:1], time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))[0].Name)
+}
+
+func TestIDsRefuses(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                                     "empty",
+		"12x ":                                 `"12x "`,
+		"9223372036854775808":                  "over 9223372036854775807",
+		"018f6b1e-5c3b-7c8e-9d2a-0123456789ab": "a UUID, version 7",
+		"01ARZ3NDEKTSV4RRFFQ69G5FAV":           "a ULID",
+		"brpk4q72xwf2m63l":                     "muyo/sno",
+		"507f1f77bcf86cd799439011":             "ObjectID",
+		"9m4e2mr0ui3e8a215n4g":                 "rs/xid",
+		"zzzzzzzzzzzzz":                        "zzzzzzzzzzzzz",
+	} {
+		_, err := IDs([]string{text})
+		assert.ErrorContains(t, err, says, text)
+	}
+	_, err := IDs([]string{"123", "5", "x-y"})
+	assert.ErrorContains(t, err, "x-y")
+}
+
+// An epoch of 2026 milliseconds is a year that somebody meant, and IDs would show it for ever.
+func TestEpochRefusesAYearAlone(t *testing.T) {
+	for _, text := range []string{"2026", "1970", "9999"} {
+		_, err := Epoch(text)
+		assert.ErrorContains(t, err, text+"-01-01")
+		_, err = Layout("41/10/12@" + text)
+		assert.ErrorContains(t, err, text+"-01-01")
+	}
+	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "2026-01-01": snowflake.DefaultEpoch} {
+		got, err := Epoch(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// The greatest number of a URL's path that is an ID is the ID: others are small, or name what the ID is a part of.
+func TestIDsOfURLs(t *testing.T) {
+	for text, want := range map[string]snowflake.ID{
+		"https://x.com/a/status/1541815603606036480/photo/1": 1541815603606036480,
+		"HTTPS://example.com:8080/7/117469438034341930?id=9": 117469438034341930,
+		"https://www.instagram.com/p/BsOGulcndj-/":           1949525278281554174,
+		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":      1728652679052295174,
+	} {
+		all, err := IDs([]string{text})
+		require.NoError(t, err, text)
+		require.Len(t, all, 1, text)
+		assert.Equal(t, "URL", all[0].Form)
+		assert.Equal(t, []snowflake.ID{want}, all[0].IDs, text)
+	}
+	for _, text := range []string{"https://x.com/about", "https://x.com/", "x.com/1541815603606036480", "https://www.instagram.com/p/zzzzzzzzzzz/",
+		"https://www.instagram.com/p/BsOGulcndj/", "https://x.com/9223372036854775808", "https://%zz/5"} {
+		_, err := IDs([]string{text})
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
+		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is no URL with an ID"), err)
+	}
+	all, err := IDs([]string{"https://x.com/5", "https://x.com/6"})
+	require.NoError(t, err)
+	assert.Equal(t, "x.com", all[0].Host)
+	all, err = IDs([]string{"https://x.com/5", "https://example.com/6"})
+	require.NoError(t, err)
+	assert.Empty(t, all[0].Host)
+}

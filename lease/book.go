@@ -1,0 +1,224 @@
+package lease
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The keys of a store. A mark says that its worker ID has had a record. It is made after the
+// record and before anything is stamped.
+const (
+	doorKey       = "store"
+	recordPrefix  = "worker/"
+	markPrefix    = "mark/"
+	ownerPrefix   = "owner/"
+	historyPrefix = "history/"
+)
+
+func recordKey(worker int) string { return recordPrefix + strconv.Itoa(worker) }
+func markKey(worker int) string   { return markPrefix + strconv.Itoa(worker) }
+
+// ownerKey is the key under which an owner's last worker ID is kept.
+func ownerKey(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return ownerPrefix + hex.EncodeToString(sum[:16])
+}
+
+func chunksPrefix(worker int) string { return historyPrefix + strconv.Itoa(worker) + "/" }
+
+func chunkKey(worker, chunk int) string { return chunksPrefix(worker) + strconv.Itoa(chunk) }
+
+// workerOf returns the worker ID in a key with this prefix.
+func workerOf(prefix, key string) (worker int, ok bool) {
+	digits, ok := strings.CutPrefix(key, prefix)
+	worker, err := strconv.Atoi(digits)
+	return worker, ok && err == nil && strconv.Itoa(worker) == digits
+}
+
+// getRecord returns the record of a worker ID. If there is no entry, its Saves is 0.
+func getRecord(ctx context.Context, s Store, worker int) (Record, error) {
+	e, err := s.Get(ctx, recordKey(worker))
+	if err != nil {
+		return Record{Worker: worker}, err
+	}
+	return decodeRecord(worker, e)
+}
+
+// putRecord saves r in place of the entry with r's version.
+func putRecord(ctx context.Context, s Store, r Record) (Record, error) {
+	value, err := r.encode()
+	if err != nil {
+		return r, err
+	}
+	e, err := s.Put(ctx, recordKey(r.Worker), r.version, value)
+	if err != nil {
+		return r, err
+	}
+	r.version, r.Renewed = e.Version, e.Time
+	return r, nil
+}
+
+// putMark marks that the worker ID of r has a record. If it has a mark that was made for
+// another record, an earlier record was lost, and the error matches ErrWiped.
+func putMark(ctx context.Context, s Store, r Record) error {
+	_, err := s.Put(ctx, markKey(r.Worker), "", []byte(r.Token))
+	if !errors.Is(err, ErrConflict) {
+		return err
+	}
+	is, err := s.Get(ctx, markKey(r.Worker))
+	if err == nil && string(is.Value) != r.Token {
+		err = fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
+	}
+	return err
+}
+
+// isStray reports whether r is the first record of a newcomer that has not noticed yet that all
+// entries were lost since it read them. It notices before it stamps (search.confirm), also if another record
+// replaces r meanwhile.
+func isStray(ctx context.Context, s Store, r Record) (bool, error) {
+	if r.Saves > 1 || r.Marked {
+		return false, nil
+	}
+	d, err := getDoor(ctx, s)
+	return err == nil && d.Name != r.Store, err
+}
+
+// listed returns the entries with this prefix, by worker ID.
+func listed(ctx context.Context, s Store, prefix string) (map[int]Entry, error) {
+	entries, err := s.List(ctx, prefix)
+	found := map[int]Entry{}
+	for _, e := range entries {
+		if worker, ok := workerOf(prefix, e.Key); ok {
+			found[worker] = e
+		}
+	}
+	return found, err
+}
+
+// replace saves r in place of old, and keeps the history. It also returns the record that
+// it tried to save.
+func replace(ctx context.Context, s Store, o *Options, old, r Record) (saved, tried Record, err error) {
+	forget := o.now().Add(-o.History).UTC()
+	r, chunk := r.succeed(old, forget)
+	r.version = old.version
+	var trimmed Entry
+	if chunk != nil {
+		if r, trimmed, err = spill(ctx, s, r, chunk, forget); err != nil {
+			return r, r, err
+		}
+	}
+	saved, err = putRecord(ctx, s, r)
+	if err == nil && trimmed.Version != "" {
+		_ = s.Delete(ctx, trimmed.Key, trimmed.Version) // what remains is no longer a part of the history
+	}
+	return saved, r, err
+}
+
+// spill stores a chunk of r's history. If the oldest chunk has ended before forget, it
+// leaves the history, and is returned to be deleted after r is saved.
+func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
+	value, err := json.Marshal(chunk)
+	if err != nil {
+		return r, Entry{}, err
+	}
+	key := chunkKey(r.Worker, r.Chunks.Next-1)
+	if _, err = s.Put(ctx, key, "", value); errors.Is(err, ErrConflict) {
+		is, bad := s.Get(ctx, key)
+		if err = bad; err == nil && string(is.Value) != string(value) { // it is older than the loss of the record
+			_, err = s.Put(ctx, key, is.Version, value)
+		}
+	}
+	if err != nil || r.Chunks.First >= r.Chunks.Next-1 {
+		return r, Entry{}, err
+	}
+	oldest, err := s.Get(ctx, chunkKey(r.Worker, r.Chunks.First))
+	if err != nil {
+		return r, Entry{}, nil // the next chunk's turn
+	}
+	holdings, err := decodeChunk(oldest)
+	if err == nil && len(holdings) > 0 && !holdings[len(holdings)-1].To.Before(forget) {
+		return r, Entry{}, nil
+	}
+	r.Chunks.First++
+	r.Forgotten = later(r.Forgotten, forget)
+	return r, oldest, nil
+}
+
+func decodeChunk(e Entry) (holdings []Holding, err error) {
+	if err := json.Unmarshal(e.Value, &holdings); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+	}
+	return holdings, nil
+}
+
+// clockOf returns the time of the engine's clock. It is zero if the engine has no clock that
+// clients can ask.
+func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
+	if clock, ok := s.(interface {
+		Now(context.Context) (time.Time, error)
+	}); ok {
+		now, err = clock.Now(ctx)
+	}
+	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		return now, nil
+	}
+	return time.Time{}, err
+}
+
+// isNew reports whether a store knows that it was never used.
+func isNew(ctx context.Context, s Store) (bool, error) {
+	if n, ok := s.(interface {
+		isNew(context.Context) (bool, error)
+	}); ok {
+		return n.isNew(ctx)
+	}
+	return false, nil
+}
+
+func (d door) encode() []byte {
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // its fields can all be encoded
+	}
+	return b
+}
+
+func getDoor(ctx context.Context, s Store) (door, error) {
+	var d door
+	e, err := s.Get(ctx, doorKey)
+	if err != nil || e.Version == "" {
+		return d, err
+	}
+	if err := json.Unmarshal(e.Value, &d); err != nil {
+		return d, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+	}
+	d.version, d.stored = e.Version, e.Time
+	return d, nil
+}
+
+// sightings are the versions of entries, and since when they have been seen.
+type sightings map[string]sighting
+
+type sighting struct {
+	version string
+	since   time.Time
+}
+
+// idle returns for how long an entry is known not to have changed. stored is Entry.Time. now
+// is the engine's time, zero if it has no clock; then it is known only from what was seen.
+func (s sightings) idle(key, version string, stored, now time.Time) time.Duration {
+	if !now.IsZero() && !stored.IsZero() {
+		return now.Sub(stored)
+	}
+	if is := s[key]; is.version != version {
+		s[key] = sighting{version, time.Now()}
+	}
+	return time.Since(s[key].since)
+}

@@ -1,0 +1,312 @@
+// Package dynamolease keeps the worker IDs of a fleet in a table of Amazon DynamoDB, for package
+// lease. There is no server to run.
+//
+//	cfg, err := config.LoadDefaultConfig(ctx)
+//	...
+//	store, err := dynamolease.New(cfg, "snowflake", nil)
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
+//	...
+//	defer l.Release(context.Background())
+//	gen, err := snowflake.NewLeased(l, nil)
+//
+// # The table
+//
+// The table has the partition key "store" and the sort key "key", both of type S, and no other
+// index. The README has the command that makes it. Several fleets can share a table, each with an
+// Options.Store of its own.
+//
+// A process needs these rights:
+//
+//	{
+//	  "Version": "2012-10-17",
+//	  "Statement": [{
+//	    "Effect": "Allow",
+//	    "Action": ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"],
+//	    "Resource": "arn:aws:dynamodb:eu-central-1:111122223333:table/snowflake",
+//	    "Condition": {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["snowflake"]}}
+//	  }]
+//	}
+//
+// # What is stored
+//
+// An entry is an item. Its attributes are store, key, version, a random text, and value. A renewal
+// is one PutItem with a condition on the version. Reads are strongly consistent.
+//
+// All items of a store are in one partition. DynamoDB limits it to 1,000 write units a second: with
+// [DefaultWindow], 13,000 holders whose records have more than 2 kB. It also limits it to 3,000 read
+// units a second, each for 4 kB: 6,000 records of 2 kB. A start that finds no free worker ID in
+// 28 tries reads all records, so keep half of the worker IDs free.
+//
+// # What it costs
+//
+// Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
+// 1,000 holders make 25 writes a second, 64.8 million in 30 days. At Amazon's list price for on-demand
+// tables in us-east-1 (0.625 dollars for a million write request units, each for up to 1 kB; since
+// November 2024) they cost 41 dollars while worker IDs are new, and 122 dollars later: a record has
+// 0.5 kB, and 0.2 kB more for each of its last eight holders. With provisioned capacity (0.00065
+// dollars for a unit and hour) it is 12 to 35 dollars.
+//
+// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID stays
+// unused for 2 minutes.
+//
+// # Hazards
+//
+// HAZARD: if Time to Live (TTL) is on, DynamoDB deletes items, also of live holders, and marks by which a
+// lost record is noticed. Leave it off. No item has a time to live.
+//
+// HAZARD: in a global table, the last writer wins, and a condition looks at one region's copy
+// only. So two regions can have the same worker ID. Use a table of one region. (A global table with
+// multi-Region strong consistency compares in all regions, by its documentation. It is not tested
+// here.)
+//
+// HAZARD: a table that is restored from a backup has the bounds from the time of the backup, so
+// IDs may repeat. Stop all holders before you restore. Start holders again only when the clock
+// is past the last bound, a window after the last holder stopped.
+//
+// HAZARD: all processes of a fleet must use one table and one Options.Store. If they use two, two
+// processes have the same worker ID.
+//
+// The tests run with dynalite. Of a hundred writers of one item exactly one won, in each of 100 rounds.
+// DynamoDB itself was not tested.
+package dynamolease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
+// is, because each renewal costs money.
+const DefaultWindow = lease.MaxWindow
+
+// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+type Options struct {
+	// Store is the value of the partition key. All processes that share worker IDs must have
+	// the same. Empty: "snowflake".
+	Store string
+}
+
+// Store is a [lease.Store] in a table. It may be used by any number of goroutines and leases.
+type Store struct {
+	client       *dynamodb.Client
+	table, store string
+}
+
+var _ lease.Windower = (*Store)(nil)
+
+// New returns the store in a table. New makes no requests: Acquire is the first to fail if the
+// service cannot be reached, if it refuses the client, or if there is no table. If the table's
+// name is empty, or if the config has no region or no credentials, the error matches
+// [lease.ErrInvalidOptions].
+//
+// The process needs the rights dynamodb:GetItem, PutItem, DeleteItem and Query on the table.
+//
+// The store does not repeat requests, whatever the config says, because a Put that is repeated
+// would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
+// the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
+//
+// Errors name the item. An item that Put cannot have written is a [lease.ErrBadRecord]. If
+// DynamoDB throttles, or has a fault of its own, the error matches [lease.ErrAway].
+func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
+	s := &Store{table: table, store: "snowflake"}
+	if opts != nil && opts.Store != "" {
+		s.store = opts.Store
+	}
+	invalid := func(reason string) error {
+		return fmt.Errorf("dynamolease: %w: %s", lease.ErrInvalidOptions, reason)
+	}
+	switch {
+	case table == "":
+		return nil, invalid("the table's name is empty")
+	case cfg.Region == "":
+		return nil, invalid("the config has no region: set AWS_REGION")
+	case cfg.Credentials == nil:
+		return nil, invalid("the config has no credentials")
+	}
+	s.client = dynamodb.NewFromConfig(cfg, func(c *dynamodb.Options) {
+		c.Retryer = aws.NopRetryer{}
+		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+		if cfg.HTTPClient == nil {
+			sdks, ok = awshttp.NewBuildableClient(), true
+		}
+		if ok {
+			c.HTTPClient = sdks.WithTransportOptions(func(t *http.Transport) {
+				t.Protocols = new(http.Protocols)
+				t.Protocols.SetHTTP1(true)
+			})
+		}
+	})
+	return s, nil
+}
+
+// DefaultWindow returns the constant of that name.
+func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
+
+// item is the form of an item.
+type item = map[string]types.AttributeValue
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// primary returns the primary key of an entry.
+func (s *Store) primary(key string) item { return item{"store": text(s.store), "key": text(key)} }
+
+// Get returns the entry of key.
+func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return lease.Entry{}, err
+	}
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: s.primary(key), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return lease.Entry{}, s.explain(key, err)
+	}
+	if out.Item == nil {
+		return lease.Entry{Key: key}, nil
+	}
+	return s.entry(out.Item)
+}
+
+// List returns the entries whose keys begin with prefix.
+func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	in := &dynamodb.QueryInput{
+		TableName: &s.table, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:    aws.String("#store = :store"),
+		ExpressionAttributeNames:  map[string]string{"#store": "store"},
+		ExpressionAttributeValues: item{":store": text(s.store)},
+	}
+	if prefix != "" {
+		in.KeyConditionExpression = aws.String("#store = :store AND begins_with(#key, :prefix)")
+		in.ExpressionAttributeNames["#key"] = "key"
+		in.ExpressionAttributeValues[":prefix"] = text(prefix)
+	}
+	for pages := dynamodb.NewQueryPaginator(s.client, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if isThrottled(err) && len(all) > 0 && ctx.Err() == nil { // a list that began anew would be throttled again
+			select {
+			case <-time.After(throttlePause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err != nil {
+			return nil, s.explain(prefix, err)
+		}
+		for _, i := range page.Items {
+			e, err := s.entry(i)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// throttlePause is how long List waits before it asks for a page again that DynamoDB throttled: a partition has the
+// reads of its limit anew each second.
+const throttlePause = 200 * time.Millisecond
+
+// isThrottled reports whether DynamoDB refused a request because there were too many.
+func isThrottled(err error) bool {
+	switch code(err) {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
+		return true
+	}
+	return false
+}
+
+// code returns DynamoDB's code for an error.
+func code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// entry returns the entry that an item has.
+func (s *Store) entry(i item) (lease.Entry, error) {
+	get := func(name string) (string, bool) {
+		v, ok := i[name].(*types.AttributeValueMemberS)
+		if !ok {
+			return "", false
+		}
+		return v.Value, true
+	}
+	key, _ := get("key")
+	version, ok1 := get("version")
+	value, ok2 := get("value")
+	if !ok1 || !ok2 || version == "" {
+		return lease.Entry{}, fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
+	}
+	return lease.Entry{Key: key, Version: version, Value: []byte(value)}, nil
+}
+
+// Put stores value if the entry's version still is old.
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return lease.Entry{}, err
+	}
+	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
+	in := &dynamodb.PutItemInput{TableName: &s.table, Item: s.primary(key)}
+	in.Item["version"], in.Item["value"] = text(e.Version), text(string(value))
+	in.ConditionExpression, in.ExpressionAttributeNames = aws.String("attribute_not_exists(#is)"), map[string]string{"#is": "store"}
+	if old != "" {
+		in.ConditionExpression, in.ExpressionAttributeNames = aws.String("#is = :old"), map[string]string{"#is": "version"}
+		in.ExpressionAttributeValues = item{":old": text(old)}
+	}
+	_, err := s.client.PutItem(ctx, in)
+	return e, s.explain(key, err)
+}
+
+// Delete removes the entry if its version still is old.
+func (s *Store) Delete(ctx context.Context, key, old string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName: &s.table, Key: s.primary(key),
+		ConditionExpression:       aws.String("#is = :old"),
+		ExpressionAttributeNames:  map[string]string{"#is": "version"},
+		ExpressionAttributeValues: item{":old": text(old)},
+	})
+	return s.explain(key, err)
+}
+
+func (s *Store) place(key string) string {
+	return "table " + s.table + ", item " + s.store + " " + key
+}
+
+// explain adds to an error which item it is about and, if the error is a usual one, what to do.
+func (s *Store) explain(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	advice, code, answer := "", code(err), new(awshttp.ResponseError)
+	switch {
+	case code == "ConditionalCheckFailedException":
+		return fmt.Errorf("dynamolease: %s: %w", s.place(key), lease.ErrConflict)
+	case code == "ResourceNotFoundException":
+		advice = ": make the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
+	case code == "AccessDeniedException":
+		advice = ": the process needs dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query on the table"
+	case isThrottled(err), errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
+		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	}
+	return fmt.Errorf("dynamolease: %s: %w%s", s.place(key), err, advice)
+}

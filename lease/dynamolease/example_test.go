@@ -1,0 +1,31 @@
+package dynamolease_test
+
+import (
+	"context"
+	"log"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
+)
+
+// Several fleets share a table.
+func ExampleNew() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds Acquire only
+	defer cancel()
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := dynamolease.New(cfg, "snowflake", &dynamolease.Options{Store: "orders"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := lease.Acquire(ctx, store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Release(context.Background())
+}

@@ -1,0 +1,263 @@
+//go:build unix
+
+package dynamolease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+)
+
+var spaces atomic.Int64
+
+// newSpace returns the name of a space that no other test uses.
+func newSpace() string { return fmt.Sprint("store-", spaces.Add(1)) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		space := newSpace()
+		return leasetest.Storage{
+			Open: func() lease.Store { return open(t, s.addr, space) },
+			Wipe: func() { s.wipe(t, space) },
+			Garble: func(key string) {
+				if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: primary(space, key)}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	}, &leasetest.Options{Parallel: true})
+}
+
+// The tests of this package mean something only if their server is atomic: of a hundred writers of one
+// item that name the same condition, one wins.
+func TestServerIsAtomic(t *testing.T) {
+	t.Parallel()
+	addr, space := shared(t).addr, newSpace()
+	const writers = 100
+	stores := make([]lease.Store, writers)
+	for i := range stores {
+		stores[i] = open(t, addr, space)
+	}
+	old := ""
+	for round := range depth.Of(10, 100) {
+		won := make(chan string, writers)
+		var all sync.WaitGroup
+		for _, s := range stores {
+			all.Go(func() {
+				e, err := s.Put(t.Context(), "key", old, []byte("value"))
+				if err == nil {
+					won <- e.Version
+				} else if !errors.Is(err, lease.ErrConflict) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if len(won) != 1 {
+			t.Fatalf("in round %d, %d of %d writers win", round, len(won), writers)
+		}
+		old = <-won
+	}
+}
+
+// A query returns at most 1 MB at a time.
+func TestListHasSeveralPages(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared(t).addr, newSpace())
+	const n = 40
+	for i := range n {
+		if _, err := s.Put(t.Context(), fmt.Sprint("key/", i), "", []byte(strings.Repeat("x", 60_000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := s.List(t.Context(), "key/"); err != nil || len(all) != n {
+		t.Errorf("List returns %d entries of %d, %v", len(all), n, err)
+	}
+}
+
+// calls returns a call of each method of a store, by the method's name.
+func calls(s lease.Store) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
+		"List":   func(ctx context.Context) error { _, err := s.List(ctx, "key"); return err },
+		"Put":    func(ctx context.Context) error { _, err := s.Put(ctx, "key", "version", nil); return err },
+		"Delete": func(ctx context.Context) error { return s.Delete(ctx, "key", "version") },
+	}
+}
+
+// roundTrip is a client that asks no server.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Errors say what to do, and no request is sent twice: a Put that is repeated would fail although it
+// was stored.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   string
+		target error // nil: no error of package lease
+		says   string
+	}{
+		{400, "ResourceNotFoundException", nil, "make the table first"},
+		{400, "AccessDeniedException", nil, "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
+		{400, "ProvisionedThroughputExceededException", lease.ErrAway, "Throughput"},
+		{400, "ThrottlingException", lease.ErrAway, "Throttling"},
+		{400, "RequestLimitExceeded", lease.ErrAway, "RequestLimit"},
+		{500, "InternalServerError", lease.ErrAway, "InternalServerError"},
+		{503, "ServiceUnavailable", lease.ErrAway, "ServiceUnavailable"},
+	} {
+		sent := 0
+		cfg := configOf("127.0.0.1:1")
+		cfg.RetryMaxAttempts = 5
+		cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
+			sent++
+			return &http.Response{StatusCode: test.status, Request: req, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#` + test.code + `"}`))}, nil
+		})
+		s, err := dynamolease.New(cfg, table, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, call := range calls(s) {
+			sent = 0
+			err := call(t.Context())
+			if err == nil || test.target != nil && !errors.Is(err, test.target) || test.target == nil && errors.Is(err, lease.ErrAway) {
+				t.Errorf("%s, %s: %v", test.code, name, err)
+				continue
+			}
+			for _, text := range []string{test.says, "dynamolease: table workers, item snowflake key"} {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%s, %s: the error does not say %q: %v", test.code, name, text, err)
+				}
+			}
+			if sent != 1 {
+				t.Errorf("%s, %s: it sends %d requests", test.code, name, sent)
+			}
+		}
+	}
+}
+
+// A List that DynamoDB throttles on its way goes on with the page that was refused. If it began anew, the pages
+// would count again, and a list of more pages than the limit has would never end.
+func TestThrottledListGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pages, limit = 30, 12 // pages of 1 MB, of which a partition gives 12 a second
+		sent, second, inSecond := 0, time.Now(), 0
+		cfg := configOf("127.0.0.1:1")
+		cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
+			if time.Since(second) >= time.Second {
+				second, inSecond = time.Now(), 0
+			}
+			status, answer := 200, ""
+			if inSecond++; inSecond > limit {
+				status, answer = 400, `{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}`
+			} else {
+				var page struct{ ExclusiveStartKey map[string]map[string]string }
+				if err := json.NewDecoder(req.Body).Decode(&page); err != nil {
+					return nil, err
+				}
+				n, _ := strconv.Atoi(page.ExclusiveStartKey["key"]["S"]) // the first page has none
+				sent++
+				answer = fmt.Sprintf(`{"Items":[{"key":{"S":"%d"},"version":{"S":"v"},"value":{"S":""}}]`, n+1)
+				if n+1 < pages {
+					answer += fmt.Sprintf(`,"LastEvaluatedKey":{"store":{"S":"s"},"key":{"S":"%d"}}`, n+1)
+				}
+				answer += "}"
+			}
+			return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+		})
+		s, err := dynamolease.New(cfg, table, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if all, err := s.List(ctx, ""); err != nil || len(all) != pages || sent != pages {
+			t.Errorf("%d entries of %d pages, %v", len(all), sent, err)
+		}
+	})
+}
+
+// Each read is strongly consistent: dynalite is it always, and DynamoDB if it is asked.
+func TestReadsAreConsistent(t *testing.T) {
+	cfg := configOf("127.0.0.1:1")
+	var sent []string
+	cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(req.Body)
+		sent = append(sent, string(body))
+		return &http.Response{StatusCode: 200, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{}`))}, err
+	})
+	s, err := dynamolease.New(cfg, table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := s.Get(t.Context(), "key")
+	_, err2 := s.List(t.Context(), "key")
+	if err := errors.Join(err1, err2); err != nil || len(sent) != 2 {
+		t.Fatalf("%d requests, %v", len(sent), err)
+	}
+	for _, body := range sent {
+		if !strings.Contains(body, `"ConsistentRead":true`) {
+			t.Errorf("the request is %s", body)
+		}
+	}
+}
+
+// An item that somebody else made is not changed.
+func TestForeignItemIsNotChanged(t *testing.T) {
+	t.Parallel()
+	s, space := shared(t), newSpace()
+	foreign := primary(space, "key")
+	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
+	if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}); err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, s.addr, space)
+	if _, err := store.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrConflict) {
+		t.Errorf("Put: %v", err)
+	}
+	if _, err := store.Get(t.Context(), "key"); !errors.Is(err, lease.ErrBadRecord) {
+		t.Errorf("Get: %v", err)
+	}
+}
+
+func TestInvalidOptionsAreRefused(t *testing.T) {
+	noRegion, noCredentials := configOf("h"), configOf("h")
+	noRegion.Region, noCredentials.Credentials = "", nil
+	for _, test := range []struct {
+		cfg   aws.Config
+		table string
+		says  string
+	}{
+		{configOf("h"), "", "the table's name is empty"},
+		{noRegion, "t", "no region"},
+		{noCredentials, "t", "no credentials"},
+	} {
+		s, err := dynamolease.New(test.cfg, test.table, nil)
+		if !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, %v", test.says, s, err)
+		}
+	}
+}

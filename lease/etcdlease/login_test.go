@@ -1,0 +1,190 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
+)
+
+// enableAuth makes the users root, writer and reader with the password secret. Nobody else may connect.
+func enableAuth(t *testing.T, addr string) {
+	t.Helper()
+	root := connect(t, addr)
+	ctx := t.Context()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(root.RoleAdd(ctx, "root"))
+	must(root.UserAdd(ctx, "root", "secret"))
+	must(root.UserGrantRole(ctx, "root", "root"))
+	for name, perm := range map[string]clientv3.PermissionType{"writer": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead)} {
+		must(root.RoleAdd(ctx, name))
+		must(root.RoleGrantPermission(ctx, name, "/snowflake/", clientv3.GetPrefixRangeEnd("/snowflake/"), perm))
+		must(root.UserAdd(ctx, name, "secret"))
+		must(root.UserGrantRole(ctx, name, name))
+	}
+	must(root.AuthEnable(ctx))
+}
+
+// login opens a new client for a user.
+func login(t *testing.T, addr, user, password string, options ...grpc.DialOption) (*clientv3.Client, error) {
+	t.Helper()
+	c := etcdlease.Config(strings.Split(addr, ",")...)
+	c.Username, c.Password = user, password
+	c.DialOptions = append(c.DialOptions, options...)
+	client, err := clientv3.New(c)
+	if err == nil {
+		t.Cleanup(func() { client.Close() })
+	}
+	return client, err
+}
+
+func TestMissingRightsAreRefused(t *testing.T) {
+	t.Parallel()
+	addr := addrs(start(t, 1, "--bcrypt-cost", "4"))
+	enableAuth(t, addr)
+	if _, err := login(t, addr, "writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
+		t.Errorf("with a wrong password clientv3.New returns %v", err)
+	}
+	const limit = 10 * time.Second
+	refused(t, opened(t, connect(t, addr), nil), limit, rpctypes.ErrUserEmpty, addr)
+
+	var logins atomic.Int64
+	writer, err := login(t, addr, "writer", "secret", grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if _, ok := req.(*pb.AuthenticateRequest); ok {
+			logins.Add(1)
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, opened(t, writer, &etcdlease.Options{Prefix: "/other"}), limit, rpctypes.ErrPermissionDenied, "/other/", " on "+addr)
+	s := opened(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
+	before, version := logins.Load(), ""
+	for range 20 {
+		version = put(t, s, "key", version, "value").Version
+	}
+	if n := logins.Load() - before; n > 2 {
+		t.Errorf("20 renewals log in %d times", n)
+	}
+	if _, err := s.List(t.Context(), ""); err != nil {
+		t.Errorf("List: %v", err)
+	}
+	reader, err := login(t, addr, "reader", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened(t, reader, nil).Put(t.Context(), "key", version, nil); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("without the right to write: %v", err)
+	}
+}
+
+// If a client's token becomes invalid for any reason, the client logs in again by itself.
+func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	const expired = ttl + 1200*time.Millisecond // the server checks tokens once a second
+	restart := func(_ *testing.T, m []*member, _ *servertest.Proxy) {
+		m[0].Kill()
+		m[0].Restart()
+	}
+	for _, test := range []struct {
+		name  string
+		size  int
+		fault func(t *testing.T, m []*member, p *servertest.Proxy)
+	}{
+		{"Restart", 1, restart},
+		{"RestartOfOneOfThree", 3, restart},
+		{"Break", 1, func(_ *testing.T, _ []*member, p *servertest.Proxy) {
+			p.Drop()
+			time.Sleep(expired)
+			p.Heal()
+		}},
+		{"OtherUsers", 1, func(t *testing.T, m []*member, _ *servertest.Proxy) {
+			root, err := login(t, m[0].addr, "root", "secret")
+			if err == nil {
+				_, err = root.UserAdd(t.Context(), "other", "secret")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}},
+		{"IdleClient", 1, func(*testing.T, []*member, *servertest.Proxy) { time.Sleep(expired) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			members := start(t, test.size, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds()))
+			enableAuth(t, addrs(members))
+			p := servertest.NewProxy(t, members[0].addr)
+			addr := p.Addr()
+			for _, m := range members[1:] {
+				addr += "," + m.addr
+			}
+			client, err := login(t, addr, "writer", "secret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := opened(t, client, nil)
+			put(t, s, "key", "", "value")
+			time.Sleep(200 * time.Millisecond) // a restarted member knows the tokens of the last 100 ms
+			test.fault(t, members, p)
+			for range 2 * test.size { // so that it asks each member
+				version := func() string {
+					for begun := time.Now(); ; {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						e, err := s.Get(ctx, "key")
+						cancel()
+						if err == nil {
+							return e.Version
+						}
+						if time.Since(begun) > time.Minute {
+							t.Fatal(err)
+						}
+					}
+				}
+				put(t, s, "key", version(), "value")
+			}
+		})
+	}
+}
+
+// If the user's password is changed, a client with the old password cannot log in again.
+func TestChangedPasswordIsRefused(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1, "--bcrypt-cost", "4")[0]
+	enableAuth(t, m.addr)
+	client, err := login(t, m.addr, "writer", "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := opened(t, client, nil)
+	put(t, s, "key", "", "value")
+	root, err := login(t, m.addr, "root", "secret")
+	if err == nil {
+		_, err = root.UserChangePassword(t.Context(), "writer", "other")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Kill()
+	m.Restart()
+	refused(t, s, 10*time.Second, rpctypes.ErrAuthFailed, m.addr)
+}

@@ -1,0 +1,79 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// open returns the store's door once it is open. If the store has no door, open makes it.
+func (s *search) open(ctx context.Context) (door, error) {
+	l := s.l
+	for told := false; ; told = true {
+		d, engine, isNew, err := s.lookAtDoor(ctx)
+		if err != nil || d.Open {
+			return d, err
+		}
+		idle := l.seen.idle(doorKey, d.version, d.stored, engine)
+		next, left := d.advance(idle, engine, isNew, healing(l.o.Layout.Unit))
+		if d.version == "" {
+			next.Name, next.Layout = randomText(), l.o.Layout
+		}
+		if d.version == "" || next != d {
+			quicker, err := s.putDoor(ctx, next)
+			if err != nil {
+				return d, err
+			}
+			if quicker {
+				continue
+			}
+		}
+		if next.Open {
+			continue
+		}
+		waits := fmt.Errorf("%w: a worker ID is taken in %v, when every window has ended under a record that may be lost", ErrWiped, left.Round(time.Second))
+		if !told {
+			l.log.waits(l, left)
+			l.tripped(waits)
+		}
+		if ended := sleep(ctx, min(progress+randomN(progress), left)); ended != nil {
+			return d, once(fmt.Errorf("%w: %w", waits, ended))
+		}
+	}
+}
+
+// lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the
+// engine's time, and whether the store is known to be new.
+func (s *search) lookAtDoor(ctx context.Context) (d door, engine time.Time, isNew bool, err error) {
+	o := &s.l.o
+	if d, err = getDoor(ctx, s.store); err == nil && d.version != "" && d.Layout != o.Layout {
+		err = &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: o.Layout}
+	}
+	if err != nil || d.Open {
+		return d, engine, false, err
+	}
+	if isNew = o.NewStore; d.version == "" && !isNew {
+		if isNew, err = s.store.isNew(ctx); err != nil {
+			return d, engine, false, err
+		}
+	}
+	engine, err = clockOf(ctx, s.store)
+	return d, engine, isNew, err
+}
+
+// putDoor saves d, unless another process is quicker.
+func (s *search) putDoor(ctx context.Context, d door) (quicker bool, err error) {
+	e, err := s.store.Put(ctx, doorKey, d.version, d.encode())
+	if errors.Is(err, ErrConflict) {
+		return true, nil
+	}
+	if err == nil {
+		s.l.seen[doorKey] = sighting{e.Version, time.Now()}
+	}
+	return false, err
+}
+
+// progress is how often those who wait for a store that lost its entries save for how long
+// they have waited.
+const progress = time.Second

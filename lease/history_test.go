@@ -1,0 +1,122 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// stamps lets n owners hold worker ID 0 one after the other, and returns an ID of each.
+func stamps(t *testing.T, m Store, n int, history time.Duration) (ids []snowflake.ID) {
+	t.Helper()
+	for i := range n {
+		h := mustAcquire(t, m, plain, clockAt(0), named(fmt.Sprint("owner ", i)), func(o *Options) { o.History = history })
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		ids = append(ids, id)
+		require.NoError(t, h.Release(t.Context()))
+		time.Sleep(time.Second)
+	}
+	return ids
+}
+
+func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for i, id := range stamps(t, m, 5*embedded, 0) {
+			h, err := Whois(t.Context(), m, id)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint("owner ", i), h.Owner)
+		}
+		r := m.record(0)
+		assert.Equal(t, chunks{0, 4}, r.Chunks)
+		assert.LessOrEqual(t, len(r.Ended), embedded)
+	})
+}
+
+// Holders that ended longer ago than Options.History are dropped, also those that have left the record.
+func TestHistoryIsTrimmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ids := stamps(t, m, 10*embedded, 2*embedded*time.Second)
+		r := m.record(0)
+		assert.LessOrEqual(t, r.Chunks.Next-r.Chunks.First, 4)
+		left, err := m.List(t.Context(), historyPrefix)
+		require.NoError(t, err)
+		assert.Len(t, left, r.Chunks.Next-r.Chunks.First)
+		for i, id := range ids {
+			h, err := Whois(t.Context(), m, id)
+			if i >= len(ids)-2*embedded {
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint("owner ", i), h.Owner)
+			} else if err != nil {
+				require.ErrorIs(t, err, ErrForgotten)
+			}
+		}
+		_, err = Whois(t.Context(), m, ids[0])
+		require.ErrorIs(t, err, ErrForgotten)
+	})
+}
+
+// If a process stores a part of the history and then loses the race for the record, the history is that of the record
+// which won.
+func TestHistoryOfALostRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ids := stamps(t, m, embedded+1, 0)
+		m.set(func() { m.refuses = map[int]bool{0: true} })
+		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
+		require.ErrorIs(t, err, errDown)
+		require.Equal(t, chunks{}, m.record(0).Chunks)
+		left, err := m.List(t.Context(), historyPrefix)
+		require.NoError(t, err)
+		require.Len(t, left, 1, "it stored a part")
+		m.set(func() { m.refuses = nil })
+		time.Sleep(span) // until it has given up
+		ids = append(ids, stamps(t, m, embedded+1, 0)...)
+		for _, id := range ids {
+			_, err := Whois(t.Context(), m, id)
+			require.NoError(t, err)
+		}
+	})
+}
+
+// If a part of the history is lost, Whois says that the issuer is forgotten.
+func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ids := stamps(t, m, 2*embedded, 0)
+		m.set(func() { delete(m.entries, chunkKey(0, 0)) })
+		_, err := Whois(t.Context(), m, ids[0])
+		require.ErrorIs(t, err, ErrForgotten)
+		_, err = Whois(t.Context(), m, ids[len(ids)-1])
+		require.NoError(t, err)
+	})
+}
+
+// A holder that gave its worker ID back unused is not in the history, not even with the longer time that it had
+// in an earlier save.
+func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
+	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, layout := range []snowflake.Layout{plain, seqs} {
+		unused := Record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
+		if layout == seqs {
+			unused.Bounds = append(unused.Bounds, begin.Add(time.Minute))
+		}
+		earlier := Holding{Token: "z", From: begin.Add(-time.Minute), To: begin}
+		longer := unused.holding()
+		longer.To = begin.Add(time.Second)
+		unused.Ended = []Holding{earlier, longer}
+		next := unused.take(window{from: begin, before: begin}, Record{Token: "b", Window: span}, begin)
+		saved, chunk := next.succeed(unused, begin.Add(-time.Hour))
+		assert.Equal(t, []Holding{earlier}, saved.Ended)
+		assert.Nil(t, chunk)
+		assert.Zero(t, saved.Forgotten)
+	}
+}

@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ClockSync is what the kernel says of the host's clock.
+type ClockSync struct {
+	Known        bool          // the kernel was asked: on Linux, if Options.Clock is nil
+	Synchronized bool          // a time service (NTP or PTP) sets the clock
+	MaxError     time.Duration // how far the clock may be off, by the time service; it grows while nobody sets the clock
+}
+
+// String returns a text such as "synchronized, off by 12ms at most".
+func (c ClockSync) String() string {
+	switch {
+	case !c.Known:
+		return "unknown"
+	case !c.Synchronized:
+		return "not synchronized"
+	}
+	return fmt.Sprintf("synchronized, off by %v at most", c.MaxError)
+}
+
+// within reports whether the clock is known to be right to limit.
+func (c ClockSync) within(limit time.Duration) bool {
+	return c.Synchronized && c.MaxError <= limit
+}
+
+// ErrClockUnsynchronized is returned by Acquire if Options.MaxClockError says so.
+var ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
+
+// suspect is the error of the clock that is logged if Options.MaxClockError is 0.
+const suspect = time.Second
+
+// clockSync asks the kernel, if the lease reads the kernel's clock.
+func (o *Options) clockSync() ClockSync {
+	if o.foreignClock {
+		return ClockSync{}
+	}
+	return kernelClock()
+}
+
+// checkSync refuses a clock that may be off by more than Options.MaxClockError.
+func (o *Options) checkSync() error {
+	switch {
+	case o.MaxClockError < 0:
+		return fmt.Errorf("%w: MaxClockError %v is negative", ErrInvalidOptions, o.MaxClockError)
+	case o.MaxClockError == 0:
+		return nil
+	case o.foreignClock:
+		return fmt.Errorf("%w: MaxClockError %v is of the kernel's clock, but Clock is another", ErrInvalidOptions, o.MaxClockError)
+	}
+	if c := o.clockSync(); !c.within(o.MaxClockError) {
+		return fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package lease
+
+var kernelClock = func() ClockSync { return ClockSync{} }

@@ -1,0 +1,66 @@
+package lease
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// kernelSays lets the kernel say c for the rest of the test.
+func kernelSays(t *testing.T, c ClockSync) {
+	was := kernelClock
+	kernelClock = func() ClockSync { return c }
+	t.Cleanup(func() { kernelClock = was })
+}
+
+func TestUnsynchronizedClockIsLoggedAndRefusedOnlyOnRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		says    ClockSync
+		limit   time.Duration
+		warning string
+		refused string
+	}{
+		"right":                {says: ClockSync{true, true, 20 * ms}},
+		"right enough":         {says: ClockSync{true, true, 20 * ms}, limit: 20 * ms},
+		"not right enough":     {says: ClockSync{true, true, 21 * ms}, limit: 20 * ms, refused: "synchronized, off by 21ms at most, but MaxClockError is 20ms"},
+		"far off":              {says: ClockSync{true, true, 1001 * ms}, warning: "off by 1.001s"},
+		"never set":            {says: ClockSync{Known: true}, warning: "not synchronized"},
+		"never set, refused":   {says: ClockSync{Known: true}, limit: time.Hour, refused: "it is not synchronized"},
+		"another system":       {},
+		"another system, too":  {limit: time.Hour, refused: "it is unknown"},
+		"a limit that is none": {says: ClockSync{true, true, 0}, limit: -1, refused: "MaxClockError -1ns is negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kernelSays(t, test.says)
+			var log bytes.Buffer
+			l, err := Acquire(t.Context(), newMemory(), &Options{NewStore: true, MaxClockError: test.limit, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if test.refused != "" {
+				require.ErrorContains(t, err, test.refused)
+				return
+			}
+			require.NoError(t, err)
+			defer l.Release(t.Context())
+			assert.Equal(t, test.says, l.Stats().Clock)
+			if test.warning == "" {
+				assert.NotContains(t, log.String(), "kernel")
+			} else {
+				assert.Contains(t, log.String(), "level=INFO")
+				assert.Contains(t, log.String(), test.warning)
+			}
+		})
+	}
+}
+
+func TestMaxClockErrorIsOfTheKernelsClock(t *testing.T) {
+	kernelSays(t, ClockSync{true, true, 0})
+	_, err := Acquire(t.Context(), newMemory(), &Options{NewStore: true, Clock: clockAt(0), MaxClockError: time.Second})
+	require.ErrorIs(t, err, ErrInvalidOptions)
+	l, err := Acquire(t.Context(), newMemory(), &Options{NewStore: true, Clock: clockAt(0)})
+	require.NoError(t, err)
+	defer l.Release(t.Context())
+	assert.False(t, l.Stats().Clock.Known)
+}

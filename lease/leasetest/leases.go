@@ -1,0 +1,148 @@
+package leasetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// holder is a lease with its generator, as a process would have it.
+type holder struct {
+	*lease.Lease
+	*snowflake.Generator
+	owner   string
+	network *link.Link
+}
+
+// Worker returns the worker ID, which lease and generator share.
+func (h *holder) Worker() int { return h.Lease.Worker() }
+
+// acquire takes one of the worker IDs 0 and 1.
+func (s *suite) acquire(owner string, window time.Duration) (*holder, error) {
+	network := link.To(s.storage.Open())
+	l, err := lease.Acquire(s.ctx, network, &lease.Options{
+		Owner: owner, Count: 2, Window: window, NewStore: true, OnLoss: lease.Stop,
+		MaxLeap: 24 * time.Hour, // the engine's clock need not be right
+		Logger:  slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Cleanup(func() {
+		network.Cut(true)
+		_ = l.Release(context.Background()) // it ends, and cannot tell the store
+	})
+	g, err := snowflake.NewLeased(l, nil)
+	return &holder{l, g, owner, network}, err
+}
+
+func (s *suite) mustAcquire(owner string, window time.Duration) *holder {
+	s.Helper()
+	h, err := s.acquire(owner, window)
+	if err != nil {
+		s.Fatalf("%s acquires: %v", owner, err)
+	}
+	return h
+}
+
+// issue issues an ID that was not issued before.
+func (s *suite) issue(seen map[snowflake.ID]string, h *holder) snowflake.ID {
+	s.Helper()
+	id, err := h.NextIDContext(s.ctx)
+	if err != nil {
+		s.Fatalf("%s: %v", h.owner, err)
+	}
+	if by, ok := seen[id]; ok {
+		s.Fatalf("%s issues %d, which %s issued before", h.owner, id, by)
+	}
+	seen[id] = h.owner
+	return id
+}
+
+// leases: two holders have two worker IDs, and a third gets one that was released. Each ID names its
+// issuer, also when the worker ID has changed hands.
+func (s *suite) leases() {
+	seen := map[snowflake.ID]string{}
+	a, b := s.mustAcquire("a", lease.MaxWindow), s.mustAcquire("b", lease.MaxWindow)
+	ids := []snowflake.ID{s.issue(seen, a), s.issue(seen, b)}
+	worker := a.Worker()
+	if err := a.Release(s.ctx); err != nil {
+		s.Fatalf("releasing: %v", err)
+	}
+	c := s.mustAcquire("c", lease.MaxWindow)
+	if worker == b.Worker() || worker != c.Worker() {
+		s.Fatalf("the worker IDs are %d, %d and, when the first was released, %d", worker, b.Worker(), c.Worker())
+	}
+	ids = append(ids, s.issue(seen, c))
+	for i, owner := range []string{"a", "b", "c"} {
+		if h, err := lease.Whois(s.ctx, s.storage.Open(), ids[i]); err != nil || h.Owner != owner {
+			s.Errorf("the ID of %s was issued by %q, says Whois: %v", owner, h.Owner, err)
+		}
+	}
+	records, err := lease.Holders(s.ctx, s.storage.Open())
+	if err != nil || len(records) != 2 || records[worker].Owner != "c" || records[1-worker].Owner != "b" {
+		s.Errorf("the holders are %v: %v", records, err)
+	}
+}
+
+// crashed: the worker ID of a holder that is cut off goes to another one, and only when its window has ended.
+// The old holder stops, and learns that it has lost it.
+func (s *suite) crashed() {
+	seen := map[snowflake.ID]string{}
+	s.mustAcquire("another", lease.MaxWindow)
+	a := s.mustAcquire("a", s.window)
+	s.issue(seen, a)
+	a.network.Cut(true)
+	bound := a.Grant().To
+	b, err := s.acquire("b", s.window)
+	for errors.Is(err, lease.ErrExhausted) {
+		b, err = s.acquire("b", s.window)
+	}
+	if err != nil || b.Worker() != a.Worker() || b.Grant().From.Before(bound) {
+		s.Fatalf("b acquires %+v: %v", b, err)
+	}
+	for range 100 {
+		s.issue(seen, b)
+	}
+	if id, err := a.NextID(); !errors.Is(err, snowflake.ErrLeaseExpired) {
+		s.Errorf("the holder that was cut off issues %d: %v", id, err)
+	}
+	a.network.Cut(false)
+	select {
+	case <-a.Done():
+	case <-s.ctx.Done():
+		s.Errorf("the old holder does not learn that it lost its worker ID: %+v", a.Lease.Stats())
+	}
+}
+
+// lost: a holder whose record is removed puts it back, and goes on.
+func (s *suite) lost() {
+	store, seen := s.storage.Open(), map[snowflake.ID]string{}
+	a := s.mustAcquire("a", 20*s.window)
+	s.issue(seen, a)
+	key := fmt.Sprint("worker/", a.Worker())
+	for { // a renewal may come between
+		if err := store.Delete(s.ctx, key, s.get(store, key).Version); err == nil {
+			break
+		} else if !errors.Is(err, lease.ErrConflict) {
+			s.Fatal(err)
+		}
+	}
+	for !slices.ContainsFunc(s.list(store, "worker/"), func(e lease.Entry) bool { return e.Key == key }) {
+		s.issue(seen, a)
+		if time.Sleep(s.window / 20); s.ctx.Err() != nil {
+			s.Fatalf("the record does not come back: %+v", a.Lease.Stats())
+		}
+	}
+	s.issue(seen, a)
+	if err := a.Err(); err != nil {
+		s.Error(err)
+	}
+}

@@ -1,0 +1,462 @@
+// Package natslease keeps the worker IDs of a fleet in NATS, for package lease: in a key-value
+// bucket of JetStream.
+//
+//	conn, err := natslease.Connect("nats://10.0.0.1,nats://10.0.0.2,nats://10.0.0.3")
+//	...
+//	store, err := natslease.New(conn, nil)
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
+//	...
+//	defer l.Release(context.Background())
+//	gen, err := snowflake.NewLeased(l, nil)
+//
+// It works with nats-server 2.11 and later, with JetStream. Use [Connect]: with the defaults of
+// the client, holders take minutes to notice a dead connection, and after two minutes without a
+// server the client gives up for ever.
+//
+// # What is stored
+//
+// The store makes the bucket "snowflake", with three replicas if the server belongs to a
+// cluster. An entry is a key: worker/3 is the key worker.3. An entry's version is its revision. A
+// renewal is one request, and the server compares the revision.
+//
+//   - The first revision of a bucket is a random number. So if a bucket is deleted and made
+//     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
+//   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
+//     age, the record of a worker ID would vanish although its window may be open.
+//   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
+//   - A read first writes to a key whose name ends with =read, and believes only an answer that
+//     knows this write. Any server of a cluster may answer a read, also one that lags, was cut off
+//     or was paused; a write needs a majority. So a reader needs the right to write, and while a
+//     majority is away, reads fail too.
+//   - NATS does not tell the time at which it stored an entry along with the revision. So entries
+//     have no times, and a process that waits for a dead holder's worker ID measures the window.
+//
+// # Rights
+//
+// If users have permissions, a process needs these: to publish to $KV.snowflake.>,
+// $JS.API.STREAM.INFO.KV_snowflake, $JS.API.STREAM.CREATE.KV_snowflake and
+// $JS.API.DIRECT.GET.KV_snowflake, and to subscribe to _INBOX.>.
+//
+// # Hazards
+//
+// In a cluster, NATS acknowledges a write after a majority of the replicas has it, so bounds
+// survive the crash of a server and a failover. They do not survive the following.
+//
+// HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, the bounds of
+// up to two minutes are lost, and IDs may repeat. In a cluster one server is enough, too, if another
+// replica lags at that time, because it was paused or cut off (https://jepsen.io/analyses/nats-2.12.1).
+// Set sync_interval: always in the block jetstream. (A server process that is killed loses nothing.)
+//
+// HAZARD: Jepsen also found that nats-server 2.12.1 loses acknowledged writes if a file is damaged on a
+// minority of the servers, or if servers are removed from the cluster while others are cut off.
+// Before you remove a server, or start a server whose disk was damaged, stop all holders, as before a restore.
+//
+// HAZARD: a bucket that is restored from a backup has the bounds, and counts revisions on, from
+// the time of the backup, so IDs may repeat. Stop all holders before you restore. Start holders again
+// only when the clock is past the last bound, a window after the last holder stopped.
+//
+// HAZARD: a fleet needs one bucket in one account. If it is spread over two, each worker ID
+// exists twice. (Two fleets with one bucket share its worker IDs. This is safe, but may exhaust
+// them.)
+package natslease
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// DefaultWindow is the window of leases whose Options.Window is 0. It bridges an election of
+// NATS, which takes 4 to 12 s, and a restart of a server.
+const DefaultWindow = 30 * time.Second
+
+// Options are the settings of New. The zero value consists entirely of defaults, and so does nil.
+type Options struct {
+	// Bucket is the name of the bucket: letters, digits, '-' and '_'. All processes that share
+	// worker IDs must have the same Bucket. Empty: "snowflake".
+	Bucket string
+
+	// Replicas is how many servers keep the bucket, if the store makes it: 1 to 5. 0: 3 if the
+	// server that answers belongs to a cluster, and 1 if not.
+	Replicas int
+}
+
+// Store is a [lease.Store] in a bucket of JetStream. It may be used by any number of goroutines
+// and leases.
+type Store struct {
+	js       jetstream.JetStream
+	bucket   string
+	replicas int
+	kv       atomic.Pointer[jetstream.KeyValue] // nil before the bucket was looked at
+}
+
+var _ lease.Windower = (*Store)(nil)
+
+var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
+
+// New returns the store in the account of the connection. New sends no request: Acquire is the first to
+// fail if there is no server or the server refuses the client. One store can serve any number of
+// leases. Closing the connection ends the store. If conn is nil or an option is out of its range,
+// the error matches [lease.ErrInvalidOptions].
+//
+// Errors name the key, the bucket and the server. They match the errors of packages nats and
+// jetstream. If the connection breaks, or the bucket has no leader, the error is a
+// [lease.ErrAway]. If the bucket was not made by this package, the error matches
+// [lease.ErrInvalidOptions].
+func New(conn *nats.Conn, opts *Options) (*Store, error) {
+	if conn == nil {
+		return nil, fmt.Errorf("natslease: %w: the connection is nil", lease.ErrInvalidOptions)
+	}
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Bucket == "" {
+		o.Bucket = "snowflake"
+	}
+	if !goodBucket.MatchString(o.Bucket) {
+		return nil, fmt.Errorf("natslease: %w: the bucket %q is not 1 to 100 letters, digits, '-' and '_'", lease.ErrInvalidOptions, o.Bucket)
+	}
+	if o.Replicas < 0 || o.Replicas > 5 {
+		return nil, fmt.Errorf("natslease: %w: %d replicas, not 0 to 5", lease.ErrInvalidOptions, o.Replicas)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("natslease: %w", err)
+	}
+	return &Store{js: js, bucket: o.Bucket, replicas: o.Replicas}, nil
+}
+
+// DefaultWindow returns the constant of that name.
+func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
+
+// keys are the characters of our keys and of NATS's. A part of a NATS key ends with a dot.
+var keys, ours = strings.NewReplacer("/", ".", ".", "_"), strings.NewReplacer(".", "/", "_", ".")
+
+// mark ends the keys that reads write to. No entry's key has its first character.
+const mark = "=read"
+
+// Get returns the entry of key.
+func (s *Store) Get(ctx context.Context, key string) (e lease.Entry, err error) {
+	err = s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
+		e, _, err = s.get(ctx, kv, key)
+		return err
+	})
+	return e, err
+}
+
+// get returns the entry of key, and the revision that has to be named to create it if the key has no entry.
+func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e lease.Entry, revision uint64, err error) {
+	all, err := s.read(ctx, kv, mark, func(uint64) any {
+		return map[string][]string{"multi_last": {s.subject(mark), s.subject(keys.Replace(key))}}
+	})
+	if m, ok := all[key]; ok && err == nil {
+		if revision = sequence(m); !isDeletion(m) {
+			return entry(key, m), revision, nil
+		}
+	}
+	return lease.Entry{Key: key}, revision, err
+}
+
+// page is how many keys List asks for at a time.
+const page = 250
+
+// List returns the entries whose keys begin with prefix.
+func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry, err error) {
+	folder := keys.Replace(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	if strings.Contains("/"+prefix, "//") { // then there are no such keys, and NATS would refuse the folder
+		folder = ""
+	}
+	err = s.do(ctx, prefix, listTime, func(ctx context.Context, kv jetstream.KeyValue) error {
+		// The messages come in the order of their revisions. If an entry changes meanwhile, it gets a
+		// higher revision and comes again, so none is missed.
+		all, err := s.read(ctx, kv, folder+mark, func(from uint64) any {
+			return map[string]any{"next_by_subj": s.subject(folder + ">"), "seq": from, "batch": page}
+		})
+		for key, m := range all {
+			if strings.HasPrefix(key, prefix) && !isDeletion(m) {
+				entries = append(entries, entry(key, m))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, nil
+}
+
+// Put stores value if the entry's version still is old.
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	e := lease.Entry{Key: key, Value: value}
+	err := s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
+		revision := uint64(0) // there is no entry
+		if old != "" {
+			revision = parse(old)
+		}
+		stored, err := kv.Update(ctx, keys.Replace(key), value, revision)
+		for old == "" && errors.Is(err, jetstream.ErrKeyRevisionMismatch) { // there may be the marker of a deletion
+			var is lease.Entry
+			var failed error
+			if is, revision, failed = s.get(ctx, kv, key); failed != nil {
+				return failed
+			} else if is.Version != "" {
+				return err
+			}
+			stored, err = kv.Update(ctx, keys.Replace(key), value, revision)
+		}
+		e.Version = strconv.FormatUint(stored, 10)
+		return err
+	})
+	if err != nil {
+		return lease.Entry{}, err
+	}
+	return e, nil
+}
+
+// markerAge is after how long the server removes the marker of a deletion.
+const markerAge = time.Hour
+
+// Delete removes the entry if its version still is old.
+func (s *Store) Delete(ctx context.Context, key, old string) error {
+	return s.do(ctx, key, answerTime, func(ctx context.Context, kv jetstream.KeyValue) error {
+		return kv.Purge(ctx, keys.Replace(key), jetstream.LastRevision(parse(old)), jetstream.PurgeTTL(markerAge))
+	})
+}
+
+// parse returns the revision of a version. If no entry ever has this version, it returns a revision that is never reached.
+func parse(version string) uint64 {
+	revision, err := strconv.ParseUint(version, 10, 64)
+	if err != nil || strconv.FormatUint(revision, 10) != version || revision == 0 {
+		return 1 << 62
+	}
+	return revision
+}
+
+// read returns the last message of each key that a request finds. The request is made for each page, from
+// the revision after the last one.
+//
+// Before each page, read writes to the key barrier. If the last page has this write or a later one, it comes from a server
+// that knows all that was stored before. If it has not, read begins anew.
+func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any) (map[string]*nats.Msg, error) {
+	all, from := map[string]*nats.Msg{}, uint64(1)
+	for {
+		written, err := kv.Put(ctx, barrier, nil)
+		if err != nil {
+			return nil, err
+		}
+		messages, more, err := s.ask(ctx, request(from))
+		if err != nil {
+			return nil, err
+		}
+		isFresh := false
+		for _, m := range messages {
+			key := strings.TrimPrefix(m.Header.Get(jetstream.SubjectHeader), s.subject(""))
+			if isFresh = isFresh || key == barrier && sequence(m) >= written; !strings.HasSuffix(key, mark) {
+				all[ours.Replace(key)] = m
+			}
+			from = max(from, sequence(m)+1)
+		}
+		switch {
+		case isFresh && !more:
+			return all, nil
+		case !more:
+			clear(all)
+			from = 1
+		}
+	}
+}
+
+// ask sends a request to a server that has the bucket, and returns the messages of its answer, and whether there are more.
+func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, more bool, err error) {
+	conn := s.js.Conn()
+	answer, err := conn.SubscribeSync(conn.NewInbox())
+	if err != nil {
+		return nil, false, err
+	}
+	defer answer.Unsubscribe()
+	body, err := json.Marshal(request)
+	if err == nil {
+		err = conn.PublishRequest("$JS.API.DIRECT.GET.KV_"+s.bucket, answer.Subject, body)
+	}
+	for last := "0"; err == nil; {
+		m, failed := answer.NextMsgWithContext(ctx)
+		if failed != nil {
+			return nil, false, failed
+		}
+		status := m.Header.Get("Status")
+		switch {
+		case status != "" && status != "204":
+			return nil, false, fmt.Errorf("%w: status %s, %s", lease.ErrAway, status, m.Header.Get("Description"))
+		case m.Header.Get(jetstream.LastSequenceHeader) != last:
+			return nil, false, fmt.Errorf("%w: a part of the answer was lost", lease.ErrAway)
+		case status != "":
+			return messages, m.Header.Get("Nats-Num-Pending") != "0", nil
+		}
+		messages, last = append(messages, m), m.Header.Get(jetstream.SequenceHeader)
+	}
+	return nil, false, err
+}
+
+func (s *Store) subject(key string) string { return "$KV." + s.bucket + "." + key }
+
+// sequence returns the revision of a message.
+func sequence(m *nats.Msg) uint64 {
+	n, _ := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64) // the server wrote it
+	return n
+}
+
+// isDeletion reports whether a message is the marker of a deletion.
+func isDeletion(m *nats.Msg) bool {
+	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+func entry(key string, m *nats.Msg) lease.Entry {
+	return lease.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
+}
+
+// A server that loses its leadership leaves requests without an answer, so the caller has to ask again. Within these times
+// Get, Put and Delete, and List have their answers.
+const answerTime, listTime = 5 * time.Second, time.Minute
+
+// do calls f with the bucket. If nobody has the bucket, do looks for it again, and makes it if it is gone.
+func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, end := s.untilBroken(ctx, limit)
+	defer end()
+	for try := 0; ; try++ {
+		kv, err := s.open(ctx)
+		if err == nil {
+			err = f(ctx, kv)
+		}
+		if try > 0 || !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			return s.explain(ctx, key, err)
+		}
+		s.kv.Store(nil)
+	}
+}
+
+// open returns the bucket. While the bucket is being made, requests may stay without an answer, and a server may
+// refuse what it can do soon, so open asks again.
+func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
+	var refusal error
+	for {
+		if kv := s.kv.Load(); kv != nil {
+			return *kv, nil
+		}
+		short, cancel := context.WithTimeout(ctx, answerTime/5)
+		kv, err := s.find(short)
+		timedOut := short.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			s.kv.Store(&kv)
+			continue
+		case passes(err):
+			refusal = err
+			time.Sleep(answerTime / 100)
+		case !timedOut:
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, cmp.Or(refusal, err)
+		}
+	}
+}
+
+// noPeers is the code with which a server refuses to make a bucket while too few servers of its cluster are seen.
+const noPeers = 10005
+
+// passes reports whether a server refuses what it can do soon: it does not know a new bucket yet, or the servers that
+// are to keep it.
+func passes(err error) bool {
+	api := new(jetstream.APIError)
+	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+		errors.As(err, &api) && api.ErrorCode == noPeers
+}
+
+// find looks for the bucket, and makes it if there is no such bucket.
+func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
+	stream, err := s.js.Stream(ctx, "KV_"+s.bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = s.js.CreateStream(ctx, s.config())
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was quicker
+			stream, err = s.js.Stream(ctx, "KV_"+s.bucket)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	has := stream.CachedInfo().Config
+	if has.FirstSeq < 2 || has.MaxMsgsPerSubject != 1 || has.MaxAge != 0 || has.MaxMsgs > 0 || has.MaxBytes > 0 || has.Storage != jetstream.FileStorage ||
+		!has.AllowDirect || !has.AllowMsgTTL || !has.AllowRollup || has.Mirror != nil || len(has.Sources) > 0 {
+		return nil, fmt.Errorf("%w: the bucket was not made by this package, or was changed: let the store make it", lease.ErrInvalidOptions)
+	}
+	return s.js.KeyValue(ctx, s.bucket)
+}
+
+// config is the configuration of a new bucket.
+func (s *Store) config() jetstream.StreamConfig {
+	replicas := s.replicas
+	if replicas == 0 {
+		replicas = 1
+		if s.js.Conn().ConnectedClusterName() != "" {
+			replicas = 3
+		}
+	}
+	return jetstream.StreamConfig{
+		Name:              "KV_" + s.bucket,
+		Subjects:          []string{s.subject(">")},
+		MaxMsgsPerSubject: 1,
+		Discard:           jetstream.DiscardNew,
+		Storage:           jetstream.FileStorage,
+		Replicas:          replicas,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+		FirstSeq:          2 + rand.Uint64N(1<<52), // JavaScript is exact up to 2^53
+	}
+}
+
+// explain adds to an error where it comes from.
+func (s *Store) explain(ctx context.Context, key string, err error) error {
+	conn, api := s.js.Conn(), new(jetstream.APIError)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		err = lease.ErrConflict
+	case passes(err):
+		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	case errors.Is(context.Cause(ctx), errBroken), errors.Is(context.Cause(ctx), errNoAnswer):
+		err = fmt.Errorf("%w: %w", lease.ErrAway, context.Cause(ctx))
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.As(err, &api) && api.Code == 503:
+		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	}
+	if cause := trouble(conn); cause != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	place := key + " in bucket " + s.bucket
+	if url := conn.ConnectedUrlRedacted(); url != "" {
+		place += " on " + url
+	}
+	return fmt.Errorf("natslease: key %s: %w", place, err)
+}

@@ -1,0 +1,272 @@
+//go:build unix
+
+package natslease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/natslease"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	conformance(t, shared(t))
+}
+
+// conformance checks the store in a server, or in a cluster.
+func conformance(t *testing.T, addr string) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		space := newSpace()
+		conn := connect(t, addr)
+		return leasetest.Storage{
+			Open: func() lease.Store { return open(t, addr, space) },
+			Wipe: func() { remove(t, conn, space) },
+		}
+	}, &leasetest.Options{Parallel: true})
+}
+
+func TestNewRefusesWhatItCannotUse(t *testing.T) {
+	conn := connect(t, "127.0.0.1:1")
+	for text, o := range map[string]*natslease.Options{
+		`"a b"`:       {Bucket: "a b"},
+		`"a.b"`:       {Bucket: "a.b"},
+		"-1 replicas": {Replicas: -1},
+		"6 replicas":  {Replicas: 6},
+	} {
+		if s, err := natslease.New(conn, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %v, %v", o, s, err)
+		}
+	}
+	if s, err := natslease.New(nil, nil); !errors.Is(err, lease.ErrInvalidOptions) || s != nil {
+		t.Errorf("without a connection: %v, %v", s, err)
+	}
+}
+
+// A bucket that forgets entries, or whose revisions may come again, is no store.
+func TestOtherBucketsAreRefused(t *testing.T) {
+	t.Parallel()
+	addr := shared(t)
+	js := jetStream(t, connect(t, addr))
+	space := newSpace()
+	put(t, open(t, addr, space), "key", "", "value")
+	stream, err := js.Stream(t.Context(), "KV_"+space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := stream.CachedInfo().Config
+	for name, spoil := range map[string]func(*jetstream.StreamConfig){
+		"nothing":       func(*jetstream.StreamConfig) {},
+		"its revisions": func(c *jetstream.StreamConfig) { c.FirstSeq = 0 },
+		"an age":        func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"a size":        func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
+		"memory":        func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"no direct get": func(c *jetstream.StreamConfig) { c.AllowDirect = false },
+		"no markers":    func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false },
+	} {
+		other := newSpace()
+		c := good
+		c.Name, c.Subjects = "KV_"+other, []string{"$KV." + other + ".>"}
+		spoil(&c)
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := open(t, addr, other).Get(t.Context(), "key"); errors.Is(err, lease.ErrInvalidOptions) == (name == "nothing") {
+			t.Errorf("a bucket with %s: %v", name, err)
+		}
+	}
+	other := newSpace()
+	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: other}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, addr, other).Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrInvalidOptions) || !strings.Contains(err.Error(), other) {
+		t.Errorf("a bucket of another program: %v", err)
+	}
+}
+
+// While a bucket is being made, a server of a cluster may not know it yet, nor the servers that are to keep it. Here half
+// of the requests meet such a server.
+func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	addr, space := start(t, 1, `mappings: {
+		"$JS.API.STREAM.INFO.*": [{destination: "lagging.info", weight: "50%"}],
+		"$JS.API.STREAM.CREATE.*": [{destination: "lagging.create", weight: "50%"}]}`)[0].addr, newSpace()
+	var given atomic.Int64
+	if _, err := connect(t, addr).Subscribe("lagging.*", func(m *nats.Msg) {
+		given.Add(1)
+		answer := `{"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}`
+		if m.Subject == "lagging.create" {
+			answer = `{"error": {"code": 400, "err_code": 10005, "description": "no suitable peers for placement, peer offline"}}`
+		}
+		_ = m.Respond([]byte(answer))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		if _, err := open(t, addr, space).Get(t.Context(), "key"); err != nil {
+			t.Fatalf("store %d: %v", i, err)
+		}
+	}
+	if n := given.Load(); n < 20 {
+		t.Fatalf("only %d requests met a server that does not know", n)
+	}
+}
+
+// An operator may delete a key by NATS's own tools. The key that is left behind can be made again, and the server
+// removes what Delete leaves behind.
+func TestDeletedKeysAreNotThere(t *testing.T) {
+	t.Parallel()
+	addr, space := shared(t), newSpace()
+	s := open(t, addr, space)
+	first := put(t, s, "folder/a.b", "", "value")
+	js := jetStream(t, connect(t, addr))
+	kv, err := js.KeyValue(t.Context(), space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, remove := range map[string]func() error{
+		"kv del":   func() error { return kv.Delete(t.Context(), "folder.a_b") },
+		"kv purge": func() error { return kv.Purge(t.Context(), "folder.a_b") },
+		"Delete":   func() error { return s.Delete(t.Context(), "folder/a.b", first.Version) },
+	} {
+		if err := remove(); err != nil {
+			t.Fatal(name, err)
+		}
+		if e, err := s.Get(t.Context(), "folder/a.b"); err != nil || e.Version != "" {
+			t.Errorf("%s: Get returns %v, %v", name, e, err)
+		}
+		if all, err := s.List(t.Context(), ""); err != nil || len(all) != 0 {
+			t.Errorf("%s: List returns %v, %v", name, all, err)
+		}
+		if name == "Delete" {
+			stream, err := js.Stream(t.Context(), "KV_"+space)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+space+".folder.a_b")
+			if err != nil || m.Header.Get(jetstream.MsgTTLHeader) != "1h0m0s" {
+				t.Errorf("the marker: %v, %v", m, err)
+			}
+		}
+		first = put(t, s, "folder/a.b", "", "value")
+	}
+}
+
+// A version is a revision as the server writes it. 0 is not the revision of an entry that is not there.
+func TestVersionsAreTakenLiterally(t *testing.T) {
+	t.Parallel()
+	s := open(t, shared(t), newSpace())
+	e := put(t, s, "there", "", "value")
+	for key, versions := range map[string][]string{"there": {"0" + e.Version, "+" + e.Version}, "none": {"0", "00", "-1"}} {
+		for _, version := range versions {
+			if _, err := s.Put(t.Context(), key, version, nil); !errors.Is(err, lease.ErrConflict) {
+				t.Errorf("Put with version %q of %s: %v", version, key, err)
+			}
+			if err := s.Delete(t.Context(), key, version); !errors.Is(err, lease.ErrConflict) {
+				t.Errorf("Delete with version %q of %s: %v", version, key, err)
+			}
+		}
+	}
+}
+
+// The server counts revisions on, although it has no entries left from which to count.
+func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
+	t.Parallel()
+	m, space := start(t, 1)[0], newSpace()
+	s := open(t, m.addr, space)
+	seen := map[string]bool{}
+	for range 3 {
+		for range 3 {
+			e := put(t, s, fmt.Sprint("key/", len(seen)), "", "value")
+			if seen[e.Version] {
+				t.Fatalf("the version %s comes again", e.Version)
+			}
+			seen[e.Version] = true
+		}
+		stream, err := jetStream(t, connect(t, m.addr)).Stream(t.Context(), "KV_"+space)
+		if err == nil {
+			err = stream.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Kill()
+		m.Restart()
+	}
+}
+
+// A user with no more rights than the documentation names can do everything.
+func TestRightsThatAreEnough(t *testing.T) {
+	t.Parallel()
+	addr := start(t, 1, `authorization: {users: [
+		{user: least, password: secret, permissions: {subscribe: "_INBOX.>", publish: ["$KV.snowflake.>",
+			"$JS.API.STREAM.INFO.KV_snowflake", "$JS.API.STREAM.CREATE.KV_snowflake", "$JS.API.DIRECT.GET.KV_snowflake"]}},
+		{user: reader, password: secret, permissions: {subscribe: "_INBOX.>", publish: ["$JS.API.>"]}}]}`)[0].addr
+	s := opened(t, connect(t, addr, nats.UserInfo("least", "secret")), "")
+	e := put(t, s, "folder/key", "", "value")
+	all, err := s.List(t.Context(), "folder/")
+	if err != nil || len(all) != 1 || all[0].Version != e.Version {
+		t.Errorf("List returns %v, %v", all, err)
+	}
+	if err := s.Delete(t.Context(), "folder/key", e.Version); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), window)
+	defer cancel()
+	_, err = opened(t, connect(t, addr, nats.UserInfo("reader", "secret")), "").Get(ctx, "folder/key")
+	if err == nil || !strings.Contains(err.Error(), "permissions violation") && !strings.Contains(err.Error(), "Permissions Violation") {
+		t.Errorf("a user without the right to write: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), window)
+	defer cancel()
+	if _, err = opened(t, connect(t, addr, nats.UserInfo("least", "wrong")), "").Get(ctx, "key"); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("with a wrong password: %v", err)
+	}
+}
+
+// A client that had no server for a long time, or was refused, goes on.
+func TestConnectionComesBack(t *testing.T) {
+	t.Parallel()
+	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
+	conn := connect(t, addr)
+	if conn.Opts.MaxReconnect >= 0 || !conn.Opts.IgnoreAuthErrorAbort {
+		t.Error("the client gives up")
+	}
+	time.Sleep(window)
+	ctx, cancel := context.WithTimeout(t.Context(), window)
+	defer cancel()
+	if _, err := opened(t, conn, "none").Get(ctx, "key"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("without a server: %v", err)
+	}
+}
+
+var spaces atomic.Int64
+
+// newSpace returns the name of a bucket that no other test uses.
+func newSpace() string { return fmt.Sprint("bucket", spaces.Add(1)) }
+
+func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		e, err := s.Put(ctx, key, old, []byte(value))
+		if err == nil {
+			return e
+		}
+		if !errors.Is(err, lease.ErrAway) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}

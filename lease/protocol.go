@@ -1,0 +1,326 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// This file is the protocol: functions from a record, and from what was observed, to the
+// record to save. They have no store, lock, clock or context. They stand in the order of
+// the proof in the package's documentation, which names them.
+
+// window is what may be stamped.
+type window struct {
+	seq      int
+	from, to time.Time
+	before   time.Time // the stored bound from before: not after from
+	above    time.Time // where the watermark was when the window was saved: nothing is stamped before
+}
+
+// begin returns the first instant that may be stamped.
+func (w window) begin() time.Time { return later(w.from, w.above) }
+
+// judge says what a record that was found in the store means to a holder. own is the
+// holder's record as last known to be saved, w its window, and tried are the records of
+// saves whose results are not known.
+//
+// If found is the holder's, judge returns the record to go on from. It has the bounds of
+// both, in case the store lost the latest saves. If the holder's record was lost, or an
+// earlier holder put its record back in its place, the error matches errGone, and the holder
+// may replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the
+// other holder's window may overlap w.
+func judge(own Record, w window, tried []Record, found Record) (Record, error) {
+	if found.Token == own.Token && found.State != Lost &&
+		(found.Saves <= own.Saves || slices.ContainsFunc(tried, found.same)) {
+		kept := found.withBoundsOf(own)
+		kept.Saves = max(found.Saves, own.Saves)
+		return kept, nil
+	}
+	if found.version == "" || found.State == Lost || resurrected(own, found) {
+		return found, fmt.Errorf("%w: the record of worker %d is gone", errGone, own.Worker)
+	}
+	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, own.Worker, found.holder(), formatTime(found.From))
+	for _, h := range append(found.Ended, found.holding()) {
+		if h.Token != own.Token && h.ClockSeq == w.seq && h.From.Before(w.to) && h.To.After(w.from) {
+			return found, &overlap{lost, later(w.from, h.From), w.to}
+		}
+	}
+	if bound := found.bound(w.seq); bound.Before(w.to) {
+		return found, &overlap{lost, later(w.from, bound), w.to}
+	}
+	return found, lost
+}
+
+// errGone says that a holder's record is no longer in the store.
+var errGone = errors.New("lease: the record is lost")
+
+// overlap is the loss of a worker ID to a holder that may stamp the same times, [from, to).
+type overlap struct {
+	error
+	from, to time.Time
+}
+
+func (o *overlap) Unwrap() error { return o.error }
+
+// resurrected reports whether found is the record of an earlier holder than own's, who has
+// put it back since and has not moved its bound.
+func resurrected(own, found Record) bool {
+	is := false
+	for _, h := range own.Ended {
+		if h.Token == found.Token {
+			is = found.State == Held && found.Saves <= own.Saves && !found.bound(h.ClockSeq).After(h.To)
+		}
+	}
+	return is
+}
+
+// start returns the clock sequence with which a new holder whose clock reads now can go on
+// soonest, and the time from which it may. It prefers, among the sequences with bounds that
+// have passed, the one with the latest bound; then a sequence that was never used; then the
+// one with the earliest bound.
+func (r Record) start(now time.Time) (seq int, from time.Time) {
+	passed, unused, first := -1, -1, 0
+	for i := range 1 << r.Layout.ClockSeqBits {
+		switch bound := r.bound(i); {
+		case bound.IsZero():
+			if unused < 0 {
+				unused = i
+			}
+		case bound.After(now):
+			if bound.Before(r.bound(first)) {
+				first = i
+			}
+		case passed < 0 || bound.After(r.bound(passed)):
+			passed = i
+		}
+	}
+	switch {
+	case passed >= 0:
+		seq = passed
+	case unused >= 0:
+		seq = unused
+	default:
+		seq = first
+	}
+	return seq, r.bound(seq)
+}
+
+// take returns the record with which a new holder takes the worker ID of r from the bound
+// of w on. id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The
+// bound is at most a window ahead of the clock, as a wiped store's wait supposes, also if w
+// begins later: then renewals move it before w begins.
+func (r Record) take(w window, id Record, now time.Time) Record {
+	next := r
+	if r.State == Held {
+		next.Prior = r.Prior.and(r.Least, r.Bound())
+	}
+	next.Least, next.NoFloor = id.Least, false
+	next.State, next.Reuse, next.Waited = Held, max(r.Reuse, id.Reuse), 0
+	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
+	next.Store, next.Copy = id.Store, id.Copy
+	return next.withWindow(w, later(w.before, now.Add(id.Window)))
+}
+
+// extend returns the record with which a holder moves its bound. A bound never goes back.
+func (r Record) extend(w window, bound time.Time) Record {
+	return r.withWindow(w, later(r.bound(w.seq), bound))
+}
+
+// release returns the record with which a holder whose generator has stopped gives its
+// worker ID back. The generator stamped nothing from next on, under any worker ID. unit is
+// the layout's tick.
+func (r Record) release(w window, next time.Time, state State, unit time.Duration) Record {
+	if !next.After(w.from) {
+		next = w.before // nothing was stamped
+	}
+	r.State = state
+	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
+	// tick after the bound.
+	if next.Before(r.bound(w.seq).Add(unit)) {
+		r = r.withBound(w.seq, next)
+	}
+	return r
+}
+
+// undo returns the record that gives back a worker ID which was taken from before and never
+// stamped. r is the record as it was saved when it was taken, or by a renewal since.
+func (r Record) undo(before Record, w window) Record {
+	r.State, r.Owner, r.Reuse = Free, before.Owner, before.Reuse
+	return r.withBound(w.seq, w.before)
+}
+
+// restorable reports whether a holder whose record was lost may put it back. since is how
+// long ago it was last saved, by every clock that can tell. Until a window has passed,
+// nobody took the holder for dead. The bound stays as it is, so that a later holder, if
+// there is one after all, finds the record out before the bound moves.
+func (r Record) restorable(w window, now time.Time, since ...time.Duration) bool {
+	return now.Before(w.to) && slices.Max(since) < r.Window
+}
+
+// live reports whether r is held by a holder that has renewed it within its window. idle is
+// for how long the entry is known not to have changed. If the engine's clock was set back by
+// more than a window, r is not live until its holder renews again.
+func (r Record) live(idle time.Duration) bool {
+	return r.State == Held && -r.Window < idle && idle <= r.Window
+}
+
+// chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
+type chunks struct {
+	First int `json:"first"`
+	Next  int `json:"next"`
+}
+
+// succeed returns r, which replaces old, with the history. If r begins another holding, the
+// holding of old has ended. If it was given back unused, it is not in the history, not even as
+// it was in an earlier save. If the record then has too many ended holdings, they move to the
+// entry old.Chunks.Next, which has to be stored before r is: whoever replaces old stores the
+// same there, so it does not matter whose r it is that replaces old.
+func (r Record) succeed(old Record, forget time.Time) (next Record, chunk []Holding) {
+	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
+	ended := old.holding()
+	if old.Token == "" || ended.same(r.holding()) {
+		return r, nil
+	}
+	all := slices.DeleteFunc(slices.Clone(old.Ended), ended.same)
+	if ended.From.Before(ended.To) {
+		if len(all) >= embedded {
+			chunk, all = all, nil
+			r.Chunks.Next++
+		}
+		all = append(all, ended)
+	}
+	r.Ended = slices.DeleteFunc(slices.Clone(all), func(h Holding) bool { return h.To.Before(forget) })
+	if len(r.Ended) < len(all) {
+		r.Forgotten = later(r.Forgotten, forget)
+	}
+	return r, chunk
+}
+
+// A store that lost all of its entries, and a record that was lost alone, are not used until
+// every window has ended that may be open under the lost records. Nobody can extend such a
+// window, since every save names a version that is gone.
+
+// MaxWindow is the longest Options.Window, or three ticks of the layout if that is more.
+// It is why newcomers know how long they have to wait after a store lost its records.
+const MaxWindow = 2 * time.Minute
+
+func maxWindow(unit time.Duration) time.Duration {
+	return max(MaxWindow, 3*min(unit, time.Duration(1<<60)))
+}
+
+// skew is by how much the clocks of a fleet, and of the engine, may differ without harm
+// after records were lost.
+const skew = time.Minute
+
+// healing is for how long a record must be known to be lost until nobody can stamp under it
+// any more.
+func healing(unit time.Duration) time.Duration { return maxWindow(unit) + skew }
+
+// door is the store's entry about itself. It is made first, so a store without it is new or
+// has lost its entries.
+type door struct {
+	Name   string           `json:"name"` // random
+	Layout snowflake.Layout `json:"layout"`
+	Open   bool             `json:"open"`            // worker IDs may be taken
+	Waited time.Duration    `json:"waited,omitzero"` // for how long the store is known to be without this entry
+	Marked bool             `json:"marked,omitzero"` // it has a watermark
+	Healed bool             `json:"healed,omitzero"` // it may have lost records: worker IDs without a record were perhaps used,
+	Floor  time.Time        `json:"floor,omitzero"`  // up to this time by the engine's clock
+
+	version string
+	stored  time.Time // Entry.Time
+}
+
+// heal returns r for a new holder whose clock reads now. If r was never stored, or was made
+// before the store lost its entries, or in the very moment, later holders' records may have
+// been lost.
+func (d door) heal(r Record, now time.Time) Record {
+	if d.Healed && r.Store != d.Name {
+		r.Floor = later(r.Floor, later(d.Floor, now)).UTC()
+	}
+	return r
+}
+
+// advance returns the door to save in place of a door that is not open, and for how long it
+// stays closed. idle is for how long d is known not to have changed, and engine is the
+// engine's time, zero if it has no clock. isNew says that the store is known to be new.
+func (d door) advance(idle time.Duration, engine time.Time, isNew bool, whole time.Duration) (next door, left time.Duration) {
+	waited := d.Waited + max(0, idle)
+	switch {
+	case isNew:
+		d.Open = true
+	case d.version == "":
+		return d, whole
+	case waited >= whole:
+		d.Open, d.Waited, d.Healed, d.Floor = true, waited, true, engine
+	case idle >= progress:
+		d.Waited = waited
+	}
+	return d, whole - waited
+}
+
+// missing returns what becomes of a worker ID whose record was lost alone: its record, which
+// may be taken if left is 0. idle is for how long r is known not to have changed, now the
+// clock's reading, and engine the engine's time.
+func (r Record) missing(idle time.Duration, now, engine time.Time, whole time.Duration) (next Record, left time.Duration) {
+	waited := r.Waited + max(0, idle)
+	if waited >= whole {
+		r.Floor = later(r.Floor, later(engine, now)).UTC()
+		return r, 0
+	}
+	if idle >= progress {
+		r.Waited = waited
+	}
+	return r, whole - waited
+}
+
+// prior is what earlier holders of a worker ID may still stamp or commit, if their last windows are
+// open after all: from Least on, and before To.
+type prior struct {
+	Least time.Time `json:"least"`
+	To    time.Time `json:"to"`
+}
+
+// and returns p with another such holder.
+func (p prior) and(least, to time.Time) prior {
+	if !p.To.IsZero() {
+		least, to = earlier(p.Least, least), later(p.To, to)
+	}
+	return prior{least.UTC(), to.UTC()}
+}
+
+// lowest returns the latest instant, up to most, before which no holder stamps anything any more,
+// and the record that keeps it back, nil if there is none. A holder that has not renewed for a
+// window counts as dead if its bound has passed. A holder with a LocalCopy never counts as dead,
+// because it may go on without the store, and begin without it: at its bound if the layout has no
+// clock sequences, and else nobody knows where.
+func lowest(records []Record, most time.Time, idle func(Record) time.Duration) (at time.Time, by *Record) {
+	at = most
+	for again := true; again; {
+		again = false
+		fall := func(r *Record, p prior) {
+			if p.Least.Before(at) && (p.To.IsZero() || at.Before(p.To)) {
+				at, by, again = p.Least, r, true
+			}
+		}
+		for i := range records {
+			r := &records[i]
+			switch {
+			case r.Copy && r.Layout.ClockSeqBits > 0:
+				fall(r, prior{})
+			case r.Copy || r.State == Held && idle(*r) <= r.Window:
+				fall(r, prior{Least: r.Least})
+			case r.State == Held:
+				fall(r, prior{r.Least, r.Bound()})
+			}
+			if !r.Prior.To.IsZero() {
+				fall(r, r.Prior)
+			}
+		}
+	}
+	return at, by
+}

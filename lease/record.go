@@ -1,0 +1,251 @@
+package lease
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// State says whether the worker ID of a Record is in use.
+type State string
+
+const (
+	Held  State = "held"  // by Owner, as long as it renews
+	Free  State = "free"  // released
+	Spent State = "spent" // never given out again
+	Lost  State = "lost"  // its record was lost: it is used again when every window of its holders must have ended
+
+	// Dead is the state, in a list of holders, of a worker ID whose holder no longer renews.
+	Dead State = "dead"
+)
+
+// Record is what the store keeps for a worker ID.
+type Record struct {
+	Worker int    `json:"worker"`
+	Saves  uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
+	Token  string `json:"token"` // of the acquisition: no two acquisitions have the same
+	State  State  `json:"state"`
+	Reuse  Reuse  `json:"reuse"` // of the last holder; the next holder keeps to it
+	Owner  string `json:"owner"` // Options.Owner of the last holder
+	Host   string `json:"host"`  // on which host the last holder ran, for people
+	PID    int    `json:"pid"`
+
+	// Layout is the layout of the IDs. Bounds are in its ticks, so all holders must have
+	// the same.
+	Layout snowflake.Layout `json:"layout"`
+
+	// Bounds has, for each clock sequence up to the highest one used, the time up to which
+	// IDs may have been issued. The next holder begins there. A zero time means that the
+	// clock sequence was never used since Floor. If the layout has no clock sequences, there
+	// is one bound.
+	Bounds []time.Time `json:"bounds"`
+
+	// Floor is the time before which no clock sequence may be stamped, because an earlier
+	// record was lost. The zero time means that none was lost.
+	Floor time.Time `json:"floor,omitzero"`
+
+	// ClockSeq is the clock sequence of the holder's IDs, since From: [From, Bound()) is
+	// its current Holding.
+	ClockSeq int       `json:"clock_seq"`
+	From     time.Time `json:"from"`
+
+	// Store is the name of the store when the worker ID was taken. A store that has lost all
+	// of its entries gets another name.
+	Store string `json:"store"`
+
+	// Marked says that the worker ID has a mark, from which others learn if its record is
+	// lost.
+	Marked bool `json:"marked"`
+
+	// Copy says that the holder has a LocalCopy.
+	Copy bool `json:"copy,omitempty"`
+
+	// Ended has the latest of the holdings that have ended, and Chunks says where the
+	// earlier holdings are.
+	Ended  []Holding `json:"ended,omitempty"`
+	Chunks chunks    `json:"chunks,omitzero"`
+
+	// Forgotten is the time before which holders may be missing from the history. The zero
+	// time means that the history is complete.
+	Forgotten time.Time `json:"forgotten,omitzero"`
+
+	// Window is the holder's Options.Window. The holder renews three times in each window,
+	// so it is taken for dead after a whole window without a renewal.
+	Window time.Duration `json:"window"`
+
+	// Waited is for how long a Lost record is known to have been lost.
+	Waited time.Duration `json:"waited,omitzero"`
+
+	// Least is the time before which the holder stamps nothing any more, and no Hold of it has
+	// stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
+	// holder has no generator, or one that may go back.
+	Least   time.Time `json:"least,omitzero"`
+	NoFloor bool      `json:"no_floor,omitempty"`
+
+	// Prior is what earlier holders may still stamp that were taken for dead.
+	Prior prior `json:"prior,omitzero"`
+
+	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.
+	Renewed time.Time `json:"renewed,omitzero"`
+
+	version string // Entry.Version; empty if there is no entry
+}
+
+// Holding is a stretch of ID time, [From, To), in which one holder had a worker ID and clock
+// sequence. No other holder has issued IDs with them in this time.
+type Holding struct {
+	Worker   int       `json:"worker"`
+	ClockSeq int       `json:"clock_seq"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Token    string    `json:"token"` // of the acquisition, unique
+	Owner    string    `json:"owner"` // Options.Owner
+	Host     string    `json:"host"`  // where the holder ran
+	PID      int       `json:"pid"`
+}
+
+// same reports whether h and other have the same beginning; their ends may differ.
+func (h Holding) same(other Holding) bool {
+	return h.Worker == other.Worker && h.ClockSeq == other.ClockSeq && h.Token == other.Token && h.From.Equal(other.From)
+}
+
+// Bound returns the bound of the current clock sequence: every ID issued so far is before
+// it.
+func (r Record) Bound() time.Time { return r.bound(r.ClockSeq) }
+
+func (r Record) bound(seq int) time.Time {
+	if seq < len(r.Bounds) {
+		return later(r.Bounds[seq], r.Floor)
+	}
+	return r.Floor
+}
+
+// holding returns the current Holding.
+func (r Record) holding() Holding {
+	return Holding{
+		Worker: r.Worker, ClockSeq: r.ClockSeq, From: r.From, To: r.Bound(),
+		Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
+	}
+}
+
+// withBound returns r with seq as its clock sequence and bound as the bound of seq. It does
+// not change r's own Bounds.
+func (r Record) withBound(seq int, bound time.Time) Record {
+	bounds := make([]time.Time, max(len(r.Bounds), seq+1))
+	copy(bounds, r.Bounds)
+	bounds[seq] = bound.UTC()
+	r.ClockSeq, r.Bounds = seq, bounds
+	return r
+}
+
+// withWindow returns r with w as its window, and its bound at bound.
+func (r Record) withWindow(w window, bound time.Time) Record {
+	r = r.withBound(w.seq, bound)
+	r.From = w.from
+	return r
+}
+
+// withBoundsOf returns r with the later bound, of both records, for each clock sequence.
+func (r Record) withBoundsOf(other Record) Record {
+	seq := r.ClockSeq
+	for i := range other.Bounds {
+		r = r.withBound(i, later(r.bound(i), other.bound(i)))
+	}
+	r.ClockSeq, r.Floor = seq, later(r.Floor, other.Floor)
+	return r
+}
+
+// sorted returns records in the order of their worker IDs.
+func sorted(records iter.Seq[Record]) []Record {
+	return slices.SortedFunc(records, func(a, b Record) int { return a.Worker - b.Worker })
+}
+
+// same reports whether r is the record that other became when it was saved.
+func (r Record) same(other Record) bool {
+	return r.Worker == other.Worker && r.Saves == other.Saves && r.Token == other.Token && r.State == other.State &&
+		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
+}
+
+func (r Record) holder() string { return fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID) }
+
+// String describes r on one line.
+func (r Record) String() string {
+	by, bound := r.holder(), formatTime(r.Bound())
+	switch {
+	case r.State == Lost:
+		return fmt.Sprintf("the record of worker %d is lost", r.Worker)
+	case r.State == Free && r.Reuse == ReuseKeep:
+		return fmt.Sprintf("worker %d is kept for %s, from %s on", r.Worker, by, bound)
+	case r.State == Free:
+		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", r.Worker, bound, by)
+	case r.State == Spent:
+		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", r.Worker, by, bound)
+	case r.State == Dead:
+		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", r.Worker, by, bound)
+	}
+	return fmt.Sprintf("worker %d is held by %s until %s", r.Worker, by, bound)
+}
+
+// decodeRecord returns the record in an entry. Its error matches ErrBadRecord.
+func decodeRecord(worker int, e Entry) (Record, error) {
+	r := Record{Worker: worker}
+	if e.Version == "" {
+		return r, nil
+	}
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return r, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+	}
+	if r.Worker != worker {
+		return r, fmt.Errorf("%w: %s: it is of worker %d", ErrBadRecord, e.Key, r.Worker)
+	}
+	r.version, r.Renewed = e.Version, e.Time
+	return r, r.validate()
+}
+
+// encode returns the value of r's entry.
+func (r Record) encode() ([]byte, error) {
+	r.Renewed = time.Time{}
+	return json.Marshal(r)
+}
+
+// validate returns an error that matches ErrBadRecord if this package cannot have saved r.
+func (r Record) validate() error {
+	var why string
+	switch err := r.Layout.Validate(); {
+	case err != nil:
+		return fmt.Errorf("%w: worker %d: %w", ErrBadRecord, r.Worker, err)
+	case r.State != Held && r.State != Free && r.State != Spent && r.State != Lost:
+		why = fmt.Sprintf("its state is %q", r.State)
+	case r.Worker < 0 || r.Worker > 1<<r.Layout.WorkerBits-1:
+		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
+	case r.State == Lost:
+		return nil
+	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0:
+		why = fmt.Sprintf("it has %d saves, token %q, reuse %d and window %v", r.Saves, r.Token, r.Reuse, r.Window)
+	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
+		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: worker %d: %s", ErrBadRecord, r.Worker, why)
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

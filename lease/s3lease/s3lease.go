@@ -1,0 +1,392 @@
+// Package s3lease keeps the worker IDs of a fleet in a bucket of Amazon S3, or of another
+// service with the same protocol, for package lease. There is no server to run.
+//
+//	cfg, err := config.LoadDefaultConfig(ctx)
+//	...
+//	store, err := s3lease.New(cfg, "my-bucket", nil)
+//	...
+//	l, err := lease.Acquire(ctx, store, nil)
+//	...
+//	defer l.Release(context.Background())
+//	gen, err := snowflake.NewLeased(l, nil)
+//
+// For another service than Amazon's, set the variable AWS_ENDPOINT_URL_S3, and [Options.PathStyle] if
+// the service wants the bucket in the path.
+//
+// # Services
+//
+// The service must have conditional writes: PutObject has to obey If-None-Match and If-Match,
+// atomically. A store checks this with its first writes, and refuses a service that ignores a
+// condition. It cannot see if a service is atomic. By their documentation (read in November 2026):
+//
+//	                      conditional puts              conditional deletes (Options.ConditionalDelete)
+//	Amazon S3             yes, since November 2024      yes, since September 2025
+//	Cloudflare R2         yes                           no
+//	MinIO                 yes, after August 2025 (1)    no: If-Match is ignored
+//	Ceph                  yes, new releases (2)         yes, in new releases
+//	Google Cloud Storage  no (3)                        no
+//
+//	(1) Before, If-Match puts an object that is not there.
+//	(2) Older releases ignore If-None-Match: *.
+//	(3) Its conditions are on generations (x-goog-if-generation-match).
+//
+// Only versitygw 1.8.0 was tested. Of a hundred writers of one object exactly one won, in each of 200
+// rounds. Its deletes are not atomic: of 1,000 deletes beside a put with the same If-Match, both
+// succeeded in 20. So leave ConditionalDelete off with it. Under constant writes, 3 reads of 1,000
+// returned the new content with the former ETag, which does no harm: the next put is refused, and
+// package lease reads again.
+//
+// # What is stored
+//
+// An entry is an object. Its content is a random text, a space, and the entry's value. So no two
+// contents are the same, and no ETag comes again: the ETag is the entry's version. A renewal is
+// one PutObject with If-Match.
+//
+// Some services ignore If-Match when they delete. So Delete puts an object without a value in
+// place of the entry, unless [Options.ConditionalDelete] is set. Such an object has 26 bytes, and
+// counts as no entry. It remains, and the next Put of its key replaces it. There is one for each part
+// of an old history.
+//
+// # Rights
+//
+//	{
+//	  "Version": "2012-10-17",
+//	  "Statement": [
+//	    {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"], "Resource": "arn:aws:s3:::my-bucket/snowflake/*"},
+//	    {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::my-bucket"}
+//	  ]
+//	}
+//
+// ConditionalDelete also needs s3:DeleteObject. Without s3:ListBucket, S3 answers 403 for an object
+// that is not there.
+//
+// # What it costs
+//
+// Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
+// 1,000 holders make 25 puts a second, 64.8 million in 30 days. At Amazon's list price for S3 Standard in
+// us-east-1 (0.005 dollars for 1,000 puts; 2026) they cost 324 dollars, and at Cloudflare's for R2
+// (4.50 dollars for a million class A operations; 2026) 292 dollars. So S3 fits some ten holders, for
+// about 3 dollars. For a thousand take package dynamolease, which costs a third or less, or let
+// snowflaked hold a few worker IDs for all.
+//
+// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID stays
+// unused for 2 minutes.
+//
+// # Hazards
+//
+// HAZARD: a bucket that is replicated to another one, as between regions or between the zones of Ceph,
+// compares within one copy only. All processes of a fleet must use one bucket in one region, by
+// one endpoint.
+//
+// HAZARD: if objects are restored from a backup or from former versions, bounds go back, so IDs
+// may repeat. Stop all holders before you restore. Start holders again only when the clock is
+// past the last bound, a window after the last holder stopped.
+//
+// HAZARD: a lifecycle rule that expires objects removes records, also of live holders. The
+// prefix must have no such rule. (A rule for noncurrent versions does no harm. If the bucket has
+// versioning, it is needed: each renewal leaves a former version, 65,000 for each holder in 30 days,
+// which are stored and paid for.)
+//
+// HAZARD: all processes of a fleet must use one bucket and one prefix. If they use two, two processes
+// have the same worker ID.
+//
+// If a clock is off by more than 15 minutes, S3 refuses the requests (RequestTimeTooSkewed).
+package s3lease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// DefaultWindow is the window of leases whose Options.Window is 0. It is the longest that there
+// is, because each renewal costs money.
+const DefaultWindow = lease.MaxWindow
+
+// Options are the settings of New. The zero value, and nil, consist entirely of defaults.
+type Options struct {
+	// Prefix is the beginning of all keys. All processes that share worker IDs must have the
+	// same Prefix. If it does not end with a slash, a slash is added. Empty: "snowflake/".
+	Prefix string
+
+	// PathStyle says that the bucket's name is a part of the path of a URL, not of the host's
+	// name. Most services that run on one's own machines need it. Their endpoint is the
+	// config's BaseEndpoint, or the variable AWS_ENDPOINT_URL_S3.
+	PathStyle bool
+
+	// ConditionalDelete says that the service obeys If-Match when it deletes, as Amazon S3 has
+	// done since September 2025. Then Delete deletes the object. If the service ignores
+	// If-Match, or looks and deletes in two steps, a new record may be lost.
+	ConditionalDelete bool
+}
+
+// Store is a [lease.Store] in a bucket. It may be used by any number of goroutines and leases.
+type Store struct {
+	client            *s3.Client
+	bucket, prefix    string
+	conditionalDelete bool
+	obeysNone         atomic.Bool // the service has refused If-None-Match: *
+	obeysMatch        atomic.Bool // the service has refused If-Match
+}
+
+var _ lease.Windower = (*Store)(nil)
+
+// New returns the store in a bucket. New makes no requests: Acquire is the first to fail if the
+// service cannot be reached, or refuses the client. If the bucket's name is empty, or if the
+// config has no region or no credentials, the error matches [lease.ErrInvalidOptions].
+//
+// The process needs the rights s3:GetObject and s3:PutObject on the prefix, and s3:ListBucket on
+// the bucket. With ConditionalDelete it also needs s3:DeleteObject.
+//
+// The store does not repeat requests, whatever the config says, because a Put that is repeated
+// would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
+// the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
+//
+// Errors name the object. An object that Put cannot have written is a [lease.ErrBadRecord]. If
+// the answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the error matches [lease.ErrAway].
+func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	invalid := func(reason string) error { return fmt.Errorf("s3lease: %w: %s", lease.ErrInvalidOptions, reason) }
+	switch {
+	case bucket == "":
+		return nil, invalid("the bucket's name is empty")
+	case cfg.Region == "":
+		return nil, invalid("the config has no region: set AWS_REGION")
+	case cfg.Credentials == nil:
+		return nil, invalid("the config has no credentials")
+	}
+	if o.Prefix == "" {
+		o.Prefix = "snowflake"
+	}
+	client := s3.NewFromConfig(cfg, func(c *s3.Options) {
+		c.UsePathStyle = o.PathStyle
+		c.Retryer = aws.NopRetryer{}
+		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired // other services do not know the new ones
+		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		sdks, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+		if cfg.HTTPClient == nil {
+			sdks, ok = awshttp.NewBuildableClient(), true
+		}
+		if ok {
+			c.HTTPClient = sdks.WithTransportOptions(func(t *http.Transport) {
+				t.Protocols = new(http.Protocols)
+				t.Protocols.SetHTTP1(true)
+			})
+		}
+	})
+	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/", conditionalDelete: o.ConditionalDelete}, nil
+}
+
+// DefaultWindow returns the constant of that name.
+func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
+
+// nonceLen is the length of the random text with which an object begins. An object that has
+// nothing else counts as no entry.
+var nonceLen = len(rand.Text())
+
+// Get returns the entry of key.
+func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+	e, _, err := s.get(ctx, key)
+	return e, err
+}
+
+// get also returns the ETag of an object that counts as no entry.
+func (s *Store) get(ctx context.Context, key string) (e lease.Entry, deleted string, err error) {
+	e.Key = key
+	if err := ctx.Err(); err != nil {
+		return e, "", err
+	}
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(s.prefix + key)})
+	if code(err) == "NoSuchKey" {
+		return e, "", nil
+	}
+	if err != nil {
+		return e, "", s.explain(key, err)
+	}
+	defer out.Body.Close()
+	body, err := io.ReadAll(out.Body)
+	if err != nil {
+		return e, "", s.explain(key, err)
+	}
+	nonce, value, hasValue := strings.Cut(string(body), " ")
+	etag := aws.ToString(out.ETag)
+	switch {
+	case len(nonce) != nonceLen || etag == "":
+		return e, "", fmt.Errorf("s3lease: %s: %w: the object does not begin with a random text and a space, or has no ETag", s.place(key), lease.ErrBadRecord)
+	case !hasValue:
+		return e, etag, nil
+	}
+	return lease.Entry{Key: key, Version: etag, Value: []byte(value)}, "", nil
+}
+
+// atOnce is how many objects List reads at a time.
+const atOnce = 32
+
+// List returns the entries whose keys begin with prefix. A service lists keys only, so List
+// reads each object.
+func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var keys []string
+	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: aws.String(s.prefix + prefix)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, s.explain(prefix, err)
+		}
+		for _, o := range page.Contents {
+			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
+			if aws.ToInt64(o.Size) != int64(nonceLen) && !strings.Contains("/"+key, "/.") { // no key; versitygw has such names for a moment
+				keys = append(keys, key)
+			}
+		}
+	}
+	var readers sync.WaitGroup
+	var next atomic.Int64
+	entries, errs := make([]lease.Entry, len(keys)), make([]error, min(len(keys), atOnce))
+	for r := range errs {
+		readers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(keys) && errs[r] == nil; i = int(next.Add(1)) - 1 {
+				entries[i], errs[r] = s.Get(ctx, keys[i])
+			}
+		})
+	}
+	readers.Wait()
+	all := entries[:0]
+	for _, e := range entries {
+		if e.Version != "" { // it may have been deleted meanwhile
+			all = append(all, e)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Put stores value if the entry's version still is old.
+func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	e := lease.Entry{Key: key, Value: value}
+	body := rand.Text() + " " + string(value)
+	var err error
+	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, lease.ErrConflict) {
+		_, deleted, readErr := s.get(ctx, key)
+		switch {
+		case readErr != nil:
+			err = readErr
+		case deleted != "":
+			e.Version, err = s.put(ctx, key, deleted, body)
+		}
+	}
+	return e, err
+}
+
+// put stores body if the object's ETag is old, or if there is no object and old is empty.
+func (s *Store) put(ctx context.Context, key, old, body string) (etag string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	in := &s3.PutObjectInput{Bucket: &s.bucket, Key: aws.String(s.prefix + key), IfMatch: &old}
+	obeys := &s.obeysMatch
+	if old == "" {
+		in.IfMatch, in.IfNoneMatch, obeys = nil, aws.String("*"), &s.obeysNone
+	}
+	in.Body = strings.NewReader(body)
+	out, err := s.client.PutObject(ctx, in)
+	if err != nil {
+		if isRefusal(err) {
+			obeys.Store(true)
+		}
+		return "", s.explain(key, err)
+	}
+	if etag = aws.ToString(out.ETag); etag == "" {
+		return "", fmt.Errorf("s3lease: %s: the service's answer has no ETag", s.place(key))
+	}
+	if obeys.Load() {
+		return etag, nil
+	}
+	// The same request again has to be refused.
+	in.Body = strings.NewReader(body)
+	if _, err = s.client.PutObject(ctx, in); err == nil {
+		return "", fmt.Errorf("s3lease: %s: %w: the service ignores If-Match or If-None-Match when it puts an object, so it cannot keep worker IDs", s.place(key), errors.ErrUnsupported)
+	}
+	if isRefusal(err) {
+		obeys.Store(true)
+	}
+	return etag, nil
+}
+
+// Delete removes the entry if its version still is old.
+func (s *Store) Delete(ctx context.Context, key, old string) error {
+	switch {
+	case old == "":
+		return fmt.Errorf("s3lease: %s: %w", s.place(key), lease.ErrConflict)
+	case !s.conditionalDelete:
+		_, err := s.put(ctx, key, old, rand.Text())
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.prefix + key), IfMatch: &old})
+	return s.explain(key, err)
+}
+
+// code returns the service's code for an error.
+func code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// isRefusal reports whether the service refused a request because its condition is not met. If the
+// object that If-Match names is not there, services answer 404.
+func isRefusal(err error) bool {
+	return code(err) == "PreconditionFailed" || code(err) == "NoSuchKey"
+}
+
+func (s *Store) place(key string) string { return "s3://" + s.bucket + "/" + s.prefix + key }
+
+// explain adds to an error which object it is about and, if the error is a usual one, what to do.
+func (s *Store) explain(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if isRefusal(err) {
+		return fmt.Errorf("s3lease: %s: %w", s.place(key), lease.ErrConflict)
+	}
+	advice, answer := "", new(awshttp.ResponseError)
+	switch code(err) {
+	case "NoSuchBucket":
+		advice = ": make the bucket first, in the region of the config"
+	case "AccessDenied":
+		advice = ": the process needs s3:GetObject and s3:PutObject on " + s.place("*") + ", and s3:ListBucket on the bucket"
+	case "ConditionalRequestConflict", "OperationAborted", // another request for the object is under way
+		"RequestTimeout": // 400: the request came too slowly. Nothing was stored
+		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	default:
+		if errors.As(err, &answer) {
+			if is := answer.HTTPStatusCode(); is == http.StatusTooManyRequests || is >= 500 && is != http.StatusNotImplemented {
+				err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+			}
+		}
+	}
+	return fmt.Errorf("s3lease: %s: %w%s", s.place(key), err, advice)
+}

@@ -1,0 +1,175 @@
+//go:build unix
+
+package s3lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
+)
+
+var spaces atomic.Int64
+
+// newPrefix returns a prefix that no other test uses.
+func newPrefix() string { return fmt.Sprint("prefix-", spaces.Add(1)) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		prefix := newPrefix()
+		return leasetest.Storage{
+			Open: func() lease.Store { return open(t, s.addr, in(prefix)) },
+			Wipe: func() { s.wipe(t, prefix) },
+			Garble: func(key string) {
+				if err := os.WriteFile(filepath.Join(s.dir, prefix, key), []byte(`{"worker": 1, "tok`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	}, &leasetest.Options{Parallel: true})
+}
+
+// through opens a store whose requests go to change before they are signed.
+func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Request)) *s3lease.Store {
+	t.Helper()
+	cfg := configOf(s.addr)
+	cfg.APIOptions = append(cfg.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Build.Add(middleware.BuildMiddlewareFunc("change", func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (
+			middleware.BuildOutput, middleware.Metadata, error,
+		) {
+			change(in.Request.(*smithyhttp.Request))
+			return next.HandleBuild(ctx, in)
+		}), middleware.After)
+	})
+	store, err := s3lease.New(cfg, bucket, in(prefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// A service that ignores a condition would let two processes have one worker ID. The store notices it with
+// its first write of each kind.
+func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	for _, header := range []string{"If-None-Match", "If-Match"} {
+		prefix := newPrefix()
+		e, err := open(t, s.addr, in(prefix)).Put(t.Context(), "match", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, old := "none", ""
+		if header == "If-Match" {
+			key, old = e.Key, e.Version
+		}
+		bad := through(t, s, prefix, func(req *smithyhttp.Request) { req.Header.Del(header) })
+		if _, err := bad.Put(t.Context(), key, old, nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "ignores If-Match or If-None-Match") {
+			t.Errorf("without %s: %v", header, err)
+		}
+	}
+}
+
+// The store asks twice whether a service obeys a condition, and then never again.
+func TestConditionsAreTriedOnce(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	store := through(t, shared(t), newPrefix(), func(*smithyhttp.Request) { requests++ })
+	e := lease.Entry{Key: "key"}
+	for _, want := range []int{2, 4, 5, 6} { // the first has If-None-Match, the others If-Match
+		before := e
+		var err error
+		if e, err = store.Put(t.Context(), e.Key, e.Version, nil); err != nil || e.Version == before.Version || requests != want {
+			t.Errorf("Put returns %+v, %v, after %d requests and not %d", e, err, requests, want)
+		}
+		if got, err := store.Get(t.Context(), e.Key); err != nil || got.Version != e.Version {
+			t.Errorf("Get: %+v, %v", got, err)
+		}
+		requests-- // Get's
+	}
+	if _, err := store.Put(t.Context(), "other", "", nil); err != nil || requests != 7 {
+		t.Errorf("Put: %v, after %d requests", err, requests)
+	}
+}
+
+// A deleted entry's object remains, and counts as no entry.
+func TestDeletedEntryLeavesAnObject(t *testing.T) {
+	t.Parallel()
+	s, prefix := shared(t), newPrefix()
+	store := open(t, s.addr, in(prefix))
+	for range 3 {
+		e, err := store.Put(t.Context(), "key", "", []byte("value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), "key", e.Version); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := os.Stat(filepath.Join(s.dir, prefix, "key")); err != nil || f.Size() != 26 {
+			t.Errorf("the object is %v, %v", f, err)
+		}
+		if e, err := store.Get(t.Context(), "key"); e.Version != "" || err != nil {
+			t.Errorf("Get: %+v, %v", e, err)
+		}
+		if all, err := store.List(t.Context(), ""); len(all) != 0 || err != nil {
+			t.Errorf("List: %+v, %v", all, err)
+		}
+	}
+}
+
+// With ConditionalDelete, nothing remains.
+func TestConditionalDeleteLeavesNoObject(t *testing.T) {
+	t.Parallel()
+	s, o := shared(t), in(newPrefix())
+	o.ConditionalDelete = true
+	store := open(t, s.addr, o)
+	e, err := store.Put(t.Context(), "key", "", []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), "key", `"other"`); !errors.Is(err, lease.ErrConflict) {
+		t.Errorf("with another version: %v", err)
+	}
+	if err := store.Delete(t.Context(), "key", e.Version); err != nil {
+		t.Error(err)
+	}
+	if f, err := os.Stat(filepath.Join(s.dir, o.Prefix, "key")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is %v, %v", f, err)
+	}
+}
+
+// A service lists 1,000 keys at a time.
+func TestListHasSeveralPages(t *testing.T) {
+	t.Parallel()
+	s, prefix := shared(t), newPrefix()
+	store := open(t, s.addr, in(prefix))
+	const n = 1100
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := w; i < n; i += 4 {
+				if _, err := store.Put(t.Context(), fmt.Sprint("key/", i), "", nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if all, err := store.List(t.Context(), "key/"); err != nil || len(all) != n {
+		t.Errorf("List returns %d entries of %d, %v", len(all), n, err)
+	}
+}

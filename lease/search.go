@@ -1,0 +1,323 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+)
+
+// search looks for a worker ID that can be taken. It reads the worker ID that the owner had
+// last, then some at random, and all of them only if these are not free.
+type search struct {
+	l     *Lease
+	store patientStore
+	begun time.Time
+
+	// A round begins with the door and the engine's time. What it reads is forgotten when
+	// it ends.
+	door   door
+	now    time.Time      // the engine's; zero if it has no clock
+	asked  time.Time      // when now was read
+	owner  Entry          // of the owner's last worker ID
+	read   map[int]Record // nil before a round begins
+	bad    map[int]error  // worker IDs that are unusable
+	probes int
+	whole  bool // all worker IDs were read
+	races  int  // how often other processes were quicker
+
+	full     bool          // all worker IDs were read in an earlier round, so they are read at once
+	passed   map[int]error // the worker IDs whose records could not be saved
+	failures []error       // of saves, other than conflicts
+	tried    []attempt     // the saves that failed but may still be made, and the saves that were made for nothing
+}
+
+const (
+	// maxProbes is how many worker IDs a search reads at random.
+	maxProbes = 28
+
+	// maxConflicts is how many conflicts end a round.
+	maxConflicts = 8
+
+	// maxFailures is how many saves may fail; the next failure ends the search.
+	maxFailures = 2
+)
+
+func newSearch(l *Lease) *search {
+	return &search{l: l, store: patientStore{l}, begun: time.Now(), passed: map[int]error{}}
+}
+
+// patientStore is the store as a search asks it: with a limit for each request.
+type patientStore struct{ l *Lease }
+
+func (p patientStore) Get(ctx context.Context, key string) (Entry, error) {
+	return patiently(ctx, p.l, func(ctx context.Context) (Entry, error) { return p.l.store.Get(ctx, key) })
+}
+
+func (p patientStore) List(ctx context.Context, prefix string) ([]Entry, error) {
+	return patiently(ctx, p.l, func(ctx context.Context) ([]Entry, error) { return p.l.store.List(ctx, prefix) })
+}
+
+func (p patientStore) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	return patiently(ctx, p.l, func(ctx context.Context) (Entry, error) { return p.l.store.Put(ctx, key, old, value) })
+}
+
+func (p patientStore) Delete(ctx context.Context, key, old string) error {
+	_, err := patiently(ctx, p.l, func(ctx context.Context) (none struct{}, err error) { return none, p.l.store.Delete(ctx, key, old) })
+	return err
+}
+
+func (p patientStore) Now(ctx context.Context) (time.Time, error) {
+	return patiently(ctx, p.l, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, p.l.store) })
+}
+
+func (p patientStore) isNew(ctx context.Context) (bool, error) {
+	return patiently(ctx, p.l, func(ctx context.Context) (bool, error) { return isNew(ctx, p.l.store) })
+}
+
+// patiently makes a request with the patience of a search.
+func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T, error)) (T, error) {
+	patient, cancel := context.WithTimeout(ctx, l.searchTrip())
+	defer cancel()
+	result, err := f(patient)
+	err = unanswered(ctx, patient, err)
+	if err != nil && !errors.Is(err, ErrConflict) {
+		l.tripped(err)
+	}
+	return result, err
+}
+
+// find takes one worker ID. It waits for a free one for up to a window and a half.
+func (s *search) find(ctx context.Context) (attempt, error) {
+	for {
+		if s.read == nil {
+			if err := s.begin(ctx); err != nil {
+				return attempt{}, s.because(err)
+			}
+			if a, ok, err := s.adopt(ctx); ok || err != nil {
+				return a, err
+			}
+		}
+		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed)
+		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
+			if err := s.readMore(ctx); err != nil {
+				return attempt{}, s.because(err)
+			}
+			continue
+		}
+		if err != nil {
+			if err := s.wait(ctx, wait, s.unusable(err)); err != nil {
+				return attempt{}, err
+			}
+			continue
+		}
+		a, err := s.attempt(c)
+		if err != nil {
+			return a, err
+		}
+		saved, err := s.save(ctx, &a)
+		if err == nil {
+			s.l.hold(a, saved)
+			return a, nil
+		}
+		if err := s.missed(ctx, a, err); err != nil {
+			return a, err
+		}
+	}
+}
+
+// begin begins a round.
+func (s *search) begin(ctx context.Context) (err error) {
+	if s.door, err = s.open(ctx); err != nil {
+		return err
+	}
+	if s.now, err = clockOf(ctx, s.store); err != nil {
+		return err
+	}
+	s.asked, s.l.horizon.ownClock = time.Now(), !s.now.IsZero()
+	if s.l.o.Reuse != ReuseOnce {
+		if s.owner, err = s.store.Get(ctx, ownerKey(s.l.o.Owner)); err != nil {
+			return err
+		}
+	}
+	s.read, s.bad, s.probes, s.whole, s.races = map[int]Record{}, map[int]error{}, 0, false, 0
+	first := []int{s.former()}
+	for _, a := range s.tried { // each may have been saved after all
+		first = append(first, a.record.Worker)
+	}
+	for _, worker := range first {
+		if _, ok := s.read[worker]; !ok && s.l.o.First <= worker && worker <= s.l.o.last() {
+			if err := s.readOne(ctx, worker); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// former returns the worker ID that the owner had last, or none.
+func (s *search) former() int {
+	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
+		return worker
+	}
+	return s.l.last
+}
+
+// enough reports whether it is of no use to read more worker IDs.
+func (s *search) enough() bool {
+	return s.whole || s.l.o.Reuse == ReuseKeep && owns(&s.l.o, s.read[s.former()])
+}
+
+// engineNow returns the engine's time, zero if it has no clock.
+func (s *search) engineNow() time.Time {
+	if s.now.IsZero() {
+		return s.now
+	}
+	return s.now.Add(time.Since(s.asked))
+}
+
+// idle returns for how long a record is known not to have changed.
+func (s *search) idle(r Record) time.Duration {
+	return s.l.seen.idle(recordKey(r.Worker), r.version, r.Renewed, s.engineNow())
+}
+
+// readMore reads another worker ID at random or, if enough were read, all of them.
+func (s *search) readMore(ctx context.Context) error {
+	o := &s.l.o
+	if s.full || s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
+		return s.readAll(ctx)
+	}
+	s.probes++
+	for {
+		worker := o.First + randomN(o.Count)
+		if _, ok := s.read[worker]; !ok && s.bad[worker] == nil {
+			return s.readOne(ctx, worker)
+		}
+	}
+}
+
+func (s *search) readOne(ctx context.Context, worker int) error {
+	var mark Entry
+	r, err := getRecord(ctx, s.store, worker)
+	if err == nil && r.version == "" {
+		mark, err = s.store.Get(ctx, markKey(worker))
+		if err == nil && mark.Version != "" { // the record is there first, so it is lost only if it is not there now
+			r, err = getRecord(ctx, s.store, worker)
+		}
+	}
+	if errors.Is(err, ErrBadRecord) && (worker != s.former() || s.l.o.Reuse != ReuseKeep) {
+		s.bad[worker] = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.note(ctx, r, mark)
+}
+
+// readAll reads all worker IDs.
+func (s *search) readAll(ctx context.Context) error {
+	marked, err := listed(ctx, s.store, markPrefix)
+	if err != nil {
+		return err
+	}
+	found, err := listed(ctx, s.store, recordPrefix)
+	if err != nil {
+		return err
+	}
+	s.read, s.bad, s.whole, s.full = map[int]Record{}, map[int]error{}, true, true
+	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
+		r, err := decodeRecord(worker, found[worker])
+		if err != nil {
+			s.bad[worker] = err
+			continue
+		}
+		if err := s.note(ctx, r, marked[worker]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note keeps what was read of a worker ID. mark is its mark if it has no record.
+func (s *search) note(ctx context.Context, r Record, mark Entry) error {
+	l := s.l
+	switch {
+	case r.version != "" && r.State != Lost:
+	case r.version == "" && mark.Version == "":
+		r.Layout = l.o.Layout // it was never used
+	case r.version == "":
+		s.bad[r.Worker] = errNoRecord
+		return s.lose(ctx, Record{Worker: r.Worker, Layout: l.o.Layout, State: Lost, Marked: true})
+	default:
+		next, left := r.missing(s.idle(r), l.o.now(), s.engineNow(), healing(l.o.Layout.Unit))
+		if left > 0 {
+			s.bad[r.Worker] = fmt.Errorf("%w: worker %d is used again in %v", errNoRecord, r.Worker, left.Round(time.Second))
+			if next.Waited != r.Waited {
+				return s.lose(ctx, next)
+			}
+			return nil
+		}
+		r = next
+	}
+	if r.Layout != l.o.Layout {
+		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: l.o.Layout}
+	}
+	s.read[r.Worker] = s.door.heal(r, l.o.now()).withBoundsOf(l.lost[r.Worker])
+	return nil
+}
+
+// lose saves for how long the record of a worker ID has been lost.
+func (s *search) lose(ctx context.Context, r Record) error {
+	r.Saves++
+	saved, err := putRecord(ctx, s.store, r)
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	if err == nil {
+		s.l.seen[recordKey(r.Worker)] = sighting{saved.version, time.Now()}
+		if r.Saves == 1 {
+			s.l.log.missing(s.l, r.Worker)
+		}
+	}
+	return err
+}
+
+// errNoRecord is why a worker ID is unusable whose record was lost.
+var errNoRecord = errors.New("lease: the record is lost, and a window under it may be open")
+
+// because adds the last failure of a save to err, which is a context's.
+func (s *search) because(err error) error {
+	if n := len(s.failures); n > 0 && isTimeout(err) {
+		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
+	}
+	return err
+}
+
+// wait waits until a worker ID may come free. none is the error to return if ctx ends
+// first.
+func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
+	s.read = nil
+	o := &s.l.o
+	wait = min(wait, o.Window/4) // a holder may also release its worker ID
+	if wait <= 0 || time.Since(s.begun)+wait > o.Window+o.Window/2 {
+		return none
+	}
+	if ended := sleep(ctx, s.l.toEnd(wait)); ended != nil {
+		return fmt.Errorf("%w: %w", none, ended)
+	}
+	if s.l.trouble() != nil { // a lost worker ID is to be replaced
+		s.l.log.unreplaced(s.l, none)
+	}
+	return nil
+}
+
+// unusable adds the worker IDs that are unusable to err.
+func (s *search) unusable(err error) error {
+	if e := new(ExhaustedError); errors.As(err, &e) && len(s.bad) > 0 {
+		e.Lost = s.bad
+	}
+	return err
+}

@@ -1,0 +1,372 @@
+package sqllease_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
+	_ "modernc.org/sqlite"
+)
+
+// database is a database. Tests may share it, but each has its own tables.
+type database struct {
+	dialect sqllease.Dialect
+	open    func(t testing.TB) *sql.DB // opens one more client, closed when t ends
+}
+
+// sqliteFile returns a new database in a file, and opens it as a process would.
+func sqliteFile(t testing.TB) database {
+	return sqliteAt(filepath.Join(t.TempDir(), "leases.db"))
+}
+
+func sqliteAt(path string) database {
+	return database{sqllease.SQLite, func(t testing.TB) *sql.DB { return servertest.Open(t, "sqlite", sqliteDSN(path)) }}
+}
+
+func sqliteDSN(path string) string {
+	return "file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+}
+
+var tables atomic.Int64
+
+// newTable returns the name of a table that does not exist.
+func newTable() string { return fmt.Sprintf("leases_%d", tables.Add(1)) }
+
+// store opens one more client of a table.
+func (d database) store(t testing.TB, table string) *sqllease.Store {
+	t.Helper()
+	s, err := sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d database) exec(t testing.TB, statements ...string) {
+	t.Helper()
+	db := d.open(t)
+	defer db.Close()
+	for _, statement := range statements {
+		if d.dialect == sqllease.SQLite {
+			statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
+		}
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// conforms runs the tests that every store passes.
+func (d database) conforms(t *testing.T) {
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		d := d
+		if d.dialect == sqllease.SQLite { // writers to one file wait for one another
+			d = sqliteFile(t)
+		}
+		table := newTable()
+		return leasetest.Storage{Open: d.clients(t, table), Wipe: func() { d.exec(t, "DROP TABLE "+table) }}
+	}, &leasetest.Options{Parallel: true})
+}
+
+// clients returns a function that opens one more client. In the quick run, the clients take turns
+// with two pools of connections: to connect takes PostgreSQL longer than most tests.
+func (d database) clients(t testing.TB, table string) func() lease.Store {
+	if depth.Full() {
+		return func() lease.Store { return d.store(t, table) }
+	}
+	var pools [2]*sqllease.Store
+	for i := range pools {
+		db := d.open(t)
+		db.SetMaxOpenConns(4)
+		db.SetMaxIdleConns(4)
+		var err error
+		if pools[i], err = sqllease.New(db, d.dialect, &sqllease.Options{Table: table}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var n atomic.Int64
+	return func() lease.Store { return pools[n.Add(1)%2] }
+}
+
+// fits runs the tests for all three databases, in parallel.
+func fits(t *testing.T, fresh func(t testing.TB) database) {
+	t.Run("Conforms", func(t *testing.T) { fresh(t).conforms(t) })
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, database)
+	}{
+		{"ManyCreateTheTableAtOnce", manyCreate},
+		{"SchemaOfAMigrationFits", migrated},
+		{"AnotherTableOfThatName", foreignTable},
+		{"DatabaseOfAnotherDialect", otherDialect},
+		{"ErrorNamesAnExhaustedPool", exhaustedPool},
+		{"LockIsNoConflict", rowLocked},
+		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
+		{"NodesKeepWhatTheyAreTold", nodesRows},
+		{"NodesOutOfRange", nodesOutOfRange},
+		{"NodesThatNothingCounts", nodesUncounted},
+		{"NodesWithoutATable", nodesWithoutTable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, fresh(t))
+		})
+	}
+}
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	fits(t, sqliteFile)
+}
+
+// put stores a value, and returns its version.
+func put(t *testing.T, s lease.Store, key, old, value string) string {
+	t.Helper()
+	e, err := s.Put(t.Context(), key, old, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Version
+}
+
+func manyCreate(t *testing.T, d database) {
+	clients := depth.Of(10, 50)
+	table := newTable()
+	errs := make([]error, 2*clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		s := d.store(t, table)
+		n := d.nodes(t, table+"_node")
+		wg.Go(func() {
+			_, errs[2*i] = s.Put(t.Context(), fmt.Sprint(i), "", []byte("value"))
+			errs[2*i+1] = n.Create(t.Context())
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := d.store(t, table).List(t.Context(), ""); err != nil || len(all) != clients {
+		t.Fatalf("there are %d entries: %v", len(all), err)
+	}
+}
+
+// migrated: a table that Schema's text made serves as well, and the text may be executed again.
+func migrated(t *testing.T, d database) {
+	table := newTable()
+	schema, err := d.dialect.Schema(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.exec(t, schema, schema)
+	s := d.store(t, table)
+	put(t, s, "a", "", "value")
+	d.exec(t, schema)
+	if e, err := s.Get(t.Context(), "a"); err != nil || string(e.Value) != "value" {
+		t.Errorf("Get returns %v, %v", e, err)
+	}
+	if _, err := d.dialect.Schema("1"); !errors.Is(err, lease.ErrInvalidOptions) {
+		t.Errorf("Schema of a table whose name is not allowed: %v", err)
+	}
+}
+
+// foreignTable: a table with other columns is refused, and not changed.
+func foreignTable(t *testing.T, d database) {
+	table := newTable()
+	s := d.store(t, table)
+	d.exec(t, "CREATE TABLE "+table+" (name varchar(10), value int)")
+	_, err1 := s.Get(t.Context(), "a")
+	_, err2 := s.Put(t.Context(), "a", "", []byte("value"))
+	for _, err := range []error{err1, err2} {
+		if err == nil || !strings.HasPrefix(err.Error(), "sqllease: table "+table+": ") || !strings.Contains(err.Error(), "version") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}
+
+// otherDialect: if the dialect is wrong, nothing is made.
+func otherDialect(t *testing.T, d database) {
+	table := newTable()
+	for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
+		if dialect == d.dialect {
+			continue
+		}
+		other := database{dialect, d.open}
+		if e, err := other.store(t, table).Put(t.Context(), "a", "", []byte("value")); err == nil {
+			t.Errorf("Put of dialect %d returns %v", dialect, e)
+		}
+		if err := other.nodes(t, table).Create(t.Context()); err == nil {
+			t.Errorf("Create of dialect %d for Nodes returns no error", dialect)
+		}
+		if _, err := d.open(t).Query("SELECT * FROM " + table); err == nil {
+			t.Errorf("dialect %d made a table", dialect)
+		}
+	}
+}
+
+// exhaustedPool: if the application's queries use all connections, the error says so.
+func exhaustedPool(t *testing.T, d database) {
+	db := d.open(t)
+	db.SetMaxOpenConns(2)
+	s, err := sqllease.New(db, d.dialect, &sqllease.Options{Table: newTable()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := put(t, s, "a", "", "value")
+	for range 2 {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Put(ctx, "a", version, []byte("late")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "all 2") {
+		t.Errorf("Put returns %v", err)
+	}
+}
+
+// rowLocked: if another transaction locks the row, a Put waits until its context ends, and returns no conflict. If the
+// other transaction then changes the row, Put returns a conflict.
+func rowLocked(t *testing.T, d database) {
+	for _, change := range []string{"value = value", "version = 'another'"} {
+		table := newTable()
+		store := d.store(t, table)
+		version := put(t, store, "a", "", "value")
+		tx, err := d.open(t).Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE " + table + " SET " + change); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < 10 && d.dialect == sqllease.SQLite; i++ { // a server may carry the Put out later
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+			_, err := store.Put(ctx, "a", version, []byte("late"))
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lease.ErrConflict) {
+				t.Fatalf("Put returns %v", err)
+			}
+		}
+		saved := make(chan error)
+		go func() {
+			_, err := store.Put(t.Context(), "a", version, nil)
+			saved <- err
+		}()
+		select {
+		case err := <-saved:
+			t.Fatalf("while another has the row locked, Put returns %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-saved; errors.Is(err, lease.ErrConflict) != strings.HasPrefix(change, "version") || err != nil && !errors.Is(err, lease.ErrConflict) {
+			t.Errorf("after another's %s, Put returns %v", change, err)
+		}
+	}
+}
+
+func TestInvalidOptionsAreRefused(t *testing.T) {
+	db := sqliteFile(t).open(t)
+	long := strings.Repeat("n", 63)
+	for _, name := range []string{"", "t", "_", "T1", "main.leases", long, long + "." + long, "select"} {
+		if _, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name}); err != nil {
+			t.Errorf("Table %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{" ", "1", "a b", "a;", `a"`, "a`", "a'", "a.b.c", ".a", "a.", "a-b", "ä", "a\n", "a\x00",
+		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n", long + "s.a"} {
+		for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
+			_, err := sqllease.New(db, dialect, &sqllease.Options{Table: name})
+			_, err2 := sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})
+			if !errors.Is(err, lease.ErrInvalidOptions) || !errors.Is(err2, lease.ErrInvalidOptions) {
+				t.Errorf("Table %q: %v, %v", name, err, err2)
+			}
+		}
+	}
+	for _, dialect := range []sqllease.Dialect{0, 4} {
+		if _, err := sqllease.New(db, dialect, nil); !errors.Is(err, lease.ErrInvalidOptions) {
+			t.Errorf("Dialect %d: %v", dialect, err)
+		}
+	}
+	if _, err := sqllease.New(nil, sqllease.SQLite, nil); !errors.Is(err, lease.ErrInvalidOptions) {
+		t.Errorf("no db: %v", err)
+	}
+	if _, err := sqllease.Open("sqlite", ":memory:", 4, nil); !errors.Is(err, lease.ErrInvalidOptions) {
+		t.Errorf("Open with Dialect 4: %v", err)
+	}
+	if _, err := sqllease.Open("none", "", sqllease.SQLite, nil); err == nil {
+		t.Error("Open with an unknown driver returns no error")
+	}
+}
+
+// Open's connections are the store's; Close closes them, and leaves those of New alone.
+func TestOpenedStoreIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases.db")
+	s, err := sqllease.Open("sqlite", sqliteDSN(path), sqllease.SQLite, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", "", "value")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "a"); err == nil {
+		t.Error("a closed store answers")
+	}
+	other := sqliteAt(path).store(t, "")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := other.Get(t.Context(), "a"); err != nil || e.Version == "" {
+		t.Errorf("Get returns %v, %v", e, err)
+	}
+}
+
+// If the settings of a database may lose what was committed, the first Put logs which ones.
+func TestSettingsThatLoseCommitsAreLogged(t *testing.T) {
+	for pragmas, says := range map[string]string{
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":    "",
+		"?_pragma=journal_mode(DELETE)&_pragma=synchronous(3)":    "",
+		"?_pragma=journal_mode(DELETE)&_pragma=synchronous(FULL)": "journal_mode = delete, synchronous = 2",
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)":  "journal_mode = wal, synchronous = 1",
+		"?_pragma=journal_mode(MEMORY)":                           "journal_mode = memory",
+	} {
+		dsn := "file:" + filepath.Join(t.TempDir(), "leases.db") + pragmas
+		warns(t, database{sqllease.SQLite, func(t testing.TB) *sql.DB { return servertest.Open(t, "sqlite", dsn) }}, newTable(), says)
+	}
+}
+
+// warns checks that a store's first Put logs what says, or nothing if it is empty, and that the second one
+// logs nothing.
+func warns(t *testing.T, d database, table, says string) {
+	t.Helper()
+	var log strings.Builder
+	s, err := sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", "", "value")
+	if first := log.String(); !strings.Contains(first, says) || (says == "") != (first == "") {
+		t.Errorf("the log has %q, not %q", first, says)
+	}
+	log.Reset()
+	if put(t, s, "b", "", "value"); log.Len() > 0 {
+		t.Errorf("the second Put logs %q", log.String())
+	}
+}

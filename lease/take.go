@@ -1,0 +1,231 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// attempt is a record whose save takes a worker ID.
+type attempt struct {
+	candidate
+	window window
+	wanted Record
+	read   time.Time // what the clock read,
+	begun  time.Time // and when
+	unsure bool      // its save failed, but may still be made
+	born   uint64    // the machine's generation
+}
+
+func (s *search) attempt(c candidate) (attempt, error) {
+	l := s.l
+	born, now, begun := l.generation(), l.o.now(), time.Now()
+	if born != l.begun && l.torn(errCloned) {
+		return attempt{}, errCloned
+	}
+	if err := l.checkClock(s.engineNow(), c.record.Worker, now, begun); err != nil {
+		return attempt{}, err
+	}
+	id := Record{Token: l.newToken(born, begun), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
+		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
+	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
+	id.Least, _ = l.least(w)
+	return attempt{c, w, c.record.take(w, id, now), now, begun, false, born}, nil
+}
+
+// save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
+// its worker ID finds it.
+func (s *search) save(ctx context.Context, a *attempt) (saved Record, err error) {
+	l, worker := s.l, a.record.Worker
+	l.last = worker
+	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
+		e, err := s.store.Put(ctx, ownerKey(l.o.Owner), s.owner.Version, []byte(name))
+		if err == nil {
+			s.owner = e
+		} else if l.o.Reuse == ReuseKeep { // if it is a conflict, another process of the owner may be taking a worker ID
+			return saved, err
+		}
+	}
+	saved, a.wanted, err = replace(ctx, s.store, &l.o, a.record, a.wanted)
+	if err == nil {
+		saved, err = s.confirm(ctx, a, saved)
+	}
+	return saved, err
+}
+
+// confirm makes the mark of a worker ID that had no mark. If it had no record either, confirm
+// then looks at the door and at the record again: if the store has lost entries since they
+// were read, the worker ID may be another holder's. Then confirm removes the record, and the
+// error matches ErrWiped. Last of all, it looks at the watermark.
+func (s *search) confirm(ctx context.Context, a *attempt, saved Record) (r Record, err error) {
+	defer func() {
+		if err == nil {
+			lost := later(s.l.o.now(), s.engineNow()).Add(skew)
+			a.window.above, err = s.l.above(ctx, s.store, s.door, lost)
+		}
+	}()
+	if saved.Marked {
+		return saved, nil
+	}
+	err = putMark(ctx, s.store, saved)
+	switch {
+	case a.record.version == "" && err == nil:
+		err = s.lookAgain(ctx, saved)
+	case a.record.version != "" && errors.Is(err, ErrWiped):
+		err = nil // the mark is of the record before
+	}
+	saved.Marked = err == nil
+	if errors.Is(err, ErrWiped) {
+		_ = s.store.Delete(ctx, recordKey(saved.Worker), saved.version)
+	}
+	return saved, err
+}
+
+func (s *search) lookAgain(ctx context.Context, saved Record) error {
+	is, err := getDoor(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	found, err := getRecord(ctx, s.store, saved.Worker)
+	if err == nil && (is.Name != s.door.Name || found.version != saved.version) {
+		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
+	}
+	return err
+}
+
+// missed handles a save that failed. It returns an error if the search is to end.
+func (s *search) missed(ctx context.Context, a attempt, err error) error {
+	a.unsure = !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord)
+	s.tried = append(s.tried, a) // the conflict may be with this very save, if the client of the store sent it twice
+	switch {
+	case errors.Is(err, ErrWiped):
+		s.read = nil
+		return nil
+	case errors.Is(err, ErrConflict):
+		delete(s.read, a.record.Worker) // it is another record by now
+		s.whole = false
+		if s.races++; s.l.o.Reuse != ReuseAny || s.races == maxConflicts {
+			s.read = nil
+		}
+		return nil
+	case ctx.Err() != nil:
+		return s.because(err)
+	case len(s.failures) == maxFailures:
+		return s.failures[0]
+	}
+	s.failures = append(s.failures, err)
+	s.read = nil
+	if s.l.o.Reuse != ReuseKeep || errors.Is(err, ErrBadRecord) { // an owner that keeps its worker ID is to have only one
+		s.passed[a.record.Worker] = err
+	}
+	return nil
+}
+
+// adopt takes a record whose save seemed to fail but was made.
+func (s *search) adopt(ctx context.Context) (a attempt, ok bool, err error) {
+	for _, a := range s.tried {
+		r := s.read[a.record.Worker]
+		if r.version == "" || !r.same(a.wanted) || r.Store != s.door.Name {
+			continue
+		}
+		switch r, err := s.confirm(ctx, &a, r); {
+		case err == nil:
+			s.l.hold(a, r)
+			return a, true, nil
+		case !errors.Is(err, ErrWiped):
+			return a, false, s.because(err)
+		}
+	}
+	return a, false, nil
+}
+
+// hold takes over the worker ID of an attempt whose record was saved.
+func (l *Lease) hold(a attempt, saved Record) {
+	l.op <- struct{}{}
+	defer l.unlock()
+	l.record.Store(&saved)
+	l.window, l.granted, l.born = a.window, false, a.born
+	l.window.to = saved.bound(a.window.seq)
+	l.restoring = false
+	l.unknown, l.tried, l.saved, l.savedAt = false, nil, time.Now(), a.read
+	l.o.NewStore = false // it has an entry now
+	l.horizon.reached(saved.Bound(), a.begun)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Renewed = a.begun
+}
+
+// forgetOwner removes the entry of the owner that had the worker ID before, if it still
+// names this worker ID: that owner gets another one. If it fails, an entry remains that
+// costs a request.
+func (s *search) forgetOwner(ctx context.Context, a attempt) {
+	if before := a.record.Owner; before != "" && before != s.l.o.Owner {
+		e, err := s.store.Get(ctx, ownerKey(before))
+		if err == nil && string(e.Value) == strconv.Itoa(a.record.Worker) {
+			_ = s.store.Delete(ctx, e.Key, e.Version)
+		}
+	}
+}
+
+// farewell is for how long an Acquire that failed waits until its worker IDs are freed.
+// After that, they are freed in the background.
+const farewell = 100 * time.Millisecond
+
+// none stands for no worker ID.
+const none = -1
+
+// giveBack frees, in the background, the worker IDs that the search took, except used. (An
+// older attempt to take the used worker ID cannot be made any more.) For a save that may
+// still be made, it looks again and again. The channel is closed after the first look.
+func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
+	looked := make(chan struct{})
+	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
+	if len(tried) == 0 {
+		close(looked)
+		return looked
+	}
+	o, store := &s.l.o, s.l.store
+	look := func(ctx context.Context) {
+		// If the machine was cloned, the other copy may stamp what this copy does not use.
+		tried = slices.DeleteFunc(tried, func(a attempt) bool { return a.born != s.l.generation() || free(ctx, store, a) })
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, o.patience())
+		defer cancel()
+		look(ctx)
+		close(looked)
+		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+			look(ctx)
+		}
+	}()
+	return looked
+}
+
+// free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
+// the record becomes again what it was. It reports whether there is nothing more to do. If
+// free never succeeds, the worker ID comes free by itself after a window.
+func free(ctx context.Context, s Store, a attempt) (done bool) {
+	r, err := getRecord(ctx, s, a.wanted.Worker)
+	switch {
+	case err != nil:
+		return false
+	case r.Token == a.wanted.Token && r.State != Spent:
+		stray, err := isStray(ctx, s, r)
+		switch {
+		case err == nil && stray: // the holder whose record was lost would take it for a later holder's
+			err = s.Delete(ctx, recordKey(r.Worker), r.version)
+		case err == nil:
+			next := r.undo(a.record, a.window)
+			next.Saves++
+			_, err = putRecord(ctx, s, next)
+		}
+		return err == nil
+	case r.version != a.record.version:
+		return true // its save can no longer be made
+	}
+	return !a.unsure
+}

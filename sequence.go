@@ -1,0 +1,352 @@
+package snowflake
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// sequence says which IDs are next. IDs are taken in order, also from ticks that have not begun: a
+// call that takes such IDs waits for their tick. A sequence reads no clock, takes no lock and does
+// not wait.
+type sequence struct {
+	nextID ID    // the next ID of tick
+	left   int64 // how many IDs tick has left
+	stride ID    // from one ID to the next in a tick; does not change
+
+	tick   int64  // the tick that IDs are taken from
+	last   int64  // the tick of the last ID that a call returned; the clock must have reached it
+	fixed  ID     // the clock sequence, datacenter and worker bits
+	past   *past  // what is remembered of earlier ticks; nil if nothing can go back
+	slots  *slots // what waiting calls have taken and put back; nil if no call ever waited
+	taken  uint64 // IDs taken and not put back, and what tick has left
+	layout Layout
+	era    uint32 // counts the changes after which a call that waits for its tick takes other IDs
+	random bool   // each tick begins with a random ID
+	late   bool   // tick was taken from before it began, or follows such a tick
+}
+
+// run is consecutive IDs of one tick. The zero run has no IDs.
+type run struct {
+	first ID
+	n     int64
+	tick  int64
+	era   uint32 // the sequence's era in which they were taken
+}
+
+// place is where the next IDs come from.
+type place struct {
+	tick, left int64
+	kind       placeKind
+	late       bool // the tick follows a tick that calls waited for: see sequence.late
+}
+
+type placeKind uint8
+
+const (
+	forward placeKind = iota // the tick that IDs are taken from, or a later tick
+	putBack                  // IDs that another call put back
+	rewound                  // an earlier tick
+	bumped                   // another clock sequence
+)
+
+// slots is what a sequence knows of the calls that wait for their tick.
+type slots struct {
+	held   int64           // IDs that waiting calls have
+	ticks  map[int64]int64 // how many of them, by tick
+	waits  uint64
+	waited time.Duration
+	back   []run // IDs that were put back, the last run first; all are greater than served
+	served ID    // IDs up to this one may have been returned
+}
+
+func newSequence(l Layout, datacenter, worker int) sequence {
+	return sequence{tick: -1, last: -1, stride: 1 << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
+}
+
+// next returns the place of the next IDs if the clock is at tick now. It is a tick from earliest
+// on: if earliest is before now, calls that waited for a tick may have woken late. If no tick has
+// IDs left, it is the layout's last tick.
+func (s *sequence) next(now, earliest int64) place {
+	if b := s.slots.lowest(earliest); b.n > 0 {
+		return place{tick: b.tick, left: b.n, kind: putBack}
+	}
+	if now <= s.tick || s.late && earliest <= s.tick {
+		p := s.from(s.tick, s.layout.maxTick())
+		p.late = s.late
+		return p
+	}
+	return s.from(now, s.layout.maxTick())
+}
+
+// from returns the first tick from tick up to to that has IDs left. If no tick has, it is to.
+func (s *sequence) from(tick, to int64) place {
+	for ; ; tick++ {
+		left := s.leftIn(tick)
+		if left > 0 || tick >= to {
+			return place{tick: tick, left: left}
+		}
+	}
+}
+
+// leftIn returns how many IDs a tick has left under the current clock sequence.
+func (s *sequence) leftIn(tick int64) int64 {
+	if tick == s.tick {
+		return s.left
+	}
+	if s.past != nil {
+		if left, ok := s.past.ring.left(tick); ok {
+			return left
+		}
+	}
+	return s.layout.sequences()
+}
+
+// lowest returns the lowest IDs that were put back and are in earliest or a later tick. If there
+// are no such IDs, it returns the zero run.
+func (w *slots) lowest(earliest int64) run {
+	if w == nil {
+		return run{}
+	}
+	for _, r := range slices.Backward(w.back) {
+		if r.tick >= earliest {
+			return r
+		}
+	}
+	return run{}
+}
+
+// enters reports whether IDs begin to come from another tick or clock sequence when they are taken
+// from p.
+func (s *sequence) enters(p place) bool {
+	return p.kind == bumped || p.kind != putBack && p.tick != s.tick
+}
+
+// take takes up to n IDs from p. skip is how many of the IDs of a tick that it enters are left out.
+// limit is the last tick that may be stamped now.
+func (s *sequence) take(p place, n, skip, limit int64) run {
+	if p.kind == putBack {
+		return s.takeBack(p.tick, n)
+	}
+	if s.enters(p) {
+		s.leave()
+		if p.kind != forward {
+			s.past.last = max(s.past.last, s.last)
+			s.newEra()
+		}
+		if p.kind == bumped {
+			s.setClockSeq(s.past.bump(p.tick))
+		}
+		s.open(p.tick, p.left-skip)
+	}
+	s.late = p.late || p.tick > limit
+	return s.draw(n)
+}
+
+// draw takes up to n of the IDs that tick has left.
+func (s *sequence) draw(n int64) run {
+	r := run{first: s.nextID, n: min(n, s.left), tick: s.tick, era: s.era}
+	s.nextID += ID(r.n) * s.stride
+	s.left -= r.n
+	return r
+}
+
+// takeBack takes up to n of the lowest IDs that were put back in tick. IDs in earlier ticks stay: if
+// this call returns none of its own, and the clock goes back, another call may get them.
+func (s *sequence) takeBack(tick, n int64) run {
+	w := s.slots
+	k := len(w.back) - 1
+	for w.back[k].tick < tick {
+		k--
+	}
+	lowest := &w.back[k]
+	r := *lowest
+	r.n = min(n, r.n)
+	lowest.first += ID(r.n) * s.stride
+	lowest.n -= r.n
+	if lowest.n == 0 {
+		w.back = slices.Delete(w.back, k, k+1)
+	}
+	s.taken += uint64(r.n)
+	return r
+}
+
+// waiting returns s.slots, and makes it if it is nil.
+func (s *sequence) waiting() *slots {
+	if s.slots == nil {
+		s.slots = &slots{ticks: map[int64]int64{}}
+	}
+	return s.slots
+}
+
+// hold notes that a call waits with n IDs of tick or, if n is negative, no longer waits.
+func (w *slots) hold(tick, n int64) {
+	w.held += n
+	if w.ticks[tick] += n; w.ticks[tick] == 0 {
+		delete(w.ticks, tick)
+	}
+}
+
+// floor closes the ticks before earliest, except to calls that wait for them, and returns the first
+// tick that may still be stamped, if nothing goes back.
+func (s *sequence) floor(earliest int64) int64 {
+	if s.tick < earliest-1 {
+		s.leave()
+		s.open(earliest-1, 0)
+		s.last, s.late = earliest-1, false // the clock has reached it
+	}
+	first := s.tick
+	if s.left == 0 {
+		first++
+	}
+	if w := s.slots; w != nil {
+		for k := len(w.back); k > 0 && w.back[k-1].tick < earliest; k-- {
+			w.back = w.back[:k-1]
+		}
+		if b := w.lowest(earliest); b.n > 0 {
+			first = min(first, b.tick)
+		}
+		for tick := range w.ticks {
+			first = min(first, tick)
+		}
+	}
+	return first
+}
+
+// putBack takes IDs back from a call that waited for their tick. The next call gets them, if all
+// IDs that were returned so far are less.
+func (s *sequence) putBack(r run) {
+	w := s.slots
+	w.hold(r.tick, -r.n)
+	s.taken -= uint64(r.n)
+	if r.era != s.era || r.first <= w.served {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(w.back, r, func(a, b run) int { return cmp.Compare(b.first, a.first) })
+	w.back = slices.Insert(w.back, i, r)
+}
+
+// serve notes that a call returns r, for whose tick it has waited.
+func (s *sequence) serve(r run) {
+	s.slots.hold(r.tick, -r.n)
+	s.close(r.first + ID(r.n-1)*s.stride)
+	s.last = max(s.last, r.tick)
+}
+
+// issue notes that a call returns r, which it has just taken from p.
+func (s *sequence) issue(p place, r run) {
+	if p.kind == putBack {
+		s.slots.hold(r.tick, r.n)
+		s.serve(r)
+		return
+	}
+	s.close(s.nextID - 1) // all IDs of the tick are returned in order from now on
+	s.last = r.tick
+}
+
+// close notes that IDs up to id may have been returned, so that lower IDs that were put back are
+// lost.
+func (s *sequence) close(id ID) {
+	w := s.slots
+	if w == nil || id <= w.served {
+		return
+	}
+	w.served = id
+	for k := len(w.back); k > 0 && w.back[k-1].first <= id; k-- {
+		w.back = w.back[:k-1]
+	}
+}
+
+// newEra makes the calls that wait for their tick take other IDs.
+func (s *sequence) newEra() {
+	s.era++
+	if s.slots != nil {
+		s.slots.back, s.slots.served = nil, -1
+	}
+}
+
+// leave closes the tick that IDs came from.
+func (s *sequence) leave() {
+	s.taken -= uint64(s.left)
+	if s.past != nil {
+		s.past.ring.record(s.tick, s.left)
+	}
+}
+
+// open makes tick the tick that IDs come from. It has its last IDs left, as many as left says; they
+// count as taken until the tick is closed.
+func (s *sequence) open(tick, left int64) {
+	l := s.layout
+	s.tick, s.left = tick, left
+	s.taken += uint64(left)
+	s.nextID = ID(tick<<l.timeShift()|(l.sequences()-left)<<l.sequenceShift()) | s.fixed
+}
+
+// restart begins after tick, which it closes with all ticks before it, with other fields. The clock
+// must have reached last.
+func (s *sequence) restart(tick int64, fixed ID, last int64) {
+	s.leave()
+	if s.past != nil {
+		s.past.ring.restart(tick)
+		s.past.last = max(s.past.last, s.last)
+		if fixed != s.fixed {
+			s.past.last = -1
+		}
+	}
+	s.fixed = fixed
+	s.open(tick, 0)
+	s.last, s.late = last, false
+	if s.slots != nil {
+		s.slots.back = nil
+	}
+}
+
+// resume goes on in the tick of after, with the first ID above after. If that tick has no such ID
+// for this worker, it goes on in the next tick.
+func (s *sequence) resume(after ID) {
+	l := s.layout
+	tick, seq := int64(after)>>l.timeShift(), int64(l.Decode(after).ClockSeq)
+	s.setClockSeq(seq)
+	used, first := int64(0), ID(tick<<l.timeShift())|s.fixed
+	if after >= first {
+		used = min(int64((after-first)/s.stride)+1, l.sequences())
+	}
+	s.open(tick, l.sequences()-used)
+	s.last = tick
+	if s.past != nil {
+		s.past.resume(tick, seq)
+	}
+}
+
+// setClockSeq makes seq the clock sequence of the IDs to come.
+func (s *sequence) setClockSeq(seq int64) {
+	l := s.layout
+	shift := l.clockSeqShift()
+	s.fixed = s.fixed&^ID(lowBits(l.ClockSeqBits)<<shift) | ID(seq<<shift)
+}
+
+// canRewind reports whether the sequence remembers what was taken from tick and since then, and
+// whether IDs are left from tick up to near.
+func (s *sequence) canRewind(tick, near int64) bool {
+	if s.past == nil || tick >= s.last || !s.past.ring.knows(tick, s.tick) {
+		return false
+	}
+	return s.from(tick, min(near, s.layout.maxTick())).left > 0
+}
+
+// top returns the last tick that IDs were taken from.
+func (s *sequence) top() int64 {
+	if s.past != nil {
+		return max(s.tick, s.past.ring.top)
+	}
+	return s.tick
+}
+
+// issued returns how many IDs calls have returned.
+func (s *sequence) issued() uint64 {
+	n := s.taken - uint64(s.left)
+	if s.slots != nil {
+		n -= uint64(s.slots.held)
+	}
+	return n
+}

@@ -1,0 +1,95 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// With -log-format json each line is JSON, also what the stores' drivers write while the store hangs up or is away.
+func TestEachLineOfTheLogIsJSON(t *testing.T) {
+	t.Parallel()
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hangsUp.Close() })
+	go func() {
+		for {
+			conn, err := hangsUp.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	away, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away.Close()
+	for _, addr := range []string{hangsUp.Addr().String(), away.Addr().String()} {
+		kubeconfig := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":"http://%s"}}],
+			"contexts":[{"name":"x","context":{"cluster":"x","user":"x","namespace":"x"}}],"users":[{"name":"x","user":{}}]}`, addr), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, url := range []string{"redis://:secret@" + addr, "mysql://u:secret@" + addr + "/ids", "postgres://u:secret@" + addr + "/ids", "etcd://" + addr, "zk://" + addr, "nats://u:secret@" + addr, "kubernetes:x"} {
+			t.Run(url, func(t *testing.T) {
+				t.Parallel()
+				cmd := program([]string{"KUBECONFIG=" + kubeconfig, "SNOWFLAKED_STORE=" + url}, "-listen", "127.0.0.1:0", "-log-format", "json")
+				var log lockedBuffer
+				cmd.Stderr = &log
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second) // for the drivers' own attempts
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+				_ = cmd.Wait()
+				for line := range strings.Lines(log.String()) {
+					if !json.Valid([]byte(line)) || strings.Contains(line, "secret") {
+						t.Error(line)
+					}
+				}
+				if !strings.Contains(log.String(), "taking a worker ID") {
+					t.Errorf("the log is\n%s", log.String())
+				}
+			})
+		}
+	}
+}
+
+// If the server cannot start, the last line is JSON, too, and has the cause.
+func TestFailureIsLoggedAsJSON(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-store", "file:/dev/null/x"}, {"-store", "nothing:x"}, {"-token-file", "/nothing"}} {
+		cmd := program([]string{"XDG_STATE_HOME=" + t.TempDir()}, append(args, "-listen", "127.0.0.1:0", "-log-format", "json")...)
+		var log lockedBuffer
+		cmd.Stderr = &log
+		if err := cmd.Run(); err == nil {
+			t.Errorf("%v: it ends without an error", args)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		var last struct{ Level, Error string }
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Level != "ERROR" || last.Error == "" {
+			t.Errorf("%v: %s", args, log.String())
+		}
+	}
+}
+
+// Durations are texts, as in the lines of the lease: JSON would have them in nanoseconds.
+func TestDurationsAreReadableInJSON(t *testing.T) {
+	var log strings.Builder
+	(&config{logFormat: "json"}).logger(&log).Info("taking", "give_up_after", 5*time.Minute)
+	if !strings.Contains(log.String(), `"give_up_after":"5m0s"`) {
+		t.Error(log.String())
+	}
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// The metrics count the worker IDs of the whole fleet, and what the store has lost.
+func TestWorkerIDsAreCounted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, nil, "-store", "file:"+dir, "-layout", "43/8/12", "-fleet", "blue")
+	other, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await := func(lines ...string) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			_, metrics, err := get(t, http.DefaultClient, p.url+"/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(lines, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
+			if i < 0 {
+				return
+			}
+			if time.Since(begun) > patience {
+				t.Fatalf("there is no %s in\n%s", lines[i], metrics)
+			}
+		}
+	}
+	await(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`, `snowflake_store_workers{state="dead"} 0`,
+		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `, "snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
+	if err := other.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))); err != nil {
+		t.Fatal(err)
+	}
+	await(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)
+}
+
+func layoutOf(t *testing.T, text string) snowflake.Layout {
+	t.Helper()
+	c, err := configure([]string{"-layout", text}, func(string) string { return "" }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.generator.Layout
+}

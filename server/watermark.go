@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+)
+
+const (
+	rereadAfter = time.Second // how old a reading may be that answers a request
+	shownFor    = time.Minute // how old a reading may be that the header and the metric show
+)
+
+// watermark is what was read of Options.Watermark. It collects the metric of the age.
+type watermark struct {
+	turn chan struct{} // who has sent to it may read
+	last atomic.Pointer[reading]
+	age  prometheus.Gauge
+}
+
+// reading is what a call of Options.Watermark returned. If the call failed, the ID is that of the call before.
+type reading struct {
+	id     snowflake.ID
+	header []string // the ID as a text; nil if no call has succeeded
+	err    error
+	at     time.Time
+}
+
+func newWatermark() *watermark {
+	return &watermark{turn: make(chan struct{}, 1), age: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "snowflake_store_watermark_age_seconds",
+		Help: "How long ago the watermark's time was, when it was last asked for. There is none if it was not asked for within a minute.",
+	})}
+}
+
+// shown returns the last reading for the header and the metric, or nil.
+func (w *watermark) shown(now time.Time) *reading {
+	last := w.last.Load()
+	if last == nil || last.header == nil || now.Sub(last.at) > shownFor {
+		return nil
+	}
+	return last
+}
+
+// Describe implements prometheus.Collector.
+func (w *watermark) Describe(to chan<- *prometheus.Desc) { w.age.Describe(to) }
+
+// Collect implements prometheus.Collector.
+func (w *watermark) Collect(to chan<- prometheus.Metric) {
+	if w.shown(time.Now()) != nil {
+		w.age.Collect(to)
+	}
+}
+
+var errNoWatermark = errors.New("the server has no watermark")
+
+// Watermark returns what Options.Watermark returned within the last second, or calls it. Call it regularly if header and metric are
+// to be there although no client asks for the watermark. The log says when the watermark stops rising, and why, and
+// when it rises again.
+func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
+	if s.o.Watermark == nil {
+		return 0, errNoWatermark
+	}
+	select {
+	case s.mark.turn <- struct{}{}:
+		defer func() { <-s.mark.turn }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	last := s.mark.last.Load()
+	if last == nil || time.Since(last.at) >= rereadAfter {
+		last = s.readWatermark(ctx, last)
+	}
+	if last.err != nil && !errors.As(last.err, new(*lease.WatermarkError)) {
+		return 0, last.err
+	}
+	return last.id, last.err
+}
+
+// readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
+func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeout-s.o.Timeout/20)
+	defer cancel()
+	if before == nil {
+		before = new(reading)
+	}
+	now := *before
+	id, err := s.o.Watermark(ctx)
+	now.err, now.at = err, time.Now()
+	if err == nil || errors.As(err, new(*lease.WatermarkError)) {
+		now.id, now.header = id, []string{id.String()}
+	}
+	s.mark.age.Set(now.at.Sub(s.gen.Layout().Decode(now.id).Time).Seconds())
+	s.mark.last.Store(&now)
+	switch {
+	case err != nil && before.err == nil:
+		s.o.Logger.WarnContext(ctx, "the watermark stands still", "error", err)
+	case err == nil && before.err != nil:
+		s.o.Logger.InfoContext(ctx, "the watermark rises again", "watermark", id)
+	}
+	return &now
+}
+
+// askWatermark answers a client.
+func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error) {
+	id, err := s.Watermark(ctx)
+	held := (*lease.WatermarkError)(nil)
+	switch {
+	case err == nil:
+		return &pb.WatermarkResponse{Id: int64(id)}, nil
+	case errors.As(err, &held):
+		h := held.Holder
+		return &pb.WatermarkResponse{Id: int64(id), Held: &pb.Held{
+			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(held.Behind), Why: held.Why,
+		}}, nil
+	case errors.Is(err, errNoWatermark):
+		return nil, connect.NewError(connect.CodeUnimplemented, err)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, connect.NewError(connect.CodeUnavailable, errUnread)
+}
+
+func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {
+	out, err := v.s.askWatermark(ctx)
+	if err != nil {
+		return nil, fail(ctx, err)
+	}
+	return out, nil
+}
+
+func (s *Server) getWatermark(r *http.Request) (reply, error) {
+	out, err := s.askWatermark(r.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	text := lines([]snowflake.ID{snowflake.ID(out.Id)})
+	if h := out.Held; h != nil {
+		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n", h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
+	}
+	object, err := plainJSON{}.Marshal(out)
+	return reply{text, json.RawMessage(object)}, err
+}

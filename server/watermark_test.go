@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/server"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+)
+
+// heldBack is what lease.Watermark returns if a holder keeps the watermark back.
+func heldBack(context.Context) (snowflake.ID, error) {
+	return 1000, fmt.Errorf("wrapped: %w", &lease.WatermarkError{
+		Holder: lease.Record{Worker: 5, Owner: "web-1", Host: "node-3", PID: 77}, Behind: 6500 * time.Millisecond, Why: "it has an open Hold",
+	})
+}
+
+// A watermark that stands still is an answer, with its holder, in every protocol. An error of the store is not.
+func TestWatermarkInEveryProtocol(t *testing.T) {
+	const secret = "host=db.internal"
+	for name, watermark := range map[string]func(context.Context) (snowflake.ID, error){
+		"held": heldBack,
+		"away": func(context.Context) (snowflake.ID, error) { return 0, errors.New(secret) },
+		"late": func(context.Context) (snowflake.ID, error) { return 0, context.DeadlineExceeded },
+		"none": nil,
+	} {
+		_, url := serve(t, generator(t), &server.Options{Watermark: watermark, Logger: slog.New(slog.DiscardHandler)})
+		code, status := connect.CodeUnavailable, 503
+		if name == "none" {
+			code, status = connect.CodeUnimplemented, 501
+		}
+		for protocol, c := range protocols(t, url, nil) {
+			got, err := c.Watermark(t.Context(), &pb.WatermarkRequest{})
+			if name != "held" {
+				if connect.CodeOf(err) != code || strings.Contains(err.Error(), secret) {
+					t.Errorf("%s, %s: %v", name, protocol, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(protocol, err)
+			}
+			h := got.GetHeld()
+			if got.Id != 1000 || h.GetWorker() != 5 || h.GetOwner() != "web-1" || h.GetHost() != "node-3" || h.GetPid() != 77 ||
+				h.GetBehind().AsDuration() != 6500*time.Millisecond || h.GetWhy() != "it has an open Hold" {
+				t.Errorf("%s: %v", protocol, got)
+			}
+		}
+		if _, metrics := get(t, url+"/metrics"); !strings.Contains(metrics, `method="Watermark"`) {
+			t.Error(metrics)
+		}
+		resp, text := get(t, url+"/watermark")
+		if name != "held" {
+			if resp.StatusCode != status || (status == 503) != (resp.Header.Get("Retry-After") == "1") || strings.Contains(text, secret) {
+				t.Errorf("%s: %v %s", name, resp, text)
+			}
+			continue
+		}
+		if resp.StatusCode != 200 || text != "1000\nworker 5 keeps it back, by 6.5s: it has an open Hold; owner=web-1 host=node-3 pid=77\n" {
+			t.Error(resp.Status, text)
+		}
+		want := `{"id":"1000","held":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"6.500s","why":"it has an open Hold"}}` + "\n"
+		if _, text := get(t, url+"/watermark", "Accept", "application/json"); text != want {
+			t.Error(text)
+		}
+	}
+}
+
+// The store is asked at most once a second, whoever asks, and never for an ID.
+func TestWatermarkIsReadOnceASecond(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		var calls int
+		var failed error
+		var log strings.Builder
+		gen := generator(t)
+		s, err := server.New(gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Watermark: func(ctx context.Context) (snowflake.ID, error) {
+			calls++
+			time.Sleep(100 * time.Millisecond)
+			if failed != nil {
+				return 0, failed
+			}
+			id, _ := gen.Layout().Encode(snowflake.Parts{Time: time.Now().Add(-2 * time.Second)})
+			return id, ctx.Err()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(ctx context.Context, path string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
+			return w
+		}
+		header := func() string { return ask(t.Context(), "/id").Header().Get("Snowflake-Watermark") }
+		age := func() string {
+			_, after, _ := strings.Cut(ask(t.Context(), "/metrics").Body.String(), "\nsnowflake_store_watermark_age_seconds ")
+			line, _, _ := strings.Cut(after, "\n")
+			return line
+		}
+		if header() != "" || age() != "" || calls != 0 {
+			t.Fatalf("%d calls before somebody asked", calls)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		go func() { time.Sleep(50 * time.Millisecond); leave() }() // the first client leaves while the store is asked
+		var all sync.WaitGroup
+		all.Go(func() { ask(gone, "/watermark") })
+		synctest.Wait()
+		texts := make([]string, 10)
+		for i := range texts {
+			all.Go(func() { texts[i] = ask(t.Context(), "/watermark").Body.String() })
+		}
+		all.Wait()
+		id, err := snowflake.ParseID(header())
+		if err != nil || calls != 1 || age() != "2" {
+			t.Errorf("%d calls, header %v %v, age %q", calls, id, err, age())
+		}
+		for _, text := range texts {
+			if text != id.String()+"\n" {
+				t.Errorf("%q is not %v", text, id)
+			}
+		}
+		time.Sleep(time.Second)
+		if ask(t.Context(), "/watermark"); calls != 2 || header() <= id.String() {
+			t.Errorf("%d calls, header %s", calls, header())
+		}
+		// If the store is away, the watermark grows older.
+		was := header()
+		failed = errors.New("away")
+		for range 3 {
+			time.Sleep(4 * time.Second)
+			if w := ask(t.Context(), "/watermark"); w.Code != 503 {
+				t.Error(w.Code)
+			}
+		}
+		if calls != 5 || header() != was || age() != "14.3" || strings.Count(log.String(), "stands still") != 1 {
+			t.Errorf("%d calls, header %s, age %s, log %s", calls, header(), age(), &log)
+		}
+		failed = nil
+		time.Sleep(time.Second)
+		if ask(t.Context(), "/watermark"); age() != "2" || strings.Count(log.String(), "rises again") != 1 {
+			t.Errorf("age %s, log %s", age(), &log)
+		}
+		// If nobody asks any more, neither header nor metric shows what is old.
+		time.Sleep(61 * time.Second)
+		if header() != "" || age() != "" || calls != 6 {
+			t.Errorf("header %s, age %s", header(), age())
+		}
+	})
+}
