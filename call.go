@@ -225,14 +225,6 @@ func (g *Generator) begun(c *call) run {
 	return g.unlessCloned(g.issue(c, situation{held: true}, now))
 }
 
-// refresh reads the clock. g.mu must be held.
-func (g *Generator) refresh() (instant, error) {
-	if g.clock != nil {
-		return g.seq.layout.instant(g.clock.Now())
-	}
-	return g.seq.layout.instant(g.wall.now())
-}
-
 // read reads the clock for c. It returns the reading, and the last tick that may be stamped now. If
 // c has waited, it notes that the wait has ended. g.mu must be held.
 func (g *Generator) read(c *call) (now instant, limit int64, err error) {
@@ -270,14 +262,6 @@ func (g *Generator) situation(c *call, now instant, limit int64) (s situation, e
 // next returns the place of the next IDs if the clock has not gone back. g.mu must be held.
 func (g *Generator) next(now instant) place {
 	return g.seq.next(now.tick, g.earliest(now))
-}
-
-// earliest returns the first tick that calls may still stamp when the clock reads now.
-func (g *Generator) earliest(now instant) int64 {
-	if g.clock == nil {
-		return g.seq.layout.plus(now, -maxLag)
-	}
-	return now.tick // a clock of the user's may jump: no tick is kept open for late calls
 }
 
 // over reports whether the lease does not grant tick, as far as the generator knows. g.mu must be

@@ -17,14 +17,6 @@ type Parts struct {
 	Sequence   int       `json:"sequence"`
 }
 
-// The fields' names in errors.
-const (
-	fieldClockSeq   = "clock sequence"
-	fieldDatacenter = "datacenter"
-	fieldWorker     = "worker"
-	fieldSequence   = "sequence"
-)
-
 // String returns the parts as time=2026-11-21T08:30:00.000Z worker=7 sequence=42.
 func (p Parts) String() string {
 	var buf [128]byte

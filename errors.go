@@ -61,6 +61,14 @@ func (e *ClockBackwardError) Error() string {
 
 func (e *ClockBackwardError) Is(target error) bool { return target == ErrClockBackward }
 
+// The fields' names in errors.
+const (
+	fieldClockSeq   = "clock sequence"
+	fieldDatacenter = "datacenter"
+	fieldWorker     = "worker"
+	fieldSequence   = "sequence"
+)
+
 // FieldRangeError says which field of an ID was given a value that does not fit. It
 // matches [ErrWorkerRange] for a worker or a datacenter, and [ErrInvalidID] for a clock
 // sequence or a sequence.

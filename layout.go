@@ -146,3 +146,8 @@ func (l Layout) sequences() int64 { return 1 << l.SequenceBits }
 func lowBits(n uint8) int64 {
 	return math.MaxInt64 &^ (-1 << n)
 }
+
+func div64(hi, lo, y uint64) uint64 {
+	q, _ := bits.Div64(hi, lo, y)
+	return q
+}

@@ -376,6 +376,22 @@ func (g *Generator) Stats() Stats {
 	return s
 }
 
+// refresh reads the clock. g.mu must be held.
+func (g *Generator) refresh() (instant, error) {
+	if g.clock != nil {
+		return g.seq.layout.instant(g.clock.Now())
+	}
+	return g.seq.layout.instant(g.wall.now())
+}
+
+// earliest returns the first tick that calls may still stamp when the clock reads now.
+func (g *Generator) earliest(now instant) int64 {
+	if g.clock == nil {
+		return g.seq.layout.plus(now, -maxLag)
+	}
+	return now.tick // a clock of the user's may jump: no tick is kept open for late calls
+}
+
 // refuse returns err, which a call returns, and counts it.
 func (g *Generator) refuse(err error) error {
 	if err == nil {

@@ -124,8 +124,3 @@ func (l Layout) plus(at instant, d time.Duration) int64 {
 	}
 	return at.tick + ticks
 }
-
-func div64(hi, lo, y uint64) uint64 {
-	q, _ := bits.Div64(hi, lo, y)
-	return q
-}
