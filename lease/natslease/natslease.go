@@ -300,6 +300,8 @@ func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, mor
 		}
 		status := m.Header.Get("Status")
 		switch {
+		case status == "404": // a server that is behind knows no such message yet
+			return nil, false, nil
 		case status != "" && status != "204":
 			return nil, false, fmt.Errorf("%w: status %s, %s", lease.ErrAway, status, m.Header.Get("Description"))
 		case m.Header.Get(jetstream.LastSequenceHeader) != last:
@@ -333,22 +335,30 @@ func entry(key string, m *nats.Msg) lease.Entry {
 // Get, Put and Delete, and List have their answers.
 const answerTime, listTime = 5 * time.Second, time.Minute
 
-// do calls f with the bucket. If nobody has the bucket, do looks for it again, and makes it if it is gone.
+// do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes it if it is gone. A new
+// bucket's servers may not be known everywhere yet, and a bucket has no leader during an election. A request that nobody
+// answers was not carried out, so do may repeat it.
 func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, end := s.untilBroken(ctx, limit)
 	defer end()
-	for try := 0; ; try++ {
+	var unanswered error
+	for {
 		kv, err := s.open(ctx)
 		if err == nil {
 			err = f(ctx, kv)
 		}
-		if try > 0 || !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		if ctx.Err() != nil && unanswered != nil && err != nil {
+			err = fmt.Errorf("%w: %w", unanswered, err)
+		}
+		if ctx.Err() != nil || !errors.Is(err, jetstream.ErrNoStreamResponse) {
 			return s.explain(ctx, key, err)
 		}
+		unanswered = err
 		s.kv.Store(nil)
+		time.Sleep(answerTime / 100)
 	}
 }
 
