@@ -34,11 +34,14 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
 }
 
-// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a request.
+// serve runs dynalite. By itself it ends if a client breaks its connection in the middle of a request, and closes a
+// connection that was idle for 5 s, also if a request is on its way.
 const serve = `
 process.on('uncaughtException', err => { if (err.code !== 'ECONNRESET') { console.error(err); process.exit(1) } })
 const [port, path] = process.argv.slice(1)
-require('dynalite')({ path, createTableMs: 0 }).listen(port, '127.0.0.1')
+const server = require('dynalite')({ path, createTableMs: 0 })
+server.keepAliveTimeout = 0
+server.listen(port, '127.0.0.1')
 `
 
 // Dynalite starts a server with the protocol of DynamoDB, whose data is in dir.

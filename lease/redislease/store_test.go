@@ -469,7 +469,8 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	// The new master has the first holder's record, so that holder continues. It does not have the other
 	// holder's record, and gives its worker ID away.
 	next, nextIDs := acquire(t, open(&now), &lease.Options{Window: window, Owner: "next", First: 1, Count: 1})
-	late.Store(replica.Addr) // before, the holder would put its record back
+	left := time.Until(bound) // on a busy machine nothing may be left
+	late.Store(replica.Addr)  // before, the holder would put its record back
 	if first.Worker() == next.Worker() || lost.Worker() != next.Worker() {
 		t.Fatalf("the first has %d, the lost one %d, the next one %d", first.Worker(), lost.Worker(), next.Worker())
 	}
@@ -491,7 +492,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if twice == 0 {
+	if twice == 0 && left > window/10 {
 		t.Error("the test itself is wrong: no ID was issued twice")
 	}
 	t.Logf("%d IDs were issued twice, all before %v, the bound that was lost", twice, bound)
