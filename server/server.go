@@ -29,12 +29,14 @@
 //
 // An error has a code of gRPC, and over HTTP the status that belongs to it:
 //
-//	invalid_argument    400  the request cannot be answered; the error names the field
-//	unauthenticated     401  the token is missing or wrong
-//	resource_exhausted  429  too much is in flight; the header Retry-After says when to call again
+//	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest)
+//	                    413  the request has over 64 KiB
+//	                    421  the header Host has a name that is not the server's: see Options.Hosts
+//	unauthenticated     401  the token is missing or wrong: send "Authorization: Bearer TOKEN"
+//	resource_exhausted  429  too much is in flight; call again after Retry-After, or ask for fewer IDs at a time
 //	unimplemented       501  the server has no Options.Watermark
-//	unavailable         503  the lease is away, the clock went back, or the watermark cannot be read; see Retry-After
-//	deadline_exceeded   504  the IDs would come after the deadline
+//	unavailable         503  the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
+//	deadline_exceeded   504  the IDs would come after the deadline: wait longer, or ask for fewer IDs
 //
 // A call that fails may cost IDs: an answer that is lost is never given again. So a client
 // may repeat any call, and gets other IDs.

@@ -5,7 +5,6 @@ package recipes
 import (
 	"database/sql"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -15,15 +14,18 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// steps returns the statements of a section of migrate.md.
+// steps returns the statements of a section of migrate.md, which have a line each.
 func steps(t *testing.T, section string) (statements []string) {
 	page, err := os.ReadFile("../migrate.md")
 	require.NoError(t, err)
 	_, text, ok := strings.Cut(string(page), "### "+section+"\n")
 	require.True(t, ok)
-	text, _, _ = strings.Cut(text, "\n#")
-	for _, m := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(text, -1) {
-		statements = append(statements, strings.TrimSpace(m[1]))
+	_, text, _ = strings.Cut(text, "```sql\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "-- ") {
+			statements = append(statements, strings.TrimSpace(line))
+		}
 	}
 	return statements
 }
