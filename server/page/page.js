@@ -182,6 +182,13 @@
     }
   }
 
+  /** Draws the controls in a box anew. If a control has the focus, the control with its value gets it. */
+  function redraw(box, children) {
+    const value = box.contains(document.activeElement) ? document.activeElement.value : null;
+    box.replaceChildren(...children);
+    if (value !== null) [...box.querySelectorAll("button, input")].find((e) => e.value === value)?.focus();
+  }
+
   const formNames = { log: "IDs in a log" };
 
   function showReadings() {
@@ -190,7 +197,7 @@
       $("reading-list").replaceChildren(formNames[reading.form] ?? reading.form);
       return;
     }
-    $("reading-list").replaceChildren(...readings.map((r) =>
+    redraw($("reading-list"), readings.map((r) =>
       el("label", { className: "check" },
         el("input", { type: "radio", name: "reading", value: r.form, checked: r === reading }), formNames[r.form] ?? r.form)));
   }
@@ -271,8 +278,8 @@
     const sure = likely[0]?.known.served ? "It fits " : likely[0]?.share > 0.95 ? "Almost certainly " : likely[0]?.share > 0.5 ? "Probably " : "Perhaps ";
     say("likely", said.length === 0 ? "" : sure + said.join("; or ") + ".");
     const chosen = chosenLayout().layout;
-    $("chips").replaceChildren(...likely.map((m) => el("button",
-      { type: "button", className: "chip", "data-use": m.known.name, "aria-pressed": String(m.known.layout === chosen), title: m.known.about },
+    redraw($("chips"), likely.map((m) => el("button",
+      { type: "button", className: "chip", value: m.known.name, "aria-pressed": String(m.known.layout === chosen), title: m.known.about },
       layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, percentOf(m.share))]))));
   }
 
@@ -704,14 +711,12 @@
     $("link").addEventListener("click", (e) => copy(location.href, e.target));
     $("reading-list").addEventListener("change", (e) => {
       Object.assign(state, { as: e.target.value, selected: 0 });
-      explain().then(() => $("reading-list").querySelector("input:checked")?.focus());
+      explain();
     });
     $("layout").addEventListener("change", () => useLayout($("layout").value));
     $("chips").addEventListener("click", (e) => {
-      const name = e.target.closest("[data-use]")?.dataset.use;
-      if (!name) return;
-      useLayout(name);
-      $("chips").querySelector(`[data-use="${name}"]`).focus(); // the buttons are drawn anew
+      const name = e.target.closest("button")?.value;
+      if (name) useLayout(name);
     });
     $("rows").addEventListener("click", (e) => e.target.dataset.row && selectRow(Number(e.target.dataset.row)));
     $("issued").addEventListener("click", (e) => {
