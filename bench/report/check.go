@@ -38,6 +38,9 @@ type check struct {
 	cpu       bool    // it needs the processor time, which is known on Unix only
 }
 
+// cpuKnown is whether the benchmarks can read the time of the processor.
+const cpuKnown = runtime.GOOS != "windows"
+
 // measurable returns the checks that can be measured here.
 func measurable(cpuKnown bool) []check {
 	var can []check
@@ -135,7 +138,12 @@ func readBaseline(path string, checks []check) (base baseline, err error) {
 }
 
 // checkBaseline returns errWorse if a ratio is worse than the baseline.
-func checkBaseline(ctx context.Context, bin string, base baseline, checks []check) error {
+func checkBaseline(ctx context.Context, bin, path string) error {
+	checks := measurable(cpuKnown)
+	base, err := readBaseline(path, checks)
+	if err != nil {
+		return err
+	}
 	return decide(base, checks, func(s *samples, names []string) error { return sample(ctx, s, bin, names) })
 }
 
