@@ -293,17 +293,6 @@ func TestReadBaselineRefusesUnknownNames(t *testing.T) {
 	}
 }
 
-func TestReportWorksWithoutProcessorTime(t *testing.T) {
-	if can := measurable(true); len(can) != len(checked) {
-		t.Errorf("%d of %d can be measured", len(can), len(checked))
-	}
-	for _, c := range measurable(false) {
-		if strings.Contains(c.name, "cpu") {
-			t.Errorf("%s cannot be measured", c.name)
-		}
-	}
-}
-
 func TestFiguresAreRoundedAndGrouped(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{count(4096000), "4,096,000"}, {count(96), "96"}, {nanos(0.0877), "0.088"}, {nanos(9.876), "9.88"}, {nanos(36.14), "36.1"}, {nanos(244.1), "244"},
