@@ -469,7 +469,7 @@ func deadConnection(t *testing.T, c *cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = s.Put(ctx, "key", e.Version, nil)
-	refused(t, err, context.DeadlineExceeded, "lease default/test")
+	refused(t, err, context.DeadlineExceeded, "lease default/space")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := s.Put(ctx, "key", e.Version, nil); err != nil {
@@ -487,9 +487,9 @@ func failingServer(t *testing.T, c *cluster) {
 	})
 	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		_, err := s.Get(t.Context(), "key")
-		refused(t, err, lease.ErrAway, "lease default/test")
+		refused(t, err, lease.ErrAway, "lease default/space")
 		_, err = s.Put(t.Context(), "key", "version", nil)
-		refused(t, err, lease.ErrAway, "lease default/test")
+		refused(t, err, lease.ErrAway, "lease default/space")
 	}
 }
 
