@@ -122,7 +122,7 @@ func use(dir string, env []string, modules ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	get, build := []string{"get"}, []string{"list", "-export", "-f", ""} // list -export compiles, but links no programs
+	get, build := []string{"get"}, []string{"list", "-export"} // list -export compiles, but links no programs
 	for _, module := range modules {
 		get = append(get, modulePath(module)+"/...@"+version)
 		build = append(build, modulePath(module)+"/...")
