@@ -110,18 +110,10 @@ func TestLayoutLastsForCenturies(t *testing.T) {
 // Without a clock of their own, metrics count from the lease's clock, not from the machine's.
 func TestMetricsFollowTheLeasesClock(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{
-		Clock: snowflake.ClockFunc(func() time.Time { return now }), Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	_, g, c := acquire(t, lease.File(t.TempDir()), lease.Options{
+		Clock: snowflake.ClockFunc(func() time.Time { return now }), Window: 30 * time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Release(context.Background())
-	g, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	has(t, collector(t, g, &metrics.Options{Lease: l}), map[string]float64{
+	has(t, c, map[string]float64{
 		"snowflake_lease_window_remaining_seconds": 30,
 		"snowflake_layout_remaining_seconds":       g.Layout().Expires().Sub(now).Seconds(),
 	})
@@ -215,18 +207,8 @@ func bubbleLayout() snowflake.Layout {
 func TestMetricsOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := link.To(lease.File(t.TempDir()))
-		l, err := lease.Acquire(t.Context(), network, &lease.Options{
-			Layout: bubbleLayout(), First: 5, Count: 1, Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := snowflake.NewLeased(l, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, _, c := acquire(t, network, lease.Options{Layout: bubbleLayout(), First: 5, Count: 1, Window: 30 * time.Second})
 		begun := time.Now()
-		c := collector(t, g, &metrics.Options{Lease: l})
 		has(t, c, map[string]float64{
 			"snowflake_worker_id":                            5,
 			"snowflake_lease_window_remaining_seconds":       30,
@@ -278,31 +260,19 @@ func TestReplacementsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		network := link.To(lease.File(dir))
-		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Count: 2, Window: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
-		a, err := lease.Acquire(t.Context(), network, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Release(context.Background())
-		g, err := snowflake.NewLeased(a, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := lease.Options{Layout: bubbleLayout(), Owner: "a", Count: 2, Window: 3 * time.Second}
+		a, g, c := acquire(t, network, o)
 		network.Cut(true)
 		time.Sleep(10 * time.Second)
 		o.Owner, o.First, o.Count = "b", a.Worker(), 1
-		b, err := lease.Acquire(t.Context(), lease.File(dir), &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Release(context.Background())
+		b, _, _ := acquire(t, lease.File(dir), o)
 		network.Cut(false)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if _, err := g.NextID(); err != nil { // NextID checks the grant
 			t.Fatal(err)
 		}
-		has(t, collector(t, g, &metrics.Options{Lease: a}), map[string]float64{
+		has(t, c, map[string]float64{
 			"snowflake_lease_replacements_total": 1, "snowflake_worker_id": float64(1 - b.Worker()),
 		})
 	})
@@ -311,21 +281,11 @@ func TestReplacementsAreCounted(t *testing.T) {
 func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := link.To(lease.File(t.TempDir()))
-		l, err := lease.Acquire(t.Context(), network, &lease.Options{
-			Layout: bubbleLayout(), Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Release(context.Background())
-		g, err := snowflake.NewLeased(l, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, _, c := acquire(t, network, lease.Options{Layout: bubbleLayout(), Reuse: lease.ReuseKeep, LocalCopy: t.TempDir()})
 		network.Cut(true)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		has(t, collector(t, g, &metrics.Options{Lease: l}), map[string]float64{
+		has(t, c, map[string]float64{
 			"snowflake_lease_store_away": 1, "snowflake_lease_last_renewal_successful": 1,
 		})
 		network.Cut(false)
@@ -342,7 +302,15 @@ func TestNamesFollowPrometheusConventions(t *testing.T) {
 // leased returns the collector of a generator with a lease.
 func leased(t *testing.T) *metrics.Collector {
 	t.Helper()
-	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
+	_, _, c := acquire(t, lease.File(t.TempDir()), lease.Options{})
+	return c
+}
+
+// acquire takes a worker ID of a store, and returns the lease, its generator, and their collector.
+func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *snowflake.Generator, *metrics.Collector) {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	l, err := lease.Acquire(t.Context(), store, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +319,7 @@ func leased(t *testing.T) *metrics.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return collector(t, g, &metrics.Options{Lease: l})
+	return l, g, collector(t, g, &metrics.Options{Lease: l})
 }
 
 func TestLabelsTellGeneratorsApart(t *testing.T) {

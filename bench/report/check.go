@@ -13,7 +13,7 @@ import (
 
 // checked are the benchmarks of the regression check. All report a ratio: our cost
 // over the cost of something else, timed in turns. So the ratio is about the same on
-// another machine, and on a busy machine. Less is better.
+// another machine, and on a busy machine. Less is better. The last two need the processor's time, which is known on Unix only.
 var checked = []check{
 	{name: "of=NextID/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},
@@ -27,28 +27,14 @@ var checked = []check{
 	{name: "of=ParseID/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=ceiling/over=saturated", quantile: 0.1, tolerance: 0.03},
 	{name: "of=ceiling/over=saturated,64", quantile: 0.1, tolerance: 0.03},
-	{name: "of=saturated-cpu/over=floor-cpu", quantile: 0.25, tolerance: 0.25, cpu: true},
-	{name: "of=saturated-cpu,64/over=floor-cpu", quantile: 0.1, tolerance: 1, cpu: true},
+	{name: "of=saturated-cpu/over=floor-cpu", quantile: 0.25, tolerance: 0.25},
+	{name: "of=saturated-cpu,64/over=floor-cpu", quantile: 0.1, tolerance: 1},
 }
 
 type check struct {
 	name      string
 	quantile  float64 // of the rounds; low if other work on the machine makes the ratio worse
 	tolerance float64 // by how much it may get worse
-	cpu       bool    // it needs the processor time, which is known on Unix only
-}
-
-// measurable returns the checks that can be measured here.
-func measurable(cpuKnown bool) []check {
-	var can []check
-	for _, c := range checked {
-		if c.cpu && !cpuKnown {
-			fmt.Printf("%-34s skipped: the time of the processor is not known here\n", c.name)
-			continue
-		}
-		can = append(can, c)
-	}
-	return can
 }
 
 func namesOf(checks []check) []string {
@@ -91,15 +77,14 @@ func sample(ctx context.Context, s *samples, bin string, names []string) error {
 
 // updateBaseline measures the ratios, and writes them as the baseline.
 func updateBaseline(ctx context.Context, bin, path string) error {
-	checks := measurable(cpuKnown)
 	s := newSamples()
 	for range checkTries {
-		if err := sample(ctx, s, bin, namesOf(checks)); err != nil {
+		if err := sample(ctx, s, bin, namesOf(checked)); err != nil {
 			return err
 		}
 	}
 	base := baseline{Processor: s.cpu, Go: runtime.Version(), Ratios: map[string]float64{}}
-	for _, c := range checks {
+	for _, c := range checked {
 		v := quantile(s.values["Ratio/"+c.name]["ratio"], c.quantile)
 		if math.IsNaN(v) {
 			return fmt.Errorf("%s was not measured", c.name)
@@ -135,8 +120,12 @@ func readBaseline(path string, checks []check) (base baseline, err error) {
 }
 
 // checkBaseline returns errWorse if a ratio is worse than the baseline.
-func checkBaseline(ctx context.Context, bin string, base baseline, checks []check) error {
-	return decide(base, checks, func(s *samples, names []string) error { return sample(ctx, s, bin, names) })
+func checkBaseline(ctx context.Context, bin, path string) error {
+	base, err := readBaseline(path, checked)
+	if err != nil {
+		return err
+	}
+	return decide(base, checked, func(s *samples, names []string) error { return sample(ctx, s, bin, names) })
 }
 
 var errWorse = errors.New("worse than bench/baseline.json; if this is intended, go run ./bench/report -update")

@@ -1,10 +1,10 @@
-// Command report measures this library beside its peers and writes the results to
-// docs/. Run it from the root of the repository.
+// Command report measures this library beside its peers, and writes the tables of pages in docs/. The pages' words are
+// their own. Run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write docs/benchmarks.md, docs/benchmarks-all.md and the charts
+//	go run ./bench/report          # measure all, write the tables of docs/benchmarks.md and docs/benchmarks-all.md, and the chart
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
-//	go run ./bench/report -server  # measure snowflaked, write docs/server-figures.md
+//	go run ./bench/report -server  # measure snowflaked, write the tables of docs/server-figures.md
 package main
 
 import (
@@ -34,92 +34,66 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	do := func() error { return run(ctx, *rounds, *benchtime, *check, *update) }
-	if *server {
-		do = func() error { return reportServer(ctx, *rounds, *benchtime) }
-	}
-	if err := do(); err != nil {
+	if err := run(ctx, *rounds, *benchtime, *check, *update, *server); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int, benchtime time.Duration, compare, update bool) error {
-	dir, err := moduleDir(ctx, module)
+func run(ctx context.Context, rounds int, benchtime time.Duration, check, update, server bool) error {
+	benchmarks := module
+	if server {
+		benchmarks += "/server"
+	}
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", benchmarks).Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("go list %s, which finds it from within the repository only: %w", benchmarks, err)
 	}
-	path := filepath.Join(dir, "baseline.json")
-	var base baseline
-	var checks []check
-	if compare && !update {
-		checks = measurable(cpuKnown)
-		if base, err = readBaseline(path, checks); err != nil {
-			return err
-		}
-	}
+	dir := strings.TrimSpace(string(out))
 	temp, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	bin, err := build(ctx, dir, temp)
-	if err != nil {
+	bin := filepath.Join(temp, "bench.test.exe")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, ".")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	if err := cmd.Run(); err != nil {
 		return err
 	}
 	switch {
+	case server:
+		return reportServer(ctx, bin, dir, rounds, benchtime)
 	case update:
-		return updateBaseline(ctx, bin, path)
-	case compare:
-		return checkBaseline(ctx, bin, base, checks)
+		return updateBaseline(ctx, bin, filepath.Join(dir, "baseline.json"))
+	case check:
+		return checkBaseline(ctx, bin, filepath.Join(dir, "baseline.json"))
 	}
 	return report(ctx, bin, dir, rounds, benchtime)
 }
 
-// moduleDir returns the folder of a module's source.
-func moduleDir(ctx context.Context, module string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		return "", fmt.Errorf("go list %s, which finds it from within the repository only: %w", module, err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// build compiles the benchmarks.
-func build(ctx context.Context, dir, temp string) (bin string, err error) {
-	bin = filepath.Join(temp, "bench.test.exe")
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, ".")
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	return bin, cmd.Run()
-}
-
-// report runs everything and writes the document and its charts.
+// report runs everything, and writes the tables and the chart.
 func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Duration) error {
-	m, err := describe(ctx, dir)
+	peers, err := peers(ctx, dir)
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	all, err := measure(ctx, bin, rounds, benchtime)
+	s, err := measure(ctx, bin, rounds, benchtime)
 	if err != nil {
 		return err
 	}
-	m.rounds, m.took = rounds, time.Since(start)
-	m.command = fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime)
 	docs := filepath.Join(dir, "..", "docs")
-	if err := os.MkdirAll(docs, 0o755); err != nil {
+	if err := writeTables(filepath.Join(docs, "benchmarks.md"), map[string]string{
+		"libraries": comparison(s),
+		"goals":     goalsTable(goals(s), "benchmarks-all.md"),
+		"machine":   machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers),
+	}); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{
-		"benchmarks.md":            document(m, all),
-		"benchmarks-all.md":        details(all),
-		"benchmarks-next.svg":      nextChart(all),
-		"benchmarks-saturated.svg": saturatedChart(all),
-	} {
-		if err := os.WriteFile(filepath.Join(docs, name), []byte(text), 0o644); err != nil {
-			return err
-		}
+	if err := writeTables(filepath.Join(docs, "benchmarks-all.md"), tables(s, subjects)); err != nil {
+		return err
 	}
-	return nil
+	return os.WriteFile(filepath.Join(docs, "benchmarks-next.svg"), []byte(chart(s)), 0o644)
 }

@@ -41,8 +41,7 @@ func newSamples() *samples {
 // ends so by itself.
 var gomaxprocs = regexp.MustCompile(`-\d+$`)
 
-// add adds the output of a run on a machine with this /proc/cpuinfo. (golang.org/x/perf/benchfmt would read it too,
-// but asks for a newer Go than this module does.)
+// add adds the output of a run on a machine with this /proc/cpuinfo.
 func (s *samples) add(output, cpuinfo string) error {
 	for line := range strings.Lines(output) {
 		if model, ok := strings.CutPrefix(line, "cpu: "); ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -100,71 +101,101 @@ func subjectOf(bench string) subject {
 	return subjects[slices.IndexFunc(subjects, func(s subject) bool { return s.bench == bench })]
 }
 
-func TestTableAndVerdict(t *testing.T) {
-	s := parsed(t, output)
-	next := subjectOf("Next")
-	table := next.table(s)
-	for _, want := range []string{
-		"| lib | goroutines 1 | goroutines 64 |\n|---|---|---|\n",
-		"| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n",
-		"| floor | 38.0 (38.0–38.0) |  |\n",
-	} {
-		if !strings.Contains(table, want) {
-			t.Errorf("%q is not in\n%s", want, table)
-		}
-	}
-	verdict := next.verdict(s)
-	if !strings.Contains(verdict, "google-uuid-v7, goroutines 1: 30.0 against our 40.0") {
-		t.Errorf("what is unflattering is not said: %s", verdict)
-	}
-	if strings.Contains(verdict, "floor") || strings.Contains(verdict, "64") {
-		t.Errorf("the floor is no library, and 49 is no better than 50: %s", verdict)
-	}
-	if v := subjectOf("Saturated").verdict(s); strings.Contains(v, "yitter") {
-		t.Errorf("more than the ceiling counts as better: %s", v)
+func TestTable(t *testing.T) {
+	table := subjectOf("Next").table(parsed(t, output))
+	want := "ns an ID:\n\n| lib | goroutines 1 | goroutines 64 |\n|---|---|---|\n"
+	if !strings.HasPrefix(table, want) || !strings.Contains(table, "| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n") || !strings.Contains(table, "| floor | 38.0 (38.0–38.0) |  |\n") {
+		t.Errorf("the table is\n%s", table)
 	}
 }
 
-func TestPagesHaveTheTablesAndLinks(t *testing.T) {
-	s := parsed(t, output)
-	page := document(machine{cores: 2, rounds: 7, date: "2026-11-22"}, s)
+func TestComparisonHasARowForEachLibrary(t *testing.T) {
+	table := comparison(parsed(t, output))
 	for _, want := range []string{
 		"| library | ns an ID, 1 goroutine | 64 goroutines | of the ceiling / of a core, 12 bits, 64 goroutines | longest wait of 1,000 callers, 12 bits |",
 		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| floor | 38.0 | – | – | – |\n",
 		"| yitter | – | – | 250% / 90% | – |\n",
-		"[One ID](benchmarks-all.md#one-id) |",
-		"in 7 rounds. Each round",
-		"| processor | A Model, 2 cores |",
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("there is no %q in:\n%s", want, page)
+		if !strings.Contains(table, want) {
+			t.Errorf("there is no %q in:\n%s", want, table)
 		}
-	}
-	if strings.Contains(page, "%!") {
-		t.Errorf("a figure is missing in:\n%s", page)
-	}
-	if all := details(s); strings.Count(all, "\n## ") != len(subjects) || !strings.Contains(all, "Better than ours (ours) by more than 5%: google-uuid-v7, goroutines 1: 30.0 against our 40.0 (ns an ID).\n") {
-		t.Errorf("tables or a verdict are missing in:\n%s", all)
 	}
 }
 
-func TestChartsAreXML(t *testing.T) {
-	s := parsed(t, output)
-	for _, svg := range []string{nextChart(s), saturatedChart(s)} {
-		d := xml.NewDecoder(strings.NewReader(svg))
-		for {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
+// The pages of docs/ have a place for each table, and nothing else of them changes.
+func TestPagesHaveAPlaceForEachTable(t *testing.T) {
+	s := parsed(t, output, serverOutput)
+	shared := map[string]string{"goals": "goals' table\n", "machine": "machine's table\n"}
+	for name, all := range map[string]map[string]string{
+		"benchmarks.md":     {"libraries": comparison(s)},
+		"benchmarks-all.md": tables(s, subjects),
+		"server-figures.md": tables(s, served),
+	} {
+		if name != "benchmarks-all.md" {
+			maps.Copy(all, shared)
+		}
+		before, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeTables(path, all); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for table, text := range all {
+			if !strings.Contains(string(after), "<!-- table "+table+" -->\n\n"+text+"\n<!-- end -->\n") {
+				t.Errorf("%s does not have the table %s", name, table)
 			}
 		}
-		if !strings.Contains(svg, ">ours<") {
-			t.Error("we are not in the chart")
+		words := regexp.MustCompile(`(?s)-->\n.*?<!-- end`)
+		if got, want := words.ReplaceAllString(string(after), ""), words.ReplaceAllString(string(before), ""); got != want {
+			t.Errorf("%s has other words:\n%s", name, got)
+		}
+		delete(all, "goals")
+		delete(all, "Ratio")
+		all["other"] = ""
+		if writeTables(path, all) == nil {
+			t.Errorf("%s has no place for a table, and nothing is said", name)
 		}
 	}
-	if svg := nextChart(s); strings.Index(svg, ">google-uuid-v7<") > strings.Index(svg, ">ours<") {
-		t.Error("the bars are not in the order of their length")
+}
+
+func TestGoalsSayWhatIsMissed(t *testing.T) {
+	table := goalsTable(goals(parsed(t, output)), "benchmarks-all.md")
+	for _, want := range []string{
+		"| NextID no slower than the best peer, by 64 goroutines | 50.0 ns, google-uuid-v7 49.0 | no | [One ID](benchmarks-all.md#one-id) |",
+		"| at least 99% of the ceiling on at most 30% of a core, 12 bits, goroutines 64 | 99.0% on 21% | yes |",
+		"| Decode at most 2 ns | – | not measured |",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("there is no %q in:\n%s", want, table)
+		}
+	}
+	table = goalsTable(serverGoals(parsed(t, serverOutput)), "")
+	if !strings.Contains(table, "without the access log | 1.20 | yes |") || !strings.Contains(table, "processor time, with it | 1.40 | no |") {
+		t.Errorf("the server's goals are:\n%s", table)
+	}
+}
+
+func TestChartIsXML(t *testing.T) {
+	svg := chart(parsed(t, output))
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, ours := strings.Index(svg, ">google-uuid-v7<"), strings.Index(svg, ">ours<"); first < 0 || ours < first {
+		t.Errorf("the bars are not there, in the order of their length:\n%s", svg)
 	}
 }
 
@@ -262,37 +293,14 @@ func TestReadBaselineRefusesUnknownNames(t *testing.T) {
 	}
 }
 
-func TestReportWorksWithoutProcessorTime(t *testing.T) {
-	if can := measurable(true); len(can) != len(checked) {
-		t.Errorf("%d of %d can be measured", len(can), len(checked))
-	}
-	for _, c := range measurable(false) {
-		if strings.Contains(c.name, "cpu") {
-			t.Errorf("%s cannot be measured", c.name)
-		}
-	}
-}
-
 func TestFiguresAreRoundedAndGrouped(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{count(4096000), "4,096,000"}, {count(96), "96"}, {nanos(0.0877), "0.088"}, {nanos(9.876), "9.88"}, {nanos(36.14), "36.1"}, {nanos(244.1), "244"},
 		{shortTime(90), "90 ns"}, {shortTime(1408), "1.41 µs"}, {shortTime(19291277), "19.3 ms"}, {percent(1.53), "1.5%"},
-		{label("Saturated/bits=12/lib=ours/goroutines=64"), "bits 12, ours, goroutines 64"},
-		{subjectOf("Burst").counterpart("Burst/lib=ksuid/way=Sequence"), "Burst/lib=ours/way=NextID"},
-		{subjectOf("Burst").counterpart("Burst/lib=bwmarrin/way=Generate,ample"), "Burst/lib=ours/way=NextID,ample"},
 		{timeFor("Saturated/x", time.Second), "10s"}, {timeFor("Ratio/x", 100*time.Millisecond), "200x"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
-		}
-	}
-}
-
-func TestSummaryShowsTheMeasurements(t *testing.T) {
-	text := summary(parsed(t, output, strings.ReplaceAll(output, "21.00 %core", "25.00 %core")))
-	for _, want := range []string{"| by 64 goroutines | 99% (99%–99%) of 4,096,000 a second, on 23% (21%–25%) of a core |", "| `Decode` | – ns |"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -309,23 +317,3 @@ BenchmarkHalf/call=none-2 	 9	 5000 calls/s	 40000 p50-ns	 900000 p99.9-ns
 BenchmarkOverhead/access-log=false-2 	 9	 1.20 cpu-ratio	 1.10 rate-ratio	 24000 cpu-ns/request	 20000 cpu-ns/constant
 BenchmarkOverhead/access-log=true-2 	 9	 1.40 cpu-ratio	 1.15 rate-ratio	 28000 cpu-ns/request	 20000 cpu-ns/constant
 `
-
-func TestServerDocumentSaysWhatIsMissedAndWhoIsFaster(t *testing.T) {
-	text := serverDocument(parsed(t, serverOutput))
-	for _, want := range []string{
-		"without the access log | 1.20 | yes |",
-		"processor time, with it | 1.40 | no |",
-		"\n| http1 | 40.0 (40.0–40.0) / 25,000 |",
-		"\nMore IDs a second than the better one of http1 and grpc: postgres, goroutines 8: 50,000 IDs/s against 25,000.\n",
-		"\nNo other server gives more IDs a second than the better one of http1 and grpc.\n",
-		"| none | 5,000 / 40 µs (40 µs–40 µs) / 900 µs (900 µs–900 µs) |",
-		"| false | 1.20 (1.20–1.20) / 1.10 (1.10–1.10) / 24.0 / 20.0 |",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q in:\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "redis, goroutines 8: ") {
-		t.Errorf("a call that gives fewer IDs is called faster:\n%s", text)
-	}
-}

@@ -309,8 +309,8 @@ func (l *load) await(p *instance, n int) {
 }
 
 // rollOver lets clients order at a, and tells a to stop. When a says that it is not ready, the clients order
-// at b. No order may be lost.
-func rollOver(t *testing.T, a, b *instance) {
+// at b. No order may be lost, and all worker IDs are free in the end.
+func rollOver(t *testing.T, store lease.Store, a, b *instance) {
 	t.Helper()
 	l := begin(t, a)
 	l.await(a, 200)
@@ -342,6 +342,15 @@ func rollOver(t *testing.T, a, b *instance) {
 		}
 		if len(logged) != len(ids) {
 			t.Errorf("%d orders are logged, and %d were answered", len(logged), len(ids))
+		}
+	}
+	records, err := lease.Holders(t.Context(), store)
+	if err != nil || len(records) < 2 {
+		t.Fatal(records, err)
+	}
+	for _, r := range records {
+		if r.State != lease.Free {
+			t.Errorf("the worker ID is not free: %v", r)
 		}
 	}
 }
@@ -428,16 +437,7 @@ func noOrderIsLost(t *testing.T, url string, program func(env []string, args ...
 	}
 	a := run(nil, "-store", url, "-drain", "3s", "-owner", "a")
 	b := run([]string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
-	rollOver(t, a, b)
-	records, err := lease.Holders(t.Context(), store)
-	if err != nil || len(records) < 2 {
-		t.Fatal(records, err)
-	}
-	for _, r := range records {
-		if r.State != lease.Free {
-			t.Errorf("the worker ID is not free: %v", r)
-		}
-	}
+	rollOver(t, store, a, b)
 	c := run(nil, "-store", url, "-owner", "a", "-drain", "0s")
 	if c.worker != a.worker {
 		t.Errorf("the next process of a has worker ID %d, not %d", c.worker, a.worker)

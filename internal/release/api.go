@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,7 +18,7 @@ const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20251023183803-a4bb9ffd2546
 // release. If a change breaks users, it is an error, unless the next version has a greater minor version (before 1.0)
 // or a greater major version.
 func (t *tree) api() error {
-	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*")
+	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--sort=-version:refname")
 	if err != nil {
 		return err
 	}
@@ -30,21 +31,10 @@ func (t *tree) api() error {
 		fmt.Println("no release yet: there is no API to keep")
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "snowflake-api")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	old := filepath.Join(dir, "old")
-	if _, err := output(t.dir, nil, "git", "clone", "--quiet", "--shared", "--branch", last, ".", old); err != nil {
-		return err
-	}
-
-	broken, err := t.broken(dir, last)
-	if err != nil {
-		return err
-	}
+	broken, err := t.broken(last)
 	switch {
+	case err != nil:
+		return err
 	case broken == "":
 		fmt.Println("no incompatible changes since", last)
 	case mayBreak(last, version):
@@ -55,83 +45,111 @@ func (t *tree) api() error {
 	return nil
 }
 
-// broken returns the changes since the last release that break users. The release's copy is in the folder old of dir.
-func (t *tree) broken(dir, last string) (string, error) {
-	old, err := readTree(filepath.Join(dir, "old"))
+// broken returns the changes since a release that break users.
+func (t *tree) broken(last string) (string, error) {
+	dir, err := os.MkdirTemp("", "snowflake-api")
 	if err != nil {
 		return "", err
 	}
-	var broken strings.Builder
-	compare := func(mode, importPath string) error {
-		changes, err := incompatible(dir, old.dir, t.dir, mode, importPath)
-		if len(changes) > 0 {
-			fmt.Fprintf(&broken, "%s:\n%s", importPath, changes)
-		}
-		return err
+	defer os.RemoveAll(dir)
+	if _, err := output(t.dir, nil, "git", "clone", "--quiet", "--shared", "--branch", last, ".", filepath.Join(dir, "old")); err != nil {
+		return "", err
 	}
-	for _, module := range published {
-		if _, ok := old.mods[module]; !ok {
-			fmt.Printf("%s is new since %s\n", modulePath(module), last)
-		} else if err := compare("-m", modulePath(module)); err != nil {
-			return "", err
-		}
+	old, err := readTree(filepath.Join(dir, "old"))
+	if err != nil {
+		return "", err
 	}
 	shared, err := old.shared()
 	if err != nil {
 		return "", err
 	}
+	var broken strings.Builder
+	compare := func(mode, importPath string) error {
+		if _, err := os.Stat(filepath.Join(t.dir, folder(importPath))); err != nil {
+			fmt.Fprintf(&broken, "%s: removed\n", importPath)
+			return nil
+		}
+		var files []string
+		for i, from := range []string{old.dir, t.dir} {
+			files = append(files, filepath.Join(dir, strconv.Itoa(i)))
+			in := filepath.Join(from, folder(importPath))
+			if _, err := output(in, []string{"GOFLAGS="}, "go", "run", apidiff, mode, "-w", files[i], importPath); err != nil {
+				return err
+			}
+		}
+		changes, err := output(dir, nil, "go", "run", apidiff, mode, "-incompatible", files[0], files[1])
+		if changes = bytes.TrimLeft(changes, "\n"); len(changes) > 0 {
+			fmt.Fprintf(&broken, "%s:\n%s", importPath, changes)
+		}
+		return err
+	}
+	for _, module := range old.published() {
+		if err := compare("-m", modulePath(module)); err != nil { // all packages that are not internal
+			return "", err
+		}
+	}
 	for _, pkg := range shared {
-		if _, err := os.Stat(filepath.Join(t.dir, folder(pkg))); err != nil {
-			fmt.Fprintf(&broken, "%s: removed\n", pkg)
-		} else if err := compare("-allow-internal", pkg); err != nil {
+		if err := compare("-allow-internal", pkg); err != nil {
 			return "", err
 		}
 	}
 	return broken.String(), nil
 }
 
-// incompatible returns the changes from the old tree to the new one that break users. With mode -m it compares all
-// packages of a module that are not internal, with -allow-internal one package.
-func incompatible(dir, oldDir, newDir, mode, importPath string) ([]byte, error) {
-	var files []string
-	for i, from := range []string{oldDir, newDir} {
-		file := filepath.Join(dir, strconv.Itoa(i))
-		module := filepath.Join(from, folder(importPath))
-		if _, err := output(module, []string{"GOFLAGS="}, "go", "run", apidiff, mode, "-w", file, importPath); err != nil {
-			return nil, err
-		}
-		files = append(files, file)
+// shared returns the internal packages that a user's build of one published module needs from another module. They
+// must stay compatible, because the user may update the other module alone.
+func (t *tree) shared() ([]string, error) {
+	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`, root+"/...")
+	if err != nil {
+		return nil, err
 	}
-	changes, err := output(dir, nil, "go", "run", apidiff, mode, "-incompatible", files[0], files[1])
-	return bytes.TrimLeft(changes, "\n"), err
+	isInternal := func(pkg string) bool { return slices.Contains(strings.Split(pkg, "/"), "internal") }
+	imports, needed := make(map[string]string), make(map[string]bool) // needed by a package that users import or install
+	for line := range strings.Lines(string(lines)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		imports[f[0]] = f[1]
+		if !isInternal(f[0]) && slices.Contains(t.published(), t.owner(f[0])) {
+			for _, pkg := range append(strings.Fields(f[2]), f[0]) {
+				needed[pkg] = true
+			}
+		}
+	}
+	var shared []string
+	for by := range needed {
+		for _, pkg := range strings.Fields(imports[by]) {
+			if isSibling(pkg) && isInternal(pkg) && t.owner(pkg) != t.owner(by) {
+				shared = append(shared, pkg)
+			}
+		}
+	}
+	slices.Sort(shared)
+	return slices.Compact(shared), nil
 }
 
-// lastRelease returns the greatest version of tags. If the next version is among the tags of this commit, this is its
-// release, and lastRelease returns an earlier one. If there is none, it returns false.
-func lastRelease(tags, here []string) (string, bool) {
-	released := slices.Contains(here, version)
-	tags = slices.DeleteFunc(tags, func(tag string) bool { return tag == version && released || len(numbers(tag)) != 3 })
-	if len(tags) == 0 {
-		return "", false
+// owner returns the folder of the module that a package belongs to.
+func (t *tree) owner(pkg string) string {
+	dir := folder(pkg)
+	for ; dir != "."; dir = path.Dir(dir) {
+		if _, ok := t.mods[dir]; ok {
+			break
+		}
 	}
-	return slices.MaxFunc(tags, func(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }), true
+	return dir
+}
+
+// lastRelease returns the first of tags, the greatest version. If the next version is among the tags of this commit,
+// this is its release, and lastRelease returns an earlier one. If there is none, it returns false.
+func lastRelease(tags, here []string) (string, bool) {
+	for _, tag := range tags {
+		if !strings.Contains(tag, "-") && (tag != version || !slices.Contains(here, version)) {
+			return tag, true
+		}
+	}
+	return "", false
 }
 
 // mayBreak reports whether a version may break users of the last one.
 func mayBreak(last, next string) bool {
-	from, to := numbers(last), numbers(next)
-	return to[0] > from[0] || to[0] == 0 && to[1] > from[1]
-}
-
-// numbers returns the numbers of a text such as v1.2.3. If the text has another form, it returns nil.
-func numbers(version string) []int {
-	var all []int
-	for text := range strings.SplitSeq(strings.TrimPrefix(version, "v"), ".") {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return nil
-		}
-		all = append(all, n)
-	}
-	return all
+	from, to := strings.Split(last, "."), strings.Split(next, ".")
+	return to[0] != from[0] || to[0] == "v0" && to[1] != from[1]
 }

@@ -1,15 +1,17 @@
-// The release program knows which modules of this repository are published, in which order, and at which version.
+// The release program knows which modules of this repository are published, and at which version.
 // docs/releasing.md says when to run which command.
 //
-//	go run ./internal/release check      # every go.mod requires its siblings at the next version
-//	go run ./internal/release set        # write the next version into every go.mod
-//	go run ./internal/release try        # publish into a folder, and use each module as a user does
-//	go run ./internal/release api        # compare the API with the last release
-//	go run ./internal/release proxy DIR  # publish into a folder, for GOPROXY=file://DIR
-//	go run ./internal/release strip      # remove the replace lines, for the commit to be tagged
-//	go run ./internal/release tags       # print the tags, in their order
+//	go run ./internal/release check        # every go.mod requires its siblings at the next version
+//	go run ./internal/release set          # write the next version into every go.mod
+//	go run ./internal/release try          # tag a clone, and use each module as a user does
+//	go run ./internal/release api          # compare the API with the last release
+//	go run ./internal/release strip        # remove the replace lines, for the commit to be tagged
+//	go run ./internal/release tags         # print the tags, the root module's first
 //	go run ./internal/release binaries DIR # build the programs for each platform, with checksums and lists of their modules
-//	go run ./internal/release notes      # print the CHANGELOG of the next version
+//
+// Other tools do less. multimod keeps a list of modules and tags them, but knows no replace lines. gorelease ignores
+// replace lines, so it cannot load a module whose siblings have no tag yet; api runs apidiff, which can. goreleaser needs
+// syft for the lists of modules, and both together are more than a thousand modules, to build two programs.
 package main
 
 import (
@@ -17,6 +19,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path"
 	"strings"
 )
 
@@ -28,41 +31,29 @@ func main() {
 }
 
 func run(args []string) error {
-	command := strings.Join(args[:min(1, len(args))], "")
-	want := 1
-	if command == "proxy" || command == "binaries" {
-		want = 2
-	}
-	if len(args) != want {
-		return errors.New("usage: go run ./internal/release check|set|try|api|proxy DIR|strip|tags|binaries DIR|notes")
-	}
 	t, err := readTree(".")
 	if err != nil {
 		return err
 	}
-	switch command {
-	case "check":
-		return t.check()
-	case "set":
-		return t.set()
-	case "try":
-		return t.try()
-	case "api":
-		return t.api()
-	case "proxy":
-		return t.proxy(args[1])
-	case "binaries":
+	switch command := strings.Join(args[:min(1, len(args))], ""); {
+	case command == "binaries" && len(args) == 2:
 		return t.binaries(args[1], platforms)
-	case "strip":
+	case len(args) != 1:
+	case command == "check":
+		return t.check()
+	case command == "set":
+		return t.set()
+	case command == "try":
+		return t.try()
+	case command == "api":
+		return t.api()
+	case command == "strip":
 		return t.strip()
-	case "tags":
-		for _, dir := range published {
-			fmt.Println(tag(dir, version))
+	case command == "tags":
+		for _, dir := range t.published() {
+			fmt.Println(path.Join(dir, version))
 		}
 		return nil
-	case "notes":
-		return t.notes(os.Stdout)
-	default:
-		return fmt.Errorf("%q is not a command of release", command)
 	}
+	return errors.New("usage: go run ./internal/release check|set|try|api|strip|tags|binaries DIR")
 }

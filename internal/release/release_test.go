@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -12,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -36,31 +33,65 @@ func TestEveryModuleRequiresItsSiblingsAtTheNextVersion(t *testing.T) {
 	require.NoError(t, repository(t).check())
 }
 
-func TestCheckNamesEachWrongRequirement(t *testing.T) {
-	tree := repository(t)
-	metrics := tree.mods["metrics"]
-	metrics.Require = slices.Clone(metrics.Require)
-	for i, r := range metrics.Require {
-		if r.Path == root {
-			metrics.Require[i].Version = "v0.0.0"
-		}
+// modules writes modules into a folder: their names, and the lines of their go.mod.
+func modules(t *testing.T, mods map[string]string) *tree {
+	t.Helper()
+	dir, work := t.TempDir(), "go 1.26.0\n"
+	for name, lines := range mods {
+		work += "use ./" + name + "\n"
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte("module "+modulePath(name)+"\n"+lines), 0o600))
 	}
-	metrics.Replace = nil
-	tree.mods["metrics"] = metrics
-	redis := tree.mods["lease/redislease"]
-	redis.Replace = slices.Clone(redis.Replace)
-	redis.Replace[0].Old.Path = "example.com/driver"
-	tree.mods["lease/redislease"] = redis
-	tree.mods["lease/zklease"] = goMod{Module: tree.mods["lease/zklease"].Module}
-	tree.mods["lease/newlease"] = goMod{}
+	for _, name := range unpublished {
+		work += "use ./" + name + "\n"
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte("module "+modulePath(name)+"\n"), 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.work"), []byte(work), 0o600))
+	tree, err := readTree(dir)
+	require.NoError(t, err)
+	return tree
+}
 
+func TestSetMendsWhatCheckReports(t *testing.T) {
+	tree := modules(t, map[string]string{
+		".":          "",
+		"metrics":    "\nrequire " + root + " v0.0.9\n",
+		"server/cmd": "\nrequire " + root + "/metrics " + version + "\n\nreplace " + root + "/metrics => ../../metrics\n",
+	})
 	err := tree.check()
-	assert.ErrorContains(t, err, "metrics/go.mod requires "+root+" v0.0.0, not "+version)
-	assert.ErrorContains(t, err, "metrics/go.mod replaces "+root+` by "", not by ".."`)
-	assert.ErrorContains(t, err, "lease/redislease/go.mod replaces example.com/driver: ")
-	assert.ErrorContains(t, err, "but its go.mod does not require "+root)
-	assert.Equal(t, 1, strings.Count(err.Error(), "does not require"), err)
-	assert.ErrorContains(t, err, "lease/newlease is a new module")
+	assert.ErrorContains(t, err, "metrics/go.mod does not have its siblings at "+version)
+	assert.ErrorContains(t, err, "server/cmd/go.mod does not have its siblings", "the root, which metrics requires")
+	require.NoError(t, tree.set())
+	tree, err = readTree(tree.dir)
+	require.NoError(t, err)
+	require.NoError(t, tree.check())
+	assert.Equal(t, version, tree.mods["metrics"].Require[0].Version)
+	assert.Equal(t, "../..", tree.mods["server/cmd"].Replace[1].New.Path)
+
+	require.NoError(t, tree.strip())
+	tree, err = readTree(tree.dir)
+	require.NoError(t, err)
+	assert.Empty(t, tree.mods["metrics"].Replace)
+	assert.Empty(t, tree.mods["server/cmd"].Replace)
+}
+
+func TestCheckNamesWhatSetCannotMend(t *testing.T) {
+	tree := modules(t, map[string]string{
+		".":       "",
+		"metrics": "\nrequire " + root + "/bench " + version + "\n\nreplace example.com/driver => ../driver\n",
+	})
+	require.NoError(t, tree.set())
+	delete(tree.mods, "examples/sql")
+	lost := tree.mods["bench"]
+	lost.Module.Path = "example.com/bench"
+	tree.mods["bench"] = lost
+	err := tree.check()
+	assert.ErrorContains(t, err, "metrics/go.mod replaces example.com/driver: ")
+	assert.ErrorContains(t, err, "metrics requires bench, which internal/release/modules.go does not publish")
+	assert.ErrorContains(t, err, "bench/go.mod: the module is called example.com/bench, not "+root+"/bench")
+	assert.ErrorContains(t, err, "internal/release/modules.go lists examples/sql, but go.work does not")
+	assert.NotContains(t, err.Error(), "siblings")
 }
 
 func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
@@ -70,55 +101,12 @@ func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 		"internal/servertest is for tests, and internal/link for the root module alone")
 }
 
-func TestArchiveHasTheFilesOfOneModule(t *testing.T) {
-	tree := &tree{dir: "../..", mods: repository(t).mods}
-	files := []string{"README.md", "go.mod", "lease/doc.go", "lease/redislease/README.md", "lease/redislease/go.mod", "x/vendor/y.go"}
-	for module, want := range map[string][]string{
-		".":                {"README.md", "go.mod", "lease/doc.go", "LICENSE"},
-		"lease/redislease": {"README.md", "go.mod", "LICENSE"},
-	} {
-		mod, err := tree.publishedMod(module)
-		require.NoError(t, err)
-		assert.NotContains(t, string(mod), "replace")
-		archive, err := tree.zip(module, mod, files)
-		require.NoError(t, err)
-		r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-		require.NoError(t, err)
-		var got []string
-		for _, f := range r.File {
-			name, ok := strings.CutPrefix(f.Name, modulePath(module)+"@"+version+"/")
-			require.True(t, ok, f.Name)
-			got = append(got, name)
-		}
-		assert.Equal(t, want, got, module)
-	}
-}
-
-func TestProgramsOfREADMEAreTakenAndFragmentsAreNot(t *testing.T) {
-	page := "```go\npackage main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n```\n" +
-		"```go\nid, err := gen.NextID()\n```\n" +
-		"```go\npackage main\n\nimport _ \"net/http\"\n\nfunc main() {}\n```\n"
-	programs := readmePrograms("README.md", page, t.TempDir())
-	require.Len(t, programs, 2)
-	assert.True(t, programs[0].runs)
-	assert.False(t, programs[1].runs, "it may serve for ever")
-}
-
-func TestLastReleaseIsTheGreatestVersion(t *testing.T) {
-	tags := []string{"v0.0.9", "v0.0.10", "v0.0.11-rc.1", "vnext"}
+func TestLastReleaseIsTheNextVersionOnceItHasATag(t *testing.T) {
+	tags := []string{"v0.1.1-rc.1", version, "v0.0.10"}
 	last, ok := lastRelease(tags, nil)
 	assert.True(t, ok)
-	assert.Equal(t, "v0.0.10", last)
-	_, ok = lastRelease(nil, nil)
-	assert.False(t, ok)
-}
-
-func TestLastReleaseIsTheNextVersionOnceItHasATag(t *testing.T) {
-	tags := []string{"v0.0.10", version}
-	last, ok := lastRelease(slices.Clone(tags), nil)
-	assert.True(t, ok)
 	assert.Equal(t, version, last, "a later commit without a new version")
-	last, ok = lastRelease(slices.Clone(tags), []string{version})
+	last, ok = lastRelease(tags, []string{version})
 	assert.True(t, ok)
 	assert.Equal(t, "v0.0.10", last, "the release's own commit")
 	_, ok = lastRelease([]string{version}, []string{version})

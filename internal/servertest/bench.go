@@ -17,7 +17,7 @@ import (
 // 200 clients call it at once, how many round trips a renewal takes, and how busy the server is when a
 // fleet renews.
 func Bench(b *testing.B, s *Server) {
-	Puts(b, s.Open(b, s.Addr, newSpace()))
+	Puts(b, s.Open(b, s.Addr, NewSpace()))
 	for _, n := range []int{1, 50, 200} {
 		b.Run(fmt.Sprintf("acquire/clients=%d", n), func(b *testing.B) { benchAcquire(b, s, n) })
 	}
@@ -79,7 +79,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 	var all []time.Duration
 	for range b.N * 200 / n {
 		b.StopTimer()
-		stores := s.clients(b, n, s.Addr, newSpace())
+		stores := s.clients(b, n, s.Addr, NewSpace())
 		for _, store := range stores { // connects
 			if _, err := store.Get(b.Context(), "none"); err != nil {
 				b.Fatal(err)
@@ -108,7 +108,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 // something came from it.
 func benchRenewal(b *testing.B, s *Server) {
 	proxy := NewProxy(b, s.Addr)
-	store := s.Open(b, proxy.Addr(), newSpace())
+	store := s.Open(b, proxy.Addr(), NewSpace())
 	o := lease.Options{Window: 6 * s.window()}
 	mustAcquire(b, store, o)
 	h := mustAcquire(b, store, o)
@@ -124,7 +124,7 @@ func benchRenewal(b *testing.B, s *Server) {
 
 func benchFleet(b *testing.B, s *Server, n int) {
 	window := cmp.Or(s.Fleet, 3*time.Second)
-	stores := s.clients(b, 16, s.Addr, newSpace())
+	stores := s.clients(b, 16, s.Addr, NewSpace())
 	var holders []*holder
 	for len(holders) < n { // a few at a time, as a fleet is deployed
 		few, _ := acquireAll(b, stores, 32, window)

@@ -196,7 +196,7 @@ type Fault struct {
 func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
 	processes := depth.Of(3, 6)
-	f := &fleet{t: t, k: task{Addr: addr, Space: newSpace(), Count: processes + 2, Window: s.short()}, env: s.Env}
+	f := &fleet{t: t, k: task{Addr: addr, Space: NewSpace(), Count: processes + 2, Window: s.short()}, env: s.Env}
 	for range processes {
 		f.start()
 	}

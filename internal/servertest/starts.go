@@ -24,7 +24,7 @@ func Starts(b *testing.B, s *Server) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprintf("holders=%d", n), func(b *testing.B) {
 			const starts = 200
-			space := newSpace()
+			space := NewSpace()
 			o := lease.Options{Layout: hugeLayout(), Count: 2 * n, Logger: slog.New(slog.DiscardHandler), NewStore: true}
 			hold(b, s.clients(b, 16, s.Addr, space), o, n)
 			store := &counting{Store: s.Open(b, s.Addr, space)}

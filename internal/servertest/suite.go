@@ -58,11 +58,6 @@ func (s *Server) short() time.Duration {
 	return cmp.Or(s.Window, depth.Of(300*time.Millisecond, s.window()))
 }
 
-var spaces atomic.Int64
-
-// newSpace returns the name of a space that no other test uses.
-func newSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
-
 // clients opens n clients, or fewer if the server cannot have so many.
 func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store {
 	stores := make([]lease.Store, min(n, cmp.Or(s.Shared, 200)))
@@ -197,7 +192,7 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 func crowd(t *testing.T, s *Server) {
 	layout := fleetLayout()
 	n := depth.Of(64, 1<<layout.WorkerBits)
-	stores := s.clients(t, n, s.Addr, newSpace())
+	stores := s.clients(t, n, s.Addr, NewSpace())
 	acquireAll(t, stores, n, lease.MaxWindow)
 	o := lease.Options{Owner: "one more", Window: s.window()}
 	if n < 1<<layout.WorkerBits {
@@ -232,7 +227,7 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) *holder
 // wrongClocks: a holder keeps its worker ID if it renews, and loses it if it does not, whatever the
 // clocks of the clients read.
 func wrongClocks(t *testing.T, s *Server) {
-	space := newSpace()
+	space := NewSpace()
 	store := s.Open(t, s.Addr, space)
 	o := s.only("a")
 	o.Window = long
@@ -290,7 +285,7 @@ func (ids seen) issueSoon(t *testing.T, h *holder, n int) {
 }
 
 func delayedRequest(t *testing.T, s *Server) {
-	space := newSpace()
+	space := NewSpace()
 	proxy := NewProxy(t, s.Addr)
 	a := s.await(t, s.Open(t, proxy.Addr(), space), s.only("a"))
 	proxy.Hold()
@@ -340,7 +335,7 @@ func windowsEnd(t *testing.T, s *Server) {
 	ids := seen{}
 	o := s.only("a")
 	o.Window = s.short()
-	h := s.await(t, s.Open(t, s.Addr, newSpace()), o) // on a busy machine the first try may lose its answer
+	h := s.await(t, s.Open(t, s.Addr, NewSpace()), o) // on a busy machine the first try may lose its answer
 	for _, fault := range []struct {
 		name       string
 		begin, end func()
@@ -365,25 +360,6 @@ func windowsEnd(t *testing.T, s *Server) {
 	}
 }
 
-func put(t *testing.T, store lease.Store, key, old string) lease.Entry {
-	t.Helper()
-	e, err := store.Put(t.Context(), key, old, []byte("value"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// calls returns a call of each method, by its name. They change nothing.
-func calls(store lease.Store) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Get":    func(ctx context.Context) error { _, err := store.Get(ctx, "key/0"); return err },
-		"List":   func(ctx context.Context) error { _, err := store.List(ctx, "key/"); return err },
-		"Put":    func(ctx context.Context) error { _, err := store.Put(ctx, "key/0", "no-version", nil); return err },
-		"Delete": func(ctx context.Context) error { return store.Delete(ctx, "key/0", "no-version") },
-	}
-}
-
 // recovers waits until the store answers, and checks that it has the entry.
 func recovers(t *testing.T, store lease.Store, e lease.Entry) {
 	t.Helper()
@@ -404,12 +380,12 @@ func recovers(t *testing.T, store lease.Store, e lease.Entry) {
 // connections.
 func hangs(t *testing.T, s *Server) {
 	const wait = 300 * time.Millisecond
-	store := s.Open(t, s.Addr, newSpace())
-	e := put(t, store, "key/0", "")
+	store := s.Open(t, s.Addr, NewSpace())
+	e := Put(t, store, "key/0", "", "value")
 	s.Pause()
 	var all sync.WaitGroup
 	for i := range 10 {
-		for name, call := range calls(store) {
+		for name, call := range Calls(store, "key/0") {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), wait)
 				if i%2 == 0 {
@@ -435,14 +411,14 @@ func hangs(t *testing.T, s *Server) {
 
 // survives: what was stored is there after the server was killed. Meanwhile errors name the cause, and Acquire waits.
 func survives(t *testing.T, s *Server) {
-	store := s.Open(t, s.Addr, newSpace())
+	store := s.Open(t, s.Addr, NewSpace())
 	var entries []lease.Entry
 	for i := range 20 {
-		e := put(t, store, fmt.Sprint("key/", i), "")
-		entries = append(entries, put(t, store, e.Key, e.Version))
+		e := Put(t, store, fmt.Sprint("key/", i), "", "value")
+		entries = append(entries, Put(t, store, e.Key, e.Version, "value"))
 	}
 	s.Kill()
-	for name, call := range calls(store) {
+	for name, call := range Calls(store, "key/0") {
 		for begun := time.Now(); ; {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			err := call(ctx)
@@ -474,14 +450,14 @@ func survives(t *testing.T, s *Server) {
 func oneTrip(t *testing.T, s *Server) {
 	const times = 10
 	proxy := NewProxy(t, s.Addr)
-	store := s.Open(t, proxy.Addr(), newSpace())
-	e := put(t, store, "key/0", "")
-	e = put(t, store, e.Key, e.Version) // the client may prepare the request
+	store := s.Open(t, proxy.Addr(), NewSpace())
+	e := Put(t, store, "key/0", "", "value")
+	e = Put(t, store, e.Key, e.Version, "value") // the client may prepare the request
 	least := math.MaxInt
 	for try := 0; try < 20 && least > times+times/2; try++ { // HTTP/2 has frames of its own, which come now and then
 		before := proxy.Turns()
 		for range times {
-			e = put(t, store, e.Key, e.Version)
+			e = Put(t, store, e.Key, e.Version, "value")
 		}
 		least = min(least, proxy.Turns()-before)
 	}
@@ -501,8 +477,8 @@ func oneTrip(t *testing.T, s *Server) {
 // breaks: if the connection breaks while Acquire waits for an answer, Acquire asks again.
 func breaks(t *testing.T, s *Server) {
 	proxy := NewProxy(t, s.Addr)
-	store := s.Open(t, proxy.Addr(), newSpace())
-	e := put(t, store, "key/0", "")
+	store := s.Open(t, proxy.Addr(), NewSpace())
+	e := Put(t, store, "key/0", "", "value")
 	for i := range 5 {
 		recovers(t, store, e) // so that there is a connection
 		proxy.Hold()
@@ -558,7 +534,7 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
-	space, ids := newSpace(), seen{}
+	space, ids := NewSpace(), seen{}
 	var all []*holder
 	for i := range holders {
 		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: max(10*time.Second, s.window())}

@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,22 +19,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-var spaces atomic.Int64
-
-// newSpace returns the name of a space that no other test uses.
-func newSpace() string { return fmt.Sprint("store-", spaces.Add(1)) }
-
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := newSpace()
+		space := servertest.NewSpace()
 		return leasetest.Storage{
 			Open: func() lease.Store { return open(t, s.addr, space) },
 			Wipe: func() { s.wipe(t, space) },
@@ -47,63 +40,6 @@ func TestStore(t *testing.T) {
 			},
 		}
 	}, &leasetest.Options{Parallel: true})
-}
-
-// The tests of this package mean something only if their server is atomic: of a hundred writers of one
-// item that name the same condition, one wins.
-func TestServerIsAtomic(t *testing.T) {
-	t.Parallel()
-	addr, space := shared(t).addr, newSpace()
-	const writers = 100
-	stores := make([]lease.Store, writers)
-	for i := range stores {
-		stores[i] = open(t, addr, space)
-	}
-	old := ""
-	for round := range depth.Of(10, 100) {
-		won := make(chan string, writers)
-		var all sync.WaitGroup
-		for _, s := range stores {
-			all.Go(func() {
-				e, err := s.Put(t.Context(), "key", old, []byte("value"))
-				if err == nil {
-					won <- e.Version
-				} else if !errors.Is(err, lease.ErrConflict) {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if len(won) != 1 {
-			t.Fatalf("in round %d, %d of %d writers win", round, len(won), writers)
-		}
-		old = <-won
-	}
-}
-
-// A query returns at most 1 MB at a time.
-func TestListHasSeveralPages(t *testing.T) {
-	t.Parallel()
-	s := open(t, shared(t).addr, newSpace())
-	const n = 40
-	for i := range n {
-		if _, err := s.Put(t.Context(), fmt.Sprint("key/", i), "", []byte(strings.Repeat("x", 60_000))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if all, err := s.List(t.Context(), "key/"); err != nil || len(all) != n {
-		t.Errorf("List returns %d entries of %d, %v", len(all), n, err)
-	}
-}
-
-// calls returns a call of each method of a store, by the method's name.
-func calls(s lease.Store) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
-		"List":   func(ctx context.Context) error { _, err := s.List(ctx, "key"); return err },
-		"Put":    func(ctx context.Context) error { _, err := s.Put(ctx, "key", "version", nil); return err },
-		"Delete": func(ctx context.Context) error { return s.Delete(ctx, "key", "version") },
-	}
 }
 
 // roundTrip is a client that asks no server.
@@ -140,7 +76,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, call := range calls(s) {
+		for name, call := range servertest.Calls(s, "key") {
 			sent = 0
 			err := call(t.Context())
 			if err == nil || test.target != nil && !errors.Is(err, test.target) || test.target == nil && errors.Is(err, lease.ErrAway) {
@@ -228,7 +164,7 @@ func TestReadsAreConsistent(t *testing.T) {
 // An item that somebody else made is not changed.
 func TestForeignItemIsNotChanged(t *testing.T) {
 	t.Parallel()
-	s, space := shared(t), newSpace()
+	s, space := shared(t), servertest.NewSpace()
 	foreign := primary(space, "key")
 	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
 	if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}); err != nil {

@@ -64,8 +64,8 @@ func TestCluster(t *testing.T) {
 
 // alone: a member without a majority does not answer, since its answer may be old.
 func alone(t *testing.T, members []*member) {
-	space := newSpace()
-	old := put(t, open(t, addrs(members), space), "key", "", "value")
+	space := servertest.NewSpace()
+	old := servertest.Put(t, open(t, addrs(members), space), "key", "", "value")
 	m, others := leader(t, members)
 	killed, survivor := []*member{m, others[0]}, others[1]
 	for _, m := range killed {
@@ -108,10 +108,10 @@ func alone(t *testing.T, members []*member) {
 // hangingMember: a client asks the members in turn. If one of them hangs, the client soon asks only the
 // others.
 func hangingMember(t *testing.T, members []*member) {
-	s := open(t, addrs(members), newSpace())
+	s := open(t, addrs(members), servertest.NewSpace())
 	version := ""
 	for range 6 { // until the client has connected to all members
-		version = put(t, s, "key", version, "value").Version
+		version = servertest.Put(t, s, "key", version, "value").Version
 	}
 	_, others := leader(t, members)
 	others[0].Pause()

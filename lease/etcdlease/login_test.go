@@ -80,7 +80,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	s := opened(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
 	before, version := logins.Load(), ""
 	for range 20 {
-		version = put(t, s, "key", version, "value").Version
+		version = servertest.Put(t, s, "key", version, "value").Version
 	}
 	if n := logins.Load() - before; n > 2 {
 		t.Errorf("20 renewals log in %d times", n)
@@ -143,7 +143,7 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := opened(t, client, nil)
-			put(t, s, "key", "", "value")
+			servertest.Put(t, s, "key", "", "value")
 			time.Sleep(200 * time.Millisecond) // a restarted member knows the tokens of the last 100 ms
 			test.fault(t, members, p)
 			for range 2 * test.size { // so that it asks each member
@@ -160,7 +160,7 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 						}
 					}
 				}
-				put(t, s, "key", version(), "value")
+				servertest.Put(t, s, "key", version(), "value")
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestChangedPasswordIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := opened(t, client, nil)
-	put(t, s, "key", "", "value")
+	servertest.Put(t, s, "key", "", "value")
 	root, err := login(t, m.addr, "root", "secret")
 	if err == nil {
 		_, err = root.UserChangePassword(t.Context(), "writer", "other")

@@ -43,8 +43,8 @@ func start(t testing.TB, n int, args ...string) []*member {
 		peers = append(peers, fmt.Sprint("http://127.0.0.1:", servertest.Port(t)))
 		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
-	started := make(chan struct{})
-	for i, m := range members {
+	servertest.Together(t, n, func(i int) {
+		m := members[i]
 		c := servertest.Command{Path: path, Args: append([]string{
 			"--name", fmt.Sprint("m", i),
 			"--data-dir", m.dir,
@@ -58,18 +58,8 @@ func start(t testing.TB, n int, args ...string) []*member {
 			"--logger", "zap",
 			"--log-level", "warn",
 		}, args...)}
-		ready := func() error { return m.ready(t) }
-		go func() {
-			defer func() { started <- struct{}{} }()
-			m.Process = servertest.Start(t, c, ready)
-		}()
-	}
-	for range members {
-		<-started
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+		m.Process = servertest.Start(t, c, func() error { return m.ready(t) })
+	})
 	return members
 }
 

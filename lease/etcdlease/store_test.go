@@ -5,11 +5,9 @@ package etcdlease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -22,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
@@ -35,7 +34,7 @@ func TestStore(t *testing.T) {
 // conformance checks the store in a server, or in a cluster.
 func conformance(t *testing.T, addr string) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := newSpace()
+		space := servertest.NewSpace()
 		client := connect(t, addr)
 		return leasetest.Storage{
 			Open: func() lease.Store { return open(t, addr, space) },
@@ -57,21 +56,11 @@ func TestNoClientIsRefused(t *testing.T) {
 	}
 }
 
-// calls returns a call of each method of a store, by the method's name.
-func calls(s lease.Store) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
-		"List":   func(ctx context.Context) error { _, err := s.List(ctx, ""); return err },
-		"Put":    func(ctx context.Context) error { _, err := s.Put(ctx, "key", "no-version", nil); return err },
-		"Delete": func(ctx context.Context) error { return s.Delete(ctx, "key", "no-version") },
-	}
-}
-
 // refused checks that each method fails within a time with an error that matches target and says what is
 // wrong.
 func refused(t *testing.T, s lease.Store, limit time.Duration, target error, says ...string) {
 	t.Helper()
-	for name, call := range calls(s) {
+	for name, call := range servertest.Calls(s, "key") {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		err := call(ctx)
 		cancel()
@@ -92,19 +81,19 @@ func TestVersionsDoNotRepeatAfterARestore(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)[0]
 	s := open(t, m.addr, "restored")
-	first := put(t, s, "a", "", "first")
+	first := servertest.Put(t, s, "a", "", "first")
 	m.Kill()
 	if err := os.CopyFS(m.dir+".backup", os.DirFS(m.dir)); err != nil {
 		t.Fatal(err)
 	}
 	m.Restart()
-	lost := put(t, s, "a", first.Version, "lost")
+	lost := servertest.Put(t, s, "a", first.Version, "lost")
 	m.Kill()
 	if err := errors.Join(os.RemoveAll(m.dir), os.Rename(m.dir+".backup", m.dir)); err != nil {
 		t.Fatal(err)
 	}
 	m.Restart()
-	put(t, s, "a", first.Version, "other")
+	servertest.Put(t, s, "a", first.Version, "other")
 	if _, err := s.Put(t.Context(), "a", lost.Version, []byte("late")); !errors.Is(err, lease.ErrConflict) {
 		t.Errorf("a late Put: %v", err)
 	}
@@ -126,7 +115,7 @@ func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Stor
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return opened(t, client, &etcdlease.Options{Prefix: prefix(newSpace())})
+	return opened(t, client, &etcdlease.Options{Prefix: prefix(servertest.NewSpace())})
 }
 
 // Acquire asks again if the cluster cannot answer for a while.
@@ -196,24 +185,4 @@ func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 			}
 		}
 	})
-}
-
-var spaces atomic.Int64
-
-// newSpace returns the name of a space that no other test uses.
-func newSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
-
-func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		e, err := s.Put(ctx, key, old, []byte(value))
-		if err == nil {
-			return e
-		}
-		if !errors.Is(err, lease.ErrAway) || ctx.Err() != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -32,6 +32,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
+// This file is longer than the store: other programs write Leases, too, and each field that they may change has its test.
+
 // TestCluster has the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -67,10 +69,6 @@ func TestCluster(t *testing.T) {
 }
 
 type cluster struct{ *kubetest.Server }
-
-var names atomic.Int64
-
-func newPrefix() string { return fmt.Sprint("test", names.Add(1)) }
 
 // leases is a client that changes objects as kubectl does.
 type leases struct {
@@ -111,15 +109,6 @@ func (l leases) change(name string, change func(*coordination.Lease)) {
 	}
 }
 
-func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
-	t.Helper()
-	e, err := s.Put(t.Context(), key, old, []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 // refused checks that an error matches target and contains the texts.
 func refused(t *testing.T, err, target error, says ...string) {
 	t.Helper()
@@ -136,7 +125,7 @@ func refused(t *testing.T, err, target error, says ...string) {
 
 func conformance(t *testing.T, c *cluster) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		prefix, kubectl := newPrefix(), c.leases(t, "default")
+		prefix, kubectl := servertest.NewSpace(), c.leases(t, "default")
 		return leasetest.Storage{
 			Open: func() lease.Store { return open(t, c.Addr, in(prefix)) },
 			Wipe: func() { wipe(t, c.Addr, prefix) },
@@ -148,7 +137,7 @@ func conformance(t *testing.T, c *cluster) {
 }
 
 func whatKubectlShows(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
 	version := ""
 	for owner, value := range map[string]string{
@@ -157,7 +146,7 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 		"orders-8": `{"owner":"orders-8","worker":7}`,
 	} {
 		before := time.Now()
-		version = put(t, s, "worker/7", version, value).Version
+		version = servertest.Put(t, s, "worker/7", version, value).Version
 		o := kubectl.get(prefix + "--worker--7")
 		if holder := o.Spec.HolderIdentity; owner == "" && holder != nil || owner != "" && (holder == nil || *holder != owner) {
 			t.Errorf("after %s, the holder is %v", value, holder)
@@ -197,7 +186,7 @@ func answer(req *http.Request, code int, header http.Header, text string) *http.
 
 // A read asks for what is stored now: any resourceVersion would let the server answer from a cache.
 func requests(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	var mu sync.Mutex
 	var all []string
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
@@ -243,11 +232,11 @@ func requests(t *testing.T, c *cluster) {
 
 // If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and they stay.
 func changedByOthers(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
-	e := put(t, s, "worker/7", "", "value")
+	e := servertest.Put(t, s, "worker/7", "", "value")
 	kubectl.change(prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
-	e = put(t, s, "worker/7", e.Version, "another value")
+	e = servertest.Put(t, s, "worker/7", e.Version, "another value")
 	if o := kubectl.get(prefix + "--worker--7"); o.Labels["team"] != "orders" {
 		t.Errorf("the labels are %v", o.Labels)
 	}
@@ -258,7 +247,7 @@ func changedByOthers(t *testing.T, c *cluster) {
 
 // A Lease that somebody else made is not changed, and does not pass for an entry, or for none.
 func inTheWay(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
 	kubectl.create(prefix)
 	kubectl.create("x" + prefix + "--worker--0")
@@ -271,7 +260,7 @@ func inTheWay(t *testing.T, c *cluster) {
 	if got := kubectl.get(theirs.Name); !reflect.DeepEqual(got, theirs) {
 		t.Errorf("it was\n%v and is\n%v", theirs, got)
 	}
-	e := put(t, s, "worker/8", "", "value")
+	e := servertest.Put(t, s, "worker/8", "", "value")
 	if all, err := s.List(t.Context(), ""); err != nil || !reflect.DeepEqual(all, []lease.Entry{e}) {
 		t.Errorf("%v, %v", all, err)
 	}
@@ -302,7 +291,7 @@ func wrongToken(t *testing.T, c *cluster) {
 // Put has succeeded.
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
-	s := c.through(t, newPrefix(), func(rt http.RoundTripper) http.RoundTripper {
+	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := rt.RoundTrip(req)
 			if err == nil && left.Add(-1) >= 0 {
@@ -313,9 +302,9 @@ func sentTwice(t *testing.T, c *cluster) {
 		})
 	})
 	left.Store(1)
-	e := put(t, s, "key", "", "value")
+	e := servertest.Put(t, s, "key", "", "value")
 	left.Store(1)
-	e = put(t, s, "key", e.Version, "another value")
+	e = servertest.Put(t, s, "key", e.Version, "another value")
 	if got, err := s.Get(t.Context(), "key"); err != nil || !reflect.DeepEqual(got, e) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -323,7 +312,7 @@ func sentTwice(t *testing.T, c *cluster) {
 
 // Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
 func sameVersion(t *testing.T, c *cluster) {
-	s := c.through(t, newPrefix(), func(rt http.RoundTripper) http.RoundTripper {
+	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method != http.MethodGet {
 				mine, err := io.ReadAll(req.Body)
@@ -352,8 +341,8 @@ func sameVersion(t *testing.T, c *cluster) {
 
 // The API server refuses it with the code with which it refuses another version.
 func tooLarge(t *testing.T, c *cluster) {
-	s := open(t, c.Addr, in(newPrefix()))
-	e := put(t, s, "key", "", "value")
+	s := open(t, c.Addr, in(servertest.NewSpace()))
+	e := servertest.Put(t, s, "key", "", "value")
 	for key, old := range map[string]string{"key": e.Version, "other": ""} {
 		_, err := s.Put(t.Context(), key, old, make([]byte, 300<<10))
 		if err == nil || errors.Is(err, lease.ErrConflict) {
@@ -363,7 +352,7 @@ func tooLarge(t *testing.T, c *cluster) {
 }
 
 func changeBeforeDelete(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	other := open(t, c.Addr, in(prefix))
 	var change func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
@@ -374,8 +363,8 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 			return rt.RoundTrip(req)
 		})
 	})
-	old := put(t, other, "key", "", "value")
-	change = func() { put(t, other, "key", old.Version, "another value") }
+	old := servertest.Put(t, other, "key", "", "value")
+	change = func() { servertest.Put(t, other, "key", old.Version, "another value") }
 	refused(t, s.Delete(t.Context(), "key", old.Version), lease.ErrConflict)
 	is, err := s.Get(t.Context(), "key")
 	if err != nil || string(is.Value) != "another value" {
@@ -391,7 +380,7 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 
 // client-go allows 5 requests a second by default.
 func noLimit(t *testing.T, c *cluster) {
-	s := open(t, c.Addr, in(newPrefix()))
+	s := open(t, c.Addr, in(servertest.NewSpace()))
 	begun := time.Now()
 	for range 100 {
 		if _, err := s.Get(t.Context(), "key"); err != nil {
@@ -405,9 +394,9 @@ func noLimit(t *testing.T, c *cluster) {
 
 // A label has at most 63 characters, and does not end with a hyphen.
 func longKey(t *testing.T, c *cluster) {
-	s := open(t, c.Addr, in(newPrefix()))
+	s := open(t, c.Addr, in(servertest.NewSpace()))
 	key := strings.Repeat("k", 62) + "-1/2"
-	e := put(t, s, key, "", "value")
+	e := servertest.Put(t, s, key, "", "value")
 	if all, err := s.List(t.Context(), key[:65]); err != nil || !reflect.DeepEqual(all, []lease.Entry{e}) {
 		t.Errorf("%v, %v", all, err)
 	}
@@ -416,7 +405,7 @@ func longKey(t *testing.T, c *cluster) {
 // If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has read before
 // does not count.
 func listExpires(t *testing.T, c *cluster) {
-	prefix := newPrefix()
+	prefix := servertest.NewSpace()
 	var pages atomic.Int64
 	var before func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
@@ -442,7 +431,7 @@ func listExpires(t *testing.T, c *cluster) {
 	writers.Wait()
 	var last lease.Entry
 	before = func() {
-		last = put(t, s, "n/0", entries[0].Version, "another value") // n/0 is on the first page
+		last = servertest.Put(t, s, "n/0", entries[0].Version, "another value") // n/0 is on the first page
 		if err := s.Delete(t.Context(), "n/1", entries[1].Version); err != nil {
 			t.Error(err)
 		}
@@ -470,17 +459,17 @@ func deadConnection(t *testing.T, c *cluster) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
-	s, err := k8slease.New(cfg, in(newPrefix()))
+	s, err := k8slease.New(cfg, in(servertest.NewSpace()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := put(t, s, "key", "", "value")
+	e := servertest.Put(t, s, "key", "", "value")
 	proxy.Drop() // from now on, everything that is sent on this connection is lost
 	direct.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = s.Put(ctx, "key", e.Version, nil)
-	refused(t, err, context.DeadlineExceeded, "lease default/test")
+	refused(t, err, context.DeadlineExceeded, "lease default/space")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := s.Put(ctx, "key", e.Version, nil); err != nil {
@@ -491,16 +480,16 @@ func deadConnection(t *testing.T, c *cluster) {
 // An API server whose etcd has no leader says 500, and one that ends says 503.
 func failingServer(t *testing.T, c *cluster) {
 	var code int
-	s := c.through(t, newPrefix(), func(rt http.RoundTripper) http.RoundTripper {
+	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			return answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 		})
 	})
 	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		_, err := s.Get(t.Context(), "key")
-		refused(t, err, lease.ErrAway, "lease default/test")
+		refused(t, err, lease.ErrAway, "lease default/space")
 		_, err = s.Put(t.Context(), "key", "version", nil)
-		refused(t, err, lease.ErrAway, "lease default/test")
+		refused(t, err, lease.ErrAway, "lease default/space")
 	}
 }
 
@@ -512,7 +501,7 @@ func TestNothingIsLogged(t *testing.T) {
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
 	c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
-	s := c.through(t, newPrefix(), func(http.RoundTripper) http.RoundTripper {
+	s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp := answer(req, http.StatusOK, nil, "")
 			resp.Body = io.NopCloser(broken{})

@@ -76,8 +76,8 @@ func TestCluster(t *testing.T) {
 }
 
 func replicas(t *testing.T, members []*member) {
-	space := newSpace()
-	put(t, open(t, members[0].addr, space), "key", "", "value")
+	space := servertest.NewSpace()
+	servertest.Put(t, open(t, members[0].addr, space), "key", "", "value")
 	stream, err := jetStream(t, connect(t, members[0].addr)).Stream(t.Context(), "KV_"+space)
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func replicas(t *testing.T, members []*member) {
 
 // alone: a server without a majority does not answer, since its answer may be old.
 func alone(t *testing.T, members []*member) {
-	space := newSpace()
-	old := put(t, open(t, addrs(members), space), "key", "", "value")
+	space := servertest.NewSpace()
+	old := servertest.Put(t, open(t, addrs(members), space), "key", "", "value")
 	m, others := leader(t, members, space)
 	s := open(t, m.addr, space)
 	if got, err := s.Get(t.Context(), "key"); err != nil || got.Version != old.Version {
@@ -144,9 +144,9 @@ func alone(t *testing.T, members []*member) {
 // paused: a leader that was paused does not know that there is another leader, and has requests that wait. A
 // read that it answers when it goes on is not older than the read's beginning.
 func paused(t *testing.T, members []*member) {
-	space := newSpace()
+	space := servertest.NewSpace()
 	s := open(t, addrs(members), space)
-	e := put(t, s, "folder/key", "", "value")
+	e := servertest.Put(t, s, "folder/key", "", "value")
 	m, others := leader(t, members, space)
 	old := open(t, m.addr, space)
 	if _, err := old.Get(t.Context(), "folder/key"); err != nil {
@@ -154,7 +154,7 @@ func paused(t *testing.T, members []*member) {
 	}
 	m.Pause()
 	s = open(t, addrs(others), space)
-	e = put(t, s, "folder/key", e.Version, "changed") // after an election
+	e = servertest.Put(t, s, "folder/key", e.Version, "changed") // after an election
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
@@ -179,7 +179,7 @@ func paused(t *testing.T, members []*member) {
 // A server that lags may answer a read. Here half of the requests go to a client that answers with what was stored before.
 func TestOldAnswersAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	addr, space := start(t, 1, `mappings: {"$JS.API.DIRECT.GET.*": [{destination: "lagging.$1", weight: "50%"}]}`)[0].addr, newSpace()
+	addr, space := start(t, 1, `mappings: {"$JS.API.DIRECT.GET.*": [{destination: "lagging.$1", weight: "50%"}]}`)[0].addr, servertest.NewSpace()
 	conn := connect(t, addr)
 	var given atomic.Int64
 	var torn atomic.Bool // then the first message of an answer is lost
@@ -213,7 +213,7 @@ func TestOldAnswersAreNotBelieved(t *testing.T) {
 			}
 		}
 	}
-	e := put(t, s, "folder/key", "", "value")
+	e := servertest.Put(t, s, "folder/key", "", "value")
 	retry(func() error { _, err := s.Get(t.Context(), "folder/key"); return err })
 	retry(func() error { _, err := s.List(t.Context(), "folder/"); return err })
 	for _, request := range []string{
@@ -243,7 +243,7 @@ func TestOldAnswersAreNotBelieved(t *testing.T) {
 		})
 	}
 	for i := range 50 {
-		e = put(t, s, "folder/key", e.Version, "changed")
+		e = servertest.Put(t, s, "folder/key", e.Version, "changed")
 		got, err := s.Get(t.Context(), "folder/key")
 		if err != nil || got.Version != e.Version {
 			t.Fatalf("Get %d returns %v, %v, although %v had been put", i, got, err, e)

@@ -50,28 +50,19 @@ func start(t testing.TB, n int, config ...string) []*member {
 		members = append(members, &member{name: name, addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, name)})
 		routes = append(routes, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
 	}
-	started := make(chan struct{})
-	for i, m := range members {
+	servertest.Together(t, n, func(i int) {
+		m := members[i]
 		lines := append([]string{"server_name: " + m.name, "listen: " + m.addr, "jetstream: {store_dir: " + m.dir + ", max_file: 10G}"}, config...)
 		if n > 1 {
 			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: %s, routes: [nats://%s]}", routes[i], strings.Join(routes, ", nats://")))
 		}
 		file := m.dir + ".conf"
 		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
-		ready := func() error { return m.ready(t) }
-		go func() {
-			defer func() { started <- struct{}{} }()
-			m.Process = servertest.Start(t, servertest.Command{Path: exe, Env: []string{serverEnv + "=" + file}}, ready)
-		}()
-	}
-	for range members {
-		<-started
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+		m.Process = servertest.Start(t, servertest.Command{Path: exe, Env: []string{serverEnv + "=" + file}}, func() error { return m.ready(t) })
+	})
 	return members
 }
 

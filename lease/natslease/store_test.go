@@ -28,7 +28,7 @@ func TestStore(t *testing.T) {
 // conformance checks the store in a server, or in a cluster.
 func conformance(t *testing.T, addr string) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := newSpace()
+		space := servertest.NewSpace()
 		conn := connect(t, addr)
 		return leasetest.Storage{
 			Open: func() lease.Store { return open(t, addr, space) },
@@ -59,8 +59,8 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 	t.Parallel()
 	addr := shared(t)
 	js := jetStream(t, connect(t, addr))
-	space := newSpace()
-	put(t, open(t, addr, space), "key", "", "value")
+	space := servertest.NewSpace()
+	servertest.Put(t, open(t, addr, space), "key", "", "value")
 	stream, err := js.Stream(t.Context(), "KV_"+space)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 		"no direct get": func(c *jetstream.StreamConfig) { c.AllowDirect = false },
 		"no markers":    func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false },
 	} {
-		other := newSpace()
+		other := servertest.NewSpace()
 		c := good
 		c.Name, c.Subjects = "KV_"+other, []string{"$KV." + other + ".>"}
 		spoil(&c)
@@ -86,7 +86,7 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 			t.Errorf("a bucket with %s: %v", name, err)
 		}
 	}
-	other := newSpace()
+	other := servertest.NewSpace()
 	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: other}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	addr, space := start(t, 1, `mappings: {
 		"$JS.API.STREAM.INFO.*": [{destination: "lagging.info", weight: "50%"}],
-		"$JS.API.STREAM.CREATE.*": [{destination: "lagging.create", weight: "50%"}]}`)[0].addr, newSpace()
+		"$JS.API.STREAM.CREATE.*": [{destination: "lagging.create", weight: "50%"}]}`)[0].addr, servertest.NewSpace()
 	var given atomic.Int64
 	if _, err := connect(t, addr).Subscribe("lagging.*", func(m *nats.Msg) {
 		given.Add(1)
@@ -127,9 +127,9 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 // removes what Delete leaves behind.
 func TestDeletedKeysAreNotThere(t *testing.T) {
 	t.Parallel()
-	addr, space := shared(t), newSpace()
+	addr, space := shared(t), servertest.NewSpace()
 	s := open(t, addr, space)
-	first := put(t, s, "folder/a.b", "", "value")
+	first := servertest.Put(t, s, "folder/a.b", "", "value")
 	js := jetStream(t, connect(t, addr))
 	kv, err := js.KeyValue(t.Context(), space)
 	if err != nil {
@@ -159,15 +159,15 @@ func TestDeletedKeysAreNotThere(t *testing.T) {
 				t.Errorf("the marker: %v, %v", m, err)
 			}
 		}
-		first = put(t, s, "folder/a.b", "", "value")
+		first = servertest.Put(t, s, "folder/a.b", "", "value")
 	}
 }
 
 // A version is a revision as the server writes it. 0 is not the revision of an entry that is not there.
 func TestVersionsAreTakenLiterally(t *testing.T) {
 	t.Parallel()
-	s := open(t, shared(t), newSpace())
-	e := put(t, s, "there", "", "value")
+	s := open(t, shared(t), servertest.NewSpace())
+	e := servertest.Put(t, s, "there", "", "value")
 	for key, versions := range map[string][]string{"there": {"0" + e.Version, "+" + e.Version}, "none": {"0", "00", "-1"}} {
 		for _, version := range versions {
 			if _, err := s.Put(t.Context(), key, version, nil); !errors.Is(err, lease.ErrConflict) {
@@ -183,12 +183,12 @@ func TestVersionsAreTakenLiterally(t *testing.T) {
 // The server counts revisions on, although it has no entries left from which to count.
 func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 	t.Parallel()
-	m, space := start(t, 1)[0], newSpace()
+	m, space := start(t, 1)[0], servertest.NewSpace()
 	s := open(t, m.addr, space)
 	seen := map[string]bool{}
 	for range 3 {
 		for range 3 {
-			e := put(t, s, fmt.Sprint("key/", len(seen)), "", "value")
+			e := servertest.Put(t, s, fmt.Sprint("key/", len(seen)), "", "value")
 			if seen[e.Version] {
 				t.Fatalf("the version %s comes again", e.Version)
 			}
@@ -214,7 +214,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 			"$JS.API.STREAM.INFO.KV_snowflake", "$JS.API.STREAM.CREATE.KV_snowflake", "$JS.API.DIRECT.GET.KV_snowflake"]}},
 		{user: reader, password: secret, permissions: {subscribe: "_INBOX.>", publish: ["$JS.API.>"]}}]}`)[0].addr
 	s := opened(t, connect(t, addr, nats.UserInfo("least", "secret")), "")
-	e := put(t, s, "folder/key", "", "value")
+	e := servertest.Put(t, s, "folder/key", "", "value")
 	all, err := s.List(t.Context(), "folder/")
 	if err != nil || len(all) != 1 || all[0].Version != e.Version {
 		t.Errorf("List returns %v, %v", all, err)
@@ -248,25 +248,5 @@ func TestConnectionComesBack(t *testing.T) {
 	defer cancel()
 	if _, err := opened(t, conn, "none").Get(ctx, "key"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("without a server: %v", err)
-	}
-}
-
-var spaces atomic.Int64
-
-// newSpace returns the name of a bucket that no other test uses.
-func newSpace() string { return fmt.Sprint("bucket", spaces.Add(1)) }
-
-func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		e, err := s.Put(ctx, key, old, []byte(value))
-		if err == nil {
-			return e
-		}
-		if !errors.Is(err, lease.ErrAway) || ctx.Err() != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -56,16 +56,6 @@ func TestServer(t *testing.T) {
 	servertest.Run(t, fleetServer(t))
 }
 
-func TestServerThatIsFlushed(t *testing.T) {
-	t.Parallel()
-	s := fleetServer(t)
-	servertest.Wiped(t, s, func(t testing.TB, _ string) {
-		if err := redistest.NewClient(t, &redis.Options{Addr: s.Addr}).FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, fleetServer(b)) }
 
 func BenchmarkStarts(b *testing.B) { servertest.Starts(b, fleetServer(b)) }

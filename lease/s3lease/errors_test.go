@@ -1,7 +1,6 @@
 package s3lease_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 )
@@ -30,16 +30,6 @@ func faked(f roundTrip) aws.Config {
 
 func answer(req *http.Request, status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
-}
-
-// calls returns a call of each method of a store, by the method's name.
-func calls(s lease.Store) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },
-		"List":   func(ctx context.Context) error { _, err := s.List(ctx, "key"); return err },
-		"Put":    func(ctx context.Context) error { _, err := s.Put(ctx, "key", `"etag"`, nil); return err },
-		"Delete": func(ctx context.Context) error { return s.Delete(ctx, "key", `"etag"`) },
-	}
 }
 
 // Errors say what to do, and no request is sent twice: a Put that is repeated would fail although it
@@ -69,7 +59,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, call := range calls(s) {
+		for name, call := range servertest.Calls(s, "key") {
 			sent = 0
 			err := call(t.Context())
 			if err == nil || errors.Is(err, lease.ErrAway) != test.away || errors.Is(err, lease.ErrConflict) {

@@ -5,7 +5,6 @@ package s3lease_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -96,17 +95,6 @@ func server(t testing.TB) *servertest.Server {
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Run(t, server(t))
-}
-
-func TestServerThatLosesItsBucket(t *testing.T) {
-	depth.Parallel(t)
-	s := start(t)
-	open := func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) }
-	servertest.Wiped(t, &servertest.Server{Addr: s.addr, Open: open}, func(t testing.TB, space string) {
-		if err := os.RemoveAll(filepath.Join(s.dir, space)); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

@@ -10,27 +10,22 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 )
 
-var spaces atomic.Int64
-
-// newPrefix returns a prefix that no other test uses.
-func newPrefix() string { return fmt.Sprint("prefix-", spaces.Add(1)) }
-
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		prefix := newPrefix()
+		prefix := servertest.NewSpace()
 		return leasetest.Storage{
 			Open: func() lease.Store { return open(t, s.addr, in(prefix)) },
 			Wipe: func() { s.wipe(t, prefix) },
@@ -68,7 +63,7 @@ func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	for _, header := range []string{"If-None-Match", "If-Match"} {
-		prefix := newPrefix()
+		prefix := servertest.NewSpace()
 		e, err := open(t, s.addr, in(prefix)).Put(t.Context(), "match", "", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +83,7 @@ func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 func TestConditionsAreTriedOnce(t *testing.T) {
 	t.Parallel()
 	requests := 0
-	store := through(t, shared(t), newPrefix(), func(*smithyhttp.Request) { requests++ })
+	store := through(t, shared(t), servertest.NewSpace(), func(*smithyhttp.Request) { requests++ })
 	e := lease.Entry{Key: "key"}
 	for _, want := range []int{2, 4, 5, 6} { // the first has If-None-Match, the others If-Match
 		before := e
@@ -109,7 +104,7 @@ func TestConditionsAreTriedOnce(t *testing.T) {
 // A deleted entry's object remains, and counts as no entry.
 func TestDeletedEntryLeavesAnObject(t *testing.T) {
 	t.Parallel()
-	s, prefix := shared(t), newPrefix()
+	s, prefix := shared(t), servertest.NewSpace()
 	store := open(t, s.addr, in(prefix))
 	for range 3 {
 		e, err := store.Put(t.Context(), "key", "", []byte("value"))
@@ -134,7 +129,7 @@ func TestDeletedEntryLeavesAnObject(t *testing.T) {
 // With ConditionalDelete, nothing remains.
 func TestConditionalDeleteLeavesNoObject(t *testing.T) {
 	t.Parallel()
-	s, o := shared(t), in(newPrefix())
+	s, o := shared(t), in(servertest.NewSpace())
 	o.ConditionalDelete = true
 	store := open(t, s.addr, o)
 	e, err := store.Put(t.Context(), "key", "", []byte("value"))
@@ -155,7 +150,7 @@ func TestConditionalDeleteLeavesNoObject(t *testing.T) {
 // A service lists 1,000 keys at a time.
 func TestListHasSeveralPages(t *testing.T) {
 	t.Parallel()
-	s, prefix := shared(t), newPrefix()
+	s, prefix := shared(t), servertest.NewSpace()
 	store := open(t, s.addr, in(prefix))
 	const n = 1100
 	var all sync.WaitGroup

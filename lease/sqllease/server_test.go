@@ -30,6 +30,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
+// These tests are longer than the store: drivers and servers have settings, isolations and modes of a session in which a statement is
+// acknowledged and not committed, and each is tried on the real server.
+
 const password = "se'cret"
 
 // server is a database server that the test has started.

@@ -50,7 +50,7 @@
 //
 //   - pgxpool: make a pool for the leases, and use
 //     sqllease.New(stdlib.OpenDBFromPool(pool), sqllease.PostgreSQL, nil).
-//   - pgx pings before each renewal, which is one more round trip; example/main.go turns this off.
+//   - pgx pings before each renewal, which is one more round trip; stdlib.OptionShouldPing turns this off.
 //   - PgBouncer that pools by transaction: use version 1.21 or later, or
 //     default_query_exec_mode=exec.
 //   - MySQL's driver logs to stderr; mysql.Config.Logger changes this.

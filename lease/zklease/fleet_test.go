@@ -94,7 +94,7 @@ func TestFleetOutlivesTheLeader(t *testing.T) {
 func alone(t *testing.T, servers []*server) {
 	o := newRoot()
 	s := open(t, connect(t, addrs(servers)), o)
-	e := put(t, s, "a", "", "value")
+	e := servertest.Put(t, s, "a", "", "value")
 	killed, survivor := servers[:2], servers[2]
 	for _, other := range killed {
 		other.Kill()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,11 +146,9 @@ func connectFor(t testing.TB, addr string, session time.Duration) *zk.Conn {
 	return conn
 }
 
-var spaces atomic.Int64
-
 // newRoot returns the options of a tree that no other test uses.
 func newRoot() *zklease.Options {
-	return &zklease.Options{Root: fmt.Sprint("/test", spaces.Add(1))}
+	return &zklease.Options{Root: "/" + servertest.NewSpace()}
 }
 
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {

@@ -62,22 +62,12 @@ func removeAll(t testing.TB, conn *zk.Conn, at string) {
 	require.NoError(t, conn.Delete(at, -1))
 }
 
-func put(t *testing.T, s lease.Store, key, old, value string) lease.Entry {
-	t.Helper()
-	e, err := s.Put(t.Context(), key, old, []byte(value))
-	for begun := time.Now(); errors.Is(err, lease.ErrAway) && time.Since(begun) < time.Minute; e, err = s.Put(t.Context(), key, old, []byte(value)) {
-		time.Sleep(20 * time.Millisecond) // on a busy machine a connection may break
-	}
-	require.NoError(t, err)
-	return e
-}
-
 // An operator may edit the data with zkCli.sh set. It has another version then.
 func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 	t.Parallel()
 	conn, o := connect(t, shared(t).addr), newRoot()
 	s := open(t, conn, o)
-	old := put(t, s, "a", "", "value")
+	old := servertest.Put(t, s, "a", "", "value")
 	nonce, _, err := conn.Get(o.Root + "/a")
 	require.NoError(t, err)
 	_, err = conn.Set(o.Root+"/a/"+string(nonce), []byte("value edited"), -1)
@@ -87,7 +77,7 @@ func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 	e, err := s.Get(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, "value edited", string(e.Value))
-	put(t, s, "a", e.Version, "value")
+	servertest.Put(t, s, "a", e.Version, "value")
 }
 
 func TestWrongCredentialsAreNamed(t *testing.T) {
@@ -96,8 +86,8 @@ func TestWrongCredentialsAreNamed(t *testing.T) {
 	o.ACL = zk.DigestACL(zk.PermAll, "app", "secret")
 	right := connect(t, addr)
 	require.NoError(t, right.AddAuth("digest", []byte("app:secret")))
-	e := put(t, open(t, right, o), "a/b", "", "value")
-	put(t, open(t, right, o), "a/b", e.Version, "value")
+	e := servertest.Put(t, open(t, right, o), "a/b", "", "value")
+	servertest.Put(t, open(t, right, o), "a/b", e.Version, "value")
 
 	for name, auth := range map[string]string{"wrong": "app:guess", "none": ""} {
 		conn := connect(t, addr)
@@ -129,7 +119,7 @@ func TestUnreadableEntryIsAnError(t *testing.T) {
 	t.Parallel()
 	conn, o := connect(t, shared(t).addr), newRoot()
 	s := open(t, conn, o)
-	put(t, s, "a/b", "", "value")
+	servertest.Put(t, s, "a/b", "", "value")
 	_, err := conn.SetACL(o.Root+"/a/b", zk.DigestACL(zk.PermAll, "app", "secret"), -1)
 	require.NoError(t, err)
 	_, err = s.Get(t.Context(), "a/b")
@@ -166,7 +156,7 @@ func TestEntryThatComesAndGoesIsReadable(t *testing.T) {
 func TestVersionMinusOneIsRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t, connect(t, shared(t).addr), newRoot())
-	e := put(t, s, "a", "", "value")
+	e := servertest.Put(t, s, "a", "", "value")
 	nonce, _, _ := strings.Cut(e.Version, "-")
 	any := nonce + "--1"
 	_, err := s.Put(t.Context(), "a", any, nil)
@@ -178,7 +168,7 @@ func TestRootMayBeTheTop(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, shared(t).addr)
 	s := open(t, conn, &zklease.Options{Root: "/"})
-	e := put(t, s, "top/a", "", "value")
+	e := servertest.Put(t, s, "top/a", "", "value")
 	there, _, err := conn.Exists("/top/a")
 	require.NoError(t, err)
 	require.True(t, there)
@@ -207,7 +197,7 @@ func TestNowIsTheServersTime(t *testing.T) {
 	proxy, o := servertest.NewProxy(t, shared(t).addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
 	s := open(t, conn, o)
-	e := put(t, s, "a", "", "value")
+	e := servertest.Put(t, s, "a", "", "value")
 	nonce, _, err := conn.Get(o.Root + "/a")
 	require.NoError(t, err)
 	_, stat, err := conn.Get(o.Root + "/a/" + string(nonce))
@@ -292,7 +282,7 @@ func TestClosedConnectionIsAnError(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, shared(t).addr)
 	s := open(t, conn, newRoot())
-	e := put(t, s, "a", "", "value")
+	e := servertest.Put(t, s, "a", "", "value")
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -312,7 +302,7 @@ func TestCallsEndIfTheServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, shared(t).addr)
 	s := open(t, connectFor(t, proxy.Addr(), 10*time.Second), newRoot())
-	put(t, s, "a", "", "value")
+	servertest.Put(t, s, "a", "", "value")
 	proxy.Hold()
 	for name, call := range calls(s) {
 		for range 40 {

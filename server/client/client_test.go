@@ -204,18 +204,6 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 	})
 }
 
-func TestRefusalIsReturnedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &counter{before: func(int64) error { return connect.NewError(connect.CodeUnauthenticated, errors.New("no token")) }}
-		c := newClient(t, s, Options{})
-		begun := time.Now()
-		if _, err := c.NextID(t.Context()); connect.CodeOf(err) != connect.CodeUnauthenticated || time.Since(begun) > 0 {
-			t.Error(err, time.Since(begun))
-		}
-		_ = c.Close()
-	})
-}
-
 func TestCloseEndsAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counter{before: func(int64) error { time.Sleep(time.Hour); return nil }}

@@ -29,6 +29,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
+// The sequencer is no store, so no suite tests it. This file is longer than the code: Redis may lose keys, bring back old ones, fail over
+// and set its clock back, in any order, and each has its test on real servers.
+
 const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
 func TestMain(m *testing.M) {

@@ -1,7 +1,7 @@
-// The example leases a worker ID from a table of DynamoDB, and issues a few IDs. The region and the
-// credentials are the machine's, as for the aws command.
+// The example leases a worker ID from the store that a URL names, and issues a few IDs.
 //
-//	go run ./example -new -table snowflake
+//	go run ./example -new redis://localhost:6379
+//	go run ./example -new sqlite:leases.db
 package main
 
 import (
@@ -11,35 +11,30 @@ import (
 	"log"
 	"os"
 	"os/signal"
-
-	"github.com/aws/aws-sdk-go-v2/config"
+	"syscall"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
+	"github.com/seed-5394e6b1/snowflake/lease/urllease"
 )
 
 func main() {
 	log.SetFlags(0)
-	table := flag.String("table", "snowflake", "the table's name")
 	isNew := flag.Bool("new", false, "the store is known to be new: do not wait in case it was wiped")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *table, *isNew); err != nil {
+	if err := run(ctx, flag.Arg(0), *isNew); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, table string, isNew bool) error {
-	cfg, err := config.LoadDefaultConfig(ctx)
+func run(ctx context.Context, url string, isNew bool) error {
+	store, closeStore, err := urllease.Open(ctx, url)
 	if err != nil {
 		return err
 	}
-	store, err := dynamolease.New(cfg, table, nil)
-	if err != nil {
-		return err
-	}
+	defer closeStore()
 	l, err := lease.Acquire(ctx, store, &lease.Options{NewStore: isNew})
 	if err != nil {
 		return err

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A subject is one table: it has a row for each value of the keys in rows, and a column for each value of the key in
+// column. The page that has the table says what it shows.
+type subject struct {
+	bench  string
+	rows   []string
+	column string
+	units  []unit
+}
+
+type unit struct {
+	name, title string
+	format      func(float64) string
+	spread      bool // show the lowest and the highest
+}
+
+// subjects are the tables of docs/benchmarks-all.md.
+var subjects = []subject{
+	{"Ratio", []string{"of", "over"}, "", []unit{{"ratio", "ratio", nanos, true}}},
+	{"Next", []string{"lib"}, "goroutines", []unit{{"ns/op", "ns an ID", nanos, true}}},
+	{"Saturated", []string{"bits", "lib"}, "goroutines", []unit{{"ids/s", "IDs/s", count, false},
+		{"%ceiling", "of the ceiling", percent, false}, {"%core", "of a core", percent, false}, {"%core-at-first", "of a core at first", percent, false}}},
+	{"Tail", []string{"bits", "lib"}, "goroutines", []unit{{"p50-ns", "p50", shortTime, false},
+		{"p99-ns", "p99", shortTime, false}, {"p99.9-ns", "p99.9", shortTime, false}, {"longest-ns", "longest", shortTime, false}}},
+	{"Wait", []string{"bits", "lib"}, "callers", []unit{{"ideal-ns", "ideal", shortTime, false},
+		{"longest-ns", "longest", shortTime, false}, {"fewest-ids", "fewest IDs", count, false}, {"most-ids", "most IDs of a caller", count, false}}},
+	{"Deadlines", []string{"bits", "lib", "callers"}, "", []unit{{"%ceiling", "of the ceiling", percent, true}}},
+	{"Burst", []string{"lib", "way"}, "", []unit{{"ns/op", "ms in all", millis, true}}},
+	{"Fill", []string{"lib"}, "", []unit{{"ns/op", "ns an ID", nanos, true}, {"allocs/op", "allocations", count, false}}},
+	{"Text", []string{"form", "do"}, "lib", []unit{{"ns/op", "ns", nanos, true}, {"allocs/op", "allocations", count, false}}},
+	{"Decode", []string{"lib", "call"}, "", []unit{{"ns/op", "ns", nanos, true}}},
+	{"Memory", []string{"lib"}, "", []unit{{"B/generator", "bytes", count, false},
+		{"goroutines/generator", "goroutines", count, false}, {"ns/generator", "ns to make", nanos, false}}},
+	{"Cores", []string{"lib"}, "", []unit{{"ratio", "ratio", nanos, true}}},
+}
+
+// writeTables replaces the tables of a page. Each stands between <!-- table NAME --> and <!-- end -->. The page must
+// have a place for each table, and no other places.
+func writeTables(path string, tables map[string]string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	left := len(tables)
+	text := regexp.MustCompile(`(?s)<!-- table (\S+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(page), func(place string) string {
+		head, _, _ := strings.Cut(place, "\n")
+		table, ok := tables[strings.Fields(head)[2]]
+		if left--; !ok {
+			err = fmt.Errorf("%s: %s has no table", path, head)
+		}
+		return head + "\n\n" + table + "\n<!-- end -->"
+	})
+	if err == nil && left != 0 {
+		err = fmt.Errorf("%s has not one place for each of %d tables", path, len(tables))
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// tables returns a table for each subject.
+func tables(s *samples, subjects []subject) map[string]string {
+	tables := make(map[string]string)
+	for _, sub := range subjects {
+		tables[sub.bench] = sub.table(s)
+	}
+	return tables
+}
+
+// machine describes the machine and the measurement, so that a reader can judge and repeat the figures.
+func machine(s *samples, command string, start time.Time, others, versions string) string {
+	system := runtime.GOOS + "/" + runtime.GOARCH
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		system += ", kernel " + regexp.MustCompile(`^\d+\.\d+`).FindString(string(release))
+	}
+	return fmt.Sprintf("| | |\n|---|---|\n| command | `%s` |\n| on | %s, for %v |\n| processor | %s, %d cores |\n| system | %s |\n| Go | %s |\n| %s | %s |\n",
+		command, start.UTC().Format(time.DateOnly), time.Since(start).Round(time.Second), s.cpu, runtime.NumCPU(), system, runtime.Version(), others, versions)
+}
+
+// peers returns the modules that are measured.
+func peers(ctx context.Context, dir string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
+		"{{with .Module}}{{if not (or .Main .Replace .Indirect)}}{{.Path}}@{{.Version}}{{end}}{{end}}", ".")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	peers := strings.Fields(string(out))
+	slices.Sort(peers)
+	return strings.Join(slices.Compact(peers), ", "), nil
+}
+
+// key is a part of a benchmark's name: Next/goroutines=64 has 64 under goroutines.
+func key(name, key string) string {
+	for part := range strings.SplitSeq(name, "/") {
+		if v, ok := strings.CutPrefix(part, key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// comparison is the table that a reader decides by: a row for each library.
+func comparison(s *samples) string {
+	columns := []struct {
+		title, bench, key, value string
+		units                    []unit
+	}{
+		{"ns an ID, 1 goroutine", "Next", "goroutines", "1", []unit{{name: "ns/op", format: nanos}}},
+		{"64 goroutines", "Next", "goroutines", "64", []unit{{name: "ns/op", format: nanos}}},
+		{"of the ceiling / of a core, 12 bits, 64 goroutines", "Saturated/bits=12", "goroutines", "64", []unit{{name: "%ceiling", format: percent}, {name: "%core", format: percent}}},
+		{"longest wait of 1,000 callers, 12 bits", "Wait/bits=12", "callers", "1000", []unit{{name: "longest-ns", format: shortTime}}},
+	}
+	header := []string{"library"}
+	var libs []string
+	for _, c := range columns {
+		header = append(header, c.title)
+		for _, name := range s.names {
+			if lib := key(name, "lib"); strings.HasPrefix(name, c.bench+"/") && key(name, c.key) == c.value && !slices.Contains(libs, lib) {
+				libs = append(libs, lib)
+			}
+		}
+	}
+	var rows [][]string
+	for _, lib := range libs {
+		row := []string{lib}
+		for _, c := range columns {
+			row = append(row, cmp.Or(cell(s, c.units, fmt.Sprintf("%s/lib=%s/%s=%s", c.bench, lib, c.key, c.value)), "–"))
+		}
+		rows = append(rows, row)
+	}
+	return markdown(header, rows)
+}
+
+// table returns the subject's table in Markdown. Rows and columns are in the order of the source.
+func (sub subject) table(s *samples) string {
+	var rows, columns []string
+	cells := map[[2]string]string{}
+	for _, name := range s.names {
+		if bench, _, _ := strings.Cut(name, "/"); bench != sub.bench {
+			continue
+		}
+		var labels []string
+		for _, k := range sub.rows {
+			labels = append(labels, key(name, k))
+		}
+		row, column := strings.Join(labels, " | "), key(name, sub.column)
+		rows, columns = append(rows, row), append(columns, column)
+		cells[[2]string{row, column}] = cell(s, sub.units, name)
+	}
+	var titles []string
+	for _, u := range sub.units {
+		titles = append(titles, u.title)
+	}
+	title := strings.Join(titles, " / ")
+	columns = unique(columns)
+	header, above := slices.Clone(sub.rows), ""
+	for _, c := range columns {
+		switch sub.column {
+		case "":
+			header = append(header, title)
+		case "lib":
+			header = append(header, c)
+		default:
+			header = append(header, sub.column+" "+c)
+		}
+	}
+	if sub.column != "" {
+		above = title + ":\n\n"
+	}
+	var lines [][]string
+	for _, row := range unique(rows) {
+		line := []string{row}
+		for _, column := range columns {
+			line = append(line, cells[[2]string{row, column}])
+		}
+		lines = append(lines, line)
+	}
+	return above + markdown(header, lines)
+}
+
+// unique returns the values without those that came before.
+func unique(values []string) (first []string) {
+	for _, v := range values {
+		if !slices.Contains(first, v) {
+			first = append(first, v)
+		}
+	}
+	return first
+}
+
+func markdown(header []string, rows [][]string) string {
+	text := "| " + strings.Join(header, " | ") + " |\n|" + strings.Repeat("---|", len(header)) + "\n"
+	for _, row := range rows {
+		text += "| " + strings.Join(row, " | ") + " |\n"
+	}
+	return text
+}
+
+// cell returns what one benchmark reported.
+func cell(s *samples, units []unit, name string) string {
+	var parts []string
+	for _, u := range units {
+		values := s.values[name][u.name]
+		if len(values) == 0 {
+			continue
+		}
+		text := u.format(quantile(values, 0.5))
+		if u.spread {
+			text += fmt.Sprintf(" (%s–%s)", u.format(quantile(values, 0)), u.format(quantile(values, 1)))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " / ")
+}
+
+func nanos(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v < 1:
+		return fmt.Sprintf("%.3f", v)
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return count(v)
+}
+
+func micros(v float64) string { return nanos(v / 1e3) }
+
+func millis(v float64) string { return nanos(v / 1e6) }
+
+func hundredths(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func percent(v float64) string {
+	if v < 10 {
+		return fmt.Sprintf("%.1f%%", v)
+	}
+	return fmt.Sprintf("%.0f%%", v)
+}
+
+// count returns a whole number in groups of three digits.
+func count(v float64) string {
+	text := fmt.Sprintf("%.0f", v)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// shortTime returns nanoseconds to three digits.
+func shortTime(v float64) string {
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}} {
+		if v >= u.size {
+			return fmt.Sprintf("%.3g %s", v/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%.0f ns", v)
+}
