@@ -61,6 +61,33 @@ func TestHistoryIsTrimmed(t *testing.T) {
 		}
 		_, err = Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
+
+		m = newMemory()
+		ids = stamps(t, m, 3, time.Second)
+		_, err = Whois(t.Context(), m, ids[0])
+		require.ErrorIs(t, err, ErrForgotten, "it was dropped from the record")
+	})
+}
+
+// Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a holding.
+func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, seqs, clockAt(0))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		require.NoError(t, h.Release(t.Context()))
+		by, err := Whois(t.Context(), m, id)
+		require.NoError(t, err)
+		other, end := seqs.Decode(id), seqs.Decode(id)
+		other.ClockSeq++
+		end.Time = by.To
+		for _, p := range []snowflake.Parts{other, end} {
+			id, err := seqs.Encode(p)
+			require.NoError(t, err)
+			_, err = Whois(t.Context(), m, id)
+			require.ErrorIs(t, err, ErrNeverIssued)
+		}
 	})
 }
 

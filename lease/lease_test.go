@@ -584,6 +584,18 @@ func TestStoreWithAClockRefusesClientsAhead(t *testing.T) {
 	})
 }
 
+// A newcomer whose clock is ahead does not take a holder for dead.
+func TestStoresClockSaysWhoIsDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = true
+		h := mustAcquire(t, m, plain, clockAt(0))
+		_, err := acquire(t, m, plain, clockAt(30*time.Second), named("b"))
+		require.ErrorIs(t, err, ErrExhausted)
+		h.next()
+	})
+}
+
 func TestOwnerGetsItsWorkerIDBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -85,14 +85,8 @@ func printMutants() {
 		if m.nodes > 0 {
 			how[0] += fmt.Sprintf(" with -nodes %d", m.nodes)
 		}
-		if m.test != "" {
-			how = append(how, "by "+m.test+" of package lease")
-		}
-		if m.scope != "" {
-			how = append(how, fmt.Sprintf("on every run in the scope %q of TestEveryInterleaving of package lease", m.scope))
-		}
-		if m.always != nil {
-			how = append(how, "on every run by go test -run "+m.always[1]+" "+m.always[0])
+		for _, k := range m.always {
+			how = append(how, "on every run by "+k.command())
 		}
 		fmt.Printf("%s\n\t%s\n\t%s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
 	}

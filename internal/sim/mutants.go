@@ -17,14 +17,34 @@ type mutant struct {
 	path   string // of its file
 	name   string
 	why    string   // what goes wrong with it
-	test   string   // the test of package lease that has to find it, instead of the simulator, which hardly ever does
-	scope  string   // the scope of TestEveryInterleaving of package lease in which it dies on every run; empty if it lives there
-	always []string // a package and a test of it that finds it on every run, without luck; empty if no test can
+	always []killer // what finds it on every run, without luck
 	guard  string   // the guard of internal/proof/steps/lease.smt2 that it removes
-	seeds  int      // else the simulator has to find it within so many seeds
+	seeds  int      // the simulator has to find it within so many seeds; 0: it hardly ever does
 	seed   uint64   // the first seed that showed it when a full run last searched for it
 	nodes  int      // the number of nodes in the fleets that show it; 0: as many as the seed says
 	edits  []edit
+}
+
+// killer is a test that fails with a mutant on every run.
+type killer struct {
+	pkg, test string
+	scope     string // of TestEveryInterleaving; else empty
+}
+
+func (k killer) String() string {
+	if k.scope != "" {
+		return "scope " + k.scope
+	}
+	return k.test
+}
+
+// command returns what runs the killer.
+func (k killer) command() string {
+	command := "go test -run " + k.test + " " + k.pkg
+	if k.scope != "" {
+		command += " -scope " + k.scope
+	}
+	return command
 }
 
 // edit replaces a text that a file of the source contains once. In new, MUTANT stands for
@@ -32,8 +52,9 @@ type mutant struct {
 type edit struct{ file, old, new string }
 
 // mutantFiles are the mutants, a file for each. A file has a line for each of name and why.
-// Then it has lines that say what finds it: test, or seeds and seed and perhaps nodes, or
-// "always: PACKAGE TEST", or scope; and perhaps a line for guard. Then there is for each edit
+// Then it has lines that say what finds it on every run: "always: PACKAGE TEST" or "scope: NAME", also several. It has
+// lines for seeds and seed, and perhaps nodes, if the simulator finds it, and perhaps a line for guard. Then there is for
+// each edit
 //
 //	-- file --
 //	old text
@@ -87,12 +108,14 @@ func parseMutant(text string) (m mutant, err error) {
 			m.name = value
 		case "why":
 			m.why = value
-		case "test":
-			m.test = value
 		case "always":
-			m.always = strings.Fields(value)
+			pkg, test, ok := strings.Cut(value, " ")
+			if !ok {
+				err = errors.New("always needs a package and a test")
+			}
+			m.always = append(m.always, killer{pkg: pkg, test: test})
 		case "scope":
-			m.scope = value
+			m.always = append(m.always, killer{"./lease", "TestEveryInterleaving", value})
 		case "guard":
 			m.guard = value
 		case "seeds":
@@ -109,12 +132,8 @@ func parseMutant(text string) (m mutant, err error) {
 			return m, err
 		}
 	}
-	found := m.test != "" || m.seeds > 0
-	switch {
-	case m.name == "" || m.why == "" || m.test != "" && m.seeds > 0 || !found && m.always == nil:
-		return m, errors.New("it needs a name, why, and seeds, a test or always")
-	case m.always != nil && len(m.always) != 2:
-		return m, errors.New("always needs a package and a test")
+	if m.name == "" || m.why == "" || m.always == nil {
+		return m, errors.New("it needs a name, why, and always or scope")
 	}
 	m.edits, err = parseEdits(body)
 	return m, err

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +17,9 @@ type value func(*Run) int64
 
 // function is a function that the model declares. Its last argument may be a ClockSeq.
 type function struct {
-	index   int
-	sorts   []string // of its arguments, without the state
-	inState bool     // it may differ between the states
+	index int
+	sorts []string // of its arguments, without the state
+	bit   uint64   // if it may differ between the states: one of its own; else 0
 }
 
 // step is a step of the model: what has to be true of the states before it and after it.
@@ -30,9 +31,31 @@ type step struct {
 // relation is the model's steps, ready to be evaluated.
 type relation struct {
 	functions map[string]*function
+	fn        names
 	guards    []string
 	steps     map[string]step
 	slots     int // how many variables it has
+	states    int // how many functions may differ between the states
+}
+
+// names are the functions that a run sets or asks for. A field has the function's name in the model, but for its first letter.
+type names struct {
+	Now, Cur, Epoch, Lost, Sent, Made, At, Line, Open, Heir, Born, Rec, Active, Gseq, Gfrom, Gto, Over, Next, Top *function // the state
+	Worker, Window, Low, By, Kind, Old, Bound, Seq, From, Name                                                    *function // of a holder, and of a save
+	M, Half, Loses, H, S, T                                                                                       *function
+}
+
+// resolve looks the names up once, because a run needs them for each step.
+func (r *relation) resolve() {
+	fields := reflect.ValueOf(&r.fn).Elem()
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		f, ok := r.functions[name]
+		if !ok {
+			f = r.functions[strings.ToLower(name)]
+		}
+		fields.Field(i).Set(reflect.ValueOf(f))
+	}
 }
 
 var compiled = sync.OnceValue(func() *relation { return compile(Model) })
@@ -70,6 +93,7 @@ func compile(text string) *relation {
 			c.steps[name] = s
 		}
 	}
+	c.resolve()
 	return &c.relation
 }
 
@@ -83,7 +107,8 @@ func (c *compiler) declare(name string, args []*Term) {
 	f := &function{index: len(c.functions)}
 	for _, a := range args {
 		if a.Word == "State" {
-			f.inState = true
+			c.states++
+			f.bit = 1 << c.states
 		} else {
 			f.sorts = append(f.sorts, a.Word)
 		}
@@ -105,8 +130,48 @@ func (c *compiler) conjuncts(t *Term) (all []*Term) {
 	return all
 }
 
-// value compiles t. variables has the slots of the variables in t.
+// value compiles t. variables has the slots of the variables in t. Most of a step says what stays as it was. This is not
+// looked at unless something of the kind has changed.
 func (c *compiler) value(t *Term, variables map[string]int) value {
+	v := c.meaning(t, variables)
+	if bits := c.same(t); bits != 0 {
+		return func(r *Run) int64 {
+			if r.dirty&bits == 0 {
+				return 1
+			}
+			return v(r)
+		}
+	}
+	return v
+}
+
+// same returns the functions of which t only says that they are the same in both states. If t says anything else, same
+// returns 0.
+func (c *compiler) same(t *Term) (bits uint64) {
+	if d, ok := c.defs[t.first()]; ok {
+		return c.same(d.Parts[4])
+	}
+	switch {
+	case t.Head("forall"):
+		return c.same(t.Parts[2])
+	case t.Head("and"):
+		for _, p := range t.Parts[1:] {
+			b := c.same(p)
+			if b == 0 {
+				return 0
+			}
+			bits |= b
+		}
+	case t.Head("="):
+		y, x := t.Parts[1], t.Parts[2]
+		if f, ok := c.functions[y.first()]; ok && y.String() == strings.Replace(x.String(), x.first()+" x", x.first()+" y", 1) {
+			return f.bit
+		}
+	}
+	return bits
+}
+
+func (c *compiler) meaning(t *Term, variables map[string]int) value {
 	if t.Parts == nil {
 		return c.word(t.Word, variables)
 	}
@@ -177,7 +242,7 @@ func (c *compiler) lookup(f *function, args []*Term, variables map[string]int) v
 		values = append(values, c.value(a, variables))
 	}
 	state := value(func(*Run) int64 { return 0 })
-	if f.inState {
+	if f.bit != 0 {
 		state, values = values[0], values[1:]
 	}
 	switch len(values) {

@@ -41,6 +41,7 @@ type Run struct {
 	variables []int64
 	things    [4][]int64 // that the step changes or names, of each sort
 	changed   []cell
+	dirty     uint64 // the functions of which a cell is changed
 	holders   int64
 	saves     int64
 	whole     bool                       // things has all things; for a test
@@ -70,11 +71,11 @@ func New(clockSeqs int, loses bool, longest, skew time.Duration) *Run {
 		r.things[2] = append(r.things[2], c)
 	}
 	for _, g := range r.guards {
-		r.let(1, g)
+		r.let(1, r.functions[g])
 	}
-	r.let(int64(longest), "M")
-	r.let(int64(skew/2), "half")
-	r.let(truth(loses), "loses")
+	r.let(int64(longest), r.fn.M)
+	r.let(int64(skew/2), r.fn.Half)
+	r.let(truth(loses), r.fn.Loses)
 	return r
 }
 
@@ -83,14 +84,14 @@ func (r *Run) Without(guard string) {
 	if !slices.Contains(r.guards, guard) {
 		panic("there is no guard " + guard)
 	}
-	r.let(0, guard)
+	r.let(0, r.functions[guard])
 }
 
 // NewHolder returns a holder that has not sent its first save.
 func (r *Run) NewHolder(worker int, window time.Duration) int {
 	r.holders++
-	r.let(int64(worker), "worker", r.holders)
-	r.let(int64(window), "window", r.holders)
+	r.let(int64(worker), r.fn.Worker, r.holders)
+	r.let(int64(window), r.fn.Window, r.holders)
 	return int(r.holders)
 }
 
@@ -118,26 +119,24 @@ func (r *Run) write(v int64, function int, i int64, state int) {
 }
 
 // let sets what no step changes.
-func (r *Run) let(v int64, name string, args ...int64) {
-	f := r.functions[name]
+func (r *Run) let(v int64, f *function, args ...int64) {
 	r.write(v, f.index, r.index(f, args), 0)
 }
 
 // is returns a value before the step.
-func (r *Run) is(name string, args ...int64) int64 {
-	f := r.functions[name]
+func (r *Run) is(f *function, args ...int64) int64 {
 	return at(r.tables[f.index][0], r.index(f, args))
 }
 
 // set sets a value after the step.
-func (r *Run) set(v int64, name string, args ...int64) {
-	f := r.functions[name]
+func (r *Run) set(v int64, f *function, args ...int64) {
 	i := r.index(f, args)
 	if at(r.tables[f.index][0], i) == v {
 		return
 	}
 	r.write(v, f.index, i, 1)
 	r.changed = append(r.changed, cell{f.index, i})
+	r.dirty |= f.bit
 	for k, a := range args {
 		r.name(f.sorts[k], a)
 	}
@@ -154,9 +153,9 @@ func (r *Run) name(sort string, thing int64) {
 
 // begin begins a step of a holder, with a save, after the time until now has passed.
 func (r *Run) begin(now time.Time, holder, save int64) error {
-	if t := now.UnixNano(); t > r.is("now") {
+	if t := now.UnixNano(); t > r.is(r.fn.Now) {
 		r.about(holder, save)
-		r.set(t, "now")
+		r.set(t, r.fn.Now)
 		if err := r.end("time passes"); err != nil {
 			return err
 		}
@@ -174,18 +173,18 @@ func (r *Run) about(holder, save int64) {
 	if r.whole {
 		for i := range r.holders + 1 {
 			r.name("Holder", i)
-			r.name("Worker", r.is("worker", i))
+			r.name("Worker", r.is(r.fn.Worker, i))
 		}
 		for i := range r.saves + 1 {
 			r.name("Save", i)
 		}
 	}
-	r.let(holder, "h")
-	r.let(save, "s")
-	worker := r.is("worker", holder)
+	r.let(holder, r.fn.H)
+	r.let(save, r.fn.S)
+	worker := r.is(r.fn.Worker, holder)
 	r.name("Worker", worker)
 	r.name("Holder", holder)
-	for _, s := range []int64{0, save, r.is("old", save), r.is("rec", holder), r.is("cur", worker)} {
+	for _, s := range []int64{0, save, r.is(r.fn.Old, save), r.is(r.fn.Rec, holder), r.is(r.fn.Cur, worker)} {
 		r.name("Save", s)
 	}
 }
@@ -217,7 +216,7 @@ func (r *Run) end(name string) error {
 	for _, c := range r.changed {
 		r.write(at(r.tables[c.function][source], c.index), c.function, c.index, target)
 	}
-	r.changed = r.changed[:0]
+	r.changed, r.dirty = r.changed[:0], 0
 	if err != nil {
 		r.noted = 0
 		return err
@@ -259,11 +258,11 @@ func (r *Run) guardsOf(holds value) (names []string) {
 
 // without returns what f returns if a guard is left out that was not.
 func (r *Run) without(guard string, f func() []string) []string {
-	if r.is(guard) == 0 {
+	if r.is(r.functions[guard]) == 0 {
 		return nil
 	}
-	r.let(0, guard)
-	defer r.let(1, guard)
+	r.let(0, r.functions[guard])
+	defer r.let(1, r.functions[guard])
 	return f()
 }
 
@@ -293,24 +292,27 @@ var sends = map[Kind]string{
 func (r *Run) Send(now time.Time, s Save) (save int, err error) {
 	r.saves++
 	id, h := r.saves, int64(s.By)
-	for name, v := range map[string]int64{"by": h, "kind": int64(s.Kind), "old": int64(s.Old), "seq": int64(s.Seq), "from": s.From, "name": s.Name} {
-		r.let(v, name, id)
-	}
+	r.let(h, r.fn.By, id)
+	r.let(int64(s.Kind), r.fn.Kind, id)
+	r.let(int64(s.Old), r.fn.Old, id)
+	r.let(int64(s.Seq), r.fn.Seq, id)
+	r.let(s.From, r.fn.From, id)
+	r.let(s.Name, r.fn.Name, id)
 	for c := range r.clockSeqs {
-		r.let(s.Bounds[c], "bound", id, c)
+		r.let(s.Bounds[c], r.fn.Bound, id, c)
 		if s.Kind == Take {
-			r.let(s.Low[c], "low", h, c)
+			r.let(s.Low[c], r.fn.Low, h, c)
 		}
 	}
 	if err := r.begin(now, h, id); err != nil {
 		return 0, err
 	}
-	r.set(1, "sent", id)
-	r.set(1, "open", id)
-	r.set(1, "born", h)
+	r.set(1, r.fn.Sent, id)
+	r.set(1, r.fn.Open, id)
+	r.set(1, r.fn.Born, h)
 	if s.Kind == Release {
-		r.set(1, "over", h)
-		r.set(0, "active", h)
+		r.set(1, r.fn.Over, h)
+		r.set(0, r.fn.Active, h)
 	}
 	if err := r.end(sends[s.Kind]); err != nil {
 		return 0, err
@@ -329,24 +331,24 @@ var arrivals = map[Kind]string{
 // Arrive is the moment at which the store makes a save.
 func (r *Run) Arrive(now time.Time, save int) error {
 	s := int64(save)
-	h := r.is("by", s)
+	h := r.is(r.fn.By, s)
 	if err := r.begin(now, h, s); err != nil {
 		return err
 	}
-	w, kind := r.is("worker", h), Kind(r.is("kind", s))
-	r.set(s, "cur", w)
-	r.set(1, "made", s)
-	r.set(r.is("now"), "at", s)
-	if kind == Move || kind == Release || kind == Take && (r.is("old", s) != 0 || r.is("name", s) == r.is("epoch", w)) {
-		r.set(1, "line", s)
-		r.set(h, "heir", w)
-		if c := r.is("seq", s); kind != Release {
-			r.set(max(r.is("top", h, c), r.is("bound", s, c)), "top", h, c)
+	w, kind := r.is(r.fn.Worker, h), Kind(r.is(r.fn.Kind, s))
+	r.set(s, r.fn.Cur, w)
+	r.set(1, r.fn.Made, s)
+	r.set(r.is(r.fn.Now), r.fn.At, s)
+	if kind == Move || kind == Release || kind == Take && (r.is(r.fn.Old, s) != 0 || r.is(r.fn.Name, s) == r.is(r.fn.Epoch, w)) {
+		r.set(1, r.fn.Line, s)
+		r.set(h, r.fn.Heir, w)
+		if c := r.is(r.fn.Seq, s); kind != Release {
+			r.set(max(r.is(r.fn.Top, h, c), r.is(r.fn.Bound, s, c)), r.fn.Top, h, c)
 		}
 	}
 	if kind == Release {
 		for c := range r.clockSeqs {
-			r.set(r.is("next", h, c), "top", h, c)
+			r.set(r.is(r.fn.Next, h, c), r.fn.Top, h, c)
 		}
 	}
 	return r.end(arrivals[kind])
@@ -356,18 +358,18 @@ func (r *Run) Arrive(now time.Time, save int) error {
 // stamp that from now on.
 func (r *Run) Answer(now time.Time, save int, granted bool) error {
 	s := int64(save)
-	h := r.is("by", s)
+	h := r.is(r.fn.By, s)
 	if err := r.begin(now, h, s); err != nil {
 		return err
 	}
 	r.notes(h, s)
-	if seq := r.is("seq", s); granted {
-		r.set(1, "active", h)
-		r.set(seq, "gseq", h)
-		r.set(r.is("from", s), "gfrom", h)
-		r.set(r.is("bound", s, seq), "gto", h)
+	if seq := r.is(r.fn.Seq, s); granted {
+		r.set(1, r.fn.Active, h)
+		r.set(seq, r.fn.Gseq, h)
+		r.set(r.is(r.fn.From, s), r.fn.Gfrom, h)
+		r.set(r.is(r.fn.Bound, s, seq), r.fn.Gto, h)
 	}
-	if Kind(r.is("kind", s)) == Take {
+	if Kind(r.is(r.fn.Kind, s)) == Take {
 		return r.end("a newcomer gets its answer, and is granted its window")
 	}
 	return r.end("a holder gets its answer, and is granted more or goes on as before")
@@ -376,16 +378,16 @@ func (r *Run) Answer(now time.Time, save int, granted bool) error {
 // notes: the holder's own record is s, and it heeds no answer to an earlier save.
 func (r *Run) notes(h, s int64) {
 	r.noted = h
-	r.set(s, "rec", h)
+	r.set(s, r.fn.Rec, h)
 	for _, o := range r.open[h] {
-		r.set(0, "open", o)
+		r.set(0, r.fn.Open, o)
 	}
 }
 
 // Look is the moment at which a holder finds the entry to be its own save.
 func (r *Run) Look(now time.Time, save int) error {
 	s := int64(save)
-	h := r.is("by", s)
+	h := r.is(r.fn.By, s)
 	if err := r.begin(now, h, s); err != nil {
 		return err
 	}
@@ -396,15 +398,15 @@ func (r *Run) Look(now time.Time, save int) error {
 // Learn is the moment at which a holder learns that its Restore was made.
 func (r *Run) Learn(now time.Time, save int) error {
 	s := int64(save)
-	h := r.is("by", s)
+	h := r.is(r.fn.By, s)
 	if err := r.begin(now, h, s); err != nil {
 		return err
 	}
 	r.notes(h, s)
-	r.set(1, "line", s)
-	if r.is("cur", r.is("worker", h)) == s {
+	r.set(1, r.fn.Line, s)
+	if r.is(r.fn.Cur, r.is(r.fn.Worker, h)) == s {
 		for c := range r.clockSeqs {
-			r.set(min(r.is("top", h, c), r.is("bound", s, c)), "top", h, c)
+			r.set(min(r.is(r.fn.Top, h, c), r.is(r.fn.Bound, s, c)), r.fn.Top, h, c)
 		}
 	}
 	return r.end("a holder learns in time that its record was put back")
@@ -413,35 +415,35 @@ func (r *Run) Learn(now time.Time, save int) error {
 // Stamp is the issue of IDs whose tick begins at t.
 func (r *Run) Stamp(now time.Time, holder int, t time.Time) error {
 	h := int64(holder)
-	if err := r.begin(now, h, r.is("rec", h)); err != nil {
+	if err := r.begin(now, h, r.is(r.fn.Rec, h)); err != nil {
 		return err
 	}
-	tick, c := t.UnixNano(), r.is("gseq", h)
-	r.let(tick, "t")
-	r.set(max(r.is("next", h, c), tick+1), "next", h, c)
+	tick, c := t.UnixNano(), r.is(r.fn.Gseq, h)
+	r.let(tick, r.fn.T)
+	r.set(max(r.is(r.fn.Next, h, c), tick+1), r.fn.Next, h, c)
 	return r.end("a holder stamps t")
 }
 
 // Lose is the moment at which the store loses the entry of a worker ID.
 func (r *Run) Lose(now time.Time, worker int) error {
 	w := int64(worker)
-	r.let(w, "worker", 0) // the step is nobody's
+	r.let(w, r.fn.Worker, 0) // the step is nobody's
 	if err := r.begin(now, 0, 0); err != nil {
 		return err
 	}
-	r.set(0, "cur", w)
-	r.set(r.is("epoch", w)+1, "epoch", w)
-	r.set(r.is("now"), "lost", w)
+	r.set(0, r.fn.Cur, w)
+	r.set(r.is(r.fn.Epoch, w)+1, r.fn.Epoch, w)
+	r.set(r.is(r.fn.Now), r.fn.Lost, w)
 	return r.end("the store loses the entry")
 }
 
 // Remove is the moment at which a newcomer that looked again removes its record.
 func (r *Run) Remove(now time.Time, save int) error {
 	s := int64(save)
-	if err := r.begin(now, r.is("by", s), s); err != nil {
+	if err := r.begin(now, r.is(r.fn.By, s), s); err != nil {
 		return err
 	}
-	r.set(0, "cur", r.is("worker", r.is("by", s)))
+	r.set(0, r.fn.Cur, r.is(r.fn.Worker, r.is(r.fn.By, s)))
 	return r.end("a newcomer that looked again removes its record")
 }
 
@@ -470,25 +472,25 @@ func (h Holder) String() string {
 func (r *Run) Holder(holder int) Holder {
 	h := int64(holder)
 	return Holder{
-		Record: int(r.is("rec", h)), Over: r.is("over", h) == 1, Active: r.is("active", h) == 1,
-		Seq: int(r.is("gseq", h)), From: r.is("gfrom", h), To: r.is("gto", h), Worker: int(r.is("worker", h)),
+		Record: int(r.is(r.fn.Rec, h)), Over: r.is(r.fn.Over, h) == 1, Active: r.is(r.fn.Active, h) == 1,
+		Seq: int(r.is(r.fn.Gseq, h)), From: r.is(r.fn.Gfrom, h), To: r.is(r.fn.Gto, h), Worker: int(r.is(r.fn.Worker, h)),
 	}
 }
 
 // Entry returns the save that is the entry of a worker ID, or 0.
-func (r *Run) Entry(worker int) int { return int(r.is("cur", int64(worker))) }
+func (r *Run) Entry(worker int) int { return int(r.is(r.fn.Cur, int64(worker))) }
 
 // Save returns what the model says of a save that never changes, but for its bounds.
 func (r *Run) Save(save int) Save {
 	s := int64(save)
-	return Save{By: int(r.is("by", s)), Old: int(r.is("old", s)), Kind: Kind(r.is("kind", s)), Seq: int(r.is("seq", s)), From: r.is("from", s), Name: r.is("name", s)}
+	return Save{By: int(r.is(r.fn.By, s)), Old: int(r.is(r.fn.Old, s)), Kind: Kind(r.is(r.fn.Kind, s)), Seq: int(r.is(r.fn.Seq, s)), From: r.is(r.fn.From, s), Name: r.is(r.fn.Name, s)}
 }
 
 // Bound returns a bound in a save.
-func (r *Run) Bound(save, seq int) int64 { return r.is("bound", int64(save), int64(seq)) }
+func (r *Run) Bound(save, seq int) int64 { return r.is(r.fn.Bound, int64(save), int64(seq)) }
 
 // Epoch returns how often the store has lost the entry of a worker ID.
-func (r *Run) Epoch(worker int) int64 { return r.is("epoch", int64(worker)) }
+func (r *Run) Epoch(worker int) int64 { return r.is(r.fn.Epoch, int64(worker)) }
 
 // Made reports whether a save was made.
-func (r *Run) Made(save int) bool { return r.is("made", int64(save)) == 1 }
+func (r *Run) Made(save int) bool { return r.is(r.fn.Made, int64(save)) == 1 }

@@ -150,6 +150,27 @@ func TestEachGuardRefusesAnActAndEachStepHappens(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(compiled().steps)), slices.Collect(maps.Keys(happened)))
 }
 
+// A step that changes more than the model says is none.
+func TestStepThatChangesMoreIsRefused(t *testing.T) {
+	r := New(clockSeqs, true, 8, 4)
+	h := int64(r.NewHolder(0, 8))
+	changes := 0
+	for name, f := range r.functions {
+		if f.bit == 0 || f == r.fn.Now {
+			continue
+		}
+		changes++
+		r.about(h, 0)
+		r.set(r.is(r.fn.Now)+1, r.fn.Now)
+		r.set(1, f, []int64{1, 1}[:len(f.sorts)]...)
+		require.Errorf(t, r.end("time passes"), "and %s changes", name)
+	}
+	assert.Equal(t, 18, changes)
+	r.about(h, 0)
+	r.set(r.is(r.fn.Now)+1, r.fn.Now)
+	require.NoError(t, r.end("time passes"))
+}
+
 // A holder whose record is lost puts it back, and goes on.
 func TestHolderPutsItsRecordBack(t *testing.T) {
 	r := New(1, true, 8, 4)
@@ -168,4 +189,27 @@ func TestHolderPutsItsRecordBack(t *testing.T) {
 	move, err := r.Send(now, Save{By: h, Kind: Move, Old: back, From: 100, Bounds: []int64{110}})
 	require.NoError(t, err)
 	require.NoError(t, r.Arrive(now, move))
+}
+
+// A holder renews and stamps: four acts, and the time between them, which are eight steps.
+func BenchmarkRenewal(b *testing.B) {
+	r := New(clockSeqs, true, time.Minute, time.Second)
+	h := r.NewHolder(0, time.Minute)
+	at := time.Unix(1000, 0)
+	last := 0
+	renew := func(s Save) {
+		s.By, s.Old = h, last
+		s.Bounds = []int64{at.Add(time.Minute).UnixNano(), 0}
+		id, err := r.Send(at, s)
+		require.NoError(b, err)
+		require.NoError(b, r.Arrive(at.Add(1), id))
+		require.NoError(b, r.Answer(at.Add(2), id, true))
+		last = id
+	}
+	renew(Save{Kind: Take, From: at.UnixNano(), Low: []int64{0, 0}})
+	for b.Loop() {
+		at = at.Add(time.Second)
+		renew(Save{Kind: Move, From: at.UnixNano()})
+		require.NoError(b, r.Stamp(at.Add(3), h, at.Add(3)))
+	}
 }

@@ -29,6 +29,14 @@ func (t *Term) String() string {
 	return "(" + strings.Join(words, " ") + ")"
 }
 
+// first returns the word of t, or the first word of its list.
+func (t *Term) first() string {
+	for len(t.Parts) > 0 {
+		t = t.Parts[0]
+	}
+	return t.Word
+}
+
 // Head reports whether t is a list that begins with these words.
 func (t *Term) Head(words ...string) bool {
 	return len(t.Parts) >= len(words) && !slices.ContainsFunc(words, func(w string) bool { return t.Parts[slices.Index(words, w)].Word != w })

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ func TestSeeds(t *testing.T) {
 		t.Skip("run by the tests of ./internal/sim, which build it with their overlay")
 	}
 	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
+	debug.SetGCPercent(400)
 	r := search(t)
 	if *report != "" {
 		appendReport(t, r)

@@ -112,18 +112,18 @@ func (w *world) history() time.Duration {
 // desk is the store, without a network between.
 type desk struct{ s *store }
 
-func (d desk) Get(_ context.Context, key string) (e lease.Entry, err error) {
-	for _, e = range d.s.read(func(k string) bool { return k == key }) {
-	}
-	return e, nil
-}
+func (d desk) Get(_ context.Context, key string) (lease.Entry, error) { return d.s.get(key), nil }
 
 func (d desk) List(_ context.Context, prefix string) ([]lease.Entry, error) {
-	return d.s.read(func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
+	return d.s.list(func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
 }
 
 func (d desk) Put(_ context.Context, key, old string, value []byte) (lease.Entry, error) {
-	return d.s.put(nil, key, old, value)
+	is, err := newPut(key, old, value)
+	if err != nil {
+		return lease.Entry{}, err
+	}
+	return d.s.put(nil, is)
 }
 
 func (d desk) Delete(_ context.Context, key, old string) error { return d.s.delete(key, old) }

@@ -52,6 +52,9 @@ func (p *process) load() error {
 		}
 		return nil
 	}
+	if p.w.Calmed {
+		return p.next()
+	}
 	switch p.w.intN(20) {
 	case 8:
 		return p.crowd(2 + p.w.intN(min(3*tick, 16)))

@@ -27,7 +27,6 @@ type model struct {
 	over      bool // nothing more is held against the model
 	holders   map[string]*holder
 	byNumber  []*holder        // from 1 on
-	saves     map[string]int   // by the version that they replace, and their value; 0: the version is gone
 	versions  map[string]int   // the saves that were made, by version; 0: no record of a holder
 	lastSent  int              // the last save
 	names     map[string]int64 // how often the store had lost all when it got a name
@@ -63,7 +62,7 @@ func newModel(w *world) *model {
 	loses := has(func(e Event) bool { return e.Kind == StoreWiped && e.N%3 == 0 })
 	m := &model{
 		w: w, run: steps.New(1<<w.Layout.ClockSeqBits, loses, max(lease.MaxWindow, 3*w.Layout.Unit), skew),
-		holders: map[string]*holder{}, byNumber: []*holder{nil}, saves: map[string]int{}, versions: map[string]int{}, names: map[string]int64{},
+		holders: map[string]*holder{}, byNumber: []*holder{nil}, versions: map[string]int{}, names: map[string]int64{},
 		published: map[published]*holder{},
 	}
 	if w.OwnClock && has(func(e Event) bool { return e.Kind == Lie || e.Kind == StoreStep }) {
@@ -132,8 +131,8 @@ func (m *model) bounds(r lease.Record) (all []int64) {
 	return all
 }
 
-// sends: a process asks for a save of a record in place of a version.
-func (m *model) sends(p *process, old string, value []byte, r lease.Record) {
+// sends: a process asks for a save of a record in place of a version. It returns the save, or 0 if the version is gone.
+func (m *model) sends(p *process, old string, r lease.Record) (save int) {
 	m.does(func() error {
 		now, found, h := m.now(), m.versions[old], m.holders[r.Token]
 		s := steps.Save{Old: found, Seq: r.ClockSeq, From: m.tick(r.From), Name: m.names[r.Store], Bounds: m.bounds(r)}
@@ -143,7 +142,6 @@ func (m *model) sends(p *process, old string, value []byte, r lease.Record) {
 			m.holders[r.Token], m.byNumber = h, append(m.byNumber, h)
 			s.Kind, s.Low = steps.Take, m.found(s, r)
 			if found != 0 && found != m.run.Entry(r.Worker) { // somebody was quicker, so the save can never be made
-				m.saves[old+string(value)] = 0
 				return nil
 			}
 		case r.State != lease.Held:
@@ -158,12 +156,13 @@ func (m *model) sends(p *process, old string, value []byte, r lease.Record) {
 		}
 		s.By = h.number
 		id, err := m.run.Send(now, s)
-		m.saves[old+string(value)], h.sent, m.lastSent = id, id, id
+		save, h.sent, m.lastSent = id, id, id
 		if err != nil {
 			return of(err, "%v sends: %v, clock sequence %d from %s on", p, r, r.ClockSeq, r.From.Format(timeFormat))
 		}
 		return nil
 	})
+	return save
 }
 
 // found returns the bounds that a newcomer has found, which it saves again except for its own window's.
@@ -197,9 +196,9 @@ func (m *model) notes(now time.Time, h *holder) error {
 }
 
 // makes: the store makes a save.
-func (m *model) makes(old string, value []byte, version string, r lease.Record) {
+func (m *model) makes(s int, version string, r lease.Record) {
 	m.does(func() error {
-		s, now := m.saves[old+string(value)], m.now()
+		now := m.now()
 		if s == 0 {
 			return fmt.Errorf("the store makes a save in place of a version that is gone: %v", r)
 		}

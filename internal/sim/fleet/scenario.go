@@ -346,7 +346,8 @@ func spare(s *Scenario) {
 	})
 }
 
-// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of the leases.
+// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of the leases. Processes issue
+// one ID at a time, and the issuers of IDs are not looked up when the run ends.
 func (s *Scenario) Calm() {
 	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return slices.Contains([]Kind{Burst, Saturate, FillMany, Clone}, e.Kind) })
 	for i := range s.Nodes {

@@ -143,56 +143,83 @@ func workerOf(key string) (worker int, ok bool) {
 	return worker, ok && err == nil
 }
 
-// read returns the entries that are wanted.
-func (s *store) read(wanted func(key string) bool) (found []lease.Entry) {
+// list returns the entries that are wanted.
+func (s *store) list(wanted func(key string) bool) (found []lease.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in no order chance would be
-		if !wanted(key) {
-			continue
+		if wanted(key) {
+			found = append(found, s.read(key))
 		}
-		e := s.entries[key]
-		worker, ok := workerOf(key)
-		if ok && s.w.OwnClock && s.lie > 0 && s.records[worker].State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
-			e.Time = e.Time.Add(-time.Hour)
-		}
-		e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
-		found = append(found, e)
 	}
 	return found
 }
 
-// put is atomic. p is nil if it is the store's operator.
-func (s *store) put(p *process, key, old string, value []byte) (lease.Entry, error) {
+func (s *store) get(key string) lease.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is := s.entries[key].Version; is != old {
-		return lease.Entry{}, fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
+	return s.read(key)
+}
+
+// read returns an entry as a client sees it. s.mu is held.
+func (s *store) read(key string) lease.Entry {
+	e, ok := s.entries[key]
+	if !ok {
+		return e
+	}
+	worker, ok := workerOf(key)
+	if ok && s.w.OwnClock && s.lie > 0 && s.records[worker].State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
+		e.Time = e.Time.Add(-time.Hour)
+	}
+	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
+	return e
+}
+
+// put is a request to put an entry.
+type put struct {
+	key, old string
+	value    []byte
+	record   *lease.Record // what the value says, if the entry is a worker ID's
+	save     int           // the model's number of it
+}
+
+func newPut(key, old string, value []byte) (put, error) {
+	r := put{key: key, old: old, value: slices.Clone(value)}
+	if _, ok := workerOf(key); !ok {
+		return r, nil
+	}
+	r.record = new(lease.Record)
+	return r, json.Unmarshal(value, r.record)
+}
+
+// put is atomic. p is nil if it is the store's operator.
+func (s *store) put(p *process, is put) (lease.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.entries[is.key].Version; v != is.old {
+		return lease.Entry{}, fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, v, is.old)
 	}
 	s.puts++
-	e := lease.Entry{Key: key, Version: strconv.Itoa(s.puts), Value: slices.Clone(value)}
+	e := lease.Entry{Key: is.key, Version: strconv.Itoa(s.puts), Value: is.value}
 	if s.w.OwnClock {
 		e.Time = s.machine.Wall()
 	}
-	if worker, ok := workerOf(key); ok {
-		var r lease.Record
-		if err := json.Unmarshal(value, &r); err != nil {
-			return e, err
-		}
+	if worker, ok := workerOf(is.key); ok {
+		r := *is.record
 		r.Renewed = s.machine.Wall()
 		if p != nil {
 			if r.State != lease.Lost {
-				s.w.model.makes(old, value, e.Version, r)
+				s.w.model.makes(is.save, e.Version, r)
 			}
 			s.save(p, worker, r)
 		} else if r.State == lease.Lost { // a reader of the watermark says so
 			s.records[worker] = r
 		}
 	}
-	if key == "store" {
-		s.w.model.named(value)
+	if is.key == "store" {
+		s.w.model.named(is.value)
 	}
-	s.entries[key] = e
+	s.entries[is.key] = e
 	return e, nil
 }
 
@@ -274,10 +301,8 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "get "+key, func(s *store) (a answer) {
-		for _, e := range s.read(func(k string) bool { return k == key }) {
-			a.entry = e
-			s.w.model.reads(c.p, e.Version, since)
-		}
+		a.entry = s.get(key)
+		s.w.model.reads(c.p, a.entry.Version, since)
 		return a
 	})
 	return a.entry, a.err
@@ -288,7 +313,7 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
-			found := s.read(func(key string) bool {
+			found := s.list(func(key string) bool {
 				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
 			})
 			for _, e := range found {
@@ -306,16 +331,16 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 
 // Put asks for a save.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	value = slices.Clone(value)
-	if _, ok := workerOf(key); ok {
-		var r lease.Record
-		if json.Unmarshal(value, &r) == nil && r.State != lease.Lost {
-			c.p.checkLeap(r)
-			c.p.w.model.sends(c.p, old, value, r)
-		}
+	is, err := newPut(key, old, value)
+	if err != nil {
+		return lease.Entry{}, err
+	}
+	if r := is.record; r != nil && r.State != lease.Lost {
+		c.p.checkLeap(*r)
+		is.save = c.p.w.model.sends(c.p, old, *r)
 	}
 	a := c.call(ctx, "put "+key, func(s *store) (a answer) {
-		a.entry, a.err = s.put(c.p, key, old, value)
+		a.entry, a.err = s.put(c.p, is)
 		return a
 	})
 	if a.err == nil {

@@ -223,7 +223,9 @@ func (w *world) finish() {
 			n.checkAlive()
 		}
 	}
-	w.checkIssuers()
+	if !w.Calmed {
+		w.checkIssuers()
+	}
 }
 
 // sleep is false when the run ends meanwhile.
