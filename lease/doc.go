@@ -65,17 +65,18 @@
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. Each line names the function of protocol.go that keeps it, or the method.
+// Why it holds. Each line has a name, by which stories (testdata/stories) and tests cite it, and
+// the function of protocol.go that keeps it, or the method.
 //
-//  1. The versions of a record form one chain, because each replaces the one before it
+//  1. chain: The versions of a record form one chain, because each replaces the one before it
 //     (Store.Put).
-//  2. The saves of one holder are a stretch of the chain, because every save carries the
+//  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
 //     holder's token, and a save that meets another token ends the hold (judge).
-//  3. A holder's window under c begins at the bound for c in the record before its stretch, or
+//  3. begin: A holder's window under c begins at the bound for c in the record before its stretch, or
 //     before it changed to c, or later (start, take).
-//  4. The window ends at the bound in the holder's own last save, which never goes back
+//  4. end: The window ends at the bound in the holder's own last save, which never goes back
 //     (extend).
-//  5. Bounds do not go back along the chain, except when a worker ID is given back: then the
+//  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
 //     generator has stopped, and the bound is the end of what it stamped (release), or nothing
 //     was stamped and the bound is what it was (undo).
 //
@@ -91,7 +92,7 @@
 // A holder loses its worker ID if another process took it, because this holder looked dead.
 // The lease then takes another one (see [OnLoss]).
 //
-// Why the invariant holds across a replacement. The proof above is about one record at a
+// replacement: The invariant holds across a replacement. The proof above is about one record at a
 // time. So a lease that held w and then takes w' counts as two holders, one of w and one of
 // w'. While it takes w', the generator may still stamp the rest of the window of w, because
 // the next holder of w begins where that window ends. The generator is granted w' when w' is
@@ -99,11 +100,11 @@
 // the new window begins, as every holder's does, at the bound in the store or later; and at
 // the bound that the lease remembers or later, in case the record of w was lost.
 //
-// Order. Under w' the generator begins with the tick after its last tick under w, or with
+// order: Under w' the generator begins with the tick after its last tick under w, or with
 // the first tick of the new window if that is later. So later IDs are greater, even if w' is
 // less than w.
 //
-// Release after a replacement. The generator reports the first instant that it did not stamp,
+// release: After a replacement the generator reports the first instant that it did not stamp,
 // under any worker ID. If it has not stamped w' yet, this instant belongs to w. So Release
 // records for w' the later of this instant and the beginning of the window; or, if nothing was
 // stamped in the window, the bound from before. The recorded bound may lie after the last
@@ -112,25 +113,25 @@
 // # A store that loses entries
 //
 // Somebody empties a directory, flushes a database, drops a table or deletes a prefix. Then a
-// chain breaks off, and step 1 of the proof no longer holds by itself. The fleet heals the
+// chain breaks off, and the first line of the proof no longer holds by itself. The fleet heals the
 // store without an operator. These are the rules:
 //
-//   - A holder whose record is gone puts it back at its next renewal, with its bounds. It
+//   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save,
 //     by every clock that can tell (restorable). The bound does not move in the same save. The
 //     holder looks again when it knows that the record is there (mayRestore): if it is too late
 //     by then, the worker ID is lost.
-//   - The entry "store" is made first. A newcomer that does not find it waits for
+//   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted in the entry, so newcomers wait for it
 //     together (door.advance). Then worker IDs that still have no record may be taken, from
 //     the newcomer's time on, or from the engine's if it is later (door.heal).
-//   - The mark of a worker ID is made after its first record and before anything is stamped.
+//   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
 //     time, and then from the newcomer's or the engine's time on (Record.missing).
-//   - A newcomer that made a record for a worker ID without a mark looks at the entry "store"
+//   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry "store"
 //     and at its record again before it stamps. If either has changed, entries were lost since
 //     it looked first, and it begins anew.
-//   - Until such a newcomer has looked again, a holder whose record was lost may find the
+//   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
 //     newcomer's. The holder replaces it (isStray), and then the newcomer sees another record.
 //
 // Why the invariant holds. Let the record of w be lost, and let h have held w last. If h puts
@@ -146,41 +147,43 @@
 // This is the one place where clocks matter: if records are lost, the clocks of the hosts must
 // differ by less than a minute.
 //
-// If all this does not help, for example because an engine lost what it had acknowledged and
-// another process took the worker ID by an older bound, the holder finds out at its next
-// renewal: the windows overlap (judge). It then stops at once, logs an ERROR with the span in
-// which IDs may have repeated, and takes another worker ID.
+// If all this does not help, one rule is left:
+//
+//   - overlap: An engine lost what it had acknowledged, for example, and another process took the
+//     worker ID by an older bound. The holder finds out at its next renewal that the windows overlap
+//     (judge). It then stops at once, logs an ERROR with the span in which IDs may have repeated,
+//     and takes another worker ID.
 //
 // # What goes wrong, and how it ends
 //
-//   - The process is paused. It wakes up with the window that it had, and issues nothing past
+//   - pause: The process is paused. It wakes up with the window that it had, and issues nothing past
 //     its end. Calls after that ask for a renewal and wait for the answer, together for a
 //     third of a window at most and never past their contexts. If somebody took the worker
 //     ID meanwhile, the holder takes another one.
-//   - Renewals fail, or the store does not answer the search for another worker ID. IDs are
+//   - away: Renewals fail, or the store does not answer the search for another worker ID. IDs are
 //     issued until the window ends. After that calls fail at once, with a
 //     [snowflake.LeaseExpiredError] whose cause is the store's error.
-//   - A request is delayed or repeated. Its version is no longer current, so it changes
+//   - delayed: A request is delayed or repeated. Its version is no longer current, so it changes
 //     nothing.
-//   - An answer is lost. The holder does not know whether its save was made. It keeps to the
+//   - answer lost: An answer is lost. The holder does not know whether its save was made. It keeps to the
 //     window that it knows, and reads the record before it saves again.
-//   - The process crashes. The bound is at most a window ahead of the clock that it crashed
+//   - crash: The process crashes. The bound is at most a window ahead of the clock that it crashed
 //     with, so that is how long the worker ID stays unused.
-//   - The clock is set back across a restart. The new holder takes a worker ID or a clock
+//   - clock back: The clock is set back across a restart. The new holder takes a worker ID or a clock
 //     sequence whose bound its clock has passed. If there is no such bound, it waits for up to
 //     a window, or fails with the difference.
-//   - A live holder looks dead, because it has not renewed for a window by the store's clock.
+//   - looks dead: A live holder looks dead, because it has not renewed for a window by the store's clock.
 //     It loses the worker ID and takes another.
 //
 // # A clock that leaps forward
 //
-// Such a clock would burn the future, because bounds cannot go back. So the lease compares
+// leap: Such a clock would burn the future, because bounds cannot go back. So the lease compares
 // each new bound with the store's clock or, if the store shares the clients' clock, with the
 // monotonic time since the last renewal. (At Acquire no time has passed, so only a store with
 // its own clock can tell.) A bound that is more than Options.MaxLeap ahead is refused with a
 // [*ClockLeapError], and the generator stops at the old bound until the clock is right again.
 //
-// If the store has its own clock, this clock decides. Otherwise a leap is accepted after it
+// steady leap: If the store has its own clock, this clock decides. Otherwise a leap is accepted after it
 // has lasted for MaxLeap on a clock that runs steadily: from one renewal to the next it passed
 // by as much as the monotonic time did. (A laptop has slept, or a board got its time after it
 // booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
@@ -198,14 +201,14 @@
 //
 // [Watermark] returns an ID that no ID issued from now on is at or below. Three things make it:
 //
-//   - Each save has a floor (Record.Least): the holder stamps nothing before it any more,
+//   - floor: Each save has a floor (Record.Least): the holder stamps nothing before it any more,
 //     whatever its clock reads and whether or not the save succeeds, because the generator closes
 //     the ticks before it first. Calls that wait for an earlier tick, and open Holds, keep it back
 //     (least).
-//   - The entry "watermark" has a proposed instant, which never falls. A reader proposes an
+//   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes an
 //     instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (lowest, publish).
-//   - Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
+//   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
 //     is saved is where the window begins. Then it looks at the proposed instant, and begins there
 //     or later (above).
 //
@@ -222,7 +225,7 @@
 // If Options.FloorEvery is set, a holder looks whether the entry "watermark" changes, and then renews more
 // often. Its renewals are the same, so this changes nothing in the proof.
 //
-// A holder that has not renewed for a window no longer counts when the watermark reaches its
+// dead: A holder that has not renewed for a window no longer counts when the watermark reaches its
 // bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). If it
 // renews after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue
 // IDs in the rest of a window that the watermark has passed, if its clock reads so; and a

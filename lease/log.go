@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // journal logs what an operator should know: each trouble once when it begins, and once
@@ -125,7 +127,7 @@ func (j *journal) renewed(l *Lease, err error) {
 // fails logs msg if no renewal has succeeded for half a window, and later if the cause is
 // another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
-	since, cause := l.renewed(), causeOf(err)
+	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err)) // a bound that moves, or a wait that gets shorter, is no other cause
 	first := j.failing.IsZero() && time.Since(since) >= l.o.Window/2
 	changed := !j.failing.IsZero() && cause != j.cause && !isTimeout(err) && time.Since(j.told) >= l.o.Window
 	if !first && !changed {
@@ -140,6 +142,13 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 		next += "; IDs are issued until the window's end"
 	}
 	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err, "next", next)
+}
+
+func noDigit(r rune) rune {
+	if unicode.IsDigit(r) {
+		return -1
+	}
+	return r
 }
 
 // causeOf returns the text of the error that err wraps last.

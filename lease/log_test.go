@@ -3,8 +3,6 @@ package lease
 import (
 	"context"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,116 +51,6 @@ func (l *logged) take() (told []string) {
 	return told
 }
 
-// attr returns the value of key in the last record.
-func (l *logged) attr(key string) (value any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.records[len(l.records)-1].Attrs(func(a slog.Attr) bool {
-		if a.Key == key {
-			value = a.Value.Any()
-		}
-		return true
-	})
-	return value
-}
-
-func TestLeaseLogsItsLife(t *testing.T) {
-	const long = 10 * time.Minute
-	synctest.Test(t, func(t *testing.T) {
-		log := new(logged)
-		m := newMemory()
-		h := mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Logger, o.MaxLeap = slog.New(log), time.Hour })
-		assert.Equal(t, "a", log.attr("owner"))
-		assert.Equal(t, []string{"INFO lease: worker ID acquired"}, log.take())
-		for range 1000 {
-			h.next()
-			time.Sleep(long / 1000)
-		}
-		assert.Empty(t, log.take(), "nothing for an ID or a renewal")
-
-		m.set(func() { m.down = true })
-		for log.count() == 0 {
-			time.Sleep(ms)
-		}
-		since := time.Since(h.Stats().Renewed)
-		assert.GreaterOrEqual(t, since, span/2)
-		assert.Less(t, since, span)
-		assert.Equal(t, errDown, log.attr("error"))
-		assert.Equal(t, []string{"WARN lease: renewals fail"}, log.take())
-		time.Sleep(long)
-		h.refused(errDown)
-		ended := h.Grant().To
-		assert.Equal(t, []string{"ERROR lease: no IDs are issued: the window has ended"}, log.take(), "once")
-		m.set(func() { m.down = false })
-		for log.count() < 2 {
-			time.Sleep(ms)
-		}
-		_, after := log.last("INFO lease: IDs are issued again")
-		assert.InDelta(t, h.c.Now().Sub(ended), after, float64(2*ms), "from the window's end, and not from when it was told")
-		time.Sleep(long)
-		_, after = log.last("INFO lease: renewals succeed again")
-		assert.InDelta(t, long, after, float64(2*span))
-		assert.Equal(t, []string{"INFO lease: renewals succeed again", "INFO lease: IDs are issued again"}, log.take())
-
-		h.c.step(24 * time.Hour)
-		time.Sleep(long)
-		assert.Equal(t, []string{"WARN lease: the clock leapt forward", "ERROR lease: no IDs are issued: the window has ended"}, log.take())
-		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"INFO lease: the clock is trusted again", "INFO lease: IDs are issued again"}, log.take())
-
-		h.c.step(-time.Minute)
-		time.Sleep(10 * time.Second)
-		assert.Equal(t, []string{"WARN lease: the clock stepped back"}, log.take())
-		h.c.step(-time.Second)
-		time.Sleep(10 * time.Second)
-		assert.Empty(t, log.take(), "the clock is behind still")
-		time.Sleep(long)
-		assert.Equal(t, []string{"INFO lease: the clock has caught up"}, log.take())
-
-		h.c.step(24 * time.Hour)
-		time.Sleep(long)
-		h.c.step(-24 * time.Hour)
-		time.Sleep(long)
-		assert.Equal(t, []string{"WARN lease: the clock leapt forward", "ERROR lease: no IDs are issued: the window has ended",
-			"INFO lease: the clock is trusted again", "INFO lease: IDs are issued again"}, log.take())
-
-		lost := h.Worker()
-		m.take(lost, "b")
-		time.Sleep(span)
-		assert.EqualValues(t, lost, log.attr("instead_of"))
-		assert.EqualValues(t, h.Worker(), log.attr("worker"))
-		assert.Equal(t, []string{"WARN lease: worker ID lost", "INFO lease: worker ID replaced"}, log.take())
-		time.Sleep(long)
-		assert.Empty(t, log.take())
-
-		assert.NoError(t, h.Release(t.Context()))
-		assert.Nil(t, log.attr("free_from"), "no ID was issued")
-		assert.Equal(t, []string{"INFO lease: worker ID released"}, log.take())
-		assert.NoError(t, h.Release(t.Context()))
-		assert.Empty(t, log.take())
-	})
-}
-
-// If replacements fail for a long time, one message is logged for each cause: the other holder lives, and then the saves
-// fail.
-func TestFailingReplacementIsLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := new(logged)
-		m := newMemory()
-		h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(log) })
-		log.take()
-		m.take(0, "b")
-		m.set(func() { m.refuses = map[int]bool{0: true} })
-		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"WARN lease: worker ID lost", "WARN lease: the lost worker ID could not be replaced yet",
-			"ERROR lease: no IDs are issued: the window has ended", "WARN lease: the lost worker ID could not be replaced yet"}, log.take())
-		m.set(func() { m.refuses = nil })
-		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"INFO lease: worker ID replaced", "INFO lease: IDs are issued again"}, log.take())
-		h.next()
-	})
-}
-
 func TestLayoutThatRunsOutIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logged)
@@ -178,29 +66,6 @@ func TestLayoutThatRunsOutIsLogged(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		assert.Empty(t, log.take())
 	})
-}
-
-// If the clock leaps and then steps back to before the right time, the log says that it stepped back.
-func TestStepBackAfterALeapIsLogged(t *testing.T) {
-	for name, lasts := range map[string]time.Duration{"soon": 10 * time.Second, "late": 30 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := new(logged)
-				h := mustAcquire(t, newMemory(), plain, clockAt(0), func(o *Options) { o.Logger, o.MaxLeap = slog.New(log), time.Hour })
-				h.next()
-				log.take()
-				h.c.step(24 * time.Hour)
-				time.Sleep(lasts)
-				assert.Equal(t, "WARN lease: the clock leapt forward", log.take()[0])
-				h.c.step(-24*time.Hour - time.Minute)
-				time.Sleep(2 * span)
-				assert.Equal(t, []string{"WARN lease: the clock stepped back"}, log.take(), "and no IDs are issued yet")
-				time.Sleep(time.Minute)
-				assert.Equal(t, []string{"INFO lease: the clock has caught up"}, log.only("the clock"))
-				h.next()
-			})
-		})
-	}
 }
 
 // last returns the attribute after of the last such message, and whether there is one.
@@ -219,11 +84,6 @@ func (l *logged) last(message string) (told bool, after time.Duration) {
 		}
 	}
 	return told, after
-}
-
-// only returns what take does, but only messages that contain a text.
-func (l *logged) only(text string) []string {
-	return slices.DeleteFunc(l.take(), func(told string) bool { return !strings.Contains(told, text) })
 }
 
 // If the shared store is away while the local copy is used, one message is logged, and one when the store
@@ -256,48 +116,4 @@ func TestOutageOfASharedStoreIsLoggedOnce(t *testing.T) {
 		assert.Equal(t, []string{"INFO lease: worker ID acquired", "WARN lease: the store is away, and the local copy is used"}, log.take())
 		h.next()
 	})
-}
-
-// If the window has ended, one message says that no IDs are issued, and one says when they are issued
-// again.
-func TestEndOfAWindowIsLoggedOnce(t *testing.T) {
-	for name, fault := range map[string]func(m *memory, h *holder, on bool){
-		"down": func(m *memory, _ *holder, on bool) { m.set(func() { m.down = on }) },
-		"slow": func(m *memory, _ *holder, on bool) {
-			m.set(func() { m.slow = map[bool]time.Duration{true: time.Hour}[on] })
-		},
-		"leap": func(m *memory, h *holder, on bool) {
-			h.c.step(map[bool]time.Duration{true: time.Hour, false: -time.Hour}[on])
-		},
-		"lost": func(m *memory, h *holder, on bool) {
-			if on {
-				m.take(0, "b")
-			}
-			m.set(func() { m.refuses = map[int]bool{0: on} })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := new(logged)
-				m := newMemory()
-				h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger, o.MaxLeap = slog.New(log), time.Minute })
-				h.next()
-				log.take()
-				fault(m, h, true)
-				time.Sleep(40 * time.Second)
-				const stopped, again = "ERROR lease: no IDs are issued: the window has ended", "INFO lease: IDs are issued again"
-				assert.Equal(t, []string{stopped}, log.only("issued"), "once")
-				fault(m, h, false)
-				time.Sleep(40 * time.Second)
-				told, after := log.last(again)
-				assert.True(t, told)
-				assert.InDelta(t, 40*time.Second, after, float64(3*span))
-				assert.Equal(t, []string{again}, log.only("issued"))
-				h.next()
-				h.c.suspend(10 * time.Second)
-				time.Sleep(span)
-				assert.Empty(t, log.take(), "a suspension of the machine is no outage")
-			})
-		})
-	}
 }

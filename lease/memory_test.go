@@ -312,4 +312,3 @@ func (h *holder) refused(want error) {
 func named(owner string) func(*Options) { return func(o *Options) { o.Owner = owner } }
 func stops(o *Options)                  { o.OnLoss = Stop }
 func reuse(r Reuse) func(*Options)      { return func(o *Options) { o.Reuse = r } }
-func doubts(o *Options)                 { o.NewStore = false }

@@ -1,0 +1,723 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// A story is a file of testdata/stories: what happens, the lines of doc.go's proof that it holds, and commands. To the right
+// of each command is what each party saw, and when, counted from the beginning of the story. The code is the real
+// code in fake time; only its dice are loaded. -update writes what the parties see into the stories: review the diff.
+// The function do has the commands.
+
+//go:embed testdata/stories
+var stories embed.FS
+
+var update = flag.Bool("update", false, "TestStories writes what the parties see into the stories")
+
+func TestStories(t *testing.T) {
+	defer func(old func(int64) int64) { dice = old }(dice)
+	files, err := stories.ReadDir("testdata/stories")
+	require.NoError(t, err)
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(f.Name(), ".txt"), func(t *testing.T) {
+			name := path.Join("testdata/stories", f.Name())
+			text, err := stories.ReadFile(name)
+			require.NoError(t, err)
+			told := tell(t, string(text), false)
+			if strings.Contains(told, "engine=both") {
+				require.Equal(t, told, tell(t, told, true), "if the engine has a clock, the story differs")
+			}
+			if *update {
+				require.NoError(t, os.WriteFile(name, []byte(told), 0o644))
+				return
+			}
+			require.Equal(t, string(text), told)
+		})
+	}
+}
+
+// Each line of doc.go's proof is cited by a story, or by a test whose comment has such a line.
+func TestEachLineOfTheProofIsCited(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	names, cited := map[string]bool{}, map[string]bool{}
+	for _, of := range regexp.MustCompile(`(?m)^//\s+(?:\d+\. |- )?([a-z][a-z ]*): [A-Z]`).FindAllSubmatch(doc, -1) {
+		names[string(of[1])] = true
+	}
+	files, err := filepath.Glob("testdata/stories/*.txt")
+	require.NoError(t, err)
+	tests, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range append(files, tests...) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		lines := regexp.MustCompile(`(?m)^(?:// )?Proof: (.*)\.$`).FindAllSubmatch(text, -1)
+		assert.True(t, strings.HasSuffix(file, ".go") || len(lines) == 1, "%s cites no line", file)
+		for _, line := range lines {
+			for name := range strings.SplitSeq(string(line[1]), ", ") {
+				assert.True(t, names[name], "%s cites %q, which doc.go does not have", file, name)
+				cited[name] = true
+			}
+		}
+	}
+	assert.Equal(t, names, cited)
+}
+
+// tell does the commands of a story, and returns the story with what the parties see.
+func tell(t *testing.T, text string, engine bool) string {
+	var told strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.ownClock = engine
+		s := &story{memory: m, t: t, begun: time.Now(), isNew: true, parties: map[string]*party{}, issued: map[snowflake.ID]bool{}, bounds: map[[2]int]time.Time{}}
+		var draws atomic.Int64
+		dice = func(n int64) int64 { // worker IDs are read in turn, and no rest is shorter
+			if n == 1 || n > 1<<16 {
+				return 0
+			}
+			return (draws.Add(1) - 1) % n
+		}
+		defer s.end()
+		head, script, _ := strings.Cut(text, "\n\n")
+		told.WriteString(head + "\n\n")
+		for text := range strings.Lines(script) {
+			text, _, _ = strings.Cut(text, "|")
+			c := readCommand(t, strings.TrimSpace(text))
+			if len(c.words) == 0 {
+				continue // more of what was seen
+			}
+			s.do(c)
+			synctest.Wait()
+			for i, seen := range s.seen() {
+				told.WriteString(strings.TrimRight(fmt.Sprintf("%-26s| %s", []string{c.line, ""}[min(i, 1)], seen), " |") + "\n")
+			}
+		}
+	})
+	return told.String()
+}
+
+// command is a line such as "acquire a window=3s".
+type command struct {
+	t       *testing.T
+	line    string
+	words   []string
+	options map[string]string
+}
+
+func readCommand(t *testing.T, line string) command {
+	c := command{t, line, nil, map[string]string{}}
+	for _, word := range strings.Fields(line) {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			c.options[key] = value
+		} else {
+			c.words = append(c.words, word)
+		}
+	}
+	return c
+}
+
+func (c command) duration(text string) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(text, "0"))
+	require.NoError(c.t, err, c.line)
+	return d
+}
+
+func (c command) number(text string) int {
+	n, err := strconv.Atoi(cmp.Or(text, "0"))
+	require.NoError(c.t, err, c.line)
+	return n
+}
+
+// story is the world of a story.
+type story struct {
+	*memory
+	t       *testing.T
+	begun   time.Time
+	layout  snowflake.Layout
+	workers int
+	isNew   bool // nobody has acquired
+	parties map[string]*party
+	all     []*party
+	backup  map[string]Entry
+	stored  int // entries, up to the last "requests"
+
+	mu     sync.Mutex
+	lines  []line
+	issued map[snowflake.ID]bool
+	bounds map[[2]int]time.Time // the latest that were stored, by worker ID and clock sequence
+	mark   snowflake.ID         // the watermark
+}
+
+// line is what a party saw.
+type line struct {
+	at    time.Duration
+	party string
+	after int // 1 if it is the result of a call: it comes after the lines of the log, in any order
+	text  string
+}
+
+func (s *story) say(at time.Time, party string, after int, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line{at.Sub(s.begun), party, after, s.relative(text)})
+}
+
+// tells is what the store, or nobody, says.
+func (s *story) tells(format string, args ...any) {
+	s.say(time.Now(), "store", 1, fmt.Sprintf(format, args...))
+}
+
+// broken fails the test, also with -update.
+func (s *story) broken(why string) { s.t.Errorf("BROKEN: %s", why) }
+
+var (
+	instants  = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000 UTC)`)
+	numbers   = regexp.MustCompile(`[-0-9.hms]*\d[hms]*`)
+	tail      = regexp.MustCompile(`; (worker \d+ may stamp IDs before|MaxLeap allows) .*`)
+	processes = regexp.MustCompile(` \([^()]*, pid \d+\)`)
+)
+
+// relative rewrites instants as what they are since the beginning, and leaves out what differs from run to run.
+func (s *story) relative(text string) string {
+	text = strings.NewReplacer("lease: ", "", "snowflake: ", "").Replace(processes.ReplaceAllString(text, ""))
+	text = tail.ReplaceAllString(text, "")
+	return instants.ReplaceAllStringFunc(text, func(instant string) string {
+		at, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.Replace(instant, " +0000 UTC", "Z", 1), " ", "T", 1))
+		require.NoError(s.t, err)
+		return s.at(at)
+	})
+}
+
+func (s *story) at(instant time.Time) string {
+	if instant.IsZero() {
+		return "never"
+	}
+	return short(instant.Sub(s.begun))
+}
+
+// short returns d in few letters.
+func short(d time.Duration) string {
+	text := d.Round(ms).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m0s")]
+	}
+	return text
+}
+
+// seen returns what the parties saw since the last command, each for itself; or one empty line.
+func (s *story) seen() (told []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortStableFunc(s.lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.party, b.party), cmp.Compare(a.after, b.after), strings.Compare(a.text, b.text)*a.after)
+	})
+	for _, l := range s.lines {
+		told = append(told, fmt.Sprintf("%-7s %s: %s", short(l.at), l.party, l.text))
+	}
+	s.lines = nil
+	return append(told, "")[:max(1, len(told))]
+}
+
+// end lets all processes end.
+func (s *story) end() {
+	s.set(func() { s.heal() })
+	for _, p := range s.all {
+		p.crash()
+		p.resume(nil)
+		if l := p.lease(); l != nil {
+			<-l.ended
+		}
+	}
+	time.Sleep(time.Hour)
+}
+
+// heal ends all faults of the store. s.memory.mu must be held.
+func (s *story) heal() {
+	m := s.memory
+	m.down, m.hangs, m.bad, m.loseAnswer, m.failSaves, m.resends, m.refuses, m.delay, m.slow = false, false, false, false, 0, 0, nil, 0, 0
+}
+
+// do does a command.
+func (s *story) do(c command) {
+	what, words := c.words[0], append(c.words[1:], "", "")
+	p := s.party(words[0])
+	if slices.Contains([]string{"release", "stats", "accept", "hold"}, what) && p.lease() == nil {
+		p.says("it has no lease")
+		return
+	}
+	switch what {
+	case "world": // workers=N sequences=N engine=yes
+		bitsOf := func(key string) uint8 { return uint8(bits.Len(uint(max(1, c.number(c.options[key])) - 1))) }
+		s.workers = max(1, c.number(c.options["workers"]))
+		s.layout = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: bitsOf("workers"), ClockSeqBits: bitsOf("sequences"), SequenceBits: 4}
+		s.ownClock = s.ownClock || c.options["engine"] == "yes"
+	case "acquire": // NAME, options
+		s.acquire(words[0], c)
+	case "cancel": // NAME: its Acquire
+		p.cancel()
+	case "release":
+		go func() {
+			if err := p.lease().Release(s.t.Context()); err != nil {
+				p.says("Release fails: %v", err)
+			}
+		}()
+	case "next": // NAME... [for DURATION] [within=DURATION] [every=DURATION]
+		var long time.Duration
+		names := c.words[1:]
+		if i := slices.Index(names, "for"); i >= 0 {
+			names, long = names[:i], c.duration(names[i+1])
+		}
+		for _, name := range names {
+			go s.party(name).calls(long, c.duration(cmp.Or(c.options["every"], "97ms")), c.duration(c.options["within"]))
+		}
+		time.Sleep(long)
+	case "advance":
+		time.Sleep(c.duration(words[0]))
+	case "pause": // NAME: all of the process stands still
+		p.stop(what, true)
+	case "stop": // NAME before|after get|list|put|delete KEY: it stands still there
+		p.stop(strings.Join(c.words[2:], " "), false)
+	case "resume": // NAME [without an answer]
+		p.resume(map[bool]error{true: errDown}[words[1] == "without"])
+	case "crash":
+		p.crash()
+	case "clock", "suspend": // NAME|engine DURATION|right. If a machine is suspended, its clock runs on, and its timers do not
+		d := c.duration(map[bool]string{true: "0"}[words[1] == "right"] + map[bool]string{true: words[1]}[words[1] != "right"])
+		switch {
+		case words[0] == "engine":
+			s.set(func() { s.offset += d })
+		case words[1] == "right":
+			p.c.set(0)
+		default:
+			p.c.step(d)
+		}
+	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=WORKER,..., fails=N, repeats=N
+		s.set(func() {
+			m := s.memory
+			s.heal()
+			switch words[0] {
+			case "down":
+				m.down = true
+			case "hangs":
+				m.hangs = true
+			case "bad":
+				m.bad = true
+			case "loses":
+				m.loseAnswer = true
+			}
+			m.slow, m.delay = c.duration(c.options["slow"]), c.duration(c.options["late"])
+			m.failSaves, m.resends = c.number(c.options["fails"]), c.number(c.options["repeats"])
+			if refused := c.options["refuses"]; refused != "" {
+				m.refuses = map[int]bool{}
+				for worker := range strings.SplitSeq(refused, ",") {
+					m.refuses[c.number(worker)] = true
+				}
+			}
+		})
+	case "delete": // KEY...|everything
+		s.set(func() {
+			if words[0] == "everything" {
+				clear(s.entries)
+			}
+			for _, key := range c.words[1:] {
+				delete(s.entries, key)
+			}
+		})
+	case "backup":
+		s.set(func() { s.backup = maps.Clone(s.entries) })
+	case "restore": // KEY: as it was at the backup
+		s.set(func() {
+			e := s.backup[words[0]]
+			s.puts++
+			e.Version = fmt.Sprint(s.puts)
+			s.entries[words[0]] = e
+		})
+	case "seize": // WORKER NAME: another process takes a live holder's worker ID from its bound on
+		s.take(c.number(words[0]), words[1])
+	case "renew": // WORKER: that process is alive
+		s.touch(c.number(words[0]))
+	case "free": // WORKER: that process releases it
+		s.give(c.number(words[0]))
+	case "requests": // since the last time
+		s.set(func() {
+			s.tells("%d entries read, %d stored, %d of them records", s.reads, s.puts-s.stored, s.saves)
+			s.reads, s.stored, s.saves = 0, s.puts, 0
+		})
+	case "records":
+		s.tellRecords()
+	case "stats":
+		stats := p.lease().Stats()
+		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures, stats.Replacements, stats.LastError)
+		if err := p.lease().Err(); err != nil {
+			p.says("the lease has ended: %v", err)
+		}
+	case "accept": // the leap of its clock
+		p.lease().AcceptLeap()
+	case "hold": // NAME begins a transaction
+		p.done = append(p.done, p.lease().Hold())
+	case "commit": // NAME: its earliest transaction
+		p.done[0]()
+		p.done = p.done[1:]
+	case "watermark":
+		go s.watermark()
+	case "whois": // WORKER INSTANT
+		id, err := s.layout.Encode(snowflake.Parts{Worker: c.number(words[0]), ClockSeq: c.number(c.options["sequence"]), Time: s.begun.Add(c.duration(words[1]))})
+		require.NoError(s.t, err)
+		if by, err := Whois(s.t.Context(), s.memory, id); err == nil {
+			s.tells("%s", by.Owner)
+		} else {
+			s.tells("%v", err)
+		}
+	default:
+		s.t.Fatalf("no such command: %s", c.line)
+	}
+}
+
+func (s *story) tellRecords() {
+	for _, r := range sorted(maps.Values(s.records())) {
+		text := fmt.Sprintf("worker %d %s", r.Worker, r.State)
+		if r.Owner != "" {
+			text += " by " + r.Owner
+		}
+		if !r.From.IsZero() {
+			text += " from " + s.at(r.From) + ", bound"
+		}
+		for _, bound := range r.Bounds {
+			text += " " + s.at(bound)
+		}
+		if n := len(r.Ended); n > 0 { // earlier holdings may be in other entries
+			h := r.Ended[n-1]
+			text += fmt.Sprintf("; before: %s %s to %s", h.Owner, s.at(h.From), s.at(h.To))
+		}
+		s.tells("%s", text)
+	}
+}
+
+func (s *story) watermark() {
+	id, err := Watermark(s.t.Context(), s.memory)
+	s.mu.Lock()
+	if id > 0 {
+		if id < s.mark {
+			s.broken("the watermark falls")
+		}
+		s.mark = id
+	}
+	s.mu.Unlock()
+	text := "no watermark"
+	if id > 0 {
+		text = "watermark " + s.at(s.layout.Decode(id+1).Time)
+	}
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	s.tells("%s", text)
+}
+
+// party is a process: its lease, its generator, its clock and its way to the store.
+type party struct {
+	logged
+	*story
+	name    string
+	c       *clock
+	cancel  func() // of Acquire
+	done    []func()
+	last    snowflake.ID
+	rewinds bool
+
+	state   sync.Mutex
+	l       *Lease
+	g       *snowflake.Generator
+	crashed bool
+	rule    string        // where the process stops
+	stopped chan struct{} // it stands still until this is closed; nil if it runs
+	failure error         // the answer to the request at which it stood still
+}
+
+func (p *party) lease() *Lease {
+	p.state.Lock()
+	defer p.state.Unlock()
+	return p.l
+}
+
+func (p *party) generator() *snowflake.Generator {
+	p.state.Lock()
+	defer p.state.Unlock()
+	return p.g
+}
+
+func (p *party) says(format string, args ...any) {
+	p.say(time.Now(), p.name, 1, fmt.Sprintf(format, args...))
+}
+
+// Handle is a line of the log.
+func (p *party) Handle(_ context.Context, r slog.Record) error {
+	p.state.Lock()
+	defer p.state.Unlock()
+	if p.crashed {
+		return nil
+	}
+	text := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if slices.Contains([]string{"worker", "instead_of", "free_from", "error", "from", "to", "left", "after"}, a.Key) {
+			text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		}
+		return true
+	})
+	p.say(time.Now(), p.name, 0, text)
+	return nil
+}
+
+func (s *story) party(name string) *party {
+	p := s.parties[name]
+	if p == nil {
+		p = &party{story: s, name: name, c: clockAt(0), cancel: func() {}}
+		s.parties[name], s.all = p, append(s.all, p)
+	}
+	return p
+}
+
+func (s *story) acquire(name string, c command) {
+	was := s.party(name)
+	delete(s.parties, name)
+	p := s.party(name)
+	p.c, p.rule = was.c, was.rule // it is the same host
+	if c.options["clock"] != "" {
+		p.c = clockAt(c.duration(c.options["clock"]))
+	}
+	o := &Options{
+		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p), NewStore: s.isNew,
+		Window: c.duration(c.options["window"]), MaxLeap: c.duration(c.options["leap"]), FloorEvery: c.duration(c.options["floor"]),
+		First: c.number(c.options["first"]), Count: cmp.Or(c.number(c.options["count"]), s.workers-c.number(c.options["first"])),
+		Reuse: map[string]Reuse{"keep": ReuseKeep, "once": ReuseOnce}[c.options["reuse"]], OnLoss: map[string]OnLoss{"stop": Stop}[c.options["loss"]],
+	}
+	s.isNew = false
+	generator := &snowflake.Options{Clock: p.c, OnBackward: snowflake.FailPolicy(), RewindTicks: c.number(c.options["rewind"])}
+	if p.rewinds = generator.RewindTicks > 0; p.rewinds {
+		generator.OnBackward = snowflake.RewindPolicy()
+	} else if s.layout.ClockSeqBits > 0 {
+		generator.OnBackward = snowflake.ClockSeqPolicy()
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	if within := c.duration(c.options["within"]); within > 0 {
+		ctx, cancel = context.WithTimeout(ctx, within)
+	}
+	p.cancel = cancel
+	go func() {
+		l, err := Acquire(ctx, client{s.memory, p}, o)
+		if err != nil {
+			if !p.isCrashed() {
+				p.says("Acquire fails: %v", err)
+			}
+			return
+		}
+		g, err := snowflake.NewLeased(l, generator)
+		p.state.Lock()
+		defer p.state.Unlock()
+		assert.NoError(s.t, err)
+		p.l, p.g = l, g
+		if p.crashed {
+			l.cancel()
+		}
+	}()
+}
+
+func (p *party) isCrashed() bool {
+	p.state.Lock()
+	defer p.state.Unlock()
+	return p.crashed
+}
+
+// calls asks for an ID, or for IDs for a time, and says what came of it. Results that differ in numbers only are one line.
+func (p *party) calls(long, every, within time.Duration) {
+	var result, first, last string
+	n, begun, s := 0, time.Now(), p.story
+	flush := func() {
+		text := fmt.Sprintf("%d IDs from %s to %s%s", n, first, last, result)
+		if n == 1 {
+			text = "ID " + first + result
+		}
+		if strings.HasPrefix(result, ":") {
+			text = "no ID" + map[bool]string{true: fmt.Sprintf(", %d times until %s", n, last)}[n > 1] + result
+		}
+		if n > 0 {
+			p.say(begun, p.name, 1, text)
+		}
+	}
+	for end := begun.Add(long); ; time.Sleep(every) {
+		is, at, now := p.call(within)
+		if numbers.ReplaceAllString(s.relative(is), "") != numbers.ReplaceAllString(s.relative(result), "") || is[0] == ',' && is != result {
+			flush()
+			result, first, n, begun = is, at, 0, now
+		}
+		n, last = n+1, at
+		if time.Until(end) < every {
+			break
+		}
+	}
+	flush()
+}
+
+// call asks for one ID. It looks whether a promise is broken.
+func (p *party) call(within time.Duration) (result, at string, now time.Time) {
+	ctx, s := p.t.Context(), p.story
+	if within > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	s.mu.Lock()
+	mark := s.mark
+	s.mu.Unlock()
+	begun := p.c.Now()
+	if p.generator() == nil {
+		return ": it has no worker ID yet", s.at(time.Now()), time.Now()
+	}
+	id, err := p.g.NextIDContext(ctx)
+	if now = time.Now(); err != nil {
+		return ": " + err.Error(), s.at(now), now
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := s.layout.Decode(id)
+	for why, broken := range map[string]bool{
+		"an ID was issued twice":                 s.issued[id],
+		"an ID is at or below the watermark":     id <= mark,
+		"an ID is not greater than the last":     id <= p.last && s.layout.ClockSeqBits == 0 && !p.rewinds,
+		"an ID's time is no moment of the call":  is.Time.Before(begun.Truncate(ms)) || is.Time.After(p.c.Now()),
+		"an ID is not before the recorded bound": !is.Time.Before(later(s.bounds[[2]int{is.Worker, is.ClockSeq}], s.record(is.Worker).bound(is.ClockSeq))),
+	} {
+		if broken {
+			s.broken(fmt.Sprintf("%s: %s: %+v", p.name, why, is))
+		}
+	}
+	s.issued[id], p.last = true, id
+	result = fmt.Sprintf(", worker %d", is.Worker)
+	if s.layout.ClockSeqBits > 0 {
+		result += fmt.Sprintf(", clock sequence %d", is.ClockSeq)
+	}
+	return result, s.at(is.Time), now
+}
+
+// stop lets the process stand still, now or at a request.
+func (p *party) stop(rule string, now bool) {
+	p.state.Lock()
+	defer p.state.Unlock()
+	if now {
+		p.stopped = make(chan struct{})
+	} else {
+		p.rule = rule
+	}
+}
+
+func (p *party) resume(failure error) {
+	p.state.Lock()
+	defer p.state.Unlock()
+	p.failure = failure
+	if p.stopped != nil {
+		close(p.stopped)
+		p.stopped = nil
+	}
+}
+
+func (p *party) crash() {
+	p.cancel()
+	p.state.Lock()
+	defer p.state.Unlock()
+	p.crashed, p.rule = true, ""
+	if p.stopped == nil {
+		p.stopped = make(chan struct{})
+	}
+	if p.l != nil {
+		p.l.cancel()
+	}
+}
+
+// pass waits while the process stands still.
+func (p *party) pass(where string) error {
+	p.state.Lock()
+	here := p.rule != "" && strings.HasPrefix(where, p.rule)
+	if here {
+		p.rule, p.stopped = "", make(chan struct{})
+		p.says("stands still %s", where)
+	}
+	stopped := p.stopped
+	p.state.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
+	if !here {
+		return nil
+	}
+	p.state.Lock()
+	defer p.state.Unlock()
+	return p.failure
+}
+
+// client is a process's way to the store.
+type client struct {
+	*memory
+	p *party
+}
+
+func asks[T any](c client, what string, do func() (T, error)) (T, error) {
+	if err := c.p.pass("before " + what); err != nil {
+		var none T
+		return none, err
+	}
+	result, err := do()
+	return result, cmp.Or(c.p.pass("after "+what), err)
+}
+
+func (c client) Get(ctx context.Context, key string) (Entry, error) {
+	return asks(c, "get "+key, func() (Entry, error) { return c.memory.Get(ctx, key) })
+}
+
+func (c client) List(ctx context.Context, prefix string) ([]Entry, error) {
+	return asks(c, "list "+prefix, func() ([]Entry, error) { return c.memory.List(ctx, prefix) })
+}
+
+func (c client) Delete(ctx context.Context, key, old string) error {
+	_, err := asks(c, "delete "+key, func() (none struct{}, err error) { return none, c.memory.Delete(ctx, key, old) })
+	return err
+}
+
+func (c client) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	return asks(c, "put "+key, func() (Entry, error) {
+		e, err := c.memory.Put(ctx, key, old, value)
+		if worker, ok := workerOf(recordPrefix, key); ok && err == nil {
+			r, bad := decodeRecord(worker, e)
+			require.NoError(c.p.t, bad)
+			c.p.story.mu.Lock()
+			defer c.p.story.mu.Unlock()
+			for seq := range r.Bounds {
+				of := [2]int{worker, seq}
+				c.p.bounds[of] = later(c.p.bounds[of], r.bound(seq))
+			}
+		}
+		return e, err
+	})
+}
