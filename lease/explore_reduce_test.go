@@ -1,0 +1,90 @@
+package lease
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// reducible are small scopes that have all that the reductions look at.
+var reducible = []scope{
+	{name: "faults", workers: 1, processes: 2, held: true, ticks: 1, faults: 1, crashes: 1, delays: 1, fails: 1, losses: 1},
+	{name: "two", workers: 2, processes: 2, held: true, ticks: 2},
+	{name: "IDs", workers: 1, seqBits: 1, processes: 1, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, sets: 1, by: 1},
+	{name: "reader", workers: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 1},
+}
+
+// States that are taken for the same lead to the same states: each step from one of them is possible from the other, and
+// leads to a state that is taken for the same. So to go on from one of them is enough. And a story that goes on as far as it can finds as many
+// states as stories that are each told from the beginning.
+func TestStatesThatAreTakenForTheSameHaveTheSameFuture(t *testing.T) {
+	for _, s := range reducible {
+		t.Run(s.name, func(t *testing.T) {
+			reduced, slow := s.explore(t, true, math.MaxInt), s.explore(t, false, math.MaxInt)
+			require.Empty(t, reduced.broken)
+			assert.Equal(t, reduced.seen, slow.seen)
+			s.exact = true
+			exact := s.explore(t, true, math.MaxInt)
+			require.Empty(t, exact.broken)
+
+			stands, states := map[int32][16]byte{}, map[[16]byte]int32{} // what is taken for each state, and the states' numbers
+			for _, end := range exact.ends {
+				if i := int32(len(states)); !contains(states, end.state) {
+					states[end.state], stands[i] = i, end.reduced
+				}
+			}
+			futures := map[int32][]string{}
+			for _, end := range exact.ends {
+				if n := end.by; n.before >= 0 {
+					futures[n.before] = append(futures[n.before], fmt.Sprintf("%d %d %x", n.step.kind, n.step.p, end.reduced))
+				}
+			}
+			of, seen := map[[16]byte][]string{}, map[[16]byte]bool{}
+			for i, key := range stands {
+				future := slices.Compact(slices.Sorted(slices.Values(futures[i])))
+				if seen[key] {
+					require.Equal(t, of[key], future)
+				}
+				of[key], seen[key] = future, true
+			}
+			assert.Equal(t, reduced.seen, seen)
+			assert.Less(t, len(reduced.nodes), len(exact.nodes))
+			t.Logf("%d of %d states", len(reduced.nodes), len(exact.nodes))
+		})
+	}
+}
+
+func contains[K comparable, V any](m map[K]V, k K) bool {
+	_, ok := m[k]
+	return ok
+}
+
+// However the steps are ordered, a story ends with IDs, windows and records that also a story with the usual orders has.
+func TestOrdersThatAreLeftOutEndTheSame(t *testing.T) {
+	for _, s := range reducible {
+		t.Run(s.name, func(t *testing.T) {
+			s.exact, s.faults, s.ticks = true, min(s.faults, 1), 1
+			ordered := s.explore(t, true, math.MaxInt)
+			s.unordered = true
+			unordered := s.explore(t, true, math.MaxInt)
+			require.Empty(t, ordered.broken+unordered.broken)
+			assert.NotEmpty(t, unordered.outcomes())
+			assert.Subset(t, ordered.outcomes(), unordered.outcomes())
+			t.Logf("%d of %d states", len(ordered.nodes), len(unordered.nodes))
+		})
+	}
+}
+
+func (a *atlas) outcomes() (all []string) {
+	found := map[string]bool{}
+	for _, end := range a.ends {
+		found[end.outcome] = true
+	}
+	delete(found, "")
+	return slices.Sorted(maps.Keys(found))
+}
