@@ -590,7 +590,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 		defer cancel()
 	}
 	s.mu.Lock()
-	mark := s.mark
+	mark, last := s.mark, p.last
 	s.mu.Unlock()
 	begun := p.c.Now()
 	if p.generator() == nil {
@@ -606,7 +606,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 	for why, broken := range map[string]bool{
 		"an ID was issued twice":                 s.issued[id],
 		"an ID is at or below the watermark":     id <= mark,
-		"an ID is not greater than the last":     id <= p.last && s.layout.ClockSeqBits == 0 && !p.rewinds,
+		"an ID is not greater than the last":     id <= last && s.layout.ClockSeqBits == 0 && !p.rewinds,
 		"an ID's time is no moment of the call":  is.Time.Before(begun.Truncate(ms)) || is.Time.After(p.c.Now()),
 		"an ID is not before the recorded bound": !is.Time.Before(later(s.bounds[[2]int{is.Worker, is.ClockSeq}], s.record(is.Worker).bound(is.ClockSeq))),
 	} {
@@ -614,7 +614,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 			s.broken(fmt.Sprintf("%s: %s: %+v", p.name, why, is))
 		}
 	}
-	s.issued[id], p.last = true, id
+	s.issued[id], p.last = true, max(p.last, id)
 	result = fmt.Sprintf(", worker %d", is.Worker)
 	if s.layout.ClockSeqBits > 0 {
 		result += fmt.Sprintf(", clock sequence %d", is.ClockSeq)
