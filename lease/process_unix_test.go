@@ -734,13 +734,15 @@ func TestAcquireSkipsALockedWorkerID(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
-	o := &lease.Options{First: 3, Count: 2, Window: 50 * time.Millisecond}
+	o := &lease.Options{First: 3, Count: 2, Window: 50 * time.Millisecond, NewStore: true}
 	l, err := lease.Acquire(t.Context(), lease.File(dir), o)
 	require.NoError(t, err)
 	assert.Equal(t, 4, l.Worker())
 	require.NoError(t, l.Release(t.Context()))
 
 	o.Count = 1
-	_, err = lease.Acquire(t.Context(), lease.File(dir), o)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = lease.Acquire(ctx, lease.File(dir), o)
 	require.ErrorContains(t, err, "3~lock: locked by another")
 }
