@@ -23,6 +23,7 @@ var reducible = []scope{
 // leads to a state that is taken for the same. So to go on from one of them is enough. And a story that goes on as far as it can finds as many
 // states as stories that are each told from the beginning.
 func TestStatesThatAreTakenForTheSameHaveTheSameFuture(t *testing.T) {
+	oneStepAtATime(t)
 	for _, s := range reducible {
 		t.Run(s.name, func(t *testing.T) {
 			reduced, slow := s.explore(t, true, math.MaxInt), s.explore(t, false, math.MaxInt)
@@ -66,6 +67,7 @@ func contains[K comparable, V any](m map[K]V, k K) bool {
 
 // However the steps are ordered, a story ends with IDs, windows and records that also a story with the usual orders has.
 func TestOrdersThatAreLeftOutEndTheSame(t *testing.T) {
+	oneStepAtATime(t)
 	for _, s := range reducible {
 		t.Run(s.name, func(t *testing.T) {
 			s.exact, s.faults, s.ticks = true, min(s.faults, 1), 1

@@ -14,7 +14,7 @@ import (
 )
 
 // This file says when two states are the same: if they have the same text. In reduced, some texts become the same
-// that differ in nothing that matters. TestReductionsLoseNothing checks that.
+// that differ in nothing that matters. TestStatesThatAreTakenForTheSameHaveTheSameFuture checks that.
 
 // state returns a text of all that decides the future.
 func (w *world) state() string {

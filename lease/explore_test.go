@@ -101,7 +101,7 @@ var scopes = []scope{
 	{name: "sequences", workers: 1, seqBits: 1, processes: 2, held: true, ticks: 1, ids: 2, releases: 1, faults: 1, sets: 1, by: 1},
 	{name: "losses", workers: 1, processes: 2, held: true, ticks: 1, faults: 2, losses: 1, pauses: 1, heals: true},
 	{name: "watermark", workers: 1, processes: 1, readers: 1, held: true, ticks: 2, ids: 1},
-	{name: "newcomer", workers: 1, processes: 1, readers: 1, ticks: 1, ids: 1, faults: 1, sets: 1, by: 1},
+	{name: "newcomer", workers: 1, processes: 1, readers: 1, ticks: 2, ids: 1, faults: 1, sets: 1, by: 1},
 	{name: "bump", workers: 1, seqBits: 1, processes: 1, readers: 1, held: true, ticks: 1, ids: 2, faults: 1, sets: 1, by: 1},
 	{name: "overdue", workers: 1, processes: 1, readers: 1, held: true, ahead: -1, ticks: 2, ids: 1},
 	{name: "undo", workers: 1, processes: 3, held: true, ticks: 1, ids: 1, releases: 1, faults: 1, sets: 1, by: 2},
@@ -121,7 +121,15 @@ var (
 	moreFaults = flag.Int("more-faults", 0, "by how many faults TestEveryInterleaving enlarges each scope")
 )
 
+// oneStepAtATime skips a test in which one goroutine runs at a time, if the race detector would only slow it down tenfold.
+func oneStepAtATime(t *testing.T) {
+	if raceDetector {
+		t.Skip("the other tests look for races")
+	}
+}
+
 func TestEveryInterleaving(t *testing.T) {
+	oneStepAtATime(t)
 	for _, s := range scopes {
 		if *one != "" && s.name != *one {
 			continue
