@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 // These files tell every story of a small world, and look for a story in which the invariants of doc.go are
@@ -123,7 +124,7 @@ var (
 
 // oneStepAtATime skips a test in which one goroutine runs at a time, if the race detector would only slow it down tenfold.
 func oneStepAtATime(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("the other tests look for races")
 	}
 }

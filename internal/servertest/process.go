@@ -227,6 +227,16 @@ func (p *Process) Restart() {
 	p.start()
 }
 
+// LoseDisk kills the server, removes its directory, and starts it again.
+func (p *Process) LoseDisk(dir string) {
+	p.t.Helper()
+	p.Kill()
+	if err := os.RemoveAll(dir); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Restart()
+}
+
 // Pause stops the server and its children with SIGSTOP, and waits until no thread goes on.
 func (p *Process) Pause() {
 	p.mu.Lock()

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sim")
 	if err == nil {
-		program, err = build(dir, "./internal/sim/fleet", raceDetector)
+		program, err = build(dir, "./internal/sim/fleet", depth.Race)
 	}
 	code := 1
 	if err != nil {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // seeds returns how many seeds a test runs. If the race detector is on, it is fewer, because a seed takes ten
 // times as long.
 func seeds(quick, full uint64) uint64 {
-	if raceDetector {
+	if depth.Race {
 		return quick / 4
 	}
 	return depth.Of(quick, full)
@@ -57,7 +57,7 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 	reports, err := run(program, s, &out)
 	require.NoError(t, err, out.String())
 	t.Log(summary(reports, time.Since(begun)))
-	if !depth.Full() || raceDetector {
+	if !depth.Full() || depth.Race {
 		return
 	}
 	var total fleet.Totals
@@ -74,7 +74,7 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 
 // It is a million steps and more.
 func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("the other test of fleets holds its steps against the model, too")
 	}
 	var out bytes.Buffer
@@ -92,7 +92,7 @@ func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
 
 // The first step that is none of the model's is found when it happens, and not when an ID repeats.
 func TestStepsThatAreNotTheModelsAreFound(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
 	for _, defect := range depth.Of(defects[:4], defects) {
@@ -123,7 +123,7 @@ var defects = []struct {
 }
 
 func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("takes long with the race detector")
 	}
 	t.Parallel()
@@ -151,7 +151,7 @@ var update = flag.Bool("update", false, "TestEachMutantIsFound searches from see
 // The quick run looks for a mutant of each folder. The seed that showed a mutant before is tried first,
 // and -update searches from seed 0 on.
 func TestEachMutantIsFound(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
 	found := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return m.seeds == 0 })
@@ -184,7 +184,7 @@ func each[T any](all []T, f func(T)) {
 
 // No seed decides whether these mutants are found. The full run also looks whether the tests pass without a mutant.
 func TestMutantsDieOnEveryRun(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
 	var err error
@@ -370,7 +370,7 @@ func TestInvalidMutantFileIsRefused(t *testing.T) {
 }
 
 func TestFailurePrintsItsReplayCommandAndAShortTrace(t *testing.T) {
-	if raceDetector {
+	if depth.Race {
 		t.Skip("runs without the race detector")
 	}
 	t.Parallel()

@@ -108,11 +108,7 @@ func TestServerThatLosesItsTable(t *testing.T) {
 	depth.Parallel(t)
 	s := start(t)
 	servertest.Wiped(t, &servertest.Server{Addr: s.addr, Open: open}, func(t testing.TB, _ string) {
-		s.Kill()
-		if err := os.RemoveAll(s.dir); err != nil {
-			t.Fatal(err)
-		}
-		s.Restart()
+		s.LoseDisk(s.dir)
 		servertest.CreateTable(t, s.addr, table)
 	})
 }

@@ -202,11 +202,7 @@ func TestServerThatLosesItsDisk(t *testing.T) {
 	depth.Parallel(t)
 	m := start(t, 1)[0]
 	servertest.Wiped(t, &servertest.Server{Addr: m.addr, Open: open}, func(t testing.TB, _ string) {
-		m.Kill()
-		if err := os.RemoveAll(m.dir); err != nil {
-			t.Fatal(err)
-		}
-		m.Restart()
+		m.LoseDisk(m.dir)
 	})
 }
 
