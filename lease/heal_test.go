@@ -23,7 +23,7 @@ func windowed(d time.Duration) func(*Options) { return func(o *Options) { o.Wind
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
-			r := Record{Worker: worker, Layout: layout}.take(window{}, Record{Token: "x", Owner: fmt.Sprint(worker), Window: time.Hour}, time.Now())
+			r := Record{Worker: worker, Layout: layout}.take(window{}, Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, time.Now())
 			r.Saves, r.Marked = 1, true
 			_, err := putRecord(t.Context(), m, r)
 			require.NoError(t, err)
@@ -69,8 +69,8 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 		assert.LessOrEqual(t, m.asked, maxProbes+10)
 		m.asked = 0
 		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
-		require.ErrorIs(t, err, ErrExhausted)
-		assert.LessOrEqual(t, m.asked, maxProbes+7*5)
+		require.NoError(t, err) // it waited until a holder was dead
+		assert.LessOrEqual(t, m.asked, maxProbes+24*5)
 	})
 }
 

@@ -89,7 +89,7 @@ func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T,
 	return result, err
 }
 
-// find takes one worker ID. It waits for a free one for up to a window and a half.
+// find takes one worker ID. It waits for a free one for up to one and a half of the longest window.
 func (s *search) find(ctx context.Context) (attempt, error) {
 	for {
 		if s.read == nil {
@@ -299,10 +299,18 @@ func (s *search) because(err error) error {
 // wait waits until a worker ID may come free. none is the error to return if ctx ends
 // first.
 func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
+	longest := s.l.o.Window
+	for _, r := range s.read {
+		if r.State == Held {
+			longest = max(longest, r.Window)
+		}
+	}
 	s.read = nil
-	o := &s.l.o
-	wait = min(wait, o.Window/4) // a holder may also release its worker ID
-	if wait <= 0 || time.Since(s.begun)+wait > o.Window+o.Window/2 {
+	if wait <= 0 {
+		return none
+	}
+	wait = min(max(wait, (longest-s.l.o.Window)/16), longest/4) // a holder may also release its worker ID
+	if time.Since(s.begun)+wait > longest+longest/2 {
 		return none
 	}
 	if ended := sleep(ctx, s.l.toEnd(wait)); ended != nil {
