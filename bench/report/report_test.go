@@ -169,7 +169,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for table, text := range all {
-			if !strings.Contains(string(after), "<!-- table "+table+" -->\n\n"+text+"\n<!-- end -->\n") {
+			if !strings.Contains(string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n") {
 				t.Errorf("%s does not have the table %s", name, table)
 			}
 		}

@@ -64,7 +64,7 @@ func writeTables(path string, tables map[string]string) error {
 		if left--; !ok {
 			err = fmt.Errorf("%s: %s has no table", path, head)
 		}
-		return head + "\n\n" + table + "\n<!-- end -->"
+		return head + "\n" + table + "<!-- end -->"
 	})
 	if err == nil && left != 0 {
 		err = fmt.Errorf("%s has not one place for each of %d tables", path, len(tables))
