@@ -101,6 +101,7 @@ type LeaseExpiredError struct {
 	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
 	now      time.Time // the clock's reading
 	stopped  bool      // for good
+	unused   bool      // and nothing was stamped
 }
 
 func (e *LeaseExpiredError) Error() string {
@@ -111,6 +112,8 @@ func (e *LeaseExpiredError) Error() string {
 	}
 	fmt.Fprintf(&b, "worker %d ", e.Worker)
 	switch {
+	case e.unused:
+		b.WriteString("stamped no ID")
 	case e.stopped, e.Time.Before(e.NotAfter): // Time lies before NotAfter if both are in the tick of the last ID
 		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
 	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):

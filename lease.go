@@ -237,5 +237,6 @@ func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
 		Cause:    w.cause,
 		now:      l.time(now),
 		stopped:  w.ended,
+		unused:   w.ended && w.end.Equal(l.time(instant{})),
 	}
 }

@@ -61,7 +61,7 @@ type Options struct {
 	// of the layout if that is more. At least 1 ms and a tick, at most [MaxWindow].
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge
-	// an outage, such as a failover of the store, choose three times its length.
+	// an outage, such as a failover of the store, choose one and a half times its length.
 	//
 	// A long window costs time after a crash: nobody can use the dead process's worker ID
 	// until the window has passed. So the range needs as many spare worker IDs as processes

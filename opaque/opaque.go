@@ -19,7 +19,7 @@
 //     random bits. The texts of two IDs that follow each other have nothing in
 //     common, and do not sort by time.
 //   - Enumeration. If somebody makes up a text, Decode accepts it with a chance of
-//     at most 2^-61.
+//     2^-65 for each key of the Codec, so of at most 2^-61 with [MaxKeys] keys.
 //   - Kinds. The purpose is part of the key: if somebody sends the text of an order
 //     as the text of a user, Decode refuses it, except with the same small chance.
 //

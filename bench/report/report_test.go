@@ -109,6 +109,25 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A table may list the values of a key in one cell, and have one row for all libraries.
+func TestTablesListValuesAndLibraries(t *testing.T) {
+	s := parsed(t, `BenchmarkRatio/of=Fill/over=floor-2 9 0.5 ratio
+BenchmarkRatio/of=Decode/over=floor-2 9 0.25 ratio
+BenchmarkRatio/of=Fill/over=loop-2 9 2 ratio
+BenchmarkMemory/lib=ours-2 1 256 B/generator 0 goroutines/generator 565 ns/generator
+BenchmarkMemory/lib=sno-2 1 152 B/generator 0 goroutines/generator 343 ns/generator
+`)
+	all := tables(s, subjects)
+	for name, want := range map[string]string{
+		"Ratio":  "| over | ratio |\n|---|---|\n| floor | Fill 0.500 (0.500–0.500); Decode 0.250 (0.250–0.250) |\n| loop | Fill 2.00 (2.00–2.00) |\n",
+		"Memory": "|  | ours | sno |\n|---|---|---|\n| bytes / goroutines / ns to make | 256 / 0 / 565 | 152 / 0 / 343 |\n",
+	} {
+		if all[name] != want {
+			t.Errorf("the table %s is\n%s", name, all[name])
+		}
+	}
+}
+
 func TestComparisonHasARowForEachLibrary(t *testing.T) {
 	table := comparison(parsed(t, output))
 	for _, want := range []string{
@@ -150,7 +169,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for table, text := range all {
-			if !strings.Contains(string(after), "<!-- table "+table+" -->\n\n"+text+"\n<!-- end -->\n") {
+			if !strings.Contains(string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n") {
 				t.Errorf("%s does not have the table %s", name, table)
 			}
 		}

@@ -12,10 +12,10 @@ import (
 
 // served are the tables of docs/server-figures.md.
 var served = []subject{
-	{"Call", []string{"call"}, "goroutines", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
-	{"Batch", []string{"call", "n"}, "goroutines", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
-	{"Half", []string{"call"}, "", []unit{{"calls/s", "calls/s", count, false}, {"p50-ns", "p50", shortTime, true}, {"p99.9-ns", "p99.9", shortTime, true}}},
-	{"Overhead", []string{"access-log"}, "", []unit{{"cpu-ratio", "processor time, ratio", hundredths, true}, {"rate-ratio", "requests a second, ratio", hundredths, true},
+	{"Call", []string{"call"}, "goroutines", "", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
+	{"Batch", []string{"call", "n"}, "goroutines", "", []unit{{"ns/op", "µs a call", micros, true}, {"IDs/s", "IDs/s", count, false}}},
+	{"Half", []string{"call"}, "", "", []unit{{"calls/s", "calls/s", count, false}, {"p50-ns", "p50", shortTime, true}, {"p99.9-ns", "p99.9", shortTime, true}}},
+	{"Overhead", []string{"access-log"}, "", "", []unit{{"cpu-ratio", "processor time, ratio", hundredths, true}, {"rate-ratio", "requests a second, ratio", hundredths, true},
 		{"cpu-ns/request", "µs of a request", micros, false}, {"cpu-ns/constant", "µs of a constant", micros, false}}},
 }
 

@@ -14,13 +14,14 @@ import (
 	"time"
 )
 
-// A subject is one table: it has a row for each value of the keys in rows, and a column for each value of the key in
-// column. The page that has the table says what it shows.
+// A subject is one table: it has a row for each value of the keys in rows (or one row, if there are no keys), and a column
+// for each value of the key in column. A cell lists the figures for each value of the key in list. The page that has the
+// table says what it shows.
 type subject struct {
-	bench  string
-	rows   []string
-	column string
-	units  []unit
+	bench        string
+	rows         []string
+	column, list string
+	units        []unit
 }
 
 type unit struct {
@@ -31,22 +32,22 @@ type unit struct {
 
 // subjects are the tables of docs/benchmarks-all.md.
 var subjects = []subject{
-	{"Ratio", []string{"of", "over"}, "", []unit{{"ratio", "ratio", nanos, true}}},
-	{"Next", []string{"lib"}, "goroutines", []unit{{"ns/op", "ns an ID", nanos, true}}},
-	{"Saturated", []string{"bits", "lib"}, "goroutines", []unit{{"ids/s", "IDs/s", count, false},
+	{"Ratio", []string{"over"}, "", "of", []unit{{"ratio", "ratio", nanos, true}}},
+	{"Next", []string{"lib"}, "goroutines", "", []unit{{"ns/op", "ns an ID", nanos, true}}},
+	{"Saturated", []string{"bits", "lib"}, "goroutines", "", []unit{{"ids/s", "IDs/s", count, false},
 		{"%ceiling", "of the ceiling", percent, false}, {"%core", "of a core", percent, false}, {"%core-at-first", "of a core at first", percent, false}}},
-	{"Tail", []string{"bits", "lib"}, "goroutines", []unit{{"p50-ns", "p50", shortTime, false},
+	{"Tail", []string{"bits", "lib"}, "goroutines", "", []unit{{"p50-ns", "p50", shortTime, false},
 		{"p99-ns", "p99", shortTime, false}, {"p99.9-ns", "p99.9", shortTime, false}, {"longest-ns", "longest", shortTime, false}}},
-	{"Wait", []string{"bits", "lib"}, "callers", []unit{{"ideal-ns", "ideal", shortTime, false},
+	{"Wait", []string{"bits", "lib"}, "callers", "", []unit{{"ideal-ns", "ideal", shortTime, false},
 		{"longest-ns", "longest", shortTime, false}, {"fewest-ids", "fewest IDs", count, false}, {"most-ids", "most IDs of a caller", count, false}}},
-	{"Deadlines", []string{"bits", "lib", "callers"}, "", []unit{{"%ceiling", "of the ceiling", percent, true}}},
-	{"Burst", []string{"lib", "way"}, "", []unit{{"ns/op", "ms in all", millis, true}}},
-	{"Fill", []string{"lib"}, "", []unit{{"ns/op", "ns an ID", nanos, true}, {"allocs/op", "allocations", count, false}}},
-	{"Text", []string{"form", "do"}, "lib", []unit{{"ns/op", "ns", nanos, true}, {"allocs/op", "allocations", count, false}}},
-	{"Decode", []string{"lib", "call"}, "", []unit{{"ns/op", "ns", nanos, true}}},
-	{"Memory", []string{"lib"}, "", []unit{{"B/generator", "bytes", count, false},
+	{"Deadlines", []string{"bits", "lib", "callers"}, "", "", []unit{{"%ceiling", "of the ceiling", percent, true}}},
+	{"Burst", []string{"lib"}, "", "way", []unit{{"ns/op", "ms in all", millis, true}}},
+	{"Fill", nil, "lib", "", []unit{{"ns/op", "ns an ID", nanos, true}, {"allocs/op", "allocations", count, false}}},
+	{"Text", []string{"form"}, "lib", "do", []unit{{"ns/op", "ns", nanos, true}, {"allocs/op", "allocations", count, false}}},
+	{"Decode", []string{"lib"}, "", "call", []unit{{"ns/op", "ns", nanos, true}}},
+	{"Memory", nil, "lib", "", []unit{{"B/generator", "bytes", count, false},
 		{"goroutines/generator", "goroutines", count, false}, {"ns/generator", "ns to make", nanos, false}}},
-	{"Cores", []string{"lib"}, "", []unit{{"ratio", "ratio", nanos, true}}},
+	{"Cores", nil, "lib", "", []unit{{"ratio", "ratio", nanos, true}}},
 }
 
 // writeTables replaces the tables of a page. Each stands between <!-- table NAME --> and <!-- end -->. The page must
@@ -63,7 +64,7 @@ func writeTables(path string, tables map[string]string) error {
 		if left--; !ok {
 			err = fmt.Errorf("%s: %s has no table", path, head)
 		}
-		return head + "\n\n" + table + "\n<!-- end -->"
+		return head + "\n" + table + "<!-- end -->"
 	})
 	if err == nil && left != 0 {
 		err = fmt.Errorf("%s has not one place for each of %d tables", path, len(tables))
@@ -151,6 +152,11 @@ func comparison(s *samples) string {
 
 // table returns the subject's table in Markdown. Rows and columns are in the order of the source.
 func (sub subject) table(s *samples) string {
+	var titles []string
+	for _, u := range sub.units {
+		titles = append(titles, u.title)
+	}
+	title := strings.Join(titles, " / ")
 	var rows, columns []string
 	cells := map[[2]string]string{}
 	for _, name := range s.names {
@@ -161,15 +167,17 @@ func (sub subject) table(s *samples) string {
 		for _, k := range sub.rows {
 			labels = append(labels, key(name, k))
 		}
-		row, column := strings.Join(labels, " | "), key(name, sub.column)
+		row, column := cmp.Or(strings.Join(labels, " | "), title), key(name, sub.column)
 		rows, columns = append(rows, row), append(columns, column)
-		cells[[2]string{row, column}] = cell(s, sub.units, name)
+		at, text := [2]string{row, column}, cell(s, sub.units, name)
+		if sub.list != "" {
+			text = key(name, sub.list) + " " + text
+		}
+		if cells[at] != "" {
+			text = cells[at] + "; " + text
+		}
+		cells[at] = text
 	}
-	var titles []string
-	for _, u := range sub.units {
-		titles = append(titles, u.title)
-	}
-	title := strings.Join(titles, " / ")
 	columns = unique(columns)
 	header, above := slices.Clone(sub.rows), ""
 	for _, c := range columns {
@@ -182,7 +190,10 @@ func (sub subject) table(s *samples) string {
 			header = append(header, sub.column+" "+c)
 		}
 	}
-	if sub.column != "" {
+	switch {
+	case len(sub.rows) == 0:
+		header = slices.Insert(header, 0, "")
+	case sub.column != "":
 		above = title + ":\n\n"
 	}
 	var lines [][]string

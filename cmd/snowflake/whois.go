@@ -20,7 +20,10 @@ func whoisCommand(s *streams) *cobra.Command {
 		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 directory is the one that package lease's file store uses, or "snowflake new
 --dir"; its records also have the layout. The exit status is 1 if nobody can have
-issued one of the IDs, or if its issuer is older than the history.`,
+issued one of the IDs, or if its issuer is older than the history.
+
+From "from" to "to" nobody else could issue IDs with the worker ID. "from" may
+lie up to a window before the process began, because its clock may be set back.`,
 		Args: someArgs("IDs"),
 	}
 	dir := neededDir(c)

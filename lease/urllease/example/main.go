@@ -2,6 +2,8 @@
 //
 //	go run ./example -new redis://localhost:6379
 //	go run ./example -new sqlite:leases.db
+//
+// -new says that the store was never used: without it, the first start of a fleet takes three minutes.
 package main
 
 import (

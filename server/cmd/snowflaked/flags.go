@@ -119,6 +119,8 @@ usage:
   snowflaked watermark [-store URL] [-json]
   snowflaked health [-ready]
   snowflaked version
+
+A flag may have one hyphen or two.
 `
 
 const defaultListen = "127.0.0.1:8080"

@@ -27,6 +27,9 @@ const aboutWhois = `snowflaked whois says which process had an ID's worker ID at
 line. The layout is that of the store's records. The exit status is 1 if nobody can have issued one of
 the IDs, or if its issuer was forgotten.
 
+From "from" to "to" nobody else could issue IDs with the worker ID. "from" may lie up to a window before
+the process began, because its clock may be set back.
+
 usage:
   snowflaked whois [-store URL] [-json] ID...
 `

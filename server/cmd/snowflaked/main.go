@@ -70,6 +70,8 @@ func command(ctx context.Context, args []string, getenv func(string) string, std
 			run, name, args = watermark, " watermark", args[1:]
 		case "health":
 			run, name, args = health, " health", args[1:]
+		case "help":
+			args = []string{"-h"}
 		case "version", "-version", "--version":
 			fmt.Fprintln(stdout, "snowflaked", version(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 			return exitOK

@@ -694,7 +694,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 // The help names every flag with its variable.
 func TestHelpIsComplete(t *testing.T) {
 	var out, log bytes.Buffer
-	if got := command(t.Context(), []string{"-h"}, os.Getenv, &out, &log); got != exitOK || log.Len() > 0 {
+	if got := command(t.Context(), []string{"help"}, os.Getenv, &out, &log); got != exitOK || log.Len() > 0 {
 		t.Fatal(got, &log)
 	}
 	for _, name := range []string{
