@@ -79,6 +79,16 @@ func (s *scope) healed() int { return int((healing(tick) + tick - 1) / tick) }
 // span returns how many ticks a window has.
 func (s *scope) span() int { return max(1, s.window) }
 
+// more allows so many faults more, of each kind that the scope has.
+func (s *scope) more(n int) {
+	s.faults += n
+	for _, most := range []*int{&s.crashes, &s.pauses, &s.delays, &s.fails, &s.sets, &s.losses} {
+		if *most > 0 {
+			*most += n
+		}
+	}
+}
+
 // layout of the IDs.
 func (s *scope) layout() snowflake.Layout {
 	bits := uint8(0)
@@ -119,7 +129,7 @@ var (
 	one        = flag.String("scope", "", "the scope of TestEveryInterleaving; empty: all")
 	listScopes = flag.Bool("scopes", false, "TestEveryInterleaving only lists the scopes")
 	moreTicks  = flag.Int("more-ticks", 0, "by how many ticks TestEveryInterleaving enlarges each scope; it may be negative")
-	moreFaults = flag.Int("more-faults", 0, "by how many faults TestEveryInterleaving enlarges each scope")
+	moreFaults = flag.Int("more-faults", 0, "by how many faults, of each kind that a scope has, TestEveryInterleaving enlarges it")
 )
 
 // oneStepAtATime skips a test in which one goroutine runs at a time, if the race detector would only slow it down tenfold.
@@ -140,7 +150,7 @@ func TestEveryInterleaving(t *testing.T) {
 			continue
 		}
 		s.ticks += *moreTicks
-		s.faults += *moreFaults
+		s.more(*moreFaults)
 		t.Run(s.name, func(t *testing.T) {
 			begun := time.Now()
 			limit := math.MaxInt

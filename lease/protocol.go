@@ -34,7 +34,7 @@ func (w window) begin() time.Time { return later(w.from, w.above) }
 // may replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the
 // other holder's window may overlap w.
 func judge(own Record, w window, tried []Record, found Record) (Record, error) {
-	if found.Token == own.Token && found.State != Lost &&
+	if found.Token == own.Token &&
 		(found.Saves <= own.Saves || slices.ContainsFunc(tried, found.same)) {
 		kept := found.withBoundsOf(own)
 		kept.Saves = max(found.Saves, own.Saves)

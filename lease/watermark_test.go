@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -234,5 +235,44 @@ func TestWatermarkErrorTellsAnEarlierHolderFromThePresent(t *testing.T) {
 		assert.Contains(t, v.why(*by), "an earlier one")
 		v.mark.Published = r.Prior.To
 		assert.NotContains(t, v.why(*by), "an earlier one")
+	})
+}
+
+// Before every third save of a reader, another reader proposes more, and ends.
+type proposing struct {
+	*memory
+	t     *testing.T
+	saves int
+}
+
+func (s *proposing) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	was, err := getMark(ctx, s.memory)
+	if require.NoError(s.t, err); key != watermarkKey {
+		return s.memory.Put(ctx, key, old, value)
+	}
+	if s.saves++; s.saves%3 == 0 {
+		more, err := json.Marshal(mark{Proposed: later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
+		require.NoError(s.t, err)
+		_, err = s.memory.Put(ctx, key, was.version, more)
+		require.NoError(s.t, err)
+	}
+	e, err := s.memory.Put(ctx, key, old, value)
+	is, bad := getMark(ctx, s.memory)
+	require.NoError(s.t, bad)
+	assert.False(s.t, is.Proposed.Before(was.Proposed) || is.Published.Before(was.Published), "it falls from %v to %v", was, is)
+	return e, err
+}
+
+func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		mustAcquire(t, m, plain, clockAt(0))
+		s := &proposing{memory: m, t: t}
+		for range 20 {
+			time.Sleep(span / 3)
+			if _, err := Watermark(t.Context(), s); err != nil {
+				require.ErrorAs(t, err, new(*WatermarkError))
+			}
+		}
 	})
 }

@@ -36,7 +36,7 @@ func main() {
 	list := flag.Bool("guards", false, "list the guards")
 	scope := flag.String("scope", "", "tell only the stories of this scope of lease/explore_test.go")
 	ticks := flag.Int("more-ticks", 0, "enlarge each scope by so many ticks")
-	faults := flag.Int("more-faults", 0, "enlarge each scope by so many faults")
+	faults := flag.Int("more-faults", 0, "enlarge each scope by so many faults, of each kind that it has")
 	flag.Parse()
 	err := run(*z3, *guard, *list, *scope)
 	if err == nil && *guard == "" && !*list {

@@ -87,7 +87,7 @@
 (define-fun release-stops-first () Bool true)                ; Release
 (define-fun release-keeps-what-was-stamped () Bool true)     ; release, undo
 (define-fun release-keeps-the-bound-before () Bool true)     ; release, undo
-(define-fun no-grant-after-release () Bool true)             ; Release, giveBack
+(define-fun no-grant-after-release () Bool true)             ; the generator, once it has stopped; giveBack
 (define-fun newcomer-waits () Bool true)                     ; door.advance, missing
 (define-fun newcomer-begins-at-its-clock () Bool true)       ; door.heal, missing
 (define-fun newcomer-looks-again () Bool true)               ; confirm

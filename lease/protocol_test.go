@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The functions of protocol.go, where no story comes.
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// at returns an instant that is s seconds after noon.
+func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+
+// rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
+func rec(token string, state State, bound int) Record {
+	return Record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span, Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
+}
+
+func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
+	assert.Equal(t, at(2), window{from: at(2), above: at(1)}.begin())
+	assert.Equal(t, at(2), window{from: at(1), above: at(2)}.begin())
+}
+
+// The clock may be set back after the worker ID was chosen, and the window may begin later than now.
+func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
+	old := rec("a", Held, 9)
+	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, span, "h", ReuseKeep, "s"
+	id := Record{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true, Least: at(9)}
+	next := old.take(window{from: at(9), before: at(9)}, id, at(1))
+	assert.Equal(t, at(9), next.Bound())
+	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, at(7)).Bound())
+	want := Record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: Held, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
+		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
+	assert.Equal(t, want, next)
+	assert.Zero(t, rec("a", Free, 9).take(window{}, id, at(1)).Prior, "who gave the worker ID back stamps nothing")
+	undone := next.undo(rec("a", Free, 9), window{from: at(10), before: at(9)})
+	want.State, want.Owner, want.Reuse = Free, "a", ReuseAny
+	assert.Equal(t, want, undone, "the worker ID goes back, and earlier holders may still be up")
+}
+
+func TestJudgeOfARecordThatWasFound(t *testing.T) {
+	own, w := rec("b", Held, 9), window{from: at(3), to: at(9)}
+	own.Ended = []Holding{{Token: "a", To: at(3)}}
+	for why, test := range map[string]struct {
+		change func(*Record)
+		gone   bool
+		from   int // of the overlap; 0 if there is none
+	}{
+		"an earlier holder has put its record back": {func(r *Record) { r.Token, r.Bounds = "a", []time.Time{at(3)} }, true, 0},
+		"and has moved its bound since":             {func(r *Record) { r.Token, r.Bounds = "a", []time.Time{at(4)} }, false, 3},
+		"and has saved more often":                  {func(r *Record) { r.Token, r.Bounds, r.Saves = "a", []time.Time{at(3)}, 6 }, false, 3},
+		"and has released it":                       {func(r *Record) { r.Token, r.Bounds, r.State = "a", []time.Time{at(3)}, Free }, false, 3},
+		"a holder that is no earlier one":           {func(r *Record) { r.Token, r.Bounds = "c", []time.Time{at(2)} }, false, 3},
+		"a later holder":                            {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(9), []time.Time{at(12)} }, false, 0},
+		"a holder of the same time":                 {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(1), []time.Time{at(12)} }, false, 3},
+		"a holder of the time from the middle on":   {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(5), []time.Time{at(12)} }, false, 5},
+		"a holder of another clock sequence": {func(r *Record) {
+			r.Token, r.From, r.ClockSeq, r.Bounds = "c", at(5), 1, []time.Time{at(9), at(12)}
+		}, false, 0},
+		"and the bound of this one has gone back": {func(r *Record) {
+			r.Token, r.From, r.ClockSeq, r.Bounds = "c", at(5), 1, []time.Time{at(6), at(12)}
+		}, false, 6},
+		"a later holder, and before it one of the same time": {func(r *Record) {
+			r.Token, r.From, r.Bounds, r.Ended = "c", at(12), []time.Time{at(15)}, []Holding{{Token: "d", From: at(6), To: at(12)}}
+		}, false, 6},
+	} {
+		t.Run(why, func(t *testing.T) {
+			found := own
+			found.Ended = nil
+			test.change(&found)
+			_, err := judge(own, w, nil, found)
+			over := new(overlap)
+			if test.gone {
+				assert.ErrorIs(t, err, errGone)
+			} else if assert.ErrorIs(t, err, ErrLost); test.from == 0 {
+				assert.NotErrorAs(t, err, &over)
+			} else if assert.ErrorAs(t, err, &over) {
+				assert.Equal(t, [2]time.Time{at(test.from), at(9)}, [2]time.Time{over.from, over.to})
+			}
+		})
+	}
+	older := rec("b", Held, 6)
+	older.Saves = 3
+	kept, err := judge(own, w, nil, older)
+	assert.NoError(t, err)
+	assert.Equal(t, []any{uint64(5), at(9)}, []any{kept.Saves, kept.Bound()}, "the store has lost the latest saves")
+	newer := rec("b", Held, 12)
+	newer.Saves = 7
+	kept, err = judge(own, w, []Record{newer}, newer)
+	assert.NoError(t, err)
+	assert.Equal(t, []any{uint64(7), at(12)}, []any{kept.Saves, kept.Bound()}, "a save was made whose answer was lost")
+}
+
+func TestRecordMayBePutBackWhileItsWindowLasts(t *testing.T) {
+	r, w := rec("a", Held, 3), window{to: at(3)}
+	assert.True(t, r.restorable(w, at(2), 0, span-1))
+	assert.False(t, r.restorable(w, at(2), 0, span))
+	assert.False(t, r.restorable(w, at(3), 0))
+}
+
+func TestReleaseDoesNotMoveTheBoundAhead(t *testing.T) {
+	assert.Equal(t, at(3), rec("a", Held, 3).release(window{}, at(5), Free, time.Second).Bound())
+}
+
+func TestHistoryOfTheNextRecord(t *testing.T) {
+	old := rec("a", Held, 3)
+	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
+	next := old.take(window{from: at(3), before: at(3)}, Record{Token: "d", Window: span}, at(3))
+	next.Saves = 9
+	kept, chunk := next.succeed(old, at(-9))
+	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
+	assert.Empty(t, chunk)
+	old.Saves = 12
+	kept, _ = next.succeed(old, at(-1))
+	assert.Equal(t, []any{uint64(13), at(-1), []Holding{old.Ended[1], old.holding()}}, []any{kept.Saves, kept.Forgotten, kept.Ended})
+	next.Forgotten = at(1)
+	kept, _ = next.succeed(old, at(-1))
+	assert.Equal(t, at(1), kept.Forgotten)
+}
+
+func TestWaitAfterALoss(t *testing.T) {
+	assert.Equal(t, 3*time.Minute, healing(time.Second))
+	assert.Equal(t, 31*time.Minute, healing(10*time.Minute))
+	assert.Greater(t, healing(1<<62), healing(time.Hour))
+
+	shut := door{Name: "s", Waited: 5 * time.Second, version: "1"}
+	for why, test := range map[string]struct {
+		idle         time.Duration
+		waited, left time.Duration // in seconds, and the same for a store and for a record
+	}{
+		"the engine's clock was set back": {-time.Hour, 5, 4},
+		"it is too early to save":         {progress - 1, 5, 3},
+		"it is time to save":              {progress, 6, 3},
+	} {
+		d, left := shut.advance(test.idle, at(1), false, 9*time.Second)
+		r, same := Record{Waited: shut.Waited}.missing(test.idle, at(2), at(1), 9*time.Second)
+		assert.Equal(t, []time.Duration{test.waited * time.Second, test.waited * time.Second}, []time.Duration{d.Waited, r.Waited}, why)
+		assert.Equal(t, []time.Duration{test.left * time.Second, test.left * time.Second}, []time.Duration{left.Truncate(time.Second), same.Truncate(time.Second)}, why)
+	}
+	d, _ := shut.advance(4*time.Second, at(1), false, 9*time.Second)
+	assert.Equal(t, door{Name: "s", Open: true, Waited: 9 * time.Second, Healed: true, Floor: at(1), version: "1"}, d)
+
+	floors := func(before, engine, now int) (all [2]time.Time) {
+		old := Record{Floor: at(before), Store: "t", Waited: time.Minute}
+		missing, _ := old.missing(0, at(now), at(engine), time.Minute)
+		return [2]time.Time{door{Name: "s", Healed: true, Floor: at(engine)}.heal(old, at(now)).Floor, missing.Floor}
+	}
+	for _, of := range [][3]int{{3, 2, 1}, {1, 3, 2}, {2, 1, 3}} {
+		assert.Equal(t, [2]time.Time{at(3), at(3)}, floors(of[0], of[1], of[2]), "the latest of %v", of)
+	}
+	old := rec("a", Held, 3)
+	old.Store = "t"
+	assert.Equal(t, at(9), door{Name: "s", Healed: true}.heal(old, at(9)).Bound(), "the record is older than the loss")
+	assert.Equal(t, old, door{Name: "s"}.heal(old, at(9)), "nothing was lost")
+	assert.Equal(t, old, door{Name: "t", Healed: true}.heal(old, at(9)), "the record is newer than the loss")
+}
+
+func TestLowestInstantThatMayBeStamped(t *testing.T) {
+	copied := rec("a", Free, 3)
+	copied.Copy = true
+	plainly := copied
+	plainly.Layout = plain
+	late := rec("b", Held, 5)
+	late.Least = at(4)
+	given := rec("c", Free, 3)
+	given.Prior = prior{at(-1), at(5)}
+	for _, test := range []struct {
+		why     string
+		records []Record
+		idle    time.Duration
+		most    int
+		at      int // -99: the beginning of time
+	}{
+		{"nobody", nil, 0, 9, 9},
+		{"it was given back", []Record{rec("a", Free, 3)}, 0, 2, 2},
+		{"a live holder", []Record{rec("a", Held, 3)}, span, 9, 0},
+		{"a dead holder", []Record{rec("a", Held, 3)}, span + 1, 2, 0},
+		{"a dead holder whose bound has passed", []Record{rec("a", Held, 3)}, span + 1, 3, 3},
+		{"a dead holder's bound lies after what another may stamp", []Record{rec("a", Held, 5), late}, span + 1, 4, 0},
+		{"which is found out later", []Record{rec("a", Held, 4), late, rec("c", Free, 3)}, span + 1, 4, 4},
+		{"a holder from before", []Record{given}, 0, 4, -1},
+		{"a holder from before, whose bound has passed", []Record{given}, 0, 5, 5},
+		{"a LocalCopy", []Record{plainly}, time.Hour, 9, 0},
+		{"a LocalCopy with clock sequences", []Record{copied}, time.Hour, 9, -99},
+	} {
+		got, by := lowest(test.records, at(test.most), func(Record) time.Duration { return test.idle })
+		want := at(test.at)
+		if test.at == -99 {
+			want = time.Time{}
+		}
+		assert.Equal(t, want, got, test.why)
+		assert.Equal(t, test.at == test.most, by == nil, test.why)
+	}
+	high := rec("b", Held, 9)
+	high.Least = at(6)
+	low, _ := lowest([]Record{rec("a", Held, 7), high}, at(9), func(r Record) time.Duration { return map[string]time.Duration{"a": time.Hour}[r.Token] })
+	assert.Equal(t, at(0), low, "a dead holder counts as soon as another keeps the watermark below its bound")
+}
