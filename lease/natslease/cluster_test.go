@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -39,6 +40,11 @@ func leader(t *testing.T, members []*member, space string) (first *member, other
 			t.Fatal("there is no leader: ", err)
 		}
 	}
+}
+
+func leads(t *testing.T, members []*member, space string) *member {
+	m, _ := leader(t, members, space)
+	return m
 }
 
 func TestFleetOutlivesTheLeader(t *testing.T) {
@@ -71,6 +77,7 @@ func TestCluster(t *testing.T) {
 	members := start(t, 3)
 	t.Run("Store", func(t *testing.T) { conformance(t, addrs(members)) })
 	t.Run("HasThreeReplicas", func(t *testing.T) { replicas(t, members) })
+	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, members) })
 	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) { alone(t, members) })
 	t.Run("LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T) { paused(t, members) })
 }
@@ -84,6 +91,50 @@ func replicas(t *testing.T, members []*member) {
 	}
 	if n := stream.CachedInfo().Config.Replicas; n != 3 {
 		t.Errorf("the bucket has %d replicas", n)
+	}
+}
+
+// lagging: a replica that does not hear of a change answers with what was stored before. A store that is connected to it
+// returns the change all the same, from another replica.
+func lagging(t *testing.T, members []*member) {
+	last, others := members[len(members)-1], members[:len(members)-1]
+	space, e := "", lease.Entry{}
+	for space == "" || leads(t, members, space) == last {
+		space = servertest.NewSpace()
+		e = servertest.Put(t, open(t, addrs(others), space), "folder/key", "", "first")
+	}
+	s, other, conn := open(t, last.addr, space), open(t, addrs(others), space), connect(t, last.addr)
+	// answersOldly asks the replicas, each of which answers some requests. A new replica begins to answer after a second.
+	answersOldly := func() bool {
+		for range 100 {
+			m, err := conn.Request("$JS.API.DIRECT.GET.KV_"+space+".$KV."+space+".folder.key", nil, 10*time.Second)
+			if err == nil && m.Header.Get(jetstream.SequenceHeader) < e.Version {
+				return true
+			}
+		}
+		return false
+	}
+	for begun := time.Now(); ; last.link.Heal() {
+		for _, err := s.Get(t.Context(), "folder/key"); errors.Is(err, lease.ErrAway); _, err = s.Get(t.Context(), "folder/key") {
+		}
+		last.link.Hold()
+		if e = servertest.Put(t, other, "folder/key", e.Version, "changed"); answersOldly() {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("no replica lags")
+		}
+	}
+	defer last.link.Heal()
+	for i := range 50 {
+		got, err := s.Get(t.Context(), "folder/key")
+		if err != nil || got.Version != e.Version {
+			t.Fatalf("Get %d returns %v, %v, although %v had been put", i, got, err, e)
+		}
+		all, err := s.List(t.Context(), "folder/")
+		if err != nil || len(all) != 1 || all[0].Version != e.Version {
+			t.Fatalf("List %d returns %v, %v, although %v had been put", i, all, err, e)
+		}
 	}
 }
 

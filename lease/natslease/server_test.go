@@ -31,8 +31,9 @@ const window = time.Second
 // member is a server of a cluster, or a server alone.
 type member struct {
 	*servertest.Process
-	name, addr string
-	dir        string // with the member's data
+	name, addr, peer string
+	dir              string            // with the member's data
+	link             *servertest.Proxy // of the last member: Hold keeps back what servers say to each other, such as new entries, but no client's messages
 }
 
 // start starts a cluster of n servers, or a server alone, with more lines of configuration.
@@ -47,14 +48,20 @@ func start(t testing.TB, n int, config ...string) []*member {
 	var routes []string
 	for i := range n {
 		name := fmt.Sprint("m", i)
-		members = append(members, &member{name: name, addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, name)})
-		routes = append(routes, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
+		m := &member{name: name, addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), peer: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, name)}
+		members, routes = append(members, m), append(routes, "nats://"+m.peer)
 	}
+	last := n - 1 // it connects to itself only, and the others reach it through its link
+	link := servertest.NewProxyOf(t, members[last].peer, `"route_account":"$SYS"`)
+	members[last].link, routes[last] = link, "nats://"+link.Addr()
 	servertest.Together(t, n, func(i int) {
-		m := members[i]
+		m, routes := members[i], routes
 		lines := append([]string{"server_name: " + m.name, "listen: " + m.addr, "jetstream: {store_dir: " + m.dir + ", max_file: 10G}"}, config...)
+		if i == last {
+			routes = []string{"nats://" + m.peer}
+		}
 		if n > 1 {
-			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: %s, routes: [nats://%s]}", routes[i], strings.Join(routes, ", nats://")))
+			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.peer, strings.Join(routes, ", ")))
 		}
 		file := m.dir + ".conf"
 		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
