@@ -26,9 +26,7 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 	t.Helper()
 	path, all := installed.Need(t, installed.VersityGW), Dir(t, "")
 	dir = filepath.Join(all, bucket)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	Do(t, os.Mkdir(dir, 0o700))
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(Port(t)))
 	return addr, dir, Start(t, Command{Path: path, Args: []string{"--port", addr, "--access", AccessKey, "--secret", Secret,
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
@@ -58,18 +56,12 @@ func Dynalite(t testing.TB) (addr, dir string, p *Process) {
 func CreateTable(t testing.TB, addr, table string) {
 	t.Helper()
 	call := func(op, body string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, strings.NewReader(body)))(t)
 		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
 		req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+op)
 		req.Header.Set("X-Amz-Date", "now")
 		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a") // any will do
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := Must(http.DefaultClient.Do(req))(t)
 		resp.Body.Close()
 		return resp.StatusCode
 	}

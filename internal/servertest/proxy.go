@@ -45,10 +45,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and both directions.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &Proxy{listener: l, target: target, only: []byte(text), heal: make(chan struct{}), conns: map[net.Conn]bool{}}
 	go p.serve()
 	t.Cleanup(func() {

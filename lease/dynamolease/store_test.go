@@ -22,25 +22,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	s := shared(t)
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := servertest.NewSpace()
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, s.addr, space) },
-			Wipe: func() { s.wipe(t, space) },
-			Garble: func(key string) {
-				if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: primary(space, key)}); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
 
 // roundTrip is a client that asks no server.
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -72,10 +54,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			return &http.Response{StatusCode: test.status, Request: req, Header: http.Header{},
 				Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#` + test.code + `"}`))}, nil
 		})
-		s, err := dynamolease.New(cfg, table, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 		for name, call := range servertest.Calls(s, "key") {
 			sent = 0
 			err := call(t.Context())
@@ -124,10 +103,7 @@ func TestThrottledListGoesOn(t *testing.T) {
 			}
 			return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 		})
-		s, err := dynamolease.New(cfg, table, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if all, err := s.List(ctx, ""); err != nil || len(all) != pages || sent != pages {
@@ -145,10 +121,7 @@ func TestReadsAreConsistent(t *testing.T) {
 		sent = append(sent, string(body))
 		return &http.Response{StatusCode: 200, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{}`))}, err
 	})
-	s, err := dynamolease.New(cfg, table, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 	_, err1 := s.Get(t.Context(), "key")
 	_, err2 := s.List(t.Context(), "key")
 	if err := errors.Join(err1, err2); err != nil || len(sent) != 2 {
@@ -167,10 +140,8 @@ func TestForeignItemIsNotChanged(t *testing.T) {
 	s, space := shared(t), servertest.NewSpace()
 	foreign := primary(space, "key")
 	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
-	if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}); err != nil {
-		t.Fatal(err)
-	}
-	store := open(t, s.addr, space)
+	servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}))(t)
+	store := servertest.Client(t, s.addr, space)
 	if _, err := store.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrConflict) {
 		t.Errorf("Put: %v", err)
 	}

@@ -29,7 +29,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 // This file is longer than the store: other programs write Leases, too, and each field that they may change has its test.
@@ -42,7 +41,7 @@ func TestCluster(t *testing.T) {
 		name string
 		run  func(*testing.T, *cluster)
 	}{
-		{"Store", conformance},
+		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c.Server)) }},
 		{"WhatKubectlShows", whatKubectlShows},
 		{"Requests", requests},
 		{"ObjectChangedByOthers", changedByOthers},
@@ -72,7 +71,7 @@ type cluster struct{ *kubetest.Server }
 
 // leases is a client that changes objects as kubectl does.
 type leases struct {
-	t *testing.T
+	t testing.TB
 	*kubernetes.Clientset
 	namespace string
 }
@@ -123,19 +122,6 @@ func refused(t *testing.T, err, target error, says ...string) {
 	}
 }
 
-func conformance(t *testing.T, c *cluster) {
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		prefix, kubectl := servertest.NewSpace(), c.leases(t, "default")
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, c.Addr, in(prefix)) },
-			Wipe: func() { wipe(t, c.Addr, prefix) },
-			Garble: func(key string) {
-				kubectl.change(prefix+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
-
 func whatKubectlShows(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
@@ -165,10 +151,7 @@ func (c *cluster) through(t *testing.T, prefix string, wrap func(http.RoundTripp
 	t.Helper()
 	cfg := config(c.Addr, kubetest.Token)
 	cfg.Wrap(wrap)
-	s, err := k8slease.New(cfg, in(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(k8slease.New(cfg, in(prefix)))(t)
 	return s
 }
 
@@ -276,11 +259,8 @@ func wrongNamespace(t *testing.T, c *cluster) {
 }
 
 func wrongToken(t *testing.T, c *cluster) {
-	s, err := k8slease.New(config(c.Addr, "wrong"), in("snowflake"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Get(t.Context(), "key")
+	s := servertest.Must(k8slease.New(config(c.Addr, "wrong"), in("snowflake")))(t)
+	_, err := s.Get(t.Context(), "key")
 	refused(t, err, err, "lease default/snowflake--key", "does not know the token")
 	if !apierrors.IsUnauthorized(errors.Unwrap(err)) {
 		t.Errorf("the error is %v", err)
@@ -383,9 +363,7 @@ func noLimit(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, in(servertest.NewSpace()))
 	begun := time.Now()
 	for range 100 {
-		if _, err := s.Get(t.Context(), "key"); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Must(s.Get(t.Context(), "key"))(t)
 	}
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("100 requests take %v", took)
@@ -459,16 +437,13 @@ func deadConnection(t *testing.T, c *cluster) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
-	s, err := k8slease.New(cfg, in(servertest.NewSpace()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(k8slease.New(cfg, in(servertest.NewSpace())))(t)
 	e := servertest.Put(t, s, "key", "", "value")
 	proxy.Drop() // from now on, everything that is sent on this connection is lost
 	direct.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err = s.Put(ctx, "key", e.Version, nil)
+	_, err := s.Put(ctx, "key", e.Version, nil)
 	refused(t, err, context.DeadlineExceeded, "lease default/space")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

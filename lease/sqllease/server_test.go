@@ -64,10 +64,7 @@ func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, er
 
 func (s *server) as(t testing.TB, user, password string) *sql.DB {
 	t.Helper()
-	db, err := connect(s.dialect, s.addr, user, password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servertest.Must(connect(s.dialect, s.addr, user, password))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -91,10 +88,7 @@ func startPostgres(t testing.TB) *server {
 	s.addr, s.Process = servertest.Postgres(t, password, func(addr string) error {
 		return answers(s.dialect, addr, "owner", password, "postgres")
 	}, "-c", "max_connections=1000")
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres://owner:%s@%s/postgres?sslmode=disable", "se%27cret", s.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servertest.Must(sql.Open("pgx", fmt.Sprintf("postgres://owner:%s@%s/postgres?sslmode=disable", "se%27cret", s.addr)))(t)
 	defer db.Close()
 	s.run(t, db, `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`, `CREATE ROLE reader LOGIN PASSWORD 'reader'`, `CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`) // it sorts unlike bytes
 	return s
@@ -107,10 +101,7 @@ func startMariaDB(t testing.TB) *server {
 		return answers(s.dialect, addr, "root", "", "")
 	}, "--max-connections=1000", "--max-connect-errors=1000000",
 		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // on a busy machine
-	db, err := sql.Open("mysql", "root@tcp("+s.addr+")/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servertest.Must(sql.Open("mysql", "root@tcp("+s.addr+")/"))(t)
 	defer db.Close()
 	s.run(t, db, `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`, `GRANT ALL ON app.* TO app`,
 		`CREATE USER reader IDENTIFIED BY 'reader'`)
@@ -239,10 +230,7 @@ func sessions(t *testing.T, s *server) {
 			table := newTable()
 			db := servertest.Open(t, "mysql", "app:"+password+"@tcp("+s.addr+")/app?"+test.param)
 			db.SetMaxOpenConns(1)
-			store, err := sqllease.New(db, sqllease.MySQL, &sqllease.Options{Table: table})
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := servertest.Must(sqllease.New(db, sqllease.MySQL, &sqllease.Options{Table: table}))(t)
 			other := on.store(t, table)
 			committed := func(key, version string) {
 				t.Helper()
@@ -252,14 +240,10 @@ func sessions(t *testing.T, s *server) {
 			}
 			committed("first", put(t, store, "first", "", "value"))
 			version := put(t, other, "a", "", "value")
-			if _, err := store.Get(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(store.Get(t.Context(), "a"))(t)
 			for i := range 3 {
 				if test.begin != "" {
-					if _, err := db.Exec(test.begin); err != nil {
-						t.Fatal(err)
-					}
+					servertest.Must(db.Exec(test.begin))(t)
 				}
 				if strings.HasPrefix(test.begin, "XA") {
 					if _, err := store.Put(t.Context(), "a", version, nil); err == nil {
@@ -276,9 +260,7 @@ func sessions(t *testing.T, s *server) {
 				committed("a", version)
 				created := put(t, store, fmt.Sprint("b", i), "", "ours")
 				committed(fmt.Sprint("b", i), created)
-				if err := store.Delete(t.Context(), fmt.Sprint("b", i), created); err != nil {
-					t.Fatal(err)
-				}
+				servertest.Do(t, store.Delete(t.Context(), fmt.Sprint("b", i), created))
 				committed(fmt.Sprint("b", i), "")
 			}
 			nodes, err := sqllease.NewNodes(db, sqllease.MySQL, &sqllease.Options{Table: table + "_node"})
@@ -338,10 +320,7 @@ func otherSettings(t *testing.T, s *server) {
 		store, version := d.store(t, table), ""
 		for range 3 {
 			before := time.Now().Add(-time.Millisecond)
-			e, err := store.Put(t.Context(), "worker/7", version, []byte(value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := servertest.Must(store.Put(t.Context(), "worker/7", version, []byte(value)))(t)
 			now, err := store.Now(t.Context())
 			for _, at := range []time.Time{e.Time, now} {
 				if err != nil || at.Before(before) || at.After(time.Now().Add(time.Millisecond)) {
@@ -436,14 +415,24 @@ func TestMain(m *testing.M) {
 		assignForEver(spec)
 	}
 	servertest.Parallel = 16 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s, _, err := openSpace(sqllease.Dialect(dialect), addr, space)
-		return s, err
+		return opener(sqllease.Dialect(dialect))(addr, space)
 	}))
+}
+
+// opener opens a new client for servertest.
+func opener(dialect sqllease.Dialect) servertest.Opener {
+	return func(addr, space string) (lease.Store, func() error, error) {
+		s, db, err := openSpace(dialect, addr, space)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, db.Close, nil
+	}
 }
 
 // openSpace opens a new client for servertest. If the dialect is SQLite, the address is the file.
@@ -467,16 +456,8 @@ func fleetServer(d database, addr string) *servertest.Server {
 		return func(t testing.TB, space string) { d.exec(t, statement+" w_"+space) }
 	}
 	return &servertest.Server{
-		Addr: addr,
-		Open: func(t testing.TB, addr, space string) lease.Store {
-			t.Helper()
-			s, db, err := openSpace(d.dialect, addr, space)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { db.Close() })
-			return s
-		},
+		Addr:  addr,
+		Open:  opener(d.dialect),
 		Wipes: map[string]func(testing.TB, string){"Delete": wipe("DELETE FROM"), "Drop": wipe("DROP TABLE")},
 		Env:   []string{fmt.Sprintf("%s=%d", dialectEnv, d.dialect)},
 	}
@@ -484,7 +465,7 @@ func fleetServer(d database, addr string) *servertest.Server {
 
 func (s *server) fleet() *servertest.Server {
 	f := fleetServer(s.database(), s.addr)
-	f.Kill, f.Restart, f.Pause, f.Resume, f.CPU = s.Kill, s.Restart, s.Pause, s.Resume, s.CPU
+	f.Process = s.Process
 	f.Wipes["Truncate"] = func(t testing.TB, space string) { s.database().exec(t, "TRUNCATE TABLE w_"+space) }
 	return f
 }
@@ -582,7 +563,7 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := fleetServer(sqliteAt(path), path)
 	s.Window = 500 * time.Millisecond
-	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func() {
+	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(string) {
 		conn, err := sqliteAt(path).open(t).Conn(context.Background())
 		if err != nil {
 			t.Error(err)
