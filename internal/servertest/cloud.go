@@ -3,7 +3,9 @@
 package servertest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // AccessKey and Secret are the credentials of S3, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
@@ -85,4 +88,58 @@ func speaks(addr string) error {
 		err = resp.Body.Close()
 	}
 	return err
+}
+
+// RoundTrip is an HTTP client that asks no server, or changes requests and answers.
+type RoundTrip func(*http.Request) (*http.Response, error)
+
+func (f RoundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
+
+func (f RoundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Answer returns an answer to a request. header may be nil.
+func Answer(req *http.Request, status int, header http.Header, body string) *http.Response {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{StatusCode: status, Request: req, Header: header, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// Refusal is a service's answer, and what the errors of a store's methods are then.
+type Refusal struct {
+	Status int
+	Code   string
+	Away   bool // they match lease.ErrAway
+	Says   string
+}
+
+// Refusals checks that errors say what to do and name the place of the key "key", and that no request is sent twice: a Put
+// that is repeated would fail although it was stored. body has an answer's code in place of CODE.
+func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Store, error), all []Refusal) {
+	for _, r := range all {
+		sent := 0
+		s := Must(open(func(req *http.Request) (*http.Response, error) {
+			sent++
+			return Answer(req, r.Status, nil, strings.ReplaceAll(body, "CODE", r.Code)), nil
+		}))(t)
+		for name, call := range Calls(s, "key") {
+			sent = 0
+			err := call(t.Context())
+			if err == nil || errors.Is(err, lease.ErrAway) != r.Away || errors.Is(err, lease.ErrConflict) {
+				t.Errorf("%s, %s: %v", r.Code, name, err)
+				continue
+			}
+			for _, text := range []string{r.Says, place} {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%s, %s: the error does not say %q: %v", r.Code, name, text, err)
+				}
+			}
+			if sent != 1 {
+				t.Errorf("%s, %s: it sends %d requests", r.Code, name, sent)
+			}
+		}
+	}
 }

@@ -235,22 +235,26 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 	return holders, took
 }
 
-// crowd: clients with separate connections take all worker IDs of a layout at once. Each gets a
-// different worker ID, and one more client is refused.
+// crowd: clients take all worker IDs of a layout at once. One more client is refused.
 func crowd(t *testing.T, s *Server) {
-	layout := fleetLayout()
-	n := depth.Of(64, 1<<layout.WorkerBits)
-	stores := s.clients(t, n, s.Addr, NewSpace())
-	acquireAll(t, stores, n, lease.MaxWindow)
-	o := lease.Options{Owner: "one more", Window: s.window()}
-	if n < 1<<layout.WorkerBits {
+	n := depth.Of(64, 1<<fleetLayout().WorkerBits)
+	stores := Crowd(t, s, n)
+	if n < 1<<fleetLayout().WorkerBits {
 		return
 	}
-	_, err := acquire(t, stores[0], o)
+	_, err := acquire(t, stores[0], lease.Options{Owner: "one more", Window: s.window()})
 	var full *lease.ExhaustedError
 	if !errors.Is(err, lease.ErrExhausted) || !errors.As(err, &full) || len(full.Records) != n {
 		t.Fatalf("one more than %d: %v", n, err)
 	}
+}
+
+// Crowd lets n clients with separate connections take worker IDs at once. Each gets a different worker ID.
+func Crowd(t *testing.T, s *Server, n int) []lease.Store {
+	t.Helper()
+	stores := s.clients(t, n, s.Addr, NewSpace())
+	acquireAll(t, stores, n, lease.MaxWindow)
+	return stores
 }
 
 // only are the options for worker ID 3 alone.

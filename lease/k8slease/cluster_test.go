@@ -82,20 +82,12 @@ func (c *cluster) leases(t *testing.T, namespace string) leases {
 
 func (l leases) get(name string) *coordination.Lease {
 	l.t.Helper()
-	o, err := l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return o
+	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{}))(l.t)
 }
 
 func (l leases) create(name string) *coordination.Lease {
 	l.t.Helper()
-	o, err := l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return o
+	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{}))(l.t)
 }
 
 // change changes an object.
@@ -103,9 +95,7 @@ func (l leases) change(name string, change func(*coordination.Lease)) {
 	l.t.Helper()
 	o := l.get(name)
 	change(o)
-	if _, err := l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}); err != nil {
-		l.t.Fatal(err)
-	}
+	servertest.Must(l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}))(l.t)
 }
 
 // refused checks that an error matches target and contains the texts.
@@ -155,25 +145,13 @@ func (c *cluster) through(t *testing.T, prefix string, wrap func(http.RoundTripp
 	return s
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// answer returns an answer of the API server's.
-func answer(req *http.Request, code int, header http.Header, text string) *http.Response {
-	if req.Body != nil {
-		req.Body.Close()
-	}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: req}
-}
-
 // A read asks for what is stored now: any resourceVersion would let the server answer from a cache.
 func requests(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	var mu sync.Mutex
 	var all []string
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			what := req.Method + " " + strings.TrimPrefix(req.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/default/")
@@ -272,11 +250,11 @@ func wrongToken(t *testing.T, c *cluster) {
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := rt.RoundTrip(req)
 			if err == nil && left.Add(-1) >= 0 {
 				resp.Body.Close()
-				resp = answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
+				resp = servertest.Answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
 			}
 			return resp, err
 		})
@@ -293,7 +271,7 @@ func sentTwice(t *testing.T, c *cluster) {
 // Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
 func sameVersion(t *testing.T, c *cluster) {
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method != http.MethodGet {
 				mine, err := io.ReadAll(req.Body)
 				if err != nil {
@@ -336,7 +314,7 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 	other := open(t, c.Addr, in(prefix))
 	var change func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodDelete {
 				change()
 			}
@@ -387,11 +365,11 @@ func listExpires(t *testing.T, c *cluster) {
 	var pages atomic.Int64
 	var before func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodGet && pages.Add(1) == 2 {
 				before()
 				const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
-				return answer(req, http.StatusGone, http.Header{"Content-Type": {"application/json"}}, expired), nil
+				return servertest.Answer(req, http.StatusGone, http.Header{"Content-Type": {"application/json"}}, expired), nil
 			}
 			return rt.RoundTrip(req)
 		})
@@ -456,8 +434,8 @@ func deadConnection(t *testing.T, c *cluster) {
 func failingServer(t *testing.T, c *cluster) {
 	var code int
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			return answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
+			return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 		})
 	})
 	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
@@ -477,8 +455,8 @@ func TestNothingIsLogged(t *testing.T) {
 	klog.SetOutput(&log)
 	c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
 	s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			resp := answer(req, http.StatusOK, nil, "")
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
+			resp := servertest.Answer(req, http.StatusOK, nil, "")
 			resp.Body = io.NopCloser(broken{})
 			return resp, nil
 		})

@@ -264,7 +264,7 @@ func body(t *testing.T, e sqltext.Engine, name string) string {
 	return ""
 }
 
-func must(t *testing.T, db *sql.DB, statements ...string) {
+func must(t testing.TB, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
