@@ -435,6 +435,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 		t.Error("the test itself is wrong: no ID was issued twice")
 	}
 	t.Logf("%d IDs were issued twice, all before %v, the bound that was lost", twice, bound)
+	redistest.Eventually(t, "the lost one learns it", func() bool { return lost.Err() != nil })
 	if err := lost.Err(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("the lost one ended with %v", err)
 	}
