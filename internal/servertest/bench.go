@@ -17,7 +17,7 @@ import (
 // 200 clients call it at once, how many round trips a renewal takes, and how busy the server is when a
 // fleet renews.
 func Bench(b *testing.B, s *Server) {
-	Puts(b, s.Open(b, s.Addr, NewSpace()))
+	Puts(b, s.client(b, s.Addr, NewSpace()))
 	for _, n := range []int{1, 50, 200} {
 		b.Run(fmt.Sprintf("acquire/clients=%d", n), func(b *testing.B) { benchAcquire(b, s, n) })
 	}
@@ -32,10 +32,7 @@ func Bench(b *testing.B, s *Server) {
 func Puts(b *testing.B, store lease.Store) {
 	value, made := []byte(strings.Repeat("a record ", 50)), 0
 	put := func(b *testing.B, key, old string) string {
-		e, err := store.Put(b.Context(), key, old, value)
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := Must(store.Put(b.Context(), key, old, value))(b)
 		return e.Version
 	}
 	first := func(b *testing.B) {
@@ -81,13 +78,9 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 		b.StopTimer()
 		stores := s.clients(b, n, s.Addr, NewSpace())
 		for _, store := range stores { // connects
-			if _, err := store.Get(b.Context(), "none"); err != nil {
-				b.Fatal(err)
-			}
+			Must(store.Get(b.Context(), "none"))(b)
 		}
-		if err := mustAcquire(b, stores[0], lease.Options{Owner: "makes the store"}).Release(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		Do(b, mustAcquire(b, stores[0], lease.Options{Owner: "makes the store"}).Release(b.Context()))
 		b.StartTimer()
 		holders, took := acquireAll(b, stores, n, long)
 		b.StopTimer()
@@ -108,7 +101,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 // something came from it.
 func benchRenewal(b *testing.B, s *Server) {
 	proxy := NewProxy(b, s.Addr)
-	store := s.Open(b, proxy.Addr(), NewSpace())
+	store := s.client(b, proxy.Addr(), NewSpace())
 	o := lease.Options{Window: 6 * s.window()}
 	mustAcquire(b, store, o)
 	h := mustAcquire(b, store, o)
@@ -137,13 +130,13 @@ func benchFleet(b *testing.B, s *Server, n int) {
 		return sum
 	}
 	time.Sleep(window / 3) // until the first has renewed
-	renewals, cpu, begun := count(), s.CPU(), time.Now()
+	renewals, cpu, begun := count(), s.cpu(), time.Now()
 	b.ResetTimer()
 	time.Sleep(max(10*time.Second, window/3))
 	b.StopTimer()
 	took := time.Since(begun).Seconds()
 	b.ReportMetric(float64(count()-renewals)/took, "renewals/s")
-	b.ReportMetric((s.CPU()-cpu).Seconds()/took*100, "%cpu-of-a-core")
+	b.ReportMetric((s.cpu()-cpu).Seconds()/took*100, "%cpu-of-a-core")
 	var failures uint64
 	for _, h := range holders {
 		failures += h.Stats().Failures

@@ -40,10 +40,7 @@ type Child struct {
 // Somebody has to receive its Lines.
 func StartChild(t testing.TB, env ...string) *Child {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := Must(os.Executable())(t)
 	lines := make(chan string)
 	c := &Child{Lines: lines, First: make(chan struct{}), cmd: exec.Command(exe, "-test.run=^$")}
 	c.cmd.Dir = filepath.Dir(exe)
@@ -52,9 +49,7 @@ func StartChild(t testing.TB, env ...string) *Child {
 	stdin, err1 := c.cmd.StdinPipe()
 	stdout, err2 := c.cmd.StdoutPipe()
 	stderr, err3 := c.cmd.StderrPipe()
-	if err := errors.Join(err1, err2, err3, c.cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	Do(t, errors.Join(err1, err2, err3, c.cmd.Start()))
 	c.stdin = stdin
 	t.Cleanup(c.Kill)
 	c.readers.Go(func() { c.readIDs(stdout) })

@@ -3,7 +3,9 @@
 package servertest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // AccessKey and Secret are the credentials of S3, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
@@ -26,9 +29,7 @@ func S3(t testing.TB, bucket string) (addr, dir string, p *Process) {
 	t.Helper()
 	path, all := installed.Need(t, installed.VersityGW), Dir(t, "")
 	dir = filepath.Join(all, bucket)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	Do(t, os.Mkdir(dir, 0o700))
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(Port(t)))
 	return addr, dir, Start(t, Command{Path: path, Args: []string{"--port", addr, "--access", AccessKey, "--secret", Secret,
 		"--keep-alive", "--quiet", "posix", all}}, func() error { return speaks(addr) })
@@ -58,18 +59,12 @@ func Dynalite(t testing.TB) (addr, dir string, p *Process) {
 func CreateTable(t testing.TB, addr, table string) {
 	t.Helper()
 	call := func(op, body string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, strings.NewReader(body)))(t)
 		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
 		req.Header.Set("X-Amz-Target", "DynamoDB_20120810."+op)
 		req.Header.Set("X-Amz-Date", "now")
 		req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=a/b/c/d/aws4_request, SignedHeaders=a, Signature=a") // any will do
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := Must(http.DefaultClient.Do(req))(t)
 		resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -93,4 +88,58 @@ func speaks(addr string) error {
 		err = resp.Body.Close()
 	}
 	return err
+}
+
+// RoundTrip is an HTTP client that asks no server, or changes requests and answers.
+type RoundTrip func(*http.Request) (*http.Response, error)
+
+func (f RoundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
+
+func (f RoundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Answer returns an answer to a request. header may be nil.
+func Answer(req *http.Request, status int, header http.Header, body string) *http.Response {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+	if header == nil {
+		header = http.Header{}
+	}
+	return &http.Response{StatusCode: status, Request: req, Header: header, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// Refusal is a service's answer, and what the errors of a store's methods are then.
+type Refusal struct {
+	Status int
+	Code   string
+	Away   bool // they match lease.ErrAway
+	Says   string
+}
+
+// Refusals checks that errors say what to do and name the place of the key "key", and that no request is sent twice: a Put
+// that is repeated would fail although it was stored. body has an answer's code in place of CODE.
+func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Store, error), all []Refusal) {
+	for _, r := range all {
+		sent := 0
+		s := Must(open(func(req *http.Request) (*http.Response, error) {
+			sent++
+			return Answer(req, r.Status, nil, strings.ReplaceAll(body, "CODE", r.Code)), nil
+		}))(t)
+		for name, call := range Calls(s, "key") {
+			sent = 0
+			err := call(t.Context())
+			if err == nil || errors.Is(err, lease.ErrAway) != r.Away || errors.Is(err, lease.ErrConflict) {
+				t.Errorf("%s, %s: %v", r.Code, name, err)
+				continue
+			}
+			for _, text := range []string{r.Says, place} {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%s, %s: the error does not say %q: %v", r.Code, name, text, err)
+				}
+			}
+			if sent != 1 {
+				t.Errorf("%s, %s: it sends %d requests", r.Code, name, sent)
+			}
+		}
+	}
 }

@@ -37,9 +37,16 @@ const batch = 10
 // work. If the tests of a package work more, set a smaller number before Main is called.
 var Parallel = 8
 
-// Main runs the tests of a package. Its child processes open their stores with open. Main returns the
+// Opener opens a client of a space, which is a name of letters and digits for a separate table or prefix. If the client has to
+// be closed, end is not nil.
+type Opener func(addr, space string) (store lease.Store, end func() error, err error)
+
+var opener Opener
+
+// Main runs the tests of a package. They and their child processes open their stores with open. Main returns the
 // exit status for os.Exit.
-func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int {
+func Main(m *testing.M, open Opener) int {
+	opener = open
 	if os.Getenv(childEnv) == "" {
 		depth.TempDirInMemory()
 		depth.AtOnce(Parallel)
@@ -57,7 +64,7 @@ func Main(m *testing.M, open func(addr, space string) (lease.Store, error)) int 
 	var store lease.Store
 	for {
 		var err error
-		if store, err = open(k.Addr, k.Space); err == nil {
+		if store, _, err = open(k.Addr, k.Space); err == nil {
 			break
 		}
 		fmt.Fprintln(os.Stderr, "open:", err)
@@ -187,7 +194,7 @@ func (f *fleet) check() {
 // Fault is what happens to a fleet.
 type Fault struct {
 	Name string
-	Do   func() // returns when the fault is over
+	Do   func(space string) // returns when the fault is over
 }
 
 // Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
@@ -205,7 +212,7 @@ func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			fault.Do()
+			fault.Do(f.k.Space)
 		}()
 		f.kill()
 		f.pause(s.short() * 5 / 4)

@@ -55,16 +55,9 @@ func Port(t testing.TB) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	addr, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Do(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
+	Do(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	addr := Must(syscall.Getsockname(fd))(t)
 	return addr.(*syscall.SockaddrInet4).Port
 }
 
@@ -72,19 +65,14 @@ func Port(t testing.TB) int {
 // the directory belongs to that user.
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "servertest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := Must(os.MkdirTemp("", "servertest"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	if id := credential(t, owner); id != nil {
-		if err := os.Chown(dir, int(id.Uid), int(id.Gid)); err != nil {
-			t.Fatal(err)
-		}
+		Do(t, os.Chown(dir, int(id.Uid), int(id.Gid)))
 	}
 	return dir
 }
@@ -96,15 +84,10 @@ func credential(t testing.TB, name string) *syscall.Credential {
 	if name == "" || os.Getuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := Must(user.Lookup(name))(t)
 	uid, err1 := strconv.Atoi(u.Uid)
 	gid, err2 := strconv.Atoi(u.Gid)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	Do(t, errors.Join(err1, err2))
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 

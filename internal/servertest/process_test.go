@@ -28,14 +28,8 @@ func TestPortIsGivenToOneTestOnly(t *testing.T) {
 			t.Fatalf("before the server starts: %v", err)
 		}
 		for range 2 { // the server starts, and starts again
-			server, err := net.Listen("tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client, err := net.Dial("tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			server := Must(net.Listen("tcp", addr))(t)
+			client := Must(net.Dial("tcp", addr))(t)
 			taken(client.LocalAddr().(*net.TCPAddr).Port)
 			client.Close()
 			server.Close()
@@ -48,10 +42,7 @@ func TestPortIsGivenToOneTestOnly(t *testing.T) {
 		}
 	}()
 	for range 500 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 		others = append(others, l)
 		taken(l.Addr().(*net.TCPAddr).Port)
 	}

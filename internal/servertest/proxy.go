@@ -3,6 +3,7 @@
 package servertest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -15,6 +16,7 @@ import (
 type Proxy struct {
 	listener net.Listener
 	target   string
+	only     []byte // if it is not empty, Hold holds only connections on which this was sent, and both directions
 	turns    atomic.Int64
 
 	mu    sync.Mutex
@@ -37,11 +39,14 @@ const (
 // NewProxy returns a Proxy of a server, which runs until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{listener: l, target: target, heal: make(chan struct{}), conns: map[net.Conn]bool{}}
+	return NewProxyOf(t, target, "")
+}
+
+// NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and both directions.
+func NewProxyOf(t testing.TB, target, text string) *Proxy {
+	t.Helper()
+	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	p := &Proxy{listener: l, target: target, only: []byte(text), heal: make(chan struct{}), conns: map[net.Conn]bool{}}
 	go p.serve()
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -149,30 +154,33 @@ func (p *Proxy) connect(client net.Conn) {
 		_ = server.Close()
 		return
 	}
-	var answered atomic.Bool
+	var answered, named atomic.Bool
 	answered.Store(true)
 	go p.pipe(client, server, func() {
 		if answered.Swap(false) {
 			p.turns.Add(1)
 		}
-	}, true)
-	p.pipe(server, client, func() { answered.Store(true) }, false)
+	}, &named, true)
+	p.pipe(server, client, func() { answered.Store(true) }, &named, false)
 }
 
-// pipe delivers what from sends, until one of the two connections is closed.
-func (p *Proxy) pipe(from, to net.Conn, count func(), request bool) {
+// pipe delivers what from sends, until one of the two connections is closed. named is true if p.only was sent.
+func (p *Proxy) pipe(from, to net.Conn, count func(), named *atomic.Bool, request bool) {
 	lost, held := false, false
 	b := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(b)
 		m, delay, heal := p.state()
+		if len(p.only) > 0 && bytes.Contains(b[:n], p.only) {
+			named.Store(true)
+		}
 		switch {
 		case m == dropping:
 			lost = true
 		case lost: // the stream has a gap
 			reset(from)
 			reset(to)
-		case m == holding && request:
+		case m == holding && (named.Load() || request && len(p.only) == 0):
 			held = true
 			<-heal
 		}

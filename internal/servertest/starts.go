@@ -27,25 +27,18 @@ func Starts(b *testing.B, s *Server) {
 			space := NewSpace()
 			o := lease.Options{Layout: hugeLayout(), Count: 2 * n, Logger: slog.New(slog.DiscardHandler), NewStore: true}
 			hold(b, s.clients(b, 16, s.Addr, space), o, n)
-			store := &counting{Store: s.Open(b, s.Addr, space)}
+			store := &counting{Store: s.client(b, s.Addr, space)}
 			var requests, read, most int64
 			var took []time.Duration
 			for i := range starts {
 				store.requests, store.read = 0, 0
 				o.Owner = fmt.Sprint("start ", i)
 				begun := time.Now()
-				l, err := lease.Acquire(b.Context(), store, &o)
-				if err != nil {
-					b.Fatal(err)
-				}
+				l := Must(lease.Acquire(b.Context(), store, &o))(b)
 				took = append(took, time.Since(begun))
 				requests, read, most = requests+store.requests, read+store.read, max(most, store.read)
-				if _, err = snowflake.NewLeased(l, nil); err == nil {
-					err = l.Release(b.Context())
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				Must(snowflake.NewLeased(l, nil))(b)
+				Do(b, l.Release(b.Context()))
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(requests)/starts, "requests/start")
@@ -67,10 +60,7 @@ func hugeLayout() snowflake.Layout {
 
 // hold makes the records of n holders, of every second worker ID.
 func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
-	l, err := lease.Acquire(b.Context(), stores[0], &o)
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := Must(lease.Acquire(b.Context(), stores[0], &o))(b)
 	e, err := stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker()))
 	if err == nil {
 		err = l.Release(b.Context())
@@ -79,9 +69,7 @@ func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 		b.Fatal(err)
 	}
 	var template map[string]any
-	if err := json.Unmarshal(e.Value, &template); err != nil {
-		b.Fatal(err)
-	}
+	Do(b, json.Unmarshal(e.Value, &template))
 	template["bounds"] = []time.Time{time.Now().Add(time.Hour)} // so that nobody takes a worker ID when its holder is taken for dead
 	together := make(chan int)
 	var writers sync.WaitGroup

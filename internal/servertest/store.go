@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 var spaces atomic.Int64
@@ -46,15 +48,52 @@ func Calls(store lease.Store, key string) map[string]func(context.Context) error
 	}
 }
 
-// Together starts the n servers of a cluster at once, since one may be ready only when another one runs.
-func Together(t testing.TB, n int, start func(i int)) {
+// Must returns what a call returned, or fails the test with its error: Must(f())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Do(t, err)
+		return value
+	}
+}
+
+// Do fails the test if there is an error.
+func Do(t testing.TB, errs ...error) {
 	t.Helper()
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { start(i) })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
-	if t.Failed() {
-		t.FailNow()
+}
+
+// Await calls f until it returns nil. If that takes too long even for a slow machine, the test fails with f's error.
+func Await(t testing.TB, f func() error) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Since(begun) > patience {
+			t.Fatal(err)
+		}
 	}
+}
+
+// Store runs the tests of leasetest, in new spaces of the server. If there are several ways to wipe a space, they take turns.
+func Store(t *testing.T, s *Server) {
+	wipes := slices.Sorted(maps.Keys(s.Wipes))
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		space, wiped := NewSpace(), 0
+		storage := leasetest.Storage{
+			Open: func() lease.Store { return s.client(t, s.Addr, space) },
+			Wipe: func() {
+				s.Wipes[wipes[wiped%len(wipes)]](t, space)
+				wiped++
+			},
+		}
+		if s.Garble != nil {
+			storage.Garble = func(key string) { s.Garble(t, space, key) }
+		}
+		return storage
+	}, &leasetest.Options{Parallel: true})
 }

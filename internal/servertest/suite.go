@@ -25,17 +25,26 @@ import (
 
 // Server is a running server with a store for it.
 type Server struct {
-	Addr string // what Open takes
+	*Process        // that serves
+	Addr     string // what Open takes
 
-	// Open opens one more client with separate connections, and closes it when t ends. A
-	// space is a name of letters and digits, for a separate table or prefix.
-	Open func(t testing.TB, addr, space string) lease.Store
+	// Open opens one more client with separate connections. Nil: Main's.
+	Open Opener
 
-	Kill, Restart, Pause, Resume func()
-	CPU                          func() time.Duration
+	// Others are what the server consists of besides Process. Their CPU time counts, too.
+	Others []*Process
 
 	// Wipes are the ways to remove all entries of a space, by name.
 	Wipes map[string]func(t testing.TB, space string)
+
+	// Garble makes an entry of a space unreadable. Nil: each content is an entry.
+	Garble func(t testing.TB, space, key string)
+
+	// LosesDisk lets the server lose all that it has stored. It is nil if no such server is tested.
+	LosesDisk func(t testing.TB)
+
+	// NoLeader is what errors also match while a cluster has no leader. Nil: only lease.ErrAway.
+	NoLeader error
 
 	// Env is added to the environment of a fleet's processes.
 	Env []string
@@ -53,6 +62,38 @@ type Server struct {
 
 func (s *Server) window() time.Duration { return cmp.Or(s.Window, 500*time.Millisecond) }
 
+// cpu returns the CPU time of the whole server.
+func (s *Server) cpu() time.Duration {
+	sum := s.CPU()
+	for _, p := range s.Others {
+		sum += p.CPU()
+	}
+	return sum
+}
+
+// client opens one more client, and closes it when t ends.
+func (s *Server) client(t testing.TB, addr, space string) lease.Store {
+	t.Helper()
+	open := s.Open
+	if open == nil {
+		open = opener
+	}
+	store, end, err := open(addr, space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end != nil {
+		t.Cleanup(func() { _ = end() })
+	}
+	return store
+}
+
+// Client opens a client with Main's Opener, and closes it when t ends.
+func Client(t testing.TB, addr, space string) lease.Store {
+	t.Helper()
+	return new(Server).client(t, addr, space)
+}
+
 // short is the window in tests to which it does no harm if a busy machine renews late.
 func (s *Server) short() time.Duration {
 	return cmp.Or(s.Window, depth.Of(300*time.Millisecond, s.window()))
@@ -62,7 +103,7 @@ func (s *Server) short() time.Duration {
 func (s *Server) clients(t testing.TB, n int, addr, space string) []lease.Store {
 	stores := make([]lease.Store, min(n, cmp.Or(s.Shared, 200)))
 	for i := range stores {
-		stores[i] = s.Open(t, addr, space)
+		stores[i] = s.client(t, addr, space)
 	}
 	return stores
 }
@@ -80,6 +121,7 @@ func Run(t *testing.T, s *Server) {
 		{"FleetOutlivesItsServerAndNetwork", outages, true},
 		{"CallsEndInTimeIfTheServerHangs", hangs, true},
 		{"EntriesSurviveAKillAndErrorsNameTheCause", survives, true},
+		{"ServerThatLosesItsDisk", losesDisk, true},
 		{"RenewalIsOneRoundTrip", oneTrip, false},
 		{"AcquireGoesOnIfItsConnectionBreaks", breaks, false},
 		{"ClientsClocksDoNotDecideWhoIsAlive", wrongClocks, false},
@@ -95,8 +137,14 @@ func Run(t *testing.T, s *Server) {
 	for name, wipe := range s.Wipes {
 		t.Run("WipedStoreHeals/"+name, func(t *testing.T) {
 			t.Parallel()
-			Wiped(t, s, wipe)
+			wiped(t, s, wipe)
 		})
+	}
+}
+
+func losesDisk(t *testing.T, s *Server) {
+	if s.LosesDisk != nil {
+		wiped(t, s, func(t testing.TB, _ string) { s.LosesDisk(t) })
 	}
 }
 
@@ -187,22 +235,26 @@ func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration)
 	return holders, took
 }
 
-// crowd: clients with separate connections take all worker IDs of a layout at once. Each gets a
-// different worker ID, and one more client is refused.
+// crowd: clients take all worker IDs of a layout at once. One more client is refused.
 func crowd(t *testing.T, s *Server) {
-	layout := fleetLayout()
-	n := depth.Of(64, 1<<layout.WorkerBits)
-	stores := s.clients(t, n, s.Addr, NewSpace())
-	acquireAll(t, stores, n, lease.MaxWindow)
-	o := lease.Options{Owner: "one more", Window: s.window()}
-	if n < 1<<layout.WorkerBits {
+	n := depth.Of(64, 1<<fleetLayout().WorkerBits)
+	stores := Crowd(t, s, n)
+	if n < 1<<fleetLayout().WorkerBits {
 		return
 	}
-	_, err := acquire(t, stores[0], o)
+	_, err := acquire(t, stores[0], lease.Options{Owner: "one more", Window: s.window()})
 	var full *lease.ExhaustedError
 	if !errors.Is(err, lease.ErrExhausted) || !errors.As(err, &full) || len(full.Records) != n {
 		t.Fatalf("one more than %d: %v", n, err)
 	}
+}
+
+// Crowd lets n clients with separate connections take worker IDs at once. Each gets a different worker ID.
+func Crowd(t *testing.T, s *Server, n int) []lease.Store {
+	t.Helper()
+	stores := s.clients(t, n, s.Addr, NewSpace())
+	acquireAll(t, stores, n, lease.MaxWindow)
+	return stores
 }
 
 // only are the options for worker ID 3 alone.
@@ -213,29 +265,28 @@ func (s *Server) only(owner string) lease.Options {
 // await acquires a worker ID that has to come free.
 func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) *holder {
 	t.Helper()
-	for begun := time.Now(); ; {
-		h, err := acquire(t, store, o)
-		if err == nil {
-			return h
+	var h *holder
+	Await(t, func() (err error) {
+		if h, err = acquire(t, store, o); err != nil {
+			err = fmt.Errorf("%s: %w", o.Owner, err)
 		}
-		if time.Since(begun) > patience+10*s.window() {
-			t.Fatalf("%s: %v", o.Owner, err)
-		}
-	}
+		return err
+	})
+	return h
 }
 
 // wrongClocks: a holder keeps its worker ID if it renews, and loses it if it does not, whatever the
 // clocks of the clients read.
 func wrongClocks(t *testing.T, s *Server) {
 	space := NewSpace()
-	store := s.Open(t, s.Addr, space)
+	store := s.client(t, s.Addr, space)
 	o := s.only("a")
 	o.Window = long
 	a := s.await(t, store, o)
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		o := s.only(fmt.Sprint("clock off by ", off))
 		o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(off) })
-		_, err := acquire(t, s.Open(t, s.Addr, space), o)
+		_, err := acquire(t, s.client(t, s.Addr, space), o)
 		if !errors.Is(err, lease.ErrExhausted) {
 			t.Fatalf("%s, with a live holder: %v", o.Owner, err)
 		}
@@ -247,7 +298,7 @@ func wrongClocks(t *testing.T, s *Server) {
 	s.await(t, store, s.only("one that crashes")).crash()
 	o = s.only("b")
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(time.Hour) })
-	s.await(t, s.Open(t, s.Addr, space), o)
+	s.await(t, s.client(t, s.Addr, space), o)
 }
 
 // seen has all IDs of a test, and the name of the holder that issued each of them.
@@ -273,28 +324,27 @@ func (ids seen) issue(t *testing.T, h *holder, n int) error {
 // busy machine a renewal may be late.
 func (ids seen) issueSoon(t *testing.T, h *holder, n int) {
 	t.Helper()
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+	Await(t, func() error {
 		err := ids.issue(t, h, n)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, snowflake.ErrLeaseExpired) || time.Since(begun) > patience {
+		if err != nil && !errors.Is(err, snowflake.ErrLeaseExpired) {
 			t.Fatalf("%s does not issue IDs: %v, %+v", h.name, err, h.Stats())
 		}
-	}
+		return err
+	})
 }
 
 func delayedRequest(t *testing.T, s *Server) {
 	space := NewSpace()
 	proxy := NewProxy(t, s.Addr)
-	a := s.await(t, s.Open(t, proxy.Addr(), space), s.only("a"))
+	a := s.await(t, s.client(t, proxy.Addr(), space), s.only("a"))
 	proxy.Hold()
-	for begun := time.Now(); a.Stats().Failures == 0; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatal("a renews although its requests do not arrive")
+	Await(t, func() error {
+		if a.Stats().Failures == 0 {
+			return errors.New("a renews although its requests do not arrive")
 		}
-	}
-	direct := s.Open(t, s.Addr, space)
+		return nil
+	})
+	direct := s.client(t, s.Addr, space)
 	o := s.only("b")
 	o.Window = long
 	b := s.await(t, direct, o)
@@ -310,18 +360,13 @@ func delayedRequest(t *testing.T, s *Server) {
 	if after.Saves != before.Saves || after.Token != before.Token || !after.Bound().Equal(before.Bound()) {
 		t.Fatalf("delayed requests of a made\n%+v of\n%+v", after, before)
 	}
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
+	Do(t, b.Err())
 }
 
 // record returns the record of a worker ID. If there is none, its Saves is 0.
 func record(t *testing.T, store lease.Store, worker int) lease.Record {
 	t.Helper()
-	all, err := lease.Holders(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := Must(lease.Holders(t.Context(), store))(t)
 	i := slices.IndexFunc(all, func(r lease.Record) bool { return r.Worker == worker })
 	if i < 0 {
 		return lease.Record{}
@@ -335,7 +380,7 @@ func windowsEnd(t *testing.T, s *Server) {
 	ids := seen{}
 	o := s.only("a")
 	o.Window = s.short()
-	h := s.await(t, s.Open(t, s.Addr, NewSpace()), o) // on a busy machine the first try may lose its answer
+	h := s.await(t, s.client(t, s.Addr, NewSpace()), o) // on a busy machine the first try may lose its answer
 	for _, fault := range []struct {
 		name       string
 		begin, end func()
@@ -363,24 +408,22 @@ func windowsEnd(t *testing.T, s *Server) {
 // recovers waits until the store answers, and checks that it has the entry.
 func recovers(t *testing.T, store lease.Store, e lease.Entry) {
 	t.Helper()
-	for begun := time.Now(); ; {
+	Await(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
 		got, err := store.Get(ctx, e.Key)
-		cancel()
-		if err == nil && got.Version == e.Version {
-			return
+		if err == nil && got.Version != e.Version {
+			t.Fatalf("there is %+v, not %+v", got, e)
 		}
-		if err == nil || time.Since(begun) > patience {
-			t.Fatalf("there is %+v, not %+v: %v", got, e, err)
-		}
-	}
+		return err
+	})
 }
 
 // hangs: while the server hangs, calls end with their contexts, also if they are more than a client has
 // connections.
 func hangs(t *testing.T, s *Server) {
 	const wait = 300 * time.Millisecond
-	store := s.Open(t, s.Addr, NewSpace())
+	store := s.client(t, s.Addr, NewSpace())
 	e := Put(t, store, "key/0", "", "value")
 	s.Pause()
 	var all sync.WaitGroup
@@ -411,7 +454,7 @@ func hangs(t *testing.T, s *Server) {
 
 // survives: what was stored is there after the server was killed. Meanwhile errors name the cause, and Acquire waits.
 func survives(t *testing.T, s *Server) {
-	store := s.Open(t, s.Addr, NewSpace())
+	store := s.client(t, s.Addr, NewSpace())
 	var entries []lease.Entry
 	for i := range 20 {
 		e := Put(t, store, fmt.Sprint("key/", i), "", "value")
@@ -419,17 +462,18 @@ func survives(t *testing.T, s *Server) {
 	}
 	s.Kill()
 	for name, call := range Calls(store, "key/0") {
-		for begun := time.Now(); ; {
+		Await(t, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
 			err := call(ctx)
-			cancel()
-			if err != nil && strings.Contains(err.Error(), "connection refused") {
-				break
+			if err == nil {
+				t.Fatalf("%s succeeds without a server", name)
 			}
-			if err == nil || time.Since(begun) > patience {
-				t.Fatalf("%s without a server: %v", name, err)
+			if !strings.Contains(err.Error(), "connection refused") {
+				return fmt.Errorf("%s without a server: %w", name, err)
 			}
-		}
+			return nil
+		})
 	}
 	started := make(chan error)
 	go func() {
@@ -450,7 +494,7 @@ func survives(t *testing.T, s *Server) {
 func oneTrip(t *testing.T, s *Server) {
 	const times = 10
 	proxy := NewProxy(t, s.Addr)
-	store := s.Open(t, proxy.Addr(), NewSpace())
+	store := s.client(t, proxy.Addr(), NewSpace())
 	e := Put(t, store, "key/0", "", "value")
 	e = Put(t, store, e.Key, e.Version, "value") // the client may prepare the request
 	least := math.MaxInt
@@ -477,7 +521,7 @@ func oneTrip(t *testing.T, s *Server) {
 // breaks: if the connection breaks while Acquire waits for an answer, Acquire asks again.
 func breaks(t *testing.T, s *Server) {
 	proxy := NewProxy(t, s.Addr)
-	store := s.Open(t, proxy.Addr(), NewSpace())
+	store := s.client(t, proxy.Addr(), NewSpace())
 	e := Put(t, store, "key/0", "", "value")
 	for i := range 5 {
 		recovers(t, store, e) // so that there is a connection
@@ -499,17 +543,17 @@ func breaks(t *testing.T, s *Server) {
 func outages(t *testing.T, s *Server) {
 	proxy, window := NewProxy(t, s.Addr), s.short()
 	Outage(t, s, proxy.Addr(),
-		Fault{"server killed", func() {
+		Fault{"server killed", func(string) {
 			s.Kill()
 			time.Sleep(window / 2)
 			s.Restart()
 		}},
-		Fault{"server stopped", func() {
+		Fault{"server stopped", func(string) {
 			s.Pause()
 			time.Sleep(depth.Of(window*5/4, 2*window))
 			s.Resume()
 		}},
-		Fault{"bad network", func() { badNetwork(proxy, window) }},
+		Fault{"bad network", func(string) { badNetwork(proxy, window) }},
 	)
 }
 
@@ -528,39 +572,41 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Heal()
 }
 
-// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. The holders put their
+// wiped calls wipe, which removes all entries of a space, while worker IDs are held. The holders put their
 // records back and go on. A newcomer waits until no window can be open any more, and then gets another worker ID. No ID is
 // issued twice.
-func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
+func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
 	space, ids := NewSpace(), seen{}
 	var all []*holder
 	for i := range holders {
 		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: max(10*time.Second, s.window())}
-		all = append(all, mustAcquire(t, s.Open(t, s.Addr, space), o))
+		all = append(all, mustAcquire(t, s.client(t, s.Addr, space), o))
 		ids.issueSoon(t, all[i], 1000)
 	}
 	wipe(t, space)
-	store := s.Open(t, s.Addr, space)
+	store := s.client(t, s.Addr, space)
 	newcomer := lease.Options{Owner: "newcomer", Count: holders + 1, Window: s.window()}
-	for begun := time.Now(); ; { // on a busy machine the store may need longer than a window
+	Await(t, func() error { // on a busy machine the store may need longer than a window
 		ctx, cancel := context.WithTimeout(t.Context(), s.window())
+		defer cancel()
 		h, err := join(ctx, t, store, newcomer)
-		cancel()
-		if errors.Is(err, lease.ErrWiped) {
-			break
-		}
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > patience {
+		if !errors.Is(err, lease.ErrWiped) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("a newcomer gets %v, %v", h, err)
 		}
-	}
-	for i, h := range all {
-		for begun := time.Now(); record(t, store, i).Saves == 0; time.Sleep(time.Millisecond) {
-			if ids.issueSoon(t, h, 10); time.Since(begun) > patience {
-				t.Fatalf("%s does not put its record back: %+v", h.name, h.Stats())
-			}
+		if errors.Is(err, lease.ErrWiped) {
+			return nil
 		}
+		return err
+	})
+	for i, h := range all {
+		Await(t, func() error {
+			if ids.issueSoon(t, h, 10); record(t, store, i).Saves == 0 {
+				return fmt.Errorf("%s does not put its record back: %+v", h.name, h.Stats())
+			}
+			return nil
+		})
 	}
 	var over atomic.Bool
 	var letIn sync.WaitGroup

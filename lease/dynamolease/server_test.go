@@ -28,20 +28,11 @@ func configOf(addr string) aws.Config {
 	}
 }
 
-// open opens a store with a new client.
-func open(t testing.TB, addr, space string) lease.Store {
-	t.Helper()
-	s, err := dynamolease.New(configOf(addr), table, &dynamolease.Options{Store: space})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestMain(m *testing.M) {
 	servertest.Parallel = 12 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
-		return dynamolease.New(configOf(addr), table, &dynamolease.Options{Store: space})
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
+		s, err := dynamolease.New(configOf(addr), table, &dynamolease.Options{Store: space})
+		return s, nil, err
 	}))
 }
 
@@ -77,45 +68,42 @@ func (s *service) wipe(t testing.TB, space string) {
 		ExpressionAttributeValues: map[string]types.AttributeValue{":store": primary(space, "")["store"]},
 	})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := servertest.Must(pages.NextPage(ctx))(t)
 		for _, i := range page.Items {
 			key := map[string]types.AttributeValue{"store": i["store"], "key": i["key"]}
-			if _, err := s.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: key}); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(s.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: key}))(t)
 		}
 	}
 }
 
-func server(t testing.TB) *servertest.Server {
-	s := start(t)
+// suite returns the service for the suites.
+func (s *service) suite() *servertest.Server {
 	return &servertest.Server{
-		Addr: s.addr, Fleet: dynamolease.DefaultWindow, Open: open,
+		Process: s.Process, Addr: s.addr, Fleet: dynamolease.DefaultWindow,
 		Wipes: map[string]func(testing.TB, string){"Delete": s.wipe},
-		Kill:  s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
+		Garble: func(t testing.TB, space, key string) {
+			servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: primary(space, key)}))(t)
+		},
+		LosesDisk: func(t testing.TB) {
+			s.LoseDisk(s.dir)
+			servertest.CreateTable(t, s.addr, table)
+		},
 	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	servertest.Store(t, shared(t).suite())
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, server(t))
+	servertest.Run(t, start(t).suite())
 }
 
-func TestServerThatLosesItsTable(t *testing.T) {
-	depth.Parallel(t)
-	s := start(t)
-	servertest.Wiped(t, &servertest.Server{Addr: s.addr, Open: open}, func(t testing.TB, _ string) {
-		s.LoseDisk(s.dir)
-		servertest.CreateTable(t, s.addr, table)
-	})
-}
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }
 
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }
-
-func BenchmarkStarts(b *testing.B) { servertest.Starts(b, server(b)) }
+func BenchmarkStarts(b *testing.B) { servertest.Starts(b, start(b).suite()) }
 
 // shared returns a server for the tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) *service { return start(t) })

@@ -22,77 +22,22 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/dynamolease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
-func TestStore(t *testing.T) {
-	t.Parallel()
-	s := shared(t)
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := servertest.NewSpace()
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, s.addr, space) },
-			Wipe: func() { s.wipe(t, space) },
-			Garble: func(key string) {
-				if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: primary(space, key)}); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
-
-// roundTrip is a client that asks no server.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
-
-// Errors say what to do, and no request is sent twice: a Put that is repeated would fail although it
-// was stored.
 func TestErrorsSayWhatToDo(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		code   string
-		target error // nil: no error of package lease
-		says   string
-	}{
-		{400, "ResourceNotFoundException", nil, "make the table first"},
-		{400, "AccessDeniedException", nil, "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
-		{400, "ProvisionedThroughputExceededException", lease.ErrAway, "Throughput"},
-		{400, "ThrottlingException", lease.ErrAway, "Throttling"},
-		{400, "RequestLimitExceeded", lease.ErrAway, "RequestLimit"},
-		{500, "InternalServerError", lease.ErrAway, "InternalServerError"},
-		{503, "ServiceUnavailable", lease.ErrAway, "ServiceUnavailable"},
-	} {
-		sent := 0
+	servertest.Refusals(t, "dynamolease: table workers, item snowflake key", `{"__type":"com.amazonaws.dynamodb.v20120810#CODE"}`, func(f servertest.RoundTrip) (lease.Store, error) {
 		cfg := configOf("127.0.0.1:1")
-		cfg.RetryMaxAttempts = 5
-		cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
-			sent++
-			return &http.Response{StatusCode: test.status, Request: req, Header: http.Header{},
-				Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#` + test.code + `"}`))}, nil
-		})
-		s, err := dynamolease.New(cfg, table, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, call := range servertest.Calls(s, "key") {
-			sent = 0
-			err := call(t.Context())
-			if err == nil || test.target != nil && !errors.Is(err, test.target) || test.target == nil && errors.Is(err, lease.ErrAway) {
-				t.Errorf("%s, %s: %v", test.code, name, err)
-				continue
-			}
-			for _, text := range []string{test.says, "dynamolease: table workers, item snowflake key"} {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%s, %s: the error does not say %q: %v", test.code, name, text, err)
-				}
-			}
-			if sent != 1 {
-				t.Errorf("%s, %s: it sends %d requests", test.code, name, sent)
-			}
-		}
-	}
+		cfg.RetryMaxAttempts, cfg.HTTPClient = 5, f
+		return dynamolease.New(cfg, table, nil)
+	}, []servertest.Refusal{
+		{Status: 400, Code: "ResourceNotFoundException", Says: "make the table first"},
+		{Status: 400, Code: "AccessDeniedException", Says: "dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query"},
+		{Status: 400, Code: "ProvisionedThroughputExceededException", Away: true, Says: "Throughput"},
+		{Status: 400, Code: "ThrottlingException", Away: true, Says: "Throttling"},
+		{Status: 400, Code: "RequestLimitExceeded", Away: true, Says: "RequestLimit"},
+		{Status: 500, Code: "InternalServerError", Away: true, Says: "InternalServerError"},
+		{Status: 503, Code: "ServiceUnavailable", Away: true, Says: "ServiceUnavailable"},
+	})
 }
 
 // A List that DynamoDB throttles on its way goes on with the page that was refused. If it began anew, the pages
@@ -102,7 +47,7 @@ func TestThrottledListGoesOn(t *testing.T) {
 		const pages, limit = 30, 12 // pages of 1 MB, of which a partition gives 12 a second
 		sent, second, inSecond := 0, time.Now(), 0
 		cfg := configOf("127.0.0.1:1")
-		cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
+		cfg.HTTPClient = servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if time.Since(second) >= time.Second {
 				second, inSecond = time.Now(), 0
 			}
@@ -122,12 +67,9 @@ func TestThrottledListGoesOn(t *testing.T) {
 				}
 				answer += "}"
 			}
-			return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+			return servertest.Answer(req, status, nil, answer), nil
 		})
-		s, err := dynamolease.New(cfg, table, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if all, err := s.List(ctx, ""); err != nil || len(all) != pages || sent != pages {
@@ -140,15 +82,12 @@ func TestThrottledListGoesOn(t *testing.T) {
 func TestReadsAreConsistent(t *testing.T) {
 	cfg := configOf("127.0.0.1:1")
 	var sent []string
-	cfg.HTTPClient = roundTrip(func(req *http.Request) (*http.Response, error) {
+	cfg.HTTPClient = servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(req.Body)
 		sent = append(sent, string(body))
-		return &http.Response{StatusCode: 200, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{}`))}, err
+		return servertest.Answer(req, 200, nil, `{}`), err
 	})
-	s, err := dynamolease.New(cfg, table, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 	_, err1 := s.Get(t.Context(), "key")
 	_, err2 := s.List(t.Context(), "key")
 	if err := errors.Join(err1, err2); err != nil || len(sent) != 2 {
@@ -167,10 +106,8 @@ func TestForeignItemIsNotChanged(t *testing.T) {
 	s, space := shared(t), servertest.NewSpace()
 	foreign := primary(space, "key")
 	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
-	if _, err := s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}); err != nil {
-		t.Fatal(err)
-	}
-	store := open(t, s.addr, space)
+	servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}))(t)
+	store := servertest.Client(t, s.addr, space)
 	if _, err := store.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrConflict) {
 		t.Errorf("Put: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
 )
 
@@ -25,22 +26,16 @@ func enableAuth(t *testing.T, addr string) {
 	t.Helper()
 	root := connect(t, addr)
 	ctx := t.Context()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(root.RoleAdd(ctx, "root"))
-	must(root.UserAdd(ctx, "root", "secret"))
-	must(root.UserGrantRole(ctx, "root", "root"))
+	servertest.Must(root.RoleAdd(ctx, "root"))(t)
+	servertest.Must(root.UserAdd(ctx, "root", "secret"))(t)
+	servertest.Must(root.UserGrantRole(ctx, "root", "root"))(t)
 	for name, perm := range map[string]clientv3.PermissionType{"writer": clientv3.PermissionType(clientv3.PermReadWrite), "reader": clientv3.PermissionType(clientv3.PermRead)} {
-		must(root.RoleAdd(ctx, name))
-		must(root.RoleGrantPermission(ctx, name, "/snowflake/", clientv3.GetPrefixRangeEnd("/snowflake/"), perm))
-		must(root.UserAdd(ctx, name, "secret"))
-		must(root.UserGrantRole(ctx, name, name))
+		servertest.Must(root.RoleAdd(ctx, name))(t)
+		servertest.Must(root.RoleGrantPermission(ctx, name, "/snowflake/", clientv3.GetPrefixRangeEnd("/snowflake/"), perm))(t)
+		servertest.Must(root.UserAdd(ctx, name, "secret"))(t)
+		servertest.Must(root.UserGrantRole(ctx, name, name))(t)
 	}
-	must(root.AuthEnable(ctx))
+	servertest.Must(root.AuthEnable(ctx))(t)
 }
 
 // login opens a new client for a user.
@@ -58,7 +53,7 @@ func login(t *testing.T, addr, user, password string, options ...grpc.DialOption
 
 func TestMissingRightsAreRefused(t *testing.T) {
 	t.Parallel()
-	addr := addrs(start(t, 1, "--bcrypt-cost", "4"))
+	addr := start(t, 1, "--bcrypt-cost", "4").Addrs()
 	enableAuth(t, addr)
 	if _, err := login(t, addr, "writer", "wrong"); !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("with a wrong password clientv3.New returns %v", err)
@@ -88,10 +83,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	if _, err := s.List(t.Context(), ""); err != nil {
 		t.Errorf("List: %v", err)
 	}
-	reader, err := login(t, addr, "reader", "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := servertest.Must(login(t, addr, "reader", "secret"))(t)
 	if _, err := opened(t, reader, nil).Put(t.Context(), "key", version, nil); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("without the right to write: %v", err)
 	}
@@ -102,24 +94,24 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
 	const expired = ttl + 1200*time.Millisecond // the server checks tokens once a second
-	restart := func(_ *testing.T, m []*member, _ *servertest.Proxy) {
+	restart := func(_ *testing.T, m servertest.Cluster, _ *servertest.Proxy) {
 		m[0].Kill()
 		m[0].Restart()
 	}
 	for _, test := range []struct {
 		name  string
 		size  int
-		fault func(t *testing.T, m []*member, p *servertest.Proxy)
+		fault func(t *testing.T, m servertest.Cluster, p *servertest.Proxy)
 	}{
 		{"Restart", 1, restart},
 		{"RestartOfOneOfThree", 3, restart},
-		{"Break", 1, func(_ *testing.T, _ []*member, p *servertest.Proxy) {
+		{"Break", 1, func(_ *testing.T, _ servertest.Cluster, p *servertest.Proxy) {
 			p.Drop()
 			time.Sleep(expired)
 			p.Heal()
 		}},
-		{"OtherUsers", 1, func(t *testing.T, m []*member, _ *servertest.Proxy) {
-			root, err := login(t, m[0].addr, "root", "secret")
+		{"OtherUsers", 1, func(t *testing.T, m servertest.Cluster, _ *servertest.Proxy) {
+			root, err := login(t, m[0].Addr, "root", "secret")
 			if err == nil {
 				_, err = root.UserAdd(t.Context(), "other", "secret")
 			}
@@ -127,40 +119,31 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{"IdleClient", 1, func(*testing.T, []*member, *servertest.Proxy) { time.Sleep(expired) }},
+		{"IdleClient", 1, func(*testing.T, servertest.Cluster, *servertest.Proxy) { time.Sleep(expired) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			members := start(t, test.size, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds()))
-			enableAuth(t, addrs(members))
-			p := servertest.NewProxy(t, members[0].addr)
+			enableAuth(t, members.Addrs())
+			p := servertest.NewProxy(t, members[0].Addr)
 			addr := p.Addr()
 			for _, m := range members[1:] {
-				addr += "," + m.addr
+				addr += "," + m.Addr
 			}
-			client, err := login(t, addr, "writer", "secret")
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := servertest.Must(login(t, addr, "writer", "secret"))(t)
 			s := opened(t, client, nil)
 			servertest.Put(t, s, "key", "", "value")
 			time.Sleep(200 * time.Millisecond) // a restarted member knows the tokens of the last 100 ms
 			test.fault(t, members, p)
 			for range 2 * test.size { // so that it asks each member
-				version := func() string {
-					for begun := time.Now(); ; {
-						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-						e, err := s.Get(ctx, "key")
-						cancel()
-						if err == nil {
-							return e.Version
-						}
-						if time.Since(begun) > time.Minute {
-							t.Fatal(err)
-						}
-					}
-				}
-				servertest.Put(t, s, "key", version(), "value")
+				var e lease.Entry
+				servertest.Await(t, func() (err error) {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					defer cancel()
+					e, err = s.Get(ctx, "key")
+					return err
+				})
+				servertest.Put(t, s, "key", e.Version, "value")
 			}
 		})
 	}
@@ -170,14 +153,11 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 func TestChangedPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1, "--bcrypt-cost", "4")[0]
-	enableAuth(t, m.addr)
-	client, err := login(t, m.addr, "writer", "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	enableAuth(t, m.Addr)
+	client := servertest.Must(login(t, m.Addr, "writer", "secret"))(t)
 	s := opened(t, client, nil)
 	servertest.Put(t, s, "key", "", "value")
-	root, err := login(t, m.addr, "root", "secret")
+	root, err := login(t, m.Addr, "root", "secret")
 	if err == nil {
 		_, err = root.UserChangePassword(t.Context(), "writer", "other")
 	}
@@ -186,5 +166,5 @@ func TestChangedPasswordIsRefused(t *testing.T) {
 	}
 	m.Kill()
 	m.Restart()
-	refused(t, s, 10*time.Second, rpctypes.ErrAuthFailed, m.addr)
+	refused(t, s, 10*time.Second, rpctypes.ErrAuthFailed, m.Addr)
 }

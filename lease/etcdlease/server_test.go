@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,48 +23,34 @@ import (
 // window is the window of the holders here.
 const window = time.Second
 
-// member is a member of a cluster.
-type member struct {
-	*servertest.Process
-	addr string
-	dir  string // with the member's data
-}
-
 // start starts a cluster of n members.
-func start(t testing.TB, n int, args ...string) []*member {
+func start(t testing.TB, n int, args ...string) servertest.Cluster {
 	t.Helper()
 	path := servertest.Program(t, "etcd-server", "etcd")
-	dir := servertest.Dir(t, "")
-	var members []*member
-	var peers, cluster []string
-	for i := range n {
-		members = append(members, &member{addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, fmt.Sprint("m", i))})
-		peers = append(peers, fmt.Sprint("http://127.0.0.1:", servertest.Port(t)))
-		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peers[i]))
-	}
-	servertest.Together(t, n, func(i int) {
-		m := members[i]
-		c := servertest.Command{Path: path, Args: append([]string{
-			"--name", fmt.Sprint("m", i),
-			"--data-dir", m.dir,
-			"--listen-client-urls", "http://" + m.addr,
-			"--advertise-client-urls", "http://" + m.addr,
-			"--listen-peer-urls", peers[i],
-			"--initial-advertise-peer-urls", peers[i],
+	return servertest.StartCluster(t, n, func(m *servertest.Member, all servertest.Cluster) (servertest.Command, func() error) {
+		var cluster []string
+		for _, m := range all {
+			cluster = append(cluster, m.Name+"=http://"+m.Peers[0])
+		}
+		return servertest.Command{Path: path, Args: append([]string{
+			"--name", m.Name,
+			"--data-dir", m.Dir,
+			"--listen-client-urls", "http://" + m.Addr,
+			"--advertise-client-urls", "http://" + m.Addr,
+			"--listen-peer-urls", "http://" + m.Peers[0],
+			"--initial-advertise-peer-urls", "http://" + m.Peers[0],
 			"--initial-cluster", strings.Join(cluster, ","),
 			"--heartbeat-interval", "20",
 			"--election-timeout", "200",
 			"--logger", "zap",
 			"--log-level", "warn",
-		}, args...)}
-		m.Process = servertest.Start(t, c, func() error { return m.ready(t) })
+		}, args...)}, func() error { return ready(m.Addr) }
 	})
-	return members
 }
 
 // ready returns nil if the member can write, or refuses to because there is no user.
-func (m *member) ready(t testing.TB) error {
-	client, err := clientv3.New(etcdlease.Config(m.addr))
+func ready(addr string) error {
+	client, err := clientv3.New(etcdlease.Config(addr))
 	if err != nil {
 		return err
 	}
@@ -78,79 +63,62 @@ func (m *member) ready(t testing.TB) error {
 	return err
 }
 
-// addrs returns the addresses of all members as one text.
-func addrs(members []*member) string {
-	var all []string
-	for _, m := range members {
-		all = append(all, m.addr)
-	}
-	return strings.Join(all, ",")
-}
-
 // connect opens a new client.
 func connect(t testing.TB, addr string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := servertest.Must(clientv3.New(etcdlease.Config(strings.Split(addr, ",")...)))(t)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
 
 // shared returns the address of the server for the tests that do not stop it.
-var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1)[0].addr })
-
-// open opens a store with a new client.
-func open(t testing.TB, addr, space string) lease.Store {
-	t.Helper()
-	return opened(t, connect(t, addr), &etcdlease.Options{Prefix: prefix(space)})
-}
+var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
 
 // opened opens a client's store.
 func opened(t testing.TB, client *clientv3.Client, o *etcdlease.Options) *etcdlease.Store {
 	t.Helper()
-	s, err := etcdlease.New(client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return servertest.Must(etcdlease.New(client, o))(t)
 }
 
 func prefix(space string) string { return "/" + space + "/" }
 
 func TestMain(m *testing.M) {
 	servertest.Parallel = 24 // they wait much more than they work
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		client, err := clientv3.New(etcdlease.Config(strings.Split(addr, ",")...))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
+		s, err := etcdlease.New(client, &etcdlease.Options{Prefix: prefix(space)})
+		return s, client.Close, err
 	}))
 }
 
-// server starts one server for the fleet suite.
-func server(t testing.TB) *servertest.Server {
-	m := start(t, 1)[0]
-	return &servertest.Server{
-		Addr:    m.addr,
-		Open:    open,
-		Kill:    m.Kill,
-		Restart: m.Restart,
-		Pause:   m.Pause,
-		Resume:  m.Resume,
-		CPU:     m.CPU,
-		Wipes:   map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) { wipe(t, connect(t, m.addr), space) }},
+// at returns a server or cluster for the suites.
+func at(addr string) servertest.Server {
+	return servertest.Server{
+		Addr: addr,
+		Wipes: map[string]func(testing.TB, string){"Prefix": func(t testing.TB, space string) { // as etcdctl del does
+			servertest.Must(connect(t, addr).Delete(t.Context(), prefix(space), clientv3.WithPrefix()))(t)
+		}},
+		Garble: func(t testing.TB, space, key string) {
+			servertest.Must(connect(t, addr).Put(t.Context(), prefix(space)+key, `{"worker": 1, "tok`))(t)
+		},
 	}
 }
 
-// wipe deletes all keys of a space, as etcdctl del does.
-func wipe(t testing.TB, c *clientv3.Client, space string) {
-	t.Helper()
-	if _, err := c.Delete(t.Context(), prefix(space), clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
+// server starts one server.
+func server(t testing.TB) *servertest.Server {
+	m := start(t, 1)[0]
+	s := at(m.Addr)
+	s.Process, s.LosesDisk = m.Process, func(testing.TB) { m.LoseDisk(m.Dir) }
+	return &s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := at(shared(t))
+	servertest.Store(t, &s)
 }
 
 func TestServer(t *testing.T) {
@@ -158,11 +126,48 @@ func TestServer(t *testing.T) {
 	servertest.Run(t, server(t))
 }
 
-func TestServerThatLosesItsDisk(t *testing.T) {
-	depth.Parallel(t)
-	m := start(t, 1)[0]
-	servertest.Wiped(t, &servertest.Server{Addr: m.addr, Open: open}, func(t testing.TB, _ string) {
-		m.LoseDisk(m.dir)
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	members := start(t, 3)
+	t.Run("ClientAvoidsAHangingMember", func(t *testing.T) { hangingMember(t, members) })
+	s := at(members.Addrs())
+	s.Window, s.NoLeader = window, rpctypes.ErrNoLeader
+	servertest.RunCluster(t, s, members, leads(t))
+}
+
+// leads returns a function that reports whether a member leads.
+func leads(t *testing.T) func(m *servertest.Member, _ string) bool {
+	return func(m *servertest.Member, _ string) bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		status, err := connect(t, m.Addr).Status(ctx, m.Addr)
+		return err == nil && status.Leader == status.Header.MemberId
+	}
+}
+
+// hangingMember: a client asks the members in turn. If one of them hangs, the client soon asks only the
+// others.
+func hangingMember(t *testing.T, members servertest.Cluster) {
+	s := servertest.Client(t, members.Addrs(), servertest.NewSpace())
+	version := ""
+	for range 6 { // until the client has connected to all members
+		version = servertest.Put(t, s, "key", version, "value").Version
+	}
+	_, others := members.Leader(t, "", leads(t))
+	others[0].Pause()
+	defer others[0].Resume()
+	row := 0
+	servertest.Await(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Get(ctx, "key"); err != nil {
+			row = 0
+			return fmt.Errorf("it still asks the member that hangs: %w", err)
+		}
+		if row++; row < 10 {
+			return errors.New("fewer than ten answers in a row")
+		}
+		return nil
 	})
 }
 

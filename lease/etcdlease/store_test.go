@@ -23,30 +23,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/etcdlease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	conformance(t, shared(t))
-}
-
-// conformance checks the store in a server, or in a cluster.
-func conformance(t *testing.T, addr string) {
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		space := servertest.NewSpace()
-		client := connect(t, addr)
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, addr, space) },
-			Wipe: func() { wipe(t, client, space) },
-			Garble: func(key string) {
-				if _, err := client.Put(t.Context(), prefix(space)+key, `{"worker": 1, "tok`); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
 
 func TestNoClientIsRefused(t *testing.T) {
 	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
@@ -80,18 +57,14 @@ func refused(t *testing.T, s lease.Store, limit time.Duration, target error, say
 func TestVersionsDoNotRepeatAfterARestore(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)[0]
-	s := open(t, m.addr, "restored")
+	s := servertest.Client(t, m.Addr, "restored")
 	first := servertest.Put(t, s, "a", "", "first")
 	m.Kill()
-	if err := os.CopyFS(m.dir+".backup", os.DirFS(m.dir)); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, os.CopyFS(m.Dir+".backup", os.DirFS(m.Dir)))
 	m.Restart()
 	lost := servertest.Put(t, s, "a", first.Version, "lost")
 	m.Kill()
-	if err := errors.Join(os.RemoveAll(m.dir), os.Rename(m.dir+".backup", m.dir)); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, errors.Join(os.RemoveAll(m.Dir), os.Rename(m.Dir+".backup", m.Dir)))
 	m.Restart()
 	servertest.Put(t, s, "a", first.Version, "other")
 	if _, err := s.Put(t.Context(), "a", lost.Version, []byte("late")); !errors.Is(err, lease.ErrConflict) {
@@ -110,10 +83,7 @@ func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Stor
 			}
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}))
-	client, err := clientv3.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := servertest.Must(clientv3.New(c))(t)
 	t.Cleanup(func() { client.Close() })
 	return opened(t, client, &etcdlease.Options{Prefix: prefix(servertest.NewSpace())})
 }
@@ -138,7 +108,7 @@ func TestUnavailableClusterIsAway(t *testing.T) {
 
 func TestErrorNamesFullDiskQuota(t *testing.T) {
 	t.Parallel()
-	addr := addrs(start(t, 1, "--quota-backend-bytes", "1000000"))
+	addr := start(t, 1, "--quota-backend-bytes", "1000000").Addrs()
 	client := connect(t, addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -151,7 +121,7 @@ func TestErrorNamesFullDiskQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := open(t, addr, "full").Put(t.Context(), "key", "", nil)
+	_, err := servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
 	if !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "/full/key on "+addr) {
 		t.Errorf("Put: %v", err)
 	}
@@ -168,10 +138,7 @@ func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 			tries = append(tries, time.Now())
 			return nil, syscall.ECONNREFUSED
 		}))
-		client, err := clientv3.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := servertest.Must(clientv3.New(c))(t)
 		client.ActiveConnection().Connect()
 		time.Sleep(outage)
 		client.Close()

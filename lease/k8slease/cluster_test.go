@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
@@ -29,7 +30,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
 
 // This file is longer than the store: other programs write Leases, too, and each field that they may change has its test.
@@ -42,7 +42,7 @@ func TestCluster(t *testing.T) {
 		name string
 		run  func(*testing.T, *cluster)
 	}{
-		{"Store", conformance},
+		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c.Server)) }},
 		{"WhatKubectlShows", whatKubectlShows},
 		{"Requests", requests},
 		{"ObjectChangedByOthers", changedByOthers},
@@ -54,7 +54,6 @@ func TestCluster(t *testing.T) {
 		{"ValueThatIsTooLarge", tooLarge},
 		{"ChangeBeforeADelete", changeBeforeDelete},
 		{"LongKey", longKey},
-		{"NoLimitOfRequests", noLimit},
 		{"ListThatExpires", listExpires},
 		{"DeadConnection", deadConnection},
 		{"ServerThatFails", failingServer},
@@ -72,7 +71,7 @@ type cluster struct{ *kubetest.Server }
 
 // leases is a client that changes objects as kubectl does.
 type leases struct {
-	t *testing.T
+	t testing.TB
 	*kubernetes.Clientset
 	namespace string
 }
@@ -83,20 +82,12 @@ func (c *cluster) leases(t *testing.T, namespace string) leases {
 
 func (l leases) get(name string) *coordination.Lease {
 	l.t.Helper()
-	o, err := l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return o
+	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{}))(l.t)
 }
 
 func (l leases) create(name string) *coordination.Lease {
 	l.t.Helper()
-	o, err := l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return o
+	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{}))(l.t)
 }
 
 // change changes an object.
@@ -104,9 +95,7 @@ func (l leases) change(name string, change func(*coordination.Lease)) {
 	l.t.Helper()
 	o := l.get(name)
 	change(o)
-	if _, err := l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}); err != nil {
-		l.t.Fatal(err)
-	}
+	servertest.Must(l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}))(l.t)
 }
 
 // refused checks that an error matches target and contains the texts.
@@ -121,19 +110,6 @@ func refused(t *testing.T, err, target error, says ...string) {
 			t.Errorf("the error does not say %q: %v", s, err)
 		}
 	}
-}
-
-func conformance(t *testing.T, c *cluster) {
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		prefix, kubectl := servertest.NewSpace(), c.leases(t, "default")
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, c.Addr, in(prefix)) },
-			Wipe: func() { wipe(t, c.Addr, prefix) },
-			Garble: func(key string) {
-				kubectl.change(prefix+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
 }
 
 func whatKubectlShows(t *testing.T, c *cluster) {
@@ -165,23 +141,8 @@ func (c *cluster) through(t *testing.T, prefix string, wrap func(http.RoundTripp
 	t.Helper()
 	cfg := config(c.Addr, kubetest.Token)
 	cfg.Wrap(wrap)
-	s, err := k8slease.New(cfg, in(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(k8slease.New(cfg, in(prefix)))(t)
 	return s
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// answer returns an answer of the API server's.
-func answer(req *http.Request, code int, header http.Header, text string) *http.Response {
-	if req.Body != nil {
-		req.Body.Close()
-	}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: req}
 }
 
 // A read asks for what is stored now: any resourceVersion would let the server answer from a cache.
@@ -190,7 +151,7 @@ func requests(t *testing.T, c *cluster) {
 	var mu sync.Mutex
 	var all []string
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			what := req.Method + " " + strings.TrimPrefix(req.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/default/")
@@ -276,11 +237,8 @@ func wrongNamespace(t *testing.T, c *cluster) {
 }
 
 func wrongToken(t *testing.T, c *cluster) {
-	s, err := k8slease.New(config(c.Addr, "wrong"), in("snowflake"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Get(t.Context(), "key")
+	s := servertest.Must(k8slease.New(config(c.Addr, "wrong"), in("snowflake")))(t)
+	_, err := s.Get(t.Context(), "key")
 	refused(t, err, err, "lease default/snowflake--key", "does not know the token")
 	if !apierrors.IsUnauthorized(errors.Unwrap(err)) {
 		t.Errorf("the error is %v", err)
@@ -292,11 +250,11 @@ func wrongToken(t *testing.T, c *cluster) {
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := rt.RoundTrip(req)
 			if err == nil && left.Add(-1) >= 0 {
 				resp.Body.Close()
-				resp = answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
+				resp = servertest.Answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
 			}
 			return resp, err
 		})
@@ -313,7 +271,7 @@ func sentTwice(t *testing.T, c *cluster) {
 // Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
 func sameVersion(t *testing.T, c *cluster) {
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method != http.MethodGet {
 				mine, err := io.ReadAll(req.Body)
 				if err != nil {
@@ -356,7 +314,7 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 	other := open(t, c.Addr, in(prefix))
 	var change func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodDelete {
 				change()
 			}
@@ -379,17 +337,23 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 }
 
 // client-go allows 5 requests a second by default.
-func noLimit(t *testing.T, c *cluster) {
-	s := open(t, c.Addr, in(servertest.NewSpace()))
-	begun := time.Now()
-	for range 100 {
-		if _, err := s.Get(t.Context(), "key"); err != nil {
-			t.Fatal(err)
+func TestRequestsHaveNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
+		s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
+			return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
+				const none = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+				return servertest.Answer(req, http.StatusNotFound, http.Header{"Content-Type": {"application/json"}}, none), nil
+			})
+		})
+		begun := time.Now()
+		for range 100 {
+			servertest.Must(s.Get(t.Context(), "key"))(t)
 		}
-	}
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("100 requests take %v", took)
-	}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("100 requests wait for %v", took)
+		}
+	})
 }
 
 // A label has at most 63 characters, and does not end with a hyphen.
@@ -409,11 +373,11 @@ func listExpires(t *testing.T, c *cluster) {
 	var pages atomic.Int64
 	var before func()
 	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.Method == http.MethodGet && pages.Add(1) == 2 {
 				before()
 				const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
-				return answer(req, http.StatusGone, http.Header{"Content-Type": {"application/json"}}, expired), nil
+				return servertest.Answer(req, http.StatusGone, http.Header{"Content-Type": {"application/json"}}, expired), nil
 			}
 			return rt.RoundTrip(req)
 		})
@@ -459,16 +423,13 @@ func deadConnection(t *testing.T, c *cluster) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
-	s, err := k8slease.New(cfg, in(servertest.NewSpace()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(k8slease.New(cfg, in(servertest.NewSpace())))(t)
 	e := servertest.Put(t, s, "key", "", "value")
 	proxy.Drop() // from now on, everything that is sent on this connection is lost
 	direct.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err = s.Put(ctx, "key", e.Version, nil)
+	_, err := s.Put(ctx, "key", e.Version, nil)
 	refused(t, err, context.DeadlineExceeded, "lease default/space")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -481,8 +442,8 @@ func deadConnection(t *testing.T, c *cluster) {
 func failingServer(t *testing.T, c *cluster) {
 	var code int
 	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			return answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
+			return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 		})
 	})
 	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
@@ -502,8 +463,8 @@ func TestNothingIsLogged(t *testing.T) {
 	klog.SetOutput(&log)
 	c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
 	s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			resp := answer(req, http.StatusOK, nil, "")
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
+			resp := servertest.Answer(req, http.StatusOK, nil, "")
 			resp.Body = io.NopCloser(broken{})
 			return resp, nil
 		})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
@@ -49,21 +50,13 @@ func inCluster(t *testing.T, c *cluster) {
 	token := c.account(t, "pods", rights...)
 	await(t, config(c.Addr, token), "pods", rights)
 	dir := t.TempDir()
-	ca, err := os.ReadFile(c.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := servertest.Must(os.ReadFile(c.CA))(t)
 	for name, content := range map[string]string{
 		"token": token, "ca.crt": string(ca), "namespace": "pods",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := servertest.Must(os.Executable())(t)
 	const files = "/var/run/secrets/kubernetes.io/serviceaccount"
 	cmd := exec.CommandContext(t.Context(), unshare, "-m", "sh", "-c",
 		`mount -t tmpfs tmpfs /var/run && mkdir -p `+files+` && cp "$1"/* `+files+` && exec "$0"`, exe, dir)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
@@ -39,9 +40,7 @@ func (c *cluster) account(t *testing.T, namespaceName string, verbs ...string) s
 		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: name},
 	}, meta.CreateOptions{})
 	token, err4 := admin.CoreV1().ServiceAccounts(namespaceName).CreateToken(ctx, name, new(authentication.TokenRequest), meta.CreateOptions{})
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, errors.Join(err1, err2, err3, err4))
 	return token.Status.Token
 }
 
@@ -58,10 +57,7 @@ func leastRights(t *testing.T, c *cluster) {
 			verbs = slices.Delete(verbs, without, without+1)
 		}
 		account := config(c.Addr, c.account(t, space, verbs...))
-		s, err := k8slease.New(account, &k8slease.Options{Namespace: space})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := servertest.Must(k8slease.New(account, &k8slease.Options{Namespace: space}))(t)
 		await(t, account, space, verbs)
 		for right, call := range calls(s, open(t, c.Addr, &k8slease.Options{Namespace: space})) {
 			err := call(t.Context())
@@ -79,11 +75,8 @@ func leastRights(t *testing.T, c *cluster) {
 		}
 	}
 
-	s, err := k8slease.New(config(c.Addr, c.account(t, "mine", rights...)), &k8slease.Options{Namespace: "all"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Get(t.Context(), "key")
+	s := servertest.Must(k8slease.New(config(c.Addr, c.account(t, "mine", rights...)), &k8slease.Options{Namespace: "all"}))(t)
+	_, err := s.Get(t.Context(), "key")
 	refused(t, err, err, "lease all/snowflake--key", "in namespace all")
 	if !isForbidden(err) {
 		t.Error(err)
@@ -121,10 +114,7 @@ func isForbidden(err error) bool {
 // await waits until the server has noticed a new role, which takes some milliseconds.
 func await(t *testing.T, account *rest.Config, space string, verbs []string) {
 	t.Helper()
-	cs, err := kubernetes.NewForConfig(account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cs := servertest.Must(kubernetes.NewForConfig(account))(t)
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		rules, err := cs.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorization.SelfSubjectRulesReview{
 			Spec: authorization.SelfSubjectRulesReviewSpec{Namespace: space},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,20 +37,14 @@ func config(addr, token string) *rest.Config {
 // clientset returns a clientset with all rights.
 func clientset(t testing.TB, addr string) *kubernetes.Clientset {
 	t.Helper()
-	c, err := kubernetes.NewForConfig(config(addr, kubetest.Token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := servertest.Must(kubernetes.NewForConfig(config(addr, kubetest.Token)))(t)
 	return c
 }
 
 // open opens a store with a new client.
 func open(t testing.TB, addr string, o *k8slease.Options) *k8slease.Store {
 	t.Helper()
-	s, err := k8slease.New(config(addr, kubetest.Token), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(k8slease.New(config(addr, kubetest.Token), o))(t)
 	return s
 }
 
@@ -66,8 +61,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
-		return k8slease.New(config(addr, kubetest.Token), in(space))
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
+		s, err := k8slease.New(config(addr, kubetest.Token), in(space))
+		return s, nil, err
 	}))
 }
 
@@ -89,13 +85,22 @@ func namespace(t testing.TB, addr, name string) {
 	}
 }
 
-func server(t testing.TB) *servertest.Server {
-	s := start(t)
+// suite returns the server for the suites.
+func suite(s *kubetest.Server) *servertest.Server {
 	return &servertest.Server{
-		Addr: s.Addr, Window: window, Fleet: k8slease.DefaultWindow,
-		Open:  func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) },
+		Process: s.Process, Others: []*servertest.Process{s.Etcd}, Addr: s.Addr, Window: window, Fleet: k8slease.DefaultWindow,
 		Wipes: map[string]func(testing.TB, string){"Selector": func(t testing.TB, space string) { wipe(t, s.Addr, space) }},
-		Kill:  s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: func() time.Duration { return s.CPU() + s.Etcd.CPU() },
+		Garble: func(t testing.TB, space, key string) {
+			leases{t, clientset(t, s.Addr), "default"}.change(space+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
+		},
+		LosesDisk: func(t testing.TB) {
+			s.Wipe(t)
+			servertest.Await(t, func() error {
+				namespace(t, s.Addr, "default")
+				_, err := servertest.Client(t, s.Addr, "any").Put(t.Context(), "key", "", nil)
+				return err
+			})
+		},
 	}
 }
 
@@ -103,32 +108,12 @@ func server(t testing.TB) *servertest.Server {
 func wipe(t testing.TB, addr, prefix string) {
 	t.Helper()
 	all := meta.ListOptions{LabelSelector: "snowflake-ids/store=" + prefix}
-	if err := clientset(t, addr).CoordinationV1().Leases("default").DeleteCollection(t.Context(), meta.DeleteOptions{}, all); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, clientset(t, addr).CoordinationV1().Leases("default").DeleteCollection(t.Context(), meta.DeleteOptions{}, all))
 }
 
 func TestServer(t *testing.T) {
 	depth.NeedFull(t, "crowds, outages and killed processes")
-	servertest.Run(t, server(t))
+	servertest.Run(t, suite(start(t)))
 }
 
-func TestServerThatLosesItsEtcd(t *testing.T) {
-	depth.NeedFull(t, "a server of its own")
-	t.Parallel()
-	s := start(t)
-	open := func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) }
-	servertest.Wiped(t, &servertest.Server{Addr: s.Addr, Open: open, Window: window}, func(t testing.TB, _ string) {
-		s.Wipe(t)
-		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			namespace(t, s.Addr, "default")
-			if _, err := open(t, s.Addr, "any").Put(t.Context(), "key", "", nil); err == nil {
-				return
-			} else if time.Since(begun) > time.Minute {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, suite(start(b))) }

@@ -62,7 +62,6 @@
 package natslease
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -336,58 +335,47 @@ func entry(key string, m *nats.Msg) lease.Entry {
 const answerTime, listTime = 5 * time.Second, time.Minute
 
 // do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes it if it is gone. A new
-// bucket's servers may not be known everywhere yet, and a bucket has no leader during an election. A request that nobody
-// answers was not carried out, so do may repeat it.
+// bucket's servers may not be known everywhere yet, a bucket has no leader during an election, and a server may refuse
+// what it can do soon. A request that nobody answers was not carried out, so do may repeat it.
 func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, end := s.untilBroken(ctx, limit)
 	defer end()
-	var unanswered error
+	var refusal error // why do asks again
 	for {
 		kv, err := s.open(ctx)
 		if err == nil {
 			err = f(ctx, kv)
 		}
-		if ctx.Err() != nil && unanswered != nil && err != nil {
-			err = fmt.Errorf("%w: %w", unanswered, err)
+		over := ctx.Err() != nil
+		if over && refusal != nil && err != nil {
+			err = fmt.Errorf("%w: %w", refusal, err)
 		}
-		if ctx.Err() != nil || !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		switch {
+		case !over && (passes(err) || errors.Is(err, jetstream.ErrNoStreamResponse)):
+			refusal = err
+		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is open's own limit
 			return s.explain(ctx, key, err)
 		}
-		unanswered = err
 		s.kv.Store(nil)
 		time.Sleep(answerTime / 100)
 	}
 }
 
-// open returns the bucket. While the bucket is being made, requests may stay without an answer, and a server may
-// refuse what it can do soon, so open asks again.
+// open returns the bucket. While the bucket is being made, requests may stay without an answer, so open gives up soon.
 func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
-	var refusal error
-	for {
-		if kv := s.kv.Load(); kv != nil {
-			return *kv, nil
-		}
-		short, cancel := context.WithTimeout(ctx, answerTime/5)
-		kv, err := s.find(short)
-		timedOut := short.Err() != nil
-		cancel()
-		switch {
-		case err == nil:
-			s.kv.Store(&kv)
-			continue
-		case passes(err):
-			refusal = err
-			time.Sleep(answerTime / 100)
-		case !timedOut:
-			return nil, err
-		}
-		if ctx.Err() != nil {
-			return nil, cmp.Or(refusal, err)
-		}
+	if kv := s.kv.Load(); kv != nil {
+		return *kv, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime/5)
+	defer cancel()
+	kv, err := s.find(ctx)
+	if err == nil {
+		s.kv.Store(&kv)
+	}
+	return kv, err
 }
 
 // noPeers is the code with which a server refuses to make a bucket while too few servers of its cluster are seen.

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,42 +28,36 @@ const serverEnv = "NATSLEASE_SERVER" // the path of the server's configuration
 // window is the window of the holders here.
 const window = time.Second
 
-// member is a server of a cluster, or a server alone.
-type member struct {
-	*servertest.Process
-	name, addr string
-	dir        string // with the member's data
+// A cluster's link is a way to the last member. Hold keeps back what servers say to each other, such as new entries, but
+// no client's messages.
+type cluster struct {
+	servertest.Cluster
+	link *servertest.Proxy
 }
 
 // start starts a cluster of n servers, or a server alone, with more lines of configuration.
-func start(t testing.TB, n int, config ...string) []*member {
+func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := servertest.Dir(t, "")
-	var members []*member
-	var routes []string
-	for i := range n {
-		name := fmt.Sprint("m", i)
-		members = append(members, &member{name: name, addr: fmt.Sprint("127.0.0.1:", servertest.Port(t)), dir: filepath.Join(dir, name)})
-		routes = append(routes, fmt.Sprint("127.0.0.1:", servertest.Port(t)))
-	}
-	servertest.Together(t, n, func(i int) {
-		m := members[i]
-		lines := append([]string{"server_name: " + m.name, "listen: " + m.addr, "jetstream: {store_dir: " + m.dir + ", max_file: 10G}"}, config...)
+	exe := servertest.Must(os.Executable())(t)
+	c, linked := cluster{}, sync.Once{}
+	c.Cluster = servertest.StartCluster(t, n, func(m *servertest.Member, all servertest.Cluster) (servertest.Command, func() error) {
+		last := all[n-1]
+		linked.Do(func() { c.link = servertest.NewProxyOf(t, last.Peers[0], `"route_account":"$SYS"`) })
+		var routes []string
+		for _, other := range all[:n-1] {
+			routes = append(routes, "nats://"+other.Peers[0])
+		}
+		if routes = append(routes, "nats://"+c.link.Addr()); m == last { // it connects to itself only
+			routes = []string{"nats://" + m.Peers[0]}
+		}
+		lines := append([]string{"server_name: " + m.Name, "listen: " + m.Addr, "jetstream: {store_dir: " + m.Dir + ", max_file: 10G}"}, config...)
 		if n > 1 {
-			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: %s, routes: [nats://%s]}", routes[i], strings.Join(routes, ", nats://")))
+			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
 		}
-		file := m.dir + ".conf"
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Error(err)
-			return
-		}
-		m.Process = servertest.Start(t, servertest.Command{Path: exe, Env: []string{serverEnv + "=" + file}}, func() error { return m.ready(t) })
+		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.Join(lines, "\n")), 0o600))
+		return servertest.Command{Path: exe, Env: []string{serverEnv + "=" + m.Dir + ".conf"}}, func() error { return ready(m.Addr) }
 	})
-	return members
+	return c
 }
 
 // serve is a server until it is killed.
@@ -83,8 +77,8 @@ func serve(file string) {
 }
 
 // ready returns nil if the server's JetStream answers, or refuses the client because it has no user.
-func (m *member) ready(t testing.TB) error {
-	conn, err := nats.Connect(m.addr)
+func ready(addr string) error {
+	conn, err := nats.Connect(addr)
 	if errors.Is(err, nats.ErrAuthorization) {
 		return nil
 	}
@@ -102,52 +96,31 @@ func (m *member) ready(t testing.TB) error {
 	return err
 }
 
-// addrs returns the addresses of all members as one text.
-func addrs(members []*member) string {
-	var all []string
-	for _, m := range members {
-		all = append(all, m.addr)
-	}
-	return strings.Join(all, ",")
-}
-
 // connect opens a new client.
 func connect(t testing.TB, addr string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
-	conn, err := natslease.Connect(addr, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := servertest.Must(natslease.Connect(addr, opts...))(t)
 	t.Cleanup(conn.Close)
 	return conn
 }
 
-func jetStream(t testing.TB, conn *nats.Conn) jetstream.JetStream {
+func jetStream(t testing.TB, addr string) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
+	return servertest.Must(jetstream.New(connect(t, addr)))(t)
+}
+
+func stream(t testing.TB, addr, space string) jetstream.Stream {
+	t.Helper()
+	return servertest.Must(jetStream(t, addr).Stream(t.Context(), "KV_"+space))(t)
 }
 
 // shared returns the address of the server for the tests that do not stop it.
-var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1)[0].addr })
-
-// open opens a store with a new client.
-func open(t testing.TB, addr, space string) lease.Store {
-	t.Helper()
-	return opened(t, connect(t, addr), space)
-}
+var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
 
 // opened opens a client's store.
 func opened(t testing.TB, conn *nats.Conn, space string) *natslease.Store {
 	t.Helper()
-	s, err := natslease.New(conn, &natslease.Options{Bucket: space})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return servertest.Must(natslease.New(conn, &natslease.Options{Bucket: space}))(t)
 }
 
 func TestMain(m *testing.M) {
@@ -156,54 +129,49 @@ func TestMain(m *testing.M) {
 		return
 	}
 	servertest.Parallel = 12 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		conn, err := natslease.Connect(addr)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return natslease.New(conn, &natslease.Options{Bucket: space})
+		s, err := natslease.New(conn, &natslease.Options{Bucket: space})
+		return s, func() error { conn.Close(); return nil }, err
 	}))
 }
 
-// fleetServer starts one server for the fleet suite.
-func fleetServer(t testing.TB) *servertest.Server {
-	m := start(t, 1)[0]
-	return &servertest.Server{
-		Addr: m.addr, Open: open, Kill: m.Kill, Restart: m.Restart, Pause: m.Pause, Resume: m.Resume, CPU: m.CPU,
-		Wipes: map[string]func(testing.TB, string){
-			"Bucket": func(t testing.TB, space string) { remove(t, connect(t, m.addr), space) },
-			"Purge": func(t testing.TB, space string) {
-				stream, err := jetStream(t, connect(t, m.addr)).Stream(t.Context(), "KV_"+space)
-				if err == nil {
-					err = stream.Purge(t.Context())
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			},
-		},
-	}
+// at returns a server or cluster for the suites.
+func at(addr string) servertest.Server {
+	return servertest.Server{Addr: addr, Wipes: map[string]func(testing.TB, string){
+		"Bucket": func(t testing.TB, space string) { remove(t, addr, space) },
+		"Purge":  func(t testing.TB, space string) { servertest.Do(t, stream(t, addr, space).Purge(t.Context())) },
+	}}
+}
+
+// aServer starts a server that is alone.
+func aServer(t testing.TB) *servertest.Server {
+	m := start(t, 1).Cluster[0]
+	s := at(m.Addr)
+	s.Process, s.LosesDisk = m.Process, func(testing.TB) { m.LoseDisk(m.Dir) }
+	return &s
 }
 
 // remove deletes a bucket, as nats kv del does.
-func remove(t testing.TB, conn *nats.Conn, space string) {
+func remove(t testing.TB, addr, space string) {
 	t.Helper()
-	if err := jetStream(t, conn).DeleteKeyValue(t.Context(), space); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+	if err := jetStream(t, addr).DeleteKeyValue(t.Context(), space); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
 		t.Fatal(err)
 	}
 }
 
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := at(shared(t))
+	servertest.Store(t, &s)
+}
+
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, fleetServer(t))
+	servertest.Run(t, aServer(t))
 }
 
-func TestServerThatLosesItsDisk(t *testing.T) {
-	depth.Parallel(t)
-	m := start(t, 1)[0]
-	servertest.Wiped(t, &servertest.Server{Addr: m.addr, Open: open}, func(t testing.TB, _ string) {
-		m.LoseDisk(m.dir)
-	})
-}
-
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, fleetServer(b)) }
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, aServer(b)) }

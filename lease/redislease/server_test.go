@@ -15,47 +15,56 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-// open opens a store as a process of a fleet does.
-func open(addr, space string) (*redis.Client, lease.Store, error) {
-	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // the machine may be slow
-	store, err := New(client, &Options{Prefix: space + ":"})
-	return client, store, err
-}
-
 func TestMain(m *testing.M) {
 	servertest.Parallel = 12 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
-		_, store, err := open(addr, space)
-		return store, err
-	}))
+	os.Exit(servertest.Main(m, opener(0)))
 }
 
-func fleetServer(t testing.TB) *servertest.Server {
-	s := redistest.Start(t, durable...)
-	return &servertest.Server{
-		Addr: s.Addr,
-		Open: func(t testing.TB, addr, space string) lease.Store {
-			client, store, err := open(addr, space)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = client.Close() })
-			return store
-		},
-		Wipes: map[string]func(testing.TB, string){"Del": func(t testing.TB, space string) {
-			if err := s.Client(t).Del(t.Context(), space+":leases").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
+// opener opens a store as a process of a fleet does.
+func opener(replicas int) servertest.Opener {
+	return func(addr, space string) (lease.Store, func() error, error) {
+		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute}) // the machine may be slow
+		store, err := New(client, &Options{Prefix: space + ":", Replicas: replicas})
+		return store, client.Close, err
 	}
+}
+
+// durable starts a server that keeps its data after a crash.
+func durable(t testing.TB) *redistest.Server {
+	return redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+}
+
+// suite returns the server for the suites.
+func suite(s *redistest.Server, replicas int) *servertest.Server {
+	return &servertest.Server{
+		Process: s.Process, Addr: s.Addr, Open: opener(replicas),
+		Wipes: map[string]func(testing.TB, string){"Del": func(t testing.TB, space string) {
+			servertest.Do(t, s.Client(t).Del(t.Context(), space+":leases").Err())
+		}},
+		Garble: func(t testing.TB, space, entry string) {
+			c, key := s.Client(t), space+":leases"
+			servertest.Do(t, c.ZRemRangeByLex(t.Context(), key, "["+entry+" ", "("+entry+"!").Err(), c.ZAdd(t.Context(), key, redis.Z{Member: entry + " cut"}).Err())
+		},
+	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	servertest.Store(t, suite(durable(t), 0))
+}
+
+func TestStoreWithAReplica(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	redistest.StartReplica(t, server)
+	servertest.Store(t, suite(server, 1))
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, fleetServer(t))
+	servertest.Run(t, suite(durable(t), 0))
 }
 
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, fleetServer(b)) }
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, suite(durable(b), 0)) }
 
-func BenchmarkStarts(b *testing.B) { servertest.Starts(b, fleetServer(b)) }
+func BenchmarkStarts(b *testing.B) { servertest.Starts(b, suite(durable(b), 0)) }

@@ -5,7 +5,6 @@ package redislease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -22,69 +21,23 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/conn"
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
 const leasesKey = conn.DefaultPrefix + "leases"
 
-// durable are the arguments of a server that keeps its data after a crash.
-var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
-
 // opened returns a store.
 func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 	t.Helper()
-	s, err := New(client, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(New(client, opts))(t)
 	return s
-}
-
-// conforms runs the tests that every store passes.
-func conforms(t *testing.T, client func(testing.TB) redis.UniversalClient, replicas int) {
-	var n atomic.Int64
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		opts := &Options{Prefix: fmt.Sprintf("test%d:", n.Add(1)), Replicas: replicas}
-		key := opts.Prefix + "leases"
-		admin := client(t)
-		do := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		return leasetest.Storage{
-			Open: func() lease.Store { return opened(t, client(t), opts) },
-			Wipe: func() { do(admin.Del(t.Context(), key).Err()) },
-			Garble: func(entry string) {
-				do(admin.ZRemRangeByLex(t.Context(), key, "["+entry+" ", "("+entry+"!").Err())
-				do(admin.ZAdd(t.Context(), key, redis.Z{Member: entry + " cut"}).Err())
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, durable...)
-	conforms(t, func(t testing.TB) redis.UniversalClient { return server.Client(t) }, 0)
-}
-
-func TestStoreWithAReplica(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	redistest.StartReplica(t, server)
-	conforms(t, func(t testing.TB) redis.UniversalClient { return server.Client(t) }, 1)
 }
 
 // put stores a value, and returns its version.
 func put(t testing.TB, s lease.Store, key, old, value string) string {
 	t.Helper()
-	e, err := s.Put(t.Context(), key, old, []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := servertest.Must(s.Put(t.Context(), key, old, []byte(value)))(t)
 	return e.Version
 }
 
@@ -96,19 +49,13 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 		o = *opts
 	}
 	o.NewStore, o.Logger = true, slog.New(slog.DiscardHandler)
-	l, err := lease.Acquire(t.Context(), store, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := servertest.Must(lease.Acquire(t.Context(), store, &o))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = l.Release(ctx) // fails if the server has stopped
 	})
-	g, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := servertest.Must(snowflake.NewLeased(l, nil))(t)
 	return l, g
 }
 
@@ -171,10 +118,7 @@ func TestPutThatIsSentAgainSucceeds(t *testing.T) {
 	t.Parallel()
 	store := opened(t, redistest.Start(t).Client(t), nil)
 	for range 2 {
-		e, err := store.put(t.Context(), "a", "", "version", []byte("value\n\x00 of two lines"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := servertest.Must(store.put(t.Context(), "a", "", "version", []byte("value\n\x00 of two lines")))(t)
 		if got, err := store.Get(t.Context(), "a"); err != nil || !got.Time.Equal(e.Time) || got.Version != "version" {
 			t.Errorf("Get returns %v, %v, not %v", got, err, e)
 		}
@@ -461,9 +405,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	master.Kill()
 	redistest.Eventually(t, "the lost one meets the outage", func() bool { return lost.Stats().LastError != nil })
 	bound := lost.Grant().To
-	if err := replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err())
 	now.Store(replica.Addr)
 
 	// The new master has the first holder's record, so that holder continues. It does not have the other
@@ -477,12 +419,9 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	seen := map[snowflake.ID]bool{}
 	twice := 0
 	for end := false; !end; time.Sleep(100 * time.Microsecond) {
-		id, err := nextIDs.NextID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := servertest.Must(nextIDs.NextID())(t)
 		twice += count(t, seen, id, bound)
-		id, err = lostIDs.NextID()
+		id, err := lostIDs.NextID()
 		switch {
 		case err == nil:
 			twice += count(t, seen, id, bound)
@@ -496,6 +435,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 		t.Error("the test itself is wrong: no ID was issued twice")
 	}
 	t.Logf("%d IDs were issued twice, all before %v, the bound that was lost", twice, bound)
+	redistest.Eventually(t, "the lost one learns it", func() bool { return lost.Err() != nil })
 	if err := lost.Err(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("the lost one ended with %v", err)
 	}
@@ -523,13 +463,8 @@ func TestCluster(t *testing.T) {
 	client := redistest.StartCluster(t, leasesKey)
 	for _, replicas := range []int{0, 1} {
 		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
-		id, err := g.NextID()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		id := servertest.Must(g.NextID())(t)
+		servertest.Do(t, l.Release(t.Context()))
 		if h, err := lease.Whois(t.Context(), opened(t, client, nil), id); err != nil || h.Owner != "one" {
 			t.Errorf("the ID is of %v, %v", h, err)
 		}

@@ -2,7 +2,6 @@ package s3lease_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,67 +14,28 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 )
 
-// roundTrip is a client that asks no server, or changes requests and answers.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) Do(req *http.Request) (*http.Response, error) { return f(req) }
-
 // faked returns the config of a process whose requests go to f.
-func faked(f roundTrip) aws.Config {
+func faked(f servertest.RoundTrip) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:1"), HTTPClient: f, RetryMaxAttempts: 5,
 		Credentials: credentials.NewStaticCredentialsProvider("access", "secret", ""),
 	}
 }
 
-func answer(req *http.Request, status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Request: req, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
-}
-
-// Errors say what to do, and no request is sent twice: a Put that is repeated would fail although it
-// was stored.
 func TestErrorsSayWhatToDo(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		code   string
-		away   bool
-		says   string
-	}{
-		{404, "NoSuchBucket", false, "make the bucket first"},
-		{403, "AccessDenied", false, "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
-		{501, "NotImplemented", false, "NotImplemented"},
-		{409, "ConditionalRequestConflict", true, "ConditionalRequestConflict"},
-		{409, "OperationAborted", true, "OperationAborted"},
-		{400, "RequestTimeout", true, "RequestTimeout"},
-		{429, "TooManyRequests", true, "TooManyRequests"},
-		{500, "InternalError", true, "InternalError"},
-		{503, "SlowDown", true, "SlowDown"},
-	} {
-		sent := 0
-		s, err := s3lease.New(faked(func(req *http.Request) (*http.Response, error) {
-			sent++
-			return answer(req, test.status, "<Error><Code>"+test.code+"</Code></Error>"), nil
-		}), "workers", &s3lease.Options{PathStyle: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, call := range servertest.Calls(s, "key") {
-			sent = 0
-			err := call(t.Context())
-			if err == nil || errors.Is(err, lease.ErrAway) != test.away || errors.Is(err, lease.ErrConflict) {
-				t.Errorf("%s, %s: %v", test.code, name, err)
-				continue
-			}
-			for _, text := range []string{test.says, "s3lease: s3://workers/snowflake/key"} {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%s, %s: the error does not say %q: %v", test.code, name, text, err)
-				}
-			}
-			if sent != 1 {
-				t.Errorf("%s, %s: it sends %d requests", test.code, name, sent)
-			}
-		}
-	}
+	servertest.Refusals(t, "s3lease: s3://workers/snowflake/key", "<Error><Code>CODE</Code></Error>", func(f servertest.RoundTrip) (lease.Store, error) {
+		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})
+	}, []servertest.Refusal{
+		{Status: 404, Code: "NoSuchBucket", Says: "make the bucket first"},
+		{Status: 403, Code: "AccessDenied", Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
+		{Status: 501, Code: "NotImplemented", Says: "NotImplemented"},
+		{Status: 409, Code: "ConditionalRequestConflict", Away: true, Says: "ConditionalRequestConflict"},
+		{Status: 409, Code: "OperationAborted", Away: true, Says: "OperationAborted"},
+		{Status: 400, Code: "RequestTimeout", Away: true, Says: "RequestTimeout"},
+		{Status: 429, Code: "TooManyRequests", Away: true, Says: "TooManyRequests"},
+		{Status: 500, Code: "InternalError", Away: true, Says: "InternalError"},
+		{Status: 503, Code: "SlowDown", Away: true, Says: "SlowDown"},
+	})
 }
 
 // If there is no object that If-Match could name, S3 answers a Put and a Delete with 404.
@@ -91,7 +51,7 @@ func TestMissingObjectIsAConflict(t *testing.T) {
 				if got := req.Header.Get("If-Match"); got != `"etag"` {
 					t.Errorf("%s has If-Match %s", req.Method, got)
 				}
-				return answer(req, refusal.status, "<Error><Code>"+refusal.code+"</Code></Error>"), nil
+				return servertest.Answer(req, refusal.status, nil, "<Error><Code>"+refusal.code+"</Code></Error>"), nil
 			}), "workers", &s3lease.Options{PathStyle: true, ConditionalDelete: conditionalDelete})
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ package s3lease_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -33,17 +34,15 @@ func in(space string) *s3lease.Options { return &s3lease.Options{Prefix: space, 
 // open opens a store with a new client.
 func open(t testing.TB, addr string, o *s3lease.Options) *s3lease.Store {
 	t.Helper()
-	s, err := s3lease.New(configOf(addr), bucket, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(s3lease.New(configOf(addr), bucket, o))(t)
 	return s
 }
 
 func TestMain(m *testing.M) {
 	servertest.Parallel = 12 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
-		return s3lease.New(configOf(addr), bucket, in(space))
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
+		s, err := s3lease.New(configOf(addr), bucket, in(space))
+		return s, nil, err
 	}))
 }
 
@@ -70,36 +69,37 @@ func (s *service) wipe(t testing.TB, space string) {
 	ctx, c := context.WithoutCancel(t.Context()), s.client()
 	pages := s3.NewListObjectsV2Paginator(c, &s3.ListObjectsV2Input{Bucket: aws.String(bucket), Prefix: aws.String(space + "/")})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := servertest.Must(pages.NextPage(ctx))(t)
 		for _, o := range page.Contents {
-			if _, err := c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: o.Key}); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: o.Key}))(t)
 		}
 	}
 }
 
-func server(t testing.TB) *servertest.Server {
-	s := start(t)
+// suite returns the service for the suites.
+func (s *service) suite() *servertest.Server {
 	return &servertest.Server{
-		Addr: s.addr, Fleet: s3lease.DefaultWindow,
-		Open:  func(t testing.TB, addr, space string) lease.Store { return open(t, addr, in(space)) },
+		Process: s.Process, Addr: s.addr, Fleet: s3lease.DefaultWindow,
 		Wipes: map[string]func(testing.TB, string){"Remove": s.wipe},
-		Kill:  s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume, CPU: s.CPU,
+		Garble: func(t testing.TB, space, key string) {
+			servertest.Do(t, os.WriteFile(filepath.Join(s.dir, space, key), []byte(`{"worker": 1, "tok`), 0o600))
+		},
 	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	servertest.Store(t, shared(t).suite())
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, server(t))
+	servertest.Run(t, start(t).suite())
 }
 
-func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }
 
-func BenchmarkStarts(b *testing.B) { servertest.Starts(b, server(b)) }
+func BenchmarkStarts(b *testing.B) { servertest.Starts(b, start(b).suite()) }
 
 // shared returns a server for the tests that do not stop it.
 var shared = servertest.Shared(func(t testing.TB) *service { return start(t) })

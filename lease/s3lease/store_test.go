@@ -17,26 +17,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/s3lease"
 )
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	s := shared(t)
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		prefix := servertest.NewSpace()
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, s.addr, in(prefix)) },
-			Wipe: func() { s.wipe(t, prefix) },
-			Garble: func(key string) {
-				if err := os.WriteFile(filepath.Join(s.dir, prefix, key), []byte(`{"worker": 1, "tok`), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
 
 // through opens a store whose requests go to change before they are signed.
 func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Request)) *s3lease.Store {
@@ -50,10 +32,7 @@ func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Re
 			return next.HandleBuild(ctx, in)
 		}), middleware.After)
 	})
-	store, err := s3lease.New(cfg, bucket, in(prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := servertest.Must(s3lease.New(cfg, bucket, in(prefix)))(t)
 	return store
 }
 
@@ -64,10 +43,7 @@ func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 	s := shared(t)
 	for _, header := range []string{"If-None-Match", "If-Match"} {
 		prefix := servertest.NewSpace()
-		e, err := open(t, s.addr, in(prefix)).Put(t.Context(), "match", "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := servertest.Must(open(t, s.addr, in(prefix)).Put(t.Context(), "match", "", nil))(t)
 		key, old := "none", ""
 		if header == "If-Match" {
 			key, old = e.Key, e.Version
@@ -107,13 +83,8 @@ func TestDeletedEntryLeavesAnObject(t *testing.T) {
 	s, prefix := shared(t), servertest.NewSpace()
 	store := open(t, s.addr, in(prefix))
 	for range 3 {
-		e, err := store.Put(t.Context(), "key", "", []byte("value"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Delete(t.Context(), "key", e.Version); err != nil {
-			t.Fatal(err)
-		}
+		e := servertest.Must(store.Put(t.Context(), "key", "", []byte("value")))(t)
+		servertest.Do(t, store.Delete(t.Context(), "key", e.Version))
 		if f, err := os.Stat(filepath.Join(s.dir, prefix, "key")); err != nil || f.Size() != 26 {
 			t.Errorf("the object is %v, %v", f, err)
 		}
@@ -132,10 +103,7 @@ func TestConditionalDeleteLeavesNoObject(t *testing.T) {
 	s, o := shared(t), in(servertest.NewSpace())
 	o.ConditionalDelete = true
 	store := open(t, s.addr, o)
-	e, err := store.Put(t.Context(), "key", "", []byte("value"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := servertest.Must(store.Put(t.Context(), "key", "", []byte("value")))(t)
 	if err := store.Delete(t.Context(), "key", `"other"`); !errors.Is(err, lease.ErrConflict) {
 		t.Errorf("with another version: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
@@ -72,10 +73,7 @@ func functionsOfMariaDB(t *testing.T, s *server) {
 
 func TestExpressionsOfSQLite(t *testing.T) {
 	t.Parallel()
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servertest.Must(sql.Open("sqlite", filepath.Join(t.TempDir(), "db")))(t)
 	defer db.Close()
 	holdFunctions(t, db, sqltext.SQLite, time.Millisecond)
 	must(t, db, `CREATE TABLE generated (id INTEGER PRIMARY KEY, created TEXT AS (`+body(t, sqltext.SQLite, "time")+`) VIRTUAL)`,
@@ -193,10 +191,7 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 // caller creates the functions, and returns a function that calls them. Results are text, with times in UTC.
 func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) func(name string, value any) sql.NullString {
 	t.Helper()
-	functions, err := sqltext.Functions(e, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := servertest.Must(sqltext.Functions(e, l))(t)
 	bodies := map[string]string{}
 	for _, f := range functions {
 		bodies[f.Name] = f.Body
@@ -247,10 +242,7 @@ func number(value any) string {
 // script returns the statements of a script.
 func script(t *testing.T, e sqltext.Engine, l snowflake.Layout, prefix string) (statements []string) {
 	t.Helper()
-	text, err := sqltext.Script(e, l, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := servertest.Must(sqltext.Script(e, l, prefix))(t)
 	for _, s := range strings.SplitAfter(text, ";\n") {
 		if strings.Contains(s, "CREATE") && strings.HasSuffix(s, ";\n") {
 			statements = append(statements, s)
@@ -262,10 +254,7 @@ func script(t *testing.T, e sqltext.Engine, l snowflake.Layout, prefix string) (
 // body returns the expression of one function for the default layout.
 func body(t *testing.T, e sqltext.Engine, name string) string {
 	t.Helper()
-	functions, err := sqltext.Functions(e, snowflake.DefaultLayout())
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := servertest.Must(sqltext.Functions(e, snowflake.DefaultLayout()))(t)
 	for _, f := range functions {
 		if f.Name == name {
 			return f.Body
@@ -275,7 +264,7 @@ func body(t *testing.T, e sqltext.Engine, name string) string {
 	return ""
 }
 
-func must(t *testing.T, db *sql.DB, statements ...string) {
+func must(t testing.TB, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
@@ -287,24 +276,16 @@ func must(t *testing.T, db *sql.DB, statements ...string) {
 // rows returns the result of a query as text.
 func rows(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := servertest.Must(db.Query(query))(t)
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	columns := servertest.Must(rows.Columns())(t)
 	var b strings.Builder
 	for rows.Next() {
 		values := make([]any, len(columns))
 		for i := range values {
 			values[i] = new(sql.NullString)
 		}
-		if err := rows.Scan(values...); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, rows.Scan(values...))
 		for _, v := range values {
 			b.WriteString(v.(*sql.NullString).String + " ")
 		}
@@ -316,22 +297,12 @@ func rows(t *testing.T, db *sql.DB, query string) string {
 // generatedColumn inserts IDs and reads the times that the table generates from them.
 func generatedColumn(t *testing.T, db *sql.DB, insert, query string) {
 	t.Helper()
-	g, err := snowflake.New(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := servertest.Must(snowflake.New(3, nil))(t)
 	for range 20 {
-		id, err := g.NextID()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec(insert, int64(id)); err != nil {
-			t.Fatal(err)
-		}
+		id := servertest.Must(g.NextID())(t)
+		servertest.Must(db.Exec(insert, int64(id)))(t)
 		var got any
-		if err := db.QueryRow(query, int64(id)).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, db.QueryRow(query, int64(id)).Scan(&got))
 		want := snowflake.Decode(id).Time
 		text := ""
 		switch got := got.(type) {
@@ -368,13 +339,9 @@ func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month 
 	t.Helper()
 	for month, bounds := range months(t) {
 		for _, id := range []snowflake.ID{bounds[0], bounds[1] - 1} {
-			if _, err := db.Exec(insert, int64(id)); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(db.Exec(insert, int64(id)))(t)
 			var got string
-			if err := db.QueryRow(query, int64(id)).Scan(&got); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Do(t, db.QueryRow(query, int64(id)).Scan(&got))
 			if got != name(month) {
 				t.Errorf("%d of month %d lies in %s", id, month, got)
 			}
@@ -393,18 +360,13 @@ FROM (
   FROM (SELECT uuid, date_trunc('milliseconds', created) AS ms FROM old) AS t
 ) AS n
 WHERE n.uuid = old.uuid`)
-	rows, err := db.Query(`SELECT id, created FROM old`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := servertest.Must(db.Query(`SELECT id, created FROM old`))(t)
 	defer rows.Close()
 	n, seen := 0, map[snowflake.ID]bool{}
 	for rows.Next() {
 		var id snowflake.ID
 		var created time.Time
-		if err := rows.Scan(&id, &created); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, rows.Scan(&id, &created))
 		p := snowflake.Decode(id)
 		if seen[id] || p.Worker != 1023 || !p.Time.Equal(created.Truncate(time.Millisecond)) {
 			t.Fatalf("a row of %v has %d: %v", created, id, p)

@@ -10,24 +10,20 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 func (d database) nodes(t testing.TB, table string) *sqllease.Nodes {
 	t.Helper()
-	n, err := sqllease.NewNodes(d.open(t), d.dialect, &sqllease.Options{Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := servertest.Must(sqllease.NewNodes(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
 	return n
 }
 
 func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 	t.Helper()
 	n := d.nodes(t, table)
-	if err := n.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, n.Create(t.Context()))
 	return n
 }
 
@@ -44,9 +40,7 @@ func nodesAtOnce(t *testing.T, d database) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, errors.Join(errs...))
 	seen := map[int]bool{}
 	for _, w := range workers {
 		if w < 1 || w > 1023 || seen[w] {
@@ -54,10 +48,7 @@ func nodesAtOnce(t *testing.T, d database) {
 		}
 		seen[w] = true
 	}
-	g, err := snowflake.New(workers[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := servertest.Must(snowflake.New(workers[0], nil))(t)
 	if id, err := g.NextID(); err != nil || g.Decode(id).Worker != workers[0] {
 		t.Errorf("worker %d: %v, %v", workers[0], g.Decode(id), err)
 	}
@@ -68,14 +59,11 @@ func nodesRows(t *testing.T, d database) {
 	n := d.nodesCreated(t, table)
 	west := time.FixedZone("", -11*3600)
 	node := sqllease.Node{Host: "höst-雪", Port: "8080", Type: sqllease.Actual, LaunchDate: time.Date(2026, 2, 28, 23, 59, 0, 0, west)}
-	worker, err := n.Assign(t.Context(), node, snowflake.Layout{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	worker := servertest.Must(n.Assign(t.Context(), node, snowflake.Layout{}))(t)
 	var host, port, date string
 	var kind, others int
 	from := " FROM " + table + fmt.Sprintf(" WHERE ID = %d", worker)
-	err = d.open(t).QueryRow(`SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, (SELECT COUNT(*) FROM `+table+` WHERE MODIFIED = CREATED)`+from).
+	err := d.open(t).QueryRow(`SELECT HOST_NAME, PORT, TYPE, LAUNCH_DATE, (SELECT COUNT(*) FROM `+table+` WHERE MODIFIED = CREATED)`+from).
 		Scan(&host, &port, &kind, &date, &others)
 	if err != nil || host != node.Host || port != "8080" || kind != 2 || !strings.HasPrefix(date, "2026-02-28") || others != 1 {
 		t.Errorf("the row has %q, %q, %d, %q, %d: %v", host, port, kind, date, others, err)

@@ -7,14 +7,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,32 +40,47 @@ type server struct {
 	addr    string
 }
 
-// connect opens a database as a user. The address may be that of a proxy.
-func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, error) {
+// dsn returns the driver and the data source of a user's database, with more parameters. The address may be that of a proxy.
+func dsn(dialect sqllease.Dialect, addr, user, password, name, params string) (driver, source string) {
 	if dialect == sqllease.MySQL {
-		c := mysql.NewConfig()
-		c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", addr, user, password, "app"
-		c.Logger = &mysql.NopLogger{}
-		connector, err := mysql.NewConnector(c)
+		return "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s?%s", user, password, addr, name, params)
+	}
+	return "pgx", fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&%s", url.UserPassword(user, password), addr, name, params)
+}
+
+// connect opens a database (SQLite's address is the file) as a user, without a log of the driver and without a ping before each statement.
+func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, error) {
+	_, source := dsn(dialect, addr, user, password, "app", "")
+	if dialect == sqllease.SQLite {
+		return sql.Open("sqlite", sqliteDSN(addr))
+	}
+	if dialect == sqllease.MySQL {
+		c, err := mysql.ParseDSN(source)
 		if err != nil {
 			return nil, err
 		}
-		return sql.OpenDB(connector), nil
+		c.Logger = &mysql.NopLogger{}
+		connector, err := mysql.NewConnector(c)
+		return sql.OpenDB(connector), err
 	}
-	c, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s/app?sslmode=disable", addr))
+	c, err := pgx.ParseConfig(source)
 	if err != nil {
 		return nil, err
 	}
-	c.User, c.Password = user, password
 	return stdlib.OpenDB(*c, stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false })), nil
+}
+
+// with returns a database of the user app, opened with parameters of the driver.
+func (s *server) with(name, params string) database {
+	return database{s.dialect, func(t testing.TB) *sql.DB {
+		driver, source := dsn(s.dialect, s.addr, "app", password, name, params)
+		return servertest.Open(t, driver, source)
+	}}
 }
 
 func (s *server) as(t testing.TB, user, password string) *sql.DB {
 	t.Helper()
-	db, err := connect(s.dialect, s.addr, user, password)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servertest.Must(connect(s.dialect, s.addr, user, password))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -78,68 +91,52 @@ func (s *server) database() database {
 
 // owner opens the database as a user who may grant rights.
 func (s *server) owner() database {
-	user, password := "root", ""
-	if s.dialect == sqllease.PostgreSQL {
-		user, password = "owner", "se'cret"
+	return database{s.dialect, func(t testing.TB) *sql.DB {
+		driver, source := ownersDSN(s.dialect, s.addr, "app")
+		return servertest.Open(t, driver, source)
+	}}
+}
+
+func ownersDSN(dialect sqllease.Dialect, addr, name string) (driver, source string) {
+	if dialect == sqllease.MySQL {
+		return dsn(dialect, addr, "root", "", name, "")
 	}
-	return database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, user, password) }}
+	return dsn(dialect, addr, "owner", password, name, "")
 }
 
 func startPostgres(t testing.TB) *server {
 	t.Helper()
 	s := &server{dialect: sqllease.PostgreSQL}
-	s.addr, s.Process = servertest.Postgres(t, password, func(addr string) error {
-		return answers(s.dialect, addr, "owner", password, "postgres")
-	}, "-c", "max_connections=1000")
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres://owner:%s@%s/postgres?sslmode=disable", "se%27cret", s.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s.run(t, db, `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`, `CREATE ROLE reader LOGIN PASSWORD 'reader'`, `CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`) // it sorts unlike bytes
+	s.addr, s.Process = servertest.Postgres(t, password, answers(s.dialect), "-c", "max_connections=1000")
+	driver, source := ownersDSN(s.dialect, s.addr, "postgres")
+	must(t, servertest.Open(t, driver, source), `CREATE ROLE app CREATEDB LOGIN PASSWORD 'se''cret'`, `CREATE ROLE reader LOGIN PASSWORD 'reader'`,
+		`CREATE DATABASE app OWNER app ENCODING UTF8 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' TEMPLATE template0`) // it sorts unlike bytes
 	return s
 }
 
 func startMariaDB(t testing.TB) *server {
 	t.Helper()
 	s := &server{dialect: sqllease.MySQL}
-	s.addr, s.Process = servertest.MariaDB(t, func(addr string) error {
-		return answers(s.dialect, addr, "root", "", "")
-	}, "--max-connections=1000", "--max-connect-errors=1000000",
+	s.addr, s.Process = servertest.MariaDB(t, answers(s.dialect), "--max-connections=1000", "--max-connect-errors=1000000",
 		"--connect-timeout=600", "--net-read-timeout=600", "--net-write-timeout=600") // on a busy machine
-	db, err := sql.Open("mysql", "root@tcp("+s.addr+")/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s.run(t, db, `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`, `GRANT ALL ON app.* TO app`,
+	driver, source := ownersDSN(s.dialect, s.addr, "")
+	must(t, servertest.Open(t, driver, source), `CREATE DATABASE app`, `CREATE USER app IDENTIFIED BY 'se\'cret'`, `GRANT ALL ON app.* TO app`,
 		`CREATE USER reader IDENTIFIED BY 'reader'`)
 	return s
 }
 
-// answers reports whether the server at addr lets a user in.
-func answers(dialect sqllease.Dialect, addr, user, password, name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	driver, dsn := "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", user, password, addr, name)
-	if dialect == sqllease.PostgreSQL {
-		driver, dsn = "pgx", fmt.Sprintf("host=127.0.0.1 port=%s user=%s password='%s' dbname=%s sslmode=disable",
-			addr[strings.LastIndexByte(addr, ':')+1:], user, strings.ReplaceAll(password, "'", `\'`), name)
-	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return db.PingContext(ctx)
-}
-
-func (s *server) run(t testing.TB, db *sql.DB, statements ...string) {
-	t.Helper()
-	for _, statement := range statements {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
+// answers reports whether the server at addr lets its owner in.
+func answers(dialect sqllease.Dialect) func(addr string) error {
+	return func(addr string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		name := map[sqllease.Dialect]string{sqllease.PostgreSQL: "postgres"}[dialect]
+		db, err := sql.Open(ownersDSN(dialect, addr, name))
+		if err != nil {
+			return err
 		}
+		defer db.Close()
+		return db.PingContext(ctx)
 	}
 }
 
@@ -237,12 +234,9 @@ func sessions(t *testing.T, s *server) {
 				defer s.owner().exec(t, "SET GLOBAL "+name+" = DEFAULT")
 			}
 			table := newTable()
-			db := servertest.Open(t, "mysql", "app:"+password+"@tcp("+s.addr+")/app?"+test.param)
+			db := s.with("app", test.param).open(t)
 			db.SetMaxOpenConns(1)
-			store, err := sqllease.New(db, sqllease.MySQL, &sqllease.Options{Table: table})
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := servertest.Must(sqllease.New(db, sqllease.MySQL, &sqllease.Options{Table: table}))(t)
 			other := on.store(t, table)
 			committed := func(key, version string) {
 				t.Helper()
@@ -252,14 +246,10 @@ func sessions(t *testing.T, s *server) {
 			}
 			committed("first", put(t, store, "first", "", "value"))
 			version := put(t, other, "a", "", "value")
-			if _, err := store.Get(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			servertest.Must(store.Get(t.Context(), "a"))(t)
 			for i := range 3 {
 				if test.begin != "" {
-					if _, err := db.Exec(test.begin); err != nil {
-						t.Fatal(err)
-					}
+					servertest.Must(db.Exec(test.begin))(t)
 				}
 				if strings.HasPrefix(test.begin, "XA") {
 					if _, err := store.Put(t.Context(), "a", version, nil); err == nil {
@@ -276,9 +266,7 @@ func sessions(t *testing.T, s *server) {
 				committed("a", version)
 				created := put(t, store, fmt.Sprint("b", i), "", "ours")
 				committed(fmt.Sprint("b", i), created)
-				if err := store.Delete(t.Context(), fmt.Sprint("b", i), created); err != nil {
-					t.Fatal(err)
-				}
+				servertest.Do(t, store.Delete(t.Context(), fmt.Sprint("b", i), created))
 				committed(fmt.Sprint("b", i), "")
 			}
 			nodes, err := sqllease.NewNodes(db, sqllease.MySQL, &sqllease.Options{Table: table + "_node"})
@@ -314,9 +302,7 @@ func otherSettings(t *testing.T, s *server) {
 			"sql_mode=%27%27&time_zone=%27-11:00%27&tx_isolation=%27SERIALIZABLE%27",
 			"sql_mode=%27TRADITIONAL%27&tx_isolation=%27READ-UNCOMMITTED%27&sql_safe_updates=1",
 		} {
-			open = append(open, database{s.dialect, func(t testing.TB) *sql.DB {
-				return servertest.Open(t, "mysql", "app:"+password+"@tcp("+s.addr+")/app?"+params)
-			}})
+			open = append(open, s.with("app", params))
 		}
 	} else {
 		s.database().exec(t, "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
@@ -328,9 +314,8 @@ func otherSettings(t *testing.T, s *server) {
 			"app?default_query_exec_mode=exec",
 			"app?default_query_exec_mode=simple_protocol",
 		} {
-			open = append(open, database{s.dialect, func(t testing.TB) *sql.DB {
-				return servertest.Open(t, "pgx", "postgres://app:se%27cret@"+s.addr+"/"+params+"&sslmode=disable")
-			}})
+			name, params, _ := strings.Cut(params, "?")
+			open = append(open, s.with(name, params))
 		}
 	}
 	for _, d := range open {
@@ -338,10 +323,7 @@ func otherSettings(t *testing.T, s *server) {
 		store, version := d.store(t, table), ""
 		for range 3 {
 			before := time.Now().Add(-time.Millisecond)
-			e, err := store.Put(t.Context(), "worker/7", version, []byte(value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := servertest.Must(store.Put(t.Context(), "worker/7", version, []byte(value)))(t)
 			now, err := store.Now(t.Context())
 			for _, at := range []time.Time{e.Time, now} {
 				if err != nil || at.Before(before) || at.After(time.Now().Add(time.Millisecond)) {
@@ -372,11 +354,8 @@ func otherSettings(t *testing.T, s *server) {
 func lossySettings(t *testing.T, s *server) {
 	d := s.database()
 	if s.dialect == sqllease.PostgreSQL {
-		off := database{s.dialect, func(t testing.TB) *sql.DB {
-			return servertest.Open(t, "pgx", "postgres://app:se%27cret@"+s.addr+"/app?sslmode=disable&synchronous_commit=off")
-		}}
 		warns(t, d, newTable(), "")
-		warns(t, off, newTable(), "synchronous_commit = off")
+		warns(t, s.with("app", "synchronous_commit=off"), newTable(), "synchronous_commit = off")
 		table := newTable()
 		put(t, d.store(t, table), "z", "", "value")
 		d.exec(t, "ALTER TABLE "+table+" SET UNLOGGED")
@@ -436,29 +415,27 @@ func TestMain(m *testing.M) {
 		assignForEver(spec)
 	}
 	servertest.Parallel = 16 // the tests mostly wait
-	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, error) {
+	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		dialect, err := strconv.Atoi(os.Getenv(dialectEnv))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s, _, err := openSpace(sqllease.Dialect(dialect), addr, space)
-		return s, err
+		return opener(sqllease.Dialect(dialect))(addr, space)
 	}))
 }
 
-// openSpace opens a new client for servertest. If the dialect is SQLite, the address is the file.
-func openSpace(dialect sqllease.Dialect, addr, space string) (*sqllease.Store, *sql.DB, error) {
-	db, err := connect(dialect, addr, "app", password)
-	if dialect == sqllease.SQLite {
-		db, err = sql.Open("sqlite", sqliteDSN(addr))
+// opener opens a new client for servertest.
+func opener(dialect sqllease.Dialect) servertest.Opener {
+	return func(addr, space string) (lease.Store, func() error, error) {
+		db, err := connect(dialect, addr, "app", password)
+		if err != nil {
+			return nil, nil, err
+		}
+		db.SetMaxOpenConns(4)
+		db.SetMaxIdleConns(4)
+		s, err := sqllease.New(db, dialect, &sqllease.Options{Table: "w_" + space})
+		return s, db.Close, err
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	db.SetMaxOpenConns(4)
-	db.SetMaxIdleConns(4)
-	s, err := sqllease.New(db, dialect, &sqllease.Options{Table: "w_" + space})
-	return s, db, err
 }
 
 // fleetServer returns the server for servertest.
@@ -467,16 +444,8 @@ func fleetServer(d database, addr string) *servertest.Server {
 		return func(t testing.TB, space string) { d.exec(t, statement+" w_"+space) }
 	}
 	return &servertest.Server{
-		Addr: addr,
-		Open: func(t testing.TB, addr, space string) lease.Store {
-			t.Helper()
-			s, db, err := openSpace(d.dialect, addr, space)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { db.Close() })
-			return s
-		},
+		Addr:  addr,
+		Open:  opener(d.dialect),
 		Wipes: map[string]func(testing.TB, string){"Delete": wipe("DELETE FROM"), "Drop": wipe("DROP TABLE")},
 		Env:   []string{fmt.Sprintf("%s=%d", dialectEnv, d.dialect)},
 	}
@@ -484,7 +453,7 @@ func fleetServer(d database, addr string) *servertest.Server {
 
 func (s *server) fleet() *servertest.Server {
 	f := fleetServer(s.database(), s.addr)
-	f.Kill, f.Restart, f.Pause, f.Resume, f.CPU = s.Kill, s.Restart, s.Pause, s.Resume, s.CPU
+	f.Process = s.Process
 	f.Wipes["Truncate"] = func(t testing.TB, space string) { s.database().exec(t, "TRUNCATE TABLE w_"+space) }
 	return f
 }
@@ -492,13 +461,11 @@ func (s *server) fleet() *servertest.Server {
 // lockLimits: a Put waits for a lock whatever limit the server has for locks.
 func lockLimits(t *testing.T, s *server) {
 	params := []string{"innodb_lock_wait_timeout=0", "innodb_lock_wait_timeout=50&tx_isolation=%27SERIALIZABLE%27"}
-	driver, dsn := "mysql", "app:"+password+"@tcp("+s.addr+")/app?"
 	if s.dialect == sqllease.PostgreSQL {
 		params = []string{"lock_timeout=10ms", "default_transaction_isolation=serializable"}
-		driver, dsn = "pgx", "postgres://app:se%27cret@"+s.addr+"/app?sslmode=disable&"
 	}
 	for _, param := range params {
-		rowLocked(t, database{s.dialect, func(t testing.TB) *sql.DB { return servertest.Open(t, driver, dsn+param) }})
+		rowLocked(t, s.with("app", param))
 	}
 }
 
@@ -511,7 +478,7 @@ func assignForEver(spec string) {
 	if err != nil {
 		panic(err)
 	}
-	_, db, err := openSpace(sqllease.Dialect(d), addr, "")
+	db, err := connect(sqllease.Dialect(d), addr, "app", password)
 	if err != nil {
 		panic(err)
 	}
@@ -582,7 +549,7 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := fleetServer(sqliteAt(path), path)
 	s.Window = 500 * time.Millisecond
-	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func() {
+	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(string) {
 		conn, err := sqliteAt(path).open(t).Conn(context.Background())
 		if err != nil {
 			t.Error(err)
@@ -604,24 +571,13 @@ func TestSQLiteServesManyClientsAtOnce(t *testing.T) {
 	for journal, pragmas := range map[string]string{"WAL": "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", "Rollback": "?_pragma=synchronous(EXTRA)"} {
 		t.Run(journal, func(t *testing.T) {
 			dsn := "file:" + filepath.Join(t.TempDir(), "leases.db") + pragmas
-			d := database{sqllease.SQLite, func(t testing.TB) *sql.DB { return servertest.Open(t, "sqlite", dsn) }}
-			workers := make([]int, depth.Of(20, 200))
-			var wg sync.WaitGroup
-			for i := range workers {
-				s := d.store(t, "")
-				wg.Go(func() {
-					l, err := lease.Acquire(t.Context(), s, &lease.Options{Window: time.Minute, NewStore: true, Logger: slog.New(slog.DiscardHandler)})
-					if err != nil {
-						t.Errorf("client %d: %v", i, err)
-						return
-					}
-					workers[i] = l.Worker()
-				})
-			}
-			wg.Wait()
-			if slices.Sort(workers); len(slices.Compact(workers)) != cap(workers) {
-				t.Errorf("two clients have one worker ID: %v", workers)
-			}
+			servertest.Crowd(t, &servertest.Server{Open: func(string, string) (lease.Store, func() error, error) {
+				s, err := sqllease.Open("sqlite", dsn, sqllease.SQLite, nil)
+				if err != nil {
+					return nil, nil, err
+				}
+				return s, s.Close, nil
+			}}, depth.Of(20, 200))
 		})
 	}
 }

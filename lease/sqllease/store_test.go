@@ -48,10 +48,7 @@ func newTable() string { return fmt.Sprintf("leases_%d", tables.Add(1)) }
 // store opens one more client of a table.
 func (d database) store(t testing.TB, table string) *sqllease.Store {
 	t.Helper()
-	s, err := sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
 	return s
 }
 
@@ -135,10 +132,7 @@ func TestSQLite(t *testing.T) {
 // put stores a value, and returns its version.
 func put(t *testing.T, s lease.Store, key, old, value string) string {
 	t.Helper()
-	e, err := s.Put(t.Context(), key, old, []byte(value))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := servertest.Must(s.Put(t.Context(), key, old, []byte(value)))(t)
 	return e.Version
 }
 
@@ -156,9 +150,7 @@ func manyCreate(t *testing.T, d database) {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, errors.Join(errs...))
 	if all, err := d.store(t, table).List(t.Context(), ""); err != nil || len(all) != clients {
 		t.Fatalf("there are %d entries: %v", len(all), err)
 	}
@@ -167,10 +159,7 @@ func manyCreate(t *testing.T, d database) {
 // migrated: a table that Schema's text made serves as well, and the text may be executed again.
 func migrated(t *testing.T, d database) {
 	table := newTable()
-	schema, err := d.dialect.Schema(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := servertest.Must(d.dialect.Schema(table))(t)
 	d.exec(t, schema, schema)
 	s := d.store(t, table)
 	put(t, s, "a", "", "value")
@@ -221,16 +210,10 @@ func otherDialect(t *testing.T, d database) {
 func exhaustedPool(t *testing.T, d database) {
 	db := d.open(t)
 	db.SetMaxOpenConns(2)
-	s, err := sqllease.New(db, d.dialect, &sqllease.Options{Table: newTable()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(sqllease.New(db, d.dialect, &sqllease.Options{Table: newTable()}))(t)
 	version := put(t, s, "a", "", "value")
 	for range 2 {
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := servertest.Must(db.Conn(t.Context()))(t)
 		defer conn.Close()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -247,13 +230,8 @@ func rowLocked(t *testing.T, d database) {
 		table := newTable()
 		store := d.store(t, table)
 		version := put(t, store, "a", "", "value")
-		tx, err := d.open(t).Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec("UPDATE " + table + " SET " + change); err != nil {
-			t.Fatal(err)
-		}
+		tx := servertest.Must(d.open(t).Begin())(t)
+		servertest.Must(tx.Exec("UPDATE " + table + " SET " + change))(t)
 		for i := 0; i < 10 && d.dialect == sqllease.SQLite; i++ { // a server may carry the Put out later
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 			_, err := store.Put(ctx, "a", version, []byte("late"))
@@ -272,9 +250,7 @@ func rowLocked(t *testing.T, d database) {
 			t.Fatalf("while another has the row locked, Put returns %v", err)
 		case <-time.After(100 * time.Millisecond):
 		}
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, tx.Commit())
 		if err := <-saved; errors.Is(err, lease.ErrConflict) != strings.HasPrefix(change, "version") || err != nil && !errors.Is(err, lease.ErrConflict) {
 			t.Errorf("after another's %s, Put returns %v", change, err)
 		}
@@ -318,21 +294,14 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 // Open's connections are the store's; Close closes them, and leaves those of New alone.
 func TestOpenedStoreIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
-	s, err := sqllease.Open("sqlite", sqliteDSN(path), sqllease.SQLite, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(sqllease.Open("sqlite", sqliteDSN(path), sqllease.SQLite, nil))(t)
 	put(t, s, "a", "", "value")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, s.Close())
 	if _, err := s.Get(t.Context(), "a"); err == nil {
 		t.Error("a closed store answers")
 	}
 	other := sqliteAt(path).store(t, "")
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, other.Close())
 	if e, err := other.Get(t.Context(), "a"); err != nil || e.Version == "" {
 		t.Errorf("Get returns %v, %v", e, err)
 	}
@@ -357,10 +326,7 @@ func TestSettingsThatLoseCommitsAreLogged(t *testing.T) {
 func warns(t *testing.T, d database, table, says string) {
 	t.Helper()
 	var log strings.Builder
-	s, err := sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	put(t, s, "a", "", "value")
 	if first := log.String(); !strings.Contains(first, says) || (says == "") != (first == "") {
 		t.Errorf("the log has %q, not %q", first, says)

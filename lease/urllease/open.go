@@ -43,6 +43,24 @@ const loginTime = 5 * time.Second
 
 func nothingToClose() error { return nil }
 
+// opened returns a store with what closes its client. If there is no store, it closes the client.
+func (s *source) opened(store lease.Store, end func() error, err error) (lease.Store, func() error, error) {
+	if err != nil {
+		return nil, nil, s.fail(errors.Join(err, end()))
+	}
+	return store, end, nil
+}
+
+// number takes an option that is a number. Without the option it is 0.
+func (s *source) number(name string) (n int, err error) {
+	if text := s.take(name); text != "" {
+		if n, err = strconv.Atoi(text); err != nil {
+			return 0, s.bad("the option " + name + " is not a number")
+		}
+	}
+	return n, nil
+}
+
 func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
 	if s.path == "" {
 		return nil, nil, s.bad("it has no directory")
@@ -111,10 +129,7 @@ const connections = 2
 func openSQL(s *source, db *sql.DB, dialect sqllease.Dialect, table string) (lease.Store, func() error, error) {
 	db.SetMaxOpenConns(connections)
 	store, err := sqllease.New(db, dialect, &sqllease.Options{Table: table})
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, db.Close()))
-	}
-	return store, db.Close, nil
+	return s.opened(store, db.Close, err)
 }
 
 func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) {
@@ -129,10 +144,8 @@ func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) 
 		return nil, nil, s.bad("it has a database number in its path and in the option db")
 	}
 	opts := &redislease.Options{Prefix: s.take("prefix")}
-	if n := s.take("replicas"); n != "" {
-		if opts.Replicas, err = strconv.Atoi(n); err != nil {
-			return nil, nil, s.bad("the option replicas is not a number")
-		}
+	if opts.Replicas, err = s.number("replicas"); err != nil {
+		return nil, nil, err
 	}
 	u := url.URL{Scheme: s.scheme, Host: host, Path: s.path, RawQuery: s.options.Encode()}
 	config, err := redis.ParseURL(u.String())
@@ -146,10 +159,7 @@ func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) 
 	}
 	client := redis.NewClient(config)
 	store, err := redislease.New(client, opts)
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, client.Close()))
-	}
-	return store, client.Close, nil
+	return s.opened(store, client.Close, err)
 }
 
 func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error) {
@@ -180,10 +190,7 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 		return nil, nil, s.fail(err)
 	}
 	store, err := etcdlease.New(client, &etcdlease.Options{Prefix: s.options.Get("prefix")})
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, client.Close()))
-	}
-	return store, client.Close, nil
+	return s.opened(store, client.Close, err)
 }
 
 // tls reads the files that the options name.
@@ -232,14 +239,11 @@ func openZooKeeper(ctx context.Context, s *source) (lease.Store, func() error, e
 	if s.user != "" {
 		opts.ACL = zk.AuthACL(zk.PermAll)
 		if err := login(ctx, conn, s.user+":"+s.password); err != nil {
-			return nil, nil, s.fail(errors.Join(err, closeConn()))
+			return s.opened(nil, closeConn, err)
 		}
 	}
 	store, err := zklease.New(conn, opts)
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, closeConn()))
-	}
-	return store, closeConn, nil
+	return s.opened(store, closeConn, err)
 }
 
 // login logs in to ZooKeeper, as soon as there is a server.
@@ -272,13 +276,10 @@ func openKubernetes(_ context.Context, s *source) (lease.Store, func() error, er
 		open = byKubeconfig
 	}
 	store, err := open(opts)
-	switch {
-	case errors.Is(err, rest.ErrNotInCluster):
-		return nil, nil, s.fail(fmt.Errorf("%w; outside of a pod, set KUBECONFIG to the path of a kubeconfig", err))
-	case err != nil:
-		return nil, nil, s.fail(err)
+	if errors.Is(err, rest.ErrNotInCluster) {
+		err = fmt.Errorf("%w; outside of a pod, set KUBECONFIG to the path of a kubeconfig", err)
 	}
-	return store, nothingToClose, nil
+	return s.opened(store, nothingToClose, err)
 }
 
 func byKubeconfig(opts *k8slease.Options) (*k8slease.Store, error) {
@@ -307,11 +308,9 @@ func openNATS(_ context.Context, s *source) (lease.Store, func() error, error) {
 		return nil, nil, err
 	}
 	opts := &natslease.Options{Bucket: s.take("bucket")}
-	if n := s.take("replicas"); n != "" {
-		var err error
-		if opts.Replicas, err = strconv.Atoi(n); err != nil {
-			return nil, nil, s.bad("the option replicas is not a number")
-		}
+	var err error
+	if opts.Replicas, err = s.number("replicas"); err != nil {
+		return nil, nil, err
 	}
 	var login []nats.Option
 	if s.user != "" {
@@ -341,10 +340,7 @@ func openNATS(_ context.Context, s *source) (lease.Store, func() error, error) {
 	}
 	closeConn := func() error { conn.Close(); return nil }
 	store, err := natslease.New(conn, opts)
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, closeConn()))
-	}
-	return store, closeConn, nil
+	return s.opened(store, closeConn, err)
 }
 
 func openS3(ctx context.Context, s *source) (lease.Store, func() error, error) {
@@ -361,10 +357,7 @@ func openS3(ctx context.Context, s *source) (lease.Store, func() error, error) {
 		}
 	}
 	store, err := s3lease.New(cfg, bucket, opts)
-	if err != nil {
-		return nil, nil, s.fail(err)
-	}
-	return store, nothingToClose, nil
+	return s.opened(store, nothingToClose, err)
 }
 
 func openDynamoDB(ctx context.Context, s *source) (lease.Store, func() error, error) {
@@ -373,10 +366,7 @@ func openDynamoDB(ctx context.Context, s *source) (lease.Store, func() error, er
 		return nil, nil, err
 	}
 	store, err := dynamolease.New(cfg, table, &dynamolease.Options{Store: strings.Trim(s.path, "/")})
-	if err != nil {
-		return nil, nil, s.fail(err)
-	}
-	return store, nothingToClose, nil
+	return s.opened(store, nothingToClose, err)
 }
 
 // aws returns the bucket or table of a URL, and the config to reach it. options are what the URL may have besides

@@ -9,93 +9,66 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
 
-// server is one ZooKeeper server.
-type server struct {
-	*servertest.Process
-	addr string
-}
-
-// start starts a ZooKeeper server that stands alone.
-func start(t testing.TB) *server {
+// start starts an ensemble of n ZooKeeper servers, or a server that stands alone.
+func start(t testing.TB, n int) servertest.Cluster {
 	t.Helper()
-	return launch(t, servertest.Dir(t, ""), servertest.Port(t), "")
-}
-
-// startThree starts an ensemble.
-func startThree(t testing.TB) []*server {
-	t.Helper()
-	var dirs []string
-	var ports []int
-	config := "initLimit=50\nsyncLimit=20\n"
-	for i := range 3 {
-		dir := servertest.Dir(t, "")
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "myid"), fmt.Append(nil, i+1), 0o600))
-		dirs, ports = append(dirs, dir), append(ports, servertest.Port(t))
-		config += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, servertest.Port(t), servertest.Port(t))
-	}
-	servers := make([]*server, 3)
-	var all sync.WaitGroup
-	for i := range servers {
-		all.Go(func() { servers[i] = launch(t, dirs[i], ports[i], config) })
-	}
-	all.Wait()
-	if t.Failed() || t.Skipped() {
-		t.FailNow()
-	}
-	for _, s := range servers {
-		require.Eventually(t, func() bool { return s.mode() != "" }, time.Minute, 20*time.Millisecond, "there is no quorum")
-	}
-	return servers
-}
-
-// shared returns a server for tests that do not disturb it.
-var shared = servertest.Shared(start)
-
-// launch starts a server in dir. If it belongs to an ensemble, it may not serve yet.
-func launch(t testing.TB, dir string, port int, ensemble string) *server {
-	t.Helper()
-	s := &server{addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	jar := servertest.Program(t, "zookeeper", "/usr/share/java/zookeeper.jar")
-	config := filepath.Join(dir, "zoo.cfg")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `dataDir=%s
-clientPort=%d
-clientPortAddress=127.0.0.1
+	jar, java := servertest.Program(t, "zookeeper", "/usr/share/java/zookeeper.jar"), servertest.Program(t, "zookeeper", "java")
+	return servertest.StartCluster(t, n, func(m *servertest.Member, all servertest.Cluster) (servertest.Command, func() error) {
+		host, port, _ := net.SplitHostPort(m.Addr)
+		config := fmt.Sprintf(`dataDir=%s
+clientPort=%s
+clientPortAddress=%s
 tickTime=100
 maxSessionTimeout=60000
 maxClientCnxns=0
 preAllocSize=4096
 admin.enableServer=false
 4lw.commands.whitelist=srvr
-%s`, dir, port, ensemble), 0o600))
-	s.Process = servertest.Start(t, servertest.Command{
-		Path: servertest.Program(t, "zookeeper", "java"),
-		Args: []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
-			"org.apache.zookeeper.server.quorum.QuorumPeerMain", config},
-		Dir: dir,
-	}, func() error {
-		if answer := s.ask(); !strings.Contains(answer, "Mode:") && (ensemble == "" || answer == "") {
-			return errors.New("it does not serve")
+`, m.Dir, port, host)
+		if n > 1 { // on a busy machine a follower may be late by seconds
+			config += "initLimit=600\nsyncLimit=100\n"
+			for i, other := range all {
+				_, election, _ := strings.Cut(other.Peers[1], ":")
+				config += fmt.Sprintf("server.%d=%s:%s\n", i+1, other.Peers[0], election)
+			}
 		}
-		return nil
+		file := filepath.Join(m.Dir, "zoo.cfg")
+		servertest.Do(t, os.Mkdir(m.Dir, 0o700), os.WriteFile(filepath.Join(m.Dir, "myid"), fmt.Append(nil, slices.Index(all, m)+1), 0o600),
+			os.WriteFile(file, []byte(config), 0o600))
+		return servertest.Command{
+				Path: java,
+				Args: []string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
+					"org.apache.zookeeper.server.quorum.QuorumPeerMain", file},
+				Dir: m.Dir,
+			}, func() error {
+				if mode(m) == "" {
+					return errors.New("it does not serve")
+				}
+				return nil
+			}
 	})
-	return s
 }
 
-// ask returns what a server says about itself.
-func (s *server) ask() string {
-	conn, err := net.DialTimeout("tcp", s.addr, time.Second)
+// shared returns the address of a server for tests that do not disturb it.
+var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
+
+// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does not serve.
+func mode(m *servertest.Member) string {
+	conn, err := net.DialTimeout("tcp", m.Addr, time.Second)
 	if err != nil {
 		return ""
 	}
@@ -103,22 +76,9 @@ func (s *server) ask() string {
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	_, _ = conn.Write([]byte("srvr"))
 	answer, _ := io.ReadAll(conn)
-	return string(answer)
-}
-
-// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does not serve.
-func (s *server) mode() string {
-	_, after, _ := strings.Cut(s.ask(), "Mode: ")
+	_, after, _ := strings.Cut(string(answer), "Mode: ")
 	mode, _, _ := strings.Cut(after, "\n")
 	return mode
-}
-
-func addrs(servers []*server) string {
-	var all []string
-	for _, s := range servers {
-		all = append(all, s.addr)
-	}
-	return strings.Join(all, ",")
 }
 
 type quiet struct{}
@@ -157,3 +117,77 @@ func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	require.NoError(t, err)
 	return s
 }
+
+// session is the timeout of the fleets' sessions.
+const session = 4 * time.Second
+
+func TestMain(m *testing.M) {
+	os.Exit(servertest.Main(m, opener(session)))
+}
+
+func opener(session time.Duration) servertest.Opener {
+	return func(addr, space string) (lease.Store, func() error, error) {
+		conn, err := dial(addr, session)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := zklease.New(conn, &zklease.Options{Root: "/" + space})
+		return s, func() error { conn.Close(); return nil }, err
+	}
+}
+
+// at returns a server or an ensemble for the suites.
+func at(addr string) servertest.Server {
+	return servertest.Server{
+		Addr:  addr,
+		Wipes: map[string]func(testing.TB, string){"All": func(t testing.TB, space string) { removeAll(t, connect(t, addr), "/"+space) }},
+		Garble: func(t testing.TB, space, key string) {
+			_, err := connect(t, addr).Set("/"+space+"/"+key, []byte(`{"worker": 1, "tok`), -1)
+			require.NoError(t, err)
+		},
+	}
+}
+
+// removeAll removes a znode and everything below it.
+func removeAll(t testing.TB, conn *zk.Conn, at string) {
+	t.Helper()
+	names, _, err := conn.Children(at)
+	if errors.Is(err, zk.ErrNoNode) {
+		return
+	}
+	require.NoError(t, err)
+	for _, name := range names {
+		removeAll(t, conn, at+"/"+name)
+	}
+	require.NoError(t, conn.Delete(at, -1))
+}
+
+// server starts a server that stands alone.
+func server(t testing.TB) *servertest.Server {
+	m := start(t, 1)[0]
+	s := at(m.Addr)
+	s.Process = m.Process
+	return &s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := at(shared(t))
+	s.Open = opener(20 * time.Second) // so that no session expires on a busy machine
+	servertest.Store(t, &s)
+}
+
+func TestServer(t *testing.T) {
+	depth.Parallel(t)
+	servertest.Run(t, server(t))
+}
+
+func TestEnsemble(t *testing.T) {
+	t.Parallel()
+	members := start(t, 3)
+	s := at(members.Addrs())
+	s.Open = opener(20 * time.Second)
+	servertest.RunCluster(t, s, members, func(m *servertest.Member, _ string) bool { return mode(m) == "leader" })
+}
+
+func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

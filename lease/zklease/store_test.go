@@ -5,7 +5,6 @@ package zklease_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -24,48 +23,13 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
-	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/zklease"
 )
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	conformance(t, shared(t).addr)
-}
-
-// conformance checks the store in a server, or in an ensemble.
-func conformance(t *testing.T, addr string) {
-	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
-		o := newRoot()
-		return leasetest.Storage{
-			Open: func() lease.Store { return open(t, connect(t, addr), o) },
-			Wipe: func() { removeAll(t, connect(t, addr), o.Root) },
-			Garble: func(key string) {
-				_, err := connect(t, addr).Set(o.Root+"/"+key, []byte(`{"worker": 1, "tok`), -1)
-				require.NoError(t, err)
-			},
-		}
-	}, &leasetest.Options{Parallel: true})
-}
-
-// removeAll removes a znode and everything below it.
-func removeAll(t testing.TB, conn *zk.Conn, at string) {
-	t.Helper()
-	names, _, err := conn.Children(at)
-	if errors.Is(err, zk.ErrNoNode) {
-		return
-	}
-	require.NoError(t, err)
-	for _, name := range names {
-		removeAll(t, conn, at+"/"+name)
-	}
-	require.NoError(t, conn.Delete(at, -1))
-}
 
 // An operator may edit the data with zkCli.sh set. It has another version then.
 func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 	t.Parallel()
-	conn, o := connect(t, shared(t).addr), newRoot()
+	conn, o := connect(t, shared(t)), newRoot()
 	s := open(t, conn, o)
 	old := servertest.Put(t, s, "a", "", "value")
 	nonce, _, err := conn.Get(o.Root + "/a")
@@ -82,7 +46,7 @@ func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 
 func TestWrongCredentialsAreNamed(t *testing.T) {
 	t.Parallel()
-	addr, o := shared(t).addr, newRoot()
+	addr, o := shared(t), newRoot()
 	o.ACL = zk.DigestACL(zk.PermAll, "app", "secret")
 	right := connect(t, addr)
 	require.NoError(t, right.AddAuth("digest", []byte("app:secret")))
@@ -117,7 +81,7 @@ func calls(s *zklease.Store) map[string]func(context.Context) error {
 // An entry that cannot be read is not left out.
 func TestUnreadableEntryIsAnError(t *testing.T) {
 	t.Parallel()
-	conn, o := connect(t, shared(t).addr), newRoot()
+	conn, o := connect(t, shared(t)), newRoot()
 	s := open(t, conn, o)
 	servertest.Put(t, s, "a/b", "", "value")
 	_, err := conn.SetACL(o.Root+"/a/b", zk.DigestACL(zk.PermAll, "app", "secret"), -1)
@@ -131,7 +95,7 @@ func TestUnreadableEntryIsAnError(t *testing.T) {
 // An entry may be removed while it is read.
 func TestEntryThatComesAndGoesIsReadable(t *testing.T) {
 	t.Parallel()
-	addr, o := shared(t).addr, newRoot()
+	addr, o := shared(t), newRoot()
 	writer, reader := open(t, connect(t, addr), o), open(t, connect(t, addr), o)
 	var wg sync.WaitGroup
 	var over atomic.Bool
@@ -155,7 +119,7 @@ func TestEntryThatComesAndGoesIsReadable(t *testing.T) {
 // To ZooKeeper, the data version -1 means any.
 func TestVersionMinusOneIsRefused(t *testing.T) {
 	t.Parallel()
-	s := open(t, connect(t, shared(t).addr), newRoot())
+	s := open(t, connect(t, shared(t)), newRoot())
 	e := servertest.Put(t, s, "a", "", "value")
 	nonce, _, _ := strings.Cut(e.Version, "-")
 	any := nonce + "--1"
@@ -166,7 +130,7 @@ func TestVersionMinusOneIsRefused(t *testing.T) {
 
 func TestRootMayBeTheTop(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, shared(t).addr)
+	conn := connect(t, shared(t))
 	s := open(t, conn, &zklease.Options{Root: "/"})
 	e := servertest.Put(t, s, "top/a", "", "value")
 	there, _, err := conn.Exists("/top/a")
@@ -182,7 +146,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 	_, err := zklease.New(nil, nil)
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "the conn is nil")
-	conn := connect(t, shared(t).addr)
+	conn := connect(t, shared(t))
 	for _, root := range []string{"snowflake", "/a\x00"} {
 		_, err := open(t, conn, &zklease.Options{Root: root}).Get(t.Context(), "a")
 		require.ErrorIs(t, err, zk.ErrInvalidPath, root)
@@ -194,7 +158,7 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 // The times are those of the server, and not of this host, whose clock the answer reaches later.
 func TestNowIsTheServersTime(t *testing.T) {
 	t.Parallel()
-	proxy, o := servertest.NewProxy(t, shared(t).addr), newRoot()
+	proxy, o := servertest.NewProxy(t, shared(t)), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
 	s := open(t, conn, o)
 	e := servertest.Put(t, s, "a", "", "value")
@@ -216,7 +180,7 @@ func TestNowIsTheServersTime(t *testing.T) {
 // If a session ends while a read is under way, the new session may be with a server that is behind.
 func TestReadInTwoSessionsIsRefused(t *testing.T) {
 	t.Parallel()
-	proxy := servertest.NewProxy(t, shared(t).addr)
+	proxy := servertest.NewProxy(t, shared(t))
 	conn := connectFor(t, proxy.Addr(), 2*time.Second)
 	s := open(t, conn, newRoot())
 	require.NoError(t, s.UpToDate(t.Context(), func() {}))
@@ -280,7 +244,7 @@ func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 
 func TestClosedConnectionIsAnError(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, shared(t).addr)
+	conn := connect(t, shared(t))
 	s := open(t, conn, newRoot())
 	e := servertest.Put(t, s, "a", "", "value")
 	conn.Close()
@@ -300,7 +264,7 @@ func requests() int {
 // If the server does not answer, calls end with their contexts. Their requests end with the connection.
 func TestCallsEndIfTheServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	proxy := servertest.NewProxy(t, shared(t).addr)
+	proxy := servertest.NewProxy(t, shared(t))
 	s := open(t, connectFor(t, proxy.Addr(), 10*time.Second), newRoot())
 	servertest.Put(t, s, "a", "", "value")
 	proxy.Hold()
@@ -321,7 +285,7 @@ func TestCallsEndIfTheServerDoesNotAnswer(t *testing.T) {
 }
 
 func BenchmarkList(b *testing.B) {
-	s := open(b, connect(b, start(b).addr), nil)
+	s := open(b, connect(b, start(b, 1).Addrs()), nil)
 	for i := range 1024 {
 		_, err := s.Put(b.Context(), fmt.Sprint("a/", i), "", make([]byte, 500))
 		require.NoError(b, err)

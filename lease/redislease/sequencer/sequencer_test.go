@@ -3,14 +3,12 @@
 package sequencer
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,10 +42,7 @@ func TestMain(m *testing.M) {
 
 func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Sequencer {
 	t.Helper()
-	s, err := New(client, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servertest.Must(New(client, opts))(t)
 	return s
 }
 
@@ -95,17 +90,12 @@ func setState(t testing.TB, client *redis.Client, next time.Time) {
 	if run == "" {
 		t.Fatal("there is no state yet")
 	}
-	if err := client.Set(t.Context(), sequenceKey, fmt.Sprint(run, " ", next.UnixMilli(), " 0"), 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, client.Set(t.Context(), sequenceKey, fmt.Sprint(run, " ", next.UnixMilli(), " 0"), 0).Err())
 }
 
 func serverTime(t testing.TB, client *redis.Client) time.Time {
 	t.Helper()
-	now, err := client.Time(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := servertest.Must(client.Time(t.Context()).Result())(t)
 	return now
 }
 
@@ -117,10 +107,7 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 	u := newUnique(t)
 	var last snowflake.ID
 	for i := range 3000 {
-		id, err := s.NextID(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := servertest.Must(s.NextID(t.Context()))(t)
 		u.add(id)
 		p := layouts.Redis().Decode(id)
 		if end := serverTime(t, client).Add(MaxAhead); id <= last || p.Worker != 4095 || p.Time.Before(begun) || p.Time.After(end) {
@@ -206,23 +193,21 @@ func TestSequencersNeverRepeatAnID(t *testing.T) {
 
 const sequencerEnv = "SEQUENCER_TEST"
 
-// runSequencer is the main function of a child process. It prints IDs until it is killed.
+// runSequencer is the main function of a child process. It issues IDs until it is killed.
 func runSequencer(addr string) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	s, err := New(client, nil)
 	if err != nil {
 		panic(err)
 	}
-	w := bufio.NewWriter(os.Stdout)
 	ids := make([]snowflake.ID, 300)
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		n, err := s.Fill(ctx, ids[:1+i%300])
 		cancel()
-		for _, id := range ids[:n] {
-			fmt.Fprintln(w, int64(id))
+		if servertest.WriteIDs(ids[:n]...) != nil {
+			os.Exit(1) // the parent has ended
 		}
-		w.Flush()
 		if err != nil {
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -235,52 +220,29 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	u := newUnique(t)
-	var wg sync.WaitGroup
-	var children []*exec.Cmd
-	var counts [4]struct{ n int }
-	for i := range counts {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), sequencerEnv+"="+server.Addr)
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		children = append(children, child)
-		wg.Go(func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				n, err := strconv.ParseInt(lines.Text(), 10, 64)
-				if err == nil { // the kill may have cut the last line
-					u.add(snowflake.ID(n))
-					u.mu.Lock()
-					counts[i].n++
-					u.mu.Unlock()
-				}
+	var children [4]*servertest.Child
+	for i := range children {
+		c := servertest.StartChild(t, sequencerEnv+"="+server.Addr)
+		go func() {
+			for range c.Lines { // it has nothing to say
 			}
-		})
+		}()
+		children[i] = c
 	}
 	progress := func() {
 		t.Helper()
-		u.mu.Lock()
-		old := counts
-		u.mu.Unlock()
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			u.mu.Lock()
-			all := true
-			for i := range counts {
-				all = all && counts[i].n > old[i].n+1000
-			}
-			u.mu.Unlock()
-			if all {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatal("a process gets no IDs any more")
-			}
+		var old [len(children)]int
+		for i, c := range children {
+			ids, _ := c.IDs()
+			old[i] = len(ids)
+		}
+		for i, c := range children {
+			servertest.Await(t, func() error {
+				if ids, _ := c.IDs(); len(ids) <= old[i]+1000 {
+					return fmt.Errorf("process %d gets no IDs any more", i)
+				}
+				return nil
+			})
 		}
 	}
 	progress()
@@ -293,19 +255,16 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	server.Kill()
 	server.Restart() // without its data: the server saved nothing to disk
 	progress()
-	if err := admin.Save(t.Context()).Err(); err != nil { // from now on, a restart loads this data
-		t.Fatal(err)
-	}
+	servertest.Do(t, admin.Save(t.Context()).Err()) // from now on, a restart loads this data
 	progress()
 	server.Kill()
 	server.Restart()
 	progress()
-	for _, child := range children {
-		child.Process.Kill()
-	}
-	wg.Wait()
-	for _, child := range children {
-		child.Wait()
+	u := newUnique(t)
+	for _, c := range children {
+		c.Kill()
+		ids, _ := c.IDs()
+		u.add(ids...)
 	}
 }
 
@@ -357,9 +316,7 @@ func TestSequencerIncreasesIfKeysAreLost(t *testing.T) {
 	u := newUnique(t)
 	for range 20 {
 		u.take(newSequencer(t, client, nil), 50_000) // that is 50 ms of IDs ahead of the clock
-		if err := client.FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, client.FlushAll(t.Context()).Err())
 	}
 	for range 5 {
 		s := newSequencer(t, client, nil)
@@ -380,9 +337,7 @@ func TestSequencerIncreasesIfKeysAreStale(t *testing.T) {
 		s := newSequencer(t, client, nil)
 		u.take(s, 10)
 		setState(t, client, serverTime(t, client).Add(500*time.Millisecond))
-		if err := client.Save(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		servertest.Do(t, client.Save(t.Context()).Err())
 		u.take(s, 400_000)
 		server.Kill()
 		server.Restart()
@@ -436,10 +391,7 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 // writer returns the server that wrote the key last.
 func writer(t testing.TB, client *redis.Client) string {
 	t.Helper()
-	state, err := client.Get(t.Context(), sequenceKey).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := servertest.Must(client.Get(t.Context(), sequenceKey).Result())(t)
 	name, _, _ := strings.Cut(state, " ")
 	return name
 }
@@ -450,9 +402,7 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 	if addr == "" {
 		host, port = "NO", "ONE"
 	}
-	if err := client.ReplicaOf(t.Context(), host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, client.ReplicaOf(t.Context(), host, port).Err())
 }
 
 // A failover loses IDs. Later another failover goes back to the first server, which has run all the time and
@@ -526,12 +476,9 @@ func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int6
 	script := redis.NewScript(strings.Replace(sequenceSource, clock, fmt.Sprintf("{'%d', '%d'}", now/1000, now%1000*1000+999), 1))
 	return func(n, after, clock int64) (status string, a, b int64) {
 		t.Helper()
-		reply, err := script.Run(t.Context(), client, []string{sequenceKey}, n, after, clock).StringSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := servertest.Must(script.Run(t.Context(), client, []string{sequenceKey}, n, after, clock).StringSlice())(t)
 		reply = append(reply, "0", "0")
-		a, err = strconv.ParseInt(reply[1], 10, 64)
+		a, err := strconv.ParseInt(reply[1], 10, 64)
 		b, err2 := strconv.ParseInt(reply[2], 10, 64)
 		if err != nil || err2 != nil {
 			t.Fatal(reply)
@@ -670,10 +617,7 @@ func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 	var wg sync.WaitGroup // for the tests that wait
 	for _, worker := range []int{4, 5, 6} {
 		for _, sequence := range []int{0, 1022, 1023} {
-			after, err := layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence})
-			if err != nil {
-				t.Fatal(err)
-			}
+			after := servertest.Must(layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence}))(t)
 			s := newSequencer(t, client, &Options{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
 			wg.Go(func() {
 				id, err := s.NextID(t.Context())
@@ -793,9 +737,7 @@ func BenchmarkSequencer(b *testing.B) {
 		b.Run(fmt.Sprint("batch=", batch), func(b *testing.B) {
 			ids := make([]snowflake.ID, batch)
 			for b.Loop() {
-				if _, err := s.Fill(b.Context(), ids); err != nil {
-					b.Fatal(err)
-				}
+				servertest.Must(s.Fill(b.Context(), ids))(b)
 			}
 			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "IDs/s")
 		})

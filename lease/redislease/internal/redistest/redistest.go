@@ -60,9 +60,7 @@ func NewClient(t testing.TB, opts *redis.Options) *redis.Client {
 func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...string) *redis.Client {
 	t.Helper()
 	rights = append([]string{"reset", "on", ">pass"}, rights...)
-	if err := admin.ACLSetUser(t.Context(), name, rights...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Do(t, admin.ACLSetUser(t.Context(), name, rights...).Err())
 	opts := s.Options()
 	opts.Username, opts.Password = name, "pass"
 	return NewClient(t, opts)
