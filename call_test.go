@@ -605,15 +605,29 @@ func TestClockSequenceIsUsedWhereCallsOnlyWaited(t *testing.T) {
 	})
 }
 
+// What calls only waited for was not stamped, also if its ticks were closed meanwhile.
 func TestReleaseIsAfterTheLastIDThatWasReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := newLeasedIssuer(t, newFakeLease(noon.Add(-time.Second), noon.Add(time.Second)), &Options{Layout: small, Clock: newTestClock(), OnBackward: RewindPolicy(), RewindTicks: 9})
-		i.spend(4, noon)
-		all := i.startAll(9)
-		assert.Equal(t, noon.Add(ms), i.stop(ErrLeaseExpired))
-		synctest.Wait()
-		for _, p := range all {
-			require.ErrorIs(t, p.err, ErrLeaseExpired)
+	for name, closes := range map[string]func(*testClock, *fakeLease, *issuer){
+		"open":   func(*testClock, *fakeLease, *issuer) {},
+		"floor":  func(c *testClock, _ *fakeLease, i *issuer) { c.step(5 * ms); i.floor() },
+		"window": func(_ *testClock, l *fakeLease, i *issuer) { l.from.Store(new(noon.Add(9 * ms))); i.lookNow() },
+	} {
+		for _, opts := range []Options{{}, {OnBackward: RewindPolicy(), RewindTicks: 9}} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, l := newTestClock(), newFakeLease(noon.Add(-time.Second), noon.Add(time.Second))
+					opts.Layout, opts.Clock = small, c
+					i := newLeasedIssuer(t, l, &opts)
+					i.spend(4, noon)
+					all := i.startAll(9)
+					closes(c, l, i)
+					assert.Equal(t, noon.Add(ms), i.stop(ErrLeaseExpired))
+					synctest.Wait()
+					for _, p := range all {
+						require.ErrorIs(t, p.err, ErrLeaseExpired)
+					}
+				})
+			})
 		}
-	})
+	}
 }
