@@ -797,6 +797,9 @@ func (h *history) end() {
 			h.outcomes["asked to extend"] += h.lease.asked
 		}
 	}
+	if h.opts.OnBackward != nil {
+		require.EqualValues(h.t, len(h.asked), stats.Backward)
+	}
 	h.outcomes["bumps"] += int(stats.Bumps)
 	h.outcomes["rewinds"] += int(stats.Rewinds)
 	h.outcomes["borrowed"] += int(stats.Borrowed)
