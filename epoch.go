@@ -16,6 +16,10 @@ const (
 	DefaultEpoch Epoch = 1767225600000 // 2026-01-01T00:00:00Z; never changes, because stored IDs would decode to other times
 )
 
+// maxSeconds bounds the times of a layout, in seconds on either side of its
+// epoch: 36 billion years, well within the range of a time.Time.
+const maxSeconds = 1 << 60
+
 // EpochAt returns the Epoch at t, rounded down to a whole millisecond. If t is more than
 // 292 million years from 1970, the result wraps.
 func EpochAt(t time.Time) Epoch {

@@ -29,10 +29,6 @@ type Layout struct {
 // maxBits is the number of bits in an int64 without its sign.
 const maxBits = 63
 
-// maxSeconds bounds the times of a layout, in seconds on either side of its
-// epoch: 36 billion years, well within the range of a time.Time.
-const maxSeconds = 1 << 60
-
 // DefaultLayout is 41 bits of milliseconds since [DefaultEpoch], 10 of worker and 12 of
 // sequence, until 2095-09-07.
 func DefaultLayout() Layout {
