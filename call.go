@@ -317,12 +317,15 @@ func (g *Generator) issue(c *call, s situation, now instant) run {
 	if s.held {
 		c.slot = run{}
 		g.seq.serve(r)
-		return r
+	} else {
+		r = g.draw(c, s, now)
+		g.seq.issue(s.place, r)
+		if g.clock == nil && s.kind != putBack {
+			g.fresh = g.holds(now)
+		}
 	}
-	r = g.draw(c, s, now)
-	g.seq.issue(s.place, r)
-	if g.clock == nil && s.kind != putBack {
-		g.fresh = g.holds(now)
+	if g.window != nil {
+		g.window.stamped = max(g.window.stamped, r.tick)
 	}
 	return r
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -80,23 +79,6 @@ func queueTest(t *testing.T, test func(t *testing.T, c *testClock, i *issuer)) {
 	})
 }
 
-// The clock is set forward to the tick that callers wait for. A newcomer takes its place
-// behind them all the same.
-func TestNewcomerDoesNotOvertake(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		waiting := i.startAll(6)
-		c.step(ms)
-		newcomer := i.start(t.Context(), 1)
-		assert.False(t, newcomer.done.Load(), "it takes its place behind the others")
-		time.Sleep(2 * ms)
-		synctest.Wait()
-		for k, p := range append(waiting, newcomer) {
-			assert.Equal(t, []int{4 + k}, i.places(p))
-			assert.LessOrEqual(t, p.took, 2*ms)
-		}
-	})
-}
-
 // The next caller gets the IDs of a caller that gave up, if every ID returned since is less.
 func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
 	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
@@ -119,28 +101,6 @@ func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
 	})
 }
 
-// IDs that were put back are not issued after a greater ID was returned.
-func TestIDsPutBackAreNotIssuedOutOfOrder(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		ctx, cancel := context.WithCancel(t.Context())
-		first := i.start(ctx, 1)
-		rest := i.startAll(4) // 5, 6, 7, and 8 in the next tick
-		time.Sleep(ms / 2)
-		cancel()
-		time.Sleep(ms/2 + 1)
-		synctest.Wait()
-		assert.ErrorIs(t, first.err, context.Canceled)
-		assert.Equal(t, ms/2, first.took)
-		next := i.start(t.Context(), 1)
-		time.Sleep(ms)
-		synctest.Wait()
-		for k, p := range append(rest, next) {
-			assert.Equal(t, []int{5 + k}, i.places(p))
-		}
-		assert.EqualValues(t, 9, i.Stats().Issued)
-	})
-}
-
 // A caller whose context ends when its tick has begun, though its timer has not fired,
 // gets its IDs.
 func TestCancelledCallerWhoseTickHasBegunGetsItsID(t *testing.T) {
@@ -152,150 +112,6 @@ func TestCancelledCallerWhoseTickHasBegunGetsItsID(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []int{4}, i.places(p))
 		assert.Zero(t, p.took)
-	})
-}
-
-// Callers that give up, in any order, and come again lose no ID.
-func TestCancelsUnderOverloadLoseNoID(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		const ticks = 1000
-		var served, cancelled atomic.Int64
-		ctx, stop := context.WithCancel(t.Context()) // without a deadline, which would refuse calls at once
-		time.AfterFunc(ticks*ms, stop)
-		for k := range uint64(100) {
-			go func() {
-				r := rand.New(rand.NewPCG(1, k))
-				for ctx.Err() == nil {
-					ctx, cancel := context.WithCancel(ctx)
-					time.AfterFunc(time.Duration(r.Int64N(int64(20*ms))), cancel)
-					if _, err := i.NextIDContext(ctx); err == nil {
-						served.Add(1)
-					} else {
-						cancelled.Add(1)
-					}
-				}
-			}()
-		}
-		time.Sleep(ticks*ms + ms/2)
-		synctest.Wait()
-		assert.GreaterOrEqual(t, served.Load(), int64(ticks*4*99/100))
-		assert.Greater(t, cancelled.Load(), int64(ticks))
-	})
-}
-
-// A Fill takes one tick at its turn, and joins the end of the queue again.
-func TestFillTakesTurnsWithOthers(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		first := i.startAll(2)
-		fill := i.start(t.Context(), 8)
-		others := i.startAll(5)
-		time.Sleep(10 * ms)
-		synctest.Wait()
-		for k, place := range []int{4, 5} {
-			assert.Equal(t, []int{place}, i.places(first[k]))
-		}
-		for k, place := range []int{8, 9, 10, 11, 12} {
-			assert.Equal(t, []int{place}, i.places(others[k]), "a Fill ahead takes what one tick has left")
-		}
-		assert.Equal(t, []int{6, 7, 13, 14, 15, 16, 17, 18}, i.places(fill), "5 calls behind a Fill wait for it no longer than it for them")
-	})
-}
-
-// However many calls for one ID come, a Fill has its turn.
-func TestFillIsNotStarved(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		ctx, cancel := context.WithCancel(t.Context())
-		for range 8 {
-			go func() {
-				for ctx.Err() == nil {
-					_, _ = i.NextIDContext(ctx)
-				}
-			}()
-		}
-		synctest.Wait()
-		fill := i.start(t.Context(), 40)
-		time.Sleep(100 * ms)
-		synctest.Wait()
-		assert.Len(t, i.places(fill), 40)
-		assert.Equal(t, 30*ms, fill.took, "ten turns, each behind 8 others")
-		cancel()
-		synctest.Wait()
-	})
-}
-
-// endless has a deadline, and is not done when the deadline has passed: only the
-// place in the queue can say that a call is too late.
-type endless struct {
-	context.Context
-	deadline time.Time
-}
-
-func (e endless) Deadline() (time.Time, bool) { return e.deadline, true }
-
-// A call is refused at once if, and only if, its turn comes after its deadline. A
-// tick has 4 IDs.
-func TestDeadlineIsJudgedByThePlaceInTheQueue(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		ahead []int // how many IDs the calls ahead want
-		turn  time.Duration
-	}{
-		{"nobody ahead", nil, ms},
-		{"the last of a tick", []int{1, 1, 1}, ms},
-		{"the first of the next tick", []int{1, 1, 1, 1}, 2 * ms},
-		{"a third tick", []int{1, 1, 1, 1, 1, 1, 1, 1}, 3 * ms},
-		{"a Fill of half a tick", []int{2}, ms},
-		{"a Fill, of which one tick counts", []int{100}, 2 * ms},
-		{"a Fill, of which the rest of a tick counts", []int{1, 1, 100}, 2 * ms},
-		{"two Fills", []int{1, 100, 100}, 3 * ms},
-	} {
-		for _, slack := range []time.Duration{-1, 0, 1} {
-			t.Run(test.name, func(t *testing.T) {
-				queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-					ctx, cancel := context.WithCancel(t.Context())
-					for _, n := range test.ahead {
-						i.start(ctx, n)
-					}
-					p := i.start(endless{t.Context(), time.Now().Add(test.turn + slack)}, 1)
-					if slack < 0 {
-						require.True(t, p.done.Load(), "it is refused at once")
-						assert.ErrorIs(t, p.err, context.DeadlineExceeded)
-					} else {
-						time.Sleep(test.turn)
-						synctest.Wait()
-						i.places(p)
-						assert.Equal(t, test.turn, p.took)
-					}
-					cancel()
-					synctest.Wait()
-				})
-			})
-		}
-	}
-}
-
-// A place is not remembered beyond a call that leaves.
-func TestDeadlineIsJudgedAgainAfterACallerLeaves(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		ctx, cancel := context.WithCancel(t.Context())
-		first := i.start(ctx, 1)
-		others := i.startAll(3)
-		within := func() *pending {
-			limited, stop := context.WithTimeout(t.Context(), ms+1)
-			t.Cleanup(stop)
-			return i.start(limited, 1)
-		}
-		assert.ErrorIs(t, within().err, context.DeadlineExceeded, "the tick is given away")
-		cancel()
-		synctest.Wait()
-		assert.ErrorIs(t, first.err, context.Canceled)
-		second := within()
-		assert.ErrorIs(t, within().err, context.DeadlineExceeded, "the tick is given away again")
-		time.Sleep(ms)
-		synctest.Wait()
-		for k, p := range append([]*pending{second}, others...) {
-			assert.Equal(t, []int{4 + k}, i.places(p))
-		}
 	})
 }
 
@@ -358,35 +174,6 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 2, v.ids.n)
 			require.NoError(t, <-done)
-		})
-	}
-}
-
-// Callers that wait for a clock that has stopped learn it together, and not one
-// after the other.
-func TestCallersWaitTogetherForAStoppedClock(t *testing.T) {
-	for name, test := range map[string]struct {
-		policy BackwardPolicy
-		most   time.Duration
-	}{
-		"fail":   {FailPolicy(), maxStall},
-		"rewind": {RewindPolicy(), maxStall},
-		"wait":   {WaitPolicy(time.Second), 2 * maxStall},
-		"always": {always(ActionWait), 2 * maxStall},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				i := newIssuer(t, &Options{Layout: small, Clock: &stopped{noon}, OnBackward: test.policy, RewindTicks: 10})
-				i.spend(4, noon)
-				waiting := i.startAll(100)
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				for _, p := range waiting {
-					require.True(t, p.done.Load())
-					require.ErrorIs(t, p.err, ErrClockBackward)
-					require.LessOrEqual(t, p.took, test.most)
-				}
-			})
 		})
 	}
 }
@@ -479,141 +266,29 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 	}
 }
 
-// The clock catches up for one caller, and goes back again before the others look.
-func TestSecondStepBackIsWaitedForToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		again := noon.Add(ms) // after this reading the clock goes back again
-		i := newIssuer(t, &Options{Layout: small, OnBackward: WaitPolicy(time.Second), Clock: ClockFunc(func() time.Time {
-			now := c.Now()
-			if now.Equal(again) {
-				again = time.Time{}
-				c.step(-40 * ms)
-			}
-			return now
-		})})
-		i.spend(4, noon)
-		waiting := i.startAll(5)
-		c.step(-60 * ms)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		took := map[time.Duration]int{}
-		for k, p := range waiting {
-			assert.Equal(t, []int{4 + k}, i.places(p))
-			took[p.took]++
-		}
-		assert.Equal(t, map[time.Duration]int{61 * ms: 1, 101 * ms: 3, 102 * ms: 1}, took)
-	})
-}
-
-// A call that woke late gives up after greater IDs of its tick were returned: its ID is
-// lost.
-func TestIDPutBackLateIsNotIssued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		layout := small
-		layout.Epoch = UnixEpoch
-		i := newIssuer(t, &Options{Layout: layout})
-		i.spend(4, time.Now().UTC())
-		late, other := call{n: 1}, call{n: 1}
-		_, err := i.step(&other)
-		require.NoError(t, err)
-		_, err = i.step(&late)
-		require.NoError(t, err)
-		time.Sleep(ms)
-		v, err := i.step(&other)
-		require.NoError(t, err)
-		require.Equal(t, stepIssue, v.step)
-		last, err := i.NextID()
-		require.NoError(t, err)
-		i.putBack(&late)
-		for range 4 {
-			id, err := i.NextID()
-			require.NoError(t, err)
-			require.Greater(t, id, last)
-			last = id
-		}
-	})
-}
-
-// A call looks at the clock after 50 ms of a longer wait. If its tick has begun by then, it has waited all the same.
-func TestWaitThatEndsEarlyIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		layout := small
-		layout.Unit, layout.Epoch = time.Second, UnixEpoch
-		i := newIssuer(t, &Options{Layout: layout, Clock: c})
-		i.spend(4, noon)
-		p := i.start(t.Context(), 1)
-		c.step(time.Second)
-		d := elapsed(func() { time.Sleep(maxStall); synctest.Wait() })
-		require.True(t, p.done.Load())
-		assert.Equal(t, Stats{Issued: 5, Waits: 1, Waited: d}, i.Stats())
-	})
-}
-
-// The clock leaps to the tick that calls wait for, and back. Meanwhile a call returned an ID of this tick that was put
-// back. This is no reason to lose greater IDs of the tick.
-func TestIDsAboveAnIDThatWasPutBackAreNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		layout := small
-		layout.Epoch = UnixEpoch // before the bubble's time
-		i := newIssuer(t, &Options{Layout: layout, Clock: SystemClock()})
-		begun := time.Now().UTC()
-		leap := func(d time.Duration) {
-			i.mu.Lock()
-			defer i.mu.Unlock()
-			i.wall.ahead, i.fresh = int32(d), never
-		}
-		i.spend(4, begun)
-		i.start(t.Context(), 1) // for sequence 0
-		var cancels []func()
-		for range 2 { // for sequences 1 and 2
-			ctx, cancel := context.WithCancel(t.Context())
-			cancels = append(cancels, cancel)
-			i.start(ctx, 1)
-		}
-		for k, cancel := range cancels {
-			cancel()
-			synctest.Wait()
-			leap(time.Duration(1-k) * ms)
-			p := i.next()
-			assert.Equal(t, begun.Add(ms), p.Time)
-			assert.Equal(t, k+1, p.Sequence)
-			leap(0)
-		}
-	})
-}
-
-// A tick is stamped if a call has returned an ID of it, and not if calls only waited for it.
-func TestClockSequenceIsUsedWhereCallsOnlyWaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
-		ctx, cancel := context.WithCancel(t.Context())
-		i.spend(4, noon)
-		for range 9 { // of three ticks
-			i.start(ctx, 1)
-		}
-		cancel()
-		synctest.Wait()
-		c.step(-ms)
-		assert.Equal(t, 1, i.next().ClockSeq)
-		c.step(4 * ms)
-		assert.Equal(t, 1, i.next().ClockSeq)
-		c.step(-2 * ms)
-		assert.Equal(t, Parts{Time: noon.Add(ms), Worker: 1}, i.next())
-	})
-}
-
+// What calls only waited for was not stamped, also if its ticks were closed meanwhile.
 func TestReleaseIsAfterTheLastIDThatWasReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := newLeasedIssuer(t, newFakeLease(noon.Add(-time.Second), noon.Add(time.Second)), &Options{Layout: small, Clock: newTestClock(), OnBackward: RewindPolicy(), RewindTicks: 9})
-		i.spend(4, noon)
-		all := i.startAll(9)
-		assert.Equal(t, noon.Add(ms), i.stop(ErrLeaseExpired))
-		synctest.Wait()
-		for _, p := range all {
-			require.ErrorIs(t, p.err, ErrLeaseExpired)
+	for name, closes := range map[string]func(*testClock, *fakeLease, *issuer){
+		"open":   func(*testClock, *fakeLease, *issuer) {},
+		"floor":  func(c *testClock, _ *fakeLease, i *issuer) { c.step(5 * ms); i.floor() },
+		"window": func(_ *testClock, l *fakeLease, i *issuer) { l.from.Store(new(noon.Add(9 * ms))); i.lookNow() },
+	} {
+		for _, opts := range []Options{{}, {OnBackward: RewindPolicy(), RewindTicks: 9}} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, l := newTestClock(), newFakeLease(noon.Add(-time.Second), noon.Add(time.Second))
+					opts.Layout, opts.Clock = small, c
+					i := newLeasedIssuer(t, l, &opts)
+					i.spend(4, noon)
+					all := i.startAll(9)
+					closes(c, l, i)
+					assert.Equal(t, noon.Add(ms), i.stop(ErrLeaseExpired))
+					synctest.Wait()
+					for _, p := range all {
+						require.ErrorIs(t, p.err, ErrLeaseExpired)
+					}
+				})
+			})
 		}
-	})
+	}
 }

@@ -270,26 +270,3 @@ func TestClockIsSafeForConcurrentUse(t *testing.T) {
 		wg.Wait()
 	}
 }
-
-func TestPoliciesChooseTheirAction(t *testing.T) {
-	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	for _, test := range []struct {
-		name   string
-		policy BackwardPolicy
-		b      Backward
-		want   Action
-	}{
-		{"fail", FailPolicy(), Backward{Last: now.Add(1), Now: now, CanBump: true, CanRewind: true}, ActionFail},
-		{"wait, just within", WaitPolicy(time.Second), Backward{Last: now.Add(time.Second), Now: now}, ActionWait},
-		{"wait, just beyond", WaitPolicy(time.Second), Backward{Last: now.Add(time.Second + 1), Now: now}, ActionFail},
-		{"clock sequence", ClockSeqPolicy(), Backward{Last: now.Add(time.Hour), Now: now, CanBump: true}, ActionBump},
-		{"no clock sequence", ClockSeqPolicy(), Backward{Last: now.Add(1), Now: now, CanRewind: true}, ActionFail},
-		{"rewind", RewindPolicy(), Backward{Last: now.Add(time.Hour), Now: now, CanRewind: true}, ActionRewind},
-		{"no rewind", RewindPolicy(), Backward{Last: now.Add(1), Now: now, CanBump: true}, ActionFail},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, test.policy.OnBackward(test.b))
-		})
-	}
-	assert.Equal(t, ActionFail, Action(0), "an Action nobody chose fails")
-}

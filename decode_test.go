@@ -395,63 +395,47 @@ func TestEncodeRefusesFieldsThatDoNotFit(t *testing.T) {
 	}
 	none := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41}
 	epoch := l.Epoch.Time()
-	tests := []struct {
-		name   string
+	field := func(name string, value, max int) error {
+		return &snowflake.FieldRangeError{Field: name, Value: value, Max: max}
+	}
+	for _, tt := range []struct {
 		layout snowflake.Layout
 		parts  snowflake.Parts
-		is     error
-		want   string // value and limit are in it
-		field  *snowflake.FieldRangeError
+		want   error
 	}{
-		{"clock sequence over", l, snowflake.Parts{Time: epoch, ClockSeq: 4}, snowflake.ErrInvalidID,
-			"clock sequence 4 does not fit the layout, which has room for 0 to 3", &snowflake.FieldRangeError{Field: "clock sequence", Value: 4, Max: 3}},
-		{"clock sequence under", l, snowflake.Parts{Time: epoch, ClockSeq: -1}, snowflake.ErrInvalidID,
-			"clock sequence -1 does not fit the layout, which has room for 0 to 3", &snowflake.FieldRangeError{Field: "clock sequence", Value: -1, Max: 3}},
-		{"datacenter over", l, snowflake.Parts{Time: epoch, Datacenter: 8}, snowflake.ErrWorkerRange,
-			"datacenter 8 does not fit the layout, which has room for 0 to 7", &snowflake.FieldRangeError{Field: "datacenter", Value: 8, Max: 7}},
-		{"datacenter under", l, snowflake.Parts{Time: epoch, Datacenter: -1}, snowflake.ErrWorkerRange,
-			"datacenter -1 does not fit the layout, which has room for 0 to 7", &snowflake.FieldRangeError{Field: "datacenter", Value: -1, Max: 7}},
-		{"worker over", l, snowflake.Parts{Time: epoch, Worker: 16}, snowflake.ErrWorkerRange,
-			"worker 16 does not fit the layout, which has room for 0 to 15", &snowflake.FieldRangeError{Field: "worker", Value: 16, Max: 15}},
-		{"worker far under", l, snowflake.Parts{Time: epoch, Worker: math.MinInt}, snowflake.ErrWorkerRange,
-			fmt.Sprintf("worker %d does not fit the layout, which has room for 0 to 15", math.MinInt), &snowflake.FieldRangeError{Field: "worker", Value: math.MinInt, Max: 15}},
-		{"sequence over", l, snowflake.Parts{Time: epoch, Sequence: 32}, snowflake.ErrInvalidID,
-			"sequence 32 does not fit the layout, which has room for 0 to 31", &snowflake.FieldRangeError{Field: "sequence", Value: 32, Max: 31}},
-		{"sequence far over", l, snowflake.Parts{Time: epoch, Sequence: math.MaxInt}, snowflake.ErrInvalidID,
-			fmt.Sprintf("sequence %d does not fit the layout, which has room for 0 to 31", math.MaxInt), &snowflake.FieldRangeError{Field: "sequence", Value: math.MaxInt, Max: 31}},
-
-		{"a worker without worker bits", none, snowflake.Parts{Time: epoch, Worker: 1}, snowflake.ErrWorkerRange,
-			"worker 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "worker", Value: 1}},
-		{"a datacenter without datacenter bits", none, snowflake.Parts{Time: epoch, Datacenter: 1}, snowflake.ErrWorkerRange,
-			"datacenter 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "datacenter", Value: 1}},
-		{"a sequence without sequence bits", none, snowflake.Parts{Time: epoch, Sequence: 1}, snowflake.ErrInvalidID,
-			"sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "sequence", Value: 1}},
-		{"a clock sequence without clock-sequence bits", none, snowflake.Parts{Time: epoch, ClockSeq: 1}, snowflake.ErrInvalidID,
-			"clock sequence 1 does not fit the layout, which has no bits for it: only 0 does", &snowflake.FieldRangeError{Field: "clock sequence", Value: 1}},
-
-		{"just before the epoch", l, snowflake.Parts{Time: epoch.Add(-1)}, snowflake.ErrBeforeEpoch,
-			"2025-12-31T23:59:59.999999999Z is before 2026-01-01T00:00:00.000Z", nil},
-		{"the zero time", l, snowflake.Parts{}, snowflake.ErrBeforeEpoch,
-			"0001-01-01T00:00:00.000Z is before 2026-01-01T00:00:00.000Z", nil},
-		{"the end", l, snowflake.Parts{Time: l.Expires()}, snowflake.ErrTimeExhausted,
-			"it ended at 2095-09-07T15:47:35.552Z, the time is 2095-09-07T15:47:35.552Z", nil},
-		{"a whole span past the end", l, snowflake.Parts{Time: epoch.Add(2 * (1 << 41) * time.Millisecond)}, snowflake.ErrTimeExhausted,
-			"it ended at 2095-09-07T15:47:35.552Z, the time is 2165-05-15T07:35:11.104Z", nil},
-		{"past all that a Duration can measure", l, snowflake.Parts{Time: time.Unix(1<<60, 0)}, snowflake.ErrTimeExhausted,
-			"it ended at 2095-09-07T15:47:35.552Z, the time is ", nil},
+		{l, snowflake.Parts{ClockSeq: 4}, field("clock sequence", 4, 3)},
+		{l, snowflake.Parts{ClockSeq: -1}, field("clock sequence", -1, 3)},
+		{l, snowflake.Parts{Datacenter: 8}, field("datacenter", 8, 7)},
+		{l, snowflake.Parts{Datacenter: -1}, field("datacenter", -1, 7)},
+		{l, snowflake.Parts{Worker: 16}, field("worker", 16, 15)},
+		{l, snowflake.Parts{Worker: math.MinInt}, field("worker", math.MinInt, 15)},
+		{l, snowflake.Parts{Sequence: 32}, field("sequence", 32, 31)},
+		{l, snowflake.Parts{Sequence: math.MaxInt}, field("sequence", math.MaxInt, 31)},
+		{none, snowflake.Parts{Worker: 1}, field("worker", 1, 0)},
+		{none, snowflake.Parts{Datacenter: 1}, field("datacenter", 1, 0)},
+		{none, snowflake.Parts{Sequence: 1}, field("sequence", 1, 0)},
+		{none, snowflake.Parts{ClockSeq: 1}, field("clock sequence", 1, 0)},
+	} {
+		tt.parts.Time = epoch
+		id, err := tt.layout.Encode(tt.parts)
+		assert.Equal(t, tt.want, err)
+		assert.Zero(t, id)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			id, err := tt.layout.Encode(tt.parts)
-			require.ErrorIs(t, err, tt.is)
-			require.ErrorContains(t, err, tt.want)
-			assert.Zero(t, id)
-			var field *snowflake.FieldRangeError
-			require.Equal(t, tt.field != nil, errors.As(err, &field))
-			if tt.field != nil {
-				assert.Equal(t, *tt.field, *field)
-			}
-		})
+	for _, tt := range []struct {
+		at   time.Time
+		is   error
+		want string
+	}{
+		{epoch.Add(-1), snowflake.ErrBeforeEpoch, "2025-12-31T23:59:59.999999999Z is before 2026-01-01T00:00:00.000Z"},
+		{time.Time{}, snowflake.ErrBeforeEpoch, "0001-01-01T00:00:00.000Z is before 2026-01-01T00:00:00.000Z"},
+		{l.Expires(), snowflake.ErrTimeExhausted, "it ended at 2095-09-07T15:47:35.552Z, the time is 2095-09-07T15:47:35.552Z"},
+		{epoch.Add(2 * (1 << 41) * time.Millisecond), snowflake.ErrTimeExhausted, "it ended at 2095-09-07T15:47:35.552Z, the time is 2165-05-15T07:35:11.104Z"},
+		{time.Unix(1<<60, 0), snowflake.ErrTimeExhausted, "it ended at 2095-09-07T15:47:35.552Z, the time is "}, // a Duration cannot measure it
+	} {
+		id, err := l.Encode(snowflake.Parts{Time: tt.at})
+		require.ErrorIs(t, err, tt.is)
+		require.ErrorContains(t, err, tt.want)
+		assert.Zero(t, id)
 	}
 }
 
@@ -580,24 +564,9 @@ func TestPartsString(t *testing.T) {
 		assert.Equal(t, tt.want, tt.parts.String())
 		assert.Equal(t, tt.want, fmt.Sprint(tt.parts))
 	}
-}
-
-func TestPartsInAStructuredLog(t *testing.T) {
-	p := snowflake.Parts{Time: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), ClockSeq: 1, Datacenter: 2, Worker: 7, Sequence: 42}
-	noTime := &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}
-	var b bytes.Buffer
-	slog.New(slog.NewTextHandler(&b, noTime)).Info("order created", "id", p)
-	assert.Equal(t, `level=INFO msg="order created" id.time=2026-11-21T08:30:00.000Z id.clockseq=1 id.datacenter=2 id.worker=7 id.sequence=42`,
-		strings.TrimSpace(b.String()))
-	b.Reset()
-	slog.New(slog.NewJSONHandler(&b, noTime)).Info("order created", "id", p)
-	assert.Equal(t, `{"level":"INFO","msg":"order created","id":{"time":"2026-11-21T08:30:00Z","clockseq":1,"datacenter":2,"worker":7,"sequence":42}}`,
-		strings.TrimSpace(b.String()))
+	b, err := json.Marshal(tests[1].parts)
+	require.NoError(t, err)
+	assert.Equal(t, `{"time":"2026-11-21T08:30:00Z","worker":7,"sequence":42}`, string(b))
 }
 
 func FuzzDecodeEncode(f *testing.F) {
@@ -655,4 +624,73 @@ func TestDecodeOfANegativeIDIsExact(t *testing.T) {
 	epoch := snowflake.DefaultEpoch.Time()
 	assert.Equal(t, epoch.Add(-time.Millisecond), snowflake.Decode(-1).Time)
 	assert.Equal(t, epoch.Add(-2*time.Millisecond), snowflake.Decode(-1<<22-1).Time)
+}
+
+// smallestAfter is the slow, obvious reference of Follows: of all IDs of l whose
+// tick has not ended at a time, the smallest.
+func smallestAfter(l snowflake.Layout, at time.Time) (snowflake.ID, bool) {
+	bits := l.TimeBits + l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
+	for id := range snowflake.ID(1) << bits {
+		if l.Decode(id).Time.Add(l.Unit).After(at) {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// tiny returns a layout of few bits, whose fields, epoch and unit are random.
+func tiny(r *rand.Rand) snowflake.Layout {
+	return snowflake.Layout{
+		Epoch: snowflake.Epoch(r.IntN(13)), Unit: time.Duration(1+r.IntN(5)) * time.Millisecond / time.Duration(1+r.IntN(2)),
+		TimeBits: uint8(1 + r.IntN(4)), ClockSeqBits: uint8(r.IntN(2)), DatacenterBits: uint8(r.IntN(2)),
+		WorkerBits: uint8(r.IntN(2)), SequenceBits: uint8(r.IntN(3)), WorkerLast: r.IntN(2) == 0,
+	}
+}
+
+func TestFollowsAgainstAllIDsOfTinyLayouts(t *testing.T) {
+	outcomes := map[string]int{}
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 14))
+		old, l := tiny(r), tiny(r)
+		bits := old.TimeBits + old.ClockSeqBits + old.DatacenterBits + old.WorkerBits + old.SequenceBits
+		last := snowflake.ID(r.Int64N(1 << bits))
+		err := l.Follows(old, last)
+		first, any := smallestAfter(l, old.Decode(last).Time.Add(old.Unit))
+		var overlap *snowflake.OverlapError
+		switch {
+		case !any:
+			outcomes["ended"]++
+			require.ErrorIs(t, err, snowflake.ErrTimeExhausted, "seed %d", seed)
+		case first > last:
+			outcomes["follows"]++
+			require.NoError(t, err, "seed %d: %v after %v of %v", seed, l, last, old)
+		default:
+			outcomes["overlaps"]++
+			require.ErrorIs(t, err, snowflake.ErrOverlap, "seed %d: %v after %v of %v", seed, l, last, old)
+			require.True(t, errors.As(err, &overlap))
+			require.Equal(t, snowflake.OverlapError{Last: last, First: first, Old: old, New: l}, *overlap)
+		}
+	}
+	for _, outcome := range []string{"ended", "follows", "overlaps"} {
+		assert.Greater(t, outcomes[outcome], 100, outcome)
+	}
+}
+
+// A layout whose epoch is yet to come begins with ID 0.
+func TestFollowsBeforeTheEpoch(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	err := l.Follows(layouts.Bwmarrin(), 5)
+	assert.EqualError(t, err, "snowflake: layouts overlap: the old layout has issued 5, stamped 2010-11-04T01:42:54.657Z; "+
+		"the first ID of the new layout, stamped 2026-01-01T00:00:00.000Z, is 0")
+}
+
+func TestFollowsRefuses(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	assert.ErrorIs(t, l.Follows(l, -1), snowflake.ErrInvalidID)
+	assert.ErrorIs(t, l.Follows(snowflake.JSSafeLayout(), 1<<52), snowflake.ErrInvalidID)
+	assert.ErrorIs(t, l.Follows(snowflake.Layout{}, 1), snowflake.ErrInvalidLayout)
+	assert.ErrorIs(t, snowflake.Layout{}.Follows(l, 1), snowflake.ErrInvalidLayout)
+	err := layouts.Baidu().Follows(l, 1)
+	assert.ErrorIs(t, err, snowflake.ErrTimeExhausted)
+	assert.ErrorContains(t, err, "ended at 2024-11-20T13:24:16.000Z, the time is 2026-01-01T00:00:00.001Z, when the new layout would begin")
 }

@@ -1,6 +1,9 @@
 package snowflake
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Epoch is the instant that a layout counts its ticks from, in milliseconds since the
 // Unix epoch.
@@ -13,6 +16,10 @@ const (
 	DefaultEpoch Epoch = 1767225600000 // 2026-01-01T00:00:00Z; never changes, because stored IDs would decode to other times
 )
 
+// maxSeconds bounds the times of a layout, in seconds on either side of its
+// epoch: 36 billion years, well within the range of a time.Time.
+const maxSeconds = 1 << 60
+
 // EpochAt returns the Epoch at t, rounded down to a whole millisecond. If t is more than
 // 292 million years from 1970, the result wraps.
 func EpochAt(t time.Time) Epoch {
@@ -22,4 +29,34 @@ func EpochAt(t time.Time) Epoch {
 // Time returns e as a time in UTC.
 func (e Epoch) Time() time.Time {
 	return time.UnixMilli(int64(e)).UTC()
+}
+
+// after returns the start of a tick of the unit. It accepts every tick. A negative
+// tick gives a time before the epoch. A tick more than maxSeconds from the epoch,
+// which no valid layout has, gives the time one second past maxSeconds.
+func (e Epoch) after(tick int64, unit time.Duration) time.Time {
+	if whole := unit / time.Millisecond; whole*time.Millisecond == unit {
+		hi, lo := bits.Mul64(uint64(tick), uint64(whole))
+		if t := e + Epoch(lo); hi == 0 && Epoch(lo) >= 0 && t >= e {
+			return time.UnixMilli(int64(t)).UTC()
+		}
+	}
+	return e.afterWide(tick, unit)
+}
+
+// afterWide is after with 128-bit arithmetic, for units that are not whole
+// milliseconds, and for times that an int64 of milliseconds cannot hold.
+func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
+	tick, sign := uint64(at), int64(1)
+	if at < 0 {
+		tick, sign = -tick, -1
+	}
+	sec, nsec := uint64(maxSeconds+1), uint64(0)
+	if hi, lo := bits.Mul64(tick, uint64(max(unit, 0))); hi < 1e9 {
+		if s, n := bits.Div64(hi, lo, 1e9); s <= maxSeconds {
+			sec, nsec = s, n
+		}
+	}
+	epoch := e.Time()
+	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).UTC()
 }

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 var sentinels = []error{
@@ -49,9 +47,19 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 			"snowflake: clock went backward: it reads 2026-11-21T00:30:00.000Z, 1µs behind 2026-11-21T00:30:00.000001Z",
 		},
 		{
+			&snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: at.Add(time.Millisecond), Now: at, Stalled: true}},
+			snowflake.ErrClockBackward,
+			"snowflake: clock stands still, or runs at less than half of its speed: it reads 2026-11-21T00:30:00.000Z, 1ms before 2026-11-21T00:30:00.001Z",
+		},
+		{
 			&snowflake.FieldRangeError{Field: "worker", Value: 1024, Max: 1023},
 			snowflake.ErrWorkerRange,
 			"snowflake: worker 1024 does not fit the layout, which has room for 0 to 1023",
+		},
+		{
+			&snowflake.FieldRangeError{Field: "worker", Value: 1},
+			snowflake.ErrWorkerRange,
+			"snowflake: worker 1 does not fit the layout, which has no bits for it: only 0 does",
 		},
 		{
 			&snowflake.FieldRangeError{Field: "datacenter", Value: -1, Max: 31},
@@ -87,21 +95,4 @@ func TestTypedErrorsNameValueAndLimitAndMatchOneSentinel(t *testing.T) {
 			}
 		})
 	}
-}
-
-// errors.As finds a typed error, with its fields, through any wrapping.
-func TestTypedErrorsAreFoundWithAs(t *testing.T) {
-	_, err := layouts.Twitter().Encode(snowflake.Parts{Time: snowflake.TwitterEpoch.Time(), Datacenter: 32})
-	var field *snowflake.FieldRangeError
-	require.ErrorAs(t, fmt.Errorf("caller: %w", err), &field)
-	assert.Equal(t, snowflake.FieldRangeError{Field: "datacenter", Value: 32, Max: 31}, *field)
-
-	at := time.Unix(1800000000, 0)
-	var backward *snowflake.ClockBackwardError
-	require.ErrorAs(t, fmt.Errorf("caller: %w", &snowflake.ClockBackwardError{
-		Backward: snowflake.Backward{Last: at, Now: at.Add(-time.Hour), CanBump: true},
-	}), &backward)
-	assert.Equal(t, time.Hour, backward.By())
-	assert.True(t, backward.CanBump)
-	assert.False(t, backward.CanRewind)
 }

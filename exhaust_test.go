@@ -330,7 +330,7 @@ func (x *explorer) key(w *world) string {
 	}
 	if v := g.window; v != nil {
 		d := &w.deal
-		add(v.hi, v.floor, v.closed, v.before, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.generation))
+		add(v.hi, v.floor, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.generation))
 		add(w.floor, int64(d.worker), int64(d.seq), d.from, d.to, d.bound, d.other, int64(d.spare), int64(d.generation), int64(d.of))
 	}
 	for i := range w.calls {

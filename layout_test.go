@@ -83,16 +83,6 @@ func TestLastIDOfEachPreset(t *testing.T) {
 	}
 }
 
-func TestLayoutsAreComparable(t *testing.T) {
-	literal := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
-	assert.True(t, literal == snowflake.DefaultLayout())
-	seen := map[snowflake.Layout]string{}
-	for _, p := range presets {
-		assert.Empty(t, seen[p.layout], p.name)
-		seen[p.layout] = p.name
-	}
-}
-
 func TestValidateRefuses(t *testing.T) {
 	with := func(change func(*snowflake.Layout)) snowflake.Layout {
 		l := snowflake.DefaultLayout()
@@ -181,36 +171,6 @@ func TestExpiresIsTheFirstInstantThatCannotBeStamped(t *testing.T) {
 		require.Equal(t, l.Expires().Add(-l.Unit), l.Decode(id).Time, "%+v", l)
 		_, err = l.Encode(snowflake.Parts{Time: l.Expires()})
 		require.ErrorIs(t, err, snowflake.ErrTimeExhausted, "%+v", l)
-	}
-}
-
-func TestUnitMayHaveAnyLength(t *testing.T) {
-	epoch := snowflake.DefaultEpoch
-	tests := []struct {
-		unit    time.Duration
-		bits    uint8
-		expires string
-		at      string // a time ...
-		tick    int64  // ... and its tick
-		starts  string
-	}{
-		{3 * time.Millisecond, 41, "2235-01-20T23:22:46.656Z", "2026-01-01T00:00:01Z", 333, "2026-01-01T00:00:00.999Z"},
-		{7 * time.Microsecond, 50, "2275-10-01T17:49:07.898368Z", "2026-01-01T00:00:01Z", 142857, "2026-01-01T00:00:00.999999Z"},
-		{time.Nanosecond, 62, "2172-02-20T23:53:38.427387904Z", "2026-01-01T00:00:00.000000001Z", 1, "2026-01-01T00:00:00.000000001Z"},
-		{time.Hour, 20, "2145-08-15T16:00:00Z", "2026-01-02T01:59:59.999999999Z", 25, "2026-01-02T01:00:00Z"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.unit.String(), func(t *testing.T) {
-			l := snowflake.Layout{Epoch: epoch, Unit: tt.unit, TimeBits: tt.bits, SequenceBits: 1}
-			require.NoError(t, l.Validate())
-			assert.Equal(t, tt.expires, l.Expires().Format(time.RFC3339Nano))
-			at, err := time.Parse(time.RFC3339Nano, tt.at)
-			require.NoError(t, err)
-			id, err := l.Encode(snowflake.Parts{Time: at, Sequence: 1})
-			require.NoError(t, err)
-			assert.Equal(t, snowflake.ID(tt.tick*2+1), id)
-			assert.Equal(t, tt.starts, l.Decode(id).Time.Format(time.RFC3339Nano))
-		})
 	}
 }
 

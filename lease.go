@@ -41,7 +41,7 @@ type window struct {
 	hi      int64         // the first tick that may not be stamped any more
 	floor   int64         // ticks up to this one are closed to all clock sequences
 	closed  int64         // the ticks up to this one were closed, because the window begins after it or for a floor
-	before  int64         // the last tick that counted as stamped when they were closed; -1 if no tick did
+	stamped int64         // the last tick of an ID that a call returned; -1 if there is none
 	bumping int           // calls that have asked the lease for another clock sequence
 	stopped chan struct{} // closed when no further ID may be issued, for good
 	ended   bool          // stopped is closed
@@ -67,7 +67,7 @@ func canBumpIn(l Layout, t terms) bool {
 // lease makes g stamp only what l grants.
 func (g *Generator) lease(l Lease, t terms) error {
 	after := g.seq.tick // of Options.After
-	g.window = &window{lease: l, terms: t, floor: after, closed: -1, before: -1, stopped: make(chan struct{})}
+	g.window = &window{lease: l, terms: t, floor: after, closed: -1, stamped: after, stopped: make(chan struct{})}
 	if err := g.look(); err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (g *Generator) look() error {
 	if !replaced && !other && lo <= q.tick { // the tick of Options.After has IDs left, and may lie before it
 		return nil
 	}
-	closed, stamped := max(lo-1, w.floor), g.stamped(q.top())
-	last, reach := max(closed, stamped), max(closed, min(q.last, stamped)) // calls may wait for the ticks between them
+	closed, taken := max(lo-1, w.floor), max(w.stamped, q.slots.highest())
+	last, reach := max(closed, taken), max(closed, min(q.last, taken)) // calls may wait for the ticks between them
 	if other && !replaced && w.bumping > 0 {
 		g.counts.bumps++
 		q.newEra()
-		last, reach, stamped = closed, closed, closed // the clock sequence may have been used up to there
+		last, reach, w.stamped = closed, closed, closed // the clock sequence may have been used up to there
 	}
 	q.restart(last, q.layout.fixed(grant.ClockSeq, was.Datacenter, grant.Worker), reach)
-	w.closed, w.before = last, stamped
+	w.closed = last
 	return nil
 }
 
@@ -167,11 +167,7 @@ func (g *Generator) floor() time.Time {
 	if now, err := g.refresh(); err == nil {
 		earliest = max(0, min(g.earliest(now), w.hi)) // a clock that leaps closes no more than it could stamp
 	}
-	if last := q.last; q.tick < earliest-1 {
-		if q.slots != nil && q.slots.held > 0 {
-			last = q.tick // calls wait for ticks up to there
-		}
-		w.before = g.stamped(last)
+	if q.tick < earliest-1 {
 		w.closed = earliest - 1
 	}
 	return q.layout.time(instant{tick: q.floor(earliest)})
@@ -199,28 +195,15 @@ func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error 
 	return g.look()
 }
 
-// stamped returns tick, unless tick was closed and nothing was stamped since: then it returns the
-// last tick stamped before, or -1. g.mu must be held.
-func (g *Generator) stamped(tick int64) int64 {
-	if w := g.window; tick == w.closed {
-		return w.before
-	}
-	return tick
-}
-
 // stop is contract.Binding.Stop.
 func (g *Generator) stop(cause error) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w, q := g.window, &g.seq
 	if !w.ended {
-		last := q.last
-		if q.past != nil {
-			last = max(last, q.past.last)
-		}
 		q.leave()
 		q.open(q.tick, 0)
-		w.end = q.layout.time(instant{tick: g.stamped(last) + 1})
+		w.end = q.layout.time(instant{tick: w.stamped + 1})
 		w.ended, w.cause = true, cause
 		close(w.stopped)
 	}

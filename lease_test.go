@@ -66,58 +66,6 @@ func TestLeasedStampsOnlyInsideTheWindow(t *testing.T) {
 	})
 }
 
-func TestLeasedIssuesAgainWhenItsWindowGrows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLease(noon.Add(-time.Second), noon)
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock()})
-		i.refused(ErrLeaseExpired)
-		l.grow(noon.Add(ms))
-		i.spend(4, noon)
-		d := elapsed(func() {
-			_, err := i.NextID()
-			assert.ErrorIs(t, err, ErrLeaseExpired)
-		})
-		assert.Equal(t, ms, d, "it waits for the tick, and then finds the window closed")
-		l.grow(noon.Add(time.Second))
-		i.spend(4, noon.Add(ms))
-	})
-}
-
-// While the clock is before the window it counts as having gone back.
-func TestLeasedWaitsForAWindowThatIsAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newLeasedIssuer(t, newFakeLease(noon.Add(ms+1), noon.Add(time.Second)), &Options{Layout: small, Clock: c})
-		d := elapsed(func() { i.spend(4, noon.Add(2*ms)) })
-		assert.Equal(t, 2*ms, d)
-		i = newLeasedIssuer(t, newFakeLease(noon.Add(time.Hour), noon.Add(2*time.Hour)), &Options{Layout: small, Clock: c})
-		i.refused(ErrClockBackward)
-	})
-}
-
-// If a worker ID was lost and leased again later, it may have had another holder in
-// between.
-func TestLeasedDoesNotRewindBeforeItsWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLease(noon, noon.Add(ms))
-		c := newTestClock()
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
-		i.spend(1, noon)
-		from := noon.Add(10 * ms)
-		l.from.Store(&from)
-		l.grow(noon.Add(20 * ms))
-		time.Sleep(5 * ms)
-		_, err := i.NextID()
-		require.ErrorIs(t, err, ErrClockBackward)
-		time.Sleep(5 * ms)
-		i.spend(1, noon.Add(10*ms))
-		c.step(-ms)
-		_, err = i.NextID()
-		require.ErrorIs(t, err, ErrClockBackward, "what was before the window is closed to rewinding")
-		assert.EqualValues(t, 2, i.Stats().Issued)
-	})
-}
-
 // A window may also move to a tick that the generator has stamped or passed.
 func TestLeasedDoesNotRewindBeforeAWindowThatBeginsInThePast(t *testing.T) {
 	for _, begins := range []time.Duration{5 * ms, 9 * ms} {
@@ -139,27 +87,6 @@ func TestLeasedDoesNotRewindBeforeAWindowThatBeginsInThePast(t *testing.T) {
 			i.spend(1, from)
 		})
 	}
-}
-
-// After a rewind, ticks ahead of the last ID are used. A grant that begins among
-// them must not make the generator forget that.
-func TestLeasedRepeatsNoIDIfItsWindowJumpsToUsedTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLease(noon, noon.Add(10*ms))
-		c := newTestClock()
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100, BorrowAhead: 5 * ms})
-		c.step(6 * ms)
-		i.spend(1, noon.Add(6*ms))
-		c.step(-6 * ms)
-		i.spend(1, noon)
-		from := noon.Add(3 * ms)
-		l.from.Store(&from)
-		l.grow(noon.Add(20 * ms))
-		c.step(6 * ms)
-		for range 8 {
-			i.next()
-		}
-	})
 }
 
 // changingLease is a lease whose grant the test changes.
@@ -186,39 +113,6 @@ func TestLeaseThatChangesItsClockSequenceKeepsOrder(t *testing.T) {
 	})
 }
 
-func TestLeasedBorrowsOnlyInsideTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLease(noon, noon.Add(3*ms))
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: 10 * ms})
-		for tick := range 3 {
-			i.spend(4, noon.Add(time.Duration(tick)*ms))
-		}
-		d := elapsed(func() {
-			_, err := i.NextID()
-			assert.ErrorIs(t, err, ErrLeaseExpired)
-		})
-		assert.Equal(t, 3*ms, d)
-		l.grow(noon.Add(time.Second))
-		i.spend(4, noon.Add(3*ms))
-	})
-}
-
-// With BorrowAhead, if the clock stands still before the window's end, a call does not
-// wait for ever.
-func TestLeasedWithAStoppedClockGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newFakeLease(time.Time{}, noon.Add(2*ms))
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: &stopped{noon}, BorrowAhead: 10 * ms})
-		i.spend(4, noon)
-		i.spend(4, noon.Add(ms))
-		d := elapsed(func() {
-			_, err := i.NextID()
-			assert.ErrorIs(t, err, ErrLeaseExpired)
-		})
-		assert.LessOrEqual(t, d, maxStall+2*ms)
-	})
-}
-
 // A clock sequence has to be recorded before it is used. A plain Lease cannot do
 // that.
 func TestLeasedWithoutBumpKeepsItsClockSequence(t *testing.T) {
@@ -227,20 +121,6 @@ func TestLeasedWithoutBumpKeepsItsClockSequence(t *testing.T) {
 		i := newLeasedIssuer(t, newFakeLease(noon.Add(-time.Hour), noon.Add(time.Hour)),
 			&Options{Layout: small, Clock: c, OnBackward: always(ActionBump), RewindTicks: 1})
 		i.spend(1, noon)
-		c.step(-ms)
-		i.refused(ErrClockBackward)
-	})
-}
-
-func TestLeasedRewindsInsideTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newLeasedIssuer(t, newFakeLease(noon, noon.Add(time.Hour)),
-			&Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
-		c.step(5 * ms)
-		i.spend(1, noon.Add(5*ms))
-		c.step(-5 * ms)
-		i.spend(4, noon)
 		c.step(-ms)
 		i.refused(ErrClockBackward)
 	})
@@ -289,21 +169,6 @@ func leasedClockIsTheLeases(t *testing.T, clock *builtinClock) {
 	require.WithinDuration(t, clock.Now(), g.Decode(id).Time, time.Second/2)
 }
 
-// If the window begins in the tick of After, or later, that tick is another
-// holder's: After may be an ID of any worker.
-func TestLeasedIgnoresAfterIfItIsBeforeTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, begin := range []time.Duration{1, ms / 2, ms, 3 * ms} {
-			c := newTestClock()
-			after, err := small.Encode(Parts{Time: noon, Worker: 0})
-			require.NoError(t, err)
-			i := newLeasedIssuer(t, newFakeLease(noon.Add(begin), noon.Add(time.Hour)), &Options{Layout: small, Clock: c, After: after})
-			require.False(t, i.next().Time.Before(noon.Add(begin)))
-			require.Equal(t, 1, i.Worker())
-		}
-	})
-}
-
 // managed is a fakeLease with terms, whose grant names the worker ID that the test
 // sets.
 type managed struct {
@@ -324,25 +189,6 @@ func newManaged(from, to time.Time, terms terms) *managed {
 	m := &managed{fakeLease: newFakeLease(from, to), terms: terms}
 	m.worker.Store(1)
 	return m
-}
-
-// An expired window is extended on demand, by the call that needs it.
-func TestLeasedAsksTheLeaseAtTheWindowsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m *managed
-		var asked []Grant
-		m = newManaged(noon, noon.Add(ms), terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
-			assert.False(t, now.Before(g.To))
-			asked = append(asked, g)
-			time.Sleep(7 * ms)
-			m.grow(noon.Add(time.Second))
-			return nil
-		}})
-		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
-		time.Sleep(20 * ms)
-		i.spend(1, noon.Add(27*ms))
-		assert.Equal(t, []Grant{{Worker: 1, From: noon, To: noon.Add(ms)}}, asked)
-	})
 }
 
 func TestLeasedErrorSaysWhyTheLeaseDidNotExtend(t *testing.T) {
@@ -399,29 +245,6 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.ErrorIs(t, err, cut)
 			})
-		})
-	}
-}
-
-// The IDs of a new worker ID are greater, in whichever tick its window begins.
-func TestLeasedWorkerIsReplacedInOrder(t *testing.T) {
-	for _, from := range []time.Time{noon.Add(-time.Hour), noon.Add(ms), noon.Add(5 * ms)} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newManaged(noon.Add(-time.Second), noon.Add(ms), terms{})
-			g, err := NewLeased(m, &Options{Layout: small, Clock: newTestClock(), OnBackward: RewindPolicy(), RewindTicks: 100})
-			require.NoError(t, err)
-			last, err := g.NextID()
-			require.NoError(t, err)
-			m.worker.Store(0) // less than the one before
-			m.from.Store(&from)
-			m.grow(noon.Add(time.Hour))
-			time.Sleep(5 * ms)
-			id, err := g.NextID()
-			require.NoError(t, err)
-			require.Greater(t, id, last)
-			require.Equal(t, 0, g.Decode(id).Worker)
-			require.Equal(t, 0, g.Worker())
-			require.Equal(t, noon.Add(5*ms), g.Decode(id).Time)
 		})
 	}
 }
@@ -485,150 +308,6 @@ func TestLeasedRefusesAGrantThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// spendWindow issues all IDs of ticks from noon on.
-func (i *issuer) spendWindow(ticks int) {
-	i.t.Helper()
-	for tick := range ticks {
-		i.spend(4, noon.Add(time.Duration(tick)*ms))
-	}
-}
-
-// If BorrowAhead reaches past the window's end, a call waits until the window grows,
-// not until the clock reaches the end. If the next renewal comes before the call's
-// deadline, the call is not refused.
-func TestLeasedBorrowingWaitsForTheWindowToGrow(t *testing.T) {
-	window := 1000 * ms
-	synctest.Test(t, func(t *testing.T) { // a plain lease is looked at now and then
-		l := newFakeLease(noon, noon.Add(window))
-		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: time.Hour})
-		i.spendWindow(1000)
-		go func() {
-			time.Sleep(300*ms + 1)
-			l.grow(noon.Add(2 * window))
-		}()
-		ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
-		defer cancel()
-		d := elapsed(func() {
-			id, err := i.NextIDContext(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, noon.Add(window), i.keep(id).Time)
-		})
-		assert.LessOrEqual(t, d, 300*ms+maxStall)
-	})
-	synctest.Test(t, func(t *testing.T) { // a managed lease says when
-		var m *managed
-		m = newManaged(noon, noon.Add(window), terms{Extend: func(_ context.Context, g Grant, now time.Time) error {
-			assert.Equal(t, noon, now, "the clock has not reached the end")
-			time.Sleep(300 * ms)
-			m.grow(noon.Add(2 * window))
-			return nil
-		}})
-		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: time.Hour})
-		i.spendWindow(1000)
-		ctx, cancel := context.WithTimeout(t.Context(), 400*ms)
-		defer cancel()
-		d := elapsed(func() {
-			_, err := i.NextIDContext(ctx)
-			require.NoError(t, err)
-		})
-		assert.Equal(t, 300*ms, d)
-	})
-}
-
-// All callers that need more than the grant ask the lease. If it gives no more, each of
-// them is told why.
-func TestLeasedCallersAskTheLeaseTogether(t *testing.T) {
-	away := errors.New("connection refused")
-	for _, fails := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var m *managed
-			m = newManaged(noon, noon.Add(ms), terms{Extend: func(context.Context, Grant, time.Time) error {
-				time.Sleep(7 * ms)
-				if fails {
-					return away
-				}
-				m.grow(noon.Add(time.Second))
-				return nil
-			}})
-			i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
-			time.Sleep(20 * ms)
-			calls := i.startAll(6)
-			time.Sleep(8 * ms)
-			synctest.Wait()
-			for _, c := range calls {
-				require.True(t, c.done.Load())
-				require.LessOrEqual(t, c.took, 8*ms, "nobody waits for the others' answers")
-				if fails {
-					require.ErrorIs(t, c.err, away)
-					require.ErrorIs(t, c.err, ErrLeaseExpired)
-					continue
-				}
-				require.NoError(t, c.err)
-				i.keep(c.ids[0])
-			}
-		})
-	}
-}
-
-// The grant may grow although the lease returns an error. A caller that has waited for
-// the longer grant to grow does not get this error.
-func TestLeasedCallersOfALaterGrantAskAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m *managed
-		m = newManaged(noon, noon, terms{Extend: func(_ context.Context, g Grant, _ time.Time) error {
-			if g.To.Equal(noon) {
-				m.grow(noon.Add(ms))
-				time.Sleep(5 * ms)
-				return errors.New("connection refused")
-			}
-			time.Sleep(10 * ms)
-			m.grow(noon.Add(time.Second))
-			return nil
-		}})
-		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock()})
-		calls := i.startAll(6)
-		time.Sleep(20 * ms)
-		synctest.Wait()
-		assert.ErrorContains(t, calls[0].err, "connection refused", "it asked when the grant was empty")
-		for place, call := range calls[1:] {
-			require.True(t, call.done.Load())
-			require.NoError(t, call.err)
-			at := noon
-			if place >= 4 {
-				at = noon.Add(10 * ms)
-			}
-			assert.Equal(t, at, i.keep(call.ids[0]).Time)
-		}
-	})
-}
-
-// Release ends the waits.
-func TestStopEndsTheWaitsForATick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		released := errors.New("released")
-		layout := Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4}
-		var stop func(error) time.Time
-		m := newManaged(noon, noon.Add(time.Hour), terms{Bind: func(b binding) error { stop = b.Stop; return nil }})
-		g, err := NewLeased(m, &Options{Layout: layout, Clock: newTestClock()})
-		require.NoError(t, err)
-		_, err = g.NextID()
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() {
-				_, err := g.NextID()
-				assert.ErrorIs(t, err, released)
-			})
-		}
-		synctest.Wait()
-		d := elapsed(func() {
-			assert.Equal(t, noon.Add(time.Second), stop(released), "the first instant that was not stamped")
-			wg.Wait()
-		})
-		assert.Zero(t, d)
-	})
-}
-
 // A lease takes a part of its grant back. A call that waits for its tick there gets no such ID.
 func TestCallThatWaitsGetsNothingOfAGrantThatWasTakenBack(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
@@ -671,75 +350,6 @@ func TestStopAfterARewindReturnsTheLatestTick(t *testing.T) {
 		c.step(-3 * ms)
 		i.spend(1, noon.Add(2*ms))
 		assert.Equal(t, noon.Add(6*ms), stop(nil))
-	})
-}
-
-// A caller waits for a tick, and the window that the lease gives meanwhile begins
-// after that tick. A caller that wakes late is given the tick that it waited for,
-// but not what is before the window.
-func TestLeasedCallerGetsNothingBeforeANewWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		layout := small
-		layout.Epoch = UnixEpoch // before the bubble's time
-		begun := time.Now().UTC()
-		l := newFakeLease(begun, begun.Add(ms))
-		i := newLeasedIssuer(t, l, &Options{Layout: layout, Clock: SystemClock()})
-		i.spend(4, begun)
-		from := begun.Add(3 * ms)
-		l.from.Store(&from)
-		l.grow(begun.Add(time.Second))
-		i.spend(4, from)
-	})
-}
-
-// A lease grants another worker ID while a call waits for its tick. The clock has not gone back: neither this call
-// nor the next call is told so.
-func TestCallThatWaitsKeepsItsTickWhenTheWorkerIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		layout := Layout{Epoch: DefaultEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 4}
-		m := newManaged(noon, noon.Add(2*time.Second), terms{})
-		g, err := NewLeased(m, &Options{Layout: layout, Clock: newTestClock(), OnBackward: FailPolicy()})
-		require.NoError(t, err)
-		var ids [3]ID
-		var wg sync.WaitGroup
-		for k := range ids {
-			if k == 2 {
-				m.worker.Store(0)
-				m.grow(noon.Add(time.Hour))
-			}
-			wg.Go(func() {
-				id, err := g.NextID()
-				assert.NoError(t, err)
-				ids[k] = id
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		for k, worker := range []int{1, 1, 0} {
-			p := layout.Decode(ids[k])
-			assert.Equal(t, noon.Add(time.Duration(k)*time.Second), p.Time)
-			assert.Equal(t, worker, p.Worker)
-		}
-	})
-}
-
-// The clock has not reached the tick of After, and the policy agrees to wait. But the lease's window ends before, and
-// grows by a little each time that the call asks.
-func TestPolicyIsAskedAnewAfterTheLeaseWasExtended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m *managed
-		extended := 0
-		m = newManaged(noon, noon.Add(ms), terms{Extend: func(context.Context, Grant, time.Time) error {
-			extended++
-			time.Sleep(ms)
-			m.grow(noon.Add(time.Duration(extended) * 3 * ms))
-			return nil
-		}})
-		after, err := small.Encode(Parts{Time: noon.Add(20 * ms), Worker: 1})
-		require.NoError(t, err)
-		i := newLeasedIssuer(t, m, &Options{Layout: small, Clock: newTestClock(), After: after, OnBackward: WaitPolicy(time.Minute)})
-		assert.Equal(t, noon.Add(20*ms), i.next().Time)
-		assert.Greater(t, extended, maxAsks)
 	})
 }
 

@@ -663,8 +663,11 @@ func (h *history) renew() {
 	case 3:
 		if h.r.IntN(2) == 0 {
 			h.outcomes["stopped"]++
-			h.lease.stop(errAway)
+			end := h.lease.stop(errAway)
 			if h.ref != nil {
+				if !h.ref.unclear {
+					require.Equal(h.t, h.ref.start(h.ref.stamped+1), end, "when the generator says that it stopped")
+				}
 				h.ref.stop()
 			}
 			h.pass(1)
@@ -793,6 +796,9 @@ func (h *history) end() {
 			h.outcomes["worker replaced"] += h.lease.s.workers - 1
 			h.outcomes["asked to extend"] += h.lease.asked
 		}
+	}
+	if h.opts.OnBackward != nil {
+		require.EqualValues(h.t, len(h.asked), stats.Backward)
 	}
 	h.outcomes["bumps"] += int(stats.Bumps)
 	h.outcomes["rewinds"] += int(stats.Rewinds)

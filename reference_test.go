@@ -33,7 +33,7 @@ type reference struct {
 	closed    int64 // ticks up to this one are closed for the current clock sequence
 	after     int64 // and up to this one for clock sequences that are not in seqs
 	ahead     int64 // the window begins after this tick
-	before    int64 // the last tick stamped when the window was granted; -1 if no tick was
+	stamped   int64 // the last tick of an ID that was returned; -1 if there is none
 	worker    int
 	lease     *script // nil without a lease
 	granted   Grant   // as the generator knows it
@@ -93,7 +93,7 @@ type refTurn struct {
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time) *reference {
 	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
-		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, before: -1, worker: worker, lease: lease}
+		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, stamped: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
 		r.policy = WaitPolicy(10 * ms)
@@ -102,7 +102,7 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 		p := r.l.Decode(o.After)
 		r.seq, r.seqs = int64(p.ClockSeq), []int64{int64(p.ClockSeq)}
 		r.head = r.tick(p.Time)
-		r.last, r.closed, r.after = r.head, r.head-1, r.head
+		r.last, r.closed, r.after, r.stamped = r.head, r.head-1, r.head, r.head
 		at := refPlace{r.seq, r.head}
 		r.used[at] = 0 // it counts as stamped
 		for r.room(r.head) > 0 && r.id(at) <= o.After {
@@ -110,11 +110,8 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 		}
 	}
 	if lease != nil {
-		r.look()
+		r.look(nil)
 		r.bumps = 0
-		if r.ahead == r.head {
-			r.before = r.after
-		}
 	}
 	return r
 }
@@ -231,42 +228,32 @@ func (r *reference) canRewind(tick, near int64) bool {
 	return r.room(back) > 0 && back <= near
 }
 
-// look asks the lease for its grant.
-func (r *reference) look() {
+// look asks the lease for its grant, for c.
+func (r *reference) look(c *refCall) {
 	g := r.lease.grant
 	from := r.starting(g.From) - 1
-	closed, stamped := max(from, r.after), r.stamped()
-	last, reach := closed, closed
-	worker, seq := g.Worker != r.worker, int64(g.ClockSeq) != r.seq
+	closed, taken := max(from, r.after), r.stamped
+	for _, o := range append(r.waiting, c) {
+		if o != nil && len(o.slot.ids) > 0 {
+			taken = max(taken, o.slot.tick)
+		}
+	}
+	last, reach := max(closed, taken), max(closed, min(r.last, taken))
 	r.granted = g
-	switch {
-	case worker:
-		last = max(closed, stamped) // the next IDs are greater
-		reach = max(closed, min(r.last, last))
+	switch worker, seq := g.Worker != r.worker, int64(g.ClockSeq) != r.seq; {
+	case worker: // the next IDs are greater
 	case seq:
 		r.bumps++
 		r.newEra()
-		stamped = closed // it may have been used up to there
-	case from >= r.head:
-		last = max(closed, stamped)
-		reach = max(closed, min(r.last, last))
-	default:
+		last, reach, r.stamped = closed, closed, closed // it may have been used up to there
+	case from < r.head:
 		r.closed = max(r.closed, from)
 		return
 	}
 	r.puts++
 	r.worker, r.seq, r.back = g.Worker, int64(g.ClockSeq), nil
-	r.head, r.last, r.late, r.closed, r.ahead, r.before = last, reach, false, last, last, stamped
+	r.head, r.last, r.late, r.closed, r.ahead = last, reach, false, last, last
 	clear(r.used) // it is closed, or another's
-}
-
-// stamped returns the last tick that IDs were taken from, or -1. It is not a tick that
-// was closed only because the window begins after it.
-func (r *reference) stamped() int64 {
-	if len(r.used) == 0 {
-		return r.before
-	}
-	return max(r.head, r.lastTick(r.seq))
 }
 
 func (r *reference) newEra() {
@@ -421,7 +408,8 @@ func (r *reference) serve(c *refCall) {
 // returned notes that IDs up to id were returned.
 func (r *reference) returned(id ID) {
 	r.served = max(r.served, id)
-	r.sent[r.seq] = max(r.lastSent(r.seq), r.tick(r.l.Decode(id).Time))
+	tick := r.tick(r.l.Decode(id).Time)
+	r.sent[r.seq], r.stamped = max(r.lastSent(r.seq), tick), max(r.stamped, tick)
 	r.back = slices.DeleteFunc(r.back, func(run refRun) bool {
 		lost := run.ids[0] <= r.served
 		if lost {
@@ -505,7 +493,7 @@ func (r *reference) step(c *refCall) {
 			return
 		}
 		if r.lease != nil && limit <= r.ahead {
-			r.look()
+			r.look(c)
 		}
 		if c.slot.era != r.era {
 			r.putBack(c)
@@ -519,7 +507,7 @@ func (r *reference) step(c *refCall) {
 		if held {
 			target = c.slot.tick
 		} else if r.lease != nil && target >= r.starting(r.granted.To) {
-			r.look()
+			r.look(c)
 			target, back, late = r.inOrder(reading)
 		}
 		if r.last <= limit && !(target > limit && c.slow) && (held || target <= max(limit, r.head)+long) {
@@ -561,7 +549,7 @@ func (r *reference) step(c *refCall) {
 		}
 		if action == ActionBump && b.CanBump {
 			r.lease.bump(r.granted, reading)
-			r.look()
+			r.look(c)
 			continue
 		}
 		if action == ActionRewind && b.CanRewind {

@@ -187,6 +187,17 @@ func (w *slots) hold(tick, n int64) {
 	}
 }
 
+// highest returns the last tick that calls wait for, or -1.
+func (w *slots) highest() int64 {
+	last := int64(-1)
+	if w != nil {
+		for tick := range w.ticks {
+			last = max(last, tick)
+		}
+	}
+	return last
+}
+
 // floor closes the ticks before earliest, except to calls that wait for them, and returns the first
 // tick that may still be stamped, if nothing goes back.
 func (s *sequence) floor(earliest int64) int64 {
@@ -288,10 +299,6 @@ func (s *sequence) restart(tick int64, fixed ID, last int64) {
 	s.leave()
 	if s.past != nil {
 		s.past.ring.restart(tick)
-		s.past.last = max(s.past.last, s.last)
-		if fixed != s.fixed {
-			s.past.last = -1
-		}
 	}
 	s.fixed = fixed
 	s.open(tick, 0)
@@ -332,14 +339,6 @@ func (s *sequence) canRewind(tick, near int64) bool {
 		return false
 	}
 	return s.from(tick, min(near, s.layout.maxTick())).left > 0
-}
-
-// top returns the last tick that IDs were taken from.
-func (s *sequence) top() int64 {
-	if s.past != nil {
-		return max(s.tick, s.past.ring.top)
-	}
-	return s.tick
 }
 
 // issued returns how many IDs calls have returned.

@@ -126,6 +126,10 @@ func elapsed(f func()) time.Duration {
 
 const ms = time.Millisecond
 
+// What calls do when ticks are spent, the clock goes back or a lease changes is told by TestModel and
+// TestEveryStateOfAFewBits. The tests here and in call_test.go and lease_test.go hold what these two do not see:
+// options, texts, panics, costs, concurrent use, ends of layouts and combinations that they do not reach.
+
 func TestIDsIncreaseAndCarryTheirTime(t *testing.T) {
 	g, err := New(7, nil)
 	require.NoError(t, err)
@@ -145,263 +149,7 @@ func TestIDsIncreaseAndCarryTheirTime(t *testing.T) {
 	}
 }
 
-func TestSpentTickWaitsForTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c})
-		time.Sleep(300 * time.Microsecond)
-		i.spend(4, noon)
-		d := elapsed(func() { assert.Equal(t, noon.Add(ms), i.next().Time) })
-		assert.Equal(t, 700*time.Microsecond, d)
-	})
-}
-
-// The mistake is to compare for equality, and to enter the old tick anew.
-func TestStepBackAfterASpentTickWaitsForTheNextTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c})
-		i.spend(4, noon)
-		c.step(-5 * ms)
-		d := elapsed(func() { i.spend(4, noon.Add(ms)) })
-		assert.Equal(t, 6*ms, d)
-	})
-}
-
-func TestStepBackWithinDefaultPolicyIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c})
-		i.spend(1, noon)
-		c.step(-10 * ms)
-		d := elapsed(func() { i.spend(3, noon) })
-		assert.Equal(t, 10*ms, d)
-		c.step(-10*ms - 1)
-		i.refused(ErrClockBackward)
-	})
-}
-
-func TestStepBackOfAnHourAnswersAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Clock: c})
-		i.spend(1, noon)
-		c.step(-time.Hour)
-		err := i.refused(ErrClockBackward)
-		var back *ClockBackwardError
-		require.ErrorAs(t, err, &back)
-		assert.Equal(t, time.Hour, back.By())
-		assert.ErrorContains(t, err, "it reads 2026-11-21T11:00:00.000Z, 1h0m0s behind 2026-11-21T12:00:00.000Z")
-		c.step(time.Hour)
-		i.spend(1, noon)
-	})
-}
-
-func TestFailPolicyNeverWaitsForTheClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Clock: c, OnBackward: FailPolicy()})
-		i.spend(1, noon)
-		c.step(-1)
-		i.refused(ErrClockBackward)
-	})
-}
-
-func TestWaitPolicyAcceptsASlowClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		offset := time.Duration(0)
-		half := ClockFunc(func() time.Time { return noon.Add(offset + time.Since(start)*6/10) })
-		i := newIssuer(t, &Options{Clock: half, OnBackward: WaitPolicy(time.Second)})
-		i.spend(1, noon)
-		offset = -time.Second
-		d := elapsed(func() { i.next() })
-		assert.Less(t, d, 2*time.Second)
-		assert.Greater(t, d, 3*time.Second/2)
-		assert.Equal(t, d, i.Stats().Waited)
-		assert.Greater(t, i.Stats().Waits, uint64(2))
-	})
-}
-
-// A clock that goes back again and again must not keep a caller for ever.
-func TestClockThatKeepsGoingBackFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		back := time.Duration(0)
-		i := newIssuer(t, &Options{OnBackward: WaitPolicy(40 * ms), Clock: ClockFunc(func() time.Time {
-			c.step(-back)
-			return c.Now()
-		})})
-		i.spend(1, noon)
-		back = 30 * ms
-		d := elapsed(func() {
-			_, err := i.NextID()
-			assert.ErrorIs(t, err, ErrClockBackward)
-		})
-		assert.LessOrEqual(t, d, 100*ms)
-	})
-}
-
-func TestStoppedClock(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		policy BackwardPolicy
-		wait   time.Duration // for the tick, and then for what the policy agrees to
-	}{
-		{"fail", FailPolicy(), maxStall},
-		{"rewind", RewindPolicy(), maxStall},
-		{"wait", WaitPolicy(time.Second), 2 * maxStall},
-		{"always wait", always(ActionWait), 2 * maxStall},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := &stopped{now: noon}
-				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: test.policy, RewindTicks: 10})
-				i.spend(4, noon)
-				d := elapsed(func() {
-					_, err := i.NextID()
-					assert.ErrorIs(t, err, ErrClockBackward)
-					assert.ErrorContains(t, err, "clock stands still, or runs at less than half of its speed: it reads 2026-11-21T12:00:00.000Z, 1ms before 2026-11-21T12:00:00.001Z")
-				})
-				assert.Equal(t, test.wait, d)
-				assert.EqualValues(t, 4, i.Stats().Issued)
-				c.now = noon.Add(ms)
-				i.spend(4, noon.Add(ms))
-			})
-		})
-	}
-	t.Run("clock sequence", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			i := newIssuer(t, &Options{Layout: small, Clock: &stopped{now: noon}, OnBackward: ClockSeqPolicy()})
-			i.spend(16, noon)
-			_, err := i.NextID()
-			assert.ErrorIs(t, err, ErrClockBackward)
-		})
-	})
-}
-
 func always(a Action) BackwardPolicy { return BackwardFunc(func(Backward) Action { return a }) }
-
-func TestClockSeqContinuesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
-		i.spend(2, noon)
-		c.step(-time.Hour)
-		d := elapsed(func() {
-			p := i.next()
-			assert.Equal(t, Parts{Time: noon.Add(-time.Hour), ClockSeq: 1, Worker: 1}, p)
-			i.spend(3, p.Time)
-		})
-		assert.Zero(t, d)
-		c.step(time.Hour + ms)
-		assert.Equal(t, 1, i.next().ClockSeq)
-	})
-}
-
-func TestMoreStepsBackThanClockSequences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: ClockSeqLayout(), Clock: c, OnBackward: ClockSeqPolicy()})
-		for step := range 8 {
-			p := i.next()
-			assert.Equal(t, noon.Add(-time.Duration(step)*time.Second), p.Time)
-			assert.Equal(t, step, p.ClockSeq)
-			c.step(-time.Second)
-		}
-		i.refused(ErrClockBackward)
-		i.refused(ErrClockBackward)
-
-		// Forward past the last ticks of five clock sequences, but not of the first
-		// three: the sequence with the latest last tick of the five is reused.
-		c.step(6*time.Second - ms)
-		p := i.next()
-		assert.Equal(t, 7, p.ClockSeq, "the current one has nothing ahead of it")
-		c.step(-ms)
-		assert.Equal(t, 3, i.next().ClockSeq)
-		c.step(-500 * ms)
-		assert.Equal(t, 4, i.next().ClockSeq)
-	})
-}
-
-// A clock sequence is free again when the clock is past its last tick. So a few clock
-// sequences are enough for any number of small steps back.
-func TestClockSeqSurvivesManyStepsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
-		for range 1000 {
-			i.spend(3, c.Now().Truncate(ms))
-			c.step(-ms)
-			i.spend(3, c.Now().Truncate(ms))
-			c.step(2 * ms)
-		}
-		assert.EqualValues(t, 1000, i.Stats().Bumps)
-	})
-}
-
-func TestRewindContinuesAfterUsedSequences(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
-		for range 4 { // noon to noon+3ms: one ID each
-			i.spend(1, c.Now())
-			c.step(ms)
-		}
-		i.spend(4, noon.Add(4*ms))
-		c.step(-3 * ms)
-		for seq := 1; seq < 4; seq++ {
-			assert.Equal(t, Parts{Time: noon.Add(ms), Sequence: seq, Worker: 1}, i.next())
-		}
-		// That tick is spent now: on to the next, which has three left.
-		d := elapsed(func() { i.spend(3, noon.Add(2*ms)) })
-		assert.Equal(t, ms, d)
-		time.Sleep(2 * ms)
-		// The tick at noon+4ms was spent before.
-		d = elapsed(func() { i.spend(4, noon.Add(5*ms)) })
-		assert.Equal(t, ms, d)
-		// Three ticks back, at noon+2ms, is remembered as spent; four is not.
-		c.step(-3 * ms)
-		d = elapsed(func() { i.spend(3, noon.Add(3*ms)) })
-		assert.Equal(t, ms, d)
-		c.step(-2 * ms)
-		i.refused(ErrClockBackward)
-	})
-}
-
-func TestRewindRefusesForgottenTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 3})
-		i.spend(1, noon)
-		c.step(-3 * ms)
-		i.spend(1, noon.Add(-3*ms))
-		c.step(-ms)
-		i.refused(ErrClockBackward)
-		c.step(5 * ms)
-		i.spend(1, noon.Add(ms))
-		c.step(-4 * ms)
-		i.refused(ErrClockBackward)
-		c.step(ms)
-		i.spend(4, noon.Add(-2*ms))
-	})
-}
-
-// Rewinding does not wait for as long as the clock was set back.
-func TestRewindIntoSpentTicksIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 1000})
-		for range 100 {
-			i.spend(4, c.Now())
-			time.Sleep(ms)
-		}
-		c.step(-time.Second / 10)
-		i.refused(ErrClockBackward)
-		c.step(50 * ms)
-		assert.Equal(t, 50*ms, elapsed(func() { i.next() }))
-	})
-}
 
 // A policy's choice for one step back is not used for a larger step.
 func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
@@ -430,67 +178,6 @@ func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 	assert.Equal(t, []time.Duration{2 * ms, 900 * ms}, asked)
 }
 
-func TestPolicyIsAskedAFewTimesIfTheClockKeepsSteppingBack(t *testing.T) {
-	c, asked := &stopped{noon}, 0
-	g, err := New(1, &Options{
-		Clock:       c,
-		RewindTicks: 1000,
-		OnBackward: BackwardFunc(func(Backward) Action {
-			asked++
-			c.now = c.now.Add(-ms)
-			return ActionRewind
-		}),
-	})
-	require.NoError(t, err)
-	_, err = g.NextID()
-	require.NoError(t, err)
-	c.now = c.now.Add(-ms)
-	_, err = g.NextID()
-	require.ErrorIs(t, err, ErrClockBackward)
-	assert.LessOrEqual(t, asked, 4)
-}
-
-// However the clock behaves, a call waits no longer than the docs of ActionWait
-// say: here the policy would agree to more.
-func TestWaitsForTheClockAreBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		first, then, most time.Duration
-	}{
-		"a small step, then a large one":   {10 * ms, 59 * time.Minute, 10 * ms},
-		"a small step, then another":       {10 * ms, 15 * ms, 25 * ms},
-		"a large step, then a smaller one": {time.Second, 500 * ms, 3 * time.Second / 2},
-		"a large step, then another":       {time.Second, time.Second, 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newTestClock()
-				i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(time.Hour)})
-				i.spend(1, noon)
-				c.step(-test.first)
-				time.AfterFunc(test.first-1, func() { c.step(-test.then) })
-				d := elapsed(func() {
-					if id, err := i.NextID(); err == nil {
-						i.keep(id)
-					}
-				})
-				assert.InDelta(t, test.most, d, float64(ms))
-			})
-		})
-	}
-}
-
-func TestActionThatIsNotPossibleFails(t *testing.T) {
-	for _, a := range []Action{ActionBump, ActionRewind, 200} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newTestClock()
-			i := newIssuer(t, &Options{Clock: c, OnBackward: always(a)})
-			i.spend(1, noon)
-			c.step(-ms)
-			i.refused(ErrClockBackward)
-		})
-	}
-}
-
 // A policy may look at the generator: it is called without the lock.
 func TestPolicyMayCallGenerator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -507,6 +194,22 @@ func TestPolicyMayCallGenerator(t *testing.T) {
 	})
 }
 
+func TestWaitPolicyAcceptsASlowClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		offset := time.Duration(0)
+		half := ClockFunc(func() time.Time { return noon.Add(offset + time.Since(start)*6/10) })
+		i := newIssuer(t, &Options{Clock: half, OnBackward: WaitPolicy(time.Second)})
+		i.spend(1, noon)
+		offset = -time.Second
+		d := elapsed(func() { i.next() })
+		assert.Less(t, d, 2*time.Second)
+		assert.Greater(t, d, 3*time.Second/2)
+		assert.Equal(t, d, i.Stats().Waited)
+		assert.Greater(t, i.Stats().Waits, uint64(2))
+	})
+}
+
 func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	broken := false
 	i := newIssuer(t, &Options{Clock: ClockFunc(func() time.Time {
@@ -519,87 +222,6 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	assert.Panics(t, func() { i.NextID() })
 	broken = false
 	i.spend(1, noon)
-}
-
-func TestBorrowAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 5 * ms})
-		d := elapsed(func() {
-			for tick := range 6 {
-				i.spend(4, noon.Add(time.Duration(tick)*ms))
-			}
-		})
-		assert.Zero(t, d, "a burst of BorrowAhead comes at once")
-		d = elapsed(func() { i.spend(4, noon.Add(6*ms)) })
-		assert.Equal(t, ms, d, "then at the clock's pace")
-
-		time.Sleep(3 * ms)
-		i.spend(4, noon.Add(7*ms))
-		c.step(-2 * ms) // the clock reads 2 ms, and the last ID has 7 ms
-		assert.Zero(t, elapsed(func() { assert.Equal(t, noon.Add(7*ms), c.Now().Add(5*ms)) }))
-		c.step(-ms)
-		d = elapsed(func() { i.spend(1, noon.Add(8*ms)) })
-		assert.Equal(t, 2*ms, d, "1 ms back is waited for, and 1 ms for the spent tick")
-		c.step(-20 * ms)
-		i.refused(ErrClockBackward)
-		assert.EqualValues(t, 8, i.Stats().Borrowed)
-	})
-}
-
-func TestBorrowAheadAbsorbsStepBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 5 * ms, OnBackward: FailPolicy()})
-		i.spend(1, noon)
-		c.step(-5 * ms)
-		i.spend(3, noon)
-		c.step(-1)
-		i.refused(ErrClockBackward)
-	})
-}
-
-func TestTimestampStaysWithinBorrowAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: 2500 * time.Microsecond})
-		time.Sleep(200 * time.Microsecond)
-		for range 100 {
-			p := i.next()
-			require.LessOrEqual(t, p.Time.Sub(c.Now()), 2500*time.Microsecond)
-		}
-	})
-}
-
-func TestAfter(t *testing.T) {
-	worker := func(w, seq int, at time.Time) ID {
-		id, err := small.Encode(Parts{Time: at, Worker: w, Sequence: seq, ClockSeq: 2})
-		require.NoError(t, err)
-		return id
-	}
-	for _, test := range []struct {
-		name  string
-		after ID
-		want  Parts
-	}{
-		{"in the past", worker(1, 3, noon.Add(-time.Hour)), Parts{Time: noon, ClockSeq: 2, Worker: 1}},
-		{"in this tick", worker(1, 1, noon), Parts{Time: noon, ClockSeq: 2, Worker: 1, Sequence: 2}},
-		{"this tick spent", worker(1, 3, noon), Parts{Time: noon.Add(ms), ClockSeq: 2, Worker: 1}},
-		{"a lower worker's", worker(0, 3, noon), Parts{Time: noon, ClockSeq: 2, Worker: 1}},
-		{"a higher worker's", worker(2, 0, noon), Parts{Time: noon.Add(ms), ClockSeq: 2, Worker: 1}},
-		{"ahead, within the policy", worker(1, 0, noon.Add(3*ms)), Parts{Time: noon.Add(3 * ms), ClockSeq: 2, Worker: 1, Sequence: 1}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				i := newIssuer(t, &Options{Layout: small, Clock: newTestClock(), After: test.after})
-				id, err := i.NextID()
-				require.NoError(t, err)
-				assert.Greater(t, id, test.after)
-				assert.Equal(t, test.want, i.Decode(id))
-				assert.EqualValues(t, 1, i.Stats().Issued)
-			})
-		})
-	}
 }
 
 func TestAfterWithWorkerLast(t *testing.T) {
@@ -625,33 +247,6 @@ func TestAfterWithWorkerLast(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestIDsNeverFallBelowAfter(t *testing.T) {
-	after, err := small.Encode(Parts{Time: noon.Add(time.Hour), Worker: 1})
-	require.NoError(t, err)
-	for name, policy := range map[string]BackwardPolicy{"wait": nil, "bump": ClockSeqPolicy(), "rewind": RewindPolicy()} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newTestClock()
-				i := newIssuer(t, &Options{Layout: small, Clock: c, After: after, OnBackward: policy, RewindTicks: 1 << 20})
-				i.refused(ErrClockBackward)
-				c.step(time.Hour)
-				for range 3 {
-					id, err := i.NextID()
-					require.NoError(t, err)
-					require.Greater(t, id, after)
-				}
-				c.step(-ms)
-				id, err := i.NextID()
-				require.True(t, err != nil || id > after)
-			})
-		})
-	}
-	_, err = New(1, &Options{Layout: small, After: -1})
-	assert.ErrorIs(t, err, ErrInvalidID)
-	_, err = New(1, &Options{Layout: small, After: 1 << 50})
-	assert.ErrorIs(t, err, ErrInvalidID)
 }
 
 func TestEpochInTheFuture(t *testing.T) {
@@ -807,23 +402,6 @@ func TestZeroGeneratorSaysThatItWasNotMade(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalidOptions)
 }
 
-// With a BorrowAhead of two hours, IDs go on in order if the clock is set back by an
-// hour.
-func TestBorrowAheadSurvivesAStepBackInOrder(t *testing.T) {
-	for name, policy := range map[string]BackwardPolicy{"fail": FailPolicy(), "wait": nil, "rewind": RewindPolicy()} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newTestClock()
-				i := newIssuer(t, &Options{Layout: small, Clock: c, OnBackward: policy, RewindTicks: 10, BorrowAhead: 2 * time.Hour})
-				i.spend(4, noon)
-				c.step(-time.Hour)
-				d := elapsed(func() { i.spend(4, noon.Add(ms)) })
-				assert.Zero(t, d)
-			})
-		})
-	}
-}
-
 func TestOptionsOutOfRange(t *testing.T) {
 	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 12}
 	tooWide := Layout{Unit: ms, TimeBits: 42, WorkerBits: 10, SequenceBits: 12}
@@ -844,6 +422,8 @@ func TestOptionsOutOfRange(t *testing.T) {
 		{"borrow negative", 1, &Options{BorrowAhead: -1}, ErrInvalidOptions, "BorrowAhead -1ns"},
 		{"borrow for ever", 1, &Options{BorrowAhead: math.MaxInt64}, ErrInvalidOptions, "BorrowAhead"},
 		{"rewind negative", 1, &Options{RewindTicks: -1}, ErrInvalidOptions, "RewindTicks -1"},
+		{"after negative", 1, &Options{After: -1}, ErrInvalidID, "-1 is negative"},
+		{"after of another layout", 1, &Options{Layout: small, After: 1 << 50}, ErrInvalidID, "51 bits"},
 		{"rewind too many", 1, &Options{RewindTicks: 1<<20 + 1}, ErrInvalidOptions, "1048576"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -853,78 +433,6 @@ func TestOptionsOutOfRange(t *testing.T) {
 			assert.ErrorContains(t, err, test.text)
 		})
 	}
-}
-
-func TestCallerWithShortDeadlineIsNotHeldUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(2 * time.Hour)})
-		i.spend(1, noon)
-		c.step(-time.Hour)
-		done := make(chan time.Duration)
-		go func() { done <- elapsed(func() { i.next() }) }()
-		synctest.Wait() // it sleeps now
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		before := i.state()
-		d := elapsed(func() {
-			_, err := i.NextIDContext(ctx)
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.ErrorContains(t, err, "1h0m0s")
-			n, err := i.Fill(ctx, make([]ID, 3))
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Zero(t, n)
-		})
-		assert.Zero(t, d)
-		assert.Equal(t, before, i.state())
-		assert.Equal(t, time.Hour, <-done)
-	})
-}
-
-func TestCancelEndsTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Clock: c, OnBackward: WaitPolicy(time.Hour)})
-		i.spend(1, noon)
-		c.step(-time.Hour)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		d := elapsed(func() {
-			_, err := i.NextIDContext(ctx)
-			assert.ErrorIs(t, err, context.Canceled)
-		})
-		assert.Equal(t, time.Minute, d)
-		c.step(time.Hour)
-		_, err := i.NextIDContext(ctx)
-		assert.ErrorIs(t, err, context.Canceled, "a context that is done issues nothing")
-		_, err = i.Fill(ctx, nil)
-		assert.ErrorIs(t, err, context.Canceled)
-		i.next()
-	})
-}
-
-func TestFillSpansTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t, &Options{Layout: small, Clock: newTestClock()})
-		i.spend(1, noon)
-		dst := make([]ID, 13)
-		d := elapsed(func() {
-			n, err := i.Fill(t.Context(), dst)
-			require.NoError(t, err)
-			require.Equal(t, len(dst), n)
-		})
-		assert.Equal(t, 3*ms, d)
-		assert.True(t, slices.IsSorted(dst))
-		for k, id := range dst {
-			p := i.keep(id)
-			assert.Equal(t, noon.Add(time.Duration((k+1)/4)*ms), p.Time)
-			assert.Equal(t, (k+1)%4, p.Sequence)
-		}
-		n, err := i.Fill(t.Context(), nil)
-		assert.NoError(t, err)
-		assert.Zero(t, n)
-	})
 }
 
 func TestFillReturnsWhatItHasOnError(t *testing.T) {
@@ -1013,49 +521,6 @@ func TestRandomStart(t *testing.T) {
 			assert.Greater(t, len(seen), most*9/10, "nearly all starts occur")
 		})
 	}
-}
-
-func TestRandomStartLeavesHalfTheTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Clock: c, RandomStart: true})
-		for range 20 {
-			i.spend(2048, c.Now())
-			time.Sleep(ms)
-		}
-	})
-}
-
-func TestStats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClock()
-		i := newIssuer(t, &Options{Layout: small, Clock: c, BorrowAhead: ms, RewindTicks: 9, OnBackward: BackwardFunc(func(b Backward) Action {
-			switch {
-			case b.By() <= ms:
-				return ActionWait
-			case b.By() <= 4*ms:
-				return ActionRewind
-			}
-			return ActionBump
-		})})
-		assert.Zero(t, i.Stats())
-		i.spend(1, noon)
-		assert.Equal(t, Stats{Issued: 1}, i.Stats())
-		i.spend(3, noon)
-		i.spend(4, noon.Add(ms))
-		assert.Equal(t, Stats{Issued: 8, Borrowed: 1}, i.Stats())
-		i.spend(1, noon.Add(2*ms)) // waits 1 ms
-		assert.Equal(t, Stats{Issued: 9, Borrowed: 2, Waits: 1, Waited: ms}, i.Stats())
-		c.step(-ms)
-		i.spend(1, noon.Add(2*ms)) // waits for 1 ms of step
-		assert.Equal(t, Stats{Issued: 10, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 1}, i.Stats())
-		c.step(-3 * ms)
-		i.spend(1, noon.Add(-2*ms))
-		assert.Equal(t, Stats{Issued: 11, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 2, Rewinds: 1}, i.Stats())
-		c.step(-time.Second)
-		i.spend(1, noon.Add(-2*ms-time.Second))
-		assert.Equal(t, Stats{Issued: 12, Borrowed: 2, Waits: 2, Waited: 2 * ms, Backward: 3, Rewinds: 1, Bumps: 1}, i.Stats())
-	})
 }
 
 // A call that returns an error counts once, by its error.
@@ -1154,28 +619,6 @@ func TestCallersThatWakeLateCatchUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-// When callers stop waiting, timestamps are the clock's again.
-func TestCatchingUpEnds(t *testing.T) {
-	layout := Layout{Epoch: UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 4, SequenceBits: 2}
-	synctest.Test(t, func(t *testing.T) {
-		i := newIssuer(t, &Options{Layout: layout})
-		i.spend(4, time.Now().UTC())
-		c := call{n: 1}
-		v, err := i.step(&c)
-		require.NoError(t, err)
-		time.Sleep(v.wait + 2*ms)
-		v, err = i.step(&c)
-		require.NoError(t, err)
-		require.Equal(t, stepIssue, v.step)
-		require.True(t, i.seq.late)
-		time.Sleep(maxLag)
-		for range 10 {
-			i.spend(1, time.Now().UTC())
-			time.Sleep(ms)
-		}
-	})
 }
 
 func TestNoAllocs(t *testing.T) {

@@ -158,7 +158,7 @@ func TestWorkerReportsFailingOutput(t *testing.T) {
 	var errs strings.Builder
 	status := run([]string{"worker", "--dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
-	assert.Equal(t, "snowflake: disk full\n", errs.String())
+	assert.Equal(t, "snowflake: disk full\n", withoutLog(errs.String()))
 }
 
 func TestNewWithALease(t *testing.T) {
@@ -261,7 +261,7 @@ func TestNewWithALeaseReleasesItIfOutputFails(t *testing.T) {
 	var errs strings.Builder
 	status := run([]string{"new", "--dir", dir}, strings.NewReader(""), brokenWriter{errors.New("disk full")}, &errs)
 	assert.Equal(t, exitFailure, status)
-	assert.Equal(t, "snowflake: disk full\n", errs.String())
+	assert.Equal(t, "snowflake: disk full\n", withoutLog(errs.String()))
 	only(t, dir, 1, "free")
 }
 
@@ -305,7 +305,7 @@ func TestProcessesWithLeases(t *testing.T) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		assert.Equal(t, exitFailure, exit.ExitCode())
-		assert.Equal(t, "snowflake: interrupted\n", fmt.Sprint(cmd.Stderr))
+		assert.Equal(t, "snowflake: interrupted\n", withoutLog(fmt.Sprint(cmd.Stderr)))
 		only(t, dir, 1, "free")
 	})
 
@@ -316,7 +316,7 @@ func TestProcessesWithLeases(t *testing.T) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, cmd.Wait(), &exit)
 		assert.Equal(t, exitFailure, exit.ExitCode())
-		assert.Empty(t, fmt.Sprint(cmd.Stderr))
+		assert.Empty(t, withoutLog(fmt.Sprint(cmd.Stderr)))
 		only(t, dir, 1, "free")
 	})
 }
