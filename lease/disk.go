@@ -196,17 +196,12 @@ func (o *operation) syncDir(dir string) error {
 }
 
 // outlast calls do. On Windows it calls do again while another process has the file open in a way that
-// excludes do's: for up to 2 s or, if the system does not say that this is why it refuses, for 100 ms.
-// A lock is meant to exclude others.
+// excludes do's, for as long as patienceWith says.
 func (o *operation) outlast(what string, do func() error) error {
 	for begun := time.Now(); ; {
 		err := do()
-		patience := 100 * time.Millisecond
-		if errors.Is(err, errLocked) {
-			patience = 2 * time.Second
-		}
-		if runtime.GOOS != "windows" || what == "lock" || !errors.Is(err, errLocked) && !errors.Is(err, fs.ErrPermission) ||
-			time.Since(begun) > patience || sleep(o.ctx, minBackoff+randomN(minBackoff)) != nil {
+		if patience := patienceWith(what, err); patience == 0 || time.Since(begun) > patience ||
+			sleep(o.ctx, minBackoff+randomN(minBackoff)) != nil {
 			return err
 		}
 	}

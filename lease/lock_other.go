@@ -5,6 +5,7 @@ package lease
 import (
 	"errors"
 	"os"
+	"time"
 )
 
 var errLocked = errors.New("locked by another")
@@ -16,3 +17,6 @@ const openNonblock = 0
 func tryLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func unlock(*os.File) {}
+
+// patienceWith returns 0: other processes that have a file open do not exclude a request.
+func patienceWith(string, error) time.Duration { return 0 }

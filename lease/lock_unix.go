@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 var errLocked = errors.New("locked by another")
@@ -49,3 +50,6 @@ func isAt(f *os.File, path string) bool {
 	there, bad := os.Stat(path)
 	return err == nil && bad == nil && os.SameFile(opened, there)
 }
+
+// patienceWith returns 0: other processes that have a file open do not exclude a request.
+func patienceWith(string, error) time.Duration { return 0 }

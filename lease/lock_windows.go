@@ -1,15 +1,41 @@
 package lease
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 // errLocked is the system's error if another process has the file open in a way that
 // excludes ours.
 const errLocked = syscall.Errno(32)
 
+// errRegionLocked is the system's error if another process has locked a part of the file.
+const errRegionLocked = syscall.Errno(33)
+
 const openNonblock = 0
+
+// patienceWith returns for how long a request is made again that failed with err. It is 2 s if another process has the
+// file open in a way that excludes the request. If another process reads the file that is to be
+// replaced, or has it open when it was removed, the system only says that access is denied. It
+// says so, too, if a right is missing. The first request to fail then is mostly one that makes a
+// file or a directory, so this one gives up after 100 ms. A lock is meant to exclude others.
+func patienceWith(what string, err error) time.Duration {
+	const others, rights = 2 * time.Second, 100 * time.Millisecond
+	switch {
+	case what == "lock":
+		return 0
+	case errors.Is(err, errLocked), errors.Is(err, errRegionLocked):
+		return others
+	case !errors.Is(err, fs.ErrPermission):
+		return 0
+	case what == "create", what == "make directory":
+		return rights
+	}
+	return others
+}
 
 // tryLock opens a file so that nobody else can, until unlock is called or the process ends.
 func tryLock(path string) (*os.File, error) {

@@ -251,7 +251,7 @@ func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
 		to = now
 	}
 	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
-		"from", o.from, "to", to, "next", "nothing more is stamped with this worker ID; look for IDs of this span twice")
+		"from", o.from.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for IDs of this span twice")
 }
 
 func (j *journal) checkExpiry(l *Lease) {

@@ -1,5 +1,3 @@
-//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
-
 package lease_test
 
 import (
@@ -7,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -51,7 +48,7 @@ func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 			t.Fatalf("%s: %d of %d were refused", when, refused, len(all))
 		}
 		for _, p := range all {
-			p.signal(syscall.SIGTERM)
+			p.release()
 		}
 		failed := 0
 		for _, p := range all {
