@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,7 +122,7 @@ func replace(ctx context.Context, s Store, o *Options, old, r Record) (saved, tr
 	return saved, r, err
 }
 
-// spill stores a chunk of r's history. If the oldest chunk has ended before forget, it
+// spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
 // leaves the history, and is returned to be deleted after r is saved.
 func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
 	value, err := json.Marshal(chunk)
@@ -143,7 +144,7 @@ func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.
 		return r, Entry{}, nil // the next chunk's turn
 	}
 	holdings, err := decodeChunk(oldest)
-	if err == nil && len(holdings) > 0 && !holdings[len(holdings)-1].To.Before(forget) {
+	if err == nil && slices.ContainsFunc(holdings, func(h Holding) bool { return !h.To.Before(forget) }) {
 		return r, Entry{}, nil
 	}
 	r.Chunks.First++

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,26 @@ func TestHistoryIsTrimmed(t *testing.T) {
 		_, err = Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten, "it was dropped from the record")
 	})
+}
+
+// Holdings of several clock sequences do not end in the order in which they were replaced.
+func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
+	m := newMemory()
+	old := []Holding{{From: at(0), To: at(30), Token: "a"}, {ClockSeq: 1, From: at(1), To: at(10), Token: "b"}}
+	value, err := json.Marshal(old)
+	require.NoError(t, err)
+	_, err = m.Put(t.Context(), chunkKey(0, 0), "", value)
+	require.NoError(t, err)
+	r := Record{Chunks: chunks{0, 2}}
+	kept, trimmed, err := spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
+	require.NoError(t, err)
+	assert.Equal(t, 0, kept.Chunks.First)
+	assert.Empty(t, trimmed.Version)
+	kept, trimmed, err = spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
+	require.NoError(t, err)
+	assert.Equal(t, 1, kept.Chunks.First)
+	assert.NotEmpty(t, trimmed.Version)
 }
 
 // Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a holding.

@@ -2,7 +2,6 @@
 // fleet says what happens in a fleet.
 //
 //	go run ./internal/sim -seeds 10000
-//	go run ./internal/sim -seeds 1000000 -for 3h
 //	go run ./internal/sim -nodes 1024 -seeds 2
 //	go run ./internal/sim -seed 42 -v
 //	go run ./internal/sim -mutants
@@ -15,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -33,8 +33,6 @@ import (
 type settings struct {
 	from, seeds uint64
 	nodes       int
-	budget      time.Duration
-	timeout     time.Duration // a process that takes longer fails; 0: no limit
 	mutant      string
 	procs       int
 	verbose     bool
@@ -48,7 +46,6 @@ func main() {
 	flag.Uint64Var(&s.from, "from", 0, "the first seed")
 	flag.Uint64Var(&s.seeds, "seeds", 1000, "how many seeds")
 	flag.IntVar(&s.nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
-	flag.DurationVar(&s.budget, "for", 0, "begin no further seed after this time; 0: no limit")
 	flag.BoolVar(&s.verbose, "v", false, "print all that happens")
 	flag.BoolVar(&s.twice, "twice", false, "run each seed twice, and compare what happened")
 	flag.StringVar(&s.mutant, "mutant", "", "the deliberate defect to switch on")
@@ -79,16 +76,10 @@ func main() {
 func printMutants() {
 	for _, m := range mutants {
 		var how []string
-		if m.seeds > 0 {
-			how = append(how, fmt.Sprintf("within %d seeds", m.seeds))
-		}
-		if m.nodes > 0 {
-			how[0] += fmt.Sprintf(" with -nodes %d", m.nodes)
-		}
 		for _, k := range m.always {
-			how = append(how, "on every run by "+k.command())
+			how = append(how, k.command())
 		}
-		fmt.Printf("%s\n\t%s\n\t%s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
+		fmt.Printf("%s\n\t%s\n\tfound on every run by %s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
 	}
 }
 
@@ -107,8 +98,6 @@ func (s *settings) check() error {
 		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.nodes)
 	case s.seeds == 0 || s.from+s.seeds < s.from:
 		return fmt.Errorf("-seeds %d from %d is no seed, or too many", s.seeds, s.from)
-	case s.budget < 0:
-		return fmt.Errorf("-for %v is negative", s.budget)
 	}
 	return nil
 }
@@ -147,9 +136,9 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	outputs := make([]bytes.Buffer, s.procs)
 	report := filepath.Join(dir, "report")
 	for i := range s.procs {
-		cmd := exec.Command(program, "-test.run=^TestSeeds$", fmt.Sprintf("-test.timeout=%v", s.timeout),
+		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0",
 			fmt.Sprintf("-sim.from=%d", s.from+uint64(i)), fmt.Sprintf("-sim.to=%d", s.from+s.seeds), fmt.Sprintf("-sim.every=%d", s.procs),
-			fmt.Sprintf("-sim.nodes=%d", s.nodes), fmt.Sprintf("-sim.budget=%v", s.budget),
+			fmt.Sprintf("-sim.nodes=%d", s.nodes),
 			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), fmt.Sprintf("-sim.leases=%t", s.leases), "-sim.report="+report)
 		cmd.Env = withMutant(s.mutant)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
@@ -204,35 +193,23 @@ func read(name string) (reports []fleet.Report, err error) {
 	return reports, lines.Err()
 }
 
-// summary says what was simulated.
-func summary(reports []fleet.Report, took time.Duration) string {
-	var t fleet.Totals
-	var seeds uint64
+// sum returns what all runs counted, and how many seeds they ran.
+func sum(reports []fleet.Report) (t fleet.Totals, seeds int) {
+	t = fleet.Totals{}
 	for _, r := range reports {
 		t.Add(r.Totals)
 		seeds += r.Seeds
 	}
-	perMinute := func(n float64) float64 { return n / took.Minutes() }
-	different := ""
-	if t.Different > 0 {
-		different = fmt.Sprintf(", %d of them not the same twice", t.Different)
+	return t, seeds
+}
+
+// summary says what was simulated.
+func summary(reports []fleet.Report, took time.Duration) string {
+	t, seeds := sum(reports)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds in %v, in which there were so many", seeds, took.Round(time.Millisecond))
+	for _, what := range slices.Sorted(maps.Keys(t)) {
+		fmt.Fprintf(&b, "\n%12d %s (%.0f a minute)", t[what], what, float64(t[what])/took.Minutes())
 	}
-	return fmt.Sprintf(`%d seeds in %v%s
-%.1f node-hours, %.1f a minute
-%d IDs checked, %.1f million a minute
-%d faults, %.0f a minute
-%d processes, %d leases of which %d were lost, %d worker IDs replaced, %d clones; %d issuers found
-%d calls found the clock behind: %d bumps, %d rewinds; %d ticks borrowed, %d waits, %d errors
-%d watermarks
-%d steps and %d stamped ticks held against internal/proof/steps/lease.smt2
-%d IDs were issued by a clone and its original, up to %v ahead of the clock that was cloned`,
-		seeds, took.Round(time.Millisecond), different,
-		t.NodeTime.Hours(), perMinute(t.NodeTime.Hours()),
-		t.IDs, perMinute(float64(t.IDs)/1e6),
-		t.Faults, perMinute(float64(t.Faults)),
-		t.Processes, t.Leases, t.Lost, t.Replaced, t.Clones, t.Named,
-		t.Backward, t.Bumps, t.Rewinds, t.Borrowed, t.Waits, t.Errors,
-		t.Marks,
-		t.Steps, t.Stamps,
-		t.Repeated, t.Overlap)
+	return b.String()
 }

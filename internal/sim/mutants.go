@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,9 +18,6 @@ type mutant struct {
 	why    string   // what goes wrong with it
 	always []killer // what finds it on every run, without luck
 	guard  string   // the guard of internal/proof/steps/lease.smt2 that it removes
-	seeds  int      // the simulator has to find it within so many seeds; 0: it hardly ever does
-	seed   uint64   // the first seed that showed it when a full run last searched for it
-	nodes  int      // the number of nodes in the fleets that show it; 0: as many as the seed says
 	edits  []edit
 }
 
@@ -52,9 +48,8 @@ func (k killer) command() string {
 type edit struct{ file, old, new string }
 
 // mutantFiles are the mutants, a file for each. A file has a line for each of name and why.
-// Then it has lines that say what finds it on every run: "always: PACKAGE TEST" or "scope: NAME", also several. It has
-// lines for seeds and seed, and perhaps nodes, if the simulator finds it, and perhaps a line for guard. Then there is for
-// each edit
+// Then it has lines that say what finds it on every run: "always: PACKAGE TEST" or "scope: NAME", also several, and
+// perhaps a line for guard. Then there is for each edit
 //
 //	-- file --
 //	old text
@@ -118,13 +113,7 @@ func parseMutant(text string) (m mutant, err error) {
 			m.always = append(m.always, killer{"./lease", "TestEveryInterleaving", value})
 		case "guard":
 			m.guard = value
-		case "seeds":
-			m.seeds, err = strconv.Atoi(value)
-		case "seed":
-			m.seed, err = strconv.ParseUint(value, 10, 64)
-		case "nodes":
-			m.nodes, err = strconv.Atoi(value)
-		case "":
+		case "", "seeds", "seed", "nodes": // these say where an earlier simulator found it
 		default:
 			err = fmt.Errorf("unknown line %q", line)
 		}

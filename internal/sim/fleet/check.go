@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -15,72 +14,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// call is a call of the generator, or a burst of them.
-type call struct {
-	what    string
-	ids     int
-	callers int
-	within  time.Duration // the deadline, if there is one
-
-	crowd     []*member
-	overtaker func() // is called while the first caller reads the clock
-}
-
-// outcome is what came of it.
-type outcome struct {
-	call
-	ids           []snowflake.ID
-	err           error
-	took          time.Duration // but for pauses
-	whole         time.Duration // with them
-	mono          time.Duration // the monotonic clock's reading before it
-	before, after snowflake.Stats
-	from          time.Time // the window's beginning, before it
-	renewals      uint64    // of the lease, meanwhile
-	changes       int       // of the machine, before it
-	readings
-}
-
-// call makes a call, and holds what comes of it against what was promised.
-func (p *process) call(c call, f func() ([]snowflake.ID, error)) error {
-	o := outcome{call: c, before: p.gen.Stats(), mono: p.machine.Mono(), changes: p.machine.changes()}
-	p.mu.Lock()
-	p.readings = readings{}
-	p.solo, p.overtaker = c.callers == 1, c.overtaker
-	p.inCall = true
-	gated := p.gatedFor
-	p.mu.Unlock()
-	if p.lease != nil {
-		o.renewals, o.from = p.lease.Stats().Renewals, p.lease.Grant().From
-	}
-	t := p.begins()
-	begun := time.Now()
-	o.ids, o.err = f()
-	o.whole = time.Since(begun)
-	p.mu.Lock()
-	p.solo, p.overtaker, p.inCall = false, nil, false
-	o.readings = p.readings
-	o.took = max(0, o.whole-(p.gatedFor-gated)) // or less, if several goroutines were stopped
-	p.mu.Unlock()
-	if p.isDead() {
-		return o.err // what a dead process has, nobody gets
-	}
-	o.after = p.gen.Stats()
-	if p.lease != nil {
-		o.renewals = p.lease.Stats().Renewals - o.renewals
-	}
-	if p.w.tracing {
-		p.w.logf("%v: %s: %v", p, c.what, describe(p.w.Layout, o))
-	}
-	p.checkWatermark(t, o.ids)
-	p.check(o)
-	return o.err
-}
-
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
-	putBack := o.gaveUp() || o.err != nil && o.after.Waits > o.before.Waits
-	p.putBack = p.putBack || putBack
 	p.checkGrant()
 	for _, id := range o.ids {
 		p.checkFields(id)
@@ -89,38 +24,29 @@ func (p *process) check(o outcome) {
 		p.checkNew(id)
 	}
 	p.checkOrder(o)
-	p.checkWorkers(o)
+	if n := len(o.ids); n > 0 {
+		p.worker = p.w.Layout.Decode(o.ids[n-1]).Worker
+	}
 	p.checkIssuer(o)
 	p.checkHaste(o)
 	p.checkOverslept(o)
 	p.checkSpared(o)
-	if o.crowd == nil {
-		p.checkWait(o)
-	} else {
-		p.checkCrowd(o)
-	}
+	p.checkCrowd(o)
 	p.checkError(o)
-	p.checkSequence(o)
-	p.checkReason(o)
-	p.idleAt = max(p.idleAt, p.machine.Mono())
-	if putBack {
-		p.idleAt = max(p.idleAt, p.machine.Mono()+p.reach(o))
-	}
 	p.got += uint64(len(o.ids))
-	if o.after.Issued != p.got {
-		p.w.fail("statistics", "%v issued %d IDs, and says %d", p, p.got, o.after.Issued)
+	if o.after.Issued != p.got || o.isLone() && o.after.Waited-o.before.Waited > o.whole {
+		p.w.fail("statistics", "%v issued %d IDs, and says %d; %v waited for %v", p, p.got, o.after.Issued, o, o.after.Waited-o.before.Waited)
 	}
-	p.w.count(func(t *Totals) {
-		t.IDs += len(o.ids)
-		t.Backward += o.after.Backward - o.before.Backward
-		t.Bumps += o.after.Bumps - o.before.Bumps
-		t.Rewinds += o.after.Rewinds - o.before.Rewinds
-		t.Borrowed += o.after.Borrowed - o.before.Borrowed
-		t.Waits += o.after.Waits - o.before.Waits
-		if o.err != nil {
-			t.Errors++
-		}
-	})
+	count := p.w.count
+	count("IDs", uint64(len(o.ids)))
+	count("calls found the clock behind", o.after.Backward-o.before.Backward)
+	count("bumps", o.after.Bumps-o.before.Bumps)
+	count("rewinds", o.after.Rewinds-o.before.Rewinds)
+	count("ticks borrowed", o.after.Borrowed-o.before.Borrowed)
+	count("waits", o.after.Waits-o.before.Waits)
+	if o.err != nil {
+		count("errors", 1)
+	}
 }
 
 // checkFields: fields never touch, and no ID is negative.
@@ -142,12 +68,10 @@ func (p *process) checkTruth(id snowflake.ID, o outcome) {
 	case p.Clock == "monotonic":
 		lo = p.machine.start.Add(o.mono + p.offset - maxLag)
 		hi = p.machine.start.Add(p.machine.Mono() + p.offset)
-		lo = lo.Add(p.unlagged(o))
 	default:
 		least, most := p.machine.offsets(100*ms + o.whole)
 		lo = p.machine.start.Add(o.mono + least - maxLag)
 		hi = p.machine.start.Add(p.machine.Mono() + most + maxSlew)
-		lo = lo.Add(p.unlagged(o))
 	}
 	if late, early := lo.Sub(tick)-l.Unit, tick.Sub(hi)-p.Borrow; late >= 0 || early > 0 {
 		p.w.fail("truth", "%v (%s clock, which read %s to %s) stamped %s", p, p.Clock,
@@ -161,22 +85,18 @@ const (
 	maxSlew = 10 * ms
 )
 
-// checkBound: the bound is recorded before it is used, and nothing is stamped
-// before the bound that the holder found.
+// checkBound: the bound is recorded before it is used.
 func (p *process) checkBound(id snowflake.ID) {
 	if p.lease == nil {
 		return
 	}
 	parts := p.w.Layout.Decode(id)
 	p.w.store.mu.Lock()
-	r, taken := p.w.store.saved[parts.Worker], p.w.store.taken[parts.Worker]
+	r := p.w.store.saved[parts.Worker]
 	stray := p.w.isWiped() && !slices.Contains(p.w.store.holders[r.Token], p)
 	p.w.store.mu.Unlock()
 	if stray {
 		return // of a newcomer that has not looked at the store again, and stamps nothing before it has
-	}
-	if taken.by == p && p.tookOnce(parts.Worker) && !p.w.LocalCopy && parts.ClockSeq < len(taken.bounds) && parts.Time.Before(taken.bounds[parts.ClockSeq]) {
-		p.w.fail("bound", "%v stamped %s with clock sequence %d, which were closed up to %v", p, parts.Time.Format(timeFormat), parts.ClockSeq, taken.bounds)
 	}
 	if p.w.LocalCopy {
 		if parts.Time.Before(p.copied[parts.ClockSeq]) {
@@ -195,10 +115,7 @@ func (p *process) checkBound(id snowflake.ID) {
 			p.copied[seq] = bound
 		}
 	}
-	p.w.mu.Lock()
-	_, common := p.w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time)
-	p.w.mu.Unlock()
-	if common {
+	if p.w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		return // the other one may have released it
 	}
 	if parts.ClockSeq >= len(r.Bounds) || !parts.Time.Before(r.Bounds[parts.ClockSeq]) {
@@ -218,10 +135,21 @@ func (p *process) checkWindow() {
 	w.mu.Lock()
 	last, stamped := w.last[[2]int{worker, seq}]
 	tick := w.startOf(last)
-	_, common := w.commonWindow(worker, seq, tick)
 	w.mu.Unlock()
-	if stamped && !common && !from.After(tick) {
+	if stamped && !w.isCommon(worker, seq, tick) && !from.After(tick) {
 		w.fail("window", "%v has a window from %s with clock sequence %d, which was stamped at %s", p, from.Format(timeFormat), seq, tick.Format(timeFormat))
+	}
+}
+
+// checkBegun: Acquire returns with a window that has begun and lasts.
+func (p *process) checkBegun() {
+	p.checkWindow()
+	g, now := p.lease.Grant(), p.machine.Wall()
+	switch steady := p.Clock == "custom" && p.changes == p.machine.changes(); {
+	case steady && now.Before(g.From):
+		p.w.fail("window", "%v: Acquire returned before %v", p, g.From)
+	case steady && p.gated() == 0 && g.To.Sub(now) < p.Window/2:
+		p.w.fail("window", "%v: Acquire returned with a window until %v", p, g.To)
 	}
 }
 
@@ -240,19 +168,14 @@ func (p *process) checkNew(id snowflake.ID) {
 	p.node.mu.Lock()
 	p.node.lastID, p.node.issuedAt = max(p.node.lastID, id), time.Now()
 	p.node.mu.Unlock()
-	allowed := false
-	if twice {
-		var c cloned
-		if c, allowed = w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time); allowed {
-			w.totals.Repeated++
-			w.totals.Overlap = max(w.totals.Overlap, parts.Time.Sub(c.at))
-		}
-	}
 	w.mu.Unlock()
+	p.top = max(p.top, tick)
 	if p.after > 0 && id <= p.after {
 		w.fail("after", "%v issued %d, after %d", p, id, p.after)
 	}
-	if twice && !allowed {
+	if twice && w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
+		w.count("IDs repeated by a clone", 1)
+	} else if twice {
 		w.fail("uniqueness", "%v (at %v) and %v both issued %d: %v", other.by, other.at, p, id, parts)
 	}
 }
@@ -262,25 +185,20 @@ func (w *world) timeShift() int {
 	return int(l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits)
 }
 
-// commonWindow finds the window that a clone and its original have in common. In it the two
+// isCommon reports whether a clone and its original have a window in common at t. In it the two
 // may repeat IDs, and after a release the next holders may, too.
-func (w *world) commonWindow(worker, seq int, t time.Time) (cloned, bool) {
-	for _, c := range w.clones {
-		if c.worker == worker && c.seq == seq && t.Before(c.bound) {
-			return c, true
-		}
-	}
-	return cloned{}, false
+func (w *world) isCommon(worker, seq int, t time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.clones, func(c cloned) bool { return c.worker == worker && c.seq == seq && t.Before(c.bound) })
 }
 
 // checkOrder: IDs increase, unless the policy lets order go.
 func (p *process) checkOrder(o outcome) {
-	shuffles := o.after.Bumps + o.after.Rewinds
-	ordered := shuffles == p.shuffles
+	ordered := !o.shuffled()
 	if orderly := p.Policy == "fail" || p.Policy == "wait"; orderly && !ordered {
 		p.w.fail("order", "%v, of policy %s, went back", p, p.Policy)
 	}
-	p.shuffles = shuffles
 	if len(o.ids) == 0 {
 		if !ordered {
 			p.lastID = -1
@@ -295,116 +213,25 @@ func (p *process) checkOrder(o outcome) {
 	}
 }
 
-// checkWait: every wait has a bound.
-func (p *process) checkWait(o outcome) {
-	w := p.w
-	late := (w.Late + ms) * time.Duration(o.after.Waits-o.before.Waits+1)
-	if o.within > 0 && o.took > o.within+late && o.after.Bumps == o.before.Bumps {
-		w.fail("deadline", "%v: %s took %v, its deadline was %v", p, o.what, o.took, o.within)
-	}
-	p.checkDeadline(o)
-	room := 1 << w.Layout.SequenceBits
-	if p.Random {
-		room = max(room/2, 1)
-	}
-	ticks := time.Duration(o.call.ids/room + 2)
-	bound := ticks*4*w.Layout.Unit + late
-	if p.lease != nil {
-		// At the window's end a call waits for a renewal: if it was borrowing, until the
-		// clock gets there, and then for an answer of the store.
-		bound += p.Borrow + w.Window/3*time.Duration(1+o.renewals) + late
-	}
-	if p.changes != p.machine.changes() {
-		bound += ticks * 50 * ms // the clock may stand still
-	}
-	if o.after.Backward > o.before.Backward || o.err != nil {
-		most := max(50*ms, 2*(2*w.Layout.Unit))
-		if p.Policy == "wait" || p.Policy == "any" {
-			most = max(most, 2*(p.MaxWait+2*w.Layout.Unit))
-		}
-		if p.lease != nil && p.Policy != "wait" {
-			most += w.Window // for a change of the clock sequence
-		}
-		bound += ticks * (most + 50*ms)
-	}
-	if o.took > bound {
-		w.fail("wait", "%v: %s of %d IDs took %v, over %v, with policy %s: %v", p, o.what, o.call.ids, o.took, bound, p.Policy, o.err)
-	}
-}
-
-// checkDeadline: a call is refused at once, exactly if its tick begins after its
-// deadline. If it is not refused, only a timer that wakes late keeps it from its ID.
-func (p *process) checkDeadline(o outcome) {
-	w := p.w
-	if p.lease != nil || p.isClone || o.within == 0 || o.callers != 1 || p.Clock != "custom" || p.lastTick < 0 || p.Borrow > 0 ||
-		p.changes != p.machine.changes() || o.after.Backward != o.before.Backward || !errors.Is(o.err, context.DeadlineExceeded) {
-		return
-	}
-	due := w.startOf(p.lastTick + 1).Sub(o.lo)
-	if at := o.whole == 0; at && o.within >= due || !at && (o.within < due || o.within > due+due/1000+w.Late+ms) {
-		w.fail("deadline", "%v: %s failed after %v, with a deadline of %v and %v to the next tick: %v", p, o.what, o.whole, o.within, due, o.err)
-	}
-}
-
 // checkError: an error is promised for the call, and has a reason.
 func (p *process) checkError(o outcome) {
-	smooth := p.Clock == "custom" && p.changes == p.machine.changes() && o.whole == o.took // a reading from before a pause looks as if the clock had stood still
-	if smooth && p.changes >= 0 && o.after.Backward > o.before.Backward && p.isBegun(o.lo) {
-		p.w.fail("error", "%v: %s: its clock never went back, and it was taken to have: %v", p, o.what, o.err)
+	known := o.err == nil || isContextError(o.err)
+	for _, promised := range []error{snowflake.ErrLeaseExpired, snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch, snowflake.ErrClockBackward} {
+		known = known || errors.Is(o.err, promised)
 	}
-	if p.Clock == "system" && o.after.Backward > o.before.Backward && p.after == 0 && p.changes > 0 && p.machine.isSlewed(p.changes) && p.isBegun(p.machine.Wall()) {
-		p.w.fail("error", "%v: %s: a small correction showed as a step back: %v", p, o.what, o.err)
-	}
-	met := o.last.Add(p.w.Layout.Unit)          // borrowing alone does not meet the window's end
-	end := o.hi.Add(p.Borrow + p.w.Layout.Unit) // of several callers, any may have read that
-	var unknown bool
-	switch err := o.err; {
-	case err == nil:
-	case errors.Is(err, snowflake.ErrLeaseExpired):
-		_, to := p.window()
-		p.mu.Lock()
-		calm := p.Clock == "custom" && o.callers == 1 && !p.releasing && o.whole == 0
-		p.mu.Unlock()
-		if p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(err) {
-			p.w.fail("renewal", "%v: long after all faults have ended: %v", p, err)
-		}
-		told := p.w.Guarded && p.w.hasClone(p.worker) // that its machine was cloned: then its window has ended
-		if calm && !told && p.lease.Err() == nil && met.Before(to) {
-			p.w.fail("error", "%v: at %s, under a lease until %s: %v", p, o.last.Format(timeFormat), to.Format(timeFormat), err)
-		}
-	case errors.Is(err, snowflake.ErrTimeExhausted):
-		if p.Clock == "custom" && end.Add(100*ms).Before(p.w.Layout.Expires()) && p.after == 0 {
-			p.w.fail("error", "%v: at %s: %v", p, o.hi, err)
-		}
-	case errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, snowflake.ErrClockBackward):
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		unknown = o.within == 0
-	default:
-		unknown = true
-	}
-	if unknown {
-		p.w.fail("error", "%v: %s: unexpected: %v", p, o.what, o.err)
+	switch end := o.hi.Add(p.Borrow + p.w.Layout.Unit + 100*ms); {
+	case !known:
+		p.w.fail("error", "%v: unexpected: %v", p, o)
+	case errors.Is(o.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(o.err):
+		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, o)
+	case errors.Is(o.err, snowflake.ErrTimeExhausted) && p.Clock == "custom" && end.Before(p.w.Layout.Expires()) && p.after == 0:
+		p.w.fail("error", "%v: at %s: %v", p, o.hi, o)
 	}
 }
 
 // isCalm is whether all faults have ended so long ago that nothing shows of them.
 func (w *world) isCalm() bool {
 	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms
-}
-
-// isBegun is whether the clock is past what is closed to the generator.
-func (p *process) isBegun(reading time.Time) bool {
-	if p.lease != nil {
-		if from, _ := p.window(); reading.Before(from) {
-			return false
-		}
-	}
-	return p.after == 0 || reading.After(p.w.Layout.Decode(p.after).Time.Add(p.w.Layout.Unit))
-}
-
-func (p *process) window() (from, to time.Time) {
-	g := p.lease.Grant()
-	return g.From, g.To
 }
 
 func isStoreError(err error) bool {
@@ -451,26 +278,18 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
 	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
-	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.lied && isLive(old, s.machine.Wall()):
+	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.faults.everLied() && isLive(old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
-	for seq, bound := range old.Bounds { // a local copy may have been released while the store was away
-		if seq < len(r.Bounds) && !r.Bounds[seq].Before(bound) {
-			continue
-		}
+	for seq, bound := range old.Bounds { // the model does not know local copies, and no clones
 		w.mu.Lock()
 		last, stamped := w.last[[2]int{r.Worker, seq}]
-		tick := w.startOf(last)
-		_, common := w.commonWindow(r.Worker, seq, tick)
 		w.mu.Unlock()
-		if seq >= len(r.Bounds) || r.State == lease.Held && !w.LocalCopy || stamped && !common && !r.Bounds[seq].After(tick) {
-			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, r.Bounds, tick)
+		if is, tick := boundOf(r, seq), w.startOf(last); is.Before(bound) && stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick) {
+			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, is, tick)
 		}
 	}
-	maxLeap := w.MaxLeap
-	if maxLeap == 0 {
-		maxLeap = time.Minute
-	}
+	maxLeap := w.maxLeap()
 	most := s.machine.Wall().Add(w.Window + w.Window/3 + maxLeap)
 	if taken { // whose bound may be up to a window ahead
 		most = most.Add(w.Window)
@@ -521,14 +340,68 @@ func leastBound(r lease.Record, l snowflake.Layout) time.Time {
 	return least
 }
 
-// describe says on one line what a call gave.
-func describe(l snowflake.Layout, o outcome) string {
-	s := fmt.Sprintf("%d IDs in %v", len(o.ids), o.took)
-	if n := len(o.ids); n > 0 {
-		s += fmt.Sprintf(", %d to %d: %s", o.ids[0], o.ids[n-1], l.Decode(o.ids[0]).Time.Format(timeFormat))
+// isLive is Record.Live, which is what is tested.
+func isLive(r lease.Record, now time.Time) bool {
+	age := now.Sub(r.Renewed)
+	return r.State == lease.Held && age <= r.Window && age > -r.Window
+}
+
+func (w *world) hasClone(worker int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.clones {
+		if c.worker == worker {
+			return true
+		}
 	}
-	if o.err != nil {
-		s += fmt.Sprintf("; %v", o.err)
+	return false
+}
+
+// startOf is the start of a tick.
+func (w *world) startOf(tick int64) time.Time {
+	return w.Layout.Epoch.Time().Add(time.Duration(tick) * w.Layout.Unit)
+}
+
+// hostWasCloned reports whether the hypervisor has told p's host that it was cloned, with another node of the host.
+func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 }
+
+// checkLoss: a lease is lost only to another.
+func (p *process) checkLoss() {
+	if p.w.LocalCopy || p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
+		return
 	}
-	return s
+	p.w.store.mu.Lock()
+	taken := p.w.store.taken[p.worker]
+	p.w.store.mu.Unlock()
+	if taken.by == p {
+		p.w.fail("loss", "%v lost worker %d to nobody: %v", p, p.worker, p.lease.Err())
+	}
+}
+
+// checkRelease: what was released can be taken at once, from the first instant
+// that was not stamped.
+func (p *process) checkRelease(l *lease.Lease, err error) {
+	w := p.w
+	if w.LocalCopy || w.hasClone(l.Worker()) || p.isDead() || w.isWiped() {
+		return
+	}
+	if err != nil {
+		if w.isCalm() && !errors.Is(err, lease.ErrLost) {
+			w.fail("release", "%v: long after all faults have ended: %v", p, err)
+		}
+		return
+	}
+	_, g := p.has()
+	busy := p.inCall.Load()
+	w.store.mu.Lock()
+	r, taken := w.store.records[l.Worker()], w.store.taken[l.Worker()]
+	w.store.mu.Unlock()
+	if taken.by != p || errors.Is(l.Err(), lease.ErrLost) {
+		return
+	}
+	from := l.Grant().From
+	if most := w.startOf(p.top + 1); r.State == lease.Held ||
+		g != nil && !busy && p.after == 0 && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
+		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
+	}
 }

@@ -82,29 +82,6 @@ func (m *machine) change(f func(*segment)) {
 	m.segments = append(m.segments, s)
 }
 
-// isSlewed is whether what was changed after the first segments are only steps,
-// that in sum go back by less than a clock has to hide.
-func (m *machine) isSlewed(first int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var back time.Duration
-	for i := first; i < len(m.segments); i++ {
-		s := m.segments[i]
-		if !s.isEven() {
-			return false
-		}
-		back += max(0, m.segments[i-1].to(s.at).wall-s.wall)
-	}
-	return back < maxSlew
-}
-
-// nudge lets the wall clock go on by as much as it takes to read it.
-func (m *machine) nudge(d time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.segments[len(m.segments)-1].wall += d
-}
-
 // right sets the wall clock, but for some offset, and lets both run.
 func (m *machine) right(offset time.Duration) {
 	m.change(func(s *segment) { s.wall, s.rate, s.asleep = s.at+offset, million, false })
@@ -113,15 +90,26 @@ func (m *machine) right(offset time.Duration) {
 // offsets returns the least and the largest distance between the wall clock and the
 // monotonic clock in the last d of monotonic time.
 func (m *machine) offsets(d time.Duration) (lo, hi time.Duration) {
+	return m.distances(d, func(s segment) time.Duration { return s.mono })
+}
+
+// least returns the least distance of the wall clock from virtual time in the last d.
+func (m *machine) least(d time.Duration) time.Duration {
+	lo, _ := m.distances(d, func(s segment) time.Duration { return s.at })
+	return lo
+}
+
+// distances returns the least and the largest distance of the wall clock from another clock in the last d of that.
+func (m *machine) distances(d time.Duration, other func(segment) time.Duration) (lo, hi time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	end := m.now()
-	lo = end.wall - end.mono
-	hi, from := lo, end.mono-d
-	for i := len(m.segments) - 1; i >= 0 && end.mono >= from; i-- {
+	lo = end.wall - other(end)
+	hi, from := lo, other(end)-d
+	for i := len(m.segments) - 1; i >= 0 && other(end) >= from; i-- {
 		s := m.segments[i]
-		for _, x := range []segment{s.to(s.at + max(0, from-s.mono)), s.to(end.at)} {
-			lo, hi = min(lo, x.wall-x.mono), max(hi, x.wall-x.mono)
+		for _, x := range []segment{s.to(s.at + max(0, from-other(s))), s.to(end.at)} {
+			lo, hi = min(lo, x.wall-other(x)), max(hi, x.wall-other(x))
 		}
 		end = s
 	}
@@ -176,12 +164,8 @@ func (c *clock) Now() time.Time {
 	t := c.p.machine.Wall()
 	if c.generator {
 		c.p.noteReading(t)
-		if f := c.p.takeOvertaker(); f != nil {
-			c.p.machine.nudge(min(c.p.w.Layout.Unit, 10*ms))
-			f()
-		}
 	}
-	if !c.generator || c.p.isSolo() {
+	if !c.generator || c.p.solo.Load() && !c.p.releasing.Load() {
 		c.p.gate()
 	}
 	return t

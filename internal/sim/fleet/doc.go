@@ -13,12 +13,13 @@
 //
 // Of every ID: nobody issued it before. Its fields are its process's. Its timestamp is as
 // near to the node's clock as promised. When it was issued, the bound in the store (or in
-// the local copy) covered it, and it does not lie before the bound that its holder found.
+// the local copy) covered it.
 //
 // Of every window: it begins after all that was stamped with its clock sequence.
 //
-// Of every call: its order, how long it waited, and its deadline. If it fails, the error is
-// a promised one and has a reason. Stats counts right.
+// Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it fails, the error is
+// a promised one. Stats counts right. Which IDs a call gets, when it returns, and whether an error
+// has a reason, is the matter of TestModel in package snowflake, which has a reference for it.
 //
 // Of every record that is saved: bounds go back only to what was stamped. Nobody takes a
 // worker ID that a live holder has, that is kept for another owner or that was used once.

@@ -112,10 +112,12 @@ func (w *world) history() time.Duration {
 // desk is the store, without a network between.
 type desk struct{ s *store }
 
-func (d desk) Get(_ context.Context, key string) (lease.Entry, error) { return d.s.get(key), nil }
+func (d desk) Get(_ context.Context, key string) (lease.Entry, error) {
+	return d.s.get(key, false), nil
+}
 
 func (d desk) List(_ context.Context, prefix string) ([]lease.Entry, error) {
-	return d.s.list(func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
+	return d.s.list(false, func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
 }
 
 func (d desk) Put(_ context.Context, key, old string, value []byte) (lease.Entry, error) {
@@ -138,11 +140,8 @@ func (p *process) checkIssuer(o outcome) {
 
 func (w *world) checkIssuer(s lease.Store, id snowflake.ID, by *process) {
 	parts := w.Layout.Decode(id)
-	w.mu.Lock()
-	_, common := w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time)
-	w.totals.Named++
-	w.mu.Unlock()
-	if common {
+	w.count("issuers found", 1)
+	if w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		return // whoever came after a release may have issued it, too
 	}
 	h, err := lease.Whois(context.Background(), s, id)

@@ -13,12 +13,10 @@ import (
 // The program makes a lease once, and leaves the rest to it: it does not look at Done,
 // and no error ends it. Only a node that Stops has a loop around its lease.
 
-// life is what the caller knows of its lease. The worker IDs that it left are kept with the
-// number of replacements then.
+// life is what the caller knows of its lease.
 type life struct {
 	grant        snowflake.Grant
 	replacements uint64
-	left         map[int]uint64
 	terms        lease.Stats // after the last call
 	failures     uint64      // of terms.Failures, the failures before the last renewal
 }
@@ -44,21 +42,16 @@ func (p *process) acquire() (*lease.Lease, error) {
 		o.OnLoss = lease.Stop
 	}
 	limit := 5*w.Window + 10*time.Second
-	if !w.isOver() && w.chance(25) {
+	if !w.over.Load() && w.chance(25) {
 		limit = w.Window/4 + w.up(2*w.Window)
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
-	p.setAcquiring(true)
-	defer p.setAcquiring(false)
-	p.mu.Lock()
-	gated := p.gatedFor
-	p.mu.Unlock()
-	begun := time.Now()
-	l, err := lease.Acquire(ctx, p.store(), o)
-	p.mu.Lock()
-	took := time.Since(begun) - (p.gatedFor - gated)
-	p.mu.Unlock()
+	p.acquiring.Store(true)
+	defer p.acquiring.Store(false)
+	gated, begun := p.gated(), time.Now()
+	l, err := lease.Acquire(ctx, client{p: p}, o)
+	took := time.Since(begun) - (p.gated() - gated)
 	if most := limit + farewell + 2*(w.Late+ms); took > most && !p.isDead() {
 		w.fail("acquisition", "%v: Acquire took %v, with a deadline of %v: %v", p, took, limit, err)
 	}
@@ -88,13 +81,7 @@ func (p *process) mayStamp(worker int) bool {
 	}
 	p.w.store.mu.Lock()
 	defer p.w.store.mu.Unlock()
-	return p.took[worker] > 0 || p.w.LocalCopy && worker == p.lease.Worker()
-}
-
-func (p *process) tookOnce(worker int) bool {
-	p.w.store.mu.Lock()
-	defer p.w.store.mu.Unlock()
-	return p.took[worker] == 1
+	return p.took[worker] || p.w.LocalCopy && worker == p.lease.Worker()
 }
 
 // tookLast reports whether nobody has taken a worker ID since p took it.
@@ -128,28 +115,8 @@ func (p *process) checkGrant() {
 	if n == p.replacements+1 && g.Worker != was.Worker && p.tookLast(was.Worker) && !p.isClone && !w.hasClone(was.Worker) && !p.hostWasCloned() && !w.LocalCopy && !w.isWiped() {
 		w.fail("loss", "%v lost worker %d to nobody", p, was.Worker)
 	}
-	w.count(func(t *Totals) { t.Replaced += int(n - p.replacements) })
+	w.count("worker IDs replaced", n-p.replacements)
 	p.replacements = n
-}
-
-// checkWorkers: a worker ID that was left is not stamped again, unless it was got again.
-func (p *process) checkWorkers(o outcome) {
-	if p.lease == nil || len(o.ids) == 0 {
-		return
-	}
-	n := p.lease.Stats().Replacements
-	ordered := p.Policy == "fail" || p.Policy == "wait"
-	for _, id := range o.ids {
-		worker := p.w.Layout.Decode(id).Worker
-		if worker == p.worker {
-			continue
-		}
-		if at, left := p.left[worker]; ordered && left && n <= at {
-			p.w.fail("replacement", "%v stamps worker %d again, after %d", p, worker, p.worker)
-		}
-		p.left[p.worker] = n
-		p.worker = worker
-	}
 }
 
 // checkHaste: a call at the window's end waits for a third of a window at most, and not
@@ -163,9 +130,6 @@ func (p *process) checkHaste(o outcome) {
 	if s.Renewals > was.Renewals || s.Replacements > was.Replacements {
 		p.failures = s.Failures
 	}
-	p.mu.Lock()
-	gated := p.gatedFor
-	p.mu.Unlock()
 	if !errors.Is(o.err, snowflake.ErrLeaseExpired) || o.callers > 1 || p.Borrow > 0 || p.isClone ||
 		o.after.Waits > o.before.Waits || o.after.Backward > o.before.Backward || o.whole > o.took {
 		return
@@ -173,12 +137,12 @@ func (p *process) checkHaste(o outcome) {
 	w := p.w
 	begins := w.Layout.Unit + w.Late + 2*ms // the tick that the lease does not grant may not have begun
 	if most := w.Window/3*time.Duration(1+o.renewals) + begins; o.took > most {
-		w.fail("haste", "%v: %s took %v, over %v: %v", p, o.what, o.took, most, o.err)
+		w.fail("haste", "%v: %v took over %v", p, o, most)
 	}
-	steady := p.changes == p.machine.changes() && gated == 0
+	steady := p.changes == p.machine.changes() && p.gated() == 0
 	failing := was.Failures > p.failures+1 && s.Renewals == was.Renewals && !errors.Is(was.LastError, lease.ErrLost) && !errors.Is(s.LastError, lease.ErrLost)
 	if steady && failing && o.took > begins {
-		w.fail("haste", "%v: %s took %v, while renewals fail: %v", p, o.what, o.took, o.err)
+		w.fail("haste", "%v: %v took %v, while renewals fail", p, o, o.took)
 	}
 }
 
@@ -203,22 +167,6 @@ func (p *process) checkLeap(r lease.Record) {
 	if most := later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.Bound().After(most) {
 		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.Bound(), b.time, w.maxLeap())
 	}
-}
-
-// least returns the least distance of the wall clock from virtual time in the last d.
-func (m *machine) least(d time.Duration) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	end := m.now()
-	from, lo := end.at-d, end.wall-end.at
-	for i := len(m.segments) - 1; i >= 0 && end.at >= from; i-- {
-		s := m.segments[i]
-		for _, x := range []segment{s.to(max(s.at, from)), s.to(end.at)} {
-			lo = min(lo, x.wall-x.at)
-		}
-		end = s
-	}
-	return lo
 }
 
 // bound is a bound that was saved, and the virtual time then.
@@ -246,10 +194,10 @@ func (p *process) checkOverslept(o outcome) {
 		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
 	}
 	soon := max(8*w.Network+4*w.Late+8*ms, p.Window/6)
-	waited := o.what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
+	waited := o.isLone() && o.crowd[0].what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
 	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
 	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window+o.whole) {
-		w.fail("renewal", "%v: %s took %v, and the store was there: %v", p, o.what, o.took, o.err)
+		w.fail("renewal", "%v: %v took %v, and the store was there", p, o, o.took)
 	}
 }
 
@@ -260,19 +208,16 @@ func (p *process) checkSpared(o outcome) {
 		return
 	}
 	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {
-		p.w.fail("healing", "%v: nothing happened to it, and %s has %v, after %d replacements", p, o.what, o.err, n)
+		p.w.fail("healing", "%v: nothing happened to it: %v, after %d replacements", p, o, n)
 	}
 }
 
 // isQuiet is whether the process, the store and the network have been in order for so long.
 func (p *process) isQuiet(d time.Duration) bool {
-	s := p.w.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p.node.mu.Lock()
-	defer p.node.mu.Unlock()
-	ended := func(at time.Time) bool { return time.Since(at) > d }
-	return p.w.isCalm() || p.net == network{} && time.Now().After(p.wakesAt) && s.down == 0 && ended(p.faultAt) && ended(s.faultAt)
+	awake := time.Now().After(p.wakesAt)
+	p.node.mu.Unlock()
+	return p.w.isCalm() || awake && p.faults.haveBeenOverFor(d) && p.w.store.faults.haveBeenOverFor(d)
 }
 
 // mayBeExpired is whether a lease may have expired although all faults have ended

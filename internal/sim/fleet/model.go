@@ -357,19 +357,18 @@ func (m *model) loses() {
 	})
 }
 
-// steps returns how many steps were steps of the model, and how many of stamps.
-func (m *model) steps() (others, stamps int) {
+// counts counts the steps that were steps of the model.
+func (m *model) counts() {
 	if m == nil {
-		return 0, 0
+		return
 	}
 	for name, n := range m.run.Steps {
 		switch name {
 		case "a holder stamps t":
-			stamps += n
+			m.w.count("stamped ticks", uint64(n))
 		case "time passes":
 		default:
-			others += n
+			m.w.count("steps", uint64(n))
 		}
 	}
-	return others, stamps
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -22,27 +23,20 @@ type node struct {
 	id      int
 	owner   string
 	machine *machine
+	faults  faults // of the network
 
 	mu          sync.Mutex
 	process     *process // the current one
 	runs        int
 	down        time.Duration // before the next one starts
-	net         network
-	asked       []Event // load
+	asked       []Event       // load
 	wake        chan struct{}
 	lastID      snowflake.ID // the largest
 	issuedAt    time.Time    // the last one
 	lastErr     error
 	pausedUntil time.Time
 	wakesAt     time.Time // when the last of its goroutines goes on, though it is no longer paused
-	faultAt     time.Time // when one of the network began or ended last
 	first       *process  // a clone begins with this one
-}
-
-// network is how a node reaches the store.
-type network struct {
-	loseRequests, loseAnswers, resend int // percent
-	delay                             time.Duration
 }
 
 func newNode(w *world, id int, c Node) *node {
@@ -98,7 +92,7 @@ func (n *node) start() *process {
 		p = newProcess(n, n.runs)
 	}
 	n.first, n.process = nil, p
-	n.w.count(func(t *Totals) { t.Processes++ })
+	n.w.count("processes", 1)
 	return p
 }
 
@@ -106,40 +100,6 @@ func (n *node) current() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
-}
-
-// network returns how the store is reached now.
-func (n *node) network() network {
-	if n.w.isOver() {
-		return network{}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.net
-}
-
-// fault lets the network misbehave for a while.
-func (n *node) fault(e Event) {
-	change := func(sign int) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.faultAt = time.Now()
-		switch e.Kind {
-		case LoseRequests:
-			n.net.loseRequests += sign * e.N
-		case LoseAnswers:
-			n.net.loseAnswers += sign * e.N
-		case Resend:
-			n.net.resend += sign * e.N
-		case Delay:
-			n.net.delay += time.Duration(sign) * e.By
-		default:
-			panic("unknown kind of event: " + e.Kind)
-		}
-	}
-	change(1)
-	n.w.sleep(e.For)
-	change(-1)
 }
 
 func (n *node) pause(d time.Duration) {
@@ -163,7 +123,7 @@ func (n *node) recover() {
 	p := n.process
 	n.mu.Unlock()
 	if p != nil {
-		p.arm(nowhere, "")
+		p.armed.Store("")
 	}
 	switch {
 	case n.w.OneHost && n.id > 0:
@@ -186,25 +146,12 @@ func (n *node) end(e Event) {
 	switch e.Kind {
 	case Crash:
 		p.kill("crash")
-	case CrashInCall:
-		p.arm(e.N%4, "")
-	case CrashInFile:
-		p.arm(nowhere, fileSteps[e.N])
+	case CrashInCall, CrashInFile:
+		p.armed.Store(e.point())
 	case Exit:
 		p.exit()
 	case Release:
 		p.release()
-	}
-}
-
-func (n *node) crashInFile(step string) {
-	p := n.current()
-	p.mu.Lock()
-	hit := p.armedStep == step
-	p.mu.Unlock()
-	if hit || p.isDead() {
-		p.kill("crash in a file: " + step)
-		runtime.Goexit()
 	}
 }
 
@@ -214,11 +161,8 @@ func (n *node) clone() {
 	if p == nil || p.isDead() || n.paused() > 0 {
 		return
 	}
-	p.mu.Lock()
-	l, g := p.lease, p.gen
-	ready := l != nil && g != nil && !p.releasing && p.gatedInGenerator == 0
-	p.mu.Unlock()
-	if !ready || l.Err() != nil {
+	l, g := p.has()
+	if l == nil || g == nil || p.releasing.Load() || p.gatedInGenerator.Load() > 0 || l.Err() != nil {
 		return
 	}
 	c := &node{Node: n.Node, w: n.w, owner: n.owner, machine: n.machine.clone(), wake: make(chan struct{}, 1)}
@@ -229,14 +173,14 @@ func (n *node) clone() {
 		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
 	}
 	if n.w.Guarded {
-		c.machine.generation.Store(uint64(n.w.totals.Clones + 1))
+		c.machine.generation.Store(uint64(len(n.w.snapshotNodes())))
 	}
-	leaseClone, seq, bound := seam.CloneLease(l, q.store(), clock, &c.machine.generation)
+	leaseClone, seq, bound := seam.CloneLease(l, client{p: q}, clock, &c.machine.generation)
 	if leaseClone == nil {
 		return
 	}
 	if n.w.Guarded && n.w.chance(50) { // the original was started from the snapshot, too
-		n.machine.generation.Store(uint64(n.w.totals.Clones) + 1<<32)
+		n.machine.generation.Store(uint64(len(n.w.snapshotNodes())) + 1<<32)
 	}
 	q.lease, q.worker = leaseClone.(*lease.Lease), l.Worker()
 	q.grant, q.replacements = q.lease.Grant(), q.lease.Stats().Replacements
@@ -245,8 +189,7 @@ func (n *node) clone() {
 	p.mu.Lock()
 	q.offset, q.changes, q.after, q.lastID = p.offset, -1, p.after, p.lastID
 	p.mu.Unlock()
-	stats := q.gen.Stats()
-	q.got, q.shuffles = stats.Issued, stats.Bumps+stats.Rewinds
+	q.got = q.gen.Stats().Issued
 	n.mu.Lock()
 	c.lastID = n.lastID
 	n.mu.Unlock()
@@ -259,7 +202,7 @@ func (n *node) clone() {
 		bound = time.Time{} // they have nothing in common
 	}
 	n.w.clones = append(n.w.clones, cloned{worker: l.Worker(), seq: seq, bound: bound, at: n.machine.Wall()})
-	n.w.totals.Clones++
+	n.w.totals["clones"]++
 	n.w.mu.Unlock()
 	if most := n.machine.Wall().Add(n.w.Window + maxSlew); p.changes == n.machine.changes() && bound.After(most) {
 		n.w.fail("clone", "%v and its clone have a window until %v in common, more than a window", p, bound)
@@ -279,59 +222,45 @@ type process struct {
 	cancel context.CancelFunc
 	dead   chan struct{}
 
-	mu               sync.Mutex
-	isOut            bool // dead
-	armed            int  // the point of a store call at which it crashes
-	armedStep        string
-	bound            bound // the highest that it wanted to save
-	gatedFor         time.Duration
-	gatedInGenerator int
-	solo             bool   // one caller is in the generator, and nobody else comes
-	overtaker        func() // what happens while a caller reads the clock
-	releasing        bool
-	acquiring        bool
-	readings         // of a clock that is not built in
-	lease            *lease.Lease
-	gen              *snowflake.Generator
+	armed            atomic.Value // where it crashes: a point of a store call, or a step of a save to a file
+	gatedFor         atomic.Int64
+	gatedInGenerator atomic.Int32
+	solo             atomic.Bool // one caller is in the generator, and nobody else comes
+	inCall           atomic.Bool
+	releasing        atomic.Bool
+	acquiring        atomic.Bool
 
-	took  map[int]int // how often it took each worker ID; of the store
-	heard time.Time   // when it last saved a record; of the store
-	late  time.Time   // when it last did after more than a window; of the store
+	mu       sync.Mutex
+	once     sync.Once // it dies
+	bound    bound     // the highest that it wanted to save
+	readings           // of a clock that is not built in
+	lease    *lease.Lease
+	gen      *snowflake.Generator
+
+	took  map[int]bool // the worker IDs that it has had; of the store
+	heard time.Time    // when it last saved a record; of the store
+	late  time.Time    // when it last did after more than a window; of the store
 
 	// Of the caller:
-	worker   int
-	after    snowflake.ID
-	offset   time.Duration // of the wall clock from the monotonic one, when its clock was set
-	changes  int           // of the machine, when the process began; -1 if it was not even then
-	lastID   snowflake.ID
-	shuffles uint64 // bumps and rewinds, that may put IDs out of order
-	got      uint64 // IDs
-	erring   time.Time
-	copied   map[int]time.Time // the bounds in the local copy, when it was last read
-	isClone  bool
-	inCall   bool
-	stamped  map[int64]bool // ticks
-	tops     map[int]int64  // the last tick, of each clock sequence
-	top      int64          // of all
-	oldest   int64          // the first tick
-	putBack  bool           // a call has taken IDs of ticks that nobody knows, and put them back
-	lastTick int64
-	lastSeq  int
-	idleAt   time.Duration // the monotonic clock's reading when the last call has ended, and each tick has begun whose IDs were put back
+	worker  int
+	after   snowflake.ID
+	offset  time.Duration // of the wall clock from the monotonic one, when its clock was set
+	changes int           // of the machine, when the process began; -1 if it was not even then
+	lastID  snowflake.ID
+	got     uint64 // IDs
+	erring  time.Time
+	copied  map[int]time.Time // the bounds in the local copy, when it was last read
+	isClone bool
+	top     int64 // the last tick
 	life
-	starts int // ticks that were begun,
-	zeros  int // and how many of these ticks began with sequence 0
 }
 
 // readings are what the generator's clock told it during a call.
-type readings struct{ lo, hi, last time.Time }
-
-const nowhere = -1
+type readings struct{ lo, hi time.Time }
 
 func newProcess(n *node, run int) *process {
-	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), armed: nowhere, lastID: -1,
-		took: map[int]int{}, life: life{left: map[int]uint64{}},
-		stamped: map[int64]bool{}, tops: map[int]int64{}, top: -1, oldest: -1, lastTick: -1, idleAt: -time.Hour}
+	p := &process{node: n, name: fmt.Sprintf("node %d (run %d)", n.id, run), dead: make(chan struct{}), lastID: -1,
+		took: map[int]bool{}, top: -1}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.changes = n.machine.changes()
 	if !n.machine.isEven() {
@@ -343,31 +272,40 @@ func newProcess(n *node, run int) *process {
 func (p *process) String() string { return p.name }
 
 func (p *process) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// has returns the lease and the generator, if the process has them already.
+func (p *process) has() (*lease.Lease, *snowflake.Generator) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.isOut
+	return p.lease, p.gen
+}
+
+func (p *process) gets(l *lease.Lease, g *snowflake.Generator) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lease, p.gen = l, g
 }
 
 // kill ends the process at once: nothing that it does later has any effect.
 func (p *process) kill(why string) {
-	p.mu.Lock()
-	again := p.isOut
-	p.isOut = true
-	p.mu.Unlock()
-	if !again {
+	p.once.Do(func() {
 		p.w.logf("%v: %s", p, why)
 		close(p.dead)
 		p.cancel()
 		p.killLease()
-	}
+	})
 }
 
 // killLease ends the lease of a dead process, without a word to the store.
 func (p *process) killLease() {
-	p.mu.Lock()
-	l := p.lease
-	p.mu.Unlock()
-	if l != nil && p.isDead() {
+	if l, _ := p.has(); l != nil && p.isDead() {
 		seam.KillLease(l)
 	}
 }
@@ -375,39 +313,28 @@ func (p *process) killLease() {
 // exit ends the program without a release. If it is acquiring a lease, it gives
 // up, and ends after that.
 func (p *process) exit() {
-	p.mu.Lock()
-	acquiring := p.acquiring
-	p.mu.Unlock()
-	if acquiring {
+	if p.acquiring.Load() {
 		p.cancel()
-		return
+	} else {
+		p.kill("exits")
 	}
-	p.kill("exits")
 }
 
 // quiet is a logger for nobody.
 var quiet = slog.New(slog.DiscardHandler)
 
-func (p *process) arm(point int, step string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.armed, p.armedStep = point, step
-}
-
-// crashAt kills the process if it is to crash at this point of a store call.
-func (p *process) crashAt(point int) bool {
-	p.mu.Lock()
-	hit := p.armed == point
-	p.mu.Unlock()
+// crashAt kills the process if it is to crash at this point.
+func (p *process) crashAt(point string) bool {
+	hit := p.armed.Load() == point
 	if hit {
-		p.kill(fmt.Sprintf("crash at point %d of a store call", point))
+		p.kill("crash " + point)
 	}
 	return hit
 }
 
 // crashHere is crashAt in a goroutine of the process.
-func (p *process) crashHere(point int) {
-	if p.crashAt(point) {
+func (p *process) crashHere(point string) {
+	if p.crashAt(point) || p.isDead() {
 		runtime.Goexit()
 	}
 }
@@ -420,34 +347,16 @@ func (p *process) gate() {
 			return
 		}
 		d += time.Duration(p.w.gates.Add(1)%10000) * 1013 // no two open at one time
-		p.mu.Lock()
-		p.gatedFor += d
-		inGenerator := 0
-		if p.solo {
-			inGenerator = 1
+		p.gatedFor.Add(int64(d))
+		if p.solo.Load() {
+			p.gatedInGenerator.Add(1)
+			defer p.gatedInGenerator.Add(-1)
 		}
-		p.gatedInGenerator += inGenerator
-		p.mu.Unlock()
 		time.Sleep(d)
-		p.mu.Lock()
-		p.gatedInGenerator -= inGenerator
-		p.mu.Unlock()
 	}
 }
 
-func (p *process) isSolo() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.solo && !p.releasing
-}
-
-// takeOvertaker returns what is to be done while a caller reads the clock, once.
-func (p *process) takeOvertaker() (f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f, p.overtaker = p.overtaker, nil
-	return f
-}
+func (p *process) gated() time.Duration { return time.Duration(p.gatedFor.Load()) }
 
 func (p *process) noteReading(t time.Time) {
 	p.mu.Lock()
@@ -459,7 +368,14 @@ func (p *process) noteReading(t time.Time) {
 	if t.After(r.hi) {
 		r.hi = t
 	}
-	r.last = t
+}
+
+// takeReadings returns the readings since it was called last.
+func (p *process) takeReadings() (r readings) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, p.readings = p.readings, readings{}
+	return r
 }
 
 // sleep is false when the process has died meanwhile.
@@ -468,14 +384,12 @@ func (p *process) sleep(d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		p.gate()
-		return !p.isDead()
 	case <-p.wake:
-		p.gate()
-		return !p.isDead()
 	case <-p.dead:
 		return false
 	}
+	p.gate()
+	return !p.isDead()
 }
 
 // setOnce is the machine of a clock that reads the wall clock once.
@@ -537,18 +451,18 @@ func (p *process) run() {
 // gap is how long there is between calls: longer when the faults are over, and
 // only recovery is waited for.
 func (p *process) gap() time.Duration {
-	if p.w.isOver() && p.w.isWiped() {
+	switch {
+	case !p.w.over.Load():
+		return p.Gap
+	case p.w.isWiped():
 		return max(p.Gap, time.Second)
 	}
-	if p.w.isOver() {
-		return max(p.Gap, min(10*p.Gap, 200*ms))
-	}
-	return p.Gap
+	return max(p.Gap, min(10*p.Gap, 200*ms))
 }
 
 func (p *process) countLoss() {
 	if p.lease != nil && errors.Is(p.lease.Err(), lease.ErrLost) {
-		p.w.count(func(t *Totals) { t.Lost++ })
+		p.w.count("leases lost", 1)
 	}
 }
 
@@ -573,48 +487,34 @@ func (p *process) begin() bool {
 	var g *snowflake.Generator
 	var l *lease.Lease
 	var err error
+	if !p.w.Leased || p.id%3 == 2 {
+		p.node.mu.Lock()
+		o.After = p.node.lastID
+		p.node.mu.Unlock()
+		p.after = o.After
+	}
 	if p.w.Leased {
 		if p.Clock != "custom" {
 			o.Clock = nil // the lease's
 		}
-		if p.id%3 == 2 {
-			p.node.mu.Lock()
-			o.After = p.node.lastID
-			p.node.mu.Unlock()
-			p.after = o.After
-		}
-		l, err = p.acquire()
-		if err == nil {
+		if l, err = p.acquire(); err == nil {
 			p.worker, p.grant = l.Worker(), l.Grant()
-			p.w.count(func(t *Totals) { t.Leases++ })
-			p.mu.Lock()
-			p.lease = l
-			p.mu.Unlock()
+			p.w.count("leases", 1)
+			p.gets(l, nil)
 			p.killLease()
-			p.checkWindow()
-			if from := l.Grant().From; p.Clock == "custom" && p.changes == p.machine.changes() && p.machine.Wall().Before(from) {
-				p.w.fail("window", "%v: Acquire returned before %v", p, from)
-			} else if to := l.Grant().To; p.Clock == "custom" && p.changes == p.machine.changes() && p.gatedFor == 0 && to.Sub(p.machine.Wall()) < p.Window/2 {
-				p.w.fail("window", "%v: Acquire returned with a window until %v", p, to)
-			}
+			p.checkBegun()
 			p.gate()
 			g, err = snowflake.NewLeased(l, o)
 		}
 	} else {
 		p.worker = p.id
-		p.node.mu.Lock()
-		o.After = p.node.lastID
-		p.node.mu.Unlock()
-		p.after = o.After
 		p.gate()
 		g, err = snowflake.New(p.worker, o)
 	}
 	if p.isDead() {
 		return false
 	}
-	p.mu.Lock()
-	p.lease, p.gen = l, g
-	p.mu.Unlock()
+	p.gets(l, g)
 	if err != nil {
 		p.note(err)
 		p.w.logf("%v: cannot begin: %v", p, err)
@@ -626,12 +526,6 @@ func (p *process) begin() bool {
 	}
 	p.w.logf("%v: begins as worker %d (%s clock, policy %s)", p, p.worker, p.Clock, p.Policy)
 	return true
-}
-
-func (p *process) setAcquiring(is bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.acquiring = is
 }
 
 func (p *process) policy() snowflake.BackwardPolicy {
@@ -664,14 +558,11 @@ func (p *process) policy() snowflake.BackwardPolicy {
 // release releases the lease, while callers may be in the generator.
 func (p *process) release() {
 	p.gate()
-	p.mu.Lock()
-	p.releasing = true
-	l := p.lease
-	p.mu.Unlock()
-	for p.isGatedInGenerator() { // it has the generator's lock
+	p.releasing.Store(true)
+	for p.gatedInGenerator.Load() > 0 { // it has the generator's lock
 		time.Sleep(us)
 	}
-	if l != nil && !p.isDead() {
+	if l, _ := p.has(); l != nil && !p.isDead() {
 		ctx, cancel := context.WithTimeout(p.ctx, p.w.Window)
 		defer cancel()
 		err := l.Release(ctx)
@@ -679,10 +570,4 @@ func (p *process) release() {
 		p.checkRelease(l, err)
 	}
 	p.kill("ends after release")
-}
-
-func (p *process) isGatedInGenerator() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.gatedInGenerator > 0
 }

@@ -100,57 +100,37 @@ const (
 func (e Event) String() string {
 	s := fmt.Sprintf("node %d: %s", e.Node, e.Kind)
 	switch e.Kind {
-	case StoreDown, StoreStep, StoreWiped:
-		s = string(e.Kind)
+	case CrashInCall, CrashInFile:
+		s += ": " + e.point()
+	default:
+		if e.N != 0 {
+			s += fmt.Sprintf(", %d", e.N)
+		}
 	}
-	switch e.Kind {
-	case Crash, Exit, Release, CrashInCall, CrashInFile:
-		s += fmt.Sprintf(", down for %v", e.By)
-	case Delay:
-		s += fmt.Sprintf(" up to %v", e.By)
-	case Step, StoreStep:
-		s += fmt.Sprintf(" by %v", e.By)
+	if e.By != 0 {
+		s += fmt.Sprintf(", by %v", e.By)
 	}
 	if e.For != 0 {
-		s += fmt.Sprintf(" for %v", e.For)
-	}
-	switch e.Kind {
-	case CrashInCall:
-		s += ", " + []string{"before it is sent", "on its way", "when its answer is there", "as it is made", "before it is sent"}[e.N]
-	case CrashInFile:
-		s += ", before " + fileSteps[e.N]
-	case Rate:
-		s += fmt.Sprintf(", %v%% of its speed", float64(e.N)/million*100)
-	case LoseRequests, LoseAnswers, Resend, Lie:
-		s += fmt.Sprintf(", %d%% of them", e.N)
-	case Burst:
-		s += fmt.Sprintf(" of %d callers", e.N)
-	case FillMany:
-		s += fmt.Sprintf(" of up to %d ticks", e.N)
+		s += fmt.Sprintf(", for %v", e.For)
 	}
 	return s
 }
 
-// fileSteps are the steps of a save to a file.
-var fileSteps = []string{"create", "write", "sync", "rename", "sync directory"}
+var (
+	callPoints = []string{"before a request is sent", "while it is on its way", "when its answer is there", "as it is made"}
+	fileSteps  = []string{"create", "write", "sync", "rename", "sync directory"} // of a save
+)
 
-// String describes a node on one line.
-func (n Node) String() string {
-	s := fmt.Sprintf("%s clock, off by %v; policy %s", n.Clock, n.Offset, n.Policy)
-	if n.Policy == "wait" || n.Policy == "any" {
-		s += fmt.Sprintf(" up to %v", n.MaxWait)
+// point returns where a process crashes.
+func (e Event) point() string {
+	if e.Kind == CrashInFile {
+		return fileSteps[e.N]
 	}
-	if n.Rewind > 0 {
-		s += fmt.Sprintf(" within %d ticks", n.Rewind)
-	}
-	if n.Borrow > 0 {
-		s += fmt.Sprintf("; borrows %v", n.Borrow)
-	}
-	if n.Random {
-		s += "; random start"
-	}
-	return s
+	return callPoints[e.N%len(callPoints)]
 }
+
+// isLoad reports whether an event is no fault.
+func (e Event) isLoad() bool { return e.Kind == Burst || e.Kind == Saturate || e.Kind == FillMany }
 
 const (
 	us = time.Microsecond
@@ -211,49 +191,8 @@ func New(seed uint64, nodes int) *Scenario {
 		addLives(rand.New(rand.NewPCG(seed, 4)), s)
 	}
 	s.Guarded = rand.New(rand.NewPCG(seed, 6)).IntN(2) == 0
-	if r := rand.New(rand.NewPCG(seed, 5)); r.IntN(4) == 0 {
-		addRareTimes(r, s)
-	}
 	spare(s)
 	return s
-}
-
-// addRareTimes adds what the clocks of the nodes hardly ever do by chance.
-func addRareTimes(r *rand.Rand, s *Scenario) {
-	if n := &s.Nodes[0]; !s.Leased && s.Layout.ClockSeqBits > 0 {
-		n.Clock, n.Policy, n.Rewind, n.Borrow = "custom", "mixed", 50, 0
-	}
-	for i, n := range s.Nodes {
-		at := time.Duration(r.Int64N(int64(s.Faults)))
-		add := func(e Event) {
-			e.At, e.Node = at, i
-			s.Events = append(s.Events, e)
-		}
-		switch {
-		case n.Clock != "custom":
-		case n.Policy == "mixed", n.Rewind > 0 && r.IntN(2) == 0: // several steps back, in sum further than the ring and the start
-			ticks := min(n.Rewind, 10)
-			if !s.Leased {
-				add(Event{Kind: Release, By: us})
-			}
-			for range ticks + 2 {
-				at += s.Layout.Unit
-				add(Event{Kind: FillMany}) // one ID
-			}
-			for range 3 {
-				at += s.Layout.Unit / 8
-				add(Event{Kind: Step, By: -s.Layout.Unit * time.Duration(ticks+1) / 2})
-				at += s.Layout.Unit / 8
-				add(Event{Kind: FillMany}) // one ID
-			}
-		case s.Layout.Unit <= 10*ms: // many wait together for a clock that stands still
-			add(Event{Kind: Rate, For: 3 * s.Window})
-			for range 2 {
-				at += ms
-				add(Event{Kind: Burst, N: 40})
-			}
-		}
-	}
 }
 
 // addLives adds what leases live through.
@@ -349,7 +288,7 @@ func spare(s *Scenario) {
 // Calm takes the load and the clones out of a scenario, so that most of what happens are steps of the leases. Processes issue
 // one ID at a time, and the issuers of IDs are not looked up when the run ends.
 func (s *Scenario) Calm() {
-	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return slices.Contains([]Kind{Burst, Saturate, FillMany, Clone}, e.Kind) })
+	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.isLoad() || e.Kind == Clone })
 	for i := range s.Nodes {
 		s.Nodes[i].Gap = max(s.Nodes[i].Gap, s.Nodes[i].Window/4)
 	}
@@ -424,43 +363,25 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 	return n
 }
 
-// companion returns what makes a fault worse: load while the clock steps, and a
-// clock that is set while its process is down.
+// companion returns what makes a fault worse: load while the clock steps, an end of the process before its clock has caught up,
+// and a clock that is set while its process is down.
 func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	switch e.Kind {
 	case Step, Rate, Suspend:
-		load := Event{At: max(0, e.At-time.Duration(r.Int64N(int64(3*ms)))), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}
-		if s.Layout.SequenceBits > 8 { // too many IDs: what counts is that they are not far apart
+		all := []Event{{At: max(0, e.At-time.Duration(r.Int64N(int64(3*ms)))), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}}
+		if load := &all[0]; s.Layout.SequenceBits > 8 { // too many IDs: what counts is that they are not far apart
 			load.Kind, load.For, load.N = FillMany, 0, 6
 		}
-		again := Event{At: e.At + time.Duration(r.Int64N(int64(30*ms))), Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}
-		if n := s.Nodes[e.Node]; e.Kind == Step && n.Rewind > 0 { // before that: back into the ring, several times, and an end there
-			gap := 2 * ms
-			if n.Clock != "custom" {
-				gap = 70 * ms // it does not see them before
-			}
-			back := min(s.Layout.Unit*time.Duration(n.Rewind), s.Window)/3 + gap
-			at := max(0, e.At-time.Duration(8)*gap)
-			events := []Event{load, {At: at, Node: e.Node, Kind: FillMany, N: 1}}
-			for range 1 + e.At%3 {
-				at += 2 * gap
-				events = append(events, Event{At: at - gap, Node: e.Node, Kind: Step, By: -back}, Event{At: at, Node: e.Node, Kind: FillMany, N: 1})
-			}
-			if e.At%2 == 0 {
-				events = append(events, Event{At: at + ms, Node: e.Node, Kind: Release, By: us})
-			}
-			return events
+		again := e.At + time.Duration(r.Int64N(int64(70*ms)))
+		switch {
+		case e.Kind == Step && r.IntN(2) == 0:
+			all = append(all, Event{At: again, Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}, Event{At: again + ms, Node: e.Node, Kind: FillMany, N: 1})
+		case e.Kind == Step && e.By < 0 && -e.By < s.Window:
+			all = append(all, Event{At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us})
+		case e.Kind == Rate && e.N == 0: // many wait together for a clock that stands still
+			all = append(all, Event{At: e.At + e.At%(3*ms), Node: e.Node, Kind: Burst, N: 12 + r.IntN(30)})
 		}
-		if e.Kind == Step && e.By < 0 && -e.By < s.Window && e.At%4 == 0 { // it ends before its clock has caught up
-			return []Event{load, {At: e.At - e.By/2, Node: e.Node, Kind: Release, By: us}}
-		}
-		if e.Kind == Step && r.IntN(3) == 0 {
-			return []Event{load, again}
-		}
-		if e.Kind == Rate && e.N == 0 { // many wait together for a clock that stands still
-			return []Event{load, {At: e.At + e.At%(3*ms), Node: e.Node, Kind: Burst, N: 12}}
-		}
-		return []Event{load}
+		return all
 	case Crash, CrashInCall, Exit, Release:
 		by := time.Duration(r.Int64N(int64(2 * s.Window)))
 		if r.IntN(3) > 0 {

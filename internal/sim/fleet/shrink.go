@@ -2,46 +2,20 @@ package fleet
 
 import "slices"
 
-// Shrink returns a smaller scenario that fails in the same way. run runs one.
+// Shrink returns a smaller scenario that fails in the same way: with as few nodes and events as fail. run runs one.
 func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
-	fails := func(c *Scenario) bool {
-		f := run(c).Failure
-		return f != nil && f.Promise == promise
-	}
-	s = drop(s, len(s.Nodes), withNodes, fails) // first, because fewer nodes take less time
-	s = drop(s, len(s.Events), withEvents, fails)
-	for i := range s.Nodes {
-		for _, simpler := range []func(*Node){
-			func(n *Node) { n.Absent = true },
-			func(n *Node) { n.Random = false },
-			func(n *Node) { n.Borrow = 0 },
-			func(n *Node) { n.Offset = 0 },
-			func(n *Node) { n.Gap = 10 * n.Gap },
-		} {
-			c := *s
-			c.Nodes = slices.Clone(s.Nodes)
-			simpler(&c.Nodes[i])
-			if !s.Nodes[i].Absent && fails(&c) {
-				s = &c
-			}
-		}
-	}
-	return s
-}
-
-// drop returns s with as few of n parts as fail. with returns s with some of its
-// parts.
-func drop(s *Scenario, n int, with func(s *Scenario, parts []int) *Scenario, fails func(*Scenario) bool) *Scenario {
-	kept := make([]int, n)
+	nodes := len(s.Nodes)
+	kept := make([]int, nodes+len(s.Events)) // first the nodes, because fewer nodes take less time
 	for i := range kept {
 		kept[i] = i
 	}
 	smallest := s
-	for size := (n + 1) / 2; size > 0; {
+	for size := (nodes + 1) / 2; size > 0; {
 		smaller := false
 		for i := 0; i < len(kept); {
 			fewer := slices.Delete(slices.Clone(kept), i, min(i+size, len(kept)))
-			if c := with(s, fewer); fails(c) {
+			c := with(s, fewer)
+			if f := run(c).Failure; f != nil && f.Promise == promise {
 				smallest, kept, smaller = c, fewer, true
 			} else {
 				i += size
@@ -54,20 +28,17 @@ func drop(s *Scenario, n int, with func(s *Scenario, parts []int) *Scenario, fai
 	return smallest
 }
 
-func withNodes(s *Scenario, parts []int) *Scenario {
+// with returns s with some of its nodes, which are numbered first, and of its events.
+func with(s *Scenario, parts []int) *Scenario {
 	c := *s
-	c.Nodes = slices.Clone(s.Nodes)
+	c.Nodes, c.Events = slices.Clone(s.Nodes), nil
 	for i := range c.Nodes {
-		c.Nodes[i].Absent = !slices.Contains(parts, i)
+		c.Nodes[i].Absent = c.Nodes[i].Absent || !slices.Contains(parts, i)
 	}
-	return &c
-}
-
-func withEvents(s *Scenario, parts []int) *Scenario {
-	c := *s
-	c.Events = nil
-	for _, i := range parts {
-		c.Events = append(c.Events, s.Events[i])
+	for i, e := range s.Events {
+		if slices.Contains(parts, len(s.Nodes)+i) {
+			c.Events = append(c.Events, e)
+		}
 	}
 	return &c
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +27,8 @@ var (
 type store struct {
 	w       *world
 	machine *machine
+	faults  faults
+	wiped   atomic.Bool // ever
 
 	mu      sync.Mutex
 	puts    int
@@ -36,18 +37,12 @@ type store struct {
 	saved   map[int]lease.Record // the last record that was saved for each worker ID, also if it is gone
 	taken   map[int]taking
 	holders map[string][]*process // by token
-	down    int                   // so many faults say so
-	wiped   atomic.Bool           // ever
-	faultAt time.Time             // when one began or ended last
-	lie     int
-	lied    bool // ever
 }
 
 // taking is how a worker ID came to its holder.
 type taking struct {
-	by     *process
-	bounds []time.Time // before them all is closed to the holder
-	saver  *process    // of the last save: by, or a clone
+	by    *process
+	saver *process // of the last save: by, or a clone
 }
 
 func newStore(w *world) *store {
@@ -78,35 +73,6 @@ func (s *store) open() error {
 // Now is the reading of the machine's wall clock, for snowflake.Clock.
 func (m *machine) Now() time.Time { return m.Wall() }
 
-// fault lets the store misbehave for a while.
-func (s *store) fault(e Event) {
-	change := func(sign int) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.faultAt = time.Now()
-		switch e.Kind {
-		case StoreDown:
-			s.down += sign
-		default:
-			s.lie += sign * e.N
-			s.lied = true
-		}
-	}
-	change(1)
-	s.w.sleep(e.For)
-	change(-1)
-}
-
-func (s *store) recover() {
-	s.machine.right(0)
-}
-
-func (s *store) isDown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.down > 0 && !s.w.isOver()
-}
-
 // wipe removes entries: all, those of a kind, or one.
 func (s *store) wipe(e Event) {
 	s.mu.Lock()
@@ -116,10 +82,9 @@ func (s *store) wipe(e Event) {
 		return
 	}
 	one := keys[e.N%len(keys)]
+	kind, _, _ := strings.Cut(one, "/")
 	for _, key := range keys {
-		kind, _, _ := strings.Cut(key, "/")
-		switch ofOne, _, _ := strings.Cut(one, "/"); {
-		case e.N%3 == 0, e.N%3 == 1 && kind == ofOne, key == one:
+		if is, _, _ := strings.Cut(key, "/"); e.N%3 == 0 || e.N%3 == 1 && is == kind || key == one {
 			delete(s.entries, key)
 			if worker, ok := workerOf(key); ok {
 				delete(s.records, worker)
@@ -127,11 +92,11 @@ func (s *store) wipe(e Event) {
 			s.w.logf("store: %s is gone", key)
 		}
 	}
-	s.faultAt = time.Now()
+	s.faults.change(StoreWiped, 0)
 	s.wiped.Store(true)
 	if e.N%3 == 0 {
 		s.w.model.loses()
-	} else if kind, _, _ := strings.Cut(one, "/"); kind == "worker" {
+	} else if kind == "worker" {
 		s.w.model.leave("records were lost alone")
 	}
 }
@@ -144,31 +109,31 @@ func workerOf(key string) (worker int, ok bool) {
 }
 
 // list returns the entries that are wanted.
-func (s *store) list(wanted func(key string) bool) (found []lease.Entry) {
+func (s *store) list(honest bool, wanted func(key string) bool) (found []lease.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.entries)) { // in no order chance would be
 		if wanted(key) {
-			found = append(found, s.read(key))
+			found = append(found, s.read(key, honest))
 		}
 	}
 	return found
 }
 
-func (s *store) get(key string) lease.Entry {
+func (s *store) get(key string, honest bool) lease.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read(key)
+	return s.read(key, honest)
 }
 
 // read returns an entry as a client sees it. s.mu is held.
-func (s *store) read(key string) lease.Entry {
+func (s *store) read(key string, honest bool) lease.Entry {
 	e, ok := s.entries[key]
 	if !ok {
 		return e
 	}
 	worker, ok := workerOf(key)
-	if ok && s.w.OwnClock && s.lie > 0 && s.records[worker].State == lease.Held && !s.w.isOver() && s.w.intN(100) < s.lie {
+	if ok && !honest && s.w.OwnClock && s.records[worker].State == lease.Held && s.w.chance(s.faults.of(s.w, Lie)) {
 		e.Time = e.Time.Add(-time.Hour)
 	}
 	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
@@ -242,12 +207,10 @@ func (s *store) save(p *process, worker int, r lease.Record) {
 	s.checkHistory(p, old, r)
 	s.saved[worker] = r
 	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
-		p.took[worker]++
-		s.taken[worker] = taking{by: p, bounds: old.Bounds}
+		p.took[worker] = true
+		s.taken[worker] = taking{by: p}
 	}
-	t := s.taken[worker]
-	t.saver = p
-	s.taken[worker] = t
+	s.taken[worker] = taking{s.taken[worker].by, p}
 	s.isHolder(r.Token, p)
 	s.w.logf("store: save %d of %v, clock sequence %d, by %v", r.Saves, r, r.ClockSeq, p)
 }
@@ -275,10 +238,10 @@ func (s *store) delete(key, old string) error {
 }
 
 // client is a process's way to the store.
-type client struct{ p *process }
-
-// store returns the process's way to the store.
-func (p *process) store() lease.Store { return client{p} }
+type client struct {
+	p      *process
+	honest bool // the store's clock does not lie to it
+}
 
 // answer is what comes back.
 type answer struct {
@@ -290,7 +253,7 @@ type answer struct {
 
 // Now asks for the time, if the store has a clock.
 func (c client) Now(ctx context.Context) (time.Time, error) {
-	if !c.p.w.OwnClock {
+	if !c.p.w.OwnClock && !c.honest {
 		return time.Time{}, errors.ErrUnsupported
 	}
 	a := c.call(ctx, "now", func(s *store) answer { return answer{now: s.machine.Wall()} })
@@ -301,7 +264,7 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "get "+key, func(s *store) (a answer) {
-		a.entry = s.get(key)
+		a.entry = s.get(key, c.honest)
 		s.w.model.reads(c.p, a.entry.Version, since)
 		return a
 	})
@@ -313,7 +276,7 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
-			found := s.list(func(key string) bool {
+			found := s.list(c.honest, func(key string) bool {
 				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
 			})
 			for _, e := range found {
@@ -362,32 +325,31 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 		return answer{err: err}
 	}
 	p.gate()
-	p.crashHere(0)
-	net := p.node.network()
-	there, back := w.up(w.Network)+w.up(net.delay), w.up(w.Network)+w.up(net.delay)
-	lost, unanswered, twice := w.chance(net.loseRequests), w.chance(net.loseAnswers), w.chance(net.resend)
+	p.crashHere(callPoints[0])
+	fault := func(k Kind) int { return p.node.faults.of(w, k) }
+	delay := time.Duration(fault(Delay))
+	there, back := w.up(w.Network)+w.up(delay), w.up(w.Network)+w.up(delay)
+	lost, unanswered, twice := w.chance(fault(LoseRequests)), w.chance(fault(LoseAnswers)), w.chance(fault(Resend))
 	again := w.up(w.Window)
 	answers := make(chan answer, 2)
-	reply := func(a answer) {
+	later := func(d time.Duration, f func()) {
 		w.wg.Go(func() {
-			if w.sleep(back) {
-				answers <- a
+			if w.sleep(d) {
+				f()
 			}
 		})
 	}
+	reply := func(a answer) { later(back, func() { answers <- a }) }
 	arrive := func(after time.Duration, answered bool) {
-		w.wg.Go(func() {
-			if !w.sleep(after) {
-				return
-			}
-			if w.store.isDown() {
+		later(after, func() {
+			if w.store.faults.of(w, StoreDown) > 0 {
 				if answered && (there+back)%2 == 0 {
 					reply(answer{err: errRefused})
 				}
 				return
 			}
 			a := serve(w.store)
-			p.crashAt(3)
+			p.crashAt(callPoints[3])
 			if answered && !unanswered {
 				reply(a)
 			}
@@ -400,13 +362,9 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 		arrive(there+again, lost)
 	}
 	if (lost || unanswered) && (there+back)%3 == 0 {
-		w.wg.Go(func() {
-			if w.sleep(there + back) {
-				answers <- answer{err: errReset}
-			}
-		})
+		later(there+back, func() { answers <- answer{err: errReset} })
 	}
-	p.crashHere(1)
+	p.crashHere(callPoints[1])
 	var a answer
 	select {
 	case a = <-answers:
@@ -416,10 +374,7 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 		a.err = errDead
 	}
 	p.gate()
-	p.crashHere(2)
-	if p.isDead() {
-		runtime.Goexit() // a dead process does nothing more
-	}
+	p.crashHere(callPoints[2])
 	if a.err != nil {
 		w.logf("%v: %s: %v", p, what, a.err)
 	}

@@ -4,27 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// poll reads the watermark again and again, as pollers do: sometimes two at once.
-func (w *world) poll(n uint64) {
-	r := rand.New(rand.NewPCG(w.Seed, 100+n))
-	s := slowDesk{desk{w.store}, w, r}
+// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a process without IDs, to which
+// the store's clock never lies: if that clock is wrong by more than a window, nothing is promised.
+func (w *world) poll(number int) {
+	n := newNode(w, len(w.Nodes)+number, Node{Window: w.Window})
+	n.faults.change(Delay, int(w.Window/8))
+	s := client{p: newProcess(n, 0), honest: true}
 	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) { // until it is read, each clock sequence that can be used may be
 		return
 	}
-	for w.sleep(time.Duration(r.Int64N(int64(w.Window/2))) + us) {
-		w.mu.Lock()
-		least := w.watermark
-		w.mu.Unlock()
-		id, err := lease.Watermark(context.Background(), s)
+	for w.sleep(w.up(w.Window/2) + us) {
+		least := w.mark()
+		ctx, cancel := context.WithTimeout(context.Background(), w.Window)
+		id, err := lease.Watermark(ctx, s)
+		cancel()
 		if held := (*lease.WatermarkError)(nil); err != nil && !errors.As(err, &held) {
-			if !w.isWiped() && !w.isEnded() {
+			if !w.isWiped() && !isStoreError(err) {
 				w.fail("watermark", "it cannot be read: %v", err)
 			}
 			continue
@@ -36,71 +37,10 @@ func (w *world) poll(n uint64) {
 		w.mu.Lock()
 		if id > w.watermark {
 			w.watermark = id
-			w.totals.Marks++
+			w.totals["watermarks"]++
 		}
 		w.mu.Unlock()
 	}
-}
-
-// slowDesk is the store, with waits before and after requests.
-type slowDesk struct {
-	desk
-	w *world
-	r *rand.Rand
-}
-
-func (d slowDesk) wait() error {
-	most := d.w.Network + us
-	if d.r.IntN(8) == 0 {
-		most += d.w.Window / 4
-	}
-	if !d.w.sleep(time.Duration(d.r.Int64N(int64(most)))) {
-		return errDead
-	}
-	return nil
-}
-
-// Now is the store's clock, or a reader's that is right.
-func (d slowDesk) Now(context.Context) (time.Time, error) { return d.s.machine.Wall(), d.wait() }
-
-func (d slowDesk) Get(ctx context.Context, key string) (lease.Entry, error) {
-	if err := d.wait(); err != nil {
-		return lease.Entry{}, err
-	}
-	e, err := d.desk.Get(ctx, key)
-	return d.honest(e), err
-}
-
-// honest undoes Lie: a store's clock that is wrong by more than a window is a hazard.
-func (d slowDesk) honest(e lease.Entry) lease.Entry {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if is := d.s.entries[e.Key]; is.Version == e.Version {
-		e.Time = is.Time
-	}
-	return e
-}
-
-func (d slowDesk) List(ctx context.Context, prefix string) (all []lease.Entry, err error) {
-	for half := range 2 { // of different moments
-		if err := d.wait(); err != nil {
-			return nil, err
-		}
-		found, _ := d.desk.List(ctx, prefix)
-		for _, e := range found {
-			if int(e.Key[len(e.Key)-1])%2 == half {
-				all = append(all, d.honest(e))
-			}
-		}
-	}
-	return all, nil
-}
-
-func (d slowDesk) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	if err := d.wait(); err != nil {
-		return lease.Entry{}, err
-	}
-	return d.desk.Put(ctx, key, old, value)
 }
 
 // transaction is what is known when a call begins.
@@ -148,16 +88,14 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	passed := w.Layout.Decode(most).Time.Add(w.Layout.Unit)
 	w.store.mu.Lock()
 	misled := w.OwnClock && w.store.machine.changes() > 1
-	silent := w.store.lied || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window // then it may not have looked yet
+	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window // then it may not have looked yet
 	w.store.mu.Unlock()
 	if misled { // by the store's clock, a holder that renews may seem dead
 		return
 	}
 	for _, id := range ids {
 		parts := w.Layout.Decode(id)
-		w.mu.Lock()
-		_, common := w.commonWindow(parts.Worker, parts.ClockSeq, parts.Time)
-		w.mu.Unlock()
+		common := w.isCommon(parts.Worker, parts.ClockSeq, parts.Time)
 		dead := silent && (!t.grant.To.After(passed) || !p.lease.Grant().To.After(passed))
 		if id <= most && !common && !dead {
 			w.fail("watermark", "%v issued %d (%v), and the watermark was %d: %v; its grant was %v and is %v, and it was heard of %v ago and late %v ago", p, id, parts, most, passed.Format(timeFormat), t.grant, p.lease.Grant(), time.Since(t.heard), time.Since(p.late))

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,67 +24,33 @@ func (f *Failure) Error() string { return f.Promise + ": " + f.Detail }
 type Result struct {
 	Failure *Failure
 	Trace   []string // if it was asked for
-	Totals
+	Totals  Totals
 }
 
 // Report is what a run of many seeds found.
 type Report struct {
 	Mutant  string
-	Seeds   uint64
+	Seeds   int
 	Failed  bool
 	Seed    uint64   // the first seed that failed
 	Failure *Failure `json:",omitempty"`
-	Totals
+	Totals  Totals
 }
 
-// Totals count what happened.
-type Totals struct {
-	IDs       int           // issued, and checked
-	Different int           // seeds that were not the same twice
-	Faults    int           // events, but for load
-	NodeTime  time.Duration // virtual, of all nodes together
-	Processes int
-	Leases    int // acquired
-	Errors    int // that callers got
-	Backward  uint64
-	Bumps     uint64
-	Rewinds   uint64
-	Borrowed  uint64
-	Waits     uint64
-	Lost      int // leases
-	Replaced  int // worker IDs that were lost
-	Named     int // IDs whose issuer was looked up
-	Clones    int
-	Repeated  int           // IDs that a clone and its original both issued
-	Marks     int           // watermarks that rose
-	Steps     int           // that were held against the model, but for stamps
-	Stamps    int           // ticks that were stamped, and held against the model
-	Overlap   time.Duration // by how much such an ID's time was ahead of the clock that was cloned, at most
+// Totals count what happened, by what it is: see Counted.
+type Totals map[string]uint64
+
+// Counted is what each sound run of many seeds counts.
+var Counted = []string{
+	"node-seconds", "IDs", "faults", "processes", "leases", "worker IDs replaced", "clones", "issuers found", "calls found the clock behind",
+	"bumps", "rewinds", "ticks borrowed", "waits", "errors", "watermarks", "steps", "stamped ticks",
 }
 
 // Add adds what another run counted.
-func (t *Totals) Add(o Totals) {
-	t.IDs += o.IDs
-	t.Different += o.Different
-	t.Faults += o.Faults
-	t.NodeTime += o.NodeTime
-	t.Processes += o.Processes
-	t.Leases += o.Leases
-	t.Errors += o.Errors
-	t.Backward += o.Backward
-	t.Bumps += o.Bumps
-	t.Rewinds += o.Rewinds
-	t.Borrowed += o.Borrowed
-	t.Waits += o.Waits
-	t.Lost += o.Lost
-	t.Replaced += o.Replaced
-	t.Named += o.Named
-	t.Clones += o.Clones
-	t.Repeated += o.Repeated
-	t.Marks += o.Marks
-	t.Steps += o.Steps
-	t.Stamps += o.Stamps
-	t.Overlap = max(t.Overlap, o.Overlap)
+func (t Totals) Add(o Totals) {
+	for what, n := range o {
+		t[what] += n
+	}
 }
 
 // world is a run.
@@ -95,7 +62,9 @@ type world struct {
 	dir   string // for local copies
 	wg    sync.WaitGroup
 	gates atomic.Int64  // passed so far
+	over  atomic.Bool   // the faults are
 	done  chan struct{} // closed when the run ends, which the first failure does
+	end   func()        // ends the run
 
 	mu      sync.Mutex
 	rand    *rand.Rand // of the network and of the load
@@ -103,8 +72,6 @@ type world struct {
 	tracing bool
 	totals  Totals
 	failure *Failure
-	over    bool // the faults are
-	ended   bool
 	model   *model
 	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
@@ -137,7 +104,9 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		tracing:  tracing,
 		issued:   map[snowflake.ID]issue{},
 		last:     map[[2]int]int64{},
+		totals:   Totals{},
 	}
+	w.end = sync.OnceFunc(func() { close(w.done) })
 	seam.Reset(s.Seed, w.late, w.fileStep)
 	for i, c := range s.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i, c))
@@ -158,7 +127,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		}
 	}
 	if w.Leased && !w.Calmed {
-		for n := range 1 + s.Seed%2 {
+		for n := range 1 + int(s.Seed%2) {
 			w.wg.Go(func() { w.poll(n) })
 		}
 	}
@@ -168,10 +137,10 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.end()
 	w.wg.Wait()
 	took := time.Since(w.begun)
-	w.totals.Steps, w.totals.Stamps = w.model.steps()
+	w.model.counts()
 	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
-	w.totals.NodeTime = took * time.Duration(len(w.nodes))
-	return &Result{Failure: w.failure, Trace: w.trace, Totals: w.totals}
+	w.count("node-seconds", uint64(took.Seconds()*float64(len(w.nodes))))
+	return &Result{w.failure, w.trace, w.totals}
 }
 
 // healing is for how long newcomers may wait if the store has lost entries, also twice.
@@ -187,7 +156,7 @@ func (w *world) isWiped() bool { return w.store.wiped.Load() }
 func (w *world) snapshotNodes() []*node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]*node(nil), w.nodes...)
+	return slices.Clone(w.nodes)
 }
 
 // play lets the events happen.
@@ -195,7 +164,7 @@ func (w *world) play() bool {
 	for i, e := range w.Events {
 		at := e.At + time.Duration(i)*us // no two at the same time
 		w.wg.Go(func() {
-			if !w.sleep(at) || w.isOver() || w.Nodes[e.Node].Absent {
+			if !w.sleep(at) || w.over.Load() || w.Nodes[e.Node].Absent {
 				return
 			}
 			w.logf("EVENT: %v", e)
@@ -208,10 +177,8 @@ func (w *world) play() bool {
 // finish ends the faults, and waits until all have recovered.
 func (w *world) finish() {
 	w.logf("all faults end")
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	w.store.recover()
+	w.over.Store(true)
+	w.store.machine.right(0)
 	for _, n := range w.snapshotNodes() {
 		n.recover()
 	}
@@ -240,26 +207,13 @@ func (w *world) sleep(d time.Duration) bool {
 	}
 }
 
-// end ends the run.
-func (w *world) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.ended {
-		w.ended = true
-		close(w.done)
-	}
-}
-
 func (w *world) isEnded() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ended
-}
-
-func (w *world) isOver() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.over
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // chance is true in so many of 100 cases.
@@ -285,7 +239,7 @@ func (w *world) late(r *rand.Rand) time.Duration {
 func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.tracing && !w.ended {
+	if w.tracing && !w.isEnded() {
 		w.trace = append(w.trace, fmt.Sprintf("%11v  ", time.Since(w.begun).Round(time.Microsecond))+fmt.Sprintf(format, args...))
 	}
 }
@@ -295,34 +249,33 @@ func (w *world) fail(promise, format string, args ...any) {
 	detail := fmt.Sprintf(format, args...)
 	w.logf("BROKEN: %s: %s", promise, detail)
 	w.mu.Lock()
-	if w.failure == nil && !w.ended {
+	if w.failure == nil && !w.isEnded() {
 		w.failure = &Failure{promise, detail}
 	}
 	w.mu.Unlock()
 	w.end()
 }
 
-func (w *world) count(f func(*Totals)) {
+func (w *world) count(what string, n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f(&w.totals)
+	w.totals[what] += n
 }
 
 // apply lets an event happen.
 func (w *world) apply(e Event) {
 	n := w.snapshotNodes()[e.Node]
-	switch e.Kind {
-	case Burst, Saturate, FillMany:
+	if e.isLoad() {
 		n.ask(e)
 		return
 	}
-	w.count(func(t *Totals) { t.Faults++ })
+	w.count("faults", 1)
 	switch e.Kind {
 	case Step:
 		n.machine.change(func(s *segment) { s.wall += e.By })
 	case Rate:
 		n.machine.change(func(s *segment) { s.rate = int64(e.N) })
-		if w.sleep(e.For) && !w.isOver() {
+		if w.sleep(e.For) && !w.over.Load() {
 			n.machine.change(func(s *segment) { s.rate = million })
 		}
 	case Crash, CrashInCall, CrashInFile, Exit, Release:
@@ -336,7 +289,7 @@ func (w *world) apply(e Event) {
 				other.pause(e.For)
 			}
 		}
-		if w.sleep(e.For) && !w.isOver() {
+		if w.sleep(e.For) && !w.over.Load() {
 			n.machine.change(func(s *segment) { s.asleep = false })
 		}
 	case Clone:
@@ -346,10 +299,70 @@ func (w *world) apply(e Event) {
 	case StoreWiped:
 		w.store.wipe(e)
 	case StoreDown, Lie:
-		w.store.fault(e)
+		w.store.faults.last(w, e)
 	default:
-		n.fault(e)
+		n.faults.last(w, e)
 	}
+}
+
+// faults are the faults of the network or of the store that last for a while.
+type faults struct {
+	mu   sync.Mutex
+	on   map[Kind]int // percent, or how many, or the longest Delay
+	at   time.Time    // when a fault began or ended last
+	lied bool         // ever
+}
+
+// last lets a fault begin and end.
+func (f *faults) last(w *world, e Event) {
+	by := e.N
+	switch e.Kind {
+	case Delay:
+		by = int(e.By)
+	case StoreDown:
+		by = 1
+	}
+	f.change(e.Kind, by)
+	w.sleep(e.For)
+	f.change(e.Kind, -by)
+}
+
+func (f *faults) change(k Kind, by int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.on == nil {
+		f.on = map[Kind]int{}
+	}
+	f.on[k] += by
+	f.at, f.lied = time.Now(), f.lied || k == Lie
+}
+
+// of returns how much of a fault there is now.
+func (f *faults) of(w *world, k Kind) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.over.Load() {
+		return 0
+	}
+	return f.on[k]
+}
+
+// haveBeenOverFor reports whether there has been no fault for so long.
+func (f *faults) haveBeenOverFor(d time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, by := range f.on {
+		if by != 0 {
+			return false
+		}
+	}
+	return time.Since(f.at) > d
+}
+
+func (f *faults) everLied() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lied
 }
 
 // fileStep crashes the process whose local copy is being saved, if it is to crash at this
@@ -357,7 +370,7 @@ func (w *world) apply(e Event) {
 func (w *world) fileStep(dir, step string) {
 	for _, n := range w.snapshotNodes() {
 		if n.copyDir() == dir {
-			n.crashInFile(step)
+			n.current().crashHere(step)
 		}
 	}
 }
