@@ -140,10 +140,11 @@ func (r Record) release(w window, next time.Time, state State, unit time.Duratio
 	r.State = state
 	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
 	// tick after the bound.
-	if next.Before(r.bound(w.seq).Add(unit)) {
-		r = r.withBound(w.seq, next)
+	bound := r.bound(w.seq)
+	if next.Before(bound.Add(unit)) {
+		bound = next
 	}
-	return r
+	return r.withWindow(w, bound) // also if r has a change to another clock sequence that was given up
 }
 
 // undo returns the record that gives back a worker ID which was taken from before and never
@@ -176,18 +177,19 @@ type chunks struct {
 
 // succeed returns r, which replaces old, with the history. If r begins another holding, the
 // holding of old has ended. If it was given back unused, it is not in the history, not even as
-// it was in an earlier save. If the record then has too many ended holdings, they move to the
-// entry old.Chunks.Next, which has to be stored before r is: whoever replaces old stores the
-// same there, so it does not matter whose r it is that replaces old.
+// it was in an earlier save. Nor is a holding that goes on again. If the record then has too many
+// ended holdings, they move to the entry old.Chunks.Next, which has to be stored before r is:
+// whoever replaces old stores the same there, so it does not matter whose r it is that replaces old.
 func (r Record) succeed(old Record, forget time.Time) (next Record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.holding()
 	if old.Token == "" || ended.same(r.holding()) {
 		return r, nil
 	}
-	all := slices.DeleteFunc(slices.Clone(old.Ended), ended.same)
+	again := r.holding() // of a clock sequence, if the change to another one was given up
+	all := slices.DeleteFunc(slices.Clone(old.Ended), func(h Holding) bool { return h.same(ended) || h.same(again) })
 	if ended.From.Before(ended.To) {
-		if len(all) >= embedded {
+		if len(all) >= embedded { // and so again is not among them
 			chunk, all = all, nil
 			r.Chunks.Next++
 		}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -119,6 +120,20 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 	next.Forgotten = at(1)
 	kept, _ = next.succeed(old, at(-1))
 	assert.Equal(t, at(1), kept.Forgotten)
+}
+
+// If a change to another clock sequence is given up, the holding goes on. No entry of the history gets what it was,
+// because such an entry must be the same whoever replaces the record.
+func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
+	first := rec("a", Held, 3)
+	changed, _ := first.withWindow(window{seq: 1, from: at(1)}, at(4)).succeed(first, at(-9))
+	for len(changed.Ended) < embedded {
+		changed.Ended = append([]Holding{{Token: "b"}}, changed.Ended...)
+	}
+	again, chunk := changed.withWindow(window{from: first.From}, at(5)).succeed(changed, time.Time{})
+	assert.Equal(t, append(slices.Clone(changed.Ended[:embedded-1]), changed.holding()), again.Ended)
+	assert.Empty(t, chunk)
+	assert.Equal(t, changed.Chunks, again.Chunks)
 }
 
 func TestWaitAfterALoss(t *testing.T) {

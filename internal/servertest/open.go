@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"database/sql"
+	"errors"
 	"testing"
 )
 
@@ -11,4 +12,21 @@ func Open(t testing.TB, driver, dsn string) *sql.DB {
 	db := Must(sql.Open(driver, dsn))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// Must returns what a call returned, or fails the test with its error: Must(f())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Do(t, err)
+		return value
+	}
+}
+
+// Do fails the test if there is an error.
+func Do(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }

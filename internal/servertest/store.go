@@ -48,23 +48,6 @@ func Calls(store lease.Store, key string) map[string]func(context.Context) error
 	}
 }
 
-// Must returns what a call returned, or fails the test with its error: Must(f())(t).
-func Must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		Do(t, err)
-		return value
-	}
-}
-
-// Do fails the test if there is an error.
-func Do(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Await calls f until it returns nil. If that takes too long even for a slow machine, the test fails with f's error.
 func Await(t testing.TB, f func() error) {
 	t.Helper()

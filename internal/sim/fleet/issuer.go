@@ -69,7 +69,7 @@ func (s *store) checkHistory(p *process, old, r lease.Record) {
 	kept := s.holdings(r)
 	must := s.holdings(old)
 	if !isSame(was, is) {
-		must = slices.DeleteFunc(must, func(h lease.Holding) bool { return isSame(h, was) })
+		must = slices.DeleteFunc(must, func(h lease.Holding) bool { return isSame(h, was) || isSame(h, is) })
 		if was.From.Before(was.To) {
 			must = append(must, was)
 		}
