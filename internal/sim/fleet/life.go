@@ -298,7 +298,8 @@ func (n *node) isExcused() bool {
 	defer w.store.mu.Unlock()
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		g := p.lease.Grant()
-		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].saver == p && r.State == lease.Held {
+		putBackTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
+		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].saver == p && r.State == lease.Held && !putBackTooLate {
 			return n.isBehind(r, g, last, now)
 		}
 	}
@@ -316,9 +317,6 @@ func (n *node) isExcused() bool {
 			return true // until none of its windows can be open
 		}
 		if r.State == lease.Spent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
-			continue
-		}
-		if !w.OwnClock && r.Window > n.Window { // a start watches a record for as long as its own window, and then gives up
 			continue
 		}
 		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
