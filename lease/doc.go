@@ -1,7 +1,7 @@
 // Package lease gives worker IDs to processes so that no two of them ever issue the same ID,
 // whatever their clocks, crashes, pauses and networks do.
 //
-//	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+//	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 //	defer cancel() // ctx bounds the acquisition only
 //	l, err := lease.Acquire(ctx, lease.File("/var/lib/myapp/snowflake"), nil)
 //	...

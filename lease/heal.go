@@ -38,7 +38,7 @@ func (s *search) open(ctx context.Context) (door, error) {
 			l.tripped(waits)
 		}
 		if ended := sleep(ctx, min(progress+randomN(progress), left)); ended != nil {
-			return d, once(fmt.Errorf("%w: %w", waits, ended))
+			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
 		}
 	}
 }

@@ -100,8 +100,8 @@ func TestCBOR(t *testing.T) {
 
 func TestSlog(t *testing.T) {
 	var b bytes.Buffer
-	log := slog.New(slog.NewJSONHandler(&b, nil))
-	log.Info("paid", "id", middle, "parts", snowflake.Decode(middle), "order", OrderID(middle))
+	log, id := slog.New(slog.NewJSONHandler(&b, nil)), middle
+	log.Info("paid", "id", id, "parts", snowflake.Decode(id), "order", OrderID(id))
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &line))
 	assert.Equal(t, "117469438034313216", line["id"], "a string, that no reader of logs rounds")
@@ -113,7 +113,8 @@ func TestOpenTelemetry(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	_, span := provider.Tracer("shop").Start(t.Context(), "pay")
-	span.SetAttributes(attribute.Stringer("order.id", middle))
+	id := middle
+	span.SetAttributes(attribute.Stringer("order.id", id))
 	span.End()
 	require.NoError(t, provider.ForceFlush(t.Context()))
 	require.Len(t, spans.GetSpans(), 1)

@@ -90,16 +90,19 @@ func explore(scope string, ticks, faults int) error {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	names := []string{scope}
-	if scope == "" {
-		list, err := tell("-scopes")
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, list)
-		}
-		names = nil
-		for _, m := range regexp.MustCompile(`scope: (\S+)`).FindAllStringSubmatch(list, -1) {
-			names = append(names, m[1])
-		}
+	list, err := tell("-scopes")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, list)
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`scope: (\S+)`).FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	switch {
+	case slices.Contains(names, scope):
+		names = []string{scope}
+	case scope != "":
+		return fmt.Errorf("there is no scope %q; the scopes are %s", scope, strings.Join(names, ", "))
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -77,7 +77,7 @@ func printMutants() {
 	for _, m := range mutants {
 		var how []string
 		for _, k := range m.always {
-			how = append(how, k.command())
+			how = append(how, k.String()+" of "+k.pkg)
 		}
 		fmt.Printf("%s\n\t%s\n\tfound on every run by %s; %s\n", m.name, m.why, strings.Join(how, ", "), m.path)
 	}

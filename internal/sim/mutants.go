@@ -34,15 +34,6 @@ func (k killer) String() string {
 	return k.test
 }
 
-// command returns what runs the killer.
-func (k killer) command() string {
-	command := "go test -run " + k.test + " " + k.pkg
-	if k.scope != "" {
-		command += " -scope " + k.scope
-	}
-	return command
-}
-
 // edit replaces a text that a file of the source contains once. In new, MUTANT stands for
 // the condition that the mutant is switched on.
 type edit struct{ file, old, new string }
@@ -113,7 +104,7 @@ func parseMutant(text string) (m mutant, err error) {
 			m.always = append(m.always, killer{"./lease", "TestEveryInterleaving", value})
 		case "guard":
 			m.guard = value
-		case "", "seeds", "seed", "nodes": // these say where an earlier simulator found it
+		case "":
 		default:
 			err = fmt.Errorf("unknown line %q", line)
 		}

@@ -206,7 +206,7 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 		}
 	})
 	if depth.Full() {
-		slices.SortFunc(tests, func(a, b killer) int { return strings.Compare(a.command(), b.command()) })
+		slices.SortFunc(tests, func(a, b killer) int { return strings.Compare(a.pkg+a.test+a.scope, b.pkg+b.test+b.scope) })
 		each(slices.Compact(tests), func(k killer) {
 			assert.Truef(t, k.scope != "" || passes(t, programs[k.pkg], k, ""), "%s fails without a mutant", k)
 		})
@@ -263,7 +263,7 @@ func TestEvidenceSaysByWhatMutantsDieWithoutLuck(t *testing.T) {
 		require.NoError(t, os.WriteFile("../../docs/evidence.md", []byte(head+table+end+tail), 0o644))
 		return
 	}
-	assert.Equal(t, table, begin+old)
+	assert.Equal(t, table, begin+old, "go test ./internal/sim -run Evidence -update writes the table")
 }
 
 func TestMutantsAreApplied(t *testing.T) {
@@ -321,7 +321,7 @@ func TestMutantsDoNotDependOnEachOther(t *testing.T) {
 func TestInvalidMutantFileIsRefused(t *testing.T) {
 	const head = "name: n\nwhy: w\nscope: s\n"
 	for text, want := range map[string]string{
-		"name: n\nwhy: w\nseeds: 20\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why, and always or scope",
+		"name: n\nwhy: w\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why, and always or scope",
 		head + "always: TestT\n":           "always needs a package and a test",
 		head + "size: 3\n":                 "unknown line",
 		head:                               "it changes nothing",

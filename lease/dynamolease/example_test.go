@@ -13,7 +13,7 @@ import (
 
 // Several fleets share a table.
 func ExampleNew() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
 	defer cancel()
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {

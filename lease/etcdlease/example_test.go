@@ -22,8 +22,8 @@ func ExampleConfig() {
 		return
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 	store, err := etcdlease.New(client, nil)
 	if err != nil {
 		fmt.Println(err)

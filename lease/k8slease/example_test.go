@@ -23,7 +23,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
 	defer cancel()
 	l, err := lease.Acquire(ctx, store, nil)
 	if err != nil {

@@ -20,8 +20,8 @@ func ExampleConnect() {
 		return
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 	store, err := natslease.New(conn, nil)
 	if err != nil {
 		fmt.Println(err)

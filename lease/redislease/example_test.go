@@ -20,8 +20,8 @@ func ExampleNew() {
 		DialTimeout:           time.Second,
 	})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel() // ctx bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 
 	store, err := redislease.New(client, nil)
 	if err != nil {

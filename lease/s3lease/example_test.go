@@ -15,7 +15,7 @@ import (
 
 // A bucket of Cloudflare R2.
 func ExampleNew() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // bounds Acquire only: the first start of a fleet takes three
 	defer cancel()
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion("auto"))
 	if err != nil {

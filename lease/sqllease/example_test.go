@@ -32,19 +32,19 @@ func openExample() (db *sql.DB, remove func()) {
 	}
 }
 
-// The production form: a worker ID from a table that the fleet shares.
+// A worker ID from a table that the fleet shares.
 func ExampleNew() {
 	db, remove := openExample()
 	defer remove()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel() // ctx bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 
 	store, err := sqllease.New(db, sqllease.SQLite, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// This database is known to be new. Leave NewStore out if it may have lost its table.
+	// NewStore, because this database is known to be new. Leave it out in production.
 	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1", NewStore: true})
 	if err != nil {
 		fmt.Println(err)

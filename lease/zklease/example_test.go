@@ -19,8 +19,8 @@ func ExampleNew() {
 		return
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel() // ctx bounds Acquire only
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
 
 	store, err := zklease.New(conn, nil)
 	if err != nil {
