@@ -174,6 +174,7 @@ func TestCloneWithAFileStoreEndsTheLease(t *testing.T) {
 	require.ErrorIs(t, err, ErrLost)
 	<-l.Done()
 	assert.ErrorContains(t, l.Err(), "cloned")
+	assert.Equal(t, l.Grant().From, l.Grant().To, "the lease grants nothing more, also if nobody compares generations")
 }
 
 // The machine is cloned before the worker ID is chosen: either copy could choose the same.

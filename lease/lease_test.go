@@ -279,6 +279,18 @@ func TestNoBumpAfterRelease(t *testing.T) {
 	})
 }
 
+// Whoever asked for the lease may have stamped IDs without a Generator.
+func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		l, err := Acquire(t.Context(), m, &Options{Layout: plain, NewStore: true})
+		require.NoError(t, err)
+		require.NoError(t, l.Release(t.Context()))
+		assert.Equal(t, Free, m.record(0).State)
+		assert.Equal(t, l.Grant().To, m.record(0).Bound())
+	})
+}
+
 func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(hours ...int) (bounds []time.Time) {

@@ -111,7 +111,7 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
 	next := old.take(window{from: at(3), before: at(3)}, Record{Token: "d", Window: span}, at(3))
 	next.Saves = 9
-	kept, chunk := next.succeed(old, at(-9))
+	kept, chunk := next.succeed(old, at(-3))
 	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
 	assert.Empty(t, chunk)
 	old.Saves = 12
