@@ -322,12 +322,12 @@ func TestInvalidMutantFileIsRefused(t *testing.T) {
 	const head = "name: n\nwhy: w\nscope: s\n"
 	for text, want := range map[string]string{
 		"name: n\nwhy: w\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why, and always or scope",
-		head + "always: TestT\n":           "always needs a package and a test",
-		head + "size: 3\n":                 "unknown line",
-		head:                               "it changes nothing",
-		head + "\n-- becomes --\nMUTANT\n": "the file is not named",
-		head + "\n-- a.go --\nx\n":         "does not contain MUTANT",
-		head + "\n-- a.go --\n\n-- becomes --\nMUTANT\n": "-- a.go -- has no text after it",
+		head + "always: TestT\n":                                    "always needs a package and a test",
+		head + "size: 3\n":                                          "unknown line",
+		head:                                                        "it changes nothing",
+		head + "\n-- becomes --\nMUTANT\n":                          "the file is not named",
+		head + "\n-- a.go --\nx\n":                                  "does not contain MUTANT",
+		head + "\n-- a.go --\n\n-- becomes --\nMUTANT\n":            "-- a.go -- has no text after it",
 	} {
 		_, err := readMutants(fstest.MapFS{"mutants/m.txt": {Data: []byte(text)}})
 		assert.ErrorContains(t, err, want)
