@@ -245,6 +245,9 @@
 // HAZARD: if the engine's clock leaps forward by more than a window, a live holder whose clock is
 // behind the others' by as much counts as dead until its next renewal. Its IDs may be below the watermark.
 //
+// HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
+// sequence that begins below a watermark which was read before the loss.
+//
 // # Hazards
 //
 // HAZARD: an engine that loses acknowledged writes in a failover, or is restored from a
