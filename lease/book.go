@@ -123,7 +123,8 @@ func replace(ctx context.Context, s Store, o *Options, old, r Record) (saved, tr
 }
 
 // spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
-// leaves the history, and is returned to be deleted after r is saved.
+// leaves the history, and is returned to be deleted after r is saved. It also leaves the history if
+// it cannot be read; then it is not known when its holdings ended.
 func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
 	value, err := json.Marshal(chunk)
 	if err != nil {
@@ -146,6 +147,9 @@ func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.
 	holdings, err := decodeChunk(oldest)
 	if err == nil && slices.ContainsFunc(holdings, func(h Holding) bool { return !h.To.Before(forget) }) {
 		return r, Entry{}, nil
+	}
+	if err != nil {
+		forget = slices.MaxFunc(r.Bounds, time.Time.Compare)
 	}
 	r.Chunks.First++
 	r.Forgotten = later(r.Forgotten, forget)

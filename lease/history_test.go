@@ -135,7 +135,7 @@ func TestHistoryOfALostRace(t *testing.T) {
 	})
 }
 
-// If a part of the history is lost, Whois says that the issuer is forgotten.
+// If a part of the history is lost, Whois says that the issuer is forgotten, also after the history has left the part out.
 func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -144,6 +144,12 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 		_, err := Whois(t.Context(), m, ids[0])
 		require.ErrorIs(t, err, ErrForgotten)
 		_, err = Whois(t.Context(), m, ids[len(ids)-1])
+		require.NoError(t, err)
+		later := stamps(t, m, 2*embedded, 0)
+		require.Positive(t, m.record(0).Chunks.First)
+		_, err = Whois(t.Context(), m, ids[0])
+		require.ErrorIs(t, err, ErrForgotten)
+		_, err = Whois(t.Context(), m, later[0])
 		require.NoError(t, err)
 	})
 }

@@ -309,7 +309,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 	if wait <= 0 {
 		return none
 	}
-	wait = min(max(wait, (longest-s.l.o.Window)/16), longest/4) // a holder may also release its worker ID
+	wait = min(wait, max(s.l.o.Window/4, longest/64)) // a holder may also release its worker ID
 	if time.Since(s.begun)+wait > longest+longest/2 {
 		return none
 	}

@@ -62,15 +62,17 @@ func (s *store) holdings(r lease.Record) (all []lease.Holding) {
 // Options.History is dropped; and holdings have no instant in common. s.mu is held.
 func (s *store) checkHistory(p *process, old, r lease.Record) {
 	w := s.w
-	if w.LocalCopy || s.wiped.Load() || old.Token == "" {
-		return // the copy decides, or much is gone
-	}
 	was, is := holdingOf(old), holdingOf(r)
+	isOfTwo := w.isCommon(r.Worker, was.ClockSeq, time.Time{}) || w.isCommon(r.Worker, is.ClockSeq, time.Time{})
+	if w.LocalCopy || s.wiped.Load() || old.Token == "" || isOfTwo {
+		return // the copy decides, or much is gone, or a machine and its clone save in turn
+	}
 	kept := s.holdings(r)
 	must := s.holdings(old)
 	if !isSame(was, is) {
 		must = slices.DeleteFunc(must, func(h lease.Holding) bool { return isSame(h, was) || isSame(h, is) })
-		if was.From.Before(was.To) {
+		givenUp := was.Token == is.Token && was.ClockSeq == is.ClockSeq && is.From.Before(was.To) // a change whose answer was lost, and that is tried again
+		if was.From.Before(was.To) && !givenUp {
 			must = append(must, was)
 		}
 	}
