@@ -177,11 +177,9 @@ type chunks struct {
 
 // succeed returns r, which replaces old, with the history. If r begins another holding, the holding
 // of old has ended. If it was given back unused, it is not in the history, not even as it was in an
-// earlier save. Nor is a holding that goes on again, or whose clock sequence the same holder begins
-// anew before its end, because the answer to the first change was lost. If the record then has too
-// many ended holdings, they move to the entry old.Chunks.Next, which has to be stored before r is:
-// whoever replaces old stores the same there, so it does not matter whose r it is that replaces
-// old.
+// earlier save. Nor is a holding that goes on again. If the record then has too many ended
+// holdings, they move to the entry old.Chunks.Next, which has to be stored before r is: whoever
+// replaces old stores the same there, so it does not matter whose r it is that replaces old.
 func (r Record) succeed(old Record, forget time.Time) (next Record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.holding()
@@ -190,8 +188,7 @@ func (r Record) succeed(old Record, forget time.Time) (next Record, chunk []Hold
 	}
 	again := r.holding() // of a clock sequence, if the change to another one was given up
 	all := slices.DeleteFunc(slices.Clone(old.Ended), func(h Holding) bool { return h.same(ended) || h.same(again) })
-	givenUp := ended.Token == again.Token && ended.ClockSeq == again.ClockSeq && again.From.Before(ended.To) // nothing was stamped
-	if ended.From.Before(ended.To) && !givenUp {
+	if ended.From.Before(ended.To) {
 		if len(all) >= embedded { // and so again is not among them
 			chunk, all = all, nil
 			r.Chunks.Next++

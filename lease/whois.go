@@ -60,14 +60,8 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 }
 
 func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
-	issued := func(h Holding) bool {
-		return h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To)
-	}
-	// If the answer to a change of the clock sequence was lost, the current holding may be
-	// among the ended holdings too, with an earlier end. The record has the right one.
-	holdings := append([]Holding{r.holding()}, slices.DeleteFunc(slices.Clone(r.Ended), r.holding().same)...)
-	if i := slices.IndexFunc(holdings, issued); i >= 0 {
-		return holdings[i], nil
+	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
+		return h, nil
 	}
 	whole := true
 	if r.Chunks.First < r.Chunks.Next {
@@ -75,8 +69,8 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 		if err != nil {
 			return Holding{}, err
 		}
-		if i := slices.IndexFunc(earlier, issued); i >= 0 {
-			return earlier[i], nil
+		if h, ok := issuer(earlier, parts); ok {
+			return h, nil
 		}
 		whole = all
 	}
@@ -90,6 +84,18 @@ func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id sno
 	}
 	return Holding{}, fmt.Errorf("%w: %d: nobody had worker %d and clock sequence %d at %s",
 		ErrNeverIssued, id, r.Worker, parts.ClockSeq, formatTime(parts.Time))
+}
+
+// issuer returns the holding in which an ID was issued. If a change to another clock sequence was
+// given up, because its answer was lost, the history may have a holding with a later end than it
+// had. Later holders began at its real end, so the holding that began last is the right one.
+func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
+	for _, h := range holdings {
+		if h.ClockSeq == parts.ClockSeq && !parts.Time.Before(h.From) && parts.Time.Before(h.To) && (!ok || h.From.After(by.From)) {
+			by, ok = h, true
+		}
+	}
+	return by, ok
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
