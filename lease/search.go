@@ -89,7 +89,8 @@ func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T,
 	return result, err
 }
 
-// find takes one worker ID. It waits for a free one for up to one and a half of the longest window.
+// find takes one worker ID. It waits for a free one for up to a window and a half or, if the
+// engine has no clock, one and a half of the longest window.
 func (s *search) find(ctx context.Context) (attempt, error) {
 	for {
 		if s.read == nil {
@@ -301,7 +302,7 @@ func (s *search) because(err error) error {
 func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
 	longest := s.l.o.Window
 	for _, r := range s.read {
-		if r.State == Held {
+		if r.State == Held && s.now.IsZero() { // it is not known since when the record has not changed
 			longest = max(longest, r.Window)
 		}
 	}

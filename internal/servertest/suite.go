@@ -242,7 +242,9 @@ func crowd(t *testing.T, s *Server) {
 	if n < 1<<fleetLayout().WorkerBits {
 		return
 	}
-	_, err := acquire(t, stores[0], lease.Options{Owner: "one more", Window: s.window()})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it would wait for three minutes
+	defer cancel()
+	_, err := join(ctx, t, stores[0], lease.Options{Owner: "one more", Window: lease.MaxWindow, NewStore: true})
 	var full *lease.ExhaustedError
 	if !errors.Is(err, lease.ErrExhausted) || !errors.As(err, &full) || len(full.Records) != n {
 		t.Fatalf("one more than %d: %v", n, err)
