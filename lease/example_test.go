@@ -55,8 +55,8 @@ func ExampleAcquire_exhausted() {
 	defer remove()
 	ctx := context.Background()
 
-	for _, window := range []time.Duration{time.Minute, time.Minute, 100 * time.Millisecond} {
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: window})
+	for range 3 { // the third waits for a window and a half
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: 2 * time.Second})
 		var exhausted *lease.ExhaustedError
 		if errors.As(err, &exhausted) {
 			fmt.Println("all are held:", len(exhausted.Records))
