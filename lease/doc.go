@@ -118,7 +118,8 @@
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save,
-//     by every clock that can tell (restorable). The bound does not move in the same save. The
+//     by every clock that can tell (restorable), and no release has gone without an answer (it
+//     may have freed the worker ID). The bound does not move in the same save. The
 //     holder looks again when it knows that the record is there (mayRestore): if it is too late
 //     by then, the worker ID is lost.
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for

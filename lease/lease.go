@@ -34,6 +34,7 @@ type Lease struct {
 	unknown   bool      // a save failed, so the stored record has to be read before the next one
 	tried     []Record  // the records of such saves: each may have been stored, or may be yet
 	restoring bool      // the record was sent to be put back, and it is not known that it was in time
+	freed     bool      // a release has had no answer: others may have the worker ID by now
 	saved     time.Time // when the record was last saved,
 	savedAt   time.Time // and what the clock read before
 	overdue   bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since

@@ -33,6 +33,7 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		l.tried = append(l.tried[max(0, len(l.tried)+1-maxTried):], tried)
 		l.unknown = true
 		if !errors.Is(err, ErrConflict) {
+			l.freed = l.freed || tried.State != Held
 			return err
 		}
 		if err := l.look(ctx); err != nil {
@@ -81,7 +82,7 @@ func (l *Lease) look(ctx context.Context) error {
 }
 
 // mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
-// free since own was saved. It is asked before the record is put back, and again when it is known
+// free since own was saved, or since a release that had no answer. It is asked before the record is put back, and again when it is known
 // to be there: if the process or the request stood still meanwhile, the record may have been
 // another holder's, and have been lost once more. op must be held.
 func (l *Lease) mayRestore(ctx context.Context, own Record) error {
@@ -89,7 +90,7 @@ func (l *Lease) mayRestore(ctx context.Context, own Record) error {
 	if err != nil {
 		return err
 	}
-	if !own.restorable(l.window, l.o.now(), l.silence(own, l.savedAt, engine)) {
+	if l.freed || !own.restorable(l.window, l.o.now(), l.silence(own, l.savedAt, engine)) {
 		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, own.Worker)
 	}
 	return nil
