@@ -1,6 +1,9 @@
 package snowflake
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Backward is what a BackwardPolicy gets to know: by how much the clock reads
 // earlier than the last ID, and which actions are possible.
@@ -106,9 +109,7 @@ func (clockSeqPolicy) OnBackward(b Backward) Action {
 // waits for the next tick that has IDs left, and fails if it is more than 50 ms and more
 // than one tick away.
 //
-// HAZARD: if the clock is set back to before the generator's own start, the generator may
-// repeat the IDs of an earlier process with the same worker ID: set Options.After, or use
-// NewLeased.
+// It has the HAZARD of [ClockSeqPolicy].
 func RewindPolicy() BackwardPolicy { return rewindPolicy{} }
 
 type rewindPolicy struct{}
@@ -119,3 +120,19 @@ func (rewindPolicy) OnBackward(b Backward) Action {
 	}
 	return ActionFail
 }
+
+// ClockBackwardError is what the policy was told. It matches [ErrClockBackward].
+type ClockBackwardError struct {
+	Backward
+}
+
+func (e *ClockBackwardError) Error() string {
+	if e.Stalled {
+		return fmt.Sprintf("snowflake: clock stands still, or runs at less than half of its speed: it reads %s, %v before %s",
+			formatTime(e.Now), e.By(), formatTime(e.Last))
+	}
+	return fmt.Sprintf("%v: it reads %s, %v behind %s",
+		ErrClockBackward, formatTime(e.Now), e.By(), formatTime(e.Last))
+}
+
+func (e *ClockBackwardError) Is(target error) bool { return target == ErrClockBackward }

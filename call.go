@@ -240,7 +240,7 @@ func (g *Generator) situation(c *call, now instant, limit int64) (s situation, e
 	q, w := &g.seq, g.window
 	switch {
 	case w != nil && w.ended:
-		return s, g.expired(now, now.tick)
+		return s, g.expired(now.tick)
 	case w != nil && limit <= w.closed:
 		err = g.look()
 	}
@@ -397,7 +397,7 @@ func (g *Generator) sleeps(c *call, now instant, mono time.Duration, cut bool) {
 
 // atEnd says what c does at the end of the lease's window. g.mu must be held.
 func (g *Generator) atEnd(c *call, s situation, v *verdict, now instant) error {
-	v.expired, v.now = g.expired(now, s.tick), g.seq.layout.time(now)
+	v.expired, v.now = g.expired(s.tick), g.seq.layout.time(now)
 	if g.window.terms.Extend != nil {
 		return nil
 	}

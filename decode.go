@@ -122,6 +122,37 @@ func checkField(name string, v int, bits uint8) error {
 	return nil
 }
 
+// The fields' names in errors.
+const (
+	fieldClockSeq   = "clock sequence"
+	fieldDatacenter = "datacenter"
+	fieldWorker     = "worker"
+	fieldSequence   = "sequence"
+)
+
+// FieldRangeError says which field of an ID was given a value that does not fit. It
+// matches [ErrWorkerRange] for a worker or a datacenter, and [ErrInvalidID] for a clock
+// sequence or a sequence.
+type FieldRangeError struct {
+	Field string // "clock sequence", "datacenter", "worker" or "sequence"
+	Value int    // what was given
+	Max   int    // the largest that fits; the smallest is 0
+}
+
+func (e *FieldRangeError) Error() string {
+	if e.Max == 0 {
+		return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has no bits for it: only 0 does", e.Field, e.Value)
+	}
+	return fmt.Sprintf("snowflake: %s %d does not fit the layout, which has room for 0 to %d", e.Field, e.Value, e.Max)
+}
+
+func (e *FieldRangeError) Is(target error) bool {
+	if e.Field == fieldWorker || e.Field == fieldDatacenter {
+		return target == ErrWorkerRange
+	}
+	return target == ErrInvalidID
+}
+
 // Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if
 // and only if from <= Decode(id).Time < to. With them a query on the primary key needs no
 // index on a timestamp.

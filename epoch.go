@@ -51,12 +51,27 @@ func (e Epoch) afterWide(at int64, unit time.Duration) time.Time {
 	if at < 0 {
 		tick, sign = -tick, -1
 	}
-	sec, nsec := uint64(maxSeconds+1), uint64(0)
-	if hi, lo := bits.Mul64(tick, uint64(max(unit, 0))); hi < 1e9 {
-		if s, n := bits.Div64(hi, lo, 1e9); s <= maxSeconds {
-			sec, nsec = s, n
-		}
-	}
+	sec, nsec := seconds(tick, unit)
 	epoch := e.Time()
 	return time.Unix(epoch.Unix()+sign*int64(sec), int64(epoch.Nanosecond())+sign*int64(nsec)).UTC()
+}
+
+// seconds returns how long ticks of the unit last. If it is longer than maxSeconds, sec is
+// maxSeconds+1.
+func seconds(ticks uint64, unit time.Duration) (sec, nsec uint64) {
+	if hi, lo := bits.Mul64(ticks, uint64(max(unit, 0))); hi < 1e9 {
+		if sec, nsec = bits.Div64(hi, lo, 1e9); sec <= maxSeconds {
+			return sec, nsec
+		}
+	}
+	return maxSeconds + 1, 0
+}
+
+// formatTime writes t with milliseconds, so that times of the common layouts
+// line up. It writes more digits only if t has them.
+func formatTime(t time.Time) string {
+	if t.Nanosecond()%int(time.Millisecond) == 0 {
+		return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }

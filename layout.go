@@ -64,7 +64,7 @@ func (l Layout) Validate() error {
 	if n := max(l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits); n >= strconv.IntSize {
 		return fmt.Errorf("%w: a field has %d bits; on this system an int holds %d", ErrInvalidLayout, n, strconv.IntSize-1)
 	}
-	if hi, lo := bits.Mul64(1<<l.TimeBits, uint64(l.Unit)); hi >= 1e9 || div64(hi, lo, 1e9) > maxSeconds {
+	if sec, _ := seconds(1<<l.TimeBits, l.Unit); sec > maxSeconds {
 		return fmt.Errorf("%w: %d bits of %v last longer than 36 billion years", ErrInvalidLayout, l.TimeBits, l.Unit)
 	}
 	return nil
@@ -141,11 +141,6 @@ func (l Layout) sequences() int64 { return 1 << l.SequenceBits }
 // lowBits returns the largest value of n bits, at most math.MaxInt64.
 func lowBits(n uint8) int64 {
 	return math.MaxInt64 &^ (-1 << n)
-}
-
-func div64(hi, lo, y uint64) uint64 {
-	q, _ := bits.Div64(hi, lo, y)
-	return q
 }
 
 // instant is a point in time as a layout counts it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
@@ -211,15 +212,51 @@ func (g *Generator) stop(cause error) time.Time {
 }
 
 // expired returns the error of a call whose next ID would lie in tick. g.mu must be held.
-func (g *Generator) expired(now instant, tick int64) *LeaseExpiredError {
+func (g *Generator) expired(tick int64) *LeaseExpiredError {
 	w, l := g.window, g.seq.layout
 	return &LeaseExpiredError{
 		Worker:   l.Decode(g.seq.fixed).Worker,
 		NotAfter: w.end,
 		Time:     l.time(instant{tick: tick}),
 		Cause:    w.cause,
-		now:      l.time(now),
 		stopped:  w.ended,
 		unused:   w.ended && w.end.Equal(l.time(instant{})),
 	}
 }
+
+// LeaseExpiredError says which worker ID may no longer be stamped. It matches
+// [ErrLeaseExpired] and what Cause matches.
+type LeaseExpiredError struct {
+	Worker   int
+	NotAfter time.Time // no ID is stamped at or past it: the end of the lease's window or, after a release, of the last tick stamped
+	Time     time.Time // the timestamp that the next ID would have had
+	Cause    error     // why the window was not extended, as the lease says it; nil if it does not say
+	stopped  bool      // for good
+	unused   bool      // and nothing was stamped
+}
+
+func (e *LeaseExpiredError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: ", ErrLeaseExpired)
+	if e.Cause != nil {
+		fmt.Fprintf(&b, "%s; ", strings.TrimPrefix(e.Cause.Error(), "lease: "))
+	}
+	fmt.Fprintf(&b, "worker %d ", e.Worker)
+	switch {
+	case e.unused:
+		b.WriteString("stamped no ID")
+	case e.stopped, e.Time.Before(e.NotAfter): // Time lies before NotAfter if both are in the tick of the last ID
+		fmt.Fprintf(&b, "stamped its last ID before %s", formatTime(e.NotAfter))
+	case e.NotAfter.Truncate(time.Millisecond).Equal(e.Time.Truncate(time.Millisecond)):
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s", formatTime(e.NotAfter), formatTime(e.Time))
+	default:
+		fmt.Fprintf(&b, "may stamp IDs before %s, the next would be at %s",
+			formatTime(e.NotAfter.Truncate(time.Millisecond)), formatTime(e.Time.Truncate(time.Millisecond)))
+	}
+	return b.String()
+}
+
+// Unwrap returns Cause.
+func (e *LeaseExpiredError) Unwrap() error { return e.Cause }
+
+func (e *LeaseExpiredError) Is(target error) bool { return target == ErrLeaseExpired }

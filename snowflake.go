@@ -112,8 +112,8 @@ type Refused struct {
 // [ErrInvalidID] for Options.After or, if the clock is outside of the layout,
 // [ErrBeforeEpoch] or [ErrTimeExhausted].
 //
-// HAZARD: New does not know which IDs an earlier process with this worker ID issued. If
-// the clock reads no later than that process's last tick, IDs repeat: set Options.After.
+// HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
+// process's last tick: set Options.After.
 func New(worker int, opts *Options) (*Generator, error) {
 	return newGenerator(worker, nil, opts)
 }
@@ -261,11 +261,9 @@ func (o *Options) checkAfter(now instant) error {
 // while during the wait and then stops, the policy is asked when the call has waited for
 // twice as long as the clock ran.)
 //
-// The ID's timestamp is a tick that the clock reads during the call, or a tick up to
-// BorrowAhead later. With a built-in clock, once callers waited for a tick, calls get its
-// IDs and the IDs of the ticks after it, up to 5 ms late, until the generator has caught
-// up with the clock: callers wake late, and a saturated generator would lose every other
-// tick.
+// The ID's timestamp is a tick that the clock reads during the call, within the bounds of
+// the package doc. With a built-in clock, once callers waited for a tick, calls get IDs up
+// to 5 ms late until the generator has caught up: else it would lose every other tick.
 //
 // Errors match [ErrClockBackward] (and the lease's error, if the lease could not record
 // an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. A call that
