@@ -40,6 +40,7 @@ func (s *search) open(ctx context.Context) (door, error) {
 		if ended := sleep(ctx, min(progress+randomN(progress), left)); ended != nil {
 			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
 		}
+		s.begun = time.Now() // a wait for a worker ID begins behind the door
 	}
 }
 
