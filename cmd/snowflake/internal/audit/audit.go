@@ -117,17 +117,14 @@ type Audit struct {
 	latest                             snowflake.ID   // of now
 	odd                                []snowflake.ID // see Odd
 
-	index  []int32         // by key: the index in gens, plus 1
-	sparse map[int64]int32 // the same, if keys are too long for a slice
-	gens   []generator
+	gens   map[int64]*generator // by key; mostGenerators at most
+	others generator            // the counts of all further generators
 	low    [64]int64
 }
 
 // generator has the counts of a key.
 type generator struct {
-	key int64
-
-	// Counted in the order of the input.
+	// Counted in the order of the input, but not for others: the ID before is another generator's.
 	seen        bool
 	before      int64 // the last ID
 	head, other int64 // the last IDs of two runs in one tick
@@ -142,7 +139,7 @@ type generator struct {
 	gap                             int64 // in ticks
 }
 
-// mostGenerators bounds the memory.
+// mostGenerators bounds the memory of gens: some 12 MB.
 const mostGenerators = 1 << 16
 
 // New returns an audit. The caller must call Close in the end.
@@ -157,7 +154,7 @@ func New(o Options) (*Audit, error) {
 		o.Listed = 20
 	}
 	l := o.Layout
-	a := &Audit{o: o, sorter: newSorter(o.Dir, o.Memory)}
+	a := &Audit{o: o, sorter: newSorter(o.Dir, o.Memory), gens: map[int64]*generator{}}
 	a.report.Layout = l.String()
 	a.report.Workers, a.report.Gaps, a.report.LowBits = []Generator{}, []Gap{}, []LowBits{} // [] in JSON
 	a.seqBits = int(l.SequenceBits)
@@ -173,11 +170,6 @@ func New(o Options) (*Audit, error) {
 	a.timeShift = a.seqBits + a.keyBits
 	a.bits = a.timeShift + int(l.TimeBits)
 	a.latest = latest(l, o.Now.Add(ahead))
-	if a.keyBits <= 22 {
-		a.index = make([]int32, 1<<a.keyBits)
-	} else {
-		a.sparse = map[int64]int32{}
-	}
 	return a, nil
 }
 
@@ -223,7 +215,9 @@ func (a *Audit) Add(id snowflake.ID, at int64) error {
 	}
 	a.report.IDs++
 	a.low[id&63]++
-	a.inOrder(a.generator(int64(id)), int64(id), at)
+	if g := a.generator(int64(id)); g != &a.others {
+		a.inOrder(g, int64(id), at)
+	}
 	return a.sorter.add(record{int64(id), at})
 }
 
@@ -252,27 +246,16 @@ func (a *Audit) key(id int64) int64 {
 // generators, it returns the counts that all further generators share.
 func (a *Audit) generator(id int64) *generator {
 	key := a.key(id)
-	if a.index != nil {
-		if i := a.index[key]; i > 0 {
-			return &a.gens[i-1]
-		}
-	} else if i := a.sparse[key]; i > 0 {
-		return &a.gens[i-1]
+	g := a.gens[key]
+	switch {
+	case g != nil:
+		return g
+	case len(a.gens) == mostGenerators:
+		return &a.others
 	}
-	if len(a.gens) == mostGenerators {
-		key = -1
-		a.gens = append(a.gens, generator{key: key})
-	}
-	if len(a.gens) > mostGenerators {
-		return &a.gens[mostGenerators]
-	}
-	a.gens = append(a.gens, generator{key: key, first: -1})
-	if a.index != nil {
-		a.index[key] = int32(len(a.gens))
-	} else {
-		a.sparse[key] = int32(len(a.gens))
-	}
-	return &a.gens[len(a.gens)-1]
+	g = &generator{}
+	a.gens[key] = g
+	return g
 }
 
 // near is how far apart sequence numbers of one run may be: the callers of one
@@ -455,12 +438,9 @@ func (g Generator) TakesTurns() bool { return g.Interleaved >= mostInterleaved }
 // generators puts the counts into the report, sorted by the fields.
 func (a *Audit) generators() {
 	l := a.o.Layout
+	a.report.Others = a.others.count
 	seconds := (time.Duration(a.ticksPerSecond()) * l.Unit).Seconds() // the span in which rates are counted: 1 unless ticks are long or do not divide a second
 	for _, g := range a.gens {
-		if g.key < 0 {
-			a.report.Others = g.count
-			continue
-		}
 		p := l.Decode(snowflake.ID(g.first))
 		w := Generator{ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, Worker: p.Worker,
 			IDs: g.count, First: a.timeOf(g.first), Last: a.time(g.last >> a.timeShift), PerSecond: float64(g.perSecond) / seconds,
@@ -538,6 +518,9 @@ func (a *Audit) verdict() {
 	r.Notes = []string{}
 	if r.FarBack.Count > 0 {
 		r.Notes = append(r.Notes, "an ID that is older than the ID before is wrong only if the list is in the order in which the IDs were issued")
+	}
+	if r.Others > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d IDs are of further workers than the first %d, and were not compared with the ID before", r.Others, mostGenerators))
 	}
 	var turns int64
 	for _, w := range r.Workers {

@@ -233,18 +233,33 @@ func TestUnevenLowBitsAreNoted(t *testing.T) {
 	}
 }
 
-// Generators beyond mostGenerators are counted together.
+// Generators beyond mostGenerators are counted together. An ID of one of them is not compared with the ID before, which
+// is another generator's.
 func TestManyGenerators(t *testing.T) {
 	l := layouts.Baidu()
+	const more = 100
 	var ids []snowflake.ID
-	for w := range mostGenerators + 100 {
-		id, err := l.Encode(snowflake.Parts{Time: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), Worker: w})
-		require.NoError(t, err)
-		ids = append(ids, id)
+	for second := range 3 {
+		for w := range mostGenerators + more {
+			behind := time.Duration(w) * time.Minute // each worker has its own clock
+			at := time.Date(2024, 1, 1, 0, 0, second, 0, time.UTC).Add(-behind)
+			id, err := l.Encode(snowflake.Parts{Time: at, Worker: w})
+			require.NoError(t, err)
+			ids = append(ids, id)
+		}
 	}
 	r := audit(t, l, ids)
+	assert.Empty(t, r.Wrong)
+	assert.Zero(t, r.StepsBack.Count)
 	assert.Len(t, r.Workers, mostGenerators)
-	assert.EqualValues(t, 100, r.Others)
+	assert.EqualValues(t, 3*more, r.Others)
+	require.Len(t, r.Notes, 1)
+	assert.Contains(t, r.Notes[0], "300 IDs are of further workers")
+
+	first := ids[0] // of a worker that is listed
+	r = audit(t, l, append(ids, ids[more], first, ids[len(ids)-1]))
+	assert.EqualValues(t, 3, r.Duplicates, "also of a worker that is not listed")
+	assert.EqualValues(t, 2, r.FarBack.Count, "of the workers that are listed")
 }
 
 // If the temporary file cannot be made, the audit fails.
