@@ -70,23 +70,21 @@ func main() {
 	store, err := sqllease.New(db, dialect, nil)
 	check(err)
 	o := &outbox{DB: db, dialect: dialect, store: store, floor: *floor, work: *work}
-	o.exec(`CREATE TABLE outbox (id BIGINT PRIMARY KEY, writer INTEGER NOT NULL)`)
-	o.exec(`CREATE TABLE outbox_mark (id BIGINT NOT NULL)`)
-	o.exec(`INSERT INTO outbox_mark VALUES (0)`)
+	o.createTables()
 
 	var writers, pollers sync.WaitGroup
-	stopped, ended := make(chan struct{}), make(chan struct{})
+	writing, stop := context.WithTimeout(context.Background(), *during)
+	defer stop()
+	ended := make(chan struct{})
 	for n := range 8 {
-		writers.Go(func() { o.write(n, stopped) })
+		writers.Go(func() { o.write(writing, n) })
 	}
 	var naive, whole int
 	var lag time.Duration
 	pollers.Go(func() { naive = o.poll(ended, o.all) })
 	pollers.Go(func() { whole = o.poll(ended, o.watermark(&lag)) })
-	time.Sleep(*during)
-	close(stopped)
 	writers.Wait()
-	time.Sleep(8 * time.Second) // the last rows
+	o.awaitLastRow(8 * time.Second)
 	close(ended)
 	pollers.Wait()
 	n := int(o.committed.Load())
@@ -98,12 +96,27 @@ func main() {
 
 const slowest = time.Second / 2
 
-// write inserts rows with IDs of a clock that is off by up to half a second.
-func (o *outbox) write(n int, stopped <-chan struct{}) {
+func (o *outbox) createTables() {
+	o.exec(`CREATE TABLE outbox (id BIGINT PRIMARY KEY, writer INTEGER NOT NULL)`)
+	o.exec(`CREATE TABLE outbox_mark (id BIGINT NOT NULL)`)
+	o.exec(`INSERT INTO outbox_mark VALUES (0)`)
+}
+
+// awaitLastRow waits until the watermark has passed all rows, but no longer than most.
+func (o *outbox) awaitLastRow(most time.Duration) {
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if len(o.ids(`SELECT id FROM outbox WHERE id > (SELECT id FROM outbox_mark) LIMIT 1`)) == 0 {
+			return
+		}
+	}
+}
+
+// write inserts rows with IDs of a clock that is off by up to half a second, until ctx ends.
+func (o *outbox) write(ctx context.Context, n int) {
 	off := time.Duration(n)*time.Second/7 - slowest
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	starting, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l, err := lease.Acquire(ctx, o.store, &lease.Options{
+	l, err := lease.Acquire(starting, o.store, &lease.Options{
 		Owner: fmt.Sprint("writer-", n), NewStore: true, Window: 3 * time.Second, FloorEvery: o.floor, Logger: slog.New(slog.DiscardHandler),
 		Clock: snowflake.ClockFunc(func() time.Time { return time.Now().Add(off) }),
 	})
@@ -111,12 +124,7 @@ func (o *outbox) write(n int, stopped <-chan struct{}) {
 	defer l.Release(context.Background())
 	g, err := snowflake.NewLeased(l, nil)
 	check(err)
-	for {
-		select {
-		case <-stopped:
-			return
-		default:
-		}
+	for ctx.Err() == nil {
 		work := rand.N(o.work)
 		done := l.Hold() // before the first ID
 		if n == 7 {      // this writer shows what the fence is for: it has no Hold while it sleeps
@@ -128,6 +136,9 @@ func (o *outbox) write(n int, stopped <-chan struct{}) {
 		switch {
 		case errors.Is(err, errLate):
 			o.fenced.Add(1)
+		case errors.Is(err, snowflake.ErrLeaseExpired): // the store is away, or was; the lease recovers when it is back
+			log.Printf("writer %d tries again: %v", n, err)
+			time.Sleep(100 * time.Millisecond)
 		case err != nil:
 			log.Fatal(err)
 		default:
@@ -167,20 +178,21 @@ func (o *outbox) insert(g *snowflake.Generator, writer int, work time.Duration) 
 	return tx.Commit()
 }
 
-// poll reads the rows that next returns, until ended is closed. It returns how many.
+// poll reads the rows that next returns, until ended is closed, and then once more. It returns how many.
 func (o *outbox) poll(ended <-chan struct{}, next func(last snowflake.ID) []snowflake.ID) (n int) {
 	last := snowflake.ID(0)
-	for {
+	for again := true; again; {
+		select {
+		case <-ended:
+			again = false
+		case <-time.After(100 * time.Millisecond):
+		}
 		for _, id := range next(last) {
 			last = id
 			n++
 		}
-		select {
-		case <-ended:
-			return n
-		case <-time.After(100 * time.Millisecond):
-		}
 	}
+	return n
 }
 
 // all is the mistake.

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 func pings(driver, dsn string) error {
@@ -22,17 +28,23 @@ func pings(driver, dsn string) error {
 	return db.Ping()
 }
 
-func TestPostgreSQL(t *testing.T) {
-	t.Parallel()
+// postgres starts a server and returns the URL of its database.
+func postgres(t *testing.T) string {
 	dsn := func(addr string) string { return "postgres://owner:secret@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "secret", func(addr string) error { return pings("pgx", dsn(addr)) })
-	db := servertest.Open(t, "pgx", dsn(addr))
+	return dsn(addr)
+}
+
+func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
+	dsn := postgres(t)
+	db := servertest.Open(t, "pgx", dsn)
 	runs := [][]string{nil}
 	if depth.Full() { // for docs/watermark.md: how far behind the watermark is
 		runs = append(runs, []string{"-floor", "0"}, []string{"-work", "50ms"}, []string{"-floor", "0", "-work", "50ms"})
 	}
 	for _, flags := range runs {
-		try(t, append(flags, "-postgres", dsn(addr))...)
+		try(t, append(flags, "-for", during, "-postgres", dsn)...)
 		if _, err := db.Exec(`DROP TABLE outbox, outbox_mark`); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +59,7 @@ func TestMariaDB(t *testing.T) {
 	if _, err := db.Exec(`CREATE DATABASE app`); err != nil {
 		t.Fatal(err)
 	}
-	try(t, "-mysql", dsn(addr, "app"))
+	try(t, "-for", during, "-mysql", dsn(addr, "app"))
 }
 
 var output = regexp.MustCompile(`^rows committed:      (\d+), and (\d+) stopped by the fence
@@ -55,6 +67,9 @@ id > last:           \d+ read, (\d+) lost
 up to the watermark: (\d+) read, 0 lost; it was at most \S+ behind
 of that:             the slowest clock 500ms, the longest transaction \S+
 $`)
+
+// during is as long as one transaction of the writer that the fence stops.
+var during = depth.Of(5*time.Second, 10*time.Second).String()
 
 // build builds the program.
 func build(t *testing.T) (path string) {
@@ -92,5 +107,54 @@ func try(t *testing.T, args ...string) {
 		if n, _ := strconv.Atoi(string(caught[i+1])); n == 0 {
 			t.Errorf("no %s", what)
 		}
+	}
+}
+
+// away is a store that is away from one time to another.
+type away struct {
+	*sqllease.Store
+	from, to time.Time
+}
+
+var errAway = errors.New("the store is away")
+
+func (s *away) Get(ctx context.Context, key string) (lease.Entry, error) {
+	if now := time.Now(); now.After(s.from) && now.Before(s.to) {
+		return lease.Entry{}, errAway
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *away) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	if now := time.Now(); now.After(s.from) && now.Before(s.to) {
+		return lease.Entry{}, errAway
+	}
+	return s.Store.Put(ctx, key, old, value)
+}
+
+// A writer whose lease expires goes on when the store is back.
+func TestWriterGoesOnWhenTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	db := servertest.Open(t, "pgx", postgres(t))
+	leases, err := sqllease.New(db, sqllease.PostgreSQL, nil)
+	check(err)
+	begun := time.Now()
+	store := &away{leases, begun.Add(time.Second), begun.Add(5 * time.Second)} // longer than the window of 3 s
+	o := &outbox{DB: db, dialect: sqllease.PostgreSQL, store: store, work: 10 * time.Millisecond}
+	o.createTables()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	o.write(ctx, 0)
+	var inTime, late int
+	for _, id := range o.ids(`SELECT id FROM outbox`) {
+		switch at := snowflake.Decode(id).Time.Add(slowest); { // the writer's clock is behind
+		case at.Before(store.from):
+			inTime++
+		case at.After(store.to):
+			late++
+		}
+	}
+	if inTime == 0 || late == 0 {
+		t.Errorf("%d rows before the store was away, %d after", inTime, late)
 	}
 }

@@ -61,12 +61,7 @@ var points = []string{
 
 func TestNoRowIsMissedWhateverStops(t *testing.T) {
 	t.Parallel()
-	dsn := func(addr, name string) string {
-		return "postgres://owner:secret@" + addr + "/" + name + "?sslmode=disable"
-	}
-	addr, _ := servertest.Postgres(t, "secret", func(addr string) error { return pings("pgx", dsn(addr, "postgres")) })
-	db := servertest.Open(t, "pgx", dsn(addr, "postgres"))
-	for n, run := range []struct {
+	for _, run := range []struct {
 		fence, hold bool
 		during      time.Duration
 	}{
@@ -78,32 +73,31 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 		if run.during == 0 {
 			continue
 		}
-		name := fmt.Sprint("trial", n)
-		if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
-			t.Fatal(err)
-		}
-		r := trial(t, dsn(addr, name), run.during, fmt.Sprint("OUTBOX_FENCE=", run.fence), fmt.Sprint("OUTBOX_HOLD=", run.hold))
-		t.Logf("fence %t, Hold %t: %d rows, %d missed, %d stopped by the fence, %d stops\n%v", run.fence, run.hold, r.rows, r.missed, r.late, r.stops(), r.at)
-		if run.fence && r.missed > 0 {
-			t.Errorf("%d of %d rows are missed", r.missed, r.rows)
-		}
-		if r.rows == 0 {
-			t.Error("no row was written")
-		}
-		if !run.fence && r.missed == 0 {
-			t.Error("no row is missed without the fence")
-		}
-		if run.during < time.Minute {
-			continue
-		}
-		if r.late == 0 {
-			t.Error("the fence has stopped nothing")
-		}
-		for _, point := range points {
-			if r.at[point] == 0 {
-				t.Error("nothing stopped", point)
+		t.Run(fmt.Sprintf("fence=%t/Hold=%t", run.fence, run.hold), func(t *testing.T) {
+			t.Parallel() // with a server of its own: it permits 100 connections
+			r := trial(t, postgres(t), run.during, fmt.Sprint("OUTBOX_FENCE=", run.fence), fmt.Sprint("OUTBOX_HOLD=", run.hold))
+			t.Logf("%d rows, %d missed, %d stopped by the fence, %d stops\n%v", r.rows, r.missed, r.late, r.stops(), r.at)
+			if run.fence && r.missed > 0 {
+				t.Errorf("%d of %d rows are missed", r.missed, r.rows)
 			}
-		}
+			if r.rows == 0 {
+				t.Error("no row was written")
+			}
+			if !run.fence && r.missed == 0 {
+				t.Error("no row is missed without the fence")
+			}
+			if run.during < time.Minute {
+				return
+			}
+			if r.late == 0 {
+				t.Error("the fence has stopped nothing")
+			}
+			for _, point := range points {
+				if r.at[point] == 0 {
+					t.Error("nothing stopped", point)
+				}
+			}
+		})
 	}
 }
 
@@ -122,9 +116,7 @@ func (r result) stops() (n int) {
 // trial lets eight writers and a poller work, and counts the rows that the poller has not read.
 func trial(t *testing.T, dsn string, during time.Duration, env ...string) result {
 	o := &outbox{DB: servertest.Open(t, "pgx", dsn), dialect: sqllease.PostgreSQL}
-	o.exec(`CREATE TABLE outbox (id BIGINT PRIMARY KEY, writer INTEGER NOT NULL)`)
-	o.exec(`CREATE TABLE outbox_mark (id BIGINT NOT NULL)`)
-	o.exec(`INSERT INTO outbox_mark VALUES (0)`)
+	o.createTables()
 	r := result{at: map[string]int{}}
 	var mu sync.Mutex
 	var ended atomic.Bool
