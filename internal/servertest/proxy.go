@@ -65,7 +65,8 @@ func NewProxyOf(t testing.TB, target, text string) *Proxy {
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Turns returns how often a client sent something first, or after something had come from the server.
-// If each connection has one request at a time, this is the number of round trips.
+// If each connection has one request at a time, this is the number of round trips. The answer to a PING
+// of HTTP/2 does not count.
 func (p *Proxy) Turns() int { return int(p.turns.Load()) }
 
 // Drop drops all bytes until Heal is called, on new connections too. Heal resets each connection that
@@ -156,16 +157,22 @@ func (p *Proxy) connect(client net.Conn) {
 	}
 	var answered, named atomic.Bool
 	answered.Store(true)
-	go p.pipe(client, server, func() {
-		if answered.Swap(false) {
+	go p.pipe(client, server, func(b []byte) {
+		if !isPong(b) && answered.Swap(false) {
 			p.turns.Add(1)
 		}
 	}, &named, true)
-	p.pipe(server, client, func() { answered.Store(true) }, &named, false)
+	p.pipe(server, client, func([]byte) { answered.Store(true) }, &named, false)
+}
+
+// isPong reports whether a client sent only the answer to a PING of HTTP/2. gRPC's servers send a PING with each request,
+// to measure the bandwidth. If the disk is slow, the PING is sent before the answer to the request.
+func isPong(b []byte) bool {
+	return len(b) == 17 && bytes.HasPrefix(b, []byte{0, 0, 8, 6, 1}) // 8 bytes, type PING, with the flag ACK
 }
 
 // pipe delivers what from sends, until one of the two connections is closed. named is true if p.only was sent.
-func (p *Proxy) pipe(from, to net.Conn, count func(), named *atomic.Bool, request bool) {
+func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, request bool) {
 	lost, held := false, false
 	b := make([]byte, 1<<16)
 	for {
@@ -186,7 +193,7 @@ func (p *Proxy) pipe(from, to net.Conn, count func(), named *atomic.Bool, reques
 		}
 		time.Sleep(delay)
 		if n > 0 && !lost {
-			count()
+			count(b[:n])
 			if _, werr := to.Write(b[:n]); werr != nil {
 				err = werr
 			}
