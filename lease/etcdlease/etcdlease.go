@@ -213,14 +213,20 @@ func (s *Store) change(ctx context.Context, key string, is []clientv3.Cmp, op cl
 
 // explain adds to an error where it comes from.
 func (s *Store) explain(key string, err error) error {
-	// The client may see that time is up before the context does.
-	if status.Code(err) == codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
+	if isLate(err) && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	if isUnavailable(err) {
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}
 	return fmt.Errorf("etcdlease: key %s on %s: %w", key, strings.Join(s.client.Endpoints(), ","), err)
+}
+
+// isLate reports whether time is up for the client or the server, either of which may see it before the context does.
+// From a server of etcd 3.4 the error has no code, only a text.
+func isLate(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.DeadlineExceeded || s.Code() == codes.Unknown && s.Message() == context.DeadlineExceeded.Error()
 }
 
 // isUnavailable reports whether the connection broke, or the cluster cannot answer now, for

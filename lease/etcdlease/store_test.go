@@ -89,17 +89,20 @@ func through(t *testing.T, addr string, see func(req any) error) *etcdlease.Stor
 }
 
 // Acquire asks again if the cluster cannot answer for a while.
-func TestUnavailableClusterIsAway(t *testing.T) {
+func TestUnavailableClusterIsAwayOrLate(t *testing.T) {
 	t.Parallel()
 	addr := shared(t)
-	for name, answer := range map[string]error{
-		"connection breaks": status.Error(codes.Unavailable, "error reading from server: EOF"),
-		"no leader":         rpctypes.ErrGRPCNoLeader,
-		"leader changes":    rpctypes.ErrGRPCTimeoutDueToLeaderFail,
+	for name, test := range map[string]struct{ answer, want error }{
+		"connection breaks":         {status.Error(codes.Unavailable, "error reading from server: EOF"), lease.ErrAway},
+		"no leader":                 {rpctypes.ErrGRPCNoLeader, lease.ErrAway},
+		"leader changes":            {rpctypes.ErrGRPCTimeoutDueToLeaderFail, lease.ErrAway},
+		"time is up for the client": {status.Error(codes.DeadlineExceeded, "latest balancer error"), context.DeadlineExceeded},
+		"time is up for the server": {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), context.DeadlineExceeded},
+		"time is up for etcd 3.4":   {status.Error(codes.Unknown, "context deadline exceeded"), context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := through(t, addr, func(any) error { return answer })
-			if _, err := s.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrAway) {
+			s := through(t, addr, func(any) error { return test.answer })
+			if _, err := s.Put(t.Context(), "key", "", nil); !errors.Is(err, test.want) {
 				t.Errorf("Put: %v", err)
 			}
 		})
