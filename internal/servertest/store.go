@@ -21,13 +21,18 @@ var spaces atomic.Int64
 // NewSpace returns the name of a space that no other test uses.
 func NewSpace() string { return fmt.Sprint("space", spaces.Add(1)) }
 
-// Put stores an entry. While the store is away, it tries again.
+// Put stores an entry that nobody else changes. While the store is away, it tries again.
 func Put(t testing.TB, store lease.Store, key, old, value string) lease.Entry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for {
+	for wasAway := false; ; wasAway = true {
 		e, err := store.Put(ctx, key, old, []byte(value))
+		if wasAway && errors.Is(err, lease.ErrConflict) { // the try before may have stored the value
+			if e, err = store.Get(ctx, key); err == nil && (e.Version == old || string(e.Value) != value) {
+				err = fmt.Errorf("%w: there is %+v", lease.ErrConflict, e)
+			}
+		}
 		if err == nil {
 			return e
 		}

@@ -40,8 +40,8 @@ func start(t testing.TB, n int, args ...string) servertest.Cluster {
 			"--listen-peer-urls", "http://" + m.Peers[0],
 			"--initial-advertise-peer-urls", "http://" + m.Peers[0],
 			"--initial-cluster", strings.Join(cluster, ","),
-			"--heartbeat-interval", "20",
-			"--election-timeout", "200",
+			"--heartbeat-interval", "50",
+			"--election-timeout", "500",
 			"--logger", "zap",
 			"--log-level", "warn",
 		}, args...)}, func() error { return ready(m.Addr) }

@@ -136,7 +136,7 @@ func (s *suite) lost() {
 		if err := store.Delete(s.ctx, key, s.get(store, key).Version); err == nil {
 			break
 		} else if !errors.Is(err, lease.ErrConflict) {
-			s.Fatal(err)
+			s.Fatalf("deleting the record: %v", err)
 		}
 	}
 	for !slices.ContainsFunc(s.list(store, "worker/"), func(e lease.Entry) bool { return e.Key == key }) {
@@ -147,6 +147,6 @@ func (s *suite) lost() {
 	}
 	s.issue(seen, a)
 	if err := a.Err(); err != nil {
-		s.Error(err)
+		s.Errorf("the holder has lost its worker ID: %v", err)
 	}
 }

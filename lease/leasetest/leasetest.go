@@ -11,7 +11,8 @@
 //		}, nil)
 //	}
 //
-// Run cannot make the engine fail, so it does not check that an entry survives a crash.
+// Run cannot make the engine fail, so it does not check that an entry survives a crash. If the
+// engine is away for a moment, as a cluster without a leader is, a test begins anew with another storage.
 package leasetest
 
 import (
@@ -21,6 +22,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +68,8 @@ type Options struct {
 }
 
 // Run runs every test as a subtest. For each test, fresh returns an empty storage that no
-// other test uses. If the engine is quick, Run takes a few seconds.
+// other test uses. It is called again if the store was away and the test begins anew. If the
+// engine is quick, Run takes a few seconds.
 func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 	if opts == nil {
 		opts = new(Options)
@@ -100,7 +103,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 			run := func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
-				test.run(&suite{t, ctx, fresh(t), cmp.Or(opts.Window, 500*time.Millisecond), cmp.Or(opts.Resolution, 20*time.Millisecond)})
+				for n := 1; ; n++ {
+					s := &suite{T: t, ctx: ctx, window: cmp.Or(opts.Window, 500*time.Millisecond),
+						resolution: cmp.Or(opts.Resolution, 20*time.Millisecond), counts: n == tries}
+					if s.storage = fresh(t); s.try(test.run) {
+						return
+					}
+					time.Sleep(s.window)
+				}
 			}
 			if opts.Parallel {
 				t.Parallel()
@@ -125,7 +135,55 @@ type suite struct {
 	storage    Storage
 	window     time.Duration
 	resolution time.Duration
+	counts     bool        // a failure counts although the store was away
+	away       atomic.Bool // a check failed since the store was away
 }
+
+// tries is how often a test is tried. A store that is away for longer fails it.
+const tries = 5
+
+// errAway ends a try.
+var errAway = errors.New("the store was away")
+
+// try reports whether the test has a result. It has no result if a check failed because the store was away or late: then
+// nobody knows what was stored, so asking the store again would not do.
+func (s *suite) try(test func(*suite)) (hasResult bool) {
+	defer func() {
+		hasResult = !s.away.Load()
+		if r := recover(); r != nil && r != errAway {
+			panic(r)
+		}
+	}()
+	test(s)
+	return
+}
+
+// Errorf tells of a check that failed. If an argument is an error of a store that is away or late, the test begins anew.
+func (s *suite) Errorf(format string, args ...any) {
+	s.Helper()
+	isAway := func(arg any) bool {
+		err, ok := arg.(error)
+		return ok && (errors.Is(err, lease.ErrAway) || errors.Is(err, context.DeadlineExceeded)) && s.ctx.Err() == nil
+	}
+	if !s.counts && (s.away.Load() || slices.ContainsFunc(args, isAway)) {
+		s.away.Store(true)
+		s.Logf("the test begins anew: "+format, args...)
+		return
+	}
+	s.T.Errorf(format, args...)
+}
+
+// Fatalf is Errorf, and ends the try. The test's goroutine must call it.
+func (s *suite) Fatalf(format string, args ...any) {
+	s.Helper()
+	if s.Errorf(format, args...); s.away.Load() {
+		panic(errAway)
+	}
+	s.FailNow()
+}
+
+// Failed reports whether a check has failed.
+func (s *suite) Failed() bool { return s.away.Load() || s.T.Failed() }
 
 // open opens n clients.
 func (s *suite) open(n int) []lease.Store {
@@ -140,7 +198,7 @@ func (s *suite) open(n int) []lease.Store {
 func (s *suite) wants(err, target error, format string, args ...any) {
 	s.Helper()
 	if !errors.Is(err, target) {
-		s.Fatalf("%s: the error is %v, not an error that matches %q", fmt.Sprintf(format, args...), err, target)
+		s.Fatalf("%s: the error is %v, not an error that matches %q", fmt.Sprintf(format, args...), err, fmt.Sprint(target))
 	}
 }
 

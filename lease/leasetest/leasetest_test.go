@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,9 @@ func (m *memory) read(match func(key string) bool) ([]lease.Entry, error) {
 }
 
 func (m *memory) Get(ctx context.Context, key string) (lease.Entry, error) {
+	if m.is("always away") {
+		return lease.Entry{}, lease.ErrAway
+	}
 	if err := ctx.Err(); err != nil && !m.is("Get ignores the context") {
 		return lease.Entry{}, err
 	}
@@ -351,6 +355,41 @@ func TestStoreWithoutTimesPassesRun(t *testing.T) {
 	}, &leasetest.Options{FakeTime: true, Parallel: true})
 }
 
+// leaderless is a client that is told once that the store is away. Its Put may have stored the value all the same.
+type leaderless struct {
+	lease.Store
+	calls *atomic.Int64 // until then
+}
+
+func (c leaderless) Get(ctx context.Context, key string) (lease.Entry, error) {
+	if c.calls.Add(-1) == 0 {
+		return lease.Entry{}, lease.ErrAway
+	}
+	return c.Store.Get(ctx, key)
+}
+
+func (c leaderless) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	e, err := c.Store.Put(ctx, key, old, value)
+	if c.calls.Add(-1) == 0 {
+		return lease.Entry{}, lease.ErrAway
+	}
+	return e, err
+}
+
+func TestStoreThatIsAwayForAMomentPassesRun(t *testing.T) {
+	tries := map[string]int64{}
+	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
+		storage, calls := fresh("no time")(t), new(atomic.Int64)
+		tries[t.Name()]++
+		if n := tries[t.Name()]; n < 5 {
+			calls.Store(2 * n)
+		}
+		open := storage.Open
+		storage.Open = func() lease.Store { return leaderless{open(), calls} }
+		return storage
+	}, &leasetest.Options{FakeTime: true})
+}
+
 const faultVariable = "LEASETEST_FAULT"
 
 // TestFaulty runs the suite on a faulty store. TestRunFindsEachFault starts it in a new process.
@@ -372,7 +411,7 @@ func TestRunFindsEachFault(t *testing.T) {
 		test   string
 		faults []string
 	}{
-		{"EmptyStoreHasNoEntries", []string{"Delete of nothing succeeds"}},
+		{"EmptyStoreHasNoEntries", []string{"Delete of nothing succeeds", "always away"}},
 		{"PutAndDeleteNameTheVersion", []string{"any version of no entry", "no version of any entry", "versions as prefixes", "versions as longer texts", "a version of any entry", "last Put wins", "conflicts with another error", "silent conflicts", "conflicts that store", "Delete ignores the version", "Delete does nothing", "Delete of nothing succeeds", "clients that do not meet", "Put returns no value", "Put returns another time", "an entry twice"}},
 		{"VersionsNeverRepeat", []string{"versions count from 1", "versions are sums of the value"}},
 		{"EntriesComeBackAsTheyWere", []string{"values are trimmed", "values are cut", "values of three bytes a character", "carriage returns are dropped", "control characters are dropped", "an empty value is no entry"}},

@@ -206,7 +206,7 @@ func (s *suite) noAliases() {
 	value := []byte("value")
 	e, err := store.Put(s.ctx, "a", "", value)
 	if err != nil {
-		s.Fatal(err)
+		s.Fatalf("putting: %v", err)
 	}
 	unchanged := func(after string) {
 		s.Helper()
@@ -420,7 +420,7 @@ func (s *suite) latePuts() {
 			}
 			s.wants(err, lease.ErrConflict, "Put, when an earlier Put may still arrive")
 			if try > 0 {
-				s.Fatal("one late Put leads to two conflicts")
+				s.Fatalf("one late Put leads to two conflicts")
 			}
 		}
 	}
@@ -454,7 +454,7 @@ func (s *suite) times() {
 	before := now()
 	first := s.put(stores[0], "a", "", "value")
 	if hasNow && first.Time.IsZero() {
-		s.Fatal("the store has Now, and its entries have no Time")
+		s.Fatalf("the store has Now, and its entries have no Time")
 	}
 	last := first
 	for i := range 10 {
