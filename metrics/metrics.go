@@ -65,7 +65,7 @@ type Options struct {
 	// different label, such as prometheus.Labels{"generator": "orders"}; otherwise the
 	// registry refuses the second collector. If processes of one job lease their worker IDs from different stores,
 	// add a label "fleet", which the alert on shared worker IDs looks at. If generators differ in Options.Datacenter,
-	// add a label "datacenter", which the alert on shared worker IDs looks at.
+	// add a label "datacenter", which the alert on shared worker IDs looks at. The label "error" is taken, by the refused calls.
 	Labels prometheus.Labels
 
 	// Clock is the clock that remaining times are counted from. nil: the lease's clock,
@@ -93,7 +93,7 @@ type descriptions struct {
 }
 
 // New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
-// is nil or zero, the lease is zero, or a label's name or value is not valid, the error matches [snowflake.ErrInvalidOptions].
+// is nil or zero, the lease is zero, or a label's name or value is not valid or its name is taken, the error matches [snowflake.ErrInvalidOptions].
 func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if gen == nil {
 		return nil, fmt.Errorf("metrics: %w: the generator is nil", snowflake.ErrInvalidOptions)
@@ -114,12 +114,18 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if o.Clock == nil {
 		o.Clock = snowflake.SystemClock()
 	}
+	if _, taken := o.Labels[errorLabel]; taken {
+		return nil, fmt.Errorf("metrics: %w: Labels: %q is a label of the metrics themselves", snowflake.ErrInvalidOptions, errorLabel)
+	}
 	of := describe(o.Labels)
 	if _, err := prometheus.NewConstMetric(of.worker, prometheus.GaugeValue, 0); err != nil {
 		return nil, fmt.Errorf("metrics: %w: Labels: %w", snowflake.ErrInvalidOptions, err)
 	}
 	return &Collector{gen: gen, lease: o.Lease, clock: o.Clock, of: of}, nil
 }
+
+// errorLabel says why calls were refused.
+const errorLabel = "error"
 
 func describe(labels prometheus.Labels) descriptions {
 	desc := func(name, help string) *prometheus.Desc {
@@ -134,7 +140,7 @@ func describe(labels prometheus.Labels) descriptions {
 		rewinds:  desc("rewinds_total", "Steps back to an earlier tick."),
 		borrowed: desc("borrowed_ticks_total", "Ticks entered ahead of the clock."),
 		refused: prometheus.NewDesc("snowflake_refused_calls_total", "Calls that returned an error, by the error.",
-			[]string{"error"}, labels),
+			[]string{errorLabel}, labels),
 		worker: desc("worker_id", "The worker ID."),
 		layout: desc("layout_remaining_seconds", "How long the layout's time lasts; negative after its end."),
 

@@ -359,6 +359,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 		{g, nil, prometheus.Labels{"__name__": "x"}, "__name__"},
 		{g, nil, prometheus.Labels{"": "x"}, `""`},
 		{g, nil, prometheus.Labels{"orders": "\xff"}, "UTF-8"},
+		{g, nil, prometheus.Labels{"error": "x"}, `"error"`},
 	} {
 		c, err := metrics.New(test.gen, &metrics.Options{Lease: test.lease, Labels: test.labels})
 		if !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), test.names) || c != nil {
