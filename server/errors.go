@@ -39,14 +39,13 @@ const retryAfter = time.Second
 // code returns the code of an error. An expired lease comes before a deadline, because its
 // cause may be a deadline of the store's.
 func code(err error) connect.Code {
-	field, tooLarge := (*fieldError)(nil), (*http.MaxBytesError)(nil)
 	switch {
-	case errors.As(err, &field):
+	case errors.As(err, new(*fieldError)):
 		return connect.CodeInvalidArgument
 	case errors.Is(err, snowflake.ErrLeaseExpired), errors.Is(err, snowflake.ErrClockBackward),
 		errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, errDraining):
 		return connect.CodeUnavailable
-	case errors.Is(err, errBusy), errors.Is(err, errShare), errors.Is(err, errQuota), errors.As(err, &tooLarge):
+	case errors.Is(err, errBusy), errors.Is(err, errShare), errors.Is(err, errQuota):
 		return connect.CodeResourceExhausted
 	case errors.Is(err, errToken):
 		return connect.CodeUnauthenticated

@@ -27,11 +27,14 @@ type answer func(r *http.Request) (reply, error)
 
 func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, err := a(r)
-	if err != nil {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)): // its length was not announced
+		tooLarge(w, r)
+	case err != nil:
 		writeError(w, r, err)
-		return
+	default:
+		write(w, r, http.StatusOK, out)
 	}
-	write(w, r, http.StatusOK, out)
 }
 
 // The values of headers, which all answers share.
