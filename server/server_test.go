@@ -276,8 +276,13 @@ func TestIdentifyGuessesTheLayout(t *testing.T) {
 			t.Error(resp.Status, text)
 		}
 	}
-	if resp, text := post(t, url+"/identify", strings.Repeat("1 ", 40_000)); resp.StatusCode != 413 {
-		t.Error(resp.Status, text)
+	for announced, body := range map[bool]io.Reader{
+		true:  strings.NewReader(strings.Repeat("1 ", 40_000)),
+		false: io.MultiReader(strings.NewReader(strings.Repeat("1 ", 40_000))),
+	} {
+		if resp, text := request(t, http.DefaultClient, http.MethodPost, url+"/identify", body); resp.StatusCode != 413 {
+			t.Errorf("its length is announced: %t: %v %s", announced, resp.Status, text)
+		}
 	}
 	if resp, _ := get(t, url+"/identify"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
 		t.Error(resp.Status)
@@ -405,21 +410,21 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	}
 }
 
-// broken is a lease whose window is over and whose store has failed.
-type broken struct{ err error }
+// broken is a lease whose window is over. It asks its store for another window by calling extend.
+type broken struct{ extend func(context.Context) error }
 
 func (b broken) Grant() snowflake.Grant {
 	return snowflake.Grant{From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)}
 }
 
 func (b broken) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant] {
-	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{Extend: func(context.Context, snowflake.Grant, time.Time) error { return b.err }}
+	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{Extend: func(ctx context.Context, _ snowflake.Grant, _ time.Time) error { return b.extend(ctx) }}
 }
 
 // brokenLease returns a generator whose lease has ended because of an error of its store.
 func brokenLease(t testing.TB, err error) *snowflake.Generator {
 	t.Helper()
-	gen, e := snowflake.NewLeased(broken{err}, nil)
+	gen, e := snowflake.NewLeased(broken{func(context.Context) error { return err }}, nil)
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -466,7 +471,7 @@ func TestBusyServerIsReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 300 { // each takes a tick of 10 ms, in turn
+		for range 120 { // each takes a tick of 10 ms, in turn
 			go func() { _, _ = gen.Fill(context.Background(), make([]snowflake.ID, 512)) }()
 		}
 		synctest.Wait()

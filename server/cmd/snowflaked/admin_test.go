@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// If idle clients hold all connections, probes are answered at the address of their own.
+// If idle clients hold all connections, probes are answered at the address of their own, which issues no IDs.
 func TestProbesDoNotStarve(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "-store", "file:"+t.TempDir(), "-max-connections", "5", "-admin", "127.0.0.1:0")
@@ -37,8 +37,8 @@ func TestProbesDoNotStarve(t *testing.T) {
 	if resp, _, err := get(t, impatient, p.url+"/healthz"); err == nil {
 		t.Errorf("the test itself is wrong: there is room for another connection: %v", resp)
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-		if resp, text, err := get(t, http.DefaultClient, admin+path); err != nil || resp.StatusCode != http.StatusOK {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/id": 404, "/ids?n=1": 404, "/": 404} {
+		if resp, text, err := get(t, http.DefaultClient, admin+path); err != nil || resp.StatusCode != want {
 			t.Errorf("%s: %v %s %v", path, resp, text, err)
 		}
 	}
