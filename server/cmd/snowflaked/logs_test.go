@@ -51,6 +51,9 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
+				begun := func() bool { return strings.Contains(log.String(), "taking a worker ID") }
+				for start := time.Now(); !begun() && time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
+				}
 				time.Sleep(2 * time.Second) // for the drivers' own attempts
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 				_ = cmd.Wait()
@@ -59,7 +62,7 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 						t.Error(line)
 					}
 				}
-				if !strings.Contains(log.String(), "taking a worker ID") {
+				if !begun() {
 					t.Errorf("the log is\n%s", log.String())
 				}
 			})
