@@ -349,7 +349,7 @@ func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month 
 	}
 }
 
-// backfill gives IDs to rows that have a time, as docs/backfill.md says.
+// backfill gives IDs to rows that have a time, as docs/sql.md says.
 func backfill(t *testing.T, db *sql.DB) {
 	must(t, db, script(t, sqltext.PostgreSQL, snowflake.DefaultLayout(), "snowflake_")...)
 	must(t, db, `CREATE TABLE old (uuid uuid PRIMARY KEY, created timestamptz NOT NULL, id bigint UNIQUE)`,
