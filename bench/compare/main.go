@@ -1,5 +1,5 @@
 // The compare program does the faults of docs/compare.md to this library and its Go
-// peers. It builds the program in the folder faults with a time package whose clocks
+// peers. It builds the program in the folder faults with a time package whose clock
 // can be set, and runs it.
 //
 //	go run ./bench/compare
@@ -31,10 +31,8 @@ func main() {
 	overlay := struct{ Replace map[string]string }{map[string]string{
 		goTime: patched(dir, goTime,
 			patch{goTime, "sec, nsec, mono := runtimeNow()\n\tif mono == 0 {",
-				"sec, nsec, mono := runtimeNow()\n\tsec += FaultWall\n\tmono += FaultMono\n\tif mono == 0 {"},
-			patch{goTime, "return subMono(runtimeNano()-startNano, t.ext)", "return subMono(runtimeNano()+FaultMono-startNano, t.ext)"},
-			patch{goTime, "return subMono(t.ext, runtimeNano()-startNano)", "return subMono(t.ext, runtimeNano()+FaultMono-startNano)"},
-			patch{goTime, "var startNano int64 =", "// FaultWall, in seconds, and FaultMono, in nanoseconds, set the clocks.\nvar FaultWall, FaultMono int64\n\nvar startNano int64 ="}),
+				"sec, nsec, mono := runtimeNow()\n\tsec += FaultWall\n\tif mono == 0 {"},
+			patch{goTime, "var startNano int64 =", "// FaultWall, in seconds, sets the clock.\nvar FaultWall int64\n\nvar startNano int64 ="}),
 	}}
 	b, err := json.Marshal(overlay)
 	check(err)

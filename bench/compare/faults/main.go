@@ -33,7 +33,6 @@ func main() {
 		{"two processes have one worker ID", two},
 		{"a process is paused for a minute, and another takes its place", pause},
 		{"the time bits run out", exhaust},
-		{"64 goroutines want 200,000 IDs at once", overload},
 	} {
 		if !strings.Contains(fault.name, only) {
 			continue
@@ -48,7 +47,7 @@ func main() {
 }
 
 // each does a fault to all peers. If the fault takes real time, it does it to all at once; if
-// not, one after the other, because they share the process's clocks and the processor.
+// not, one after the other, because they share the process's clock.
 func each(name string, do func(peer) string, said []string) {
 	var all sync.WaitGroup
 	for i, p := range peers {
@@ -272,44 +271,6 @@ func exhaust(p peer) string {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return fmt.Sprintf("%s: goes on", end.Format(time.DateOnly))
-}
-
-func overload(p peer) string {
-	const goroutines, total = 64, 200_000
-	dir := tempDir()
-	defer os.RemoveAll(dir)
-	n := open(p, dir)
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var longest time.Duration
-	failed := 0
-	begun, used := time.Now(), cpu()
-	for range goroutines {
-		all.Go(func() {
-			var most time.Duration
-			bad := 0
-			for range total / goroutines {
-				called := time.Now()
-				if _, err := n(); err != nil {
-					bad++
-				}
-				most = max(most, time.Since(called))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			longest, failed = max(longest, most), failed+bad
-		})
-	}
-	all.Wait()
-	took := time.Since(begun)
-	return fmt.Sprintf("took %v, %v of processor time, the longest call %v, %d refused",
-		took.Round(time.Millisecond), (cpu() - used).Round(time.Millisecond), longest.Round(time.Millisecond), failed)
-}
-
-func cpu() time.Duration {
-	var u syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func check(err error) {
