@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // ample has more IDs in a tick than a core can take.
@@ -29,9 +31,7 @@ func BenchmarkFloor(b *testing.B) {
 func benchGenerator(b *testing.B, opts *Options) *Generator {
 	b.Helper()
 	g, err := New(1, opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportAllocs()
 	return g
 }

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
@@ -1268,9 +1270,7 @@ func exhaust(t *testing.T, s scope) {
 	x.explore()
 	x.settle()
 	for _, name := range strings.Split(s.expect, ", ") {
-		if x.outcomes[name] == 0 {
-			t.Errorf("%s: never happened", name)
-		}
+		assert.NotZero(t, x.outcomes[name], "%s: never happened", name)
 	}
 	n := 0
 	for _, e := range x.edges {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	bwmarrin "github.com/bwmarrin/snowflake"
 	godruoyi "github.com/godruoyi/go-snowflake"
 	gofrs "github.com/gofrs/uuid/v5"
@@ -12,9 +14,10 @@ import (
 	"github.com/muyo/sno"
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/xid"
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/segmentio/ksuid"
 	sonyflake2 "github.com/sony/sonyflake/v2"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 const burst = 100_000
@@ -175,9 +178,7 @@ func BenchmarkFill(b *testing.B) {
 			b.ReportAllocs()
 			f := l.open(b)
 			b.ResetTimer()
-			if err := f(b.N); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, f(b.N))
 		})
 	}
 }

@@ -19,9 +19,12 @@ require (
 	github.com/yitter/idgenerator-go v1.3.3
 )
 
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
+
 require (
 	github.com/golang/glog v1.2.5 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/stretchr/testify v1.12.1
 )
 
 replace github.com/seed-5394e6b1/snowflake => ..

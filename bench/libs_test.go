@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	guaik "github.com/GUAIK-ORG/go-snowflake/snowflake"
 	bwmarrin "github.com/bwmarrin/snowflake"
 	godruoyi "github.com/godruoyi/go-snowflake"
@@ -12,12 +14,13 @@ import (
 	"github.com/muyo/sno"
 	"github.com/oklog/ulid/v2"
 	"github.com/rs/xid"
-	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/segmentio/ksuid"
 	sonyflake1 "github.com/sony/sonyflake"
 	sonyflake2 "github.com/sony/sonyflake/v2"
 	"github.com/yitter/idgenerator-go/idgen"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // ours is the name of this library among its peers.
@@ -130,9 +133,7 @@ func named(libs []lib, name string) lib {
 func must[T any](tb testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, err)
 		return v
 	}
 }

@@ -17,6 +17,8 @@ import (
 	google "github.com/google/uuid"
 	sonyflake1 "github.com/sony/sonyflake"
 	sonyflake2 "github.com/sony/sonyflake/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/layouts"
@@ -32,34 +34,24 @@ type oldLibrary struct {
 var oldLibraries = []oldLibrary{
 	{"bwmarrin", layouts.Bwmarrin(), func(t *testing.T, worker int) func() snowflake.ID {
 		node, err := bwmarrin.NewNode(int64(worker))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return func() snowflake.ID { return snowflake.ID(node.Generate()) }
 	}},
 	{"sonyflake-v1", layouts.Sonyflake(), func(t *testing.T, worker int) func() snowflake.ID {
 		sf, err := sonyflake1.New(sonyflake1.Settings{MachineID: func() (uint16, error) { return uint16(worker), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return func() snowflake.ID {
 			id, err := sf.NextID()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return snowflake.ID(id)
 		}
 	}},
 	{"sonyflake-v2", layouts.SonyflakeV2(), func(t *testing.T, worker int) func() snowflake.ID {
 		sf, err := sonyflake2.New(sonyflake2.Settings{MachineID: func() (int, error) { return worker, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return func() snowflake.ID {
 			id, err := sf.NextID()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return snowflake.ID(id)
 		}
 	}},
@@ -112,18 +104,12 @@ func TestMigrateRolling(t *testing.T) {
 			}
 			issue()
 			for w := range next {
-				if err := old.layout.Follows(old.layout, last[w]); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, old.layout.Follows(old.layout, last[w]))
 				g, err := snowflake.New(w+1, &snowflake.Options{Layout: old.layout, After: last[w]})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				next[w] = func() snowflake.ID {
 					id, err := g.NextID()
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					return id
 				}
 				issue() // by old and new processes, side by side
@@ -144,28 +130,20 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 				last = max(last, next())
 			}
 			naive, err := snowflake.New(677, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			id, err := naive.NextID()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			l := snowflake.DefaultLayout()
 			follows := l.Follows(old.layout, last) == nil
-			if follows != (id > last) || follows != (old.name == "sonyflake-v2") {
-				t.Fatalf("New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
-			}
-			if _, err := snowflake.New(677, &snowflake.Options{After: last}); follows != (err == nil) {
-				t.Fatalf("New with After: %v", err)
-			}
+			require.Equal(t, (id > last), follows, "New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
+			require.Equal(t, (old.name == "sonyflake-v2"), follows, "New(677, nil) begins with %d, after %d; the layout follows: %v", id, last, follows)
+			_, err = snowflake.New(677, &snowflake.Options{After: last})
+			require.Equal(t, (err == nil), follows)
 			for l.Follows(old.layout, last) != nil {
 				l.Epoch -= snowflake.Epoch((24 * time.Hour).Milliseconds())
 			}
 			g, err := snowflake.New(677, &snowflake.Options{Layout: l, After: last})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for range 1000 {
 				id, err := g.NextID()
 				if err != nil || id <= last {
@@ -182,25 +160,17 @@ func TestMigrateToAnotherLayout(t *testing.T) {
 func TestMigrateFromBaidu(t *testing.T) {
 	baidu := layouts.Baidu()
 	first, err := baidu.Encode(snowflake.Parts{Time: time.Date(2018, 3, 1, 0, 0, 0, 0, time.UTC)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last, err := baidu.Encode(snowflake.Parts{Time: baidu.Expires().Add(-time.Second), Worker: 1<<22 - 1, Sequence: 1<<13 - 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := snowflake.DefaultLayout()
-	if l.Follows(baidu, last) == nil {
-		t.Fatal("the default layout follows what has no greater ID")
-	}
+	require.Error(t, l.Follows(baidu, last), "the default layout follows what has no greater ID")
 	until := l.Decode(first).Time // what "snowflake decode FIRST" says
 	lo, hi, err := l.Range(l.Epoch.Time(), until.Add(-time.Millisecond))
-	if err != nil || lo > hi || hi > first {
-		t.Errorf("IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
-	}
-	if until.Year() < 2036 {
-		t.Errorf("they meet in %v", until)
-	}
+	require.NoError(t, err, "IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
+	require.LessOrEqual(t, lo, hi, "IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
+	assert.LessOrEqual(t, hi, first, "IDs up to %v reach %d, and the old ones begin with %d: %v", until, hi, first, err)
+	assert.GreaterOrEqual(t, until.Year(), 2036, "they meet in %v", until)
 }
 
 // An auto-increment has a few billions at most, and every layout's IDs are greater.
@@ -208,9 +178,7 @@ func TestMigrateFromAutoIncrementIssuesGreaterIDs(t *testing.T) {
 	const last = 5_000_000_000
 	for _, l := range []snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout()} {
 		g, err := snowflake.New(1, &snowflake.Options{Layout: l, After: last})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if id, err := g.NextID(); err != nil || id <= last {
 			t.Errorf("%d: %v", id, err)
 		}
@@ -237,9 +205,8 @@ func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {
 		perTick[at]++
 		ids = append(ids, id)
 	}
-	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 3000 {
-		t.Error("IDs are not in order, or come twice")
-	}
+	require.True(t, slices.IsSorted(ids), "IDs are not in order, or come twice")
+	assert.Len(t, slices.Compact(ids), 3000, "IDs are not in order, or come twice")
 }
 
 // parseOldBase32 reads the texts that bwmarrin's Base32 returns.
@@ -308,8 +275,7 @@ func TestMigrateTextsOfBwmarrin(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "Y", "l", "-y", "+y", "é", "999999999999999"} {
-		if id, err := parseOldBase32(text); err == nil {
-			t.Errorf("%q is read as %d", text, id)
-		}
+		id, err := parseOldBase32(text)
+		assert.Error(t, err, "%q is read as %d", text, id)
 	}
 }

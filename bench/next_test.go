@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // floor does only what every generator with a lock and a clock has to do.
@@ -78,9 +80,7 @@ func BenchmarkNext(b *testing.B) {
 					return
 				}
 				b.ResetTimer()
-				if err := f(b.N); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, f(b.N))
 			})
 		}
 	}

@@ -3,6 +3,9 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestHistogramFindsQuantiles(t *testing.T) {
@@ -13,13 +16,11 @@ func TestHistogramFindsQuantiles(t *testing.T) {
 	rest.add(time.Second)
 	h.merge(&rest)
 	for q, want := range map[float64]time.Duration{0.5: 501, 0.99: 991, 1: time.Second} {
-		if got := h.quantile(q); got > want || got < want-want/perOctave-1 {
-			t.Errorf("quantile %v is %v, not within a 32nd below %v", q, got, want)
-		}
+		got := h.quantile(q)
+		require.LessOrEqual(t, got, want, "quantile %v is %v, not within a 32nd below %v", q, got, want)
+		assert.GreaterOrEqual(t, got, want-want/perOctave-1, "quantile %v is %v, not within a 32nd below %v", q, got, want)
 	}
-	if h.longest != time.Second {
-		t.Errorf("the longest is %v", h.longest)
-	}
+	assert.Equal(t, time.Second, h.longest)
 }
 
 func TestHistogramBucketsAreNarrow(t *testing.T) {

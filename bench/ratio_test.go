@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	bwmarrin "github.com/bwmarrin/snowflake"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -188,9 +191,7 @@ func inTurns(b *testing.B, over, under part) float64 {
 // time returns the nanoseconds that one of the part takes.
 func (p part) time(b *testing.B, f issue) float64 {
 	start := time.Now()
-	if err := f(p.n); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, f(p.n))
 	return float64(time.Since(start).Nanoseconds()) / float64(p.n)
 }
 

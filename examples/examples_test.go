@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 )
 
@@ -154,12 +157,9 @@ var examples = map[string]struct {
 					t.Errorf("%s was not kept by a string: %q", id, caught[at+1:at+3])
 				}
 			}
-			if caught[3] != caught[7] {
-				t.Errorf("two IDs that share a float64 came back as %s and %s", caught[3], caught[7])
-			}
-			if caught[11] != caught[8] || caught[15] != caught[12] {
-				t.Errorf("JSSafeLayout's %s and %s came back as %s and %s", caught[8], caught[12], caught[11], caught[15])
-			}
+			assert.Equal(t, caught[7], caught[3])
+			require.Equal(t, caught[8], caught[11])
+			assert.Equal(t, caught[12], caught[15])
 		},
 	},
 	"lease": {
@@ -172,9 +172,8 @@ var examples = map[string]struct {
 		},
 		check: func(t *testing.T, caught []string) {
 			a, b, c := parse(t, caught[1]), parse(t, caught[2]), parse(t, caught[3])
-			if a >= b || b >= c {
-				t.Errorf("%v, %v and %v are not in order", a, b, c)
-			}
+			require.Less(t, a, b)
+			assert.Less(t, b, c)
 			if worker := fmt.Sprint(snowflake.Decode(c).Worker); worker != caught[0] {
 				t.Errorf("the worker ID is %s, and %v has %s", caught[0], c, worker)
 			}
@@ -186,9 +185,7 @@ var examples = map[string]struct {
 			`\{"time":"[^"]+","level":"INFO","msg":"order created","id":"(\d+)","parts":\{"time":"([^"]+)","worker":7,"sequence":0\}\}`,
 		},
 		check: func(t *testing.T, caught []string) {
-			if caught[0] != caught[2] {
-				t.Errorf("the handlers logged %s and %s", caught[0], caught[2])
-			}
+			assert.Equal(t, caught[2], caught[0])
 			if want := "time=" + caught[1] + " "; !strings.HasPrefix(snowflake.Decode(parse(t, caught[0])).String(), want) {
 				t.Errorf("%s was not stamped at %s", caught[0], caught[1])
 			}
@@ -203,25 +200,17 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
 	built, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(built) != len(examples) {
-		t.Errorf("there are %d programs: %v, and %d of them are tested", len(built), built, len(examples))
-	}
+	require.NoError(t, err)
+	assert.Len(t, built, len(examples), "there are %d programs: %v, and %d of them are tested", len(built), built, len(examples))
 
 	for name, want := range examples {
 		t.Run(name, func(t *testing.T) {
 			program := exec.Command(filepath.Join(dir, name))
 			program.Stderr = t.Output()
 			out, err := program.Output()
-			if err != nil {
-				t.Fatalf("%v, after it printed:\n%s", err, out)
-			}
+			require.NoError(t, err, "%v, after it printed:\n%s", err, out)
 			lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-			if len(lines) != len(want.lines) {
-				t.Fatalf("it printed %d lines, not %d:\n%s", len(lines), len(want.lines), out)
-			}
+			require.Len(t, lines, len(want.lines), "it printed %d lines, not %d:\n%s", len(lines), len(want.lines), out)
 			var caught []string
 			for i, line := range lines {
 				match := regexp.MustCompile(`^` + want.lines[i] + `$`).FindStringSubmatch(line)
@@ -238,8 +227,6 @@ func TestExamples(t *testing.T) {
 func parse(t *testing.T, s string) snowflake.ID {
 	t.Helper()
 	id, err := snowflake.ParseID(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }

@@ -4,11 +4,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestKernelsClockHasMetrics(t *testing.T) {
 	c := leased(t)
-	if n := testutil.CollectAndCount(c, "snowflake_lease_clock_synchronized", "snowflake_lease_clock_max_error_seconds"); n != 2 {
-		t.Errorf("%d metrics, not 2", n)
-	}
+	assert.Equal(t, 2, testutil.CollectAndCount(c, "snowflake_lease_clock_synchronized", "snowflake_lease_clock_max_error_seconds"))
 }

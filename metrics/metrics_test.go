@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/link"
@@ -21,9 +22,7 @@ import (
 func collector(t *testing.T, g *snowflake.Generator, o *metrics.Options) *metrics.Collector {
 	t.Helper()
 	c, err := metrics.New(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -31,13 +30,9 @@ func collector(t *testing.T, g *snowflake.Generator, o *metrics.Options) *metric
 func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	if err := reg.Register(c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, reg.Register(c))
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	values := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
@@ -51,9 +46,9 @@ func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	t.Helper()
 	got := gathered(t, c)
 	for name, v := range want {
-		if g, ok := got[name]; !ok || g != v {
-			t.Errorf("%s is %v (there: %v), not %v", name, g, ok, v)
-		}
+		g, ok := got[name]
+		require.True(t, ok, "%s is %v (there: %v), not %v", name, g, ok, v)
+		assert.Equal(t, v, g, "%s is %v (there: %v), not %v", name, g, ok, v)
 	}
 }
 
@@ -64,9 +59,7 @@ func TestMetricsOfAGenerator(t *testing.T) {
 	g, err := snowflake.New(42, &snowflake.Options{
 		Layout: layout, Clock: clock, OnBackward: snowflake.ClockSeqPolicy(), BorrowAhead: 2 * time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := collector(t, g, &metrics.Options{Clock: clock})
 	for range 5 { // two ticks are borrowed
 		if _, err := g.NextID(); err != nil {
@@ -74,9 +67,8 @@ func TestMetricsOfAGenerator(t *testing.T) {
 		}
 	}
 	now = now.Add(-time.Minute)
-	if _, err := g.NextID(); err != nil {
-		t.Fatal(err)
-	}
+	_, err = g.NextID()
+	require.NoError(t, err)
 	has(t, c, map[string]float64{
 		"snowflake_ids_issued_total":           6,
 		"snowflake_waits_total":                0,
@@ -88,9 +80,7 @@ func TestMetricsOfAGenerator(t *testing.T) {
 		"snowflake_worker_id":                  42,
 		"snowflake_layout_remaining_seconds":   float64(1<<33 - 940), // some 272 years
 	})
-	if got := gathered(t, c); len(got) != 10 {
-		t.Errorf("without a lease there are %v", got)
-	}
+	assert.Len(t, gathered(t, c), 10)
 	now = now.Add(100_000 * 24 * time.Hour)
 	has(t, c, map[string]float64{"snowflake_layout_remaining_seconds": float64(1<<33-940) - 100_000*86400})
 }
@@ -101,9 +91,7 @@ func TestLayoutLastsForCenturies(t *testing.T) {
 	clock := snowflake.ClockFunc(func() time.Time { return now })
 	layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 36, WorkerBits: 8, SequenceBits: 1}
 	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	has(t, collector(t, g, &metrics.Options{Clock: clock}), map[string]float64{"snowflake_layout_remaining_seconds": 1<<36 - 1000})
 }
 
@@ -125,12 +113,9 @@ func TestRefusedCallsAreCountedByError(t *testing.T) {
 	now := layout.Epoch.Time().Add(time.Hour)
 	clock := snowflake.ClockFunc(func() time.Time { return now })
 	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock, OnBackward: snowflake.FailPolicy()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.NextID(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = g.NextID()
+	require.NoError(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for at, n := range map[time.Time]int{
@@ -159,9 +144,7 @@ snowflake_refused_calls_total{error="lease_expired"} 0
 snowflake_refused_calls_total{error="other"} 0
 snowflake_refused_calls_total{error="time_exhausted"} 2
 `
-	if err := testutil.CollectAndCompare(collector(t, g, nil), strings.NewReader(want), "snowflake_refused_calls_total"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, g, nil), strings.NewReader(want), "snowflake_refused_calls_total"))
 }
 
 func TestRewindsAreCounted(t *testing.T) {
@@ -169,9 +152,7 @@ func TestRewindsAreCounted(t *testing.T) {
 	g, err := snowflake.New(1, &snowflake.Options{
 		Clock: snowflake.ClockFunc(func() time.Time { return now }), OnBackward: snowflake.RewindPolicy(), RewindTicks: 100,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, step := range []time.Duration{0, time.Millisecond, -time.Millisecond} {
 		now = now.Add(step)
 		if _, err := g.NextID(); err != nil {
@@ -185,9 +166,7 @@ func TestWaitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
 		g, err := snowflake.New(1, &snowflake.Options{Layout: layout})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for range 5 {
 			if _, err := g.NextID(); err != nil {
 				t.Fatal(err)
@@ -226,19 +205,19 @@ func TestMetricsOfALease(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
 		renewed := gathered(t, c)
-		if n := renewed["snowflake_lease_renewals_total"]; n < 1 || n != float64(l.Stats().Renewals) {
-			t.Errorf("%v renewals in 25 s", n)
-		}
+		n := renewed["snowflake_lease_renewals_total"]
+		require.GreaterOrEqual(t, n, float64(1))
+		assert.Equal(t, float64(l.Stats().Renewals), n)
 		network.Cut(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		away := gathered(t, c)
-		if n := away["snowflake_lease_window_remaining_seconds"]; n > -20 || n < -60 {
-			t.Errorf("a minute after the network was cut the window ends in %v s", n)
-		}
-		if n := away["snowflake_lease_failures_total"]; n < 1 || n != float64(l.Stats().Failures) {
-			t.Errorf("%v failures", n)
-		}
+		n = away["snowflake_lease_window_remaining_seconds"]
+		require.LessOrEqual(t, n, float64(-20))
+		assert.GreaterOrEqual(t, n, float64(-60))
+		n = away["snowflake_lease_failures_total"]
+		require.GreaterOrEqual(t, n, float64(1))
+		assert.Equal(t, float64(l.Stats().Failures), n)
 		has(t, c, map[string]float64{
 			"snowflake_lease_last_renewal_successful":        0,
 			"snowflake_lease_last_renewal_timestamp_seconds": renewed["snowflake_lease_last_renewal_timestamp_seconds"],
@@ -248,9 +227,7 @@ func TestMetricsOfALease(t *testing.T) {
 		synctest.Wait()
 		has(t, c, map[string]float64{"snowflake_lease_last_renewal_successful": 1})
 
-		if err := l.Release(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Release(context.Background()))
 		has(t, c, map[string]float64{"snowflake_lease_ended": 1})
 	})
 }
@@ -294,9 +271,8 @@ func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 
 func TestNamesFollowPrometheusConventions(t *testing.T) {
 	problems, err := testutil.CollectAndLint(leased(t))
-	if err != nil || len(problems) > 0 {
-		t.Errorf("%v, %v", problems, err)
-	}
+	require.NoError(t, err, "%v, %v", problems, err)
+	assert.LessOrEqual(t, len(problems), 0, "%v, %v", problems, err)
 }
 
 // leased returns the collector of a generator with a lease.
@@ -311,14 +287,10 @@ func acquire(t *testing.T, store lease.Store, o lease.Options) (*lease.Lease, *s
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
 	l, err := lease.Acquire(t.Context(), store, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Release(context.Background()) })
 	g, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l, g, collector(t, g, &metrics.Options{Lease: l})
 }
 
@@ -326,27 +298,19 @@ func TestLabelsTellGeneratorsApart(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "refunds"} {
 		g, err := snowflake.New(1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		labels := prometheus.Labels{"generator": name}
-		if err := reg.Register(collector(t, g, &metrics.Options{Labels: labels})); err != nil {
-			t.Fatal(err)
-		}
-		if err := reg.Register(collector(t, g, &metrics.Options{Labels: labels})); err == nil {
-			t.Error("two collectors with the same labels are registered")
-		}
+		require.NoError(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})))
+		assert.Error(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})), "two collectors with the same labels are registered")
 	}
-	if n, err := testutil.GatherAndCount(reg, "snowflake_worker_id"); n != 2 || err != nil {
-		t.Errorf("%d generators, %v", n, err)
-	}
+	n, err := testutil.GatherAndCount(reg, "snowflake_worker_id")
+	require.Equal(t, 2, n)
+	assert.NoError(t, err)
 }
 
 func TestNewRefusesBadInput(t *testing.T) {
 	g, err := snowflake.New(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		gen    *snowflake.Generator
 		lease  *lease.Lease
@@ -362,8 +326,8 @@ func TestNewRefusesBadInput(t *testing.T) {
 		{g, nil, prometheus.Labels{"error": "x"}, `"error"`},
 	} {
 		c, err := metrics.New(test.gen, &metrics.Options{Lease: test.lease, Labels: test.labels})
-		if !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), test.names) || c != nil {
-			t.Errorf("labels %q: %v, %v", test.labels, c, err)
-		}
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions, "labels %q: %v, %v", test.labels, c, err)
+		require.Contains(t, err.Error(), test.names, "labels %q: %v, %v", test.labels, c, err)
+		assert.Nil(t, c, "labels %q: %v, %v", test.labels, c, err)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
@@ -21,9 +24,8 @@ import (
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command(servertest.Program(t, "prometheus", "promtool"), args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %v\n%s", cmd, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	assert.NoError(t, err, "%v: %v\n%s", cmd, err, out)
 }
 
 func TestAlertsFireAsTheirTestsSay(t *testing.T) {
@@ -72,28 +74,20 @@ func known(t *testing.T, where, text string) []string {
 func TestRulesNameOnlyExistingMetrics(t *testing.T) {
 	for _, file := range []string{"rules/snowflake.yml", "rules/snowflaked.yml"} {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// The first line names a file.
 		_, rules, _ := strings.Cut(string(b), "groups:")
-		if len(known(t, file, rules)) == 0 {
-			t.Errorf("%s: there is no metric in the rules", file)
-		}
+		assert.NotEmpty(t, known(t, file, rules), "%s: there is no metric in the rules", file)
 	}
 }
 
 func TestPackageDocListsAllMetrics(t *testing.T) {
 	b, err := os.ReadFile("metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	doc, _, _ := strings.Cut(string(b), "package metrics")
 	got := slices.Sorted(slices.Values(known(t, "the doc", doc)))
 	want := slices.Sorted(maps.Keys(gathered(t, leased(t))))
-	if !slices.Equal(got, want) {
-		t.Errorf("the doc has\n%v, not\n%v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 type panel struct {
@@ -125,9 +119,7 @@ func labels(expr, format string) (all []string) {
 
 func TestDashboardQueriesAreValid(t *testing.T) {
 	b, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var d struct {
 		Title, UID string
 		Panels     []panel
@@ -135,12 +127,10 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 			List []struct{ Name, Definition string }
 		}
 	}
-	if err := json.Unmarshal(b, &d); err != nil {
-		t.Fatal(err)
-	}
-	if d.Title == "" || d.UID == "" || len(d.Panels) == 0 {
-		t.Fatalf("it has not been read: %+v", d)
-	}
+	require.NoError(t, json.Unmarshal(b, &d))
+	require.NotEmpty(t, d.Title, "it has not been read: %+v", d)
+	require.NotEmpty(t, d.UID, "it has not been read: %+v", d)
+	require.NotEmpty(t, d.Panels, "it has not been read: %+v", d)
 	// Grafana's variables, as values that it may give them.
 	values := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*")
 	var rules strings.Builder
@@ -150,9 +140,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le", "client", "state", "version"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {
-		if ids[p.ID] {
-			t.Errorf("two panels have the ID %d", p.ID)
-		}
+		assert.False(t, ids[p.ID], "two panels have the ID %d", p.ID)
 		ids[p.ID] = true
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("panel %q shows nothing", p.Title)
@@ -170,18 +158,12 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 				shown[name] = true
 			}
 			for _, name := range labels(q.Expr, q.LegendFormat) {
-				if !slices.Contains(has, name) {
-					t.Errorf("panel %q: no metric has the label %q", p.Title, name)
-				}
+				assert.Contains(t, has, name, "panel %q: no metric has the label %q", p.Title, name)
 			}
 			expr := values.Replace(q.Expr)
-			if strings.Contains(expr, "$") {
-				t.Errorf("panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
-			}
+			assert.NotContains(t, expr, "$", "panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
 			quoted, err := json.Marshal(expr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fmt.Fprintf(&rules, "  - record: panel%d%s\n    expr: %s\n", p.ID, q.RefID, quoted)
 		}
 	}
@@ -202,8 +184,6 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "dashboard.yml")
-	if err := os.WriteFile(path, []byte(rules.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(rules.String()), 0o600))
 	promtool(t, "check", "rules", path)
 }

@@ -4,14 +4,14 @@ import (
 	"crypto/aes"
 	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkFloor is the one block of AES that an ID costs at least.
 func BenchmarkFloor(b *testing.B) {
 	block, err := aes.NewCipher(a5)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	buf := make([]byte, aes.BlockSize)
 	for b.Loop() {
 		block.Encrypt(buf, buf)

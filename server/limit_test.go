@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -58,9 +60,7 @@ func TestHugeBodyIsRefused(t *testing.T) {
 			for _, kind := range []string{"application/json", "application/proto", "application/grpc", "application/grpc-web"} {
 				body := new(endless)
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+snowflakev1connect.SnowflakeServiceBatchProcedure, body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				r.ContentLength = announced
 				r.Header.Set("Content-Type", kind)
 				resp, err := client.Do(r)
@@ -70,15 +70,12 @@ func TestHugeBodyIsRefused(t *testing.T) {
 					}
 					resp.Body.Close()
 				}
-				if body.read.Load() > 64<<20 {
-					t.Errorf("%s: the server took %d bytes", kind, body.read.Load())
-				}
+				assert.LessOrEqual(t, body.read.Load(), int64(64<<20), "%s: the server took %d bytes", kind, body.read.Load())
 			}
 		}
 	}
-	if resp, _ := get(t, url+"/id"); resp.StatusCode != 200 {
-		t.Error(resp)
-	}
+	resp, _ := get(t, url+"/id")
+	assert.Equal(t, 200, resp.StatusCode, resp)
 }
 
 // A body over 64 KiB is told so, whether its length is announced or not.
@@ -90,13 +87,9 @@ func TestLargeBodyIsTooLarge(t *testing.T) {
 			body = io.MultiReader(body)
 		}
 		resp, err := http.Post(url+snowflakev1connect.SnowflakeServiceDecodeProcedure, "application/json", body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("announced: %v: %v", announced, resp.Status)
-		}
+		assert.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode, "announced: %v: %v", announced, resp.Status)
 	}
 }
 
@@ -105,9 +98,7 @@ func TestHugeCompressedBodyIsRefused(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithSendGzip())
 	_, err := c.Decode(t.Context(), &pb.DecodeRequest{Layout: strings.Repeat("x", 1<<24)})
-	if connect.CodeOf(err) != connect.CodeResourceExhausted {
-		t.Error(err)
-	}
+	assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(err))
 }
 
 func TestSlowClientsAreDisconnected(t *testing.T) {
@@ -122,9 +113,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 				" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{", 10 * time.Second},
 		} {
 			conn, err := dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer conn.Close()
 			begun := time.Now()
 			fmt.Fprint(conn, client.sent)
@@ -140,14 +129,10 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 func ask(t *testing.T, dial dialer, in *pb.StreamRequest) net.Conn {
 	t.Helper()
 	conn, err := dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	b, err := proto.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: %d\r\n\r\n\x00\x00\x00\x00%c%s",
 		snowflakev1connect.SnowflakeServiceStreamProcedure, len(b)+5, rune(len(b)), b)
 	return conn
@@ -172,16 +157,14 @@ func TestStreamsThatNobodyReadsAreEnded(t *testing.T) {
 			ask(t, dial, &pb.StreamRequest{N: 10_000_000, Batch: 10_000})
 		}
 		time.Sleep(9 * time.Second)
-		if m := metrics(s); !strings.Contains(m, fmt.Sprintf("snowflake_server_in_flight %d\n", clients*(1+10_000/1024))) {
-			t.Fatalf("not all streams have begun, or some have ended:\n%s", m)
-		}
+		require.Contains(t, metrics(s), fmt.Sprintf("snowflake_server_in_flight %d\n", clients*(1+10_000/1024)))
 		if used := heap() - before; used > int64(clients)*4<<20 {
 			t.Errorf("%d streams hold %d bytes", clients, used)
 		}
 		time.Sleep(2 * time.Second)
-		if m := metrics(s); !strings.Contains(m, nothingInFlight) || !strings.Contains(m, `method="Stream"`) {
-			t.Errorf("the streams do not end:\n%s", m)
-		}
+		m := metrics(s)
+		require.Contains(t, m, nothingInFlight)
+		assert.Contains(t, m, `method="Stream"`)
 	})
 }
 
@@ -194,18 +177,12 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 		for i := range 5 {
 			client := []*http.Client{http2, http1(t, dial)}[i%2]
 			resp, err := client.Get(inMemory + "/ids?n=100000")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close()
 		}
-		if m := metrics(s); strings.Contains(m, nothingInFlight) {
-			t.Errorf("the test itself is wrong: no answer waits for its client\n%s", m)
-		}
+		assert.NotContains(t, metrics(s), nothingInFlight)
 		time.Sleep(10 * time.Second)
-		if m := metrics(s); !strings.Contains(m, nothingInFlight) {
-			t.Errorf("the requests do not end:\n%s", m)
-		}
+		assert.Contains(t, metrics(s), nothingInFlight)
 	})
 }
 
@@ -214,27 +191,23 @@ func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {
 			gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second, MaxStreamTime: 4 * time.Second})
 			client := protocols(t, inMemory, dial)[protocol]
 			take := func(n int64) (taken int64, err error) {
 				stream, err := client.Stream(t.Context(), &pb.StreamRequest{N: n})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for stream.Receive() {
 					taken += int64(len(stream.Msg().Ids))
 				}
 				return taken, stream.Err()
 			}
-			if n, err := take(64_000); err != nil || n != 64_000 {
-				t.Errorf("%s: after %d IDs: %v", protocol, n, err)
-			}
-			if n, err := take(1_000_000); connect.CodeOf(err) != connect.CodeDeadlineExceeded || n < 64_000 {
-				t.Errorf("%s: after %d IDs: %v", protocol, n, err)
-			}
+			n, err := take(64_000)
+			require.NoError(t, err, "%s: after %d IDs: %v", protocol, n, err)
+			assert.EqualValues(t, 64_000, n, "%s: after %d IDs: %v", protocol, n, err)
+			n, err = take(1_000_000)
+			require.Equal(t, connect.CodeDeadlineExceeded, connect.CodeOf(err), "%s: after %d IDs: %v", protocol, n, err)
+			assert.GreaterOrEqual(t, n, int64(64_000), "%s: after %d IDs: %v", protocol, n, err)
 		})
 	}
 }
@@ -244,24 +217,20 @@ func TestTooManyIDsInFlightAreRefused(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		_, dial := serveInMemory(t, generator(t), &server.Options{MaxInFlight: 100, MaxPerClient: 100})
 		conn := ask(t, dial, &pb.StreamRequest{N: 10_000_000, Batch: 98_304}) // counts 97
-		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		_, err := bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
 		client := http1(t, dial)
-		if resp, text := getBy(t, client, inMemory+"/ids?n=4096"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
-			t.Error(resp, text)
-		}
+		resp, text := getBy(t, client, inMemory+"/ids?n=4096")
+		require.Equal(t, 429, resp.StatusCode, "%v %v", resp, text)
+		assert.Equal(t, "1", resp.Header.Get("Retry-After"), "%v %v", resp, text)
 		for protocol, c := range protocols(t, inMemory, dial) {
-			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 4096}); connect.CodeOf(err) != connect.CodeResourceExhausted {
-				t.Error(protocol, err)
-			}
-			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 2048}); err != nil {
-				t.Error(protocol, err)
-			}
+			_, err := c.Batch(t.Context(), &pb.BatchRequest{N: 4096})
+			assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(err), protocol)
+			_, err = c.Batch(t.Context(), &pb.BatchRequest{N: 2048})
+			assert.NoError(t, err, protocol)
 		}
-		if resp, _ := getBy(t, client, inMemory+"/readyz"); resp.StatusCode != 200 {
-			t.Error(resp)
-		}
+		resp, _ = getBy(t, client, inMemory+"/readyz")
+		assert.Equal(t, 200, resp.StatusCode, resp)
 	})
 }
 
@@ -284,9 +253,7 @@ func TestOneClientLeavesRoomForOthers(t *testing.T) {
 	} {
 		inFakeTime(t, func(t *testing.T) {
 			s, err := server.New(generator(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			from := func(addr string) *http.Request {
 				r := httptest.NewRequest(http.MethodGet, "/ids?n=50000", nil)
 				r.RemoteAddr = addr
@@ -307,9 +274,7 @@ func TestOneClientLeavesRoomForOthers(t *testing.T) {
 			}
 			close(read)
 			synctest.Wait()
-			if m := metrics(s); !strings.Contains(m, nothingInFlight) {
-				t.Errorf("the slow client's share stays taken:\n%s", m)
-			}
+			assert.Contains(t, metrics(s), nothingInFlight)
 		})
 	}
 }
@@ -336,10 +301,7 @@ func TestIdleConnectionsTakeLittleMemory(t *testing.T) {
 			}
 		}
 	}
-	if each := (heap() - before) / int64(n); each > 64<<10 {
-		t.Errorf("an idle connection holds %d bytes", each)
-	}
-	if resp, _ := get(t, url+"/id"); resp.StatusCode != 200 {
-		t.Error(resp)
-	}
+	assert.LessOrEqual(t, (heap()-before)/int64(n), int64(64<<10))
+	resp, _ := get(t, url+"/id")
+	assert.Equal(t, 200, resp.StatusCode, resp)
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/server"
 )
@@ -54,12 +56,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	_, base := serve(t, generator(t), &server.Options{Watermark: heldBack})
 	_, text := get(t, base+"/openapi.json")
 	var doc openAPI
-	if err := json.Unmarshal([]byte(text), &doc); err != nil {
-		t.Fatal(err)
-	}
-	if len(doc.Paths) != 5 {
-		t.Errorf("%d paths", len(doc.Paths))
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &doc))
+	assert.Len(t, doc.Paths, 5, "%d paths", len(doc.Paths))
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			for _, accept := range []string{"application/json", "text/plain"} {
@@ -110,23 +108,19 @@ func (doc *openAPI) holds(t *testing.T, op operation, which, url, accept string)
 // says holds an answer against its description.
 func (doc *openAPI) says(t *testing.T, op operation, which, url, accept string, resp *http.Response, body string) {
 	t.Helper()
-	if (resp.StatusCode == http.StatusOK) != (which == "200") {
-		t.Errorf("%s: %v", url, resp.Status)
-	}
+	assert.Equal(t, (which == "200"), (resp.StatusCode == http.StatusOK), "%s: %v", url, resp.Status)
 	said, ok := op.Responses[which]
 	if said.Ref != "" {
 		said, ok = doc.Components.Responses[strings.TrimPrefix(said.Ref, "#/components/responses/")]
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	content, has := said.Content[kind]
-	if !ok || !has || kind != accept {
-		t.Fatalf("%s: %s is not described as %s", url, kind, which)
-	}
+	require.True(t, ok, "%s: %s is not described as %s", url, kind, which)
+	require.True(t, has, "%s: %s is not described as %s", url, kind, which)
+	require.Equal(t, accept, kind, "%s: %s is not described as %s", url, kind, which)
 	if kind == "application/json" {
 		var v any
-		if err := json.Unmarshal([]byte(body), &v); err != nil {
-			t.Fatal(url, err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &v), url)
 		doc.fits(t, url, content.Schema, v)
 	}
 }
@@ -139,34 +133,26 @@ func (doc *openAPI) fits(t *testing.T, where string, s schema, v any) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if s.Type != "object" {
-			t.Errorf("%s is an object, not %q", where, s.Type)
-		}
+		assert.Equal(t, "object", s.Type, "%s is an object, not %q", where, s.Type)
 		for name, value := range v {
-			if _, ok := s.Properties[name]; !ok {
-				t.Errorf("%s.%s is not described", where, name)
-			}
+			_, ok := s.Properties[name]
+			assert.True(t, ok, "%s.%s is not described", where, name)
 			doc.fits(t, where+"."+name, s.Properties[name], value)
 		}
 		for _, name := range s.Required {
-			if _, ok := v[name]; !ok {
-				t.Errorf("%s.%s is missing", where, name)
-			}
+			_, ok := v[name]
+			assert.True(t, ok, "%s.%s is missing", where, name)
 		}
 	case []any:
-		if s.Type != "array" || len(v) == 0 {
-			t.Errorf("%s is an array of %d, not %q", where, len(v), s.Type)
-		}
+		require.Equal(t, "array", s.Type, "%s is an array of %d, not %q", where, len(v), s.Type)
+		assert.NotEmpty(t, v, "%s is an array of %d, not %q", where, len(v), s.Type)
 		for _, item := range v {
 			doc.fits(t, where+"[]", *s.Items, item)
 		}
 	case string:
-		if s.Type != "string" || !regexp.MustCompile(s.Pattern).MatchString(v) {
-			t.Errorf("%s is %q, not %q %s", where, v, s.Type, s.Pattern)
-		}
+		require.Equal(t, "string", s.Type, "%s is %q, not %q %s", where, v, s.Type, s.Pattern)
+		assert.True(t, regexp.MustCompile(s.Pattern).MatchString(v), "%s is %q, not %q %s", where, v, s.Type, s.Pattern)
 	case float64:
-		if !slices.Contains([]string{"integer", "number"}, s.Type) {
-			t.Errorf("%s is a number, not %q", where, s.Type)
-		}
+		assert.Contains(t, []string{"integer", "number"}, s.Type, "%s is a number, not %q", where, s.Type)
 	}
 }

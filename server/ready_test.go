@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -28,19 +31,13 @@ func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 		inFakeTime(t, func(t *testing.T) {
 			network := link.To(lease.File(t.TempDir()))
 			l, err := lease.Acquire(t.Context(), network, &lease.Options{Window: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			gen, err := snowflake.NewLeased(broken{func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var log strings.Builder
 			s, err := server.New(gen, &server.Options{Lease: l, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			holds := func(status int, after time.Duration) {
 				t.Helper()
 				begun, w := time.Now(), httptest.NewRecorder()
@@ -52,9 +49,7 @@ func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 			holds(http.StatusOK, time.Second)
 			takeAway(network, l)
 			holds(http.StatusServiceUnavailable, 0)
-			if !strings.Contains(log.String(), why) {
-				t.Errorf("the log does not say %q:\n%s", why, &log)
-			}
+			assert.Contains(t, log.String(), why, "the log does not say %q:\n%s", why, &log)
 		})
 	}
 }

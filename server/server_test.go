@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -35,9 +36,7 @@ import (
 func generator(t testing.TB) *snowflake.Generator {
 	t.Helper()
 	gen, err := snowflake.New(7, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return gen
 }
 
@@ -45,18 +44,14 @@ func generator(t testing.TB) *snowflake.Generator {
 func serve(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.Server, string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return serveOn(t, listener, gen, o), "http://" + listener.Addr().String()
 }
 
 func serveOn(t testing.TB, listener net.Listener, gen *snowflake.Generator, o *server.Options) *server.Server {
 	t.Helper()
 	s, err := server.New(gen, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := s.HTTPServer("")
 	h.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	go func() { _ = h.Serve(listener) }()
@@ -100,9 +95,7 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			next, err := client.NextID(ctx, &pb.NextIDRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all := []int64{last, next.Id}
 			batch, err := client.Batch(ctx, &pb.BatchRequest{N: 5000})
 			if err != nil || len(batch.Ids) != 5000 {
@@ -110,9 +103,7 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 			}
 			all = append(all, batch.Ids...)
 			stream, err := client.Stream(ctx, &pb.StreamRequest{N: 2500})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var sizes []int
 			for stream.Receive() {
 				all = append(all, stream.Msg().Ids...)
@@ -174,21 +165,15 @@ func post(t testing.TB, url, body string, header ...string) (*http.Response, str
 func request(t testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp, string(b)
 }
 
@@ -196,13 +181,11 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	_, text := get(t, url+"/ids?n=100", "Accept", "*/*")
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) != 100 {
-		t.Fatal(text)
-	}
+	require.Len(t, lines, 100, text)
 	for _, line := range lines {
-		if id, err := snowflake.ParseID(line); err != nil || snowflake.Decode(id).Worker != 7 {
-			t.Fatal(line, err)
-		}
+		id, err := snowflake.ParseID(line)
+		require.NoError(t, err, line)
+		require.Equal(t, 7, snowflake.Decode(id).Worker, line)
 	}
 	var ids struct{ IDs []string }
 	resp, text := get(t, url+"/ids?n=3", "Accept", "text/html, application/json;q=0.9")
@@ -211,17 +194,14 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	}
 	_, text = get(t, url+"/id")
 	id, err := snowflake.ParseID(strings.TrimSpace(text))
-	if err != nil {
-		t.Fatal(text)
-	}
+	require.NoError(t, err, text)
 	for _, form := range []string{id.String(), id.Base32(), id.Base62()} {
 		if _, text := get(t, url+"/decode/"+form); !strings.HasPrefix(text, fmt.Sprintf("%v %v", id, snowflake.Decode(id))) {
 			t.Error(text)
 		}
 	}
-	if _, text := get(t, url+"/decode/"+id.String()+"?layout=41/5/5/12@2020-01-01", "Accept", "application/json"); !strings.Contains(text, "epoch=2020-01-01T00:00:00.000Z") {
-		t.Error(text)
-	}
+	_, text = get(t, url+"/decode/"+id.String()+"?layout=41/5/5/12@2020-01-01", "Accept", "application/json")
+	assert.Contains(t, text, "epoch=2020-01-01T00:00:00.000Z")
 }
 
 // An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction of a
@@ -234,15 +214,11 @@ func TestDecodedIDHasOneFormInJSON(t *testing.T) {
 		_, called := post(t, url+"/snowflake.v1.SnowflakeService/Decode", fmt.Sprintf(`{"text":%q,"layout":%q}`, q.id, q.layout), "Content-Type", "application/json")
 		_, text := get(t, url+"/decode/"+q.id+"?layout="+q.layout, "Accept", "application/json")
 		var plain, connect map[string]any
-		if err := errors.Join(json.Unmarshal([]byte(text), &plain), json.Unmarshal([]byte(called), &connect)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(json.Unmarshal([]byte(text), &plain), json.Unmarshal([]byte(called), &connect)))
 		for _, answer := range []map[string]any{plain, connect} {
 			parts := answer["parts"].(map[string]any)
 			at, err := time.Parse(time.RFC3339, parts["time"].(string))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			parts["time"] = at
 			if parts["clockseq"] == 0.0 {
 				delete(parts, "clockseq")
@@ -251,13 +227,11 @@ func TestDecodedIDHasOneFormInJSON(t *testing.T) {
 				delete(parts, "datacenter")
 			}
 		}
-		if !reflect.DeepEqual(plain, connect) {
-			t.Errorf("%v, but %v", plain, connect)
-		}
+		assert.Equal(t, connect, plain)
 	}
-	if resp, text := get(t, url+"/decode/1?layout=30/32/1"); resp.StatusCode != 400 || !strings.Contains(text, "32 bits: 31 are the most") {
-		t.Error(text)
-	}
+	resp, text := get(t, url+"/decode/1?layout=30/32/1")
+	require.Equal(t, 400, resp.StatusCode)
+	assert.Contains(t, text, "32 bits: 31 are the most")
 }
 
 func TestIdentifyGuessesTheLayout(t *testing.T) {
@@ -268,9 +242,9 @@ func TestIdentifyGuessesTheLayout(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &found); err != nil || resp.StatusCode != 200 || found.Guesses[0].Name != "default" || found.Guesses[0].Form != "decimal" {
 		t.Error(resp.Status, text)
 	}
-	if resp, text := post(t, url+"/identify", ids); resp.StatusCode != 200 || !strings.Contains(strings.SplitN(text, "\n", 2)[0], "%  default") {
-		t.Error(resp.Status, text)
-	}
+	resp, text = post(t, url+"/identify", ids)
+	require.Equal(t, 200, resp.StatusCode, "%v %v", resp.Status, text)
+	assert.Contains(t, strings.SplitN(text, "\n", 2)[0], "%  default", "%v %v", resp.Status, text)
 	for body, says := range map[string]string{"": "one a line", "12x y!": "12x"} {
 		if resp, text := post(t, url+"/identify", body); resp.StatusCode != 400 || !strings.Contains(text, says) {
 			t.Error(resp.Status, text)
@@ -284,9 +258,9 @@ func TestIdentifyGuessesTheLayout(t *testing.T) {
 			t.Errorf("its length is announced: %t: %v %s", announced, resp.Status, text)
 		}
 	}
-	if resp, _ := get(t, url+"/identify"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
-		t.Error(resp.Status)
-	}
+	resp, _ = get(t, url+"/identify")
+	require.Equal(t, 405, resp.StatusCode, resp.Status)
+	assert.Equal(t, "POST", resp.Header.Get("Allow"), resp.Status)
 }
 
 // What is refused names the field, in every protocol.
@@ -343,9 +317,9 @@ func TestLongTextsAreNotSentBack(t *testing.T) {
 			t.Errorf("%s: %d bytes: %.200v", protocol, len(fmt.Sprint(err)), err)
 		}
 	}
-	if resp, text := get(t, url+"/decode/5?layout="+long); resp.StatusCode != 400 || len(text) > 200 {
-		t.Errorf("%v: %d bytes: %.200s", resp.Status, len(text), text)
-	}
+	resp, text := get(t, url+"/decode/5?layout="+long)
+	require.Equal(t, 400, resp.StatusCode, "%v: %d bytes: %.200s", resp.Status, len(text), text)
+	assert.LessOrEqual(t, len(text), 200, "%v: %d bytes: %.200s", resp.Status, len(text), text)
 }
 
 // violation returns the field that an error names.
@@ -367,24 +341,15 @@ func violation(err error) string {
 // While no ID can be issued, the answer says so, and when to call again.
 func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leased, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, l.Release(t.Context()))
 	now := time.Now()
 	back, err := snowflake.New(1, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := back.NextID(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = back.NextID()
+	require.NoError(t, err)
 	now = now.Add(-time.Hour)
 	for name, gen := range map[string]*snowflake.Generator{"lease": leased, "clock": back} {
 		o := &server.Options{}
@@ -393,9 +358,10 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 		}
 		_, url := serve(t, gen, o)
 		for _, path := range []string{"/id", "/ids?n=5"} {
-			if resp, text := get(t, url+path); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, name) {
-				t.Errorf("%s: %s: %v %s", name, path, resp, text)
-			}
+			resp, text := get(t, url+path)
+			require.Equal(t, 503, resp.StatusCode, "%s: %s: %v %s", name, path, resp, text)
+			require.Equal(t, "1", resp.Header.Get("Retry-After"), "%s: %s: %v %s", name, path, resp, text)
+			assert.Contains(t, text, name, "%s: %s: %v %s", name, path, resp, text)
 		}
 		for protocol, c := range protocols(t, url, nil) {
 			_, err := c.Batch(t.Context(), &pb.BatchRequest{N: 5})
@@ -404,9 +370,9 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, protocol, err)
 			}
 		}
-		if resp, text := get(t, url+"/readyz"); resp.StatusCode != 503 || !strings.Contains(text, name) {
-			t.Errorf("%s: %v %s", name, resp, text)
-		}
+		resp, text := get(t, url+"/readyz")
+		require.Equal(t, 503, resp.StatusCode, "%s: %v %s", name, resp, text)
+		assert.Contains(t, text, name, "%s: %v %s", name, resp, text)
 	}
 }
 
@@ -425,9 +391,7 @@ func (b broken) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowfl
 func brokenLease(t testing.TB, err error) *snowflake.Generator {
 	t.Helper()
 	gen, e := snowflake.NewLeased(broken{func(context.Context) error { return err }}, nil)
-	if e != nil {
-		t.Fatal(e)
-	}
+	require.NoError(t, e)
 	return gen
 }
 
@@ -438,9 +402,10 @@ func TestOutsidersDoNotSeeTheCause(t *testing.T) {
 	gen := brokenLease(t, errors.New(secret))
 	_, url := serve(t, gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, path := range []string{"/readyz", "/id", "/ids?n=2"} {
-		if resp, text := get(t, url+path, "Accept", "application/json"); resp.StatusCode != 503 || strings.Contains(text, "db.internal") || !strings.Contains(text, "its log says why") {
-			t.Errorf("%s: %v %s", path, resp, text)
-		}
+		resp, text := get(t, url+path, "Accept", "application/json")
+		require.Equal(t, 503, resp.StatusCode, "%s: %v %s", path, resp, text)
+		require.NotContains(t, text, "db.internal", "%s: %v %s", path, resp, text)
+		assert.Contains(t, text, "its log says why", "%s: %v %s", path, resp, text)
 	}
 	for protocol, c := range protocols(t, url, nil) {
 		stream, err := c.Stream(t.Context(), &pb.StreamRequest{N: 1})
@@ -450,9 +415,9 @@ func TestOutsidersDoNotSeeTheCause(t *testing.T) {
 		}
 		_, single := c.NextID(t.Context(), &pb.NextIDRequest{})
 		for _, err := range []error{err, single} {
-			if connect.CodeOf(err) != connect.CodeUnavailable || strings.Contains(err.Error(), "db.internal") || !strings.Contains(err.Error(), "its log says why") {
-				t.Errorf("%s: %v", protocol, err)
-			}
+			require.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), "%s: %v", protocol, err)
+			require.NotContains(t, err.Error(), "db.internal", "%s: %v", protocol, err)
+			assert.Contains(t, err.Error(), "its log says why", "%s: %v", protocol, err)
 		}
 	}
 	if text := log.String(); strings.Count(text, secret) != 1 {
@@ -464,13 +429,9 @@ func TestOutsidersDoNotSeeTheCause(t *testing.T) {
 func TestBusyServerIsReady(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := server.New(gen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for range 120 { // each takes a tick of 10 ms, in turn
 			go func() { _, _ = gen.Fill(context.Background(), make([]snowflake.ID, 512)) }()
 		}
@@ -486,9 +447,7 @@ func TestBusyServerIsReady(t *testing.T) {
 // A lease whose store did not answer before a deadline is away: the server is not busy, but not ready.
 func TestLeaseThatEndedByADeadlineIsNotReady(t *testing.T) {
 	s, err := server.New(brokenLease(t, fmt.Errorf("the store: %w", context.DeadlineExceeded)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range []string{"/readyz", "/id"} {
 		w := httptest.NewRecorder()
 		if s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != http.StatusServiceUnavailable {
@@ -502,13 +461,10 @@ func TestDeadlineExceeded(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		layout := layouts.Sonyflake() // 256 IDs in 10 ms: 100,000 take 4 s
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, dial := serveInMemory(t, gen, &server.Options{Timeout: time.Second})
-		if resp, text := getBy(t, http1(t, dial), inMemory+"/ids?n=100000"); resp.StatusCode != http.StatusGatewayTimeout {
-			t.Error(resp, text)
-		}
+		resp, text := getBy(t, http1(t, dial), inMemory+"/ids?n=100000")
+		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, "%v %v", resp, text)
 		for protocol, c := range protocols(t, inMemory, dial) {
 			if _, err := c.Batch(t.Context(), &pb.BatchRequest{N: 100_000}); connect.CodeOf(err) != connect.CodeDeadlineExceeded {
 				t.Errorf("%s: %v", protocol, err)
@@ -540,14 +496,12 @@ func TestRequestsNeedAToken(t *testing.T) {
 		return []server.Token{{Secret: token}, {Secret: "another"}}
 	}})
 	for path, status := range map[string]int{"/id": 401, "/ids?n=1": 401, "/decode/1": 401, "/watermark": 401, "/metrics": 401, "/healthz": 200, "/readyz": 200, "/openapi.json": 200} {
-		if resp, _ := get(t, url+path); resp.StatusCode != status {
-			t.Errorf("%s: %v", path, resp)
-		}
+		resp, _ := get(t, url+path)
+		assert.Equal(t, status, resp.StatusCode, "%s: %v", path, resp)
 	}
 	for protocol, c := range protocols(t, url, nil) {
-		if _, err := c.NextID(t.Context(), &pb.NextIDRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
-			t.Error(protocol, err)
-		}
+		_, err := c.NextID(t.Context(), &pb.NextIDRequest{})
+		assert.Equal(t, connect.CodeUnauthenticated, connect.CodeOf(err), protocol)
 	}
 	for _, now := range []string{"one", "two", ""} { // it is rotated
 		mu.Lock()
@@ -558,9 +512,8 @@ func TestRequestsNeedAToken(t *testing.T) {
 			if sent == now && now != "" {
 				want = 200
 			}
-			if resp, _ := get(t, url+"/id", "Authorization", "Bearer "+sent); resp.StatusCode != want {
-				t.Errorf("token %q, sent %q: %v", now, sent, resp.Status)
-			}
+			resp, _ := get(t, url+"/id", "Authorization", "Bearer "+sent)
+			assert.Equal(t, want, resp.StatusCode, "token %q, sent %q: %v", now, sent, resp.Status)
 		}
 	}
 }
@@ -568,9 +521,7 @@ func TestRequestsNeedAToken(t *testing.T) {
 // Probes and metrics at an address of their own need no token, and nothing else is there.
 func TestAdminHandlerServesProbesAndMetrics(t *testing.T) {
 	s, err := server.New(generator(t), &server.Options{Tokens: func() []server.Token { return []server.Token{{Secret: "one"}} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/id": 404, "/": 404} {
 		w := httptest.NewRecorder()
 		if s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != status {
@@ -588,9 +539,8 @@ func TestAdminHandlerServesProbesAndMetrics(t *testing.T) {
 func TestDecodeNamesTheForm(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	for text, want := range map[string]string{"abcdefg": " form=\"base 58\"\n", "12345": " sequence=57\n"} {
-		if _, got := get(t, url+"/decode/"+text); !strings.HasSuffix(got, want) {
-			t.Errorf("%s: %s", text, got)
-		}
+		_, got := get(t, url+"/decode/"+text)
+		assert.True(t, strings.HasSuffix(got, want), "%s: %s", text, got)
 	}
 }
 
@@ -619,18 +569,16 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 		info.RequestHeader().Set("Authorization", "Bearer a")
 		begun, n := time.Now(), 0
 		stream, err := c.Stream(ctx, &pb.StreamRequest{N: 500, Batch: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for stream.Receive() {
 			n += len(stream.Msg().Ids)
 		}
 		if took := time.Since(begun); stream.Err() != nil || n != 500 || took < 9*time.Second || took > 11*time.Second {
 			t.Errorf("a stream of 500 IDs at 50 a second has %d after %v: %v", n, took, stream.Err())
 		}
-		if text := log.String(); strings.Count(text, "client=web") != 5 || strings.Count(text, "client=batch") != 1 {
-			t.Error(text)
-		}
+		text := log.String()
+		require.Equal(t, 5, strings.Count(text, "client=web"), text)
+		assert.Equal(t, 1, strings.Count(text, "client=batch"), text)
 		w := httptest.NewRecorder()
 		s.Admin().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		if want := `snowflake_server_client_requests_total{client="web",code="resource_exhausted"} 2`; !strings.Contains(w.Body.String(), want) {
@@ -642,9 +590,7 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 // A page of another site, whose name leads to the loopback interface, gets nothing.
 func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
 	s, err := server.New(generator(t), &server.Options{Hosts: []string{"ids.internal"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for host, want := range map[string]int{
 		"localhost": 200, "LocalHost:8080": 200, "127.0.0.1:8080": 200, "127.0.0.2": 200, "[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "10.0.0.1": 421,
@@ -662,19 +608,16 @@ func TestDrainEndsStreamsAndReadiness(t *testing.T) {
 	s, url := serve(t, generator(t), nil)
 	c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, nil), url, connect.WithGRPC())
 	stream, err := c.Stream(t.Context(), &pb.StreamRequest{N: 10_000_000, Batch: 1})
-	if err != nil || !stream.Receive() {
-		t.Fatal(err)
-	}
-	if resp, text := get(t, url+"/readyz"); resp.StatusCode != 200 {
-		t.Error(text)
-	}
+	require.NoError(t, err)
+	require.True(t, stream.Receive())
+	resp, text := get(t, url+"/readyz")
+	assert.Equal(t, 200, resp.StatusCode, text)
 	s.Drain()
-	if resp, text := get(t, url+"/readyz"); resp.StatusCode != 503 || !resp.Close {
-		t.Error(resp, text)
-	}
-	if resp, _ := get(t, url+"/id"); resp.StatusCode != 200 {
-		t.Error("it serves no more")
-	}
+	resp, text = get(t, url+"/readyz")
+	require.Equal(t, 503, resp.StatusCode, "%v %v", resp, text)
+	assert.True(t, resp.Close, "%v %v", resp, text)
+	resp, _ = get(t, url+"/id")
+	assert.Equal(t, 200, resp.StatusCode, "it serves no more")
 	for stream.Receive() {
 	}
 	if connect.CodeOf(stream.Err()) != connect.CodeUnavailable {
@@ -686,9 +629,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 	var log bytes.Buffer
 	s, err := server.New(generator(t), &server.Options{AccessLog: slog.New(slog.NewJSONHandler(&log, nil)),
 		Home: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "home") })})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ask := func(path string) string {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -703,9 +644,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 		t.Error(w.Code, w.Header())
 	}
 	ask("/snowflake.v1.SnowflakeService/" + strings.Repeat("x", 1000))
-	if got := ask("/nothing/" + strings.Repeat("x", 1000)); got != "home" {
-		t.Error(got)
-	}
+	assert.Equal(t, "home", ask("/nothing/"+strings.Repeat("x", 1000)))
 	metrics := ask("/metrics")
 	for _, line := range []string{
 		`snowflake_server_request_duration_seconds_count{code="ok",method="GET /id"} 1`,
@@ -713,9 +652,7 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 		`snowflake_server_request_duration_seconds_count{code="ok",method="/"} 1`,
 		"snowflake_server_in_flight 0", "snowflake_ids_issued_total 1", "go_goroutines ", "go_build_info{",
 	} {
-		if !strings.Contains(metrics, "\n"+line) {
-			t.Errorf("there is no metric %s in\n%s", line, metrics)
-		}
+		assert.Contains(t, metrics, "\n"+line, "there is no metric %s in\n%s", line, metrics)
 	}
 	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 5 || !strings.Contains(lines[1], `"level":"WARN"`) ||
 		!strings.Contains(lines[1], `"method":"GET /ids","code":"invalid_argument","status":400`) ||
@@ -729,11 +666,10 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"MaxIDs": {MaxIDs: -1}, "MaxStreamIDs": {MaxStreamIDs: -1}, "MaxInFlight": {MaxInFlight: 97}, "MaxPerClient": {MaxPerClient: 97},
 		"Timeout": {Timeout: -1}, "MaxStreamTime": {MaxStreamTime: -1},
 	} {
-		if _, err := server.New(generator(t), o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := server.New(generator(t), o)
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.Contains(t, err.Error(), name)
 	}
-	if _, err := server.New(nil, nil); !errors.Is(err, snowflake.ErrInvalidOptions) {
-		t.Error(err)
-	}
+	_, err := server.New(nil, nil)
+	assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -45,37 +47,31 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 		for protocol, c := range protocols(t, url, nil) {
 			got, err := c.Watermark(t.Context(), &pb.WatermarkRequest{})
 			if name != "held" {
-				if connect.CodeOf(err) != code || strings.Contains(err.Error(), secret) {
-					t.Errorf("%s, %s: %v", name, protocol, err)
-				}
+				require.Equal(t, code, connect.CodeOf(err), "%s, %s: %v", name, protocol, err)
+				assert.NotContains(t, err.Error(), secret, "%s, %s: %v", name, protocol, err)
 				continue
 			}
-			if err != nil {
-				t.Fatal(protocol, err)
-			}
+			require.NoError(t, err, protocol)
 			h := got.GetHeld()
 			if got.Id != 1000 || h.GetWorker() != 5 || h.GetOwner() != "web-1" || h.GetHost() != "node-3" || h.GetPid() != 77 ||
 				h.GetBehind().AsDuration() != 6500*time.Millisecond || h.GetWhy() != "it has an open Hold" {
 				t.Errorf("%s: %v", protocol, got)
 			}
 		}
-		if _, metrics := get(t, url+"/metrics"); !strings.Contains(metrics, `method="Watermark"`) {
-			t.Error(metrics)
-		}
+		_, metrics := get(t, url+"/metrics")
+		assert.Contains(t, metrics, `method="Watermark"`)
 		resp, text := get(t, url+"/watermark")
 		if name != "held" {
-			if resp.StatusCode != status || (status == 503) != (resp.Header.Get("Retry-After") == "1") || strings.Contains(text, secret) {
-				t.Errorf("%s: %v %s", name, resp, text)
-			}
+			require.Equal(t, status, resp.StatusCode, "%s: %v %s", name, resp, text)
+			require.Equal(t, (resp.Header.Get("Retry-After") == "1"), (status == 503), "%s: %v %s", name, resp, text)
+			assert.NotContains(t, text, secret, "%s: %v %s", name, resp, text)
 			continue
 		}
-		if resp.StatusCode != 200 || text != "1000\nworker 5 keeps it back, by 6.5s: it has an open Hold; owner=web-1 host=node-3 pid=77\n" {
-			t.Error(resp.Status, text)
-		}
+		require.Equal(t, 200, resp.StatusCode, resp.Status)
+		assert.Equal(t, "1000\nworker 5 keeps it back, by 6.5s: it has an open Hold; owner=web-1 host=node-3 pid=77\n", text, resp.Status)
 		want := `{"id":"1000","held":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"6.500s","why":"it has an open Hold"}}` + "\n"
-		if _, text := get(t, url+"/watermark", "Accept", "application/json"); text != want {
-			t.Error(text)
-		}
+		_, text = get(t, url+"/watermark", "Accept", "application/json")
+		assert.Equal(t, want, text)
 	}
 }
 
@@ -95,9 +91,7 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 			id, _ := gen.Layout().Encode(snowflake.Parts{Time: time.Now().Add(-2 * time.Second)})
 			return id, ctx.Err()
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ask := func(ctx context.Context, path string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
@@ -109,9 +103,9 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 			line, _, _ := strings.Cut(after, "\n")
 			return line
 		}
-		if header() != "" || age() != "" || calls != 0 {
-			t.Fatalf("%d calls before somebody asked", calls)
-		}
+		require.Empty(t, header())
+		require.Empty(t, age())
+		require.Zero(t, calls)
 		gone, leave := context.WithCancel(t.Context())
 		go func() { time.Sleep(50 * time.Millisecond); leave() }() // the first client leaves while the store is asked
 		var all sync.WaitGroup
@@ -123,13 +117,11 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		}
 		all.Wait()
 		id, err := snowflake.ParseID(header())
-		if err != nil || calls != 1 || age() != "2" {
-			t.Errorf("%d calls, header %v %v, age %q", calls, id, err, age())
-		}
+		require.NoError(t, err, "%d calls, header %v %v, age %q", calls, id, err, age())
+		require.Equal(t, 1, calls, "%d calls, header %v %v, age %q", calls, id, err, age())
+		assert.Equal(t, "2", age(), "%d calls, header %v %v, age %q", calls, id, err, age())
 		for _, text := range texts {
-			if text != id.String()+"\n" {
-				t.Errorf("%q is not %v", text, id)
-			}
+			assert.Equal(t, id.String()+"\n", text, "%q is not %v", text, id)
 		}
 		time.Sleep(time.Second)
 		if ask(t.Context(), "/watermark"); calls != 2 || header() <= id.String() {
@@ -140,9 +132,8 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		failed = errors.New("away")
 		for range 3 {
 			time.Sleep(4 * time.Second)
-			if w := ask(t.Context(), "/watermark"); w.Code != 503 {
-				t.Error(w.Code)
-			}
+			w := ask(t.Context(), "/watermark")
+			assert.Equal(t, 503, w.Code)
 		}
 		if calls != 5 || header() != was || age() != "14.3" || strings.Count(log.String(), "stands still") != 1 {
 			t.Errorf("%d calls, header %s, age %s, log %s", calls, header(), age(), &log)
@@ -154,8 +145,8 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		}
 		// If nobody asks any more, neither header nor metric shows what is old.
 		time.Sleep(61 * time.Second)
-		if header() != "" || age() != "" || calls != 6 {
-			t.Errorf("header %s, age %s", header(), age())
-		}
+		require.Empty(t, header())
+		require.Empty(t, age())
+		assert.Equal(t, 6, calls)
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
@@ -36,9 +38,7 @@ func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
 		"run out":      "2095-09-07: refused (snowflake: layout has run out of time",
 	} {
 		out, err := exec.Command("go", "run", ".", fault).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		require.NoError(t, err, "%v\n%s", err, out)
 		found := 0
 		for line := range strings.Lines(string(out)) {
 			if name, said, ok := strings.Cut(strings.TrimSpace(line), "  "); ok && strings.HasPrefix(name, "this library") {
@@ -47,8 +47,6 @@ func TestThisLibraryRepeatsNoIDUnderFaults(t *testing.T) {
 				}
 			}
 		}
-		if found == 0 {
-			t.Errorf("%s: nothing of this library in\n%s", fault, out)
-		}
+		assert.NotZero(t, found, "%s: nothing of this library in\n%s", fault, out)
 	}
 }

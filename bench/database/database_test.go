@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 )
 
 var (
@@ -38,9 +39,7 @@ func TestKeys(t *testing.T) {
 				}
 				r := s.measure(t, k, 2000, 8, 20)
 				for part, bytes := range r.sizes {
-					if bytes == 0 {
-						t.Errorf("%s: no bytes in %s", k.name, part)
-					}
+					assert.NotEqualValues(t, 0, bytes, "%s: no bytes in %s", k.name, part)
 				}
 				if r.log <= 0 || r.insert <= 0 || (k.between != nil) != (r.byKey > 0) || k.index != (r.byColumn > 0) || k.index != (r.sizes[byTime] > 0) {
 					t.Errorf("%s, index %t: %+v", k.name, k.index, r)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -60,26 +61,20 @@ func snowflakes(t testing.TB) func(int, time.Time) any {
 	gens := make([]*snowflake.Generator, *clientsFlag)
 	for worker := range gens {
 		gen, err := snowflake.New(worker, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		gens[worker] = gen
 	}
 	return func(row int, at time.Time) any {
 		now = at
 		id, err := gens[row / *batchFlag % len(gens)].NextID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return int64(id)
 	}
 }
 
 func snowflakesBetween(t testing.TB, from, to time.Time) (lo, hi any) {
 	l, h, err := snowflake.DefaultLayout().Range(from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return int64(l), int64(h)
 }
 

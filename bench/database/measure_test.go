@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // result has the measurements of one table in one round.
@@ -56,15 +58,11 @@ func (s *server) measure(t testing.TB, k table, rows, singles, queries int) (r r
 // transaction, and returns how long that took, and how much of the server's CPU.
 func (s *server) insert(t testing.TB, k key, rows []row, size int) (took, cpu time.Duration) {
 	t.Helper()
-	if len(rows)%size != 0 {
-		t.Fatalf("%d rows cannot be inserted %d at a time", len(rows), size)
-	}
+	require.Zero(t, len(rows)%size, "%d rows cannot be inserted %d at a time", len(rows), size)
 	stmts := make([]*sql.Stmt, *clientsFlag)
 	for i := range stmts {
 		conn, err := s.Conn(background)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		if stmts[i], err = conn.PrepareContext(background, s.statement(k, size)); err != nil {
 			t.Fatal(err)
@@ -129,22 +127,17 @@ func arguments(k key, rows []row) []any {
 func (s *server) query(t testing.TB, column string, spans []interval, between func(t testing.TB, from, to time.Time) (lo, hi any)) time.Duration {
 	t.Helper()
 	stmt, err := s.Prepare(fmt.Sprintf(`SELECT count(*), sum(amount) FROM orders WHERE %[1]s >= %[2]s AND %[1]s < %[3]s`, column, s.holder(1), s.holder(2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stmt.Close()
 	var times []time.Duration
 	for _, v := range spans {
 		lo, hi := between(t, v.from, v.to)
 		var count, sum int64
 		begun := time.Now()
-		if err := stmt.QueryRow(lo, hi).Scan(&count, &sum); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, stmt.QueryRow(lo, hi).Scan(&count, &sum))
 		times = append(times, time.Since(begun))
-		if count != v.count || sum != v.sum {
-			t.Fatalf("by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from, v.to, count, sum, v.count, v.sum)
-		}
+		require.Equal(t, v.count, count, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from, v.to, count, sum, v.count, v.sum)
+		require.Equal(t, v.sum, sum, "by %s, from %v to %v: %d rows with a sum of %d, want %d with %d", column, v.from, v.to, count, sum, v.count, v.sum)
 	}
 	slices.Sort(times)
 	return times[len(times)/2]

@@ -12,6 +12,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
@@ -110,9 +111,7 @@ func ask[T any](t testing.TB, db *sql.DB, query string) (v T) {
 func (s *server) run(t testing.TB, statements ...string) {
 	t.Helper()
 	conn, err := s.Conn(background)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(background, statement); err != nil {
@@ -137,9 +136,7 @@ func (s *server) create(t testing.TB, k table) {
 func (s *server) measureSizes(t testing.TB) map[string]int64 {
 	t.Helper()
 	found, err := s.Query(s.sizes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer found.Close()
 	all := map[string]int64{}
 	for found.Next() {
@@ -150,9 +147,7 @@ func (s *server) measureSizes(t testing.TB) map[string]int64 {
 		}
 		all[name] = bytes
 	}
-	if err := found.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, found.Err())
 	return all
 }
 

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const output = `goos: linux
@@ -33,18 +36,15 @@ func parsed(t *testing.T, outputs ...string) *samples {
 	t.Helper()
 	s := newSamples()
 	for _, o := range outputs {
-		if err := s.add(o, ""); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.add(o, ""))
 	}
 	return s
 }
 
 func TestAddReadsTheOutputOfBenchmarks(t *testing.T) {
 	s := parsed(t, output, strings.ReplaceAll(output, "40.00 ns/op", "60.00 ns/op"))
-	if s.cpu != "A Model" || len(s.names) != 7 {
-		t.Errorf("cpu %q, names %q", s.cpu, s.names)
-	}
+	require.Equal(t, "A Model", s.cpu)
+	assert.Len(t, s.names, 7)
 	for _, want := range []struct {
 		name, unit string
 		median     float64
@@ -69,9 +69,7 @@ func TestAddRefusesOtherOutput(t *testing.T) {
 		"BenchmarkX-2 5 40.0\n",
 		"BenchmarkX-2 --- FAIL\n",
 	} {
-		if err := newSamples().add(line, ""); err == nil {
-			t.Errorf("%q was taken", line)
-		}
+		assert.Error(t, newSamples().add(line, ""), "%q was taken", line)
 	}
 }
 
@@ -82,9 +80,7 @@ func TestQuantile(t *testing.T) {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
-	if v[0] != 40 {
-		t.Error("the values were sorted in place")
-	}
+	assert.EqualValues(t, 40, v[0], "the values were sorted in place")
 }
 
 func TestExactlyMatchesOneName(t *testing.T) {
@@ -104,9 +100,9 @@ func subjectOf(bench string) subject {
 func TestTable(t *testing.T) {
 	table := subjectOf("Next").table(parsed(t, output))
 	want := "ns an ID:\n\n| lib | goroutines 1 | goroutines 64 |\n|---|---|---|\n"
-	if !strings.HasPrefix(table, want) || !strings.Contains(table, "| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n") || !strings.Contains(table, "| floor | 38.0 (38.0–38.0) |  |\n") {
-		t.Errorf("the table is\n%s", table)
-	}
+	require.True(t, strings.HasPrefix(table, want))
+	require.Contains(t, table, "| ours | 40.0 (40.0–40.0) | 50.0 (50.0–50.0) |\n")
+	assert.Contains(t, table, "| floor | 38.0 (38.0–38.0) |  |\n")
 }
 
 // A table may list the values of a key in one cell, and have one row for all libraries.
@@ -122,9 +118,7 @@ BenchmarkMemory/lib=sno-2 1 152 B/generator 0 goroutines/generator 343 ns/genera
 		"Ratio":  "| over | ratio |\n|---|---|\n| floor | Fill 0.500 (0.500–0.500); Decode 0.250 (0.250–0.250) |\n| loop | Fill 2.00 (2.00–2.00) |\n",
 		"Memory": "|  | ours | sno |\n|---|---|---|\n| bytes / goroutines / ns to make | 256 / 0 / 565 | 152 / 0 / 343 |\n",
 	} {
-		if all[name] != want {
-			t.Errorf("the table %s is\n%s", name, all[name])
-		}
+		assert.Equal(t, want, all[name], "the table %s is\n%s", name, all[name])
 	}
 }
 
@@ -135,9 +129,7 @@ func TestComparisonHasARowForEachLibrary(t *testing.T) {
 		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| floor | 38.0 | – | – | – |\n",
 		"| yitter | – | – | 250% / 90% | – |\n",
 	} {
-		if !strings.Contains(table, want) {
-			t.Errorf("there is no %q in:\n%s", want, table)
-		}
+		assert.Contains(t, table, want)
 	}
 }
 
@@ -154,24 +146,14 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 			maps.Copy(all, shared)
 		}
 		before, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := writeTables(path, all); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, before, 0o600))
+		require.NoError(t, writeTables(path, all))
 		after, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for table, text := range all {
-			if !strings.Contains(string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n") {
-				t.Errorf("%s does not have the table %s", name, table)
-			}
+			assert.Contains(t, string(after), "<!-- table "+table+" -->\n"+text+"<!-- end -->\n", "%s does not have the table %s", name, table)
 		}
 		words := regexp.MustCompile(`(?s)-->\n.*?<!-- end`)
 		if got, want := words.ReplaceAllString(string(after), ""), words.ReplaceAllString(string(before), ""); got != want {
@@ -180,9 +162,7 @@ func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 		delete(all, "goals")
 		delete(all, "Ratio")
 		all["other"] = ""
-		if writeTables(path, all) == nil {
-			t.Errorf("%s has no place for a table, and nothing is said", name)
-		}
+		assert.Error(t, writeTables(path, all), "%s has no place for a table, and nothing is said", name)
 	}
 }
 
@@ -193,14 +173,11 @@ func TestGoalsSayWhatIsMissed(t *testing.T) {
 		"| at least 99% of the ceiling on at most 30% of a core, 12 bits, goroutines 64 | 99.0% on 21% | yes |",
 		"| Decode at most 2 ns | – | not measured |",
 	} {
-		if !strings.Contains(table, want) {
-			t.Errorf("there is no %q in:\n%s", want, table)
-		}
+		assert.Contains(t, table, want)
 	}
 	table = goalsTable(serverGoals(parsed(t, serverOutput)), "")
-	if !strings.Contains(table, "without the access log | 1.20 | yes |") || !strings.Contains(table, "processor time, with it | 1.40 | no |") {
-		t.Errorf("the server's goals are:\n%s", table)
-	}
+	require.Contains(t, table, "without the access log | 1.20 | yes |")
+	assert.Contains(t, table, "processor time, with it | 1.40 | no |")
 }
 
 func TestChartIsXML(t *testing.T) {
@@ -272,28 +249,25 @@ func TestDecide(t *testing.T) {
 		{"much worse than elsewhere", "another", []float64{1.5, 1.5, 1.5, 1.5}, checkTries, true},
 	} {
 		tries, err := decideOn(t, c.processor, c.ratios...)
-		if tries != c.tries || errors.Is(err, errWorse) != c.red {
-			t.Errorf("%s: %d tries, %v", c.name, tries, err)
-		}
+		require.Equal(t, c.tries, tries, "%s: %d tries, %v", c.name, tries, err)
+		assert.Equal(t, c.red, errors.Is(err, errWorse), "%s: %d tries, %v", c.name, tries, err)
 	}
 }
 
 func TestDecideRefusesMissingMeasurements(t *testing.T) {
 	nothing := func(*samples, []string) error { return nil }
 	base := baseline{Ratios: map[string]float64{checked[0].name: 1}}
-	if err := decide(base, checked, nothing); err == nil || errors.Is(err, errWorse) {
-		t.Errorf("nothing was measured, and the error is %v", err)
-	}
+	err := decide(base, checked, nothing)
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, errWorse)
 }
 
 func TestBaselineHasAllRatios(t *testing.T) {
 	base, err := readBaseline(filepath.Join("..", "baseline.json"), checked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if base.Processor == "" || base.Go == "" || len(base.Ratios) != len(checked) {
-		t.Errorf("it is %+v", base)
-	}
+	require.NoError(t, err)
+	require.NotEmpty(t, base.Processor, "it is %+v", base)
+	require.NotEmpty(t, base.Go, "it is %+v", base)
+	assert.Len(t, base.Ratios, len(checked), "it is %+v", base)
 }
 
 func TestReadBaselineRefusesUnknownNames(t *testing.T) {
@@ -303,12 +277,9 @@ func TestReadBaselineRefusesUnknownNames(t *testing.T) {
 		`{"processor": "", "go": "", "ratios": {"` + checked[0].name + `": 0}}`,
 	} {
 		path := filepath.Join(t.TempDir(), "baseline.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readBaseline(path, checked[:1]); err == nil {
-			t.Errorf("%q was taken", text)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := readBaseline(path, checked[:1])
+		assert.Error(t, err, "%q was taken", text)
 	}
 }
 
@@ -318,9 +289,7 @@ func TestFiguresAreRoundedAndGrouped(t *testing.T) {
 		{shortTime(90), "90 ns"}, {shortTime(1408), "1.41 µs"}, {shortTime(19291277), "19.3 ms"}, {percent(1.53), "1.5%"},
 		{timeFor("Saturated/x", time.Second), "10s"}, {timeFor("Ratio/x", 100*time.Millisecond), "200x"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		assert.Equal(t, c.want, c.got)
 	}
 }
 

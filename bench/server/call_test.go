@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 )
 
@@ -29,9 +32,8 @@ func TestCallsGetTheirIDs(t *testing.T) {
 					seen[id] = true
 				})
 			})
-			if err != nil || len(seen) != n*calls {
-				t.Errorf("%d calls of %d IDs gave %d different ones: %v", calls, n, len(seen), err)
-			}
+			require.NoError(t, err, "%d calls of %d IDs gave %d different ones: %v", calls, n, len(seen), err)
+			assert.Len(t, seen, n*calls, "%d calls of %d IDs gave %d different ones: %v", calls, n, len(seen), err)
 		})
 	}
 	for _, w := range one {
@@ -68,9 +70,7 @@ func measure(b *testing.B, w way, goroutines, n int) {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
-	if err := repeat(goroutines, int64(b.N), do); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, repeat(goroutines, int64(b.N), do))
 	b.StopTimer()
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "IDs/s")
 }

@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -109,9 +110,7 @@ func connectJSON(t testing.TB, _ int) call {
 // dial returns one connection of HTTP/2, which all goroutines share.
 func dial(t testing.TB) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+snowflaked(t).addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -145,9 +144,7 @@ func grpcIDs(t testing.TB, _ int) call {
 
 func buffer(t testing.TB, _ int) call {
 	c, err := client.New(snowflaked(t).url(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
 		id, err := c.NextID(ctx)
@@ -181,9 +178,7 @@ func redisSequencer(t testing.TB, n int) call {
 
 func newSequencer(t testing.TB, c *redis.Client) *sequencer.Sequencer {
 	seq, err := sequencer.New(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return seq
 }
 
@@ -202,9 +197,8 @@ func increments(t testing.TB, n int) call {
 // nextval gets n numbers with one statement, of a sequence that counts n for each.
 func nextval(t testing.TB, name, options string) call {
 	pool := postgres(t)
-	if _, err := pool.Exec(context.Background(), "CREATE SEQUENCE IF NOT EXISTS "+name+" "+options); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pool.Exec(context.Background(), "CREATE SEQUENCE IF NOT EXISTS "+name+" "+options)
+	require.NoError(t, err)
 	query := "SELECT nextval('" + name + "')"
 	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
 		var first int64

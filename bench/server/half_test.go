@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operation of BenchmarkHalf or BenchmarkOverhead puts load on each server")
@@ -33,9 +35,7 @@ func BenchmarkHalf(b *testing.B) {
 				b.Fatal(err)
 			}
 			calls, err := during(callers, trial, do)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			rate := float64(calls) / trial.Seconds() / 2
 			halfLoad(b, rate, callers, do)
 		})

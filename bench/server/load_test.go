@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestLatencyCountsFromWhenACallShouldHaveBegun has a server that stops for 50 ms once: the calls that should have
@@ -21,13 +24,9 @@ func TestLatencyCountsFromWhenACallShouldHaveBegun(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want := slices.Repeat([]time.Duration{time.Millisecond}, 20)
 		copy(want[5:], []time.Duration{46 * time.Millisecond, 37 * time.Millisecond, 28 * time.Millisecond, 19 * time.Millisecond, 10 * time.Millisecond})
-		if !slices.Equal(took, want) {
-			t.Errorf("the latencies are %v, want %v", took, want)
-		}
+		assert.Equal(t, want, took)
 	})
 }

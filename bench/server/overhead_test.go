@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // turn is for how long one of the two servers is under load before the other one is.
@@ -63,9 +65,7 @@ func (c *contender) take(b *testing.B, turn time.Duration) {
 		_, err := fetch(context.Background(), c.client, c.url()+"/id")
 		return err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	c.took += time.Since(begun)
 	c.cpu += c.CPU() - used
 	c.calls += calls

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
@@ -28,9 +29,8 @@ var program = servertest.Shared(func(t testing.TB) string {
 	path := filepath.Join(servertest.Dir(t, ""), "snowflaked")
 	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = filepath.Join("..", "..", "server", "cmd", "snowflaked")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%v: %v\n%s", build, err, out)
 	return path
 })
 
@@ -53,9 +53,7 @@ func startSnowflaked(t testing.TB, args ...string) web {
 func startConstant(t testing.TB) web {
 	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return startWeb(t, addr, servertest.Command{Path: path, Env: []string{constantEnv + "=" + addr}})
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,9 +16,7 @@ const spinning = 20 * time.Microsecond
 // newSleep returns a sleep for one goroutine that wakes within microseconds. time.Sleep may wake a millisecond late.
 func newSleep(t testing.TB) func(time.Duration) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	timer := os.NewFile(uintptr(fd), "timer")
 	t.Cleanup(func() { _ = timer.Close() })
 	expirations := make([]byte, 8)
@@ -26,9 +26,7 @@ func newSleep(t testing.TB) func(time.Duration) {
 			}
 			return
 		}
-		if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil))
 		if _, err := timer.Read(expirations); err != nil {
 			t.Error(err)
 		}

@@ -299,9 +299,8 @@ func BenchmarkAnnotate(b *testing.B) {
 			in := io.LimitReader(strings.NewReader(strings.Repeat(line, b.N)), int64(len(line))*int64(b.N))
 			b.ReportAllocs()
 			b.ResetTimer()
-			if _, err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), false, atNoon); err != nil {
-				b.Fatal(err)
-			}
+			_, err := annotate(bufio.NewWriter(io.Discard), in, snowflake.DefaultLayout(), false, atNoon)
+			require.NoError(b, err)
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -45,9 +48,8 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	for _, flags := range runs {
 		try(t, append(flags, "-for", during, "-postgres", dsn)...)
-		if _, err := db.Exec(`DROP TABLE outbox, outbox_mark`); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.Exec(`DROP TABLE outbox, outbox_mark`)
+		require.NoError(t, err)
 	}
 }
 
@@ -56,9 +58,8 @@ func TestMariaDB(t *testing.T) {
 	dsn := func(addr, name string) string { return "root@tcp(" + addr + ")/" + name }
 	addr, _ := servertest.MariaDB(t, func(addr string) error { return pings("mysql", dsn(addr, "")) })
 	db := servertest.Open(t, "mysql", dsn(addr, ""))
-	if _, err := db.Exec(`CREATE DATABASE app`); err != nil {
-		t.Fatal(err)
-	}
+	_, err := db.Exec(`CREATE DATABASE app`)
+	require.NoError(t, err)
 	try(t, "-for", during, "-mysql", dsn(addr, "app"))
 }
 
@@ -75,9 +76,8 @@ var during = depth.Of(5*time.Second, 10*time.Second).String()
 func build(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "outbox.exe") // Windows needs the ending
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	require.NoError(t, err, "%v: %s", err, out)
 	return path
 }
 
@@ -95,18 +95,13 @@ func try(t *testing.T, args ...string) {
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v, after it printed:\n%s%s", err, out, &errors)
-	}
+	require.NoError(t, err, "%v, after it printed:\n%s%s", err, out, &errors)
 	t.Logf("%q\n%s", args[:len(args)-1], out)
 	caught := output.FindSubmatch(out)
-	if caught == nil {
-		t.Fatal("it printed something else")
-	}
+	require.NotNil(t, caught, "it printed something else")
 	for i, what := range []string{"rows were written", "transactions were stopped", "rows were lost"} {
-		if n, _ := strconv.Atoi(string(caught[i+1])); n == 0 {
-			t.Errorf("no %s", what)
-		}
+		n, _ := strconv.Atoi(string(caught[i+1]))
+		assert.NotZero(t, n, "no %s", what)
 	}
 }
 
@@ -154,7 +149,6 @@ func TestWriterGoesOnWhenTheStoreIsBack(t *testing.T) {
 			late++
 		}
 	}
-	if inTime == 0 || late == 0 {
-		t.Errorf("%d rows before the store was away, %d after", inTime, late)
-	}
+	require.NotZero(t, inTime)
+	assert.NotZero(t, late)
 }

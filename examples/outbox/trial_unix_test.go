@@ -25,6 +25,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -80,22 +82,16 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 			if run.fence && r.missed > 0 {
 				t.Errorf("%d of %d rows are missed", r.missed, r.rows)
 			}
-			if r.rows == 0 {
-				t.Error("no row was written")
-			}
+			assert.NotZero(t, r.rows, "no row was written")
 			if !run.fence && r.missed == 0 {
 				t.Error("no row is missed without the fence")
 			}
 			if run.during < time.Minute {
 				return
 			}
-			if r.late == 0 {
-				t.Error("the fence has stopped nothing")
-			}
+			assert.NotZero(t, r.late, "the fence has stopped nothing")
 			for _, point := range points {
-				if r.at[point] == 0 {
-					t.Error("nothing stopped", point)
-				}
+				assert.NotZero(t, r.at[point], "nothing stopped %v", point)
 			}
 		})
 	}
@@ -151,9 +147,7 @@ func trial(t *testing.T, dsn string, during time.Duration, env ...string) result
 	time.Sleep(during)
 	ended.Store(true)
 	end := func(c *servertest.Child) {
-		if err := c.Tell("end"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Tell("end"))
 	}
 	for _, w := range writers {
 		end(w)
@@ -172,9 +166,8 @@ func trial(t *testing.T, dsn string, during time.Duration, env ...string) result
 	poller.Wait()
 	watches.Wait()
 	read, _ := poller.IDs()
-	if !slices.IsSorted(read) || len(slices.Compact(slices.Clone(read))) != len(read) {
-		t.Error("the poller has read rows twice, or in another order")
-	}
+	require.True(t, slices.IsSorted(read), "the poller has read rows twice, or in another order")
+	assert.Len(t, slices.Compact(slices.Clone(read)), len(read), "the poller has read rows twice, or in another order")
 	missed := map[snowflake.ID]bool{}
 	for _, id := range there {
 		missed[id] = true
@@ -203,9 +196,7 @@ func pause(t *testing.T, c *servertest.Child, point string, ended *atomic.Bool) 
 		time.Sleep(trialWindow / 100)
 	}
 	_ = c.Process().Signal(syscall.SIGCONT)
-	if err := c.Tell("go"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Tell("go"))
 }
 
 // child is a writer or the poller.

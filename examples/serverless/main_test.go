@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -48,21 +50,16 @@ func startRedis(t *testing.T) (url string, store lease.Store) {
 	args := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", ""}
 	servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error { return client.Ping(context.Background()).Err() })
 	store, err := redislease.New(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	url = "redis://" + addr
-	if out, err := program(t, url, "new-store").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := program(t, url, "new-store").CombinedOutput()
+	require.NoError(t, err, "%v: %s", err, out)
 	return url, store
 }
 
 func program(t *testing.T, url string, args ...string) *exec.Cmd {
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), programEnv+"=1", "REDIS_URL="+url)
 	return cmd
@@ -71,9 +68,7 @@ func program(t *testing.T, url string, args ...string) *exec.Cmd {
 // start starts a program that is killed when the test ends.
 func start(t *testing.T, cmd *exec.Cmd) (exited chan error) {
 	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	exited = make(chan error, 1)
 	gone := make(chan struct{})
 	go func() { exited <- cmd.Wait(); close(gone) }()
@@ -85,9 +80,7 @@ func start(t *testing.T, cmd *exec.Cmd) (exited chan error) {
 func held(t *testing.T, store lease.Store) (n int) {
 	t.Helper()
 	all, err := lease.Holders(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range all {
 		if r.State == lease.Held {
 			n++
@@ -138,9 +131,7 @@ func TestOnLambda(t *testing.T) {
 	exited := start(t, cmd)
 	signal := func(s os.Signal) {
 		t.Helper()
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Signal(s))
 	}
 	var last snowflake.ID
 	for range 20 {
@@ -148,30 +139,22 @@ func TestOnLambda(t *testing.T) {
 		var got order
 		select {
 		case answer := <-api.answers:
-			if err := json.Unmarshal([]byte(answer), &got); err != nil {
-				t.Fatal(err, answer)
-			}
+			require.NoError(t, json.Unmarshal([]byte(answer), &got), answer)
 		case <-time.After(patience):
 			t.Fatal("no answer")
 		}
 		signal(syscall.SIGSTOP)
-		if got.ID <= last || got.Item != "tea" {
-			t.Errorf("%+v after %v", got, last)
-		}
+		require.Greater(t, got.ID, last, "%+v after %v", got, last)
+		assert.Equal(t, "tea", got.Item, "%+v after %v", got, last)
 		last = got.ID
 		time.Sleep(20 * time.Millisecond)
 		signal(syscall.SIGCONT)
 	}
-	if len(api.registered) != 1 {
-		t.Error("the program has no extension, so Lambda does not send it SIGTERM")
-	}
-	if n := held(t, store); n != 1 {
-		t.Errorf("%d worker IDs are held", n)
-	}
+	assert.Len(t, api.registered, 1, "the program has no extension, so Lambda does not send it SIGTERM")
+	assert.Equal(t, 1, held(t, store))
 	h, err := lease.Whois(t.Context(), store, last)
-	if err != nil || h.Owner != "2026/11/23/[1]abc" {
-		t.Error(h, err)
-	}
+	require.NoError(t, err, h)
+	assert.Equal(t, "2026/11/23/[1]abc", h.Owner, h)
 	signal(syscall.SIGTERM)
 	for begun := time.Now(); held(t, store) > 0; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > patience {
@@ -208,26 +191,19 @@ func TestOnCloudRun(t *testing.T) {
 		t.Error(got, err)
 	}
 	resp.Body.Close()
-	if h, err := lease.Whois(t.Context(), store, got.ID); err != nil {
-		t.Error(h, err)
-	}
-	if resp, err := post("tea"); err != nil || resp.StatusCode != http.StatusBadRequest {
-		t.Error(resp, err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	h, err := lease.Whois(t.Context(), store, got.ID)
+	assert.NoError(t, err, h)
+	resp, err = post("tea")
+	require.NoError(t, err, resp)
+	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, resp)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-exited:
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	case <-time.After(patience):
 		t.Fatal("it does not end")
 	}
-	if n := held(t, store); n != 0 {
-		t.Errorf("%d worker IDs are held", n)
-	}
+	assert.Zero(t, held(t, store))
 }
 
 // Without the argument new-store, a start under a store without entries fails before Lambda's Init phase ends, and says why.
@@ -235,14 +211,10 @@ func TestStoreThatWasNotMade(t *testing.T) {
 	t.Parallel()
 	url, _ := startRedis(t)
 	o, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := redis.NewClient(o)
 	defer client.Close()
-	if err := client.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.FlushAll(t.Context()).Err())
 	out, err := program(t, url).CombinedOutput()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), lease.ErrWiped.Error()) {
 		t.Errorf("%v: %s", err, out)

@@ -11,10 +11,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
@@ -42,9 +43,7 @@ const manifests = "../../deploy/kubernetes/"
 func objects(t *testing.T, file string) (all []*unstructured.Unstructured) {
 	t.Helper()
 	b, err := os.ReadFile(manifests + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
 		o := new(unstructured.Unstructured)
 		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
@@ -60,9 +59,7 @@ func objects(t *testing.T, file string) (all []*unstructured.Unstructured) {
 func apply(t *testing.T, config *rest.Config, namespace string, all ...*unstructured.Unstructured) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, o := range all {
 		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 		b, err := json.Marshal(o)
@@ -97,9 +94,7 @@ func template(t *testing.T, file string) core.PodTemplateSpec {
 		default:
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return pod
 	}
 	t.Fatalf("%s has no pods", file)
@@ -120,17 +115,11 @@ func TestManifestsFitTheProgram(t *testing.T) {
 			read[name] = true
 			return env[name]
 		})
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		require.NoError(t, err, "%s: %v", file, err)
 		for name := range env {
-			if !read[name] {
-				t.Errorf("%s: the program does not read %s", file, name)
-			}
+			assert.True(t, read[name], "%s: the program does not read %s", file, name)
 		}
-		if c.store != "kubernetes:" {
-			t.Errorf("%s: the store is %s", file, c.store)
-		}
+		assert.Equal(t, "kubernetes:", c.store, "%s: the store is %s", file, c.store)
 		if has, needs := time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second, c.drain+c.grace+releaseTime; has <= needs {
 			t.Errorf("%s: a pod has %v to stop, and may need %v", file, has, needs)
 		}
@@ -145,9 +134,7 @@ func TestManifestsFitTheProgram(t *testing.T) {
 		for _, p := range probes {
 			r := httptest.NewRecorder()
 			s.handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, p.HTTPGet.Path, nil))
-			if r.Code != http.StatusOK {
-				t.Errorf("%s: %s answers %d", file, p.HTTPGet.Path, r.Code)
-			}
+			assert.Equal(t, http.StatusOK, r.Code, "%s: %s answers %d", file, p.HTTPGet.Path, r.Code)
 		}
 	}
 }
@@ -160,18 +147,14 @@ func TestProgramRunsWithTheRightsOfItsManifests(t *testing.T) {
 	admin := &rest.Config{Host: "https://" + server.Addr, BearerToken: kubetest.Token, QPS: -1}
 	admin.Insecure = true
 	clientset, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for namespace, all := range map[string][]*unstructured.Unstructured{
 		"shop":    append(objects(t, "rbac.yaml"), objects(t, "deployment.yaml")...),
 		"ordinal": append(objects(t, "rbac.yaml"), objects(t, "statefulset.yaml")...),
 		"ids":     kustomized(t),
 	} {
 		_, err := clientset.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		apply(t, admin, namespace, all...)
 		apply(t, admin, namespace, all...) // again, as after a change
 	}
@@ -186,41 +169,31 @@ func TestProgramRunsWithTheRightsOfItsManifests(t *testing.T) {
 
 	account := template(t, "deployment.yaml").Spec.ServiceAccountName
 	token, err := clientset.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), account, new(authentication.TokenRequest), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := kubeconfig(t, server, token.Status.Token, "shop")
 	t.Setenv("KUBECONFIG", file)
 	store := made(t, "kubernetes:")
 	a := start(t, nil, "-store", "kubernetes:", "-window", "3s", "-drain", "5s", "-owner", "orders-a")
 	b := start(t, nil, "-store", "kubernetes:shop", "-window", "3s", "-drain", "0s", "-owner", "orders-b")
-	if a.worker == b.worker {
-		t.Fatalf("both have worker ID %d", a.worker)
-	}
+	require.NotEqual(t, b.worker, a.worker)
 	rollOver(t, store, a, b)
 
 	// The program has no other rights.
 	limited, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pod, err := kubernetes.NewForConfig(limited)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err1 := pod.CoreV1().Secrets("shop").List(t.Context(), metav1.ListOptions{})
 	_, err2 := pod.CoordinationV1().Leases("ordinal").List(t.Context(), metav1.ListOptions{})
 	for what, err := range map[string]error{"list secrets": err1, "list another namespace's leases": err2} {
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("it can %s: %v", what, err)
-		}
+		assert.True(t, apierrors.IsForbidden(err), "it can %s: %v", what, err)
 	}
 
 	// If the program has no rights in a namespace, it says so and ends.
 	out, err := command(nil, "-store", "kubernetes:ordinal", "-window", "3s").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "lease ordinal/snowflake") || !strings.Contains(string(out), "needs get, list, create, patch and delete") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	require.Error(t, err, "%v\n%s", err, out)
+	require.Contains(t, string(out), "lease ordinal/snowflake", "%v\n%s", err, out)
+	assert.Contains(t, string(out), "needs get, list, create, patch and delete", "%v\n%s", err, out)
 }
 
 // kubeconfig writes a kubeconfig with a pod's token, for use outside of the cluster.
@@ -232,8 +205,6 @@ func kubeconfig(t *testing.T, server *kubetest.Server, token, namespace string) 
 	c.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "pod", Namespace: namespace}
 	c.CurrentContext = "test"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientcmd.WriteToFile(*c, path))
 	return path
 }

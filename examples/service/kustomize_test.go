@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	apps "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,15 +21,11 @@ import (
 func overlay(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, block, _ := strings.Cut(string(page), "```yaml\n")
 	block, _, _ = strings.Cut(block, "```\n")
 	block = regexp.MustCompile(`https://\S+//deploy/kubernetes\?\S+`).ReplaceAllString(block, "../base")
-	if !strings.Contains(block, "../base") {
-		t.Fatalf("the page has no overlay: %s", block)
-	}
+	require.Contains(t, block, "../base")
 	return block
 }
 
@@ -36,31 +33,21 @@ func overlay(t *testing.T) string {
 func kustomized(t *testing.T) (all []*unstructured.Unstructured) {
 	t.Helper()
 	base, err := filepath.Abs(manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	disk, memory := filesys.MakeFsOnDisk(), filesys.MakeFsInMemory()
 	for _, name := range []string{"kustomization.yaml", "snowflaked.yaml"} {
 		b, err := disk.ReadFile(filepath.Join(base, name))
 		if err == nil {
 			err = memory.WriteFile("base/"+name, b)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := memory.WriteFile("overlay/kustomization.yaml", []byte(overlay(t))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, memory.WriteFile("overlay/kustomization.yaml", []byte(overlay(t))))
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "overlay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range made.Resources() {
 		fields, err := r.Map()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, &unstructured.Unstructured{Object: fields})
 	}
 	return all
@@ -75,13 +62,9 @@ func TestOverlayOfTheBase(t *testing.T) {
 			t.Errorf("%s %s is in the namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
 		}
 	}
-	if len(kinds) != 6 {
-		t.Fatalf("the kinds are %v", kinds)
-	}
+	require.Len(t, kinds, 6)
 	var d apps.Deployment
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(kinds["Deployment"].Object, &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(kinds["Deployment"].Object, &d))
 	if image := d.Spec.Template.Spec.Containers[0].Image; image != "registry.example/mirror/snowflaked:1.2.3" || *d.Spec.Replicas != 5 {
 		t.Errorf("%d pods have the image %s", *d.Spec.Replicas, image)
 	}

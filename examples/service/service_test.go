@@ -23,6 +23,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -98,9 +101,7 @@ func serving(t *testing.T, cmd *exec.Cmd) *instance {
 	if err == nil {
 		err = p.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	serves := make(chan entry, 1)
 	go func() {
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -317,9 +318,8 @@ func rollOver(t *testing.T, store lease.Store, a, b *instance) {
 	a.terminate()
 	a.await("/readyz", http.StatusServiceUnavailable)
 	resp, err := http.Get(a.url + "/livez")
-	if err != nil || !resp.Close {
-		t.Fatalf("it keeps connections that it is going to close: %v, %v", resp, err)
-	}
+	require.NoError(t, err, "it keeps connections that it is going to close: %v, %v", resp, err)
+	require.True(t, resp.Close, "it keeps connections that it is going to close: %v, %v", resp, err)
 	resp.Body.Close()
 	before := len(l.of(a))
 	l.await(a, before+10) // it still serves until the balancer has noticed
@@ -340,18 +340,13 @@ func rollOver(t *testing.T, store lease.Store, a, b *instance) {
 				t.Fatalf("of %v (%v), which worker %d issued, the log says %+v", id, parts, p.worker, e)
 			}
 		}
-		if len(logged) != len(ids) {
-			t.Errorf("%d orders are logged, and %d were answered", len(logged), len(ids))
-		}
+		assert.Len(t, logged, len(ids), "%d orders are logged, and %d were answered", len(logged), len(ids))
 	}
 	records, err := lease.Holders(t.Context(), store)
-	if err != nil || len(records) < 2 {
-		t.Fatal(records, err)
-	}
+	require.NoError(t, err, records)
+	require.GreaterOrEqual(t, len(records), 2, records)
 	for _, r := range records {
-		if r.State != lease.Free {
-			t.Errorf("the worker ID is not free: %v", r)
-		}
+		assert.Equal(t, lease.Free, r.State, "the worker ID is not free: %v", r)
 	}
 }
 
@@ -376,9 +371,7 @@ func TestProgramHasOneStore(t *testing.T) {
 	clients := map[string]string{"": "github.com/jackc/pgx/v5", "kubernetes": "k8s.io/client-go/rest"}
 	for tag := range clients {
 		out, err := exec.Command("go", "list", "-deps", "-tags", tag, ".").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		packages := strings.Fields(string(out))
 		for other, client := range clients {
 			if has := slices.Contains(packages, client); has != (tag == other) {
@@ -386,9 +379,7 @@ func TestProgramHasOneStore(t *testing.T) {
 			}
 		}
 		for _, p := range packages {
-			if strings.Contains(p, "urllease") {
-				t.Errorf("with the tag %q it has %s", tag, p)
-			}
+			assert.NotContains(t, p, "urllease", "with the tag %q it has %s", tag, p)
 		}
 	}
 	if out, err := exec.Command("go", "vet", "-tags", "kubernetes", ".").CombinedOutput(); err != nil {
@@ -406,26 +397,22 @@ func TestProgramHasOneStore(t *testing.T) {
 		return cmd
 	})
 	out, err := exec.Command(path, "-store", "postgres://u:secret@x:y").CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("cannot parse")) || bytes.Contains(out, []byte("secret")) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	require.Error(t, err, "%v\n%s", err, out)
+	require.True(t, bytes.Contains(out, []byte("cannot parse")), "%v\n%s", err, out)
+	assert.False(t, bytes.Contains(out, []byte("secret")), "%v\n%s", err, out)
 }
 
 // made makes the store of a URL, and returns it. A program would wait for minutes first.
 func made(t *testing.T, url string) lease.Store {
 	t.Helper()
 	store, closeStore, err := urllease.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = closeStore() })
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
 	if err == nil {
 		err = l.Release(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store
 }
 
@@ -439,9 +426,7 @@ func noOrderIsLost(t *testing.T, url string, program func(env []string, args ...
 	b := run([]string{"STORE=" + url, "DRAIN=0s", "OWNER=b"}) // as a pod gets them
 	rollOver(t, store, a, b)
 	c := run(nil, "-store", url, "-owner", "a", "-drain", "0s")
-	if c.worker != a.worker {
-		t.Errorf("the next process of a has worker ID %d, not %d", c.worker, a.worker)
-	}
+	assert.Equal(t, a.worker, c.worker)
 }
 
 // redisServer is a server that loses no acknowledged write when it is killed.
@@ -492,9 +477,7 @@ func TestBegunRequestIsFinishedBeforeRelease(t *testing.T) {
 	p := start(t, nil, "-store", "file:"+dir, "-drain", "0s")
 	addr := strings.TrimPrefix(p.url, "http://")
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	const body = `{"item":"slow"}`
 	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:5])
@@ -512,38 +495,27 @@ func TestBegunRequestIsFinishedBeforeRelease(t *testing.T) {
 	}
 	fmt.Fprint(conn, body[5:])
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%v, %v", resp, err)
-	}
+	require.NoError(t, err, "%v, %v", resp, err)
+	require.Equal(t, http.StatusCreated, resp.StatusCode, "%v, %v", resp, err)
 	resp.Body.Close()
 	p.ended()
-	if n := len(p.created()); n != 1 {
-		t.Errorf("%d orders are logged", n)
-	}
+	assert.Len(t, p.created(), 1)
 }
 
 // If a process is told to stop while it waits for its store, it ends at once with status 0.
 func TestSIGTERMBeforeItServesEndsItAtOnce(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // a store that never answers
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer silent.Close()
 	cmd := command(nil, "-addr", "127.0.0.1:0", "-window", "2m", "-store", "redis://"+silent.Addr().String()+"?read_timeout=1h")
 	var log strings.Builder
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	conn, err := silent.Accept() // the program connects to the store
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	if err := cmd.Wait(); err != nil || !strings.Contains(log.String(), "told to stop before it served") {
@@ -561,20 +533,15 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Kill()
-	if body := p.await("/readyz", http.StatusServiceUnavailable); body != "not ready\n" {
-		t.Errorf("outsiders see %q", body)
-	}
-	if why := p.logged("not ready"); !strings.Contains(why, "window ended at") || !strings.Contains(why, "refused") {
-		t.Errorf("the log says that it is not ready because %q", why)
-	}
-	if status, _ := p.get("/livez"); status != http.StatusOK {
-		t.Errorf("it does not live: %d", status)
-	}
+	assert.Equal(t, "not ready\n", p.await("/readyz", http.StatusServiceUnavailable))
+	why := p.logged("not ready")
+	require.Contains(t, why, "window ended at")
+	assert.Contains(t, why, "refused")
+	status, _ := p.get("/livez")
+	assert.Equal(t, http.StatusOK, status)
 	time.Sleep(2 * time.Millisecond) // until the tick in which the window ends is over
 	resp, err := http.Post(p.url+"/orders", "", strings.NewReader(`{"item":"tea"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || string(body) != "no ID can be issued now\n" {
@@ -582,17 +549,14 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	}
 	server.Restart()
 	p.await("/readyz", http.StatusOK)
-	if _, err := post(http.DefaultClient, p.url, "tea"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = post(http.DefaultClient, p.url, "tea")
+	require.NoError(t, err)
 	_, metrics := p.get("/metrics")
 	for _, line := range []string{
 		"snowflake_ids_issued_total 2", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} 1`,
 		"snowflake_lease_last_renewal_successful 1", "snowflake_worker_id " + fmt.Sprint(p.worker), "go_goroutines ",
 	} {
-		if !strings.Contains(metrics, "\n"+line) {
-			t.Errorf("there is no metric %s in\n%s", line, metrics)
-		}
+		assert.Contains(t, metrics, "\n"+line, "there is no metric %s in\n%s", line, metrics)
 	}
 	p.terminate()
 	p.ended()
@@ -611,18 +575,14 @@ func TestInvalidOrdersAreRefused(t *testing.T) {
 		{`{"item":"` + strings.Repeat("x", maxOrder) + `"}`, http.StatusBadRequest, "over 65536 bytes"},
 	} {
 		resp, err := http.Post(p.url+"/orders", "application/json", strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != test.status || !bytes.Contains(b, []byte(test.says)) {
-			t.Errorf("%.40s: %d %s", test.body, resp.StatusCode, b)
-		}
+		require.Equal(t, test.status, resp.StatusCode, "%.40s: %d %s", test.body, resp.StatusCode, b)
+		assert.True(t, bytes.Contains(b, []byte(test.says)), "%.40s: %d %s", test.body, resp.StatusCode, b)
 	}
-	if status, _ := p.get("/orders"); status != http.StatusMethodNotAllowed {
-		t.Errorf("GET /orders: %d", status)
-	}
+	status, _ := p.get("/orders")
+	assert.Equal(t, http.StatusMethodNotAllowed, status)
 }
 
 func TestInvalidFlagsAreRefused(t *testing.T) {
@@ -649,9 +609,9 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		var last entry
 		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 		_ = json.Unmarshal(lines[len(lines)-1], &last)
-		if err == nil || last.Msg != "the service ends" || !strings.Contains(last.Error, test.says) {
-			t.Errorf("%v %v: %v\n%s", test.env, test.args, err, out)
-		}
+		require.Error(t, err, "%v %v: %v\n%s", test.env, test.args, err, out)
+		require.Equal(t, "the service ends", last.Msg, "%v %v: %v\n%s", test.env, test.args, err, out)
+		assert.Contains(t, last.Error, test.says, "%v %v: %v\n%s", test.env, test.args, err, out)
 	}
 }
 
@@ -670,42 +630,28 @@ func TestSecondSignalEndsTheProgramAtOnce(t *testing.T) {
 			}
 		}
 	}
-	if p.cmd.ProcessState.Success() {
-		t.Error("it says that nothing was cut off")
-	}
+	assert.False(t, p.cmd.ProcessState.Success(), "it says that nothing was cut off")
 }
 
 // testService returns a service in this process.
 func testService(t *testing.T) *service {
 	t.Helper()
 	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), &lease.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Release(context.Background()) })
 	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := newService(gen, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func TestReadyOnlyWithinTheWindow(t *testing.T) {
 	s := testService(t)
-	if err := s.whyNotReady(s.lease.Stats().Bound.Add(-1)); err != nil {
-		t.Errorf("within its window it is not ready: %v", err)
-	}
-	if err := s.whyNotReady(s.lease.Stats().Bound); err == nil || !strings.HasSuffix(err.Error(), "there was no renewal since") {
-		t.Errorf("at its window's end it is ready, or does not say why: %v", err)
-	}
-	if err := s.lease.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.whyNotReady(time.Time{}); err == nil {
-		t.Error("after Release it is ready")
-	}
+	assert.NoError(t, s.whyNotReady(s.lease.Stats().Bound.Add(-1)))
+	err := s.whyNotReady(s.lease.Stats().Bound)
+	require.Error(t, err)
+	assert.True(t, strings.HasSuffix(err.Error(), "there was no renewal since"))
+	require.NoError(t, s.lease.Release(context.Background()))
+	assert.Error(t, s.whyNotReady(time.Time{}), "after Release it is ready")
 }

@@ -4,6 +4,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // want is exact, because the program sets its clock. Of all items, only 2 and 3 were
@@ -20,10 +23,6 @@ func TestProgram(t *testing.T) {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
 	out, err := exec.Command(path).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v, after it printed:\n%s", err, out)
-	}
-	if got := string(out); got != want {
-		t.Errorf("it printed\n%s\nnot\n%s", got, want)
-	}
+	require.NoError(t, err, "%v, after it printed:\n%s", err, out)
+	assert.Equal(t, want, string(out))
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // If another program took the port while the server is down, the server could not start again.
@@ -15,9 +17,7 @@ func TestPortIsGivenToOneTestOnly(t *testing.T) {
 	seen := map[int]bool{}
 	taken := func(port int) {
 		t.Helper()
-		if seen[port] {
-			t.Fatalf("port %d was given twice", port)
-		}
+		require.False(t, seen[port], "port %d was given twice", port)
 	}
 	for range 500 {
 		port := Port(t)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A server of HTTP/2 may send a PING before it answers a request. The client's pong makes no second round trip.
@@ -13,12 +15,10 @@ func TestPongIsNotARoundTrip(t *testing.T) {
 	const request, answer = "a request", "an answer"
 	const ping, pong = "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678", "\x00\x00\x08\x06\x01\x00\x00\x00\x0012345678"
 	talk := func(c net.Conn, send, expect string) {
-		if _, err := io.WriteString(c, send); err != nil {
-			t.Error(err)
-		}
-		if _, err := io.ReadFull(c, make([]byte, len(expect))); err != nil {
-			t.Error(err)
-		}
+		_, err := io.WriteString(c, send)
+		assert.NoError(t, err)
+		_, err = io.ReadFull(c, make([]byte, len(expect)))
+		assert.NoError(t, err)
 	}
 	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -72,9 +73,10 @@ func TestThrottledListGoesOn(t *testing.T) {
 		s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if all, err := s.List(ctx, ""); err != nil || len(all) != pages || sent != pages {
-			t.Errorf("%d entries of %d pages, %v", len(all), sent, err)
-		}
+		all, err := s.List(ctx, "")
+		require.NoError(t, err, "%d entries of %d pages, %v", len(all), sent, err)
+		require.Len(t, all, pages, "%d entries of %d pages, %v", len(all), sent, err)
+		assert.Equal(t, pages, sent, "%d entries of %d pages, %v", len(all), sent, err)
 	})
 }
 
@@ -94,9 +96,7 @@ func TestReadsAreConsistent(t *testing.T) {
 		t.Fatalf("%d requests, %v", len(sent), err)
 	}
 	for _, body := range sent {
-		if !strings.Contains(body, `"ConsistentRead":true`) {
-			t.Errorf("the request is %s", body)
-		}
+		assert.Contains(t, body, `"ConsistentRead":true`)
 	}
 }
 
@@ -108,12 +108,10 @@ func TestForeignItemIsNotChanged(t *testing.T) {
 	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
 	servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}))(t)
 	store := servertest.Client(t, s.addr, space)
-	if _, err := store.Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrConflict) {
-		t.Errorf("Put: %v", err)
-	}
-	if _, err := store.Get(t.Context(), "key"); !errors.Is(err, lease.ErrBadRecord) {
-		t.Errorf("Get: %v", err)
-	}
+	_, err := store.Put(t.Context(), "key", "", nil)
+	assert.ErrorIs(t, err, lease.ErrConflict)
+	_, err = store.Get(t.Context(), "key")
+	assert.ErrorIs(t, err, lease.ErrBadRecord)
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
@@ -129,8 +127,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		{noCredentials, "t", "no credentials"},
 	} {
 		s, err := dynamolease.New(test.cfg, test.table, nil)
-		if !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: %v, %v", test.says, s, err)
-		}
+		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+		require.Nil(t, s)
+		assert.Contains(t, err.Error(), test.says)
 	}
 }

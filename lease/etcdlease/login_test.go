@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -68,25 +70,19 @@ func TestMissingRightsAreRefused(t *testing.T) {
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	refused(t, opened(t, writer, &etcdlease.Options{Prefix: "/other"}), limit, rpctypes.ErrPermissionDenied, "/other/", " on "+addr)
 	s := opened(t, writer, &etcdlease.Options{Prefix: "/snowflake"})
 	before, version := logins.Load(), ""
 	for range 20 {
 		version = servertest.Put(t, s, "key", version, "value").Version
 	}
-	if n := logins.Load() - before; n > 2 {
-		t.Errorf("20 renewals log in %d times", n)
-	}
-	if _, err := s.List(t.Context(), ""); err != nil {
-		t.Errorf("List: %v", err)
-	}
+	assert.LessOrEqual(t, logins.Load()-before, int64(2))
+	_, err = s.List(t.Context(), "")
+	assert.NoError(t, err)
 	reader := servertest.Must(login(t, addr, "reader", "secret"))(t)
-	if _, err := opened(t, reader, nil).Put(t.Context(), "key", version, nil); !errors.Is(err, rpctypes.ErrPermissionDenied) {
-		t.Errorf("without the right to write: %v", err)
-	}
+	_, err = opened(t, reader, nil).Put(t.Context(), "key", version, nil)
+	assert.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 }
 
 // If a client's token becomes invalid for any reason, the client logs in again by itself.
@@ -115,9 +111,7 @@ func TestClientLogsInAgainIfItsTokenIsInvalid(t *testing.T) {
 			if err == nil {
 				_, err = root.UserAdd(t.Context(), "other", "secret")
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		}},
 		{"IdleClient", 1, func(*testing.T, servertest.Cluster, *servertest.Proxy) { time.Sleep(expired) }},
 	} {
@@ -161,9 +155,7 @@ func TestChangedPasswordIsRefused(t *testing.T) {
 	if err == nil {
 		_, err = root.UserChangePassword(t.Context(), "writer", "other")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.Kill()
 	m.Restart()
 	refused(t, s, 10*time.Second, rpctypes.ErrAuthFailed, m.Addr)

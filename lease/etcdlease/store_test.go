@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -27,9 +29,10 @@ import (
 
 func TestNoClientIsRefused(t *testing.T) {
 	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
-		if s, err := etcdlease.New(nil, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), "the client is nil") {
-			t.Errorf("without a client: %v, %v", s, err)
-		}
+		s, err := etcdlease.New(nil, o)
+		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+		require.Nil(t, s)
+		assert.Contains(t, err.Error(), "the client is nil")
 	}
 }
 
@@ -46,9 +49,7 @@ func refused(t *testing.T, s lease.Store, limit time.Duration, target error, say
 			continue
 		}
 		for _, text := range append(says, "etcdlease: ") {
-			if strings.Count(err.Error(), text) != 1 {
-				t.Errorf("%s: the error does not say %q once: %v", name, text, err)
-			}
+			assert.Equal(t, 1, strings.Count(err.Error(), text), "%s: the error does not say %q once: %v", name, text, err)
 		}
 	}
 }
@@ -67,9 +68,8 @@ func TestVersionsDoNotRepeatAfterARestore(t *testing.T) {
 	servertest.Do(t, errors.Join(os.RemoveAll(m.Dir), os.Rename(m.Dir+".backup", m.Dir)))
 	m.Restart()
 	servertest.Put(t, s, "a", first.Version, "other")
-	if _, err := s.Put(t.Context(), "a", lost.Version, []byte("late")); !errors.Is(err, lease.ErrConflict) {
-		t.Errorf("a late Put: %v", err)
-	}
+	_, err := s.Put(t.Context(), "a", lost.Version, []byte("late"))
+	assert.ErrorIs(t, err, lease.ErrConflict)
 }
 
 // through opens a store whose requests go to see first. If see returns an error, it is the answer.
@@ -102,9 +102,8 @@ func TestUnavailableClusterIsAwayOrLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := through(t, addr, func(any) error { return test.answer })
-			if _, err := s.Put(t.Context(), "key", "", nil); !errors.Is(err, test.want) {
-				t.Errorf("Put: %v", err)
-			}
+			_, err := s.Put(t.Context(), "key", "", nil)
+			assert.ErrorIs(t, err, test.want)
 		})
 	}
 }
@@ -125,9 +124,8 @@ func TestErrorNamesFullDiskQuota(t *testing.T) {
 		}
 	}
 	_, err := servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
-	if !errors.Is(err, rpctypes.ErrNoSpace) || !strings.Contains(err.Error(), "/full/key on "+addr) {
-		t.Errorf("Put: %v", err)
-	}
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+	assert.Contains(t, err.Error(), "/full/key on "+addr)
 }
 
 // The client tries to connect again within 1.5 s, even after a long outage.
@@ -146,9 +144,7 @@ func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 		time.Sleep(outage)
 		client.Close()
 		synctest.Wait()
-		if len(tries) < int(outage/(1500*time.Millisecond)) {
-			t.Errorf("in %v the client tries %d times", outage, len(tries))
-		}
+		assert.GreaterOrEqual(t, len(tries), int(outage/(1500*time.Millisecond)), "in %v the client tries %d times", outage, len(tries))
 		for i := 1; i < len(tries); i++ {
 			if gap := tries[i].Sub(tries[i-1]); gap > 1500*time.Millisecond {
 				t.Fatalf("after %v the client waits for %v", tries[i].Sub(tries[0]), gap)

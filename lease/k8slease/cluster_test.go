@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,9 +108,7 @@ func refused(t *testing.T, err, target error, says ...string) {
 		return
 	}
 	for _, s := range says {
-		if !strings.Contains(fmt.Sprint(err), s) {
-			t.Errorf("the error does not say %q: %v", s, err)
-		}
+		assert.Contains(t, fmt.Sprint(err), s)
 	}
 }
 
@@ -127,12 +127,12 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 		if holder := o.Spec.HolderIdentity; owner == "" && holder != nil || owner != "" && (holder == nil || *holder != owner) {
 			t.Errorf("after %s, the holder is %v", value, holder)
 		}
-		if at := o.Spec.RenewTime; at.Before(&meta.MicroTime{Time: before.Add(-time.Second)}) || at.Time.After(time.Now()) {
-			t.Errorf("the time is %v", at)
-		}
-		if o.Labels["snowflake-ids/store"] != prefix || o.Labels["snowflake-ids/kind"] != "worker" || o.Annotations["snowflake-ids/value"] != value {
-			t.Errorf("the object is %v", o)
-		}
+		at := o.Spec.RenewTime
+		require.False(t, at.Before(&meta.MicroTime{Time: before.Add(-time.Second)}), "the time is %v", at)
+		assert.False(t, at.Time.After(time.Now()), "the time is %v", at)
+		require.Equal(t, prefix, o.Labels["snowflake-ids/store"], "the object is %v", o)
+		require.Equal(t, "worker", o.Labels["snowflake-ids/kind"], "the object is %v", o)
+		assert.Equal(t, value, o.Annotations["snowflake-ids/value"], "the object is %v", o)
 	}
 }
 
@@ -167,9 +167,7 @@ func requests(t *testing.T, c *cluster) {
 	})
 	did := func(what string, err, want error, requests ...string) {
 		t.Helper()
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorIs(t, err, want, "%s: %v", what, err)
 		if !reflect.DeepEqual(all, requests) {
 			t.Errorf("%s asks for\n%s, not\n%s", what, strings.Join(all, "\n"), strings.Join(requests, "\n"))
 		}
@@ -198,12 +196,9 @@ func changedByOthers(t *testing.T, c *cluster) {
 	e := servertest.Put(t, s, "worker/7", "", "value")
 	kubectl.change(prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
 	e = servertest.Put(t, s, "worker/7", e.Version, "another value")
-	if o := kubectl.get(prefix + "--worker--7"); o.Labels["team"] != "orders" {
-		t.Errorf("the labels are %v", o.Labels)
-	}
-	if err := s.Delete(t.Context(), "worker/7", e.Version); err != nil {
-		t.Error(err)
-	}
+	o := kubectl.get(prefix + "--worker--7")
+	assert.Equal(t, "orders", o.Labels["team"], "the labels are %v", o.Labels)
+	assert.NoError(t, s.Delete(t.Context(), "worker/7", e.Version))
 }
 
 // A Lease that somebody else made is not changed, and does not pass for an entry, or for none.
@@ -218,31 +213,25 @@ func inTheWay(t *testing.T, c *cluster) {
 	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
 		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it, or choose another Options.Prefix")
 	}
-	if got := kubectl.get(theirs.Name); !reflect.DeepEqual(got, theirs) {
-		t.Errorf("it was\n%v and is\n%v", theirs, got)
-	}
+	assert.Equal(t, theirs, kubectl.get(theirs.Name))
 	e := servertest.Put(t, s, "worker/8", "", "value")
-	if all, err := s.List(t.Context(), ""); err != nil || !reflect.DeepEqual(all, []lease.Entry{e}) {
-		t.Errorf("%v, %v", all, err)
-	}
+	all, err := s.List(t.Context(), "")
+	require.NoError(t, err)
+	assert.Equal(t, []lease.Entry{e}, all)
 }
 
 func wrongNamespace(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, &k8slease.Options{Namespace: "nowhere"})
 	_, err := s.Put(t.Context(), "key", "", nil)
 	refused(t, err, err, "lease nowhere/snowflake--key", "is there a namespace nowhere?")
-	if !apierrors.IsNotFound(errors.Unwrap(err)) {
-		t.Errorf("the error is %v", err)
-	}
+	assert.True(t, apierrors.IsNotFound(errors.Unwrap(err)))
 }
 
 func wrongToken(t *testing.T, c *cluster) {
 	s := servertest.Must(k8slease.New(config(c.Addr, "wrong"), in("snowflake")))(t)
 	_, err := s.Get(t.Context(), "key")
 	refused(t, err, err, "lease default/snowflake--key", "does not know the token")
-	if !apierrors.IsUnauthorized(errors.Unwrap(err)) {
-		t.Errorf("the error is %v", err)
-	}
+	assert.True(t, apierrors.IsUnauthorized(errors.Unwrap(err)))
 }
 
 // If the API server stores a value, and answers that it is too busy, client-go sends the request again. The
@@ -263,9 +252,9 @@ func sentTwice(t *testing.T, c *cluster) {
 	e := servertest.Put(t, s, "key", "", "value")
 	left.Store(1)
 	e = servertest.Put(t, s, "key", e.Version, "another value")
-	if got, err := s.Get(t.Context(), "key"); err != nil || !reflect.DeepEqual(got, e) {
-		t.Errorf("%v, %v", got, err)
-	}
+	got, err := s.Get(t.Context(), "key")
+	require.NoError(t, err)
+	assert.Equal(t, e, got)
 }
 
 // Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
@@ -290,9 +279,8 @@ func sameVersion(t *testing.T, c *cluster) {
 	_, err := s.Put(t.Context(), "key", "", []byte("value of one"))
 	refused(t, err, lease.ErrConflict)
 	is, err := s.Get(t.Context(), "key")
-	if err != nil || string(is.Value) != "value of two" {
-		t.Fatalf("%v, %v", is, err)
-	}
+	require.NoError(t, err, "%v, %v", is, err)
+	require.Equal(t, "value of two", string(is.Value), "%v, %v", is, err)
 	_, err = s.Put(t.Context(), "key", is.Version, []byte("another value of one"))
 	refused(t, err, lease.ErrConflict)
 }
@@ -303,9 +291,8 @@ func tooLarge(t *testing.T, c *cluster) {
 	e := servertest.Put(t, s, "key", "", "value")
 	for key, old := range map[string]string{"key": e.Version, "other": ""} {
 		_, err := s.Put(t.Context(), key, old, make([]byte, 300<<10))
-		if err == nil || errors.Is(err, lease.ErrConflict) {
-			t.Errorf("Put: %v", err)
-		}
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, lease.ErrConflict)
 	}
 }
 
@@ -325,13 +312,10 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 	change = func() { servertest.Put(t, other, "key", old.Version, "another value") }
 	refused(t, s.Delete(t.Context(), "key", old.Version), lease.ErrConflict)
 	is, err := s.Get(t.Context(), "key")
-	if err != nil || string(is.Value) != "another value" {
-		t.Errorf("%v, %v", is, err)
-	}
+	require.NoError(t, err, "%v, %v", is, err)
+	assert.Equal(t, "another value", string(is.Value), "%v, %v", is, err)
 	change = func() {
-		if err := other.Delete(t.Context(), "key", is.Version); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, other.Delete(t.Context(), "key", is.Version))
 	}
 	refused(t, s.Delete(t.Context(), "key", is.Version), lease.ErrConflict)
 }
@@ -361,9 +345,9 @@ func longKey(t *testing.T, c *cluster) {
 	s := open(t, c.Addr, in(servertest.NewSpace()))
 	key := strings.Repeat("k", 62) + "-1/2"
 	e := servertest.Put(t, s, key, "", "value")
-	if all, err := s.List(t.Context(), key[:65]); err != nil || !reflect.DeepEqual(all, []lease.Entry{e}) {
-		t.Errorf("%v, %v", all, err)
-	}
+	all, err := s.List(t.Context(), key[:65])
+	require.NoError(t, err)
+	assert.Equal(t, []lease.Entry{e}, all)
 }
 
 // If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has read before
@@ -396,15 +380,12 @@ func listExpires(t *testing.T, c *cluster) {
 	var last lease.Entry
 	before = func() {
 		last = servertest.Put(t, s, "n/0", entries[0].Version, "another value") // n/0 is on the first page
-		if err := s.Delete(t.Context(), "n/1", entries[1].Version); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Delete(t.Context(), "n/1", entries[1].Version))
 	}
 	pages.Store(0)
 	all, err := s.List(t.Context(), "n/")
-	if err != nil || len(all) != n-1 {
-		t.Fatalf("%d of %d, %v", len(all), n-1, err)
-	}
+	require.NoError(t, err, "%d of %d, %v", len(all), n-1, err)
+	require.Len(t, all, n-1, "%d of %d, %v", len(all), n-1, err)
 	for _, e := range all {
 		if e.Key == "n/1" || e.Key == "n/0" && e.Version != last.Version {
 			t.Errorf("it returns %v, which was read before", e)
@@ -433,9 +414,8 @@ func deadConnection(t *testing.T, c *cluster) {
 	refused(t, err, context.DeadlineExceeded, "lease default/space")
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := s.Put(ctx, "key", e.Version, nil); err != nil {
-		t.Error(err)
-	}
+	_, err = s.Put(ctx, "key", e.Version, nil)
+	assert.NoError(t, err)
 }
 
 // An API server whose etcd has no leader says 500, and one that ends says 503.
@@ -476,9 +456,7 @@ func TestNothingIsLogged(t *testing.T) {
 		refused(t, err, context.DeadlineExceeded)
 	}
 	klog.Flush()
-	if log.Len() > 0 {
-		t.Errorf("it logs %s", &log)
-	}
+	assert.LessOrEqual(t, log.Len(), 0, "it logs %s", &log)
 }
 
 type broken struct{}
@@ -505,27 +483,20 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	} {
 		s, err := k8slease.New(test.config, test.o)
 		refused(t, err, lease.ErrInvalidOptions, test.says)
-		if s != nil {
-			t.Errorf("%+v: there is a store", test.o)
-		}
+		assert.Nil(t, s, "%+v: there is a store", test.o)
 	}
 	for _, prefix := range []string{"a", "a-b2", strings.Repeat("a", 40)} {
-		if _, err := k8slease.New(any, in(prefix)); err != nil {
-			t.Error(err)
-		}
+		_, err := k8slease.New(any, in(prefix))
+		assert.NoError(t, err)
 	}
-	if any.NextProtos != nil {
-		t.Error("New has changed the config")
-	}
+	assert.Nil(t, any.NextProtos, "New has changed the config")
 }
 
 func TestInClusterOutsideOfAPodIsRefused(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	s, err := k8slease.InCluster(nil)
 	refused(t, err, rest.ErrNotInCluster)
-	if s != nil {
-		t.Error("there is a store")
-	}
+	assert.Nil(t, s, "there is a store")
 }
 
 func TestInClusterWithoutATokenIsRefused(t *testing.T) {

@@ -9,9 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -63,8 +64,7 @@ func inCluster(t *testing.T, c *cluster) {
 	host, port, _ := net.SplitHostPort(c.Addr)
 	cmd.Env = append(os.Environ(), podEnv+"=1", "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "leased 0\n") {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	require.NoError(t, err, "%v\n%s", err, out)
+	require.Contains(t, string(out), "leased 0\n", "%v\n%s", err, out)
 	c.leases(t, "pods").get("snowflake--worker--0")
 }

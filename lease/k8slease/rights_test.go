@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	core "k8s.io/api/core/v1"
@@ -78,9 +79,7 @@ func leastRights(t *testing.T, c *cluster) {
 	s := servertest.Must(k8slease.New(config(c.Addr, c.account(t, "mine", rights...)), &k8slease.Options{Namespace: "all"}))(t)
 	_, err := s.Get(t.Context(), "key")
 	refused(t, err, err, "lease all/snowflake--key", "in namespace all")
-	if !isForbidden(err) {
-		t.Error(err)
-	}
+	assert.True(t, isForbidden(err))
 }
 
 // calls returns a call that takes each right, by the right. admin is the same store, with all rights.

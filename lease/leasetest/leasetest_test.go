@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 )
@@ -404,9 +407,7 @@ func TestFaulty(t *testing.T) {
 // Each test of the suite finds the faults that it is about.
 func TestRunFindsEachFault(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		test   string
 		faults []string
@@ -437,9 +438,8 @@ func TestRunFindsEachFault(t *testing.T) {
 				cmd := exec.CommandContext(t.Context(), self, "-test.run", "^TestFaulty$/^"+c.test+"$", "-test.timeout", "1m")
 				cmd.Env = append(os.Environ(), faultVariable+"="+fault, "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 				out, err := cmd.CombinedOutput()
-				if err == nil || !strings.Contains(string(out), "--- FAIL: TestFaulty/"+c.test) {
-					t.Errorf("it does not find the fault %q: %v\n%s", fault, err, out)
-				}
+				require.Error(t, err, "it does not find the fault %q: %v\n%s", fault, err, out)
+				assert.Contains(t, string(out), "--- FAIL: TestFaulty/"+c.test, "it does not find the fault %q: %v\n%s", fault, err, out)
 			}
 		})
 	}

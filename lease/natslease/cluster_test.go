@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -28,9 +30,7 @@ func TestCluster(t *testing.T) {
 	t.Run("HasThreeReplicas", func(t *testing.T) {
 		space := servertest.NewSpace()
 		servertest.Put(t, servertest.Client(t, c.Cluster[0].Addr, space), "key", "", "value")
-		if n := stream(t, c.Addrs(), space).CachedInfo().Config.Replicas; n != 3 {
-			t.Errorf("the bucket has %d replicas", n)
-		}
+		assert.Equal(t, 3, stream(t, c.Addrs(), space).CachedInfo().Config.Replicas)
 	})
 	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c, leads) })
 	s := at(c.Addrs())
@@ -72,13 +72,12 @@ func lagging(t *testing.T, c cluster, leads func(*servertest.Member, string) boo
 	})
 	for i := range 50 {
 		got, err := s.Get(t.Context(), "folder/key")
-		if err != nil || got.Version != e.Version {
-			t.Fatalf("Get %d returns %v, %v, although %v had been put", i, got, err, e)
-		}
+		require.NoError(t, err, "Get %d returns %v, %v, although %v had been put", i, got, err, e)
+		require.Equal(t, e.Version, got.Version, "Get %d returns %v, %v, although %v had been put", i, got, err, e)
 		all, err := s.List(t.Context(), "folder/")
-		if err != nil || len(all) != 1 || all[0].Version != e.Version {
-			t.Fatalf("List %d returns %v, %v, although %v had been put", i, all, err, e)
-		}
+		require.NoError(t, err, "List %d returns %v, %v, although %v had been put", i, all, err, e)
+		require.Len(t, all, 1, "List %d returns %v, %v, although %v had been put", i, all, err, e)
+		require.Equal(t, e.Version, all[0].Version, "List %d returns %v, %v, although %v had been put", i, all, err, e)
 	}
 }
 

@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -27,13 +28,14 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 		"-1 replicas": {Replicas: -1},
 		"6 replicas":  {Replicas: 6},
 	} {
-		if s, err := natslease.New(conn, o); !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%+v: %v, %v", o, s, err)
-		}
+		s, err := natslease.New(conn, o)
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, "%+v: %v, %v", o, s, err)
+		require.Nil(t, s, "%+v: %v, %v", o, s, err)
+		assert.Contains(t, err.Error(), text, "%+v: %v, %v", o, s, err)
 	}
-	if s, err := natslease.New(nil, nil); !errors.Is(err, lease.ErrInvalidOptions) || s != nil {
-		t.Errorf("without a connection: %v, %v", s, err)
-	}
+	s, err := natslease.New(nil, nil)
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	assert.Nil(t, s)
 }
 
 // A bucket that forgets entries, or whose revisions may come again, is no store.
@@ -57,18 +59,16 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 		c := good
 		c.Name, c.Subjects = "KV_"+other, []string{"$KV." + other + ".>"}
 		spoil(&c)
-		if _, err := js.CreateStream(t.Context(), c); err != nil {
-			t.Fatal(name, err)
-		}
-		if _, err := servertest.Client(t, addr, other).Get(t.Context(), "key"); errors.Is(err, lease.ErrInvalidOptions) == (name == "nothing") {
-			t.Errorf("a bucket with %s: %v", name, err)
-		}
+		_, err := js.CreateStream(t.Context(), c)
+		require.NoError(t, err, name)
+		_, err = servertest.Client(t, addr, other).Get(t.Context(), "key")
+		assert.NotEqual(t, name == "nothing", errors.Is(err, lease.ErrInvalidOptions), "a bucket with %s: %v", name, err)
 	}
 	other := servertest.NewSpace()
 	servertest.Must(js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: other}))(t)
-	if _, err := servertest.Client(t, addr, other).Put(t.Context(), "key", "", nil); !errors.Is(err, lease.ErrInvalidOptions) || !strings.Contains(err.Error(), other) {
-		t.Errorf("a bucket of another program: %v", err)
-	}
+	_, err := servertest.Client(t, addr, other).Put(t.Context(), "key", "", nil)
+	require.ErrorIs(t, err, lease.ErrInvalidOptions)
+	assert.Contains(t, err.Error(), other)
 }
 
 // While a bucket is being made, a server of a cluster may not know it yet, nor the servers that are to keep it. Here half
@@ -99,9 +99,7 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 			return err
 		})
 	}
-	if n := given.Load(); n < 20 {
-		t.Fatalf("only %d requests met a server that does not know", n)
-	}
+	require.GreaterOrEqual(t, given.Load(), int64(20))
 }
 
 // An operator may delete a key by NATS's own tools. The key that is left behind can be made again, and the server
@@ -117,20 +115,17 @@ func TestDeletedKeysAreNotThere(t *testing.T) {
 		"kv purge": func() error { return kv.Purge(t.Context(), "folder.a_b") },
 		"Delete":   func() error { return s.Delete(t.Context(), "folder/a.b", first.Version) },
 	} {
-		if err := remove(); err != nil {
-			t.Fatal(name, err)
-		}
-		if e, err := s.Get(t.Context(), "folder/a.b"); err != nil || e.Version != "" {
-			t.Errorf("%s: Get returns %v, %v", name, e, err)
-		}
-		if all, err := s.List(t.Context(), ""); err != nil || len(all) != 0 {
-			t.Errorf("%s: List returns %v, %v", name, all, err)
-		}
+		require.NoError(t, remove(), name)
+		e, err := s.Get(t.Context(), "folder/a.b")
+		require.NoError(t, err, "%s: Get returns %v, %v", name, e, err)
+		assert.Empty(t, e.Version, "%s: Get returns %v, %v", name, e, err)
+		all, err := s.List(t.Context(), "")
+		require.NoError(t, err, "%s: List returns %v, %v", name, all, err)
+		assert.Empty(t, all, "%s: List returns %v, %v", name, all, err)
 		if name == "Delete" {
 			m, err := stream(t, addr, space).GetLastMsgForSubject(t.Context(), "$KV."+space+".folder.a_b")
-			if err != nil || m.Header.Get(jetstream.MsgTTLHeader) != "1h0m0s" {
-				t.Errorf("the marker: %v, %v", m, err)
-			}
+			require.NoError(t, err, "the marker: %v, %v", m, err)
+			assert.Equal(t, "1h0m0s", m.Header.Get(jetstream.MsgTTLHeader), "the marker: %v, %v", m, err)
 		}
 		first = servertest.Put(t, s, "folder/a.b", "", "value")
 	}
@@ -143,9 +138,8 @@ func TestVersionsAreTakenLiterally(t *testing.T) {
 	e := servertest.Put(t, s, "there", "", "value")
 	for key, versions := range map[string][]string{"there": {"0" + e.Version, "+" + e.Version}, "none": {"0", "00", "-1"}} {
 		for _, version := range versions {
-			if _, err := s.Put(t.Context(), key, version, nil); !errors.Is(err, lease.ErrConflict) {
-				t.Errorf("Put with version %q of %s: %v", version, key, err)
-			}
+			_, err := s.Put(t.Context(), key, version, nil)
+			assert.ErrorIs(t, err, lease.ErrConflict, "Put with version %q of %s: %v", version, key, err)
 			if err := s.Delete(t.Context(), key, version); !errors.Is(err, lease.ErrConflict) {
 				t.Errorf("Delete with version %q of %s: %v", version, key, err)
 			}
@@ -162,9 +156,7 @@ func TestVersionsDoNotRepeatAfterAPurgeAndARestart(t *testing.T) {
 	for range 3 {
 		for range 3 {
 			e := servertest.Put(t, s, fmt.Sprint("key/", len(seen)), "", "value")
-			if seen[e.Version] {
-				t.Fatalf("the version %s comes again", e.Version)
-			}
+			require.False(t, seen[e.Version], "the version %s comes again", e.Version)
 			seen[e.Version] = true
 		}
 		servertest.Do(t, stream(t, m.Addr, space).Purge(t.Context()))
@@ -183,12 +175,10 @@ func TestRightsThatAreEnough(t *testing.T) {
 	s := opened(t, connect(t, addr, nats.UserInfo("least", "secret")), "")
 	e := servertest.Put(t, s, "folder/key", "", "value")
 	all, err := s.List(t.Context(), "folder/")
-	if err != nil || len(all) != 1 || all[0].Version != e.Version {
-		t.Errorf("List returns %v, %v", all, err)
-	}
-	if err := s.Delete(t.Context(), "folder/key", e.Version); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, e.Version, all[0].Version)
+	assert.NoError(t, s.Delete(t.Context(), "folder/key", e.Version))
 	for _, test := range []struct {
 		user, password string
 		says           error
@@ -210,13 +200,12 @@ func TestConnectionComesBack(t *testing.T) {
 	t.Parallel()
 	addr := fmt.Sprint("127.0.0.1:", servertest.Port(t))
 	conn := connect(t, addr)
-	if conn.Opts.MaxReconnect >= 0 || !conn.Opts.IgnoreAuthErrorAbort {
-		t.Error("the client gives up")
-	}
+	require.Less(t, conn.Opts.MaxReconnect, 0, "the client gives up")
+	assert.True(t, conn.Opts.IgnoreAuthErrorAbort, "the client gives up")
 	time.Sleep(window)
 	ctx, cancel := context.WithTimeout(t.Context(), window)
 	defer cancel()
-	if _, err := opened(t, conn, "none").Get(ctx, "key"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("without a server: %v", err)
-	}
+	_, err := opened(t, conn, "none").Get(ctx, "key")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Contains(t, err.Error(), "connection refused")
 }

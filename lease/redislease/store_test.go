@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -66,20 +68,14 @@ func refuses(t *testing.T, store lease.Store, want error, words ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // the client tries a refused connection again
 	defer cancel()
 	_, err := lease.Acquire(ctx, store, &lease.Options{NewStore: true, Logger: slog.New(slog.DiscardHandler)})
-	if err == nil {
-		t.Fatal("Acquire succeeds")
-	}
+	require.Error(t, err, "Acquire succeeds")
 	if want != nil && !errors.Is(err, want) {
 		t.Fatalf("the error is %v, not an error that matches %q", err, want)
 	}
 	for _, word := range append(words, "redislease: ") {
-		if !strings.Contains(err.Error(), word) {
-			t.Fatalf("the error %q does not have %q", err, word)
-		}
+		require.Contains(t, err.Error(), word)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Fatalf("%v took %v", err, took)
-	}
+	require.LessOrEqual(t, time.Since(begun), 10*time.Second)
 }
 
 func TestForeignDataIsRefused(t *testing.T) {
@@ -91,9 +87,9 @@ func TestForeignDataIsRefused(t *testing.T) {
 		client.Del(t.Context(), leasesKey)
 		client.ZAdd(t.Context(), leasesKey, redis.Z{Member: member})
 		all, err := store.List(t.Context(), "worker/")
-		if !errors.Is(err, lease.ErrBadRecord) || !strings.Contains(err.Error(), leasesKey) || !strings.Contains(err.Error(), "worker/7") {
-			t.Errorf("of %q List returns %v, %v", member, all, err)
-		}
+		require.ErrorIs(t, err, lease.ErrBadRecord, "of %q List returns %v, %v", member, all, err)
+		require.Contains(t, err.Error(), leasesKey, "of %q List returns %v, %v", member, all, err)
+		assert.Contains(t, err.Error(), "worker/7", "of %q List returns %v, %v", member, all, err)
 		for _, old := range []string{"", "v"} {
 			if _, err := store.Put(t.Context(), "worker/7", old, nil); err == nil && strings.HasPrefix(member, "worker/7 ") {
 				t.Errorf("Put over %q in place of version %q succeeds", member, old)
@@ -102,12 +98,10 @@ func TestForeignDataIsRefused(t *testing.T) {
 	}
 	client.Del(t.Context(), leasesKey)
 	client.ZAdd(t.Context(), leasesKey, redis.Z{Member: "worker/7 v 1 a"}, redis.Z{Member: "worker/7 w 1 b"})
-	if _, err := store.Put(t.Context(), "worker/7", "v", nil); !errors.Is(err, lease.ErrBadRecord) {
-		t.Errorf("Put over two entries of one key: %v", err)
-	}
-	if e, err := store.Get(t.Context(), "worker/7"); !errors.Is(err, lease.ErrBadRecord) {
-		t.Errorf("Get of two entries of one key: %v, %v", e, err)
-	}
+	_, err := store.Put(t.Context(), "worker/7", "v", nil)
+	assert.ErrorIs(t, err, lease.ErrBadRecord)
+	e, err := store.Get(t.Context(), "worker/7")
+	assert.ErrorIs(t, err, lease.ErrBadRecord, "Get of two entries of one key: %v, %v", e, err)
 	client.Del(t.Context(), leasesKey)
 	client.Set(t.Context(), leasesKey, "a text", 0)
 	refuses(t, store, lease.ErrBadRecord, leasesKey, "WRONGTYPE")
@@ -119,9 +113,10 @@ func TestPutThatIsSentAgainSucceeds(t *testing.T) {
 	store := opened(t, redistest.Start(t).Client(t), nil)
 	for range 2 {
 		e := servertest.Must(store.put(t.Context(), "a", "", "version", []byte("value\n\x00 of two lines")))(t)
-		if got, err := store.Get(t.Context(), "a"); err != nil || !got.Time.Equal(e.Time) || got.Version != "version" {
-			t.Errorf("Get returns %v, %v, not %v", got, err, e)
-		}
+		got, err := store.Get(t.Context(), "a")
+		require.NoError(t, err, "Get returns %v, %v, not %v", got, err, e)
+		require.True(t, got.Time.Equal(e.Time), "Get returns %v, %v, not %v", got, err, e)
+		assert.Equal(t, "version", got.Version, "Get returns %v, %v, not %v", got, err, e)
 	}
 }
 
@@ -163,9 +158,9 @@ func TestUnfitClientsAreRefused(t *testing.T) {
 		{fit, Options{Prefix: "a{b:"}, "Prefix"},
 		{fit, Options{Prefix: "a}b:"}, "Prefix"},
 	} {
-		if _, err := New(test.client, &test.opts); !errors.Is(err, lease.ErrInvalidOptions) || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%T, %+v: %v", test.client, test.opts, err)
-		}
+		_, err := New(test.client, &test.opts)
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, "%T, %+v: %v", test.client, test.opts, err)
+		assert.Contains(t, err.Error(), test.says, "%T, %+v: %v", test.client, test.opts, err)
 	}
 }
 
@@ -204,9 +199,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	admin.FlushAll(t.Context())
 	for range 2 {
 		l, _ := acquire(t, opened(t, enough, nil), &lease.Options{Count: 1})
-		if err := l.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Release(t.Context()))
 	}
 }
 
@@ -233,16 +226,15 @@ func TestClientIsQuiet(t *testing.T) {
 	const child = "REDISLEASE_QUIET"
 	if os.Getenv(child) != "" {
 		store := opened(t, redistest.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true}), nil)
-		if _, err := store.Get(t.Context(), "a"); err == nil {
-			t.Error("there is a server at port 1")
-		}
+		_, err := store.Get(t.Context(), "a")
+		assert.Error(t, err, "there is a server at port 1")
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestClientIsQuiet$")
 	cmd.Env = append(os.Environ(), child+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "redis: ") {
-		t.Errorf("%v, and it writes %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%v, and it writes %s", err, out)
+	assert.NotContains(t, string(out), "redis: ", "%v, and it writes %s", err, out)
 }
 
 func TestReplicaIsRefused(t *testing.T) {
@@ -251,9 +243,8 @@ func TestReplicaIsRefused(t *testing.T) {
 	replica := redistest.StartReplica(t, master)
 	store := opened(t, replica.Client(t), nil)
 	refuses(t, store, nil, "READONLY", replica.Addr)
-	if _, err := store.Put(t.Context(), "a", "", nil); !errors.Is(err, lease.ErrAway) {
-		t.Errorf("what was the master may be a replica now: %v", err)
-	}
+	_, err := store.Put(t.Context(), "a", "", nil)
+	assert.ErrorIs(t, err, lease.ErrAway)
 }
 
 func TestPutsAndReadsWaitForReplicas(t *testing.T) {
@@ -265,9 +256,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	store := opened(t, client, &Options{Replicas: 1})
 	client.ScriptFlush(t.Context())
 	version := put(t, store, "a", "", "value") // EVALSHA fails, then EVAL succeeds
-	if n := replica.Client(t).ZCard(t.Context(), leasesKey).Val(); n != 1 {
-		t.Fatal("the replica has no entry")
-	}
+	require.EqualValues(t, 1, replica.Client(t).ZCard(t.Context(), leasesKey).Val(), "the replica has no entry")
 	turns := proxy.Turns()
 	before := version
 	version = put(t, store, "a", version, "value")
@@ -281,18 +270,12 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := store.Put(ctx, "a", old, []byte("late"))
-		if ctx.Err() != nil {
-			t.Fatal("it took longer than the caller had")
-		}
+		require.NoError(t, ctx.Err(), "it took longer than the caller had")
 		return err
 	}
 	replica.Pause()
-	if err := inTime(store, version); !errors.Is(err, ErrReplicas) {
-		t.Fatalf("while the replica hangs: %v", err)
-	}
-	if err := inTime(store, before); !errors.Is(err, lease.ErrConflict) {
-		t.Fatalf("an old version while the replica hangs: %v", err)
-	}
+	require.ErrorIs(t, inTime(store, version), ErrReplicas)
+	require.ErrorIs(t, inTime(store, before), lease.ErrConflict)
 	other := opened(t, master.Client(t), &Options{Replicas: 1}) // its connection has written nothing
 	if _, err := other.Get(t.Context(), "a"); !errors.Is(err, ErrReplicas) {
 		t.Fatalf("an entry that no replica acknowledged is read: %v", err)
@@ -304,19 +287,13 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	redistest.InStep(t, master, replica)
 	client.ConfigResetStat(t.Context())
 	e, err := store.Get(t.Context(), "a")
-	if err != nil || string(e.Value) != "late" {
-		t.Fatalf("when the replica has caught up: %v, %v", e, err)
-	}
-	if stat := client.Info(t.Context(), "commandstats").Val(); !strings.Contains(stat, "cmdstat_set:calls=1,") {
-		t.Errorf("Get writes nothing that WAIT, as documented, would wait for: %s", stat)
-	}
+	require.NoError(t, err, "when the replica has caught up: %v, %v", e, err)
+	require.Equal(t, "late", string(e.Value), "when the replica has caught up: %v, %v", e, err)
+	assert.Contains(t, client.Info(t.Context(), "commandstats").Val(), "cmdstat_set:calls=1,")
 	put(t, store, "a", e.Version, "value") // in place of what fewer acknowledged, which is written
-	if err := inTime(opened(t, client, &Options{Replicas: 2}), ""); !errors.Is(err, lease.ErrConflict) {
-		t.Fatalf("a conflict waits for no replica: %v", err)
-	}
-	if _, err := opened(t, client, &Options{Replicas: 2}).Get(t.Context(), "a"); !errors.Is(err, ErrReplicas) {
-		t.Fatalf("with one replica of two: %v", err)
-	}
+	require.ErrorIs(t, inTime(opened(t, client, &Options{Replicas: 2}), ""), lease.ErrConflict)
+	_, err = opened(t, client, &Options{Replicas: 2}).Get(t.Context(), "a")
+	require.ErrorIs(t, err, ErrReplicas)
 }
 
 // deadline is a context with a deadline. It is not done when the deadline passes.
@@ -366,16 +343,15 @@ func TestWaitAlwaysHasATimeout(t *testing.T) {
 	} {
 		sent.timeouts = nil
 		ctx := deadline{t.Context(), time.Now().Add(test.left)}
-		if _, err := store.Put(ctx, "a", "", nil); !errors.Is(err, errNotSent) {
-			t.Fatal(err)
-		}
+		_, err := store.Put(ctx, "a", "", nil)
+		require.ErrorIs(t, err, errNotSent)
 		if len(sent.timeouts) != 1 || sent.timeouts[0] < 1 || sent.timeouts[0] > test.most.Milliseconds() {
 			t.Errorf("with %v left, WAIT has the time-outs %v, in ms, and not 1 to %d", test.left, sent.timeouts, test.most.Milliseconds())
 		}
 	}
-	if _, err := store.Put(t.Context(), "a", "", nil); !errors.Is(err, errNotSent) || sent.timeouts[len(sent.timeouts)-1] != 1000 {
-		t.Errorf("without a deadline, WAIT has the time-out %v, in ms", sent.timeouts)
-	}
+	_, err := store.Put(t.Context(), "a", "", nil)
+	require.ErrorIs(t, err, errNotSent, "without a deadline, WAIT has the time-out %v, in ms", sent.timeouts)
+	assert.EqualValues(t, 1000, sent.timeouts[len(sent.timeouts)-1], "without a deadline, WAIT has the time-out %v, in ms", sent.timeouts)
 }
 
 // A failover loses saves that the replica does not have: here a renewal of one holder, and the acquisition
@@ -413,9 +389,8 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	next, nextIDs := acquire(t, open(&now), &lease.Options{Window: window, Owner: "next", First: 1, Count: 1})
 	left := time.Until(bound) // on a busy machine nothing may be left
 	late.Store(replica.Addr)  // before, the holder would put its record back
-	if first.Worker() == next.Worker() || lost.Worker() != next.Worker() {
-		t.Fatalf("the first has %d, the lost one %d, the next one %d", first.Worker(), lost.Worker(), next.Worker())
-	}
+	require.NotEqual(t, next.Worker(), first.Worker())
+	require.Equal(t, next.Worker(), lost.Worker())
 	seen := map[snowflake.ID]bool{}
 	twice := 0
 	for end := false; !end; time.Sleep(100 * time.Microsecond) {
@@ -436,14 +411,12 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	}
 	t.Logf("%d IDs were issued twice, all before %v, the bound that was lost", twice, bound)
 	redistest.Eventually(t, "the lost one learns it", func() bool { return lost.Err() != nil })
-	if err := lost.Err(); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("the lost one ended with %v", err)
-	}
+	assert.ErrorIs(t, lost.Err(), lease.ErrLost)
 	renewals = first.Stats().Renewals
 	redistest.Eventually(t, "the first is renewed on the new master", func() bool { return first.Stats().Renewals > renewals })
-	if _, err := firstIDs.NextID(); err != nil || first.Err() != nil {
-		t.Errorf("the first: %v, %v", err, first.Err())
-	}
+	_, err := firstIDs.NextID()
+	require.NoError(t, err)
+	assert.NoError(t, first.Err())
 }
 
 // count returns 1 if an ID was seen before. Such an ID must have a time before bound.
@@ -465,15 +438,14 @@ func TestCluster(t *testing.T) {
 		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
 		id := servertest.Must(g.NextID())(t)
 		servertest.Do(t, l.Release(t.Context()))
-		if h, err := lease.Whois(t.Context(), opened(t, client, nil), id); err != nil || h.Owner != "one" {
-			t.Errorf("the ID is of %v, %v", h, err)
-		}
+		h, err := lease.Whois(t.Context(), opened(t, client, nil), id)
+		require.NoError(t, err, "the ID is of %v, %v", h, err)
+		assert.Equal(t, "one", h.Owner, "the ID is of %v, %v", h, err)
 	}
 	store, version := opened(t, client, &Options{Replicas: 1}), ""
 	for range 20 {
 		version = put(t, store, "a", version, "value")
 	}
-	if _, err := opened(t, client, &Options{Replicas: 2}).Put(t.Context(), "a", version, nil); !errors.Is(err, ErrReplicas) {
-		t.Errorf("with one replica of two: %v", err)
-	}
+	_, err := opened(t, client, &Options{Replicas: 2}).Put(t.Context(), "a", version, nil)
+	assert.ErrorIs(t, err, ErrReplicas)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
@@ -85,7 +87,6 @@ func TestServerIsAtomic(t *testing.T) {
 	over.Store(true)
 	readers.Wait()
 	t.Logf("%d of %d reads have a content with another's ETag", torn.Load(), reads.Load())
-	if torn.Load() > reads.Load()/100 || reads.Load() == 0 {
-		t.Error("the server's reads are not atomic")
-	}
+	require.LessOrEqual(t, torn.Load(), reads.Load()/100, "the server's reads are not atomic")
+	assert.NotEqualValues(t, 0, reads.Load(), "the server's reads are not atomic")
 }

@@ -1,13 +1,14 @@
 package s3lease_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -53,15 +54,10 @@ func TestMissingObjectIsAConflict(t *testing.T) {
 				}
 				return servertest.Answer(req, refusal.status, nil, "<Error><Code>"+refusal.code+"</Code></Error>"), nil
 			}), "workers", &s3lease.Options{PathStyle: true, ConditionalDelete: conditionalDelete})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Put(t.Context(), "key", `"etag"`, nil); !errors.Is(err, lease.ErrConflict) {
-				t.Errorf("Put: %v", err)
-			}
-			if err := s.Delete(t.Context(), "key", `"etag"`); !errors.Is(err, lease.ErrConflict) {
-				t.Errorf("Delete: %v", err)
-			}
+			require.NoError(t, err)
+			_, err = s.Put(t.Context(), "key", `"etag"`, nil)
+			assert.ErrorIs(t, err, lease.ErrConflict)
+			assert.ErrorIs(t, s.Delete(t.Context(), "key", `"etag"`), lease.ErrConflict)
 			if want := map[bool]string{false: "PUT PUT", true: "PUT DELETE"}[conditionalDelete]; strings.Join(methods, " ") != want {
 				t.Errorf("it sends %v, not %s", methods, want)
 			}
@@ -82,8 +78,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		{noCredentials, "b", "no credentials"},
 	} {
 		s, err := s3lease.New(test.cfg, test.bucket, nil)
-		if !errors.Is(err, lease.ErrInvalidOptions) || s != nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: %v, %v", test.says, s, err)
-		}
+		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+		require.Nil(t, s)
+		assert.Contains(t, err.Error(), test.says)
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -49,9 +50,9 @@ func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 			key, old = e.Key, e.Version
 		}
 		bad := through(t, s, prefix, func(req *smithyhttp.Request) { req.Header.Del(header) })
-		if _, err := bad.Put(t.Context(), key, old, nil); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "ignores If-Match or If-None-Match") {
-			t.Errorf("without %s: %v", header, err)
-		}
+		_, err := bad.Put(t.Context(), key, old, nil)
+		require.ErrorIs(t, err, errors.ErrUnsupported, "without %s: %v", header, err)
+		assert.Contains(t, err.Error(), "ignores If-Match or If-None-Match", "without %s: %v", header, err)
 	}
 }
 
@@ -67,14 +68,14 @@ func TestConditionsAreTriedOnce(t *testing.T) {
 		if e, err = store.Put(t.Context(), e.Key, e.Version, nil); err != nil || e.Version == before.Version || requests != want {
 			t.Errorf("Put returns %+v, %v, after %d requests and not %d", e, err, requests, want)
 		}
-		if got, err := store.Get(t.Context(), e.Key); err != nil || got.Version != e.Version {
-			t.Errorf("Get: %+v, %v", got, err)
-		}
+		got, err := store.Get(t.Context(), e.Key)
+		require.NoError(t, err, "Get: %+v, %v", got, err)
+		assert.Equal(t, e.Version, got.Version, "Get: %+v, %v", got, err)
 		requests-- // Get's
 	}
-	if _, err := store.Put(t.Context(), "other", "", nil); err != nil || requests != 7 {
-		t.Errorf("Put: %v, after %d requests", err, requests)
-	}
+	_, err := store.Put(t.Context(), "other", "", nil)
+	require.NoError(t, err)
+	assert.Equal(t, 7, requests)
 }
 
 // A deleted entry's object remains, and counts as no entry.
@@ -85,15 +86,15 @@ func TestDeletedEntryLeavesAnObject(t *testing.T) {
 	for range 3 {
 		e := servertest.Must(store.Put(t.Context(), "key", "", []byte("value")))(t)
 		servertest.Do(t, store.Delete(t.Context(), "key", e.Version))
-		if f, err := os.Stat(filepath.Join(s.dir, prefix, "key")); err != nil || f.Size() != 26 {
-			t.Errorf("the object is %v, %v", f, err)
-		}
-		if e, err := store.Get(t.Context(), "key"); e.Version != "" || err != nil {
-			t.Errorf("Get: %+v, %v", e, err)
-		}
-		if all, err := store.List(t.Context(), ""); len(all) != 0 || err != nil {
-			t.Errorf("List: %+v, %v", all, err)
-		}
+		f, err := os.Stat(filepath.Join(s.dir, prefix, "key"))
+		require.NoError(t, err, "the object is %v, %v", f, err)
+		assert.EqualValues(t, 26, f.Size(), "the object is %v, %v", f, err)
+		e, err = store.Get(t.Context(), "key")
+		require.Empty(t, e.Version, "Get: %+v, %v", e, err)
+		assert.NoError(t, err, "Get: %+v, %v", e, err)
+		all, err := store.List(t.Context(), "")
+		require.Empty(t, all)
+		assert.NoError(t, err)
 	}
 }
 
@@ -104,15 +105,10 @@ func TestConditionalDeleteLeavesNoObject(t *testing.T) {
 	o.ConditionalDelete = true
 	store := open(t, s.addr, o)
 	e := servertest.Must(store.Put(t.Context(), "key", "", []byte("value")))(t)
-	if err := store.Delete(t.Context(), "key", `"other"`); !errors.Is(err, lease.ErrConflict) {
-		t.Errorf("with another version: %v", err)
-	}
-	if err := store.Delete(t.Context(), "key", e.Version); err != nil {
-		t.Error(err)
-	}
-	if f, err := os.Stat(filepath.Join(s.dir, o.Prefix, "key")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("there is %v, %v", f, err)
-	}
+	assert.ErrorIs(t, store.Delete(t.Context(), "key", `"other"`), lease.ErrConflict)
+	assert.NoError(t, store.Delete(t.Context(), "key", e.Version))
+	f, err := os.Stat(filepath.Join(s.dir, o.Prefix, "key"))
+	assert.ErrorIs(t, err, os.ErrNotExist, "there is %v, %v", f, err)
 }
 
 // A service lists 1,000 keys at a time.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -41,9 +43,9 @@ func functionsOfPostgreSQL(t *testing.T, s *server) {
 		partitions(t, db, `INSERT INTO orders VALUES ($1)`, `SELECT tableoid::regclass::text FROM orders WHERE id = $1`,
 			func(month int) string { return fmt.Sprint("orders_", month) })
 		plan := rows(t, db, `EXPLAIN SELECT * FROM orders WHERE id >= p_first('2026-05-03 00:00:00+00') AND id < p_first('2026-05-04 00:00:00+00')`)
-		if !strings.Contains(plan, "orders_5") || strings.Contains(plan, "orders_4") || strings.Contains(plan, "orders_6") {
-			t.Errorf("a day of May reads other partitions:\n%s", plan)
-		}
+		require.Contains(t, plan, "orders_5")
+		require.NotContains(t, plan, "orders_4")
+		assert.NotContains(t, plan, "orders_6")
 	})
 }
 
@@ -65,9 +67,9 @@ func functionsOfMariaDB(t *testing.T, s *server) {
 			`SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_NAME = 'orders' AND PARTITION_DESCRIPTION > ? ORDER BY CAST(PARTITION_DESCRIPTION AS SIGNED) LIMIT 1`,
 			func(month int) string { return fmt.Sprint("orders_", month) })
 		plan := rows(t, db, `EXPLAIN PARTITIONS SELECT * FROM orders WHERE id >= p_first('2026-05-03') AND id < p_first('2026-05-04')`)
-		if !strings.Contains(plan, "orders_5") || strings.Contains(plan, "orders_4") || strings.Contains(plan, "orders_6") {
-			t.Errorf("a day of May reads other partitions:\n%s", plan)
-		}
+		require.Contains(t, plan, "orders_5")
+		require.NotContains(t, plan, "orders_4")
+		assert.NotContains(t, plan, "orders_6")
 	})
 }
 
@@ -157,9 +159,7 @@ func holdID(t *testing.T, call func(name string, value any) sql.NullString, l sn
 		return
 	}
 	got := call("time", int64(id))
-	if got.Valid != good {
-		t.Errorf("time(%d) is %v", id, got)
-	}
+	assert.Equal(t, good, got.Valid, "time(%d) is %v", id, got)
 	if want := p.Time.Truncate(time.Microsecond).Format("2006-01-02 15:04:05.000000"); good && got.String != want {
 		t.Errorf("time(%d) is %s, not %s", id, got.String, want)
 	}
@@ -183,9 +183,7 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 		}
 		want = fmt.Sprint(int64(end))
 	}
-	if got != want {
-		t.Errorf("first(%s) is %s, not %s", at, got, want)
-	}
+	assert.Equal(t, want, got, "first(%s) is %s, not %s", at, got, want)
 }
 
 // caller creates the functions, and returns a function that calls them. Results are text, with times in UTC.
@@ -267,9 +265,8 @@ func body(t *testing.T, e sqltext.Engine, name string) string {
 func must(t testing.TB, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.Exec(statement)
+		require.NoError(t, err, "%s: %v", statement, err)
 	}
 }
 
@@ -313,9 +310,7 @@ func generatedColumn(t *testing.T, db *sql.DB, insert, query string) {
 		case string:
 			text = got
 		}
-		if text != want.Format("2006-01-02 15:04:05.000000") {
-			t.Errorf("%d was created at %v, not %s", id, got, want)
-		}
+		assert.Equal(t, want.Format("2006-01-02 15:04:05.000000"), text, "%d was created at %v, not %s", id, got, want)
 	}
 }
 
@@ -342,9 +337,7 @@ func partitions(t *testing.T, db *sql.DB, insert, query string, name func(month 
 			servertest.Must(db.Exec(insert, int64(id)))(t)
 			var got string
 			servertest.Do(t, db.QueryRow(query, int64(id)).Scan(&got))
-			if got != name(month) {
-				t.Errorf("%d of month %d lies in %s", id, month, got)
-			}
+			assert.Equal(t, name(month), got, "%d of month %d lies in %s", id, month, got)
 		}
 	}
 }

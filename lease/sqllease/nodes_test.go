@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -68,9 +71,8 @@ func nodesRows(t *testing.T, d database) {
 	if err != nil || host != node.Host || port != "8080" || kind != 2 || !strings.HasPrefix(date, "2026-02-28") || others != 1 {
 		t.Errorf("the row has %q, %q, %d, %q, %d: %v", host, port, kind, date, others, err)
 	}
-	if _, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil {
-		t.Errorf("an empty node: %v", err)
-	}
+	_, err = n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+	assert.NoError(t, err)
 }
 
 func nodesOutOfRange(t *testing.T, d database) {
@@ -82,9 +84,8 @@ func nodesOutOfRange(t *testing.T, d database) {
 			t.Fatalf("start %d has worker %d: %v", want, w, err)
 		}
 	}
-	if _, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{TimeBits: 99}); !errors.Is(err, snowflake.ErrInvalidLayout) {
-		t.Errorf("an invalid layout: %v", err)
-	}
+	_, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{TimeBits: 99})
+	assert.ErrorIs(t, err, snowflake.ErrInvalidLayout)
 	for used := 8; used <= 9; used++ {
 		_, err := n.Assign(t.Context(), sqllease.Node{}, layout)
 		var e *snowflake.FieldRangeError
@@ -92,9 +93,9 @@ func nodesOutOfRange(t *testing.T, d database) {
 			t.Errorf("number %d: %v", used, err)
 		}
 	}
-	if w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil || w != 10 {
-		t.Errorf("after numbers 8 and 9 were used up comes %d: %v", w, err)
-	}
+	w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+	require.NoError(t, err)
+	assert.Equal(t, 10, w)
 }
 
 // nodesUncounted: if the database does not count up the table's ID, the table is refused and not changed.
@@ -103,9 +104,9 @@ func nodesUncounted(t *testing.T, d database) {
 		table := newTable()
 		d.exec(t, "CREATE TABLE "+table+" (ID "+kind+", HOST_NAME VARCHAR(64), PORT VARCHAR(64), TYPE INT, LAUNCH_DATE DATE, "+
 			"MODIFIED TIMESTAMP NULL, CREATED TIMESTAMP NULL)")
-		if w, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), table) {
-			t.Errorf("ID %s: Assign returns %d, %v", kind, w, err)
-		}
+		w, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+		require.Error(t, err, "ID %s: Assign returns %d, %v", kind, w, err)
+		assert.Contains(t, err.Error(), table, "ID %s: Assign returns %d, %v", kind, w, err)
 		var rows int
 		if err := d.open(t).QueryRow("SELECT COUNT(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("ID %s: there are %d rows: %v", kind, rows, err)
@@ -116,7 +117,6 @@ func nodesUncounted(t *testing.T, d database) {
 func nodesWithoutTable(t *testing.T, d database) {
 	table := newTable()
 	_, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
-	if !errors.Is(err, sqllease.ErrNoTable) || !strings.Contains(err.Error(), table) {
-		t.Errorf("Assign returns %v", err)
-	}
+	require.ErrorIs(t, err, sqllease.ErrNoTable)
+	assert.Contains(t, err.Error(), table)
 }

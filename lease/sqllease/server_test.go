@@ -19,6 +19,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -200,14 +202,14 @@ func commitFails(t *testing.T, s *server) {
 	for _, name := range []string{table, table + "_node"} {
 		d.exec(t, `CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON `+name+` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	}
-	if w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), "not today") {
-		t.Errorf("an Assign whose commit failed returns %d, %v", w, err)
-	}
+	w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+	require.Error(t, err, "an Assign whose commit failed returns %d, %v", w, err)
+	assert.Contains(t, err.Error(), "not today", "an Assign whose commit failed returns %d, %v", w, err)
 	for key, old := range map[string]string{"a": version, "b": ""} {
 		for range 3 { // the first Put prepares the statement
-			if _, err := store.Put(t.Context(), key, old, nil); err == nil || !strings.Contains(err.Error(), "not today") {
-				t.Errorf("a Put of %s whose commit failed returns %v", key, err)
-			}
+			_, err := store.Put(t.Context(), key, old, nil)
+			require.Error(t, err, "a Put of %s whose commit failed returns %v", key, err)
+			assert.Contains(t, err.Error(), "not today", "a Put of %s whose commit failed returns %v", key, err)
 		}
 	}
 }
@@ -240,9 +242,9 @@ func sessions(t *testing.T, s *server) {
 			other := on.store(t, table)
 			committed := func(key, version string) {
 				t.Helper()
-				if e, err := other.Get(t.Context(), key); err != nil || e.Version != version {
-					t.Fatalf("%s is committed with version %q, not %q: %v", key, e.Version, version, err)
-				}
+				e, err := other.Get(t.Context(), key)
+				require.NoError(t, err, "%s is committed with version %q, not %q: %v", key, e.Version, version, err)
+				require.Equal(t, version, e.Version, "%s is committed with version %q, not %q: %v", key, e.Version, version, err)
 			}
 			committed("first", put(t, store, "first", "", "value"))
 			version := put(t, other, "a", "", "value")
@@ -252,16 +254,14 @@ func sessions(t *testing.T, s *server) {
 					servertest.Must(db.Exec(test.begin))(t)
 				}
 				if strings.HasPrefix(test.begin, "XA") {
-					if _, err := store.Put(t.Context(), "a", version, nil); err == nil {
-						t.Fatal("a Put that is a part of a distributed transaction succeeds")
-					}
+					_, err := store.Put(t.Context(), "a", version, nil)
+					require.Error(t, err, "a Put that is a part of a distributed transaction succeeds")
 					return
 				}
 				version = put(t, other, "a", version, "another's")
 				e, err := store.Get(t.Context(), "a")
-				if err != nil || e.Version != version {
-					t.Fatalf("Get returns version %q, not %q: %v", e.Version, version, err)
-				}
+				require.NoError(t, err)
+				require.Equal(t, version, e.Version)
 				version = put(t, store, "a", version, "ours")
 				committed("a", version)
 				created := put(t, store, fmt.Sprint("b", i), "", "ours")
@@ -273,9 +273,7 @@ func sessions(t *testing.T, s *server) {
 			if err == nil {
 				err = nodes.Create(t.Context())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for want := 1; want <= 2; want++ {
 				if w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil || w != want {
 					t.Errorf("worker %d: %v", w, err)
@@ -326,9 +324,9 @@ func otherSettings(t *testing.T, s *server) {
 			e := servertest.Must(store.Put(t.Context(), "worker/7", version, []byte(value)))(t)
 			now, err := store.Now(t.Context())
 			for _, at := range []time.Time{e.Time, now} {
-				if err != nil || at.Before(before) || at.After(time.Now().Add(time.Millisecond)) {
-					t.Errorf("it was stored at %v, not now: %v", at, err)
-				}
+				require.NoError(t, err, "it was stored at %v, not now: %v", at, err)
+				require.False(t, at.Before(before), "it was stored at %v, not now: %v", at, err)
+				assert.False(t, at.After(time.Now().Add(time.Millisecond)), "it was stored at %v, not now: %v", at, err)
 			}
 			for _, old := range []string{"", version, "0"} {
 				if _, err := store.Put(t.Context(), "worker/7", old, nil); !errors.Is(err, lease.ErrConflict) {
@@ -387,9 +385,9 @@ func refusedUsers(t *testing.T, s *server) {
 		t.Helper()
 		store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, user, password) }}.store(t, table)
 		e, err := store.Put(t.Context(), "a", "", nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "sqllease: table "+table+": ") || !strings.Contains(err.Error(), says) {
-			t.Errorf("Put returns %v, %v", e, err)
-		}
+		require.Error(t, err, "Put returns %v, %v", e, err)
+		require.True(t, strings.HasPrefix(err.Error(), "sqllease: table "+table+": "), "Put returns %v, %v", e, err)
+		assert.Contains(t, err.Error(), says, "Put returns %v, %v", e, err)
 	}
 	refused("app", "wrong", table, says)
 	refused("reader", "reader", table, denied)
@@ -402,9 +400,7 @@ func refusedUsers(t *testing.T, s *server) {
 	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader") // the rights that the README names
 	store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "reader", "reader") }}.store(t, table)
 	version := put(t, store, "a", put(t, store, "a", "", "first"), "second")
-	if err := store.Delete(t.Context(), "a", version); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, store.Delete(t.Context(), "a", version))
 }
 
 // dialectEnv tells child processes the database's dialect.
@@ -559,9 +555,7 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 		_, err = conn.ExecContext(context.Background(), "PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE")
 		time.Sleep(2 * s.Window)
 		_, err2 := conn.ExecContext(context.Background(), "COMMIT")
-		if err := errors.Join(err, err2); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(err, err2))
 	}})
 }
 

@@ -13,12 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	_ "modernc.org/sqlite"
+
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/leasetest"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
-	_ "modernc.org/sqlite"
 )
 
 // database is a database. Tests may share it, but each has its own tables.
@@ -60,9 +64,8 @@ func (d database) exec(t testing.TB, statements ...string) {
 		if d.dialect == sqllease.SQLite {
 			statement = "PRAGMA busy_timeout = 60000; " + statement // holders write meanwhile
 		}
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err, "%s: %v", statement, err)
 	}
 }
 
@@ -151,9 +154,9 @@ func manyCreate(t *testing.T, d database) {
 	}
 	wg.Wait()
 	servertest.Do(t, errors.Join(errs...))
-	if all, err := d.store(t, table).List(t.Context(), ""); err != nil || len(all) != clients {
-		t.Fatalf("there are %d entries: %v", len(all), err)
-	}
+	all, err := d.store(t, table).List(t.Context(), "")
+	require.NoError(t, err, "there are %d entries: %v", len(all), err)
+	require.Len(t, all, clients, "there are %d entries: %v", len(all), err)
 }
 
 // migrated: a table that Schema's text made serves as well, and the text may be executed again.
@@ -164,12 +167,11 @@ func migrated(t *testing.T, d database) {
 	s := d.store(t, table)
 	put(t, s, "a", "", "value")
 	d.exec(t, schema)
-	if e, err := s.Get(t.Context(), "a"); err != nil || string(e.Value) != "value" {
-		t.Errorf("Get returns %v, %v", e, err)
-	}
-	if _, err := d.dialect.Schema("1"); !errors.Is(err, lease.ErrInvalidOptions) {
-		t.Errorf("Schema of a table whose name is not allowed: %v", err)
-	}
+	e, err := s.Get(t.Context(), "a")
+	require.NoError(t, err, "Get returns %v, %v", e, err)
+	assert.Equal(t, "value", string(e.Value), "Get returns %v, %v", e, err)
+	_, err = d.dialect.Schema("1")
+	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
 }
 
 // foreignTable: a table with other columns is refused, and not changed.
@@ -180,9 +182,9 @@ func foreignTable(t *testing.T, d database) {
 	_, err1 := s.Get(t.Context(), "a")
 	_, err2 := s.Put(t.Context(), "a", "", []byte("value"))
 	for _, err := range []error{err1, err2} {
-		if err == nil || !strings.HasPrefix(err.Error(), "sqllease: table "+table+": ") || !strings.Contains(err.Error(), "version") {
-			t.Errorf("the error is %v", err)
-		}
+		require.Error(t, err)
+		require.True(t, strings.HasPrefix(err.Error(), "sqllease: table "+table+": "))
+		assert.Contains(t, err.Error(), "version")
 	}
 }
 
@@ -194,15 +196,11 @@ func otherDialect(t *testing.T, d database) {
 			continue
 		}
 		other := database{dialect, d.open}
-		if e, err := other.store(t, table).Put(t.Context(), "a", "", []byte("value")); err == nil {
-			t.Errorf("Put of dialect %d returns %v", dialect, e)
-		}
-		if err := other.nodes(t, table).Create(t.Context()); err == nil {
-			t.Errorf("Create of dialect %d for Nodes returns no error", dialect)
-		}
-		if _, err := d.open(t).Query("SELECT * FROM " + table); err == nil {
-			t.Errorf("dialect %d made a table", dialect)
-		}
+		e, err := other.store(t, table).Put(t.Context(), "a", "", []byte("value"))
+		assert.Error(t, err, "Put of dialect %d returns %v", dialect, e)
+		assert.Error(t, other.nodes(t, table).Create(t.Context()), "Create of dialect %d for Nodes returns no error", dialect)
+		_, err = d.open(t).Query("SELECT * FROM " + table)
+		assert.Error(t, err, "dialect %d made a table", dialect)
 	}
 }
 
@@ -218,9 +216,9 @@ func exhaustedPool(t *testing.T, d database) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Put(ctx, "a", version, []byte("late")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "all 2") {
-		t.Errorf("Put returns %v", err)
-	}
+	_, err := s.Put(ctx, "a", version, []byte("late"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Contains(t, err.Error(), "all 2")
 }
 
 // rowLocked: if another transaction locks the row, a Put waits until its context ends, and returns no conflict. If the
@@ -261,34 +259,28 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	db := sqliteFile(t).open(t)
 	long := strings.Repeat("n", 63)
 	for _, name := range []string{"", "t", "_", "T1", "main.leases", long, long + "." + long, "select"} {
-		if _, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name}); err != nil {
-			t.Errorf("Table %q: %v", name, err)
-		}
+		_, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name})
+		assert.NoError(t, err, "Table %q: %v", name, err)
 	}
 	for _, name := range []string{" ", "1", "a b", "a;", `a"`, "a`", "a'", "a.b.c", ".a", "a.", "a-b", "ä", "a\n", "a\x00",
 		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n", long + "s.a"} {
 		for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
 			_, err := sqllease.New(db, dialect, &sqllease.Options{Table: name})
 			_, err2 := sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})
-			if !errors.Is(err, lease.ErrInvalidOptions) || !errors.Is(err2, lease.ErrInvalidOptions) {
-				t.Errorf("Table %q: %v, %v", name, err, err2)
-			}
+			require.ErrorIs(t, err, lease.ErrInvalidOptions, "Table %q: %v, %v", name, err, err2)
+			assert.ErrorIs(t, err2, lease.ErrInvalidOptions, "Table %q: %v, %v", name, err, err2)
 		}
 	}
 	for _, dialect := range []sqllease.Dialect{0, 4} {
-		if _, err := sqllease.New(db, dialect, nil); !errors.Is(err, lease.ErrInvalidOptions) {
-			t.Errorf("Dialect %d: %v", dialect, err)
-		}
+		_, err := sqllease.New(db, dialect, nil)
+		assert.ErrorIs(t, err, lease.ErrInvalidOptions, "Dialect %d: %v", dialect, err)
 	}
-	if _, err := sqllease.New(nil, sqllease.SQLite, nil); !errors.Is(err, lease.ErrInvalidOptions) {
-		t.Errorf("no db: %v", err)
-	}
-	if _, err := sqllease.Open("sqlite", ":memory:", 4, nil); !errors.Is(err, lease.ErrInvalidOptions) {
-		t.Errorf("Open with Dialect 4: %v", err)
-	}
-	if _, err := sqllease.Open("none", "", sqllease.SQLite, nil); err == nil {
-		t.Error("Open with an unknown driver returns no error")
-	}
+	_, err := sqllease.New(nil, sqllease.SQLite, nil)
+	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
+	_, err = sqllease.Open("sqlite", ":memory:", 4, nil)
+	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
+	_, err = sqllease.Open("none", "", sqllease.SQLite, nil)
+	assert.Error(t, err, "Open with an unknown driver returns no error")
 }
 
 // Open's connections are the store's; Close closes them, and leaves those of New alone.
@@ -297,14 +289,13 @@ func TestOpenedStoreIsClosed(t *testing.T) {
 	s := servertest.Must(sqllease.Open("sqlite", sqliteDSN(path), sqllease.SQLite, nil))(t)
 	put(t, s, "a", "", "value")
 	servertest.Do(t, s.Close())
-	if _, err := s.Get(t.Context(), "a"); err == nil {
-		t.Error("a closed store answers")
-	}
+	_, err := s.Get(t.Context(), "a")
+	assert.Error(t, err, "a closed store answers")
 	other := sqliteAt(path).store(t, "")
 	servertest.Do(t, other.Close())
-	if e, err := other.Get(t.Context(), "a"); err != nil || e.Version == "" {
-		t.Errorf("Get returns %v, %v", e, err)
-	}
+	e, err := other.Get(t.Context(), "a")
+	require.NoError(t, err, "Get returns %v, %v", e, err)
+	assert.NotEmpty(t, e.Version, "Get returns %v, %v", e, err)
 }
 
 // If the settings of a database may lose what was committed, the first Put logs which ones.
@@ -328,9 +319,9 @@ func warns(t *testing.T, d database, table, says string) {
 	var log strings.Builder
 	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	put(t, s, "a", "", "value")
-	if first := log.String(); !strings.Contains(first, says) || (says == "") != (first == "") {
-		t.Errorf("the log has %q, not %q", first, says)
-	}
+	first := log.String()
+	require.Contains(t, first, says)
+	assert.Equal(t, (first == ""), (says == ""))
 	log.Reset()
 	if put(t, s, "b", "", "value"); log.Len() > 0 {
 		t.Errorf("the second Put logs %q", log.String())

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -75,9 +76,7 @@ func newClient(t testing.TB, s *counter, o Options) *Client {
 	t.Helper()
 	o.HTTPClient = s
 	c, err := New("http://counter", &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -120,9 +119,9 @@ func TestOldIDsAreDropped(t *testing.T) {
 			want  snowflake.ID
 		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 22}} {
 			time.Sleep(step.after)
-			if id, err := c.NextID(t.Context()); err != nil || id != step.want {
-				t.Errorf("after %v: %d, not %d: %v", step.after, id, step.want, err)
-			}
+			id, err := c.NextID(t.Context())
+			require.NoError(t, err, "after %v: %d, not %d: %v", step.after, id, step.want, err)
+			assert.Equal(t, step.want, id, "after %v: %d, not %d: %v", step.after, id, step.want, err)
 		}
 		if calls := s.calls.Load(); calls != 3 { // no call while nobody asks
 			t.Errorf("%d calls", calls)
@@ -159,9 +158,9 @@ func TestFailuresAreRetried(t *testing.T) {
 			return nil
 		}}
 		c := newClient(t, s, Options{})
-		if id, err := c.NextID(t.Context()); err != nil || id != 1 {
-			t.Error(id, err)
-		}
+		id, err := c.NextID(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, id)
 		_ = c.Close()
 	})
 }
@@ -180,26 +179,20 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 		}{{ctx, 3 * time.Second}, {t.Context(), 20 * time.Second}} {
 			begun := time.Now()
 			id, err := c.NextID(test.ctx)
-			if !errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "the lease is away") {
-				t.Error(id, err)
-			}
-			if waited := time.Since(begun); waited != test.want {
-				t.Errorf("it waited %v, not %v", waited, test.want)
-			}
+			require.ErrorIs(t, err, context.DeadlineExceeded, id)
+			require.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), id)
+			assert.Contains(t, err.Error(), "the lease is away", id)
+			assert.Equal(t, test.want, time.Since(begun))
 		}
-		if calls := s.calls.Load(); calls > 60 {
-			t.Errorf("%d calls in 23 seconds", calls)
-		}
+		assert.LessOrEqual(t, s.calls.Load(), int64(60))
 		time.Sleep(time.Hour)
 		c.mu.Lock()
-		if c.fetching {
-			t.Error("it goes on to fetch for nobody")
-		}
+		assert.False(t, c.fetching, "it goes on to fetch for nobody")
 		s.before = nil
 		c.mu.Unlock()
-		if id, err := c.NextID(t.Context()); err != nil || id != 1 {
-			t.Error(id, err)
-		}
+		id, err := c.NextID(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, id)
 		_ = c.Close()
 	})
 }
@@ -211,9 +204,8 @@ func TestCloseEndsAllCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if id, err := c.NextID(t.Context()); !errors.Is(err, ErrClosed) {
-					t.Error(id, err)
-				}
+				id, err := c.NextID(t.Context())
+				assert.ErrorIs(t, err, ErrClosed, id)
 			})
 		}
 		synctest.Wait()
@@ -222,9 +214,8 @@ func TestCloseEndsAllCalls(t *testing.T) {
 			t.Error(err, time.Since(begun))
 		}
 		all.Wait()
-		if id, err := c.NextID(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Error(id, err)
-		}
+		id, err := c.NextID(t.Context())
+		assert.ErrorIs(t, err, ErrClosed, id)
 		time.Sleep(time.Hour) // until the server has ended
 	})
 }
@@ -276,13 +267,9 @@ func TestClientReturnsNoIDTwice(t *testing.T) {
 
 func TestWrongAnswersAreRefused(t *testing.T) {
 	for _, ids := range [][]int64{{}, {1}, {1, 1}, {2, 1}, {-1, 2}, {1, 2, 3}} {
-		if check(ids, 2) == nil {
-			t.Error(ids)
-		}
+		assert.Error(t, check(ids, 2), ids)
 	}
-	if err := check([]int64{0, 1}, 2); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, check([]int64{0, 1}, 2))
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
@@ -291,27 +278,23 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"MaxAge": {MaxAge: -1}, "Timeout": {Timeout: -1}, "MaxWait": {MaxWait: -1},
 		"Timeout 15s": {Timeout: 15 * time.Second}, "URL 2": {Others: []string{"nothing"}},
 	} {
-		if _, err := New("http://x", &o); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := New("http://x", &o)
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.Contains(t, err.Error(), name)
 	}
 	for _, url := range []string{"", "127.0.0.1:8080", "localhost:8080", "ftp://x", "http://", "http://a b"} {
-		if _, err := New(url, nil); !errors.Is(err, snowflake.ErrInvalidOptions) || !strings.Contains(err.Error(), "URL") {
-			t.Errorf("%q: %v", url, err)
-		}
+		_, err := New(url, nil)
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions, "%q: %v", url, err)
+		assert.Contains(t, err.Error(), "URL", "%q: %v", url, err)
 	}
 }
 
 // realServer returns the URL of a server of IDs.
 func realServer(t testing.TB, o *server.Options) string {
 	gen, err := snowflake.New(1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := server.New(gen, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	return h.URL
@@ -348,14 +331,11 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 		seen := map[snowflake.ID]bool{}
 		for range 2 {
 			c, err := New("http://proxy", &Options{HTTPClient: proxy, Batch: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for range 50 {
 				id, err := c.NextID(t.Context())
-				if err != nil || seen[id] {
-					t.Errorf("%d came before: %v, %v", id, seen[id], err)
-				}
+				require.NoError(t, err, "%d came before: %v, %v", id, seen[id], err)
+				assert.False(t, seen[id], "%d came before: %v, %v", id, seen[id], err)
 				seen[id] = true
 			}
 			_ = c.Close()
@@ -366,9 +346,7 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 // A server may allow fewer IDs in a call than Batch and the calls that wait need together.
 func TestServerWithALowerLimit(t *testing.T) {
 	c, err := New(realServer(t, &server.Options{MaxIDs: 10}), &Options{Batch: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	var all sync.WaitGroup
 	for range 50 {
@@ -386,9 +364,7 @@ func TestManyCallersOfARealServer(t *testing.T) {
 	var calls atomic.Int64
 	token := func() string { return []string{"old", "new"}[calls.Add(1)%2] }
 	c, err := New(url, &Options{Token: token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	var all sync.WaitGroup
 	lists := make([][]snowflake.ID, 16)
@@ -420,9 +396,7 @@ func BenchmarkNextID(b *testing.B) {
 	for _, goroutines := range []int{1, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			c, err := New(realServer(b, nil), &Options{Batch: 10_000})
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			defer c.Close()
 			b.SetParallelism(goroutines)
 			b.RunParallel(func(pb *testing.PB) {

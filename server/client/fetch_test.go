@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -40,23 +41,19 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := hosts{"a": test.first, "b": new(counter)}
 				c, err := New("http://a", &Options{HTTPClient: all, Others: []string{"http://b"}, Timeout: 2 * time.Second, Batch: 10})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				begun := time.Now()
 				for want := snowflake.ID(1); want <= 100; want++ {
 					if id, err := c.NextID(t.Context()); err != nil || id != want {
 						t.Fatal(id, err)
 					}
 				}
-				if took := time.Since(begun); took != test.takes {
-					t.Errorf("it took %v, not %v", took, test.takes)
-				}
+				assert.Equal(t, test.takes, time.Since(begun))
 				all["a"], all["b"] = new(counter), nil
 				time.Sleep(time.Minute)
-				if id, err := c.NextID(t.Context()); err != nil || id != 1 {
-					t.Errorf("it does not return to the first: %d, %v", id, err)
-				}
+				id, err := c.NextID(t.Context())
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, id)
 				_ = c.Close()
 				time.Sleep(time.Hour) // until the server has ended
 			})
@@ -75,9 +72,9 @@ func TestHangingAnswerIsAskedForAgain(t *testing.T) {
 		}}
 		c := newClient(t, s, Options{MaxWait: 3 * time.Second})
 		begun := time.Now()
-		if _, err := c.NextID(t.Context()); err != nil || time.Since(begun) > 2*time.Second {
-			t.Error(err, time.Since(begun))
-		}
+		_, err := c.NextID(t.Context())
+		require.NoError(t, err)
+		assert.LessOrEqual(t, time.Since(begun), 2*time.Second)
 		_ = c.Close()
 		time.Sleep(time.Hour)
 	})
@@ -90,17 +87,14 @@ func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 		c := newClient(t, s, Options{MaxAge: 5 * time.Second})
 		for i := range 60 {
 			begun := time.Now()
-			if _, err := c.NextID(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.NextID(t.Context())
+			require.NoError(t, err)
 			if waited := time.Since(begun); i > 0 && waited > 0 {
 				t.Errorf("call %d waited %v", i, waited)
 			}
 			time.Sleep(time.Second)
 		}
-		if calls := s.calls.Load(); calls > 25 {
-			t.Errorf("%d calls in a minute", calls)
-		}
+		assert.LessOrEqual(t, s.calls.Load(), int64(25))
 		_ = c.Close()
 	})
 }
@@ -114,9 +108,9 @@ func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 			c := newClient(t, s, Options{})
 			begun := time.Now()
 			for range 10 {
-				if _, err := c.NextID(t.Context()); connect.CodeOf(err) != code || time.Since(begun) > most {
-					t.Fatal(err, time.Since(begun))
-				}
+				_, err := c.NextID(t.Context())
+				require.Equal(t, code, connect.CodeOf(err))
+				require.LessOrEqual(t, time.Since(begun), most)
 			}
 			_ = c.Close()
 		})
@@ -130,11 +124,10 @@ func TestUntrustedCertificateIsReturnedAtOnce(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	c, err := New(s.URL, &Options{MaxWait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
-	if _, err := c.NextID(t.Context()); err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "certificate") {
-		t.Error(err)
-	}
+	_, err = c.NextID(t.Context())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.Contains(t, err.Error(), "certificate")
 }

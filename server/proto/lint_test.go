@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
@@ -67,9 +68,7 @@ func TestIDsAreFixed(t *testing.T) {
 
 func TestEverythingHasAComment(t *testing.T) {
 	b, err := os.ReadFile("snowflake/v1/snowflake.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := ""
 	for line := range strings.SplitSeq(string(b), "\n") {
 		line = strings.TrimSpace(line)

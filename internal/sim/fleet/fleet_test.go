@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 )
 
@@ -173,9 +175,7 @@ func explain(t *testing.T, r Report) {
 		s = scenario(r.Seed)
 		small = replay(t, s)
 	}
-	if small.Failure == nil {
-		t.Fatalf("it does not replay in %d runs", replays)
-	}
+	require.NotNil(t, small.Failure, "it does not replay in %d runs", replays)
 	var present []string
 	for i, n := range s.Nodes {
 		if !n.Absent {
@@ -219,10 +219,6 @@ func digest(r *Result) (lines []string) {
 
 func appendReport(t *testing.T, r Report) {
 	f, err := os.OpenFile(filepath.Clean(*report), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(json.NewEncoder(f).Encode(r), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(json.NewEncoder(f).Encode(r), f.Close()))
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -87,9 +89,7 @@ func setState(t testing.TB, client *redis.Client, next time.Time) {
 	t.Helper()
 	state := client.Get(t.Context(), sequenceKey).Val()
 	run, _, _ := strings.Cut(state, " ")
-	if run == "" {
-		t.Fatal("there is no state yet")
-	}
+	require.NotEmpty(t, run, "there is no state yet")
 	servertest.Do(t, client.Set(t.Context(), sequenceKey, fmt.Sprint(run, " ", next.UnixMilli(), " 0"), 0).Err())
 }
 
@@ -130,17 +130,17 @@ func TestSequencerFillTakesIDsOfSeveralMilliseconds(t *testing.T) {
 			}
 		}
 	}
-	if n, err := s.Fill(t.Context(), nil); n != 0 || err != nil {
-		t.Fatalf("Fill of an empty slice: %d, %v", n, err)
-	}
+	n, err := s.Fill(t.Context(), nil)
+	require.Zero(t, n)
+	require.NoError(t, err)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := s.Fill(done, nil); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Fatalf("Fill of an empty slice when ctx is done: %d, %v", n, err)
-	}
-	if n, err := s.Fill(done, make([]snowflake.ID, 5)); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Fatalf("Fill when ctx is done: %d, %v", n, err)
-	}
+	n, err = s.Fill(done, nil)
+	require.Zero(t, n)
+	require.ErrorIs(t, err, context.Canceled)
+	n, err = s.Fill(done, make([]snowflake.ID, 5))
+	require.Zero(t, n)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // If a call asks for as many IDs as two seconds have, it waits for the second second.
@@ -152,15 +152,11 @@ func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
 	ids := make([]snowflake.ID, 2*1024_000)
 	n, err := s.Fill(t.Context(), ids)
 	now := serverTime(t, client)
-	if n != len(ids) || err != nil {
-		t.Fatal(n, err)
-	}
-	if last := layouts.Redis().Decode(ids[n-1]).Time; last.Sub(now) > MaxAhead {
-		t.Fatalf("the last ID is of %v, %v ahead of Redis", last, last.Sub(now))
-	}
-	if took := now.Sub(begun); took < 900*time.Millisecond {
-		t.Fatalf("2,048,000 IDs, of 2 s, took %v", took)
-	}
+	require.Equal(t, len(ids), n)
+	require.NoError(t, err)
+	last := layouts.Redis().Decode(ids[n-1]).Time
+	require.LessOrEqual(t, last.Sub(now), MaxAhead, "the last ID is of %v, %v ahead of Redis", last, last.Sub(now))
+	require.GreaterOrEqual(t, now.Sub(begun), 900*time.Millisecond)
 }
 
 func TestSequencersNeverRepeatAnID(t *testing.T) {
@@ -357,9 +353,7 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 	if !errors.As(err, &e) || e.By() < 59*time.Minute || e.By() > 61*time.Minute {
 		t.Fatalf("a client whose clock is an hour ahead: %v", err)
 	}
-	if n := client.Exists(t.Context(), sequenceKey).Val(); n != 0 {
-		t.Fatal("it made a key")
-	}
+	require.Zero(t, client.Exists(t.Context(), sequenceKey).Val(), "it made a key")
 
 	u := newUnique(t)
 	s = newSequencer(t, client, nil)
@@ -382,9 +376,8 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 	}
 	s.note(s.next.Load() + 3600_000<<10)
 	client.FlushAll(t.Context())
-	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrClockBackward) {
-		t.Fatalf("a client that has an ID of in an hour: %v", err)
-	}
+	_, err = s.NextID(t.Context())
+	require.ErrorIs(t, err, snowflake.ErrClockBackward)
 	u.take(newSequencer(t, client, nil), 10) // other sequencers work
 }
 
@@ -470,9 +463,7 @@ func TestSequencerKeyOutlivesReplicas(t *testing.T) {
 func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int64) (status string, a, b int64) {
 	t.Helper()
 	const clock = "redis.call('TIME')"
-	if strings.Count(sequenceSource, clock) != 1 {
-		t.Fatalf("the script does not call %s once", clock)
-	}
+	require.Equal(t, 1, strings.Count(sequenceSource, clock), "the script does not call %s once", clock)
 	script := redis.NewScript(strings.Replace(sequenceSource, clock, fmt.Sprintf("{'%d', '%d'}", now/1000, now%1000*1000+999), 1))
 	return func(n, after, clock int64) (status string, a, b int64) {
 		t.Helper()
@@ -480,9 +471,8 @@ func at(t testing.TB, client *redis.Client, now int64) func(n, after, clock int6
 		reply = append(reply, "0", "0")
 		a, err := strconv.ParseInt(reply[1], 10, 64)
 		b, err2 := strconv.ParseInt(reply[2], 10, 64)
-		if err != nil || err2 != nil {
-			t.Fatal(reply)
-		}
+		require.NoError(t, err, reply)
+		require.NoError(t, err2, reply)
 		return reply[0], a, b
 	}
 }
@@ -523,15 +513,12 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 		}
 		for range 2 {
 			status, a, b := at(t, client, test.now)(1, test.after, test.clock)
-			if status != test.want {
-				t.Errorf("%s: %s %d %d, not %s", test.what, status, a, b, test.want)
-			}
+			assert.Equal(t, test.want, status, "%s: %s %d %d, not %s", test.what, status, a, b, test.want)
 			if status == "wait" && time.Duration(a-b)*time.Millisecond <= MaxAhead+maxWait {
 				t.Errorf("%s: the client would wait", test.what)
 			}
-			if key := client.Get(t.Context(), sequenceKey).Val(); key != test.key {
-				t.Errorf("%s: the key %q became %q", test.what, test.key, key)
-			}
+			key := client.Get(t.Context(), sequenceKey).Val()
+			assert.Equal(t, test.key, key, "%s: the key %q became %q", test.what, test.key, key)
 		}
 	}
 }
@@ -552,9 +539,8 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 	}
 	for i, back := range []int64{0, 1, 999, 1000} {
 		status, first, _ := at(t, client, now+3_600_000-back)(1, 0, 0)
-		if status != "issued" || first != last+1+int64(i) {
-			t.Errorf("%d ms back: %s %d after %d", back, status, first, last)
-		}
+		require.Equal(t, "issued", status, "%d ms back: %s %d after %d", back, status, first, last)
+		assert.Equal(t, last+1+int64(i), first, "%d ms back: %s %d after %d", back, status, first, last)
 	}
 }
 
@@ -562,16 +548,15 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	if status, _, _ := at(t, client, lastMillisecond-1001)(1, 0, 0); status != "wait" {
-		t.Fatalf("the key is made anew: %s", status)
-	}
-	if status, a, b := at(t, client, lastMillisecond)(2000, 0, 0); status != "issued" || a != lastMillisecond<<sequenceBits || b != 1024 {
-		t.Fatalf("%s %d %d", status, a, b)
-	}
+	status, _, _ := at(t, client, lastMillisecond-1001)(1, 0, 0)
+	require.Equal(t, "wait", status)
+	status, a, b := at(t, client, lastMillisecond)(2000, 0, 0)
+	require.Equal(t, "issued", status)
+	require.EqualValues(t, lastMillisecond<<sequenceBits, a)
+	require.EqualValues(t, 1024, b)
 	for range 2 {
-		if status, _, _ := at(t, client, lastMillisecond)(1, 0, 0); status != "outside" {
-			t.Fatalf("after the last ID: %s", status)
-		}
+		status, _, _ := at(t, client, lastMillisecond)(1, 0, 0)
+		require.Equal(t, "outside", status)
 	}
 }
 
@@ -586,9 +571,8 @@ func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 		client.Del(t.Context(), sequenceKey)
 		status, a, b := at(t, client, now)(1, 0, now+ahead)
 		if ahead >= 1000 {
-			if status != "behind" || client.Exists(t.Context(), sequenceKey).Val() != 0 {
-				t.Errorf("%d ms ahead: %s %d %d", ahead, status, a, b)
-			}
+			require.Equal(t, "behind", status, "%d ms ahead: %s %d %d", ahead, status, a, b)
+			assert.Zero(t, client.Exists(t.Context(), sequenceKey).Val(), "%d ms ahead: %s %d %d", ahead, status, a, b)
 			continue
 		}
 		if status != "wait" {
@@ -599,9 +583,9 @@ func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 		if err := wait(done, last, time.UnixMilli(b)); err != nil && !errors.Is(err, context.Canceled) { // nil if the millisecond has passed already
 			t.Errorf("%d ms ahead: instead of waiting: %v", ahead, err)
 		}
-		if status, first, _ := at(t, client, last.UnixMilli())(1, 0, last.UnixMilli()+ahead); status != "issued" || first>>sequenceBits != now+max(ahead, 0)+1001 {
-			t.Errorf("%d ms ahead, after waiting: %s %d", ahead, status, first>>sequenceBits)
-		}
+		status, first, _ := at(t, client, last.UnixMilli())(1, 0, last.UnixMilli()+ahead)
+		require.Equal(t, "issued", status, "%d ms ahead, after waiting: %s %d", ahead, status, first>>sequenceBits)
+		assert.Equal(t, now+max(ahead, 0)+1001, first>>sequenceBits, "%d ms ahead, after waiting: %s %d", ahead, status, first>>sequenceBits)
 	}
 	client.Del(t.Context(), sequenceKey)
 	status, _, _ := at(t, client, now)(1, (now+2000)<<sequenceBits, 0)
@@ -634,9 +618,8 @@ func TestSequencerWithAfterAtTheEndOfTimeRefuses(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	s := newSequencer(t, client, &Options{After: 1<<63 - 1})
-	if _, err := s.NextID(t.Context()); !errors.Is(err, snowflake.ErrTimeExhausted) {
-		t.Fatalf("the error is %v", err)
-	}
+	_, err := s.NextID(t.Context())
+	require.ErrorIs(t, err, snowflake.ErrTimeExhausted)
 	newUnique(t).take(newSequencer(t, client, nil), 1) // other sequencers work
 }
 
@@ -666,9 +649,8 @@ func TestSequencerRefusesBadOptions(t *testing.T) {
 		{struct{ redis.UniversalClient }{ring}, Options{}, lease.ErrInvalidOptions},
 		{struct{ redis.UniversalClient }{client}, Options{}, lease.ErrInvalidOptions},
 	} {
-		if _, err := New(test.client, &test.opts); !errors.Is(err, test.want) {
-			t.Errorf("%T, %+v: the error is %v, not %v", test.client, test.opts, err, test.want)
-		}
+		_, err := New(test.client, &test.opts)
+		assert.ErrorIs(t, err, test.want, "%T, %+v: the error is %v, not %v", test.client, test.opts, err, test.want)
 	}
 }
 
@@ -678,15 +660,14 @@ func TestSequencerRefusesAForeignKey(t *testing.T) {
 	s := newSequencer(t, client, nil)
 	for _, value := range []string{"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0", "run 99999999999999999999 0"} {
 		client.Set(t.Context(), sequenceKey, value, 0)
-		if _, err := s.NextID(t.Context()); !errors.Is(err, lease.ErrBadRecord) || !strings.Contains(err.Error(), sequenceKey) {
-			t.Errorf("over %q: %v", value, err)
-		}
+		_, err := s.NextID(t.Context())
+		require.ErrorIs(t, err, lease.ErrBadRecord, "over %q: %v", value, err)
+		assert.Contains(t, err.Error(), sequenceKey, "over %q: %v", value, err)
 	}
 	client.Del(t.Context(), sequenceKey)
 	client.LPush(t.Context(), sequenceKey, "x")
-	if _, err := s.NextID(t.Context()); !errors.Is(err, lease.ErrBadRecord) {
-		t.Errorf("over a list: %v", err)
-	}
+	_, err := s.NextID(t.Context())
+	assert.ErrorIs(t, err, lease.ErrBadRecord)
 }
 
 func TestSequencerContinuesAfterAnOutage(t *testing.T) {
@@ -699,18 +680,14 @@ func TestSequencerContinuesAfterAnOutage(t *testing.T) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := s.NextID(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("while the server hangs: %v", err)
-	}
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Fatalf("while the server hangs a call with 100 ms returns after %v", took)
-	}
+	_, err := s.NextID(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.LessOrEqual(t, time.Since(begun), 2*time.Second)
 	server.Resume()
 	u.take(s, 5)
 	server.Kill()
-	if _, err := s.NextID(t.Context()); err == nil {
-		t.Fatal("an ID from a server that is not there")
-	}
+	_, err = s.NextID(t.Context())
+	require.Error(t, err, "an ID from a server that is not there")
 	server.Restart()
 	u.take(s, 5)
 }
@@ -719,9 +696,9 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	if _, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("without a right to the key: %v", err)
-	}
+	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context())
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "NOPERM")
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the README names
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
 }

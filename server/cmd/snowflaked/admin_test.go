@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -27,20 +29,17 @@ func TestProbesDoNotStarve(t *testing.T) {
 	admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 	for range 10 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	impatient := &http.Client{Timeout: 100 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
-	if resp, _, err := get(t, impatient, p.url+"/healthz"); err == nil {
-		t.Errorf("the test itself is wrong: there is room for another connection: %v", resp)
-	}
+	resp, _, err := get(t, impatient, p.url+"/healthz")
+	assert.Error(t, err, "the test itself is wrong: there is room for another connection: %v", resp)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/id": 404, "/ids?n=1": 404, "/": 404} {
-		if resp, text, err := get(t, http.DefaultClient, admin+path); err != nil || resp.StatusCode != want {
-			t.Errorf("%s: %v %s %v", path, resp, text, err)
-		}
+		resp, text, err := get(t, http.DefaultClient, admin+path)
+		require.NoError(t, err, "%s: %v %s %v", path, resp, text, err)
+		assert.Equal(t, want, resp.StatusCode, "%s: %v %s %v", path, resp, text, err)
 	}
 }
 
@@ -51,34 +50,26 @@ func TestHealthAndReflectionOfGRPC(t *testing.T) {
 	admin := p.awaitLog("probes are answered")["address"].(string)
 	for _, addr := range []string{strings.TrimPrefix(p.url, "http://"), admin} {
 		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		health := grpc_health_v1.NewHealthClient(conn)
 		for _, service := range []string{"", "snowflake.v1.SnowflakeService"} {
 			out, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
-			if err != nil || out.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-				t.Errorf("%s: %q: %v %v", addr, service, out, err)
-			}
+			require.NoError(t, err, "%s: %q: %v %v", addr, service, out, err)
+			assert.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, out.Status, "%s: %q: %v %v", addr, service, out, err)
 		}
-		if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(err) != codes.NotFound {
-			t.Error(err)
-		}
+		_, err = health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "nobody"})
+		assert.Equal(t, codes.NotFound, status.Code(err))
 		if addr == admin {
 			continue
 		}
 		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ask := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
-		if err := stream.Send(ask); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := stream.Recv(); err != nil || !strings.Contains(out.String(), "snowflake.v1.SnowflakeService") {
-			t.Error(out, err)
-		}
+		require.NoError(t, stream.Send(ask))
+		out, err := stream.Recv()
+		require.NoError(t, err, out)
+		assert.Contains(t, out.String(), "snowflake.v1.SnowflakeService", out)
 	}
 }
 
@@ -88,18 +79,12 @@ func TestNamesOnLoopbackAreChecked(t *testing.T) {
 	p := start(t, nil, "-store", "file:"+t.TempDir(), "-hosts", "ids.internal,other.internal")
 	for host, want := range map[string]int{"evil.example": 421, "other.internal": 200, "localhost": 200} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/id", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Host = host
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %v", host, resp.Status)
-		}
+		assert.Equal(t, want, resp.StatusCode, "%s: %v", host, resp.Status)
 	}
 }
 
@@ -117,7 +102,7 @@ func TestVersionIsShown(t *testing.T) {
 	if logged != version() || logged == "" {
 		t.Errorf("the log says version %v", logged)
 	}
-	if _, metrics, err := get(t, http.DefaultClient, p.url+"/metrics"); err != nil || !regexp.MustCompile(`\ngo_build_info\{.*version="`).MatchString(metrics) {
-		t.Error(err, metrics)
-	}
+	_, metrics, err := get(t, http.DefaultClient, p.url+"/metrics")
+	require.NoError(t, err, metrics)
+	assert.True(t, regexp.MustCompile(`\ngo_build_info\{.*version="`).MatchString(metrics), metrics)
 }

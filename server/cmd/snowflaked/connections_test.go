@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Idle connections leave the store its files: the lease is renewed, and a client that is connected gets IDs. If
@@ -26,13 +29,10 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	renewals := func() (n int) {
 		t.Helper()
 		_, metrics, err := get(t, connected, p.url+"/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, after, _ := strings.Cut(metrics, "\nsnowflake_lease_renewals_total ")
-		if _, err := fmt.Sscan(after, &n); err != nil {
-			t.Fatalf("%v in %s", err, metrics)
-		}
+		_, err = fmt.Sscan(after, &n)
+		require.NoError(t, err, "%v in %s", err, metrics)
 		return n
 	}
 	renewals()
@@ -49,9 +49,7 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	issued := func() bool {
 		t.Helper()
 		resp, text, err := get(t, connected, p.url+"/id")
-		if err != nil {
-			t.Fatal(text, err)
-		}
+		require.NoError(t, err, text)
 		return resp.StatusCode == http.StatusOK
 	}
 	for begun, before := time.Now(), renewals(); !issued() || renewals() < before+2; time.Sleep(10 * time.Millisecond) {
@@ -62,7 +60,7 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	if resp, text, err := get(t, &http.Client{Timeout: patience, Transport: new(http.Transport)}, p.url+"/id"); err != nil || resp.StatusCode != http.StatusOK {
-		t.Error(resp, text, err)
-	}
+	resp, text, err := get(t, &http.Client{Timeout: patience, Transport: new(http.Transport)}, p.url+"/id")
+	require.NoError(t, err, "%v %v", resp, text)
+	assert.Equal(t, http.StatusOK, resp.StatusCode, "%v %v", resp, text)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
@@ -37,9 +38,7 @@ func deployed(t *testing.T, name string) []byte {
 		t.Skip("the repository's folder deploy is not in this module: run this test in a clone")
 	}
 	b, err := os.ReadFile(filepath.Join(deploy, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -52,13 +51,9 @@ func settings(t *testing.T, env map[string]string) *config {
 		read[name] = true
 		return env[name]
 	}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name := range env {
-		if !read[name] {
-			t.Errorf("the program does not read %s", name)
-		}
+		assert.True(t, read[name], "the program does not read %s", name)
 	}
 	return c
 }
@@ -82,9 +77,7 @@ func TestManifestFitsTheProgram(t *testing.T) {
 		}
 		delete(kinds, head.Kind)
 	}
-	if len(kinds) > 0 {
-		t.Fatalf("there is no %v", kinds)
-	}
+	require.LessOrEqual(t, len(kinds), 0, "there is no %v", kinds)
 	pod := d.Spec.Template.Spec
 	env := map[string]string{}
 	for _, e := range pod.Containers[0].Env {
@@ -101,14 +94,12 @@ func TestManifestFitsTheProgram(t *testing.T) {
 	if p := probes.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second >= c.drain || p.HTTPGet.Path != "/readyz" {
 		t.Errorf("the pod goes on for %v, and is known not to be ready after %v", c.drain, p)
 	}
-	if probes.LivenessProbe.HTTPGet.Path != "/healthz" || probes.StartupProbe.HTTPGet.Path != "/healthz" {
-		t.Error("a pod lives as long as it answers /healthz")
-	}
+	require.Equal(t, "/healthz", probes.LivenessProbe.HTTPGet.Path, "a pod lives as long as it answers /healthz")
+	assert.Equal(t, "/healthz", probes.StartupProbe.HTTPGet.Path, "a pod lives as long as it answers /healthz")
 	for _, p := range []*core.Probe{probes.LivenessProbe, probes.ReadinessProbe, probes.StartupProbe} {
 		i := slices.IndexFunc(probes.Ports, func(port core.ContainerPort) bool { return port.Name == p.HTTPGet.Port.StrVal })
-		if i < 0 || fmt.Sprint(":", probes.Ports[i].ContainerPort) != c.admin {
-			t.Errorf("a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
-		}
+		require.GreaterOrEqual(t, i, 0, "a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
+		assert.Equal(t, c.admin, fmt.Sprint(":", probes.Ports[i].ContainerPort), "a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
 	}
 }
 
@@ -143,15 +134,11 @@ func TestUnitFitsTheProgram(t *testing.T) {
 			t.Errorf("%s=%s is no credential", name, value)
 		}
 	}
-	if want := map[string]bool{"%d/" + filepath.Base(c.tokenFile): true, "%d/" + filepath.Base(c.cert): true, "%d/" + filepath.Base(c.key): true}; !maps.Equal(credentials, want) {
-		t.Errorf("the credentials are %v, and the settings need %v", credentials, want)
-	}
+	assert.Equal(t, map[string]bool{"%d/" + filepath.Base(c.tokenFile): true, "%d/" + filepath.Base(c.cert): true, "%d/" + filepath.Base(c.key): true}, credentials)
 	analyze := servertest.Program(t, "systemd", "systemd-analyze")
 	unit := filepath.Join(t.TempDir(), "snowflaked.service")
-	if err := os.WriteFile(unit, bytes.ReplaceAll(b, []byte("/usr/local/bin/snowflaked"), []byte("/bin/true")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(analyze, "verify", unit).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
-	}
+	require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(b, []byte("/usr/local/bin/snowflaked"), []byte("/bin/true")), 0o600))
+	out, err := exec.Command(analyze, "verify", unit).CombinedOutput()
+	require.NoError(t, err, "%v\n%s", err, out)
+	assert.LessOrEqual(t, len(out), 0, "%v\n%s", err, out)
 }

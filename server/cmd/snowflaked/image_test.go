@@ -13,13 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -92,9 +93,7 @@ func TestImage(t *testing.T) {
 		}
 		t.Skip("only root may change a process's root")
 	}
-	if want := []string{"GOOS=$TARGETOS GOARCH=$TARGETARCH sh deploy/docker/tree.sh /tree"}; !slices.Equal(i.runs, want) {
-		t.Fatalf("the Dockerfile runs %q", i.runs)
-	}
+	require.Equal(t, []string{"GOOS=$TARGETOS GOARCH=$TARGETARCH sh deploy/docker/tree.sh /tree"}, i.runs)
 	tree := t.TempDir()
 	for dir := tree; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil { // the image's user may see it
@@ -130,9 +129,7 @@ func TestImage(t *testing.T) {
 	cmd := contained(i.entrypoint)
 	var log lockedBuffer
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	exit := make(chan error, 1)
 	go func() { exit <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -154,21 +151,15 @@ func TestImage(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/id", listen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
-	if id, err := io.ReadAll(resp.Body); err != nil || !regexp.MustCompile(`^\d+\n?$`).Match(id) {
-		t.Errorf("%v, %s", err, id)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	id, err := io.ReadAll(resp.Body)
+	require.NoError(t, err, "%v, %s", err, id)
+	assert.True(t, regexp.MustCompile(`^\d+\n?$`).Match(id), "%v, %s", err, id)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-exit:
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	case <-time.After(patience):
 		t.Error("it does not end")
 	}
@@ -179,9 +170,8 @@ func TestImage(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || files != 2 {
-		t.Errorf("the image has %d files, not the program and the certificates alone: %v", files, err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, 2, files)
 }
 
 // What the compose file tells the program, it understands, with time to stop. Images have no registry in their names.
@@ -199,27 +189,21 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 		}
 		Volumes map[string]any
 	}
-	if err := yaml.Unmarshal(deployed(t, "docker/compose.yaml"), &c); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(deployed(t, "docker/compose.yaml"), &c))
 	s := c.Services["snowflaked"]
 	deployed(t, filepath.Join("docker", s.Build.Context, s.Build.Dockerfile))
 	env := readDockerfile(t).env
 	maps.Copy(env, s.Environment)
 	program := settings(t, env)
-	if stop, err := time.ParseDuration(s.StopGrace); err != nil || stop <= program.drain+program.grace+releaseTime {
-		t.Errorf("it has %v to stop, and may need %v: %v", stop, program.drain+program.grace+releaseTime, err)
-	}
-	if _, port, _ := strings.Cut(program.listen, ":"); !slices.Equal(s.Ports, []string{"127.0.0.1:8080:" + port}) {
-		t.Errorf("the ports are %q, and it listens at %s", s.Ports, program.listen)
-	}
-	if _, is := c.Services[strings.TrimPrefix(program.store, "redis://")]; !is {
-		t.Errorf("no service is %s", program.store)
-	}
+	stop, err := time.ParseDuration(s.StopGrace)
+	require.NoError(t, err)
+	assert.Greater(t, stop, program.drain+program.grace+releaseTime)
+	_, port, _ := strings.Cut(program.listen, ":")
+	assert.Equal(t, []string{"127.0.0.1:8080:" + port}, s.Ports, "the ports are %q, and it listens at %s", s.Ports, program.listen)
+	_, is := c.Services[strings.TrimPrefix(program.store, "redis://")]
+	assert.True(t, is, "no service is %s", program.store)
 	for name, s := range c.Services {
-		if strings.Contains(s.Image, "/") {
-			t.Errorf("%s: the image %s names a registry", name, s.Image)
-		}
+		assert.NotContains(t, s.Image, "/", "%s: the image %s names a registry", name, s.Image)
 	}
 }
 
@@ -236,19 +220,16 @@ func TestHealth(t *testing.T) {
 		return code, out.String()
 	}
 	for _, args := range [][]string{{"-listen", addr}, {"-listen", ":" + port}, {"-listen", "[::]:" + port, "-ready"}, {"-admin", admin}, {"-admin", admin, "-ready"}} {
-		if code, out := ask(nil, args...); code != exitOK {
-			t.Errorf("%q: %d, %s", args, code, out)
-		}
+		code, out := ask(nil, args...)
+		assert.Equal(t, exitOK, code, "%q: %d, %s", args, code, out)
 	}
-	if code, out := ask(map[string]string{"SNOWFLAKED_ADMIN": admin, "SNOWFLAKED_LISTEN": "127.0.0.1:1"}); code != exitOK {
-		t.Error(code, out)
-	}
-	if code, out := ask(nil, "-listen", addr, "-tls-cert", "cert.pem"); code != exitFailure || !strings.Contains(out, "https") {
-		t.Error(code, out)
-	}
+	code, out := ask(map[string]string{"SNOWFLAKED_ADMIN": admin, "SNOWFLAKED_LISTEN": "127.0.0.1:1"})
+	assert.Equal(t, exitOK, code, out)
+	code, out = ask(nil, "-listen", addr, "-tls-cert", "cert.pem")
+	require.Equal(t, exitFailure, code)
+	assert.Contains(t, out, "https")
 	for _, args := range [][]string{{"-listen", "127.0.0.1:0"}, {"-listen", "8080"}, {"-admin", "localhost:"}, {"now"}} {
-		if code, out := ask(nil, args...); code != exitUsage {
-			t.Errorf("%q: %d, %s", args, code, out)
-		}
+		code, out := ask(nil, args...)
+		assert.Equal(t, exitUsage, code, "%q: %d, %s", args, code, out)
 	}
 }

@@ -12,15 +12,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // With -log-format json each line is JSON, also what the stores' drivers write while the store hangs up or is away.
 func TestEachLineOfTheLogIsJSON(t *testing.T) {
 	t.Parallel()
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = hangsUp.Close() })
 	go func() {
 		for {
@@ -32,9 +33,7 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 		}
 	}()
 	away, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	away.Close()
 	for _, addr := range []string{hangsUp.Addr().String(), away.Addr().String()} {
 		kubeconfig := filepath.Join(t.TempDir(), "config")
@@ -48,9 +47,7 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 				cmd := program([]string{"KUBECONFIG=" + kubeconfig, "SNOWFLAKED_STORE=" + url}, "-listen", "127.0.0.1:0", "-log-format", "json")
 				var log lockedBuffer
 				cmd.Stderr = &log
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, cmd.Start())
 				begun := func() bool { return strings.Contains(log.String(), "taking a worker ID") }
 				for start := time.Now(); !begun() && time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
 				}
@@ -77,9 +74,7 @@ func TestFailureIsLoggedAsJSON(t *testing.T) {
 		cmd := program([]string{"XDG_STATE_HOME=" + t.TempDir()}, append(args, "-listen", "127.0.0.1:0", "-log-format", "json")...)
 		var log lockedBuffer
 		cmd.Stderr = &log
-		if err := cmd.Run(); err == nil {
-			t.Errorf("%v: it ends without an error", args)
-		}
+		assert.Error(t, cmd.Run(), "%v: it ends without an error", args)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		var last struct{ Level, Error string }
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Level != "ERROR" || last.Error == "" {
@@ -92,7 +87,5 @@ func TestFailureIsLoggedAsJSON(t *testing.T) {
 func TestDurationsAreReadableInJSON(t *testing.T) {
 	var log strings.Builder
 	(&config{logFormat: "json"}).logger(&log).Info("taking", "give_up_after", 5*time.Minute)
-	if !strings.Contains(log.String(), `"give_up_after":"5m0s"`) {
-		t.Error(log.String())
-	}
+	assert.Contains(t, log.String(), `"give_up_after":"5m0s"`)
 }

@@ -16,13 +16,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -45,9 +46,7 @@ type issued struct {
 func issue(t *testing.T, by *issued) *issued {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -60,13 +59,9 @@ func issue(t *testing.T, by *issued) *issued {
 		parent, signer = by.cert, by.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &issued{cert, key, der}
 }
 
@@ -78,9 +73,7 @@ func (c *issued) pair() tls.Certificate {
 func (c *issued) write(t *testing.T, cert, key string) {
 	t.Helper()
 	der, err := x509.MarshalECPrivateKey(c.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: c.der}, key: {Type: "EC PRIVATE KEY", Bytes: der}} {
 		if file != "" {
 			replace(t, file, string(pem.EncodeToMemory(block)))
@@ -90,12 +83,8 @@ func (c *issued) write(t *testing.T, cert, key string) {
 
 func replace(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
 }
 
 // secure returns a client that trusts an authority and shows a certificate, on new connections each
@@ -166,16 +155,10 @@ func TestSecretsAreRotated(t *testing.T) {
 	await("the next certificate", secure(next, client), "beta", 200)
 	next.write(t, file("ca"), "")
 	await("the next authority of clients", secure(next, issue(t, next)), "beta", 200)
-	if got := ask(secure(next, client), "beta"); got != 0 {
-		t.Errorf("the old authority still counts: %d", got)
-	}
+	assert.Zero(t, ask(secure(next, client), "beta"))
 	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
-	if !strings.Contains(p.log.String(), "TLS handshake error") {
-		t.Error("it does not say that clients were refused")
-	}
-	if p.logged("the files are no good: the old ones stay in use") == nil {
-		t.Error("it does not say that the files are no good")
-	}
+	assert.Contains(t, p.log.String(), "TLS handshake error", "it does not say that clients were refused")
+	assert.NotNil(t, p.logged("the files are no good: the old ones stay in use"), "it does not say that the files are no good")
 }
 
 // A file that cannot be read at first is read when it can be, although neither its time nor its size
@@ -192,22 +175,16 @@ func TestFilesThatCannotBeReadAtFirst(t *testing.T) {
 			b, err := os.ReadFile(file)
 			return string(b), err
 		}, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		unreadable.Store(true)
 		replace(t, file, "new one")
 		time.Sleep(every)
 		synctest.Wait()
-		if got := w.get(); got != "old" {
-			t.Error(got)
-		}
+		assert.Equal(t, "old", w.get())
 		unreadable.Store(false)
 		time.Sleep(every)
 		synctest.Wait()
-		if got := w.get(); got != "new one" {
-			t.Errorf("it never reads the file again: %q", got)
-		}
+		assert.Equal(t, "new one", w.get())
 	})
 }
 
@@ -219,20 +196,14 @@ func TestLinkNamesAnotherFile(t *testing.T) {
 		file := func(name string) string { return filepath.Join(dir, name) }
 		for _, name := range []string{"old", "new"} {
 			replace(t, file(name), name+" name=x")
-			if err := os.Chtimes(file(name), time.Now(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(file(name), time.Now(), time.Now()))
 		}
 		link := func(to string) {
-			if err := errors.Join(os.Symlink(to, file("next")), os.Rename(file("next"), file("link"))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(os.Symlink(to, file("next")), os.Rename(file("next"), file("link"))))
 		}
 		link("old")
 		w, err := watch(t.Context(), func() ([]server.Token, error) { return readTokens(file("link")) }, file("link"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		link("new")
 		time.Sleep(every)
 		synctest.Wait()
@@ -247,9 +218,8 @@ func TestTokensThatNoRequestCanCarry(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	for _, text := range []string{"\ufefftoken\n", "good\nto\x00ken\n", "caf\u00e9\n", "one \u00e9\n"} {
 		replace(t, file, text)
-		if tokens, err := readTokens(file); err == nil {
-			t.Errorf("%q: %v", text, tokens)
-		}
+		tokens, err := readTokens(file)
+		assert.Error(t, err, "%q: %v", text, tokens)
 	}
 }
 
@@ -258,17 +228,18 @@ func TestTokensHaveSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	replace(t, file, " one \r\n\ntwo name=web\nthree name=web ids-per-second=500\n")
 	want := []server.Token{{Secret: "one"}, {Secret: "two", Name: "web"}, {Secret: "three", Name: "web", IDsPerSecond: 500}}
-	if tokens, err := readTokens(file); err != nil || !slices.Equal(tokens, want) {
-		t.Errorf("%v, %v", tokens, err)
-	}
+	tokens, err := readTokens(file)
+	require.NoError(t, err)
+	assert.Equal(t, want, tokens)
 	for line, says := range map[string]string{
 		"hidden words": "something else", "hidden name=": "no good name", "hidden ids-per-second=5": "no name",
 		"hidden name=a ids-per-second=0": "no good ids-per-second", "hidden name=a ids-per-second=x": "no good ids-per-second",
 	} {
 		replace(t, file, line)
-		if tokens, err := readTokens(file); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hidden") {
-			t.Errorf("%q: %v, %v", line, tokens, err)
-		}
+		tokens, err := readTokens(file)
+		require.Error(t, err, "%q: %v, %v", line, tokens, err)
+		require.Contains(t, err.Error(), says, "%q: %v, %v", line, tokens, err)
+		assert.NotContains(t, err.Error(), "hidden", "%q: %v, %v", line, tokens, err)
 	}
 }
 
@@ -292,9 +263,7 @@ func TestGRPCWithoutTLS(t *testing.T) {
 func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentials) {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 	var batch pb.BatchResponse
@@ -302,15 +271,9 @@ func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentia
 		t.Fatal(len(batch.Ids), err)
 	}
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/snowflake.v1.SnowflakeService/Stream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.SendMsg(&pb.StreamRequest{N: 2500}); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, stream.SendMsg(&pb.StreamRequest{N: 2500}))
+	require.NoError(t, stream.CloseSend())
 	n, last := 0, batch.Ids[len(batch.Ids)-1]
 	for {
 		var part pb.StreamResponse
@@ -325,13 +288,12 @@ func testGRPC(t *testing.T, addr, token string, c credentials.TransportCredentia
 			n++
 		}
 	}
-	if n != 2500 {
-		t.Errorf("the stream has %d IDs", n)
-	}
+	assert.Equal(t, 2500, n)
 	err = conn.Invoke(ctx, "/snowflake.v1.SnowflakeService/Batch", &pb.BatchRequest{N: -1}, &batch)
-	if s := status.Convert(err); s.Code() != codes.InvalidArgument || len(s.Details()) != 1 || !strings.Contains(s.Message(), "-1 is not 1 to 100000") {
-		t.Error(err, s.Details())
-	}
+	s := status.Convert(err)
+	require.Equal(t, codes.InvalidArgument, s.Code())
+	require.Len(t, s.Details(), 1)
+	assert.Contains(t, s.Message(), "-1 is not 1 to 100000")
 }
 
 // It warns if others than this host's processes can reach it without TLS or without a token, and is
@@ -350,8 +312,8 @@ func TestServerWarnsOfOpenAddresses(t *testing.T) {
 		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{cert: "x", tokenFile: "x"}, ""},
 		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, config{cert: "x", clientCA: "x"}, ""},
 	} {
-		if got := test.c.warning(test.addr); (got == "") != (test.warning == "") || !strings.Contains(got, test.warning) {
-			t.Errorf("%v, %+v: %q", test.addr, test.c, got)
-		}
+		got := test.c.warning(test.addr)
+		require.Equal(t, (test.warning == ""), (got == ""), "%v, %+v: %q", test.addr, test.c, got)
+		assert.Contains(t, got, test.warning, "%v, %+v: %q", test.addr, test.c, got)
 	}
 }

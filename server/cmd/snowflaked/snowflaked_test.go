@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +24,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -96,9 +98,7 @@ func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string)
 	p.cmd = program(env, append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
 	change(p.cmd)
 	p.cmd.Stderr = &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.cmd.Start())
 	go func() { p.exit <- p.cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
@@ -322,17 +322,13 @@ func stores(t *testing.T) map[string]string {
 func made(t *testing.T, url string) string {
 	t.Helper()
 	store, closeStore, err := urllease.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer closeStore()
 	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
 	if err == nil {
 		err = l.Release(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return url
 }
 
@@ -471,13 +467,9 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	a.ended()
 	end()
 	records, err := lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range records {
-		if free := r.State == lease.Free; free != (r.Owner == "a") {
-			t.Errorf("%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
-		}
+		assert.Equal(t, (r.Owner == "a"), r.State == lease.Free, "%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
 	}
 	next.signal(syscall.SIGINT)
 	next.ended()
@@ -498,13 +490,9 @@ func TestDrainTakesItsTime(t *testing.T) {
 		layout := snowflake.DefaultLayout()
 		layout.Epoch = 0 // before the fake time
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layout})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := server.New(gen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := silent{closed: make(chan struct{})}
@@ -527,9 +515,7 @@ func TestDrainTakesItsTime(t *testing.T) {
 func get(t *testing.T, c *http.Client, url string, header ...string) (*http.Response, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -567,15 +553,16 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 			t.Fatal("IDs go on without the store")
 		}
 	}
-	if resp, body, err := get(t, http.DefaultClient, p.url+"/readyz"); err != nil || resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "127.0.0.1") {
-		t.Errorf("%v %s %v", resp, body, err)
-	}
+	resp, body, err := get(t, http.DefaultClient, p.url+"/readyz")
+	require.NoError(t, err, "%v %s %v", resp, body, err)
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "%v %s %v", resp, body, err)
+	assert.NotContains(t, body, "127.0.0.1", "%v %s %v", resp, body, err)
 	if why := p.awaitLog("no ID could be issued"); !strings.Contains(why["error"].(string), "127.0.0.1") {
 		t.Errorf("the log does not say why: %v", why)
 	}
-	if resp, _, err := get(t, http.DefaultClient, p.url+"/healthz"); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("%v %v", resp, err)
-	}
+	resp, _, err = get(t, http.DefaultClient, p.url+"/healthz")
+	require.NoError(t, err, "%v %v", resp, err)
+	assert.Equal(t, http.StatusOK, resp.StatusCode, "%v %v", resp, err)
 	redis.Restart()
 	l.more(200)
 	l.end()
@@ -589,9 +576,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	home := t.TempDir()
 	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "-owner", "the first")
 	_, id, err := get(t, http.DefaultClient, p.url+"/id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	id = strings.TrimSpace(id)
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -604,44 +589,33 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 		}
 		return out.String()
 	}
-	if out := run(exitOK, "workers"); !strings.Contains(out, "held") || !strings.Contains(out, `"the first"`) {
-		t.Error(out)
-	}
+	out := run(exitOK, "workers")
+	require.Contains(t, out, "held")
+	assert.Contains(t, out, `"the first"`)
 	if out := run(exitOK, "whois", id); !strings.HasPrefix(out, id+` owner="the first"`) {
 		t.Error(out)
 	}
-	if out := run(exitFailure, "whois", "-json", id, "5"); !strings.Contains(out, `"owner":"the first"`) || !strings.Contains(out, `"error":"`) {
-		t.Error(out)
-	}
-	if resp, page, err := get(t, http.DefaultClient, p.url+"/"); err != nil || resp.StatusCode != 200 || !strings.Contains(page, "<html") {
-		t.Error(resp, err)
-	}
+	out = run(exitFailure, "whois", "-json", id, "5")
+	require.Contains(t, out, `"owner":"the first"`)
+	assert.Contains(t, out, `"error":"`)
+	resp, page, err := get(t, http.DefaultClient, p.url+"/")
+	require.NoError(t, err, resp)
+	require.Equal(t, 200, resp.StatusCode, resp)
+	assert.Contains(t, page, "<html", resp)
 	p.signal(syscall.SIGTERM)
 	p.ended()
-	if out := run(exitOK, "workers", "-json"); !strings.Contains(out, `"state":"free"`) {
-		t.Error(out)
-	}
-	if out := run(exitUsage, "whois", id, "-json"); !strings.Contains(out, "flags come before the IDs") {
-		t.Error(out)
-	}
-	if out := run(exitOK, "workers", "-store", "file:"+t.TempDir()); !strings.Contains(out, "is -store right?") {
-		t.Error(out)
-	}
-	if out := run(exitUsage, "whois"); !strings.Contains(out, "which ID?") {
-		t.Error(out)
-	}
+	assert.Contains(t, run(exitOK, "workers", "-json"), `"state":"free"`)
+	assert.Contains(t, run(exitUsage, "whois", id, "-json"), "flags come before the IDs")
+	assert.Contains(t, run(exitOK, "workers", "-store", "file:"+t.TempDir()), "is -store right?")
+	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
 }
 
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that a wrong value is refused before the server listens
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close()
 	for _, test := range []struct {
 		env  string // of a variable, set to the value
@@ -670,9 +644,9 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 			t.Errorf("%s %s: %d %s", test.env, test.args, got, &log)
 		}
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Error("a worker ID was taken:", files, err)
-	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err, "a worker ID was taken:")
+	assert.Len(t, files, 1, "a worker ID was taken:")
 	for args, says := range map[string]string{ // the lease refuses them
 		"-window 3s -floor-every 2s": "FloorEvery 2s is over 1s", "-vmclock /no/such": "VMClock: open /no/such", "-max-clock-error 1ns": "MaxClockError is 1ns",
 	} {
@@ -701,13 +675,10 @@ func TestHelpIsComplete(t *testing.T) {
 		"listen", "store", "layout", "policy", "owner", "window", "watermark", "floor-every", "max-clock-error", "vmclock", "new-store", "borrow-ahead", "datacenter", "random-start", "max-ids", "max-stream-ids",
 		"max-stream-time", "max-in-flight", "max-per-client", "max-connections", "admin", "hosts", "fleet", "timeout", "token-file", "tls-cert", "tls-key", "tls-client-ca", "drain", "grace", "log-format", "access-log",
 	} {
-		if !strings.Contains(out.String(), "\n  -"+name+" ") || !strings.Contains(out.String(), "("+variable(name)+")") {
-			t.Errorf("-%s is not explained", name)
-		}
+		require.Contains(t, out.String(), "\n  -"+name+" ", "-%s is not explained", name)
+		assert.Contains(t, out.String(), "("+variable(name)+")", "-%s is not explained", name)
 	}
-	if n := strings.Count(out.String(), "(SNOWFLAKED_"); n != 32 {
-		t.Errorf("%d flags are explained", n)
-	}
+	assert.Equal(t, 32, strings.Count(out.String(), "(SNOWFLAKED_"))
 	for _, name := range []string{"workers", "whois", "watermark"} {
 		out.Reset()
 		if got := command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log); got != exitOK || !strings.Contains(out.String(), "SNOWFLAKED_STORE") {
@@ -719,16 +690,13 @@ func TestHelpIsComplete(t *testing.T) {
 // A second server on the same address ends, and takes no worker ID.
 func TestAddressInUseIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
 	if got := command(t.Context(), []string{"-listen", l.Addr().String(), "-store", "file:" + dir}, os.Getenv, &log, &log); got != exitFailure || !strings.Contains(log.String(), "-listen") {
 		t.Errorf("%d %s", got, &log)
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a worker ID was taken", err)
-	}
+	_, err = os.Stat(dir)
+	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")
 }

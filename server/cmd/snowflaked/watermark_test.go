@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -29,18 +32,15 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	ask := func(p *instance, path string) (header, text string) {
 		t.Helper()
 		resp, text, err := get(t, http.DefaultClient, p.url+path)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatal(path, resp, text, err)
-		}
+		require.NoError(t, err, "%v %v %v", path, resp, text)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%v %v %v", path, resp, text)
 		return resp.Header.Get("Snowflake-Watermark"), text
 	}
 	id := func(text string) snowflake.ID {
 		t.Helper()
 		line, _, _ := strings.Cut(text, "\n")
 		id, err := snowflake.ParseID(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return id
 	}
 	await := func(what string, is func() bool) {
@@ -57,9 +57,8 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	}
 	await("header", func() bool { header, _ := ask(reading, "/id"); return header != "" })
 	first, next := ask(reading, "/id")
-	if id(next) <= id(first) || !has(reading) {
-		t.Errorf("the watermark %s is not below %s, or has no metric", first, next)
-	}
+	require.Greater(t, id(next), id(first), "the watermark %s is not below %s, or has no metric", first, next)
+	assert.True(t, has(reading), "the watermark %s is not below %s, or has no metric", first, next)
 	await("a higher watermark", func() bool { header, _ := ask(reading, "/id"); return id(header) > id(first) })
 	if header, _ := ask(quiet, "/id"); header != "" || has(quiet) {
 		t.Error("the watermark was read, and nobody has asked")
@@ -71,9 +70,7 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	}
 	// A holder without a generator may stamp any time since it began.
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "idle-1", Window: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	await("the holder", func() bool { _, text := ask(quiet, "/watermark"); return strings.Contains(text, "owner=idle-1") })
 	await("the log", func() bool { return reading.logged("the watermark stands still") != nil })
 	command := func(status int, args ...string) (text, log string) {
@@ -91,24 +88,19 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	keys := func(object string) (all []string) {
 		t.Helper()
 		var answer map[string]any
-		if err := json.Unmarshal([]byte(object), &answer); err != nil {
-			t.Fatal(err, object)
-		}
+		require.NoError(t, json.Unmarshal([]byte(object), &answer), object)
 		held, _ := answer["held"].(map[string]any)
 		return slices.Concat(slices.Sorted(maps.Keys(answer)), slices.Sorted(maps.Keys(held)))
 	}
 	_, served, err := get(t, http.DefaultClient, quiet.url+"/watermark", "Accept", "application/json")
-	if err != nil || !slices.Equal(keys(text), keys(served)) || !strings.Contains(text, `"held":{"worker":`) {
-		t.Errorf("%s is unlike the server's %s, %v", text, served, err)
-	}
-	if _, log := command(exitUsage, "1"); !strings.Contains(log, "watermark takes no arguments") {
-		t.Error(log)
-	}
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err, "%s is unlike the server's %s, %v", text, served, err)
+	require.Equal(t, keys(served), keys(text), "%s is unlike the server's %s, %v", text, served, err)
+	assert.Contains(t, text, `"held":{"worker":`, "%s is unlike the server's %s, %v", text, served, err)
+	_, log := command(exitUsage, "1")
+	assert.Contains(t, log, "watermark takes no arguments")
+	require.NoError(t, l.Release(context.Background()))
 	await("the log", func() bool { return reading.logged("the watermark rises again") != nil })
-	if text, log := command(exitOK); id(text) <= id(first) || log != "" {
-		t.Errorf("%s%s", text, log)
-	}
+	text, log = command(exitOK)
+	require.Greater(t, id(text), id(first), "%s%s", text, log)
+	assert.Empty(t, log, "%s%s", text, log)
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -23,9 +25,7 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, nil, "-store", "file:"+dir, "-layout", "43/8/12", "-fleet", "blue")
 	other, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	await := func(lines ...string) {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -44,20 +44,14 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 	}
 	await(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`, `snowflake_store_workers{state="dead"} 0`,
 		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `, "snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
-	if err := other.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.Release(t.Context()))
+	require.NoError(t, os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))))
 	await(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)
 }
 
 func layoutOf(t *testing.T, text string) snowflake.Layout {
 	t.Helper()
 	c, err := configure([]string{"-layout", text}, func(string) string { return "" }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c.generator.Layout
 }

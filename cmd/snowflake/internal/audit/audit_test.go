@@ -288,9 +288,7 @@ func BenchmarkAudit(b *testing.B) {
 				r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			}
 			a, err := New(Options{Layout: l, Now: noon, Dir: b.TempDir(), Where: func(int64) string { return "" }})
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			defer a.Close()
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -299,9 +297,8 @@ func BenchmarkAudit(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if _, err := a.Finish(nil); err != nil {
-				b.Fatal(err)
-			}
+			_, err = a.Finish(nil)
+			require.NoError(b, err)
 		})
 	}
 }
