@@ -129,34 +129,14 @@ func TestTextsMatchTheSlowReference(t *testing.T) {
 }
 
 func TestNumbersOver128BitsAreRefused(t *testing.T) {
-	for _, s := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "7n42DGM5Tflk9n8mt7FhdA", "80000000000000000000000"[:22], "zzzzzzzzzzzzzzzzzzzzzz"} {
-		_, ok := parse62(s)
-		assert.False(t, ok, s)
-	}
-	for _, s := range []string{"80000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", "G0000000000000000000000000"} {
-		_, ok := parse32(s)
-		assert.False(t, ok, s)
-	}
-}
-
-func TestRoundTrip(t *testing.T) {
-	c := must(t, a5, "order")
-	for _, id := range randomIDs(1000) {
-		for _, text := range []string{c.Encode(id), c.EncodeBase32(id)} {
-			got, err := c.Decode(text)
-			require.NoError(t, err)
-			require.Equal(t, id, got)
+	for _, s := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "7n42DGM5Tflk9n8mt7FhdA", "8000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzz",
+		"80000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", "G0000000000000000000000000"} {
+		parse := parse62
+		if len(s) == len32 {
+			parse = parse32
 		}
-		require.Len(t, c.Encode(id), 22)
-		require.Len(t, c.EncodeBase32(id), 26)
-	}
-}
-
-func TestNegativeIDIsNeverDecoded(t *testing.T) {
-	c := must(t, a5, "order")
-	for _, id := range []snowflake.ID{-1, math.MinInt64} {
-		requireRefused(t, c, c.Encode(id))
-		requireRefused(t, c, c.EncodeBase32(id))
+		_, ok := parse(s)
+		assert.False(t, ok, s)
 	}
 }
 
