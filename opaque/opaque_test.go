@@ -87,11 +87,12 @@ func TestKnownTexts(t *testing.T) {
 		c := must(t, v.key, v.purpose)
 		assert.Equal(t, v.base62, c.Encode(v.id))
 		assert.Equal(t, v.base32, c.EncodeBase32(v.id))
-		for _, text := range []string{v.base62, v.base32, strings.ToUpper(v.base32)} {
+		for _, text := range []string{v.base62, v.base32, strings.ToUpper(v.base32), strings.ToUpper(v.base32[:13]) + v.base32[13:]} {
 			id, err := c.Decode(text)
 			assert.NoError(t, err)
 			assert.Equal(t, v.id, id)
 		}
+		requireRefused(t, c, strings.ToUpper(v.base62)) // capitals differ there
 	}
 }
 
@@ -166,7 +167,7 @@ func TestTextWithOneOtherCharacterIsRefused(t *testing.T) {
 	for _, text := range []string{c.Encode(42), c.EncodeBase32(42)} {
 		digits := digits62
 		if len(text) == len32 {
-			digits = digits32
+			digits = digits32 + "ILOUilou" // Crockford's readers take some of these for digits
 		}
 		for i := range len(text) {
 			for _, d := range digits + "-_ \n\x00\xff" {
@@ -178,18 +179,6 @@ func TestTextWithOneOtherCharacterIsRefused(t *testing.T) {
 		for _, other := range []string{"", text[1:], text + "0", "0" + text, " " + text, text + "\n", strings.Repeat(text, 10)} {
 			requireRefused(t, c, other)
 		}
-	}
-}
-
-func TestCapitalsMatterInBase62Only(t *testing.T) {
-	c := must(t, a5, "order")
-	requireRefused(t, c, strings.ToUpper(c.Encode(1)))
-	mixed := c.EncodeBase32(1)
-	id, err := c.Decode(strings.ToUpper(mixed[:13]) + mixed[13:])
-	require.NoError(t, err)
-	require.Equal(t, snowflake.ID(1), id)
-	for _, letter := range "ILOUilou" { // Crockford's readers take three of these for digits
-		requireRefused(t, c, string(letter)+mixed[1:])
 	}
 }
 
