@@ -47,6 +47,8 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,23 +79,20 @@ type Options struct {
 // Collector is a [prometheus.Collector]. It may be registered with any number of
 // registries.
 type Collector struct {
-	gen   *snowflake.Generator
-	lease *lease.Lease
-	clock snowflake.Clock
-	of    descriptions
+	gen    *snowflake.Generator
+	lease  *lease.Lease
+	clock  snowflake.Clock
+	labels prometheus.Labels
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// descriptions are the names of the metrics, with their help and their labels.
-type descriptions struct {
-	issued, waits, waited, backward, bumps, rewinds, borrowed, refused, worker, layout *prometheus.Desc
-
-	window, length, renewals, failures, replacements, clones, guard, synchronized, maxError, renewed, renewing, away, ended *prometheus.Desc
-}
+// errorLabel says why calls were refused.
+const errorLabel = "error"
 
 // New returns a Collector of a generator and, with Options.Lease, of its lease. If gen
-// is nil or zero, the lease is zero, or a label's name or value is not valid or its name is taken, the error matches [snowflake.ErrInvalidOptions].
+// is nil or zero, the lease is zero, or a label's name or value is not valid or its name
+// is taken, the error matches [snowflake.ErrInvalidOptions].
 func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if gen == nil {
 		return nil, fmt.Errorf("metrics: %w: the generator is nil", snowflake.ErrInvalidOptions)
@@ -117,47 +116,20 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 	if _, taken := o.Labels[errorLabel]; taken {
 		return nil, fmt.Errorf("metrics: %w: Labels: %q is a label of the metrics themselves", snowflake.ErrInvalidOptions, errorLabel)
 	}
-	of := describe(o.Labels)
-	if _, err := prometheus.NewConstMetric(of.worker, prometheus.GaugeValue, 0); err != nil {
+	c := &Collector{gen: gen, lease: o.Lease, clock: o.Clock, labels: maps.Clone(o.Labels)}
+	if _, err := c.metric("worker_id", "", 0); err != nil {
 		return nil, fmt.Errorf("metrics: %w: Labels: %w", snowflake.ErrInvalidOptions, err)
 	}
-	return &Collector{gen: gen, lease: o.Lease, clock: o.Clock, of: of}, nil
+	return c, nil
 }
 
-// errorLabel says why calls were refused.
-const errorLabel = "error"
-
-func describe(labels prometheus.Labels) descriptions {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("snowflake_"+name, help, nil, labels)
+// metric returns a metric, which is a counter if its name says total.
+func (c *Collector) metric(name, help string, v float64) (prometheus.Metric, error) {
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
 	}
-	return descriptions{
-		issued:   desc("ids_issued_total", "IDs issued."),
-		waits:    desc("waits_total", "Sleeps, for the next tick or for the clock to catch up."),
-		waited:   desc("wait_seconds_total", "Time that calls waited, summed over the calls."),
-		backward: desc("clock_backward_total", "Times that the clock had gone back and the policy was asked."),
-		bumps:    desc("clock_sequence_bumps_total", "Changes of the clock sequence."),
-		rewinds:  desc("rewinds_total", "Steps back to an earlier tick."),
-		borrowed: desc("borrowed_ticks_total", "Ticks entered ahead of the clock."),
-		refused: prometheus.NewDesc("snowflake_refused_calls_total", "Calls that returned an error, by the error.",
-			[]string{errorLabel}, labels),
-		worker: desc("worker_id", "The worker ID."),
-		layout: desc("layout_remaining_seconds", "How long the layout's time lasts; negative after its end."),
-
-		window:       desc("lease_window_remaining_seconds", "How long IDs go on if no renewal succeeds; negative after the window's end."),
-		length:       desc("lease_window_seconds", "How long IDs can go on after a renewal."),
-		renewals:     desc("lease_renewals_total", "Renewals that succeeded."),
-		failures:     desc("lease_failures_total", "Renewals and replacements that failed."),
-		replacements: desc("lease_replacements_total", "Lost worker IDs that were replaced."),
-		clones:       desc("lease_clones_total", "Times that the machine was cloned, and another worker ID was taken."),
-		guard:        desc("lease_clone_guard", "1 if the hypervisor tells that the machine was cloned, else 0."),
-		synchronized: desc("lease_clock_synchronized", "1 if the kernel says that a time service sets the clock, else 0."),
-		maxError:     desc("lease_clock_max_error_seconds", "How far the clock may be off, by the time service."),
-		renewed:      desc("lease_last_renewal_timestamp_seconds", "When the last successful renewal began."),
-		renewing:     desc("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0."),
-		away:         desc("lease_store_away", "1 if renewals go to the local copy only, else 0."),
-		ended:        desc("lease_ended", "1 after Release, or after a loss with OnLoss: Stop, else 0."),
-	}
+	return prometheus.NewConstMetric(prometheus.NewDesc("snowflake_"+name, help, nil, c.labels), kind, v)
 }
 
 // Describe sends the descriptions of all metrics that Collect sends.
@@ -165,57 +137,51 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeBy
 
 // Collect reads the statistics once and sends them.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	c.collectGenerator(to)
-	if c.lease != nil {
-		c.collectLease(to)
+	send := func(name, help string, v float64) {
+		m, _ := c.metric(name, help, v) // New has checked the labels
+		to <- m
 	}
-}
-
-func (c *Collector) collectGenerator(to chan<- prometheus.Metric) {
-	s := c.gen.Stats()
-	count(to, c.of.issued, float64(s.Issued))
-	count(to, c.of.waits, float64(s.Waits))
-	count(to, c.of.waited, s.Waited.Seconds())
-	count(to, c.of.backward, float64(s.Backward))
-	count(to, c.of.bumps, float64(s.Bumps))
-	count(to, c.of.rewinds, float64(s.Rewinds))
-	count(to, c.of.borrowed, float64(s.Borrowed))
+	s, now := c.gen.Stats(), c.clock.Now()
+	send("ids_issued_total", "IDs issued.", float64(s.Issued))
+	send("waits_total", "Sleeps, for the next tick or for the clock to catch up.", float64(s.Waits))
+	send("wait_seconds_total", "Time that calls waited, summed over the calls.", s.Waited.Seconds())
+	send("clock_backward_total", "Times that the clock had gone back and the policy was asked.", float64(s.Backward))
+	send("clock_sequence_bumps_total", "Changes of the clock sequence.", float64(s.Bumps))
+	send("rewinds_total", "Steps back to an earlier tick.", float64(s.Rewinds))
+	send("borrowed_ticks_total", "Ticks entered ahead of the clock.", float64(s.Borrowed))
+	send("worker_id", "The worker ID.", float64(c.gen.Worker()))
+	end := c.gen.Layout().Expires()
+	send("layout_remaining_seconds", "How long the layout's time lasts; negative after its end.", seconds(now, end))
+	refused := prometheus.NewDesc("snowflake_refused_calls_total", "Calls that returned an error, by the error.",
+		[]string{errorLabel}, c.labels)
 	for name, n := range map[string]uint64{
 		"clock_backward": s.Refused.ClockBackward, "lease_expired": s.Refused.LeaseExpired,
 		"time_exhausted": s.Refused.TimeExhausted, "before_epoch": s.Refused.BeforeEpoch,
 		"deadline": s.Refused.Deadline, "canceled": s.Refused.Canceled, "other": s.Refused.Other,
 	} {
-		count(to, c.of.refused, float64(n), name)
+		to <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(n), name)
 	}
-	gauge(to, c.of.worker, float64(c.gen.Worker()))
-	gauge(to, c.of.layout, seconds(c.clock.Now(), c.gen.Layout().Expires()))
-}
-
-func (c *Collector) collectLease(to chan<- prometheus.Metric) {
-	s := c.lease.Stats()
-	gauge(to, c.of.window, seconds(c.clock.Now(), s.Bound))
-	gauge(to, c.of.length, seconds(s.Renewed, s.Bound))
-	count(to, c.of.renewals, float64(s.Renewals))
-	count(to, c.of.failures, float64(s.Failures))
-	count(to, c.of.replacements, float64(s.Replacements))
-	count(to, c.of.clones, float64(s.Clones))
-	gauge(to, c.of.guard, number(s.Guarded))
-	if s.Clock.Known {
-		gauge(to, c.of.synchronized, number(s.Clock.Synchronized))
-		gauge(to, c.of.maxError, s.Clock.MaxError.Seconds())
+	if c.lease == nil {
+		return
 	}
-	gauge(to, c.of.renewed, seconds(time.Unix(0, 0), s.Renewed))
-	gauge(to, c.of.renewing, number(s.LastError == nil))
-	gauge(to, c.of.away, number(s.Away != nil))
-	gauge(to, c.of.ended, number(c.lease.Err() != nil))
-}
-
-func count(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, labels...)
-}
-
-func gauge(to chan<- prometheus.Metric, desc *prometheus.Desc, v float64) {
-	to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v)
+	l := c.lease.Stats()
+	send("lease_window_remaining_seconds", "How long IDs go on if no renewal succeeds; negative after the window's end.",
+		seconds(now, l.Bound))
+	send("lease_window_seconds", "How long IDs can go on after a renewal.", seconds(l.Renewed, l.Bound))
+	send("lease_renewals_total", "Renewals that succeeded.", float64(l.Renewals))
+	send("lease_failures_total", "Renewals and replacements that failed.", float64(l.Failures))
+	send("lease_replacements_total", "Lost worker IDs that were replaced.", float64(l.Replacements))
+	send("lease_clones_total", "Times that the machine was cloned, and another worker ID was taken.", float64(l.Clones))
+	send("lease_clone_guard", "1 if the hypervisor tells that the machine was cloned, else 0.", number(l.Guarded))
+	if l.Clock.Known {
+		send("lease_clock_synchronized", "1 if the kernel says that a time service sets the clock, else 0.",
+			number(l.Clock.Synchronized))
+		send("lease_clock_max_error_seconds", "How far the clock may be off, by the time service.", l.Clock.MaxError.Seconds())
+	}
+	send("lease_last_renewal_timestamp_seconds", "When the last successful renewal began.", seconds(time.Unix(0, 0), l.Renewed))
+	send("lease_last_renewal_successful", "1 if the last renewal succeeded, else 0.", number(l.LastError == nil))
+	send("lease_store_away", "1 if renewals go to the local copy only, else 0.", number(l.Away != nil))
+	send("lease_ended", "1 after Release, or after a loss with OnLoss: Stop, else 0.", number(c.lease.Err() != nil))
 }
 
 // seconds returns the time from one instant to another. A time.Duration would overflow for a

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,9 +47,17 @@ func has(t *testing.T, c prometheus.Collector, want map[string]float64) {
 	t.Helper()
 	got := gathered(t, c)
 	for name, v := range want {
-		g, ok := got[name]
-		require.True(t, ok, "%s is %v (there: %v), not %v", name, g, ok, v)
-		assert.Equal(t, v, g, "%s is %v (there: %v), not %v", name, g, ok, v)
+		require.Contains(t, got, name)
+		assert.Equal(t, v, got[name], name)
+	}
+}
+
+// issue issues n IDs.
+func issue(t *testing.T, g *snowflake.Generator, n int) {
+	t.Helper()
+	for range n {
+		_, err := g.NextID()
+		require.NoError(t, err)
 	}
 }
 
@@ -61,14 +70,9 @@ func TestMetricsOfAGenerator(t *testing.T) {
 	})
 	require.NoError(t, err)
 	c := collector(t, g, &metrics.Options{Clock: clock})
-	for range 5 { // two ticks are borrowed
-		if _, err := g.NextID(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	issue(t, g, 5) // two ticks are borrowed
 	now = now.Add(-time.Minute)
-	_, err = g.NextID()
-	require.NoError(t, err)
+	issue(t, g, 1)
 	has(t, c, map[string]float64{
 		"snowflake_ids_issued_total":           6,
 		"snowflake_waits_total":                0,
@@ -114,8 +118,7 @@ func TestRefusedCallsAreCountedByError(t *testing.T) {
 	clock := snowflake.ClockFunc(func() time.Time { return now })
 	g, err := snowflake.New(1, &snowflake.Options{Layout: layout, Clock: clock, OnBackward: snowflake.FailPolicy()})
 	require.NoError(t, err)
-	_, err = g.NextID()
-	require.NoError(t, err)
+	issue(t, g, 1)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for at, n := range map[time.Time]int{
@@ -123,15 +126,13 @@ func TestRefusedCallsAreCountedByError(t *testing.T) {
 	} {
 		now = at
 		for range n {
-			if _, err := g.NextID(); err == nil {
-				t.Fatalf("an ID at %v", now)
-			}
+			_, err := g.NextID()
+			require.Error(t, err, now)
 		}
 	}
 	for range 4 {
-		if _, err := g.NextIDContext(gone); err == nil {
-			t.Fatal("an ID for a caller that is gone")
-		}
+		_, err := g.NextIDContext(gone)
+		require.Error(t, err)
 	}
 	const want = `
 # HELP snowflake_refused_calls_total Calls that returned an error, by the error.
@@ -155,9 +156,7 @@ func TestRewindsAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	for _, step := range []time.Duration{0, time.Millisecond, -time.Millisecond} {
 		now = now.Add(step)
-		if _, err := g.NextID(); err != nil {
-			t.Fatal(err)
-		}
+		issue(t, g, 1)
 	}
 	has(t, collector(t, g, nil), map[string]float64{"snowflake_rewinds_total": 1, "snowflake_clock_backward_total": 1})
 }
@@ -167,11 +166,7 @@ func TestWaitsAreCounted(t *testing.T) {
 		layout := snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 33, WorkerBits: 8, SequenceBits: 1}
 		g, err := snowflake.New(1, &snowflake.Options{Layout: layout})
 		require.NoError(t, err)
-		for range 5 {
-			if _, err := g.NextID(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		issue(t, g, 5)
 		has(t, collector(t, g, nil), map[string]float64{"snowflake_waits_total": 2, "snowflake_wait_seconds_total": 2})
 	})
 }
@@ -246,9 +241,7 @@ func TestReplacementsAreCounted(t *testing.T) {
 		network.Cut(false)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if _, err := g.NextID(); err != nil { // NextID checks the grant
-			t.Fatal(err)
-		}
+		issue(t, g, 1) // NextID checks the grant
 		has(t, c, map[string]float64{
 			"snowflake_lease_replacements_total": 1, "snowflake_worker_id": float64(1 - b.Worker()),
 		})
@@ -271,8 +264,8 @@ func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 
 func TestNamesFollowPrometheusConventions(t *testing.T) {
 	problems, err := testutil.CollectAndLint(leased(t))
-	require.NoError(t, err, "%v, %v", problems, err)
-	assert.LessOrEqual(t, len(problems), 0, "%v, %v", problems, err)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
 }
 
 // leased returns the collector of a generator with a lease.
@@ -304,8 +297,8 @@ func TestLabelsTellGeneratorsApart(t *testing.T) {
 		assert.Error(t, reg.Register(collector(t, g, &metrics.Options{Labels: labels})), "two collectors with the same labels are registered")
 	}
 	n, err := testutil.GatherAndCount(reg, "snowflake_worker_id")
-	require.Equal(t, 2, n)
-	assert.NoError(t, err)
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
 }
 
 func TestNewRefusesBadInput(t *testing.T) {
@@ -326,8 +319,15 @@ func TestNewRefusesBadInput(t *testing.T) {
 		{g, nil, prometheus.Labels{"error": "x"}, `"error"`},
 	} {
 		c, err := metrics.New(test.gen, &metrics.Options{Lease: test.lease, Labels: test.labels})
-		require.ErrorIs(t, err, snowflake.ErrInvalidOptions, "labels %q: %v, %v", test.labels, c, err)
-		require.Contains(t, err.Error(), test.names, "labels %q: %v, %v", test.labels, c, err)
-		assert.Nil(t, c, "labels %q: %v, %v", test.labels, c, err)
+		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.ErrorContains(t, err, test.names)
+		assert.Nil(t, c)
 	}
+}
+
+func TestKernelsClockHasMetrics(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this kernel says nothing of the clock")
+	}
+	assert.Equal(t, 2, testutil.CollectAndCount(leased(t), "snowflake_lease_clock_synchronized", "snowflake_lease_clock_max_error_seconds"))
 }

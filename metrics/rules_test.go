@@ -61,11 +61,11 @@ func known(t *testing.T, where, text string) []string {
 	for _, name := range used {
 		if strings.HasPrefix(name, "snowflake_server_") || strings.HasPrefix(name, "snowflake_store_") {
 			name = strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_bucket")
-			if server != nil && !slices.Contains(server, name) {
-				t.Errorf("%s: the server has no metric %s", where, name)
+			if server != nil {
+				assert.Contains(t, server, name, where)
 			}
-		} else if _, ok := all[name]; !ok {
-			t.Errorf("%s: there is no metric %s", where, name)
+		} else {
+			assert.Contains(t, all, name, where)
 		}
 	}
 	return used
@@ -128,9 +128,9 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &d))
-	require.NotEmpty(t, d.Title, "it has not been read: %+v", d)
-	require.NotEmpty(t, d.UID, "it has not been read: %+v", d)
-	require.NotEmpty(t, d.Panels, "it has not been read: %+v", d)
+	require.NotEmpty(t, d.Title)
+	require.NotEmpty(t, d.UID)
+	require.NotEmpty(t, d.Panels)
 	// Grafana's variables, as values that it may give them.
 	values := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*", "$instance", ".*")
 	var rules strings.Builder
@@ -142,14 +142,11 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	for _, p := range d.Panels {
 		assert.False(t, ids[p.ID], "two panels have the ID %d", p.ID)
 		ids[p.ID] = true
-		if p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("panel %q shows nothing", p.Title)
-		}
+		assert.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q shows nothing", p.Title)
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				if by := taken[[2]int{x, y}]; by != "" || x > 23 {
-					t.Fatalf("panel %q lies on %q, or outside", p.Title, by)
-				}
+				require.Empty(t, taken[[2]int{x, y}], "panel %q lies on it", p.Title)
+				require.Less(t, x, 24, "panel %q lies outside", p.Title)
 				taken[[2]int{x, y}] = p.Type + " " + p.Title
 			}
 		}
@@ -157,9 +154,7 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 			for _, name := range known(t, p.Title, q.Expr) {
 				shown[name] = true
 			}
-			for _, name := range labels(q.Expr, q.LegendFormat) {
-				assert.Contains(t, has, name, "panel %q: no metric has the label %q", p.Title, name)
-			}
+			assert.Subset(t, has, labels(q.Expr, q.LegendFormat), "labels of panel %q", p.Title)
 			expr := values.Replace(q.Expr)
 			assert.NotContains(t, expr, "$", "panel %q has a variable that the dashboard does not set: %s", p.Title, expr)
 			quoted, err := json.Marshal(expr)
@@ -168,20 +163,14 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 		}
 	}
 	for _, name := range serverMetrics(t) {
-		if !shown[name] && !shown[name+"_count"] {
-			t.Errorf("%s is on no panel", name)
-		}
+		assert.True(t, shown[name] || shown[name+"_count"], "%s is on no panel", name)
 	}
 	for name := range gathered(t, leased(t)) {
-		if !shown[name] && name != "snowflake_lease_ended" {
-			t.Errorf("%s is on no panel", name)
-		}
+		assert.True(t, shown[name] || name == "snowflake_lease_ended", "%s is on no panel", name)
 	}
 	for _, v := range d.Templating.List {
 		known(t, v.Name, v.Definition)
-		if used := labels(v.Definition, ""); len(used) > 0 && !slices.Contains(has, used[0]) {
-			t.Errorf("variable %s: no metric has the label %q", v.Name, used[0])
-		}
+		assert.Subset(t, has, labels(v.Definition, ""), "variable %s", v.Name)
 	}
 	path := filepath.Join(t.TempDir(), "dashboard.yml")
 	require.NoError(t, os.WriteFile(path, []byte(rules.String()), 0o600))

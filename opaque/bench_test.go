@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 // BenchmarkFloor is the one block of AES that an ID costs at least.
@@ -20,18 +22,14 @@ func BenchmarkFloor(b *testing.B) {
 
 func BenchmarkEncode(b *testing.B) {
 	c := must(b, a5, "order")
-	b.Run("base=62", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c.Encode(117469438034313216)
-		}
-	})
-	b.Run("base=32", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			c.EncodeBase32(117469438034313216)
-		}
-	})
+	for base, encode := range map[int]func(snowflake.ID) string{62: c.Encode, 32: c.EncodeBase32} {
+		b.Run(fmt.Sprintf("base=%d", base), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				encode(117469438034313216)
+			}
+		})
+	}
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -87,11 +87,12 @@ func TestKnownTexts(t *testing.T) {
 		c := must(t, v.key, v.purpose)
 		assert.Equal(t, v.base62, c.Encode(v.id))
 		assert.Equal(t, v.base32, c.EncodeBase32(v.id))
-		for _, text := range []string{v.base62, v.base32, strings.ToUpper(v.base32)} {
+		for _, text := range []string{v.base62, v.base32, strings.ToUpper(v.base32), strings.ToUpper(v.base32[:13]) + v.base32[13:]} {
 			id, err := c.Decode(text)
 			assert.NoError(t, err)
 			assert.Equal(t, v.id, id)
 		}
+		requireRefused(t, c, strings.ToUpper(v.base62)) // capitals differ there
 	}
 }
 
@@ -129,34 +130,14 @@ func TestTextsMatchTheSlowReference(t *testing.T) {
 }
 
 func TestNumbersOver128BitsAreRefused(t *testing.T) {
-	for _, s := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "7n42DGM5Tflk9n8mt7FhdA", "80000000000000000000000"[:22], "zzzzzzzzzzzzzzzzzzzzzz"} {
-		_, ok := parse62(s)
-		assert.False(t, ok, s)
-	}
-	for _, s := range []string{"80000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", "G0000000000000000000000000"} {
-		_, ok := parse32(s)
-		assert.False(t, ok, s)
-	}
-}
-
-func TestRoundTrip(t *testing.T) {
-	c := must(t, a5, "order")
-	for _, id := range randomIDs(1000) {
-		for _, text := range []string{c.Encode(id), c.EncodeBase32(id)} {
-			got, err := c.Decode(text)
-			require.NoError(t, err)
-			require.Equal(t, id, got)
+	for _, s := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "7n42DGM5Tflk9n8mt7FhdA", "8000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzz",
+		"80000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", "G0000000000000000000000000"} {
+		parse := parse62
+		if len(s) == len32 {
+			parse = parse32
 		}
-		require.Len(t, c.Encode(id), 22)
-		require.Len(t, c.EncodeBase32(id), 26)
-	}
-}
-
-func TestNegativeIDIsNeverDecoded(t *testing.T) {
-	c := must(t, a5, "order")
-	for _, id := range []snowflake.ID{-1, math.MinInt64} {
-		requireRefused(t, c, c.Encode(id))
-		requireRefused(t, c, c.EncodeBase32(id))
+		_, ok := parse(s)
+		assert.False(t, ok, s)
 	}
 }
 
@@ -186,7 +167,7 @@ func TestTextWithOneOtherCharacterIsRefused(t *testing.T) {
 	for _, text := range []string{c.Encode(42), c.EncodeBase32(42)} {
 		digits := digits62
 		if len(text) == len32 {
-			digits = digits32
+			digits = digits32 + "ILOUilou" // Crockford's readers take some of these for digits
 		}
 		for i := range len(text) {
 			for _, d := range digits + "-_ \n\x00\xff" {
@@ -198,18 +179,6 @@ func TestTextWithOneOtherCharacterIsRefused(t *testing.T) {
 		for _, other := range []string{"", text[1:], text + "0", "0" + text, " " + text, text + "\n", strings.Repeat(text, 10)} {
 			requireRefused(t, c, other)
 		}
-	}
-}
-
-func TestCapitalsMatterInBase62Only(t *testing.T) {
-	c := must(t, a5, "order")
-	requireRefused(t, c, strings.ToUpper(c.Encode(1)))
-	mixed := c.EncodeBase32(1)
-	id, err := c.Decode(strings.ToUpper(mixed[:13]) + mixed[13:])
-	require.NoError(t, err)
-	require.Equal(t, snowflake.ID(1), id)
-	for _, letter := range "ILOUilou" { // Crockford's readers take three of these for digits
-		requireRefused(t, c, string(letter)+mixed[1:])
 	}
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"io"
 	"math"
 	"time"
@@ -16,23 +16,32 @@ const margin = 24 * time.Hour
 // maxDigits is the length of the largest ID.
 const maxDigits = 19
 
-// annotate copies in to out and puts the fields after every ID, and reports whether there
-// was an ID. With asJSON it writes the IDs only, one object a line. Before it waits for more input, it writes
-// all that it has read, even if the next bytes can still change a word's meaning.
-func annotate(out *bufio.Writer, in io.Reader, l snowflake.Layout, asJSON bool, now func() time.Time) (found bool, err error) {
-	a := annotator{streams: streams{out: out, json: asJSON}, layout: l, now: now}
-	if least, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time().Add(margin)}); err == nil {
-		a.least = uint64(least)
+// annotate copies its input to its output and puts the fields after every ID, and reports whether
+// there was an ID. With --json it writes the IDs only, one object a line. Before it waits for more input, it writes
+// all that it has read, except the unfinished word at the end.
+func annotate(s *streams, l snowflake.Layout) (found bool, err error) {
+	a := annotator{streams: s, layout: l, least: math.MaxInt64}
+	begin := l.Epoch.Time().Add(margin)
+	if least, _, err := l.Range(begin, begin); err == nil { // else the layout lasts less than a day
+		a.least = least
 	}
 	buf := make([]byte, 256<<10)
-	for {
-		n, err := in.Read(buf)
-		a.take(buf[:n])
-		if err == io.EOF {
-			a.write(nil, a.word)
-			return a.found, out.Flush()
+	for held := 0; ; {
+		n, err := s.in.Read(buf[held:])
+		text := buf[:held+n]
+		cut := bytes.LastIndexFunc(text, endsWord) + 1
+		if err == io.EOF || cut == 0 && len(text) == len(buf) { // text of 256 KiB without a space is cut anywhere
+			cut = len(text)
 		}
-		if flushed := out.Flush(); flushed != nil {
+		a.take(text[:cut])
+		held = copy(buf, text[cut:])
+		if err == io.EOF {
+			return a.found, s.out.Flush()
+		}
+		if err != nil {
+			a.copy(buf[:held]) // the number may have gone on
+		}
+		if flushed := s.out.Flush(); flushed != nil {
 			return a.found, flushed
 		}
 		if err != nil {
@@ -41,117 +50,95 @@ func annotate(out *bufio.Writer, in io.Reader, l snowflake.Layout, asJSON bool, 
 	}
 }
 
-// annotator follows the words of its input.
-type annotator struct {
-	streams // out remembers its errors until it is flushed
-	layout  snowflake.Layout
-	now     func() time.Time
-	least   uint64 // no plausible ID is less
-	word    word   // at the end of the last piece
-	found   bool   // there was an ID
-}
-
-// word is a run of ASCII letters and digits. An ID is a word of digits only.
-type word struct {
-	digits int    // how many; more than maxDigits if the first one is 0
-	value  uint64 // of the digits, if they are not too many
-	other  bool   // the word has letters, or is the fraction of a number
-	escape byte   // if the last byte is part of an escape: '\\', ESC, or '[' after ESC; else 0
-}
+// endsWord reports whether a character is part of no word, number or escape.
+func endsWord(r rune) bool { return r <= ',' && r != esc }
 
 const esc = 0x1b
 
-// The kinds of bytes.
-const (
-	digit  = iota
-	escape // may begin an escape
-	letter
-	other
-)
+// annotator writes its input with annotations. Its output remembers its errors until it is flushed.
+type annotator struct {
+	*streams
+	layout snowflake.Layout
+	least  snowflake.ID // no plausible ID is less
+	found  bool         // there was an ID
+}
 
-var kinds = func() (kinds [256]byte) {
-	for c := range kinds {
-		switch {
-		case '0' <= c && c <= '9':
-			kinds[c] = digit
-		case c == '\\', c == esc:
-			kinds[c] = escape
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z':
-			kinds[c] = letter
-		default:
-			kinds[c] = other
-		}
+// special has the bytes that may begin a number or an escape.
+var special = func() (special [256]bool) {
+	for _, c := range []byte("0123456789\\\x1b") {
+		special[c] = true
 	}
-	return kinds
+	return special
 }()
 
-// take takes a piece of the input.
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// take annotates text that ends with a word.
 func (a *annotator) take(b []byte) {
-	w, from := a.word, 0
-	for i := 0; i < len(b); i++ {
-		if w.digits == 0 && w.escape == 0 { // most bytes pass here
-			for i < len(b) && kinds[b[i]] >= letter {
-				w.other = kinds[b[i]] == letter
-				i++
-			}
-			if i == len(b) {
-				break
-			}
+	from := 0    // what is before is written
+	begin := 0   // the end of the last escape: its letters touch no number
+	number := -1 // the end of the last whole number: its fraction may follow
+	for i := 0; ; {
+		for i < len(b) && !special[b[i]] { // most bytes pass here
+			i++
 		}
-		c, kind := b[i], kinds[b[i]]
-		if (w.escape != 0 || kind == escape) && w.escaped(c) {
-			kind = other
+		if i == len(b) {
+			break
 		}
-		switch kind {
-		case digit:
-			if w.digits == 0 && c == '0' {
-				w.digits = maxDigits
-			}
-			w.digits++
-			w.value = 10*w.value + uint64(c-'0')
-		case letter:
-			w.other = true
-		default:
-			number := w.digits > 0 && !w.other
-			if number && w.value >= a.least {
-				a.write(b[from:i], w)
-				from = i
-			}
-			w = word{other: c == '.' && number, escape: w.escape}
+		if !isDigit(b[i]) {
+			i += escapeLen(b[i:])
+			begin = i
+			continue
+		}
+		start, value := i, uint64(0)
+		for i < len(b) && isDigit(b[i]) {
+			value = 10*value + uint64(b[i]-'0')
+			i++
+		}
+		touched := start > begin && isLetter(b[start-1]) || i < len(b) && isLetter(b[i])
+		fraction := start > 0 && b[start-1] == '.' && number == start-1
+		if touched || fraction {
+			continue
+		}
+		number = i
+		if b[start] != '0' && i-start <= maxDigits && value <= math.MaxInt64 && a.plausible(snowflake.ID(value)) {
+			a.copy(b[from:i])
+			a.annotate(snowflake.ID(value))
+			from = i
 		}
 	}
-	a.write(b[from:], word{})
-	a.word = w
+	a.copy(b[from:])
 }
 
-// escaped follows an escape: for a new line or a tab, as in logs that are JSON, or for
-// a colour on a terminal. It reports whether c is the rest of an escape. Then c is no
-// part of a word.
-func (w *word) escaped(c byte) bool {
-	in := w.escape
-	switch {
-	case in == '[' && ' ' <= c && c < '@': // a parameter
-		return true
-	case in == esc && c == '[':
-		w.escape = '['
-		return true
-	case c == esc, c == '\\' && in != '[':
-		w.escape = c
-	default:
-		w.escape = 0
+// escapeLen returns the length of an escape: of a new line or a tab, as in logs that are JSON, or of a colour on a
+// terminal. The length of another \ or ESC is 1.
+func escapeLen(b []byte) int {
+	if len(b) == 1 {
+		return 1
 	}
-	return in == '[' || in == '\\' && (c == 'n' || c == 'r' || c == 't')
+	switch c := b[1]; {
+	case b[0] == '\\' && (c == 'n' || c == 'r' || c == 't'):
+		return 2
+	case b[0] == esc && c == '[':
+		rest := bytes.TrimLeft(b[2:], "0123456789:;<=>?")
+		n := len(b) - len(rest)
+		if len(rest) > 0 && '@' <= rest[0] && rest[0] <= '~' {
+			n++
+		}
+		return n
+	}
+	return 1
 }
 
-// write writes text and, if w is an ID, its fields.
-func (a *annotator) write(text []byte, w word) {
+// copy writes text, unless only IDs are wanted.
+func (a *annotator) copy(text []byte) {
 	if !a.json {
 		a.out.Write(text)
 	}
-	id := snowflake.ID(w.value)
-	if w.digits == 0 || w.digits > maxDigits || w.other || w.value > math.MaxInt64 || !a.plausible(id) {
-		return
-	}
+}
+
+func (a *annotator) annotate(id snowflake.ID) {
 	a.found = true
 	if a.json {
 		a.writeDecoded(a.layout, id)
@@ -162,6 +149,5 @@ func (a *annotator) write(text []byte, w word) {
 
 // plausible reports whether id is of the layout and its time lies within the margins.
 func (a *annotator) plausible(id snowflake.ID) bool {
-	t := a.layout.Decode(id).Time
-	return a.layout.Check(id) == nil && !t.Before(a.layout.Epoch.Time().Add(margin)) && !t.After(a.now().Add(margin))
+	return id >= a.least && a.layout.Check(id) == nil && !a.layout.Decode(id).Time.After(a.now().Add(margin))
 }

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
@@ -24,9 +27,8 @@ before that time. With neither, it is the greatest that OLD can issue by now.
 
 Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
 says when NEW could begin, and with which epoch NEW could begin at once. The
-exit status is 0 for yes and 1 for no. To change the epoch or the tick of a
-layout, write NAME@EPOCH or NAME@EPOCH,TICK, such as 41/10/12@2020-01-01 or
-bwmarrin@1577836800000,1ms.`,
+exit status is 0 for yes and 1 for no. "snowflake help layout" says how to write
+a layout with another epoch, such as 41/10/12@2020-01-01.`,
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: layoutNames(),
 	}
@@ -37,12 +39,12 @@ bwmarrin@1577836800000,1ms.`,
 		var pair [2]snowflake.Layout
 		for i, arg := range args {
 			var err error
-			if pair[i], err = parseLayout(arg, func(*snowflake.Layout) {}); err != nil {
+			if pair[i], err = texts.Layout(arg); err != nil {
 				return err
 			}
 		}
 		old, l := pair[0], pair[1]
-		last, err := lastID(old, *lastText, *until, time.Now())
+		last, err := lastID(old, *lastText, *until, s.now())
 		if err != nil {
 			return err
 		}
@@ -51,14 +53,20 @@ bwmarrin@1577836800000,1ms.`,
 			return err
 		}
 		if s.json {
-			err = s.writeJSON(v)
+			if err := s.writeJSON(v); err != nil {
+				return err
+			}
 		} else {
-			writeVerdict(s, v)
+			answer := "no: an ID of NEW can equal an ID of OLD, or be less"
+			if v.Follows {
+				answer = "yes: every ID of NEW is greater than every ID of OLD"
+			}
+			fmt.Fprintln(s.out, answer+"\n  "+strings.Join(v.Proof, "\n  "))
 		}
-		if err == nil && !v.Follows {
-			err = errSaid
+		if !v.Follows {
+			return errSaid
 		}
-		return failed(err)
+		return nil
 	}
 	return c
 }
@@ -97,16 +105,16 @@ func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.
 	if end := old.Expires(); t.After(end) {
 		t = end
 	}
-	epoch := old.Epoch.Time()
-	if !t.After(epoch) {
-		return 0, fmt.Errorf("the old layout has no ID before %s: its epoch is %s", moment(t), moment(epoch))
+	if epoch := old.Epoch.Time(); !t.After(epoch) {
+		return 0, fmt.Errorf("the old layout has no ID before %s: its epoch is %s", holding.Moment(t), holding.Moment(epoch))
 	}
-	id, err := old.Encode(snowflake.Parts{
-		Time:     t.Add(-1),
-		ClockSeq: 1<<old.ClockSeqBits - 1, Datacenter: 1<<old.DatacenterBits - 1,
-		Worker: 1<<old.WorkerBits - 1, Sequence: 1<<old.SequenceBits - 1,
-	})
-	return id, err
+	first, err := old.Encode(snowflake.Parts{Time: t.Add(-1)})
+	return first | 1<<tickShift(old) - 1, err
+}
+
+// tickShift returns the place of the lowest bit of the time.
+func tickShift(l snowflake.Layout) uint8 {
+	return l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
 }
 
 // follows decides, and writes the reasons.
@@ -117,15 +125,20 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 		return verdict{}, err
 	}
 	stamped := old.Decode(last).Time
-	v := verdict{Follows: err == nil, Last: stamp(last, stamped)}
 	begin := stamped.Add(old.Unit)
+	v := verdict{Follows: err == nil, Last: stamp(last, stamped)}
+	say := func(format string, args ...any) { v.Proof = append(v.Proof, fmt.Sprintf(format, args...)) }
 	if err != nil {
 		v.First = stamp(overlap.First, l.Decode(overlap.First).Time)
-		v.Proof = []string{
-			fmt.Sprintf("OLD has issued %d, stamped %s.", last, moment(stamped)),
-			fmt.Sprintf("NEW can issue %d, at %s, which is not greater.", v.First.ID, moment(later(v.First.Time.Time, begin))),
+		at := slices.MaxFunc([]time.Time{v.First.Time.Time, begin}, time.Time.Compare)
+		say("OLD has issued %d, stamped %s.", last, holding.Moment(stamped))
+		say("NEW can issue %d, at %s, which is not greater.", v.First.ID, holding.Moment(at))
+		if v.From, v.Epoch = remedies(l, last, begin); v.From != nil {
+			say("NEW follows if it begins at %s or later.", holding.Moment(v.From.Time))
 		}
-		v.remedies(l, last, begin)
+		if v.Epoch != nil {
+			say("With its epoch at %s (%d) or earlier, NEW follows at once.", holding.Moment(v.Epoch.Time), v.Epoch.UnixMilli())
+		}
 		return v, nil
 	}
 	first, err := l.Encode(snowflake.Parts{Time: begin})
@@ -133,57 +146,24 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 		return verdict{}, err
 	}
 	v.First = stamp(first, l.Decode(first).Time)
-	v.Proof = []string{
-		fmt.Sprintf("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, moment(stamped), moment(begin)),
-		fmt.Sprintf("The tick of NEW at that time begins with %d, which is greater.", first),
-		"Each later tick of NEW begins with a greater ID.",
-	}
+	say("The last ID of OLD is %d. It is stamped %s; its tick ends at %s.", last, holding.Moment(stamped), holding.Moment(begin))
+	say("The tick of NEW at that time begins with %d, which is greater.", first)
+	say("Each later tick of NEW begins with a greater ID.")
 	return v, nil
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// remedies finds the time from which l follows last, and the epoch with which l
-// follows last from begin on.
-func (v *verdict) remedies(l snowflake.Layout, last snowflake.ID, begin time.Time) {
-	shift := l.ClockSeqBits + l.DatacenterBits + l.WorkerBits + l.SequenceBits
+// remedies returns the time from which l follows last, and the epoch with which l
+// follows last from begin on. They are nil if there are none.
+func remedies(l snowflake.Layout, last snowflake.ID, begin time.Time) (from, epoch *jsontime.Time) {
+	shift := tickShift(l)
 	next := (last>>shift + 1) << shift // the first ID of the first tick whose IDs are all greater than last
 	if next <= 0 || l.Check(next) != nil {
-		return
+		return nil, nil
 	}
-	from := l.Decode(next).Time
-	v.From = &jsontime.Time{Time: from}
-	l.Epoch -= millisBetween(begin, from)
+	from = &jsontime.Time{Time: l.Decode(next).Time}
+	l.Epoch -= snowflake.EpochAt(from.Add(time.Millisecond-1)) - snowflake.EpochAt(begin) // a Duration holds 292 years only
 	if l.Expires().After(begin) {
-		v.Epoch = &jsontime.Time{Time: l.Epoch.Time()}
+		epoch = &jsontime.Time{Time: l.Epoch.Time()}
 	}
-}
-
-// millisBetween returns how many milliseconds b is later than a, rounded up. A
-// Duration would hold 292 years only.
-func millisBetween(a, b time.Time) snowflake.Epoch {
-	nanos := b.Nanosecond() - a.Nanosecond() + int(time.Millisecond) - 1 + int(time.Second)
-	return snowflake.Epoch((b.Unix()-a.Unix()-1)*1000 + int64(nanos/int(time.Millisecond)))
-}
-
-func writeVerdict(s *streams, v verdict) {
-	if v.Follows {
-		fmt.Fprintln(s.out, s.paint(green, "yes")+": every ID of NEW is greater than every ID of OLD")
-	} else {
-		fmt.Fprintln(s.out, s.paint(red, "no")+": an ID of NEW can equal an ID of OLD, or be less")
-	}
-	for _, line := range v.Proof {
-		fmt.Fprintln(s.out, " ", line)
-	}
-	if v.From != nil {
-		fmt.Fprintf(s.out, "  NEW follows if it begins at %s or later.\n", moment(v.From.Time))
-	}
-	if v.Epoch != nil {
-		fmt.Fprintf(s.out, "  With its epoch at %s (%d) or earlier, NEW follows at once.\n", moment(v.Epoch.Time), v.Epoch.UnixMilli())
-	}
+	return from, epoch
 }

@@ -1,112 +1,131 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 func layoutCommand(s *streams) *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "layout [NAME|SPEC]",
-		Short: "Draw a layout and say how many IDs it has, or list the layouts",
-		Long: `Draws the bits of a layout, and says how many workers and how many IDs a second
+		Short: "Say which bits and how many IDs a layout has, or list the layouts",
+		Long: `Lists the fields of a layout, and says how many workers and how many IDs a second
 it has, and when its time runs out. Without an argument it lists the layouts
-that have a name.`,
+that have a name.
+
+A layout says how the bits of an ID are shared. It has a name, such as twitter,
+or is written as the widths of its fields in bits, from high to low:
+  41/10/12       time/worker/sequence
+  41/3/7/12      time/clockseq/worker/sequence
+  41/0/5/5/12    time/clockseq/datacenter/worker/sequence
+and then it counts milliseconds since 2026-01-01. What differs comes after an @:
+  EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
+  EPOCH,TICK     and the tick: what the time field counts, such as 10ms
+  EPOCH,TICK,worker-last    and the worker has the lowest bits
+So sonyflake is 39/16/8@2014-09-01,10ms,worker-last, and sonyflake@2020-01-01 is
+the same with another epoch.`,
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: layoutNames(),
-	}
-	change := layoutChanges(c)
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			var changed snowflake.Layout
-			if change(&changed); changed != (snowflake.Layout{}) {
-				return errors.New("layout takes flags only with a name or a spec")
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listLayouts(s)
 			}
-			return listLayouts(s)
-		}
-		l, err := parseLayout(args[0], change)
-		if err != nil {
-			return err
-		}
-		if s.json {
-			return s.writeJSON(shown.Describe(layouts.Known{Layout: l}))
-		}
-		describe(s.out, l, time.Now())
-		return nil
+			l, err := texts.Layout(args[0])
+			if err != nil {
+				return err
+			}
+			if s.json {
+				return s.writeJSON(shown.Describe(layouts.Known{Layout: l}))
+			}
+			describe(s.out, l, s.now())
+			return nil
+		},
 	}
-	return c
+}
+
+func layoutNames() (names []string) {
+	for _, k := range layouts.All() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// layoutFlag defines --layout, and returns the layout that it will have.
+func layoutFlag(c *cobra.Command) *snowflake.Layout {
+	l := snowflake.DefaultLayout()
+	c.Flags().Func("layout", "`NAME|SPEC` of the layout: see snowflake help layout", func(s string) (err error) {
+		l, err = texts.Layout(s)
+		return err
+	})
+	_ = c.RegisterFlagCompletionFunc("layout", cobra.FixedCompletions(layoutNames(), cobra.ShellCompDirectiveNoFileComp))
+	return &l
 }
 
 func listLayouts(s *streams) error {
 	var all []shown.Layout
 	for _, k := range layouts.All() {
 		all = append(all, shown.Describe(k))
-		if !s.json {
-			fmt.Fprintf(s.out, "%-19s%v\n", k.Name, k.Layout)
-		}
 	}
 	if s.json {
 		return s.writeJSON(all)
 	}
+	for _, k := range all {
+		fmt.Fprintf(s.out, "%-19s%s\n", k.Name, k.Text)
+	}
 	return nil
 }
 
-// describe writes the layout's diagram and, below it, its numbers.
-func describe(w io.Writer, l snowflake.Layout, now time.Time) {
-	fmt.Fprintln(w, diagram(l))
-	row := func(name, value string) { fmt.Fprintf(w, "%-17s%s\n", name, value) }
-	if l.ClockSeqBits > 0 {
-		row("clock sequences", count(l.ClockSeqBits))
+// describe writes the fields of a layout from high to low and, below them, its numbers.
+func describe(out io.Writer, l snowflake.Layout, now time.Time) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	fmt.Fprintln(w, "field\tbits\tplace\tvalues")
+	bit := 63
+	row := func(name string, bits uint8) {
+		if bits > 0 {
+			fmt.Fprintf(w, "%s\t%d\t%d..%d\t%s\n", name, bits, bit-1, bit-int(bits), group(math.Ldexp(1, int(bits))))
+		}
+		bit -= int(bits)
 	}
-	if l.DatacenterBits > 0 {
-		row("datacenters", count(l.DatacenterBits))
-		row("workers", fmt.Sprintf("%s in each datacenter, %s in all", count(l.WorkerBits), count(l.DatacenterBits+l.WorkerBits)))
+	all := l.ClockSeqBits + l.DatacenterBits + l.WorkerBits
+	row("unused", 63-l.TimeBits-all-l.SequenceBits)
+	row("time", l.TimeBits)
+	row("clockseq", l.ClockSeqBits)
+	row("datacenter", l.DatacenterBits)
+	if l.WorkerLast {
+		row("sequence", l.SequenceBits)
+		row("worker", l.WorkerBits)
 	} else {
-		row("workers", count(l.WorkerBits))
+		row("worker", l.WorkerBits)
+		row("sequence", l.SequenceBits)
 	}
-	row("IDs per second", fmt.Sprintf("%s for one worker, %s in all", rate(l, 0), rate(l, l.DatacenterBits+l.WorkerBits)))
-	row("epoch", l.Epoch.Time().Format(time.RFC3339Nano))
-	row("tick", l.Unit.String())
-	row("runs out", expiry(l, now))
-}
-
-// expiry says when the layout runs out, and whether it has run out already.
-func expiry(l snowflake.Layout, now time.Time) string {
-	end := l.Expires()
-	text := end.Format(time.RFC3339Nano)
-	if !now.Before(end) {
-		text += ", which is past: no more IDs can be issued"
+	perSecond := math.Ldexp(float64(time.Second), int(l.SequenceBits)) / float64(l.Unit)
+	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))))
+	fmt.Fprintf(w, "epoch\t%s\n", l.Epoch.Time().Format(time.RFC3339Nano))
+	fmt.Fprintf(w, "tick\t%v\n", l.Unit)
+	fmt.Fprintf(w, "runs out\t%s\n", l.Expires().Format(time.RFC3339Nano))
+	if !now.Before(l.Expires()) {
+		fmt.Fprintln(w, "\nThe layout has run out: no more IDs can be issued.")
 	}
-	return text
 }
 
-// count returns how many values a field has.
-func count(bits uint8) string {
-	return group(strconv.FormatUint(1<<bits, 10))
-}
-
-// rate returns how many IDs a second 2^bits workers have.
-func rate(l snowflake.Layout, bits uint8) string {
-	const exact = 1 << 53 // up to here a float64 holds every whole number
-	n := math.Ldexp(float64(time.Second), int(l.SequenceBits+bits)) / float64(l.Unit)
-	if n != math.Trunc(n) || n > exact {
+// group writes a number with commas between thousands, or in short if it is broken or too large to be exact.
+func group(n float64) string {
+	if n != math.Trunc(n) || n > 1<<53 {
 		return strconv.FormatFloat(n, 'g', 4, 64)
 	}
-	return group(strconv.FormatFloat(n, 'f', 0, 64))
-}
-
-// group puts a comma between thousands.
-func group(digits string) string {
+	digits := strconv.FormatFloat(n, 'f', 0, 64)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
 	}

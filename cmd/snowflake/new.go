@@ -31,7 +31,7 @@ HAZARD: if the directory is restored from a backup, IDs can repeat.
 HAZARD: without --dir, two invocations with the same --worker can issue the same
 IDs: if they run at the same time, if they follow each other within a tick of
 the layout, or if the clock is set back in between. Use --dir for IDs you keep.`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	}
 	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
 	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
@@ -39,33 +39,20 @@ the layout, or if the clock is set back in between. Use --dir for IDs you keep.`
 	dir := dirFlag(c)
 	c.MarkFlagsMutuallyExclusive("worker", "dir")
 	datacenter := c.Flags().Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
-	layout := layoutFlags(c)
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if c.Flags().Changed("worker") && c.Flags().Changed("dir") { // cobra says it in its own words
-			return errors.New("--worker and --dir exclude each other: with --dir the worker ID is leased")
-		}
-		return nil
-	}
+	layout := layoutFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		if *n < 1 {
 			return fmt.Errorf("-n %d is not 1 or more", *n)
 		}
-		if c.Flags().Changed("dir") && *dir == "" {
-			return errors.New("--dir takes a directory, got an empty name")
-		}
-		l, err := layout()
-		if err != nil {
-			return err
-		}
-		opts := &snowflake.Options{Layout: l, Datacenter: *datacenter}
+		opts := &snowflake.Options{Layout: *layout, Datacenter: *datacenter}
 		g, err := snowflake.New(*worker, opts)
 		if err != nil {
 			return err
 		}
-		if *dir == "" {
-			return failed(issue(context.Background(), s, g, *n, *decode))
+		if c.Flags().Changed("dir") {
+			return issueLeased(s, *dir, opts, *n, *decode)
 		}
-		return issueLeased(s, *dir, opts, *n, *decode)
+		return failed(issue(c.Context(), s, g, *n, *decode))
 	}
 	return c
 }
@@ -81,7 +68,7 @@ func issueLeased(s *streams, dir string, opts *snowflake.Options, n int, decode 
 	window := max(3*time.Second, opts.Layout.Unit)
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Layout: opts.Layout, Window: window, Logger: log})
-	if errors.Is(err, lease.ErrLayout) {
+	if errors.Is(err, lease.ErrLayout) || errors.Is(err, lease.ErrInvalidOptions) {
 		return err
 	}
 	if err != nil {

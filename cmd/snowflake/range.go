@@ -22,12 +22,8 @@ FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
 "2026-01-31 15:04:05" or 2026-01-31 in UTC.`,
 		Args: cobra.ExactArgs(2),
 	}
-	layout := layoutFlags(c)
+	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		l, err := layout()
-		if err != nil {
-			return err
-		}
 		from, err := texts.Time(args[0])
 		if err != nil {
 			return err
@@ -36,7 +32,7 @@ FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
 		if err != nil {
 			return err
 		}
-		lo, hi, err := l.Range(from, to)
+		lo, hi, err := layout.Range(from, to)
 		if err != nil {
 			return err
 		}

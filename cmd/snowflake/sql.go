@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,25 +21,19 @@ first returns the first ID at or after a time, for queries such as
 WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
 UTC. mysql is for MariaDB too. SQLite has no CREATE FUNCTION: for it there are
 expressions. The functions for ClickHouse are untested.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
 	for _, e := range sqltext.Engines() {
 		c.ValidArgs = append(c.ValidArgs, string(e))
 	}
 	prefix := c.Flags().String("prefix", "snowflake_", "the `text` with which their names begin")
-	layout := layoutFlags(c)
+	layout := layoutFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		l, err := layout()
-		switch {
-		case err != nil:
-			return err
-		case !slices.Contains(c.ValidArgs, args[0]):
-			return fmt.Errorf("unknown database %q: want %s", args[0], strings.Join(c.ValidArgs, " "))
-		case !sqlName.MatchString(*prefix):
+		if !sqlName.MatchString(*prefix) {
 			return fmt.Errorf("--prefix %q is not a name: want up to 31 letters, digits and underscores, and no digit first", *prefix)
 		}
 		engine := sqltext.Engine(args[0])
-		script, err := sqltext.Script(engine, l, *prefix)
+		script, err := sqltext.Script(engine, *layout, *prefix)
 		if err != nil {
 			return err
 		}
@@ -49,7 +41,7 @@ expressions. The functions for ClickHouse are untested.`,
 			s.out.WriteString(script)
 			return nil
 		}
-		functions, err := sqltext.Functions(engine, l)
+		functions, err := sqltext.Functions(engine, *layout)
 		if err != nil {
 			return err
 		}
@@ -57,7 +49,7 @@ expressions. The functions for ClickHouse are untested.`,
 		for _, f := range functions {
 			bodies[f.Name] = f.Body
 		}
-		return s.writeJSON(map[string]any{"engine": engine, "layout": l.String(), "script": script, "expressions": bodies})
+		return s.writeJSON(bodies)
 	}
 	return c
 }

@@ -1,8 +1,9 @@
-// Package holding lists the worker IDs of a store and their holders, for the commands.
+// Package holding says who holds the worker IDs of a store, for the commands.
 package holding
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// About explains the columns of Write.
+// About explains the columns of WriteHolders.
 const About = `  worker    the worker ID
   state     held: its holder renews it
             dead: not renewed for a window, so another process may take it
@@ -30,9 +31,25 @@ const About = `  worker    the worker ID
   owner     the name that it gave itself
 `
 
-// Write writes a table of the records of lease.Holders. All records should have one layout. If they
-// do not, the table names the layout whenever it changes.
-func Write(out io.Writer, records []lease.Record) {
+// WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some records cannot be
+// read, it lists the others and returns the error.
+func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
+	records, bad := lease.Holders(ctx, s)
+	switch {
+	case len(records) == 0 && bad != nil:
+	case asJSON:
+		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Record{}, records...)), bad) // [] if there are none
+	case len(records) == 0:
+		fmt.Fprintln(out, "nobody has ever held a worker ID in this store")
+	default:
+		table(out, records)
+	}
+	return bad
+}
+
+// table writes a table of records. All records should have one layout. If they do not, it names the layout whenever it
+// changes.
+func table(out io.Writer, records []lease.Record) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	var l snowflake.Layout
@@ -43,38 +60,90 @@ func Write(out io.Writer, records []lease.Record) {
 			fmt.Fprintln(w, "worker\tstate\tuntil\tclockseq\tpid\thost\towner")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
-			Moment(r.Bound()), r.ClockSeq, r.PID, Plain(r.Host), Plain(r.Owner))
+			Moment(r.Bound()), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
 	}
 }
 
-// Issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
-type Issuer struct {
+// ErrNobody is returned by WriteIssuers if nobody can have issued one of the IDs, or if its issuer was forgotten.
+var ErrNobody = errors.New("one of the IDs has no known issuer")
+
+// issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
+type issuer struct {
 	ID     snowflake.ID   `json:"id"`
 	Holder *lease.Holding `json:"holder,omitempty"`
 	Error  string         `json:"error,omitempty"`
 }
 
-// Whois returns the holding in which an ID was issued. If nobody can have issued the ID, or if its
-// issuer was forgotten, unknown says so. If the store fails, err is its error.
-func Whois(ctx context.Context, s lease.Store, id snowflake.ID) (h lease.Holding, unknown, err error) {
-	h, err = lease.Whois(ctx, s, id)
-	if errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten) {
-		return h, err, nil
+// WriteIssuers says of each ID who issued it, or why nobody can have, one ID a line.
+func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool, ids []snowflake.ID) error {
+	var nobody error
+	for _, id := range ids {
+		h, err := lease.Whois(ctx, s, id)
+		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten)
+		if err != nil && !unknown {
+			return err
+		}
+		known := issuer{ID: id, Holder: &h}
+		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockseq=%d from=%s to=%s",
+			id, plain(h.Owner), plain(h.Host), h.PID, h.Worker, h.ClockSeq, Moment(h.From), Moment(h.To))
+		if unknown {
+			nobody = ErrNobody
+			known = issuer{ID: id, Error: err.Error()}
+			line = fmt.Sprintf("%v %v", id, err)
+		}
+		if asJSON {
+			err = json.NewEncoder(out).Encode(known)
+		} else {
+			_, err = fmt.Fprintln(out, line)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return h, nil, err
+	return nobody
 }
 
-// Line returns a line of text that names the issuer of an ID.
-func Line(id snowflake.ID, h lease.Holding) string {
-	return fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockseq=%d from=%s to=%s\n",
-		id, Plain(h.Owner), Plain(h.Host), h.PID, h.Worker, h.ClockSeq, Moment(h.From), Moment(h.To))
+// watermark has the JSON of the server's answer to GET /watermark.
+type watermark struct {
+	ID   snowflake.ID `json:"id"`
+	Held *keeper      `json:"held,omitempty"`
+}
+
+// keeper is who keeps a watermark back.
+type keeper struct {
+	Worker int    `json:"worker"`
+	Owner  string `json:"owner"`
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	Behind string `json:"behind"` // as protobuf writes durations
+	Why    string `json:"why"`
+}
+
+// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names the holder, and
+// the error is the *lease.WatermarkError.
+func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
+	id, err := lease.Watermark(ctx, s)
+	held, isHeld := errors.AsType[*lease.WatermarkError](err)
+	if err != nil && !isHeld {
+		return err
+	}
+	if !asJSON {
+		_, failed := fmt.Fprintln(out, id)
+		return errors.Join(failed, err)
+	}
+	shown := watermark{ID: id}
+	if isHeld {
+		h, behind := held.Holder, held.Behind.Round(time.Millisecond)
+		shown.Held = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), held.Why}
+	}
+	return errors.Join(json.NewEncoder(out).Encode(shown), err)
 }
 
 // Moment formats a time of an ID.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Plain returns s, in quotes if it is not one plain word.
-func Plain(s string) string {
+// plain returns s, in quotes if it is not one plain word.
+func plain(s string) string {
 	if quoted := strconv.Quote(s); s == "" || strings.Contains(s, " ") || quoted[1:len(quoted)-1] != s {
 		return quoted
 	}

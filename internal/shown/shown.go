@@ -117,7 +117,11 @@ func certain(matches []layouts.Match, name, host string) []layouts.Match {
 // Text writes at most n guesses for people to read, and which layouts are ruled out.
 func (g Guesses) Text(n int) string {
 	var b strings.Builder
-	if g.sum() < 0.5 {
+	known := 0.0
+	for _, g := range g.Guesses {
+		known += g.Share
+	}
+	if known < 0.5 {
 		b.WriteString("probably of no known layout: another layout, a random number, or no ID\n")
 	}
 	if one := g.oneOf(); len(one) > 1 {
@@ -133,7 +137,23 @@ func (g Guesses) Text(n int) string {
 		}
 		fmt.Fprintf(&b, "%3.0f%%  %s: %s\n      %s\n", 100*g.Share, name, g.About, strings.Join(g.Why, "; "))
 	}
-	return b.String() + g.ruledOut()
+	for _, reason := range []struct{ not, why string }{
+		{"before there were", "the time would be too early"},
+		{"in the future", "the time would lie in the future"},
+		{"more bits", "there are too many bits"},
+	} {
+		var names []string
+		for _, g := range g.Guesses {
+			if strings.Contains(g.Not, reason.not) {
+				names = append(names, g.Name)
+			}
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			fmt.Fprintf(&b, "not, because %s: %s\n", reason.why, strings.Join(slices.Compact(names), " "))
+		}
+	}
+	return b.String()
 }
 
 // oneOf names the first guess and its twins with their dates, if the twins are about as likely.
@@ -145,39 +165,4 @@ func (g Guesses) oneOf() (names []string) {
 		}
 	}
 	return names
-}
-
-func (g Guesses) sum() (share float64) {
-	for _, g := range g.Guesses {
-		share += g.Share
-	}
-	return share
-}
-
-// ruledOut lists the layouts that are ruled out, by the kind of reason.
-func (g Guesses) ruledOut() string {
-	var early, late, other []string
-	for _, g := range g.Guesses {
-		switch {
-		case g.Not == "":
-		case strings.Contains(g.Not, "before there were"):
-			early = append(early, g.Name)
-		case strings.Contains(g.Not, "future"):
-			late = append(late, g.Name)
-		case strings.Contains(g.Not, "URL"):
-		default:
-			other = append(other, g.Name)
-		}
-	}
-	var b strings.Builder
-	list := func(why string, names []string) {
-		if len(names) > 0 {
-			slices.Sort(names)
-			fmt.Fprintf(&b, "not, because %s: %s\n", why, strings.Join(slices.Compact(names), " "))
-		}
-	}
-	list("the time would be too early", early)
-	list("the time would lie in the future", late)
-	list("there are too many bits", other)
-	return b.String()
 }

@@ -13,59 +13,67 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// Layout returns the layout of a name or a spec, such as twitter or 41/10/12. An epoch and
-// a tick may follow: NAME@EPOCH,TICK. Layout does not validate the layout, because the caller may change
-// it first.
+// Layout returns the layout of a name or a spec, such as twitter or 41/10/12. What differs may follow, in this
+// order: NAME@EPOCH,TICK,worker-last. If the layout is not valid, the error is Validate's.
 func Layout(s string) (snowflake.Layout, error) {
 	name, changes, changed := strings.Cut(s, "@")
-	l, err := lookUp(name)
-	if err != nil || !changed {
+	var l snowflake.Layout
+	var err error
+	if k, ok := layouts.ByName(name); ok {
+		l = k.Layout
+	} else if l, err = parseSpec(name); err != nil {
 		return l, err
 	}
-	epoch, unit, hasUnit := strings.Cut(changes, ",")
-	if l.Epoch, err = Epoch(epoch); err != nil {
-		return snowflake.Layout{}, fmt.Errorf("layout %q: %w", s, err)
-	}
-	if hasUnit {
-		if l.Unit, err = time.ParseDuration(unit); err != nil {
-			return snowflake.Layout{}, fmt.Errorf("layout %q: %q is not a tick such as 10ms", s, unit)
+	if changed {
+		if err := change(&l, strings.Split(changes, ",")); err != nil {
+			return l, fmt.Errorf("layout %q: %w", s, err)
 		}
 	}
-	return l, nil
-}
-
-func lookUp(s string) (snowflake.Layout, error) {
-	if k, ok := layouts.ByName(s); ok {
-		return k.Layout, nil
-	}
-	if strings.Contains(s, "/") {
-		return parseSpec(s)
-	}
-	return snowflake.Layout{}, fmt.Errorf("unknown layout %q: \"snowflake layout\" lists the names, and a spec is one like 41/10/12", s)
+	return l, l.Validate()
 }
 
 // parseSpec reads the widths of a layout's fields.
 func parseSpec(s string) (snowflake.Layout, error) {
-	var widths []uint8
-	for text := range strings.SplitSeq(s, "/") {
+	l := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond}
+	widths := strings.Split(s, "/")
+	fields := map[int][]*uint8{
+		3: {&l.TimeBits, &l.WorkerBits, &l.SequenceBits},
+		4: {&l.TimeBits, &l.ClockSeqBits, &l.WorkerBits, &l.SequenceBits},
+		5: {&l.TimeBits, &l.ClockSeqBits, &l.DatacenterBits, &l.WorkerBits, &l.SequenceBits},
+	}[len(widths)]
+	switch {
+	case len(widths) == 1:
+		return l, fmt.Errorf("unknown layout %q: \"snowflake layout\" lists the names, and a spec is one like 41/10/12", s)
+	case fields == nil:
+		return l, fmt.Errorf("layout %q has %d fields: want 3, 4 or 5", s, len(widths))
+	}
+	for i, text := range widths {
 		n, err := strconv.ParseUint(text, 10, 8)
 		if err != nil {
-			return snowflake.Layout{}, fmt.Errorf("layout %q: %q is not a number of bits", s, text)
+			return l, fmt.Errorf("layout %q: %q is not a number of bits", s, text)
 		}
-		widths = append(widths, uint8(n))
-	}
-	l := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond}
-	switch len(widths) {
-	case 3:
-		l.TimeBits, l.WorkerBits, l.SequenceBits = widths[0], widths[1], widths[2]
-	case 4:
-		l.TimeBits, l.ClockSeqBits, l.WorkerBits, l.SequenceBits = widths[0], widths[1], widths[2], widths[3]
-	case 5:
-		l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits = widths[0], widths[1], widths[2], widths[3], widths[4]
-	default:
-		return snowflake.Layout{}, fmt.Errorf("layout %q has %d fields: want 3, 4 or 5", s, len(widths))
+		*fields[i] = uint8(n)
 	}
 	return l, nil
+}
+
+// change reads what comes after the @.
+func change(l *snowflake.Layout, changes []string) (err error) {
+	if l.Epoch, err = Epoch(changes[0]); err != nil {
+		return err
+	}
+	if len(changes) > 1 {
+		if l.Unit, err = time.ParseDuration(changes[1]); err != nil {
+			return fmt.Errorf("%q is not a tick such as 10ms", changes[1])
+		}
+	}
+	if len(changes) > 2 {
+		if more := strings.Join(changes[2:], ","); more != "worker-last" {
+			return fmt.Errorf("%q after the tick is not worker-last", more)
+		}
+		l.WorkerLast = true
+	}
+	return nil
 }
 
 // yearAlone is how people write a year, and how nobody writes the Unix milliseconds of an epoch.

@@ -58,15 +58,31 @@ func TestIDsRefuses(t *testing.T) {
 	assert.ErrorContains(t, err, "x-y")
 }
 
-// An epoch of 2026 milliseconds is a year that somebody meant, and IDs would show it for ever.
-func TestEpochRefusesAYearAlone(t *testing.T) {
-	for _, text := range []string{"2026", "1970", "9999"} {
-		_, err := Epoch(text)
-		assert.ErrorContains(t, err, text+"-01-01")
-		_, err = Layout("41/10/12@" + text)
-		assert.ErrorContains(t, err, text+"-01-01")
+func TestLayout(t *testing.T) {
+	for text, want := range map[string]string{
+		"hutool":                             layouts.Twitter().String(),
+		"8/4/4":                              "time=8 worker=4 sequence=4 unit=1ms epoch=2026-01-01T00:00:00.000Z",
+		"8/2/4/2":                            "time=8 clockseq=2 worker=4 sequence=2 unit=1ms epoch=2026-01-01T00:00:00.000Z",
+		"7/2/3/4/5":                          "time=7 clockseq=2 datacenter=3 worker=4 sequence=5 unit=1ms epoch=2026-01-01T00:00:00.000Z",
+		"sonyflake@5":                        "time=39 sequence=8 worker=16 unit=10ms epoch=1970-01-01T00:00:00.005Z",
+		"8/4/4@2020-02-03T04:05:06.007Z,10s": "time=8 worker=4 sequence=4 unit=10s epoch=2020-02-03T04:05:06.007Z",
+		"8/4/5@0,1ms,worker-last":            "time=8 sequence=5 worker=4 unit=1ms epoch=1970-01-01T00:00:00.000Z",
+	} {
+		l, err := Layout(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, l.String(), text)
 	}
-	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "2026-01-01": snowflake.DefaultEpoch} {
+	for text, says := range map[string]string{
+		"twiter": `unknown layout "twiter"`, "41/10": "2 fields", "1/1/1/1/1/1": "6 fields", "41//12": `""`, "41/256/12": `"256"`, "41/11/12": "64 bits",
+		"twitter@": `""`, "twitter@x": `"x"`, "twitter@2026-13-01": `"2026-13-01"`, "8/4/4@0,": `""`, "8/4/4@0,5": `"5"`, "8/4/4@0,-1s": "unit -1s",
+		"8/4/4@0,1s,last": `"last"`, "8/4/4@0,1s,worker-last,": `"worker-last,"`,
+		// An epoch of 2026 milliseconds is a year that somebody meant, and IDs would show it for ever.
+		"8/4/4@2026": "2026-01-01", "8/4/4@9999": "9999-01-01", "8/4/4@2026-01-01T00:00:00.0001Z": "whole number of milliseconds",
+	} {
+		_, err := Layout(text)
+		assert.ErrorContains(t, err, says, text)
+	}
+	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "-5": -5, "2026-01-01": snowflake.DefaultEpoch} {
 		got, err := Epoch(text)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)

@@ -114,10 +114,9 @@ const design = (() => {
     const widths = [l.timeBits, l.clockSeqBits, l.datacenterBits, l.workerBits, l.sequenceBits];
     if (l.datacenterBits === 0) widths.splice(2, 1);
     if (l.datacenterBits === 0 && l.clockSeqBits === 0) widths.splice(1, 1);
-    let text = `--layout ${widths.join("/")}`;
-    if (l.epoch !== defaultEpoch || l.unit !== millisecond) text += `@${epochText(l.epoch)}`;
-    if (l.unit !== millisecond) text += `,${formatDuration(l.unit)}`;
-    return text + (l.workerLast ? " --worker-last" : "");
+    const changes = [epochText(l.epoch), formatDuration(l.unit), "worker-last"];
+    changes.length = l.workerLast ? 3 : l.unit !== millisecond ? 2 : l.epoch !== defaultEpoch ? 1 : 0;
+    return `--layout ${widths.join("/")}` + (changes.length > 0 ? `@${changes.join(",")}` : "");
   }
 
   const goUnits = [["Hour", units.h], ["Minute", units.m], ["Second", units.s], ["Millisecond", units.ms], ["Microsecond", units.us], ["Nanosecond", 1n]];

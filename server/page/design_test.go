@@ -20,9 +20,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// reader reads a layout as the flags of cmd/snowflake spell it: the widths or the name, and --worker-last if
-// the worker ID is the last field. If the command refuses the layout, it returns what the command says.
-type reader func(t *testing.T, spelling string, workerLast bool) (l snowflake.Layout, says string)
+// reader reads a layout as --layout of cmd/snowflake spells it. If the command refuses the layout, it returns what the
+// command says.
+type reader func(t *testing.T, spelling string) (l snowflake.Layout, says string)
 
 // command returns how cmd/snowflake reads layouts: the package that it reads them with, and in the full
 // run the program.
@@ -34,13 +34,9 @@ func command(t *testing.T) reader {
 	path := t.TempDir() + "/snowflake.exe"
 	out, err := exec.Command("go", "build", "-o", path, "github.com/seed-5394e6b1/snowflake/cmd/snowflake").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return func(t *testing.T, spelling string, workerLast bool) (l snowflake.Layout, says string) {
+	return func(t *testing.T, spelling string) (l snowflake.Layout, says string) {
 		t.Helper()
-		args := []string{"layout", "--json", spelling}
-		if workerLast {
-			args = []string{"layout", "--json", "--worker-last", spelling}
-		}
-		cmd := exec.Command(path, args...)
+		cmd := exec.Command(path, "layout", "--json", spelling)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
@@ -52,12 +48,8 @@ func command(t *testing.T) reader {
 	}
 }
 
-func parse(_ *testing.T, spelling string, workerLast bool) (snowflake.Layout, string) {
+func parse(_ *testing.T, spelling string) (snowflake.Layout, string) {
 	l, err := texts.Layout(spelling)
-	l.WorkerLast = l.WorkerLast || workerLast
-	if err == nil {
-		err = l.Validate()
-	}
 	if err != nil {
 		return snowflake.Layout{}, err.Error()
 	}
@@ -93,8 +85,7 @@ func TestCommandReadsTheSpelling(t *testing.T) {
 	for i, l := range all {
 		text, ok := strings.CutPrefix(flags[i], "--layout ")
 		require.True(t, ok, flags[i])
-		text, last := strings.CutSuffix(text, " --worker-last")
-		got, says := read(t, text, last)
+		got, says := read(t, text)
 		require.Empty(t, says, flags[i])
 		require.Equal(t, l, got, flags[i])
 	}
@@ -199,7 +190,7 @@ func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 	}
 	underNode(t, questions, `return input.map((texts) => { const { layout, error } = design.read(texts); return { Layout: layout, Error: error }; });`, &got)
 	for i, q := range questions {
-		want, says := read(t, "30/1/8/9@"+q.Epoch+","+q.Unit, false)
+		want, says := read(t, "30/1/8/9@"+q.Epoch+","+q.Unit)
 		if says == "" {
 			require.NotNil(t, got[i].Layout, "%+v: %s", q, got[i].Error)
 			require.Equal(t, fieldsOf(want), *got[i].Layout, "%+v", q)

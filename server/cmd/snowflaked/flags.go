@@ -141,7 +141,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of -window")
 	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "end at the start, with an error, if the kernel does not say that the clock is right to this, such as 100ms.\n0: start whatever it says")
 	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
-	fs.StringVar(&c.layout, "layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n@EPOCH,TICK if need be. \"snowflake help layouts\" explains them")
+	fs.StringVar(&c.layout, "layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
@@ -218,9 +218,6 @@ func (c *config) check() error {
 // shows before a worker ID is taken.
 func (c *config) try() error {
 	l, err := texts.Layout(c.layout)
-	if err == nil {
-		err = l.Validate()
-	}
 	if err != nil {
 		return refused("-layout: %w", err)
 	}

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -71,23 +68,12 @@ func noArgs(name string, args []string) error {
 	return nil
 }
 
-func workers(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func workers(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
 	return ask(ctx, aboutWorkers, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if err := noArgs("workers", args); err != nil {
 			return err
 		}
-		records, bad := lease.Holders(ctx, store)
-		if len(records) == 0 && bad != nil {
-			return bad
-		}
-		if len(records) == 0 {
-			fmt.Fprintln(stderr, "snowflaked workers: nobody has ever held a worker ID in this store: is -store right?")
-		}
-		if asJSON {
-			return errors.Join(json.NewEncoder(stdout).Encode(append([]lease.Record{}, records...)), bad) // [] if there are none
-		}
-		holding.Write(stdout, records)
-		return bad
+		return holding.WriteHolders(ctx, stdout, store, asJSON)
 	})
 }
 
@@ -100,8 +86,6 @@ func watermark(ctx context.Context, args []string, getenv func(string) string, s
 	})
 }
 
-var errNobody = errors.New("one of the IDs has no issuer")
-
 func whois(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
 	return ask(ctx, aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if len(args) == 0 {
@@ -110,38 +94,13 @@ func whois(ctx context.Context, args []string, getenv func(string) string, stdou
 		if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
 			return refused("%q comes after an ID: flags come before the IDs", args[i])
 		}
-		var nobody error
-		for _, arg := range args {
-			id, err := snowflake.ParseID(arg)
-			if err != nil {
+		ids := make([]snowflake.ID, len(args))
+		for i, arg := range args {
+			var err error
+			if ids[i], err = snowflake.ParseID(arg); err != nil {
 				return usageError{err}
 			}
-			h, unknown, err := holding.Whois(ctx, store, id)
-			if err != nil {
-				return err
-			}
-			if unknown != nil {
-				nobody = errNobody
-			}
-			if err := writeIssuer(stdout, asJSON, id, h, unknown); err != nil {
-				return err
-			}
 		}
-		return nobody
+		return holding.WriteIssuers(ctx, stdout, store, asJSON, ids)
 	})
-}
-
-// writeIssuer writes who issued an ID, or why nobody did.
-func writeIssuer(w io.Writer, asJSON bool, id snowflake.ID, h lease.Holding, unknown error) (err error) {
-	switch {
-	case asJSON && unknown != nil:
-		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Error: unknown.Error()})
-	case asJSON:
-		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Holder: &h})
-	case unknown != nil:
-		_, err = fmt.Fprintf(w, "%v %v\n", id, unknown)
-	default:
-		_, err = fmt.Fprint(w, holding.Line(id, h))
-	}
-	return err
 }

@@ -233,7 +233,7 @@ func TestKeyboardOnly(t *testing.T) {
 	p.shows("#spelling", "41/7/12")
 	p.tabTo("#workerLast")
 	p.press(" ", 1)
-	p.shows("#spelling", "--worker-last")
+	p.shows("#spelling", ",worker-last")
 	p.tabTo("#theme")
 	p.press(kb.Enter, 1)
 	p.shows("#theme", "Theme: light")

@@ -408,7 +408,7 @@ func TestDesigner(t *testing.T) {
 	}
 	p.shows("#facts", "workers 64 in each datacenter, 256 in all")
 	p.click("#workerLast")
-	p.shows("#spelling", "snowflake new --layout 38/1/2/6/9@2020-02-29,10ms --worker-last")
+	p.shows("#spelling", "snowflake new --layout 38/1/2/6/9@2020-02-29,10ms,worker-last")
 	p.shows("#literal", "Unit: 10 * time.Millisecond,")
 	assert.Contains(t, p.hash(), "design=38%2F1%2F2%2F6%2F9&epoch=2020-02-29&unit=10ms&last=1")
 	var letters string

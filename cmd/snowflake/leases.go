@@ -1,17 +1,30 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
+
+func workerCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "worker --dir DIR",
+		Short: "List who has leased which worker ID, and until when",
+		Long: `Lists the worker IDs that were leased from a directory, one a line, below their
+layout. The directory is the one that package lease's file store uses, or
+"snowflake new --dir". The columns are
+
+` + holding.About,
+		Args: cobra.NoArgs,
+	}
+	dir := neededDir(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		return failed(holding.WriteHolders(c.Context(), s.out, lease.File(*dir), s.json))
+	}
+	return c
+}
 
 func whoisCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
@@ -24,7 +37,7 @@ issued one of the IDs, or if its issuer is older than the history.
 
 From "from" to "to" nobody else could issue IDs with the worker ID. "from" may
 lie up to a window before the process began, because its clock may be set back.`,
-		Args: someArgs("IDs"),
+		Args: cobra.MinimumNArgs(1),
 	}
 	dir := neededDir(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
@@ -35,7 +48,23 @@ lie up to a window before the process began, because its clock may be set back.`
 				return err
 			}
 		}
-		return whois(s, lease.File(*dir), ids)
+		return failed(holding.WriteIssuers(c.Context(), s.out, lease.File(*dir), s.json, ids))
+	}
+	return c
+}
+
+func watermarkCommand(s *streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "watermark --dir DIR",
+		Short: "Print an ID that no ID issued from now on is at or below",
+		Long: `Prints the watermark of the leases in a directory: lease.Watermark. If a holder
+keeps it back, the exit status is 1, and standard error says which; the ID is
+right all the same.`,
+		Args: cobra.NoArgs,
+	}
+	dir := neededDir(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		return failed(holding.WriteWatermark(c.Context(), s.out, lease.File(*dir), s.json))
 	}
 	return c
 }
@@ -47,52 +76,9 @@ func dirFlag(c *cobra.Command) *string {
 	return dir
 }
 
-// neededDir defines a --dir that a command needs. The directory must exist.
+// neededDir defines a --dir that a command needs.
 func neededDir(c *cobra.Command) *string {
 	dir := dirFlag(c)
 	_ = c.MarkFlagRequired("dir")
-	c.PreRunE = func(*cobra.Command, []string) error { return checkDir("dir", *dir) }
 	return dir
-}
-
-// checkDir refuses the value of a flag if it is not a directory.
-func checkDir(flag, dir string) error {
-	if dir == "" {
-		return fmt.Errorf("--%s is missing: it names a directory", flag)
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = errors.New("it is not a directory")
-	}
-	if err != nil {
-		return fmt.Errorf("--%s %q: %w", flag, dir, err)
-	}
-	return nil
-}
-
-func whois(s *streams, store lease.Store, ids []snowflake.ID) error {
-	var said error
-	for _, id := range ids {
-		h, unknown, err := holding.Whois(context.Background(), store, id)
-		if err != nil {
-			return failed(err)
-		}
-		if unknown != nil {
-			said = errSaid
-		}
-		switch {
-		case s.json && unknown != nil:
-			err = s.writeJSON(holding.Issuer{ID: id, Error: plainError(unknown)})
-		case s.json:
-			err = s.writeJSON(holding.Issuer{ID: id, Holder: &h})
-		case unknown != nil:
-			_, err = fmt.Fprintf(s.out, "%v %s\n", id, s.paint(red, plainError(unknown)))
-		default:
-			_, err = fmt.Fprint(s.out, holding.Line(id, h))
-		}
-		if err != nil {
-			return failed(err)
-		}
-	}
-	return failed(said)
 }

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+func TestNewPrintsIncreasingIDs(t *testing.T) {
+	var last snowflake.ID
+	out := lines(succeed(t, "new", "-n", "10000", "--worker", "7"))
+	assert.Len(t, out, 10000)
+	for _, line := range out {
+		id, err := snowflake.ParseID(line)
+		require.NoError(t, err)
+		require.Greater(t, id, last)
+		require.Equal(t, 7, snowflake.Decode(id).Worker)
+		last = id
+	}
+	assert.WithinDuration(t, time.Now(), snowflake.Decode(last).Time, time.Minute)
+	assert.Len(t, lines(succeed(t, "new", "-n", "3", "--layout", "41/10/0")), 3, "one ID a tick")
+}
+
+func TestNewDecodes(t *testing.T) {
+	out := lines(succeed(t, "new", "-n", "3", "--decode", "--layout", "twitter", "--worker", "3", "--datacenter", "4"))
+	assert.Len(t, out, 3)
+	for _, line := range out {
+		assert.Regexp(t, `^\d+ time=\S+ datacenter=4 worker=3 sequence=\d+$`, line)
+		text, fields, _ := strings.Cut(line, " ")
+		id, err := snowflake.ParseID(text)
+		require.NoError(t, err)
+		assert.Equal(t, fields, layouts.Twitter().Decode(id).String())
+	}
+	assert.Regexp(t, `^\{"id":"\d+","form":"decimal",.*\n\{"id":".*\n$`, succeed(t, "new", "-n", "2", "--json"))
+}
+
+// states returns what "worker" says of each worker of dir.
+func states(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	for _, line := range lines(succeed(t, "worker", "--dir", dir))[2:] {
+		all = append(all, strings.Fields(line)[1])
+	}
+	return strings.Join(all, " ")
+}
+
+func TestNewWithALease(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "other", Layout: layouts.Twitter(), First: 1, Count: 1})
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+
+	out := lines(succeed(t, "new", "-n", "3", "--decode", "--dir", dir, "--layout", "twitter", "--datacenter", "4"))
+	require.Len(t, out, 3)
+	text, fields, _ := strings.Cut(out[2], " ")
+	assert.Contains(t, fields, "datacenter=4")
+	last, err := snowflake.ParseID(text)
+	require.NoError(t, err)
+	parts := layouts.Twitter().Decode(last)
+	assert.NotEqual(t, 1, parts.Worker)
+
+	// The next holder may begin in the tick after the last ID.
+	records, err := lease.Holders(t.Context(), lease.File(dir))
+	require.NoError(t, err)
+	require.Len(t, records, 2)
+	for _, r := range records {
+		assert.Equal(t, r.Worker == 1, r.State == lease.Held)
+		assert.True(t, r.Worker == 1 || r.Bound().Equal(parts.Time.Add(time.Millisecond)))
+	}
+
+	assert.Regexp(t, fmt.Sprintf(`^layout: .* datacenter=5 .*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "worker", "--dir", dir))
+	assert.Contains(t, succeed(t, "worker", "--dir", dir, "--json"), `"state":"free"`)
+	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockseq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
+		succeed(t, "whois", "--dir", dir, text))
+	issuers, errs, status := runCLI("whois", "--dir", dir, "--json", "7", text)
+	assert.Equal(t, exitFailure, status)
+	assert.Equal(t, "snowflake: one of the IDs has no known issuer\n", errs)
+	assert.Regexp(t, `^\{"id":"7","error":".*was never leased"\}\n\{"id":"`+text+`","holder":\{"worker":.*\n$`, issuers)
+
+	ids, errs, status := runCLI("new", "--dir", dir)
+	assert.Equal(t, exitUsage, status, "the layout is another")
+	assert.Empty(t, ids)
+	assert.Contains(t, errs, layouts.Twitter().String())
+}
+
+// The layout has one ID a second. Without the lease, invocations within one second
+// would issue the same ID. A window is a tick at least.
+func TestNewWithALeaseInvokedOftenInATick(t *testing.T) {
+	dir := t.TempDir()
+	seen := map[string]bool{}
+	for range 5 {
+		seen[succeed(t, "new", "--dir", dir, "--layout", "33/4/0@2026-01-01,1s")] = true
+	}
+	assert.Len(t, seen, 5)
+	assert.Len(t, lines(succeed(t, "new", "--dir", t.TempDir(), "--layout", "default@2026-01-01,1h")), 1)
+}
+
+func TestNewWithALeaseAtTheSameTime(t *testing.T) {
+	const runs, n = 8, 3000
+	dir := t.TempDir()
+	var outs [runs]string
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Go(func() {
+			var errs string
+			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "--dir", dir)
+			assert.Empty(t, errs)
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, line := range lines(strings.Join(outs[:], "")) {
+		seen[line] = true
+	}
+	assert.Len(t, seen, runs*n)
+}
+
+// If the input is refused, nothing is leased.
+func TestNewWithALeaseRefusesInput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	for args, says := range map[string]string{
+		"--datacenter 1":              "datacenter 1",
+		"--layout baidu":              "2024-11-20",
+		"--layout default@9999-01-01": "9999-01-01",
+	} {
+		out, errs, status := runCLI(strings.Fields("new --dir " + dir + " " + args)...)
+		assert.Equal(t, exitUsage, status)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, says)
+		assert.NoDirExists(t, dir)
+	}
+}
+
+func TestEmptyAndBrokenDirectories(t *testing.T) {
+	dir := t.TempDir()
+	assert.Equal(t, "nobody has ever held a worker ID in this store\n", succeed(t, "worker", "--dir", dir))
+	assert.Equal(t, "[]\n", succeed(t, "worker", "--dir", dir, "--json"))
+	_, errs, status := runCLI("watermark", "--dir", dir)
+	assert.Equal(t, exitFailure, status)
+	assert.Contains(t, errs, "the store has no entries")
+
+	succeed(t, "new", "--dir", dir)
+	paths, err := filepath.Glob(filepath.Join(dir, "worker", "*[0-9]"))
+	require.NoError(t, err)
+	require.Len(t, paths, 1)
+	text, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(paths[0], text[:len(text)/2], 0o644))
+	for _, args := range [][]string{{"worker", "--dir", dir}, {"worker", "--json", "--dir", dir}} {
+		out, errs, status := runCLI(args...)
+		assert.Equal(t, exitFailure, status)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, paths[0])
+	}
+}
+
+func TestWatermarkIsBelowTheNextID(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Acquire(t.Context(), lease.File(dir), nil)
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+	g, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	id, err := snowflake.ParseID(lines(succeed(t, "watermark", "--dir", dir))[0])
+	require.NoError(t, err)
+	next, err := g.NextID()
+	require.NoError(t, err)
+	assert.Positive(t, id)
+	assert.Greater(t, next, id)
+}
+
+// A holder without a generator may stamp any time since it began. The JSON is the server's.
+func TestWatermarkNamesTheHolderThatKeepsItBack(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Owner: "idle-1", Window: 300 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+	time.Sleep(700 * time.Millisecond)
+	out, errs, code := runCLI("watermark", "--json", "--dir", dir)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "idle-1")
+	assert.Regexp(t, `^\{"id":"\d+","held":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
+}
+
+func TestProcesses(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "snowflake.exe")
+	text, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	require.NoError(t, err, "%s", text)
+
+	// start starts a process that prints IDs for ever, and returns when it has
+	// begun.
+	start := func(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser) {
+		cmd = exec.Command(bin, "new", "-n", "1000000000", "--decode", "--dir", dir)
+		cmd.Stderr = new(strings.Builder)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { cmd.Process.Kill() })
+		_, err = bufio.NewReaderSize(out, 256).ReadString('\n')
+		require.NoError(t, err)
+		return cmd, out
+	}
+	failed := func(t *testing.T, cmd *exec.Cmd, says string) {
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		assert.Equal(t, exitFailure, exit.ExitCode())
+		assert.Equal(t, says, withoutLog(fmt.Sprint(cmd.Stderr)))
+	}
+
+	t.Run("have different workers", func(t *testing.T) {
+		dir := t.TempDir()
+		for range 3 {
+			_, out := start(t, dir)
+			go io.Copy(io.Discard, out)
+		}
+		assert.Equal(t, "held held held", states(t, dir))
+	})
+
+	t.Run("release when interrupted", func(t *testing.T) {
+		if runtime.GOOS == "windows" {
+			t.Skip("a process cannot be interrupted")
+		}
+		dir := t.TempDir()
+		cmd, out := start(t, dir)
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_, err := io.Copy(io.Discard, out)
+		require.NoError(t, err)
+		failed(t, cmd, "snowflake: interrupted\n")
+		assert.Equal(t, "free", states(t, dir))
+	})
+
+	t.Run("release when their reader has gone", func(t *testing.T) {
+		dir := t.TempDir()
+		cmd, out := start(t, dir)
+		require.NoError(t, out.Close())
+		failed(t, cmd, "")
+		assert.Equal(t, "free", states(t, dir))
+	})
+
+	t.Run("follow their input line by line", func(t *testing.T) {
+		cmd := exec.Command(bin, "decode", "-", "--layout", "twitter")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		r := bufio.NewReader(out)
+		for range 3 {
+			fmt.Fprintln(in, "line 1541815603606036480")
+			line, err := r.ReadString('\n')
+			require.NoError(t, err)
+			assert.Equal(t, "line 1541815603606036480 (time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0)\n", line)
+		}
+		require.NoError(t, in.Close())
+		require.NoError(t, cmd.Wait())
+	})
+}

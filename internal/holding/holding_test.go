@@ -1,0 +1,39 @@
+package holding
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+func TestTable(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	record := func(worker int, state lease.State) lease.Record {
+		return lease.Record{
+			Worker: worker, State: state, Owner: "web-7", Host: "node-1", PID: 4711,
+			Layout: snowflake.ClockSeqLayout(), Bounds: []time.Time{noon.Add(3 * time.Second)},
+		}
+	}
+	live, spent, strange, other := record(0, lease.Held), record(10, lease.Spent), record(127, lease.Dead), record(3, lease.Free)
+	live.Bounds, live.ClockSeq = append(live.Bounds, noon.Add(time.Hour).In(time.FixedZone("", 3600))), 1
+	spent.Host, spent.PID = "", 0
+	strange.Owner, strange.Host = "a b", "x\ny"
+	other.Layout = snowflake.DefaultLayout()
+
+	var b strings.Builder
+	table(&b, []lease.Record{live, spent, strange, other})
+	assert.Equal(t, `layout: time=41 clockseq=3 worker=7 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+worker  state  until                     clockseq  pid   host    owner
+0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
+10      spent  2026-06-01T12:00:03.000Z  0         0     ""      web-7
+127     dead   2026-06-01T12:00:03.000Z  0         4711  "x\ny"  "a b"
+layout: time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+worker  state  until                     clockseq  pid   host    owner
+3       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
+`, b.String())
+}
