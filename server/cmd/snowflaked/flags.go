@@ -147,7 +147,6 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
 	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
-	fs.IntVar(&c.server.MaxStreamIDs, "max-stream-ids", 10_000_000, "how many IDs a stream may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
 	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
@@ -193,7 +192,7 @@ func (c *config) check() error {
 	if c.watermark != 0 && c.watermark < time.Second {
 		return refused("-watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
 	}
-	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-stream-ids": c.server.MaxStreamIDs, "max-in-flight": c.server.MaxInFlight,
+	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-in-flight": c.server.MaxInFlight,
 		"max-connections": c.maxConnections} {
 		if n < 1 {
 			return refused("-%s %d is not 1 or more", name, n)
