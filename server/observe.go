@@ -21,11 +21,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// observer counts and logs requests.
+// observer counts requests.
 type observer struct {
-	access    *slog.Logger
-	log       *slog.Logger
-	sometimes *rate.Sometimes // limits log
+	sometimes *rate.Sometimes // limits Options.Logger
 	durations *prometheus.HistogramVec
 	clients   *prometheus.CounterVec
 	registry  *prometheus.Registry
@@ -73,11 +71,11 @@ func newObserver(gen *snowflake.Generator, o Options, s *Server) (observer, erro
 			return observer{}, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
-	return observer{o.AccessLog, o.Logger, &rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
+	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
 }
 
 // observe counts a request that was answered, and logs it.
-func (o *observer) observe(r *http.Request, q *request) {
+func (s *Server) observe(r *http.Request, q *request) {
 	took := time.Since(q.begun)
 	method, quiet := method(r)
 	code := q.code
@@ -90,14 +88,14 @@ func (o *observer) observe(r *http.Request, q *request) {
 	default:
 		code = "ok"
 	}
-	o.durations.WithLabelValues(method, code).Observe(took.Seconds())
+	s.observer.durations.WithLabelValues(method, code).Observe(took.Seconds())
 	if q.token.Name != "" {
-		o.clients.WithLabelValues(q.token.Name, code).Inc()
+		s.observer.clients.WithLabelValues(q.token.Name, code).Inc()
 	}
 	if q.cause != nil {
-		o.sometimes.Do(func() { o.log.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause) })
+		s.observer.sometimes.Do(func() { s.o.Logger.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause) })
 	}
-	if o.access == nil || quiet {
+	if s.o.AccessLog == nil || quiet {
 		return
 	}
 	level := slog.LevelInfo
@@ -113,7 +111,7 @@ func (o *observer) observe(r *http.Request, q *request) {
 	if method == other {
 		attrs = append(attrs, slog.String("asked", fmt.Sprintf("%.16s %.100s", r.Method, r.URL.Path)))
 	}
-	o.access.LogAttrs(r.Context(), level, "request", attrs...)
+	s.o.AccessLog.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // other is the name of what the server does not have.

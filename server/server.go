@@ -298,7 +298,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 		w.Header().Set("Connection", "close")
 	}
 	next.ServeHTTP(q, r)
-	s.observer.observe(r, q)
+	s.observe(r, q)
 }
 
 // timeToAnswer leaves the rest of Timeout to the refusal.
