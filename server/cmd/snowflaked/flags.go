@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -177,26 +178,16 @@ func (c *config) check() error {
 			return refused("-%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"window", c.window, 0}, {"floor-every", c.floor, 0}, {"max-clock-error", c.maxClockError, 0}, {"drain", c.drain, 0}, {"grace", c.grace, 0}, {"borrow-ahead", c.generator.BorrowAhead, 0},
-		{"timeout", c.server.Timeout, time.Millisecond}, {"max-stream-time", c.server.MaxStreamTime, time.Millisecond},
-	} {
-		if f.value < f.least {
-			return refused("-%s %v is under %v", f.name, f.value, f.least)
-		}
+	if err := cmp.Or(
+		atLeast("window", c.window, 0), atLeast("floor-every", c.floor, 0), atLeast("max-clock-error", c.maxClockError, 0),
+		atLeast("drain", c.drain, 0), atLeast("grace", c.grace, 0), atLeast("borrow-ahead", c.generator.BorrowAhead, 0),
+		atLeast("timeout", c.server.Timeout, time.Millisecond), atLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
+		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1), atLeast("max-connections", c.maxConnections, 1),
+	); err != nil {
+		return err
 	}
 	if c.watermark != 0 && c.watermark < time.Second {
 		return refused("-watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
-	}
-	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-in-flight": c.server.MaxInFlight,
-		"max-connections": c.maxConnections} {
-		if n < 1 {
-			return refused("-%s %d is not 1 or more", name, n)
-		}
 	}
 	if c.logFormat != "text" && c.logFormat != "json" {
 		return refused("-log-format %q is neither text nor json", c.logFormat)
@@ -211,6 +202,14 @@ func (c *config) check() error {
 		return refused("-store: there is no home directory, so name a store")
 	}
 	return c.try()
+}
+
+// atLeast refuses a value that is less.
+func atLeast[T int | time.Duration](flag string, value, least T) error {
+	if value < least {
+		return refused("-%s %v is under %v", flag, value, least)
+	}
+	return nil
 }
 
 // try makes a generator and a server of the options, which are thrown away: so that a wrong option

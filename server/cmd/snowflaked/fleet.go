@@ -120,28 +120,20 @@ func whois(ctx context.Context, args []string, getenv func(string) string, stdou
 			if err != nil {
 				return err
 			}
+			issuer, line := holding.Issuer{ID: id, Holder: &h}, holding.Line(id, h)
 			if unknown != nil {
+				issuer, line = holding.Issuer{ID: id, Error: unknown.Error()}, fmt.Sprintf("%v %v\n", id, unknown)
 				nobody = errNobody
 			}
-			if err := writeIssuer(stdout, asJSON, id, h, unknown); err != nil {
+			if asJSON {
+				err = json.NewEncoder(stdout).Encode(issuer)
+			} else {
+				_, err = io.WriteString(stdout, line)
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nobody
 	})
-}
-
-// writeIssuer writes who issued an ID, or why nobody did.
-func writeIssuer(w io.Writer, asJSON bool, id snowflake.ID, h lease.Holding, unknown error) (err error) {
-	switch {
-	case asJSON && unknown != nil:
-		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Error: unknown.Error()})
-	case asJSON:
-		err = json.NewEncoder(w).Encode(holding.Issuer{ID: id, Holder: &h})
-	case unknown != nil:
-		_, err = fmt.Fprintf(w, "%v %v\n", id, unknown)
-	default:
-		_, err = fmt.Fprint(w, holding.Line(id, h))
-	}
-	return err
 }
