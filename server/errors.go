@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -29,94 +28,83 @@ func wrong(field, format string, args ...any) error {
 }
 
 var (
-	errToken    = errors.New("the bearer token is missing or wrong: send the header Authorization: Bearer TOKEN")
-	errDraining = errors.New("the server is about to stop")
-)
-
-// retryAfter is when a client should call again.
-const retryAfter = time.Second
-
-// code returns the code of an error. An expired lease comes before a deadline, because its
-// cause may be a deadline of the store's.
-func code(err error) connect.Code {
-	switch {
-	case errors.As(err, new(*fieldError)):
-		return connect.CodeInvalidArgument
-	case errors.Is(err, snowflake.ErrLeaseExpired), errors.Is(err, snowflake.ErrClockBackward),
-		errors.Is(err, snowflake.ErrBeforeEpoch), errors.Is(err, errDraining):
-		return connect.CodeUnavailable
-	case errors.Is(err, errBusy), errors.Is(err, errShare), errors.Is(err, errQuota):
-		return connect.CodeResourceExhausted
-	case errors.Is(err, errToken):
-		return connect.CodeUnauthenticated
-	case errors.Is(err, context.DeadlineExceeded):
-		return connect.CodeDeadlineExceeded
-	case errors.Is(err, context.Canceled):
-		return connect.CodeCanceled
-	case errors.Is(err, snowflake.ErrTimeExhausted):
-		return connect.CodeFailedPrecondition
-	}
-	return connect.CodeInternal
-}
-
-// What a client is told of an error that may name users, databases, hosts or processes.
-var (
+	errToken       = errors.New("the bearer token is missing or wrong: send the header Authorization: Bearer TOKEN")
+	errDraining    = errors.New("the server is about to stop")
+	errBusy        = errors.New("too much is in flight: call again, or ask for fewer IDs at a time")
+	errShare       = errors.New("too much of yours is in flight: read the answers, call again, or ask for fewer IDs at a time")
+	errQuota       = errors.New("the token's IDs per second are used up: call again, or ask for fewer IDs")
+	errNoWatermark = errors.New("the server has no watermark")
+	errUnread      = errors.New("the watermark cannot be read now: the server's log says why")
 	errUnavailable = errors.New("no ID can be issued now, because of the server's lease or clock: its log says why")
 	errLate        = errors.New("the answer would come after the deadline")
 	errCanceled    = errors.New("the client has gone")
-	errUnread      = errors.New("the watermark cannot be read now: the server's log says why")
 	errInternal    = errors.New("the server has failed: its log says why")
 )
 
-// told returns what a client is told of an error with a code.
-func told(c connect.Code, err error) error {
-	switch {
-	case c == connect.CodeInvalidArgument, c == connect.CodeResourceExhausted, c == connect.CodeUnauthenticated, errors.Is(err, errDraining):
-		return err
-	case c == connect.CodeUnavailable:
-		return errUnavailable
-	case c == connect.CodeDeadlineExceeded:
-		return errLate
-	case c == connect.CodeCanceled:
-		return errCanceled
-	case c == connect.CodeFailedPrecondition:
-		return snowflake.ErrTimeExhausted
+// kinds has the codes of errors. The first kind that matches counts: an expired lease comes before a deadline, because its
+// cause may be a deadline of the store's.
+var kinds = []struct {
+	err  error
+	code connect.Code
+	told error // what the client is told instead of an error that may name users, databases, hosts or processes
+}{
+	{snowflake.ErrLeaseExpired, connect.CodeUnavailable, errUnavailable},
+	{snowflake.ErrClockBackward, connect.CodeUnavailable, errUnavailable},
+	{snowflake.ErrBeforeEpoch, connect.CodeUnavailable, errUnavailable},
+	{errDraining, connect.CodeUnavailable, nil},
+	{errUnread, connect.CodeUnavailable, nil},
+	{errNoWatermark, connect.CodeUnimplemented, nil},
+	{errBusy, connect.CodeResourceExhausted, nil},
+	{errShare, connect.CodeResourceExhausted, nil},
+	{errQuota, connect.CodeResourceExhausted, nil},
+	{errToken, connect.CodeUnauthenticated, nil},
+	{context.DeadlineExceeded, connect.CodeDeadlineExceeded, errLate},
+	{context.Canceled, connect.CodeCanceled, errCanceled},
+	{snowflake.ErrTimeExhausted, connect.CodeFailedPrecondition, snowflake.ErrTimeExhausted},
+}
+
+// tell returns the code of an error and what the client is told, and keeps for the log what the client is not told.
+func (q *request) tell(err error) (code connect.Code, told error) {
+	if errors.As(err, new(*fieldError)) {
+		return connect.CodeInvalidArgument, err
 	}
-	return errInternal
-}
-
-// retriable is whether the same call may succeed later.
-func retriable(c connect.Code) bool {
-	return c == connect.CodeUnavailable || c == connect.CodeResourceExhausted
-}
-
-// tell returns what the client is told of an error with a code, and keeps the cause for the log.
-func (q *request) tell(c connect.Code, err error) *connect.Error {
-	shown := told(c, err)
-	if shown != err && c != connect.CodeDeadlineExceeded && c != connect.CodeCanceled {
-		q.cause = err
+	for _, k := range kinds {
+		switch {
+		case !errors.Is(err, k.err):
+			continue
+		case k.told == nil:
+			return k.code, err
+		case k.told != errLate && k.told != errCanceled:
+			q.cause = err
+		}
+		return k.code, k.told
 	}
-	return connect.NewError(c, shown)
+	q.cause = err
+	return connect.CodeInternal, errInternal
 }
 
-// fail makes the error of a call, and notes its code. It keeps an error that has one.
+// failed makes the error of a call, if it has one.
+func failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fail(ctx, err)
+}
+
+// fail makes the error of a call, and notes its code.
 func fail(ctx context.Context, err error) *connect.Error {
-	var e *connect.Error
 	q := of(ctx)
-	if !errors.As(err, &e) {
-		e = q.tell(code(err), err)
-	}
-	q.code = e.Code().String()
-	var field *fieldError
-	switch {
-	case errors.As(err, &field):
-		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: field.field, Description: field.err.Error()},
-		}})
-	case retriable(e.Code()):
-		e.Meta().Set("Retry-After", seconds(retryAfter))
-		add(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
-	case e.Code() == connect.CodeUnauthenticated:
+	code, told := q.tell(err)
+	q.code = code.String()
+	e := connect.NewError(code, told)
+	switch code {
+	case connect.CodeInvalidArgument:
+		field, _ := errors.AsType[*fieldError](err)
+		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.field, Description: field.err.Error()}}})
+	case connect.CodeUnavailable, connect.CodeResourceExhausted: // the same call may succeed a second later
+		e.Meta().Set("Retry-After", "1")
+		add(e, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1}})
+	case connect.CodeUnauthenticated:
 		e.Meta().Set("WWW-Authenticate", "Bearer")
 	}
 	return e
@@ -128,25 +116,13 @@ func add(e *connect.Error, detail proto.Message) {
 	}
 }
 
-func seconds(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }
-
-// status returns the HTTP status of a code, as the Connect protocol has it.
-func status(c connect.Code) int {
-	switch c {
-	case connect.CodeInvalidArgument:
-		return http.StatusBadRequest
-	case connect.CodeUnauthenticated:
-		return http.StatusUnauthorized
-	case connect.CodeResourceExhausted:
-		return http.StatusTooManyRequests
-	case connect.CodeCanceled:
-		return 499
-	case connect.CodeUnimplemented:
-		return http.StatusNotImplemented
-	case connect.CodeUnavailable:
-		return http.StatusServiceUnavailable
-	case connect.CodeDeadlineExceeded:
-		return http.StatusGatewayTimeout
-	}
-	return http.StatusInternalServerError
+// statuses has the HTTP statuses of codes, as the Connect protocol has them. The status of other codes is 500.
+var statuses = map[connect.Code]int{
+	connect.CodeInvalidArgument:   http.StatusBadRequest,
+	connect.CodeUnauthenticated:   http.StatusUnauthorized,
+	connect.CodeResourceExhausted: http.StatusTooManyRequests,
+	connect.CodeCanceled:          499,
+	connect.CodeUnimplemented:     http.StatusNotImplemented,
+	connect.CodeUnavailable:       http.StatusServiceUnavailable,
+	connect.CodeDeadlineExceeded:  http.StatusGatewayTimeout,
 }

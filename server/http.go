@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,15 +64,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, out reply) {
 
 // wantsJSON is whether the client names JSON among what it accepts.
 func wantsJSON(r *http.Request) bool {
-	for _, accept := range r.Header.Values("Accept") {
-		for part := range strings.SplitSeq(accept, ",") {
-			kind, _, _ := strings.Cut(part, ";")
-			if strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-				return true
-			}
-		}
-	}
-	return false
+	return strings.Contains(strings.Join(r.Header["Accept"], ","), "application/json")
 }
 
 // writeError writes an error, with the field that it is about.
@@ -82,10 +76,10 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 		Message string `json:"message"`
 		Field   string `json:"field,omitempty"`
 	}{Code: e.Code().String(), Message: e.Message()}
-	if f := (*fieldError)(nil); errors.As(err, &f) {
+	if f, ok := errors.AsType[*fieldError](err); ok {
 		body.Field = f.field
 	}
-	write(w, r, status(e.Code()), reply{[]byte(body.Message + "\n"), body})
+	write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError), reply{[]byte(body.Message + "\n"), body})
 }
 
 func (s *Server) getID(r *http.Request) (reply, error) {
@@ -103,12 +97,9 @@ func (s *Server) getID(r *http.Request) (reply, error) {
 
 func (s *Server) getIDs(r *http.Request) (reply, error) {
 	text := r.URL.Query().Get("n")
-	if text == "" {
-		return reply{}, wrong("n", "it is missing: say how many IDs, as in /ids?n=100")
-	}
-	n, err := number("n", text)
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return reply{}, err
+		return reply{}, wrong("n", "%.32q is not a whole number: say how many IDs, as in /ids?n=100", text)
 	}
 	ids, err := s.issue(r.Context(), n)
 	if err != nil {
@@ -133,10 +124,7 @@ func lines(ids []snowflake.ID) []byte {
 }
 
 func (s *Server) getDecode(r *http.Request) (reply, error) {
-	d, err := parse("id", r.PathValue("id"))
-	if err == nil {
-		d, err = s.decode("id", d, r.URL.Query().Get("layout"))
-	}
+	d, err := s.read("id", r.PathValue("id"), r.URL.Query().Get("layout"))
 	if err != nil {
 		return reply{}, err
 	}

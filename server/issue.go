@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -17,7 +16,7 @@ func (s *Server) next(ctx context.Context) (snowflake.ID, error) {
 
 // issue issues n IDs, or returns an error.
 func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
-	if err := within("n", n, 1, s.o.MaxIDs); err != nil {
+	if err := within("n", n, int64(s.o.MaxIDs)); err != nil {
 		return nil, err
 	}
 	if err := of(ctx).take(weight(n)); err != nil {
@@ -31,21 +30,12 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 	return ids, err
 }
 
-// within refuses a number of a field that is not from lowest to most.
-func within(field string, n int64, lowest, most int) error {
-	if n < int64(lowest) || n > int64(most) {
-		return wrong(field, "%d is not %d to %d", n, lowest, most)
+// within refuses a number of a field that is not from 1 to most.
+func within(field string, n, most int64) error {
+	if n < 1 || n > most {
+		return wrong(field, "%d is not 1 to %d", n, most)
 	}
 	return nil
-}
-
-// number reads a number as people write it.
-func number(field, text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, wrong(field, "%.32q is not a whole number", text)
-	}
-	return n, nil
 }
 
 // numbers returns the IDs as they are sent.

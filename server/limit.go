@@ -1,14 +1,9 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
-	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // load is what is in flight, in all and of each client.
@@ -59,58 +54,3 @@ func clientOf(r *http.Request) string {
 
 // weight is what n IDs count beside the request that asks for them.
 func weight(n int64) int64 { return n / 1024 }
-
-var (
-	errBusy  = errors.New("too much is in flight: call again, or ask for fewer IDs at a time")
-	errShare = errors.New("too much of yours is in flight: read the answers, call again, or ask for fewer IDs at a time")
-)
-
-// request is the context of a request, what the request holds and what is known of it. One goroutine serves it.
-type request struct {
-	deadline
-	begun  time.Time
-	client string
-	load   *load
-	taken  int64
-	token  Token
-	quota  *rate.Limiter // of the token; nil if there is none
-	code   string        // of the error; empty if the request succeeded
-	cause  error         // what the log is told instead of the client; nil if there is nothing
-	seen   recorder
-}
-
-type requestKey struct{}
-
-// Value finds the request in its context.
-func (q *request) Value(key any) any {
-	if key == (requestKey{}) {
-		return q
-	}
-	return q.deadline.Value(key)
-}
-
-// of returns the request that a context belongs to.
-func of(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
-
-// take takes room for n more, until the request ends.
-func (q *request) take(n int64) error {
-	err := q.load.add(q.client, n)
-	if err == nil {
-		q.taken += n
-	}
-	return err
-}
-
-func (q *request) end() {
-	q.stop()
-	if q.taken > 0 {
-		_ = q.load.add(q.client, -q.taken) // to give back does not fail
-	}
-}
-
-// goOn gives a stream another while: to write the next answer, and to read no more.
-func (q *request) goOn(while time.Duration) {
-	control := q.seen.control()
-	_ = control.SetReadDeadline(time.Time{}) // neither fails on the connections of net/http
-	_ = control.SetWriteDeadline(time.Now().Add(while))
-}

@@ -2,15 +2,58 @@ package server_test
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/server"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
+	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
+
+// generator returns one with worker ID 7, of the default layout.
+func generator(t testing.TB) *snowflake.Generator {
+	t.Helper()
+	gen, err := snowflake.New(7, nil)
+	require.NoError(t, err)
+	return gen
+}
+
+func newServer(t testing.TB, gen *snowflake.Generator, o *server.Options) *server.Server {
+	t.Helper()
+	s, err := server.New(gen, o)
+	require.NoError(t, err)
+	return s
+}
+
+// serve starts a server on a free port of the loopback interface.
+func serve(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.Server, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return serveOn(t, listener, gen, o), "http://" + listener.Addr().String()
+}
+
+func serveOn(t testing.TB, listener net.Listener, gen *snowflake.Generator, o *server.Options) *server.Server {
+	t.Helper()
+	s := newServer(t, gen, o)
+	h := s.HTTPServer("")
+	h.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	go func() { _ = h.Serve(listener) }()
+	t.Cleanup(func() { _ = h.Close() })
+	return s
+}
 
 // inFakeTime runs a test in fake time, which begins after the layouts' epochs.
 func inFakeTime(t *testing.T, test func(t *testing.T)) {
@@ -68,3 +111,82 @@ func (l *listener) Close() error {
 }
 
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// http1 returns a client that speaks HTTP/1.1. If dial is nil, it dials TCP.
+func http1(t testing.TB, dial dialer) *http.Client {
+	transport := &http.Transport{DialContext: dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// h2c returns a client that speaks HTTP/2 without TLS, as gRPC does.
+func h2c(t testing.TB, dial dialer) *http.Client {
+	transport := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// protocols are the ways to call a method.
+func protocols(t testing.TB, url string, dial dialer) map[string]snowflakev1connect.SnowflakeServiceClient {
+	http1 := http1(t, dial)
+	return map[string]snowflakev1connect.SnowflakeServiceClient{
+		"gRPC":                   snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPC()),
+		"gRPC-Web":               snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithGRPCWeb()),
+		"Connect, JSON":          snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithProtoJSON()),
+		"Connect, HTTP/2":        snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url),
+		"Connect, GET":           snowflakev1connect.NewSnowflakeServiceClient(http1, url, connect.WithHTTPGet()),
+		"gRPC-Web, HTTP/2, gzip": snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), url, connect.WithGRPCWeb(), connect.WithSendGzip()),
+	}
+}
+
+// take returns the IDs of a stream, and how many each response has.
+func take(ctx context.Context, c snowflakev1connect.SnowflakeServiceClient, in *pb.StreamRequest) (ids []int64, sizes []int, err error) {
+	stream, err := c.Stream(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	for stream.Receive() {
+		ids = append(ids, stream.Msg().Ids...)
+		sizes = append(sizes, len(stream.Msg().Ids))
+	}
+	return ids, sizes, stream.Err()
+}
+
+// get returns the answer to a GET.
+func get(t testing.TB, client *http.Client, url string, header ...string) (*http.Response, string) {
+	t.Helper()
+	return request(t, client, http.MethodGet, url, nil, header...)
+}
+
+// post returns the answer to a POST.
+func post(t testing.TB, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	return request(t, http.DefaultClient, http.MethodPost, url, strings.NewReader(body), header...)
+}
+
+func request(t testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := client.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(b)
+}
+
+// ask lets a handler answer a GET without a network.
+func ask(h http.Handler, path string) *httptest.ResponseRecorder {
+	return answer(h, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+func answer(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}

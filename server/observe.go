@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,17 +13,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/metrics"
+	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
-// observer counts and logs requests.
+// observer counts requests.
 type observer struct {
-	access    *slog.Logger
-	log       *slog.Logger
-	sometimes *rate.Sometimes // limits log
+	sometimes *rate.Sometimes // limits Options.Logger
 	durations *prometheus.HistogramVec
 	clients   *prometheus.CounterVec
 	registry  *prometheus.Registry
@@ -70,31 +71,33 @@ func newObserver(gen *snowflake.Generator, o Options, s *Server) (observer, erro
 			return observer{}, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
-	return observer{o.AccessLog, o.Logger, &rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
+	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
 }
 
 // observe counts a request that was answered, and logs it.
-func (o *observer) observe(r *http.Request, q *request) {
+func (s *Server) observe(r *http.Request, q *request) {
 	took := time.Since(q.begun)
 	method, quiet := method(r)
 	code := q.code
 	switch {
 	case code != "":
-	case q.seen.status >= 400:
-		code = fmt.Sprint("http_", q.seen.status)
-	case q.seen.Header().Get("Grpc-Status") > "0":
-		code = "grpc_" + q.seen.Header().Get("Grpc-Status")
+	case q.status >= 400:
+		code = fmt.Sprint("http_", q.status)
+	case q.Header().Get("Grpc-Status") > "0":
+		code = "grpc_" + q.Header().Get("Grpc-Status")
 	default:
 		code = "ok"
 	}
-	o.durations.WithLabelValues(method, code).Observe(took.Seconds())
+	s.observer.durations.WithLabelValues(method, code).Observe(took.Seconds())
 	if q.token.Name != "" {
-		o.clients.WithLabelValues(q.token.Name, code).Inc()
+		s.observer.clients.WithLabelValues(q.token.Name, code).Inc()
 	}
 	if q.cause != nil {
-		o.sometimes.Do(func() { o.log.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause) })
+		s.observer.sometimes.Do(func() {
+			s.o.Logger.WarnContext(r.Context(), "no ID could be issued", "method", method, "error", q.cause)
+		})
 	}
-	if o.access == nil || quiet {
+	if s.o.AccessLog == nil || quiet {
 		return
 	}
 	level := slog.LevelInfo
@@ -102,7 +105,7 @@ func (o *observer) observe(r *http.Request, q *request) {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{slog.String("method", method), slog.String("code", code),
-		slog.Int("status", q.seen.status), slog.Int64("bytes", q.seen.bytes), slog.Duration("took", took),
+		slog.Int("status", q.status), slog.Int64("bytes", q.bytes), slog.Duration("took", took),
 		slog.String("remote", r.RemoteAddr), slog.String("protocol", r.Proto)}
 	if q.token.Name != "" {
 		attrs = append(attrs, slog.String("client", q.token.Name))
@@ -110,67 +113,28 @@ func (o *observer) observe(r *http.Request, q *request) {
 	if method == other {
 		attrs = append(attrs, slog.String("asked", fmt.Sprintf("%.16s %.100s", r.Method, r.URL.Path)))
 	}
-	o.access.LogAttrs(r.Context(), level, "request", attrs...)
+	s.o.AccessLog.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // other is the name of what the server does not have.
 const other = "other"
 
+// calls are the methods of the .proto.
+var calls = pb.File_snowflake_v1_snowflake_proto.Services().ByName("SnowflakeService").Methods()
+
 // method returns a name of few values for what was asked, and whether it is asked all the time.
 func method(r *http.Request) (name string, quiet bool) {
 	if call, ok := strings.CutPrefix(r.URL.Path, "/"+snowflakev1connect.SnowflakeServiceName+"/"); ok {
-		switch r.URL.Path {
-		case snowflakev1connect.SnowflakeServiceNextIDProcedure, snowflakev1connect.SnowflakeServiceBatchProcedure,
-			snowflakev1connect.SnowflakeServiceStreamProcedure, snowflakev1connect.SnowflakeServiceDecodeProcedure,
-			snowflakev1connect.SnowflakeServiceWatermarkProcedure:
-			return call, false
+		if calls.ByName(protoreflect.Name(call)) == nil {
+			return other, false
 		}
-		return other, false
+		return call, false
 	}
 	switch r.Pattern {
 	case "/" + grpchealth.HealthV1ServiceName + "/":
 		return grpchealth.HealthV1ServiceName, true
 	case "GET /healthz", "GET /readyz", "GET /metrics":
 		return r.Pattern, true
-	case "":
-		return other, false
 	}
-	return r.Pattern, false
+	return cmp.Or(r.Pattern, other), false
 }
-
-// recorder notes what is answered.
-type recorder struct {
-	http.ResponseWriter
-	code   *string // of the server's error, if it is the server's
-	status int
-	bytes  int64
-}
-
-func (w *recorder) WriteHeader(status int) {
-	if status == http.StatusTooManyRequests && *w.code == "" {
-		status = http.StatusRequestEntityTooLarge // connect has refused the size of a message
-	}
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Flush is for streams.
-func (w *recorder) Flush() { _ = w.control().Flush() }
-
-func (w *recorder) control() *http.ResponseController {
-	return http.NewResponseController(w.ResponseWriter)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

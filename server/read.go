@@ -55,16 +55,17 @@ type decoded struct {
 // for an ID. An ID with fewer is below 58^6: of the default layout's first ten seconds.
 const shortest58 = 7
 
-// parse reads an ID in the first form that fits.
-func parse(field, text string) (d decoded, err error) {
+// read takes the ID of a text apart, in the first form that fits.
+func (s *Server) read(field, text, layout string) (decoded, error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
-		return d, &fieldError{field, err}
+		return decoded{}, &fieldError{field, err}
 	}
-	if readings[0].Form == "base 58" && len(text) < shortest58 {
-		return d, wrong(field, "%q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", text, len(text), shortest58)
+	first := readings[0]
+	if first.Form == "base 58" && len(text) < shortest58 {
+		return decoded{}, wrong(field, "%q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", text, len(text), shortest58)
 	}
-	return decoded{id: readings[0].IDs[0], form: readings[0].Form}, nil
+	return s.decode(field, decoded{id: first.IDs[0], form: first.Form}, layout)
 }
 
 // decode takes d.id apart.

@@ -3,37 +3,35 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
 
 // getReady answers 200 if an ID could be issued now: it issues one, which is nobody's.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
-	if err := s.whyNotReady(r.Context(), time.Now()); err != nil {
-		http.Error(w, of(r.Context()).tell(connect.CodeUnavailable, err).Message(), http.StatusServiceUnavailable)
+	if err := s.whyNotReady(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-// Check answers gRPC's question for health: grpchealth calls it.
-func (s *Server) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+// checker answers gRPC's question for health.
+type checker struct{ s *Server }
+
+func (c checker) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	if r.Service != "" && r.Service != snowflakev1connect.SnowflakeServiceName {
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("the server has no such service"))
 	}
-	if err := s.whyNotReady(ctx, time.Now()); err != nil {
-		of(ctx).tell(connect.CodeUnavailable, err)
+	if c.s.whyNotReady(ctx) != nil {
 		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
 	}
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
@@ -43,60 +41,43 @@ func (s *Server) Check(ctx context.Context, r *grpchealth.CheckRequest) (*grpche
 // server is busy, and ready.
 const readyTime = time.Second
 
-func (s *Server) whyNotReady(ctx context.Context, now time.Time) error {
+// whyNotReady returns what a client is told, or nil.
+func (s *Server) whyNotReady(ctx context.Context) error {
+	err := s.try(ctx)
+	if err != nil {
+		_, err = of(ctx).tell(err)
+	}
+	return err
+}
+
+// try issues an ID, if the server is to issue IDs.
+func (s *Server) try(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
 	}
-	if err := s.leaseAway(now); err != nil {
-		return err
+	if err := s.leaseAway(); err != nil {
+		return fmt.Errorf("%w: %w", snowflake.ErrLeaseExpired, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	if _, err := s.gen.NextIDContext(ctx); err != nil && code(err) != connect.CodeDeadlineExceeded {
-		return err
+	_, err := s.gen.NextIDContext(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, snowflake.ErrLeaseExpired) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // leaseAway says why the lease lets no ID be issued, if it does not.
-func (s *Server) leaseAway(now time.Time) error {
+func (s *Server) leaseAway() error {
 	if s.o.Lease == nil {
 		return nil
 	}
 	if err := s.o.Lease.Err(); err != nil {
 		return err
 	}
-	if stats := s.o.Lease.Stats(); !now.Before(stats.Bound) {
-		why := cmp.Or(stats.LastError, errors.New("the lease was not renewed in time"))
+	if stats := s.o.Lease.Stats(); !time.Now().Before(stats.Bound) {
+		why := cmp.Or(stats.LastError, errors.New("it was not renewed in time"))
 		return fmt.Errorf("the lease's window ended at %v: %w", stats.Bound.UTC().Format(time.RFC3339Nano), why)
 	}
 	return nil
-}
-
-// authorized lets a request pass that has the token.
-func (s *Server) authorized(next http.Handler) http.Handler {
-	if s.o.Tokens == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		tokens := s.o.Tokens()
-		i := slices.IndexFunc(tokens, func(want Token) bool { return same(got, want.Secret) })
-		if !strings.EqualFold(scheme, "Bearer") || i < 0 {
-			s.refuse(w, r, errToken)
-			return
-		}
-		q := of(r.Context())
-		q.token, q.quota = tokens[i], s.quotas.get(tokens[i], s.o.MaxIDs)
-		if q.token.Name != "" {
-			q.client = q.token.Name
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// same compares in a time that tells nothing. An empty token is nobody's.
-func same(got, want string) bool {
-	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
-	return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && want != ""
 }

@@ -1,8 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"math"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,74 +35,53 @@ type service struct{ s *Server }
 
 func (v service) NextID(ctx context.Context, _ *pb.NextIDRequest) (*pb.NextIDResponse, error) {
 	id, err := v.s.next(ctx)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return &pb.NextIDResponse{Id: int64(id)}, nil
+	return &pb.NextIDResponse{Id: int64(id)}, failed(ctx, err)
 }
 
 func (v service) Batch(ctx context.Context, in *pb.BatchRequest) (*pb.BatchResponse, error) {
 	ids, err := v.s.issue(ctx, in.N)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return &pb.BatchResponse{Ids: numbers(ids), Nonce: in.Nonce}, nil
+	return &pb.BatchResponse{Ids: numbers(ids), Nonce: in.Nonce}, failed(ctx, err)
 }
 
 func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
-	if in.Batch == 0 {
-		in.Batch = int64(min(1000, v.s.o.MaxIDs))
-	}
-	err := within("n", in.N, 1, v.s.o.MaxStreamIDs)
-	if err == nil {
-		err = within("batch", in.Batch, 1, v.s.o.MaxIDs)
-	}
-	if err == nil {
-		err = of(ctx).take(weight(in.Batch))
-	}
-	if err == nil {
-		err = v.stream(ctx, in, to)
-	}
-	if err != nil {
-		return fail(ctx, err)
-	}
-	return nil
+	return failed(ctx, v.stream(ctx, in, to))
 }
 
 // stream sends in.N IDs. The next batch is issued when the client has room for it.
 func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
-	batch := make([]snowflake.ID, min(in.Batch, in.N))
+	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs)))
+	if err := within("n", in.N, math.MaxInt64); err != nil {
+		return err
+	}
+	if err := within("batch", size, int64(v.s.o.MaxIDs)); err != nil {
+		return err
+	}
+	q := of(ctx)
+	if err := q.take(weight(size)); err != nil {
+		return err
+	}
+	batch := make([]snowflake.ID, min(size, in.N))
 	for left := in.N; left > 0; left -= int64(len(batch)) {
 		if v.s.draining.Load() {
 			return errDraining
 		}
 		batch = batch[:min(int64(len(batch)), left)]
-		if err := of(ctx).waitForQuota(ctx, len(batch)); err != nil {
+		if err := q.waitForQuota(ctx, len(batch)); err != nil {
 			return err
 		}
-		of(ctx).goOn(v.s.o.Timeout)
+		q.goOn(v.s.o.Timeout)
 		if _, err := v.s.gen.Fill(ctx, batch); err != nil {
 			return err
 		}
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {
-			return fmt.Errorf("the client does not take the IDs: %w", err)
+			return context.Canceled // the client takes no IDs
 		}
 	}
 	return nil
 }
 
 func (v service) Decode(ctx context.Context, in *pb.DecodeRequest) (*pb.DecodeResponse, error) {
-	d, field, err := decoded{id: snowflake.ID(in.GetId())}, "id", error(nil)
-	switch in.Value.(type) {
-	case nil:
-		err = wrong("id", "there is neither an id nor a text")
-	case *pb.DecodeRequest_Text:
-		field = "text"
-		d, err = parse(field, in.GetText())
-	}
-	if err == nil {
-		d, err = v.s.decode(field, d, in.Layout)
-	}
+	d, err := v.decode(in)
 	if err != nil {
 		return nil, fail(ctx, err)
 	}
@@ -109,6 +89,16 @@ func (v service) Decode(ctx context.Context, in *pb.DecodeRequest) (*pb.DecodeRe
 		Id: int64(d.id), Parts: sentParts(d.parts), Layout: d.layout.String(), Form: d.form,
 		Base32: d.id.Base32(), Base58: d.id.Base58(), Base62: d.id.Base62(),
 	}, nil
+}
+
+func (v service) decode(in *pb.DecodeRequest) (decoded, error) {
+	switch value := in.Value.(type) {
+	case *pb.DecodeRequest_Id:
+		return v.s.decode("id", decoded{id: snowflake.ID(value.Id)}, in.Layout)
+	case *pb.DecodeRequest_Text:
+		return v.s.read("text", value.Text, in.Layout)
+	}
+	return decoded{}, wrong("id", "there is neither an id nor a text")
 }
 
 func sentParts(p snowflake.Parts) *pb.Parts {

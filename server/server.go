@@ -43,7 +43,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -58,6 +60,7 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -80,10 +83,7 @@ type Options struct {
 	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
 	MaxIDs int
 
-	// MaxStreamIDs is how many IDs one call of Stream may ask for. 0: 10,000,000.
-	MaxStreamIDs int
-
-	// MaxStreamTime is for how long a Stream may last. 0: 10 minutes.
+	// MaxStreamTime is for how long a Stream may last, however many IDs it asks for. 0: 10 minutes.
 	MaxStreamTime time.Duration
 
 	// MaxInFlight bounds what is answered at a time, and so the memory. A request counts 1, and
@@ -131,17 +131,6 @@ type Options struct {
 	Home http.Handler
 }
 
-// Token is what a client sends in the header Authorization: Bearer SECRET.
-type Token struct {
-	Secret string // an empty one is nobody's
-	Name   string // of the client, for log, metrics and its share of what is in flight; tokens may have the same name
-
-	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more is refused with
-	// resource_exhausted; a stream is slowed down. What was not used can be used later, up to one second's IDs or
-	// one call of MaxIDs. 0: there is no limit.
-	IDsPerSecond int
-}
-
 // maxBody is how many bytes a request has at most, also after decompression.
 const maxBody = 64 << 10
 
@@ -170,7 +159,8 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), mark: newWatermark(), load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
+	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
+		load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
 	if s.observer, err = newObserver(gen, o, s); err != nil {
 		return nil, err
 	}
@@ -190,37 +180,14 @@ func (o *Options) withDefaults() (Options, error) {
 	if d.Logger == nil {
 		d.Logger = slog.Default()
 	}
-	for _, n := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"MaxIDs", &d.MaxIDs, 100_000},
-		{"MaxStreamIDs", &d.MaxStreamIDs, 10_000_000},
-		{"MaxInFlight", &d.MaxInFlight, 1024},
-		{"MaxPerClient", &d.MaxPerClient, 0},
-	} {
-		if *n.value < 0 {
-			return d, fmt.Errorf("server: %w: %s %d is negative", snowflake.ErrInvalidOptions, n.name, *n.value)
-		}
-		if *n.value == 0 {
-			*n.value = n.def
-		}
-	}
-	for _, t := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"MaxStreamTime", &d.MaxStreamTime, 10 * time.Minute},
-		{"Timeout", &d.Timeout, 10 * time.Second},
-	} {
-		if *t.value < 0 {
-			return d, fmt.Errorf("server: %w: %s %v is negative", snowflake.ErrInvalidOptions, t.name, *t.value)
-		}
-		if *t.value == 0 {
-			*t.value = t.def
-		}
+	if err := errors.Join(
+		orDefault("MaxIDs", &d.MaxIDs, 100_000),
+		orDefault("MaxInFlight", &d.MaxInFlight, 1024),
+		orDefault("MaxPerClient", &d.MaxPerClient, 0),
+		orDefault("MaxStreamTime", &d.MaxStreamTime, 10*time.Minute),
+		orDefault("Timeout", &d.Timeout, 10*time.Second),
+	); err != nil {
+		return d, err
 	}
 	most := 1 + int(weight(int64(d.MaxIDs)))
 	if d.MaxPerClient == 0 {
@@ -233,20 +200,27 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
+// orDefault gives an option that is 0 its default. It refuses an option that is negative.
+func orDefault[T int | time.Duration](name string, value *T, def T) error {
+	if *value < 0 {
+		return fmt.Errorf("server: %w: %s %v is negative", snowflake.ErrInvalidOptions, name, *value)
+	}
+	*value = cmp.Or(*value, def)
+	return nil
+}
+
 // route says who answers what.
 func (s *Server) route(rpc []connect.HandlerOption) {
-	path, calls := snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...)
-	s.mux.Handle(path, s.guard(calls))
-	s.mux.Handle("GET /id", s.guard(answer(s.getID)))
-	s.mux.Handle("GET /ids", s.guard(answer(s.getIDs)))
-	s.mux.Handle("GET /decode/{id...}", s.guard(answer(s.getDecode)))
+	guarded := func(pattern string, h http.Handler) { s.mux.Handle(pattern, s.guard(h)) }
+	guarded(snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...))
 	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
-	path, calls = grpcreflect.NewHandlerV1(reflector, rpc...)
-	s.mux.Handle(path, s.guard(calls))
-	path, calls = grpcreflect.NewHandlerV1Alpha(reflector, rpc...)
-	s.mux.Handle(path, s.guard(calls))
-	s.mux.Handle("POST /identify", s.guard(answer(s.identify)))
-	s.mux.Handle("GET /watermark", s.guard(answer(s.getWatermark)))
+	guarded(grpcreflect.NewHandlerV1(reflector, rpc...))
+	guarded(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
+	guarded("GET /id", answer(s.getID))
+	guarded("GET /ids", answer(s.getIDs))
+	guarded("GET /decode/{id...}", answer(s.getDecode))
+	guarded("POST /identify", answer(s.identify))
+	guarded("GET /watermark", answer(s.getWatermark))
 	s.mux.HandleFunc("GET /openapi.json", getOpenAPI)
 	s.probes(s.mux, rpc)
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
@@ -263,7 +237,7 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.getReady)
-	mux.Handle(grpchealth.NewHandler(s, rpc...))
+	mux.Handle(grpchealth.NewHandler(checker{s}, rpc...))
 }
 
 // Registry returns the registry that /metrics shows, for metrics of your own.
@@ -307,8 +281,11 @@ func (s *Server) calledBy(host string) bool {
 
 // serve lets a handler answer a request, and observes the answer.
 func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	q := &request{deadline: deadline{Context: r.Context()}, begun: time.Now(), client: clientOf(r), load: &s.load, seen: recorder{ResponseWriter: w}}
-	q.seen.code = &q.code
+	q := &request{Context: r.Context(), ResponseWriter: w, begun: time.Now(), client: clientOf(r), load: &s.load}
+	q.until = q.begun.Add(s.timeToAnswer())
+	if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
+		q.until = q.begun.Add(s.o.MaxStreamTime)
+	}
 	defer q.end()
 	r = r.WithContext(q)
 	if r.ContentLength > maxBody {
@@ -320,15 +297,18 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	if s.draining.Load() && r.ProtoMajor == 1 { // so that no connection is idle when the server closes idle ones
 		w.Header().Set("Connection", "close")
 	}
-	next.ServeHTTP(&q.seen, r)
-	s.observer.observe(r, q)
+	next.ServeHTTP(q, r)
+	s.observe(r, q)
 }
+
+// timeToAnswer leaves the rest of Timeout to the refusal.
+func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout/20 }
 
 func tooLarge(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, fmt.Sprintf("the request has over %d bytes", maxBody), http.StatusRequestEntityTooLarge)
 }
 
-// guard lets a request pass that has the token and for which there is room, until its time is up.
+// guard lets a request pass that has the token and for which there is room.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return s.authorized(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := of(r.Context())
@@ -336,12 +316,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			s.refuse(w, r, err)
 			return
 		}
-		limit := s.o.Timeout - s.o.Timeout/20 // the rest is for the refusal
-		if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
-			limit = s.o.MaxStreamTime
-		}
-		q.limit(q.begun.Add(limit))
-		if last := s.mark.shown(q.begun); last != nil && last.header != nil {
+		if last := s.mark.shown(q.begun); last != nil {
 			w.Header()["Snowflake-Watermark"] = last.header
 		}
 		next.ServeHTTP(w, r)

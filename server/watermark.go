@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -64,8 +63,6 @@ func (w *watermark) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-var errNoWatermark = errors.New("the server has no watermark")
-
 // Watermark returns what Options.Watermark returned within the last second, or calls it. Call it regularly if header and metric are
 // to be there although no client asks for the watermark. The log says when the watermark stops rising, and why, and
 // when it rises again.
@@ -91,7 +88,7 @@ func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
 
 // readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
 func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeout-s.o.Timeout/20)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeToAnswer())
 	defer cancel()
 	if before == nil {
 		before = new(reading)
@@ -116,29 +113,23 @@ func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
 // askWatermark answers a client.
 func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error) {
 	id, err := s.Watermark(ctx)
-	held := (*lease.WatermarkError)(nil)
-	switch {
-	case err == nil:
-		return &pb.WatermarkResponse{Id: int64(id)}, nil
-	case errors.As(err, &held):
+	out := &pb.WatermarkResponse{Id: int64(id)}
+	if held, ok := errors.AsType[*lease.WatermarkError](err); ok {
 		h := held.Holder
-		return &pb.WatermarkResponse{Id: int64(id), Held: &pb.Held{
+		out.Held = &pb.Held{
 			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(held.Behind), Why: held.Why,
-		}}, nil
-	case errors.Is(err, errNoWatermark):
-		return nil, connect.NewError(connect.CodeUnimplemented, err)
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		}
+		return out, nil
 	}
-	return nil, connect.NewError(connect.CodeUnavailable, errUnread)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) {
+		err = errUnread // the log has the error
+	}
+	return out, err
 }
 
 func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {
 	out, err := v.s.askWatermark(ctx)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
-	return out, nil
+	return out, failed(ctx, err)
 }
 
 func (s *Server) getWatermark(r *http.Request) (reply, error) {

@@ -58,9 +58,9 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 				t.Errorf("%s: %v", protocol, got)
 			}
 		}
-		_, metrics := get(t, url+"/metrics")
+		_, metrics := get(t, http.DefaultClient, url+"/metrics")
 		assert.Contains(t, metrics, `method="Watermark"`)
-		resp, text := get(t, url+"/watermark")
+		resp, text := get(t, http.DefaultClient, url+"/watermark")
 		if name != "held" {
 			require.Equal(t, status, resp.StatusCode, "%s: %v %s", name, resp, text)
 			require.Equal(t, (resp.Header.Get("Retry-After") == "1"), (status == 503), "%s: %v %s", name, resp, text)
@@ -70,7 +70,7 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode, resp.Status)
 		assert.Equal(t, "1000\nworker 5 keeps it back, by 6.5s: it has an open Hold; owner=web-1 host=node-3 pid=77\n", text, resp.Status)
 		want := `{"id":"1000","held":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"6.500s","why":"it has an open Hold"}}` + "\n"
-		_, text = get(t, url+"/watermark", "Accept", "application/json")
+		_, text = get(t, http.DefaultClient, url+"/watermark", "Accept", "application/json")
 		assert.Equal(t, want, text)
 	}
 }
@@ -82,7 +82,7 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 		var failed error
 		var log strings.Builder
 		gen := generator(t)
-		s, err := server.New(gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Watermark: func(ctx context.Context) (snowflake.ID, error) {
+		s := newServer(t, gen, &server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Watermark: func(ctx context.Context) (snowflake.ID, error) {
 			calls++
 			time.Sleep(100 * time.Millisecond)
 			if failed != nil {
@@ -91,11 +91,8 @@ func TestWatermarkIsReadOnceASecond(t *testing.T) {
 			id, _ := gen.Layout().Encode(snowflake.Parts{Time: time.Now().Add(-2 * time.Second)})
 			return id, ctx.Err()
 		}})
-		require.NoError(t, err)
 		ask := func(ctx context.Context, path string) *httptest.ResponseRecorder {
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
-			return w
+			return answer(s, httptest.NewRequest(http.MethodGet, path, nil).WithContext(ctx))
 		}
 		header := func() string { return ask(t.Context(), "/id").Header().Get("Snowflake-Watermark") }
 		age := func() string {

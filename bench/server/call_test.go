@@ -11,38 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-5394e6b1/snowflake"
 )
-
-// TestCallsGetTheirIDs gets IDs in each way, from several goroutines, and sees that none comes twice.
-func TestCallsGetTheirIDs(t *testing.T) {
-	check := func(w way, n int) {
-		t.Run(fmt.Sprint(w.name, "/n=", n), func(t *testing.T) {
-			const calls = 20
-			var mu sync.Mutex
-			seen := map[snowflake.ID]bool{}
-			c := w.open(t, n)
-			err := repeat(workers, calls, func() error {
-				return c(t.Context(), n, func(id snowflake.ID) {
-					mu.Lock()
-					defer mu.Unlock()
-					seen[id] = true
-				})
-			})
-			require.NoError(t, err, "%d calls of %d IDs gave %d different ones: %v", calls, n, len(seen), err)
-			assert.Len(t, seen, n*calls, "%d calls of %d IDs gave %d different ones: %v", calls, n, len(seen), err)
-		})
-	}
-	for _, w := range one {
-		check(w, 1)
-	}
-	for _, w := range many {
-		check(w, 100)
-	}
-}
 
 func BenchmarkCall(b *testing.B) {
 	for _, w := range one {
@@ -65,10 +35,8 @@ func BenchmarkBatch(b *testing.B) {
 // measure reports the time of a call, and the IDs a second.
 func measure(b *testing.B, w way, goroutines, n int) {
 	c := w.open(b, n)
-	do := func() error { return c(context.Background(), n, drop) }
-	if err := repeat(goroutines, workers, do); err != nil { // connects
-		b.Fatal(err)
-	}
+	do := func() error { return c(context.Background(), n) }
+	require.NoError(b, repeat(goroutines, workers, do)) // connects
 	b.ResetTimer()
 	require.NoError(b, repeat(goroutines, int64(b.N), do))
 	b.StopTimer()

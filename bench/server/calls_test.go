@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,8 +24,8 @@ import (
 // workers is how many goroutines load a server, each with one call at a time.
 const workers = 8
 
-// A call gets n IDs and calls see for each. Any number of goroutines may call it.
-type call func(ctx context.Context, n int, see func(snowflake.ID)) error
+// A call gets n IDs. Any number of goroutines may call it.
+type call func(ctx context.Context, n int) error
 
 // way is a way to get IDs. Its client is closed when the test ends.
 type way struct {
@@ -57,17 +56,15 @@ func httpIDs(t testing.TB, n int) call { return get(t, fmt.Sprint("/ids?n=", n))
 // get reads IDs, one a line.
 func get(t testing.TB, path string) call {
 	c, url := keepAlive(t), snowflaked(t).url()+path
-	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+	return func(ctx context.Context, n int) error {
 		body, err := fetch(ctx, c, url)
 		if err != nil {
 			return err
 		}
 		for line := range bytes.Lines(body) {
-			id, err := snowflake.ParseID(string(bytes.TrimSuffix(line, []byte("\n"))))
-			if err != nil {
+			if _, err := snowflake.ParseID(string(bytes.TrimSuffix(line, []byte("\n")))); err != nil {
 				return err
 			}
-			see(id)
 			n--
 		}
 		if n != 0 {
@@ -98,11 +95,8 @@ func fetch(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 
 func connectJSON(t testing.TB, _ int) call {
 	c := snowflakev1connect.NewSnowflakeServiceClient(keepAlive(t), snowflaked(t).url(), connect.WithProtoJSON())
-	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
-		out, err := c.NextID(ctx, &pb.NextIDRequest{})
-		if err == nil {
-			see(snowflake.ID(out.Id))
-		}
+	return func(ctx context.Context, _ int) error {
+		_, err := c.NextID(ctx, &pb.NextIDRequest{})
 		return err
 	}
 }
@@ -117,26 +111,18 @@ func dial(t testing.TB) *grpc.ClientConn {
 
 func grpcID(t testing.TB, _ int) call {
 	conn := dial(t)
-	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
-		var out pb.NextIDResponse
-		err := conn.Invoke(ctx, snowflakev1connect.SnowflakeServiceNextIDProcedure, &pb.NextIDRequest{}, &out)
-		if err == nil {
-			see(snowflake.ID(out.Id))
-		}
-		return err
+	return func(ctx context.Context, _ int) error {
+		return conn.Invoke(ctx, snowflakev1connect.SnowflakeServiceNextIDProcedure, &pb.NextIDRequest{}, new(pb.NextIDResponse))
 	}
 }
 
 func grpcIDs(t testing.TB, _ int) call {
 	conn := dial(t)
-	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+	return func(ctx context.Context, n int) error {
 		var out pb.BatchResponse
 		err := conn.Invoke(ctx, snowflakev1connect.SnowflakeServiceBatchProcedure, &pb.BatchRequest{N: int64(n)}, &out)
 		if err == nil && len(out.Ids) != n {
 			err = fmt.Errorf("%d IDs came, not %d", len(out.Ids), n)
-		}
-		for _, id := range out.Ids {
-			see(snowflake.ID(id))
 		}
 		return err
 	}
@@ -146,40 +132,23 @@ func buffer(t testing.TB, _ int) call {
 	c, err := client.New(snowflaked(t).url(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
-		id, err := c.NextID(ctx)
-		if err == nil {
-			see(id)
-		}
+	return func(ctx context.Context, _ int) error {
+		_, err := c.NextID(ctx)
 		return err
 	}
 }
 
-func redisSequencer(t testing.TB, n int) call {
-	seq := newSequencer(t, redisServer(t))
-	if n == 1 {
-		return func(ctx context.Context, _ int, see func(snowflake.ID)) error {
-			id, err := seq.NextID(ctx)
-			if err == nil {
-				see(id)
-			}
+func redisSequencer(t testing.TB, _ int) call {
+	seq, err := sequencer.New(redisServer(t), nil)
+	require.NoError(t, err)
+	return func(ctx context.Context, n int) error {
+		if n == 1 {
+			_, err := seq.NextID(ctx)
 			return err
 		}
-	}
-	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
-		ids := make([]snowflake.ID, n)
-		_, err := seq.Fill(ctx, ids)
-		for _, id := range ids {
-			see(id)
-		}
+		_, err := seq.Fill(ctx, make([]snowflake.ID, n))
 		return err
 	}
-}
-
-func newSequencer(t testing.TB, c *redis.Client) *sequencer.Sequencer {
-	seq, err := sequencer.New(c, nil)
-	require.NoError(t, err)
-	return seq
 }
 
 // sequence asks for each number of a sequence. A connection of PostgreSQL has a cache of them.
@@ -200,17 +169,8 @@ func nextval(t testing.TB, name, options string) call {
 	_, err := pool.Exec(context.Background(), "CREATE SEQUENCE IF NOT EXISTS "+name+" "+options)
 	require.NoError(t, err)
 	query := "SELECT nextval('" + name + "')"
-	return func(ctx context.Context, n int, see func(snowflake.ID)) error {
+	return func(ctx context.Context, n int) error {
 		var first int64
-		if err := pool.QueryRow(ctx, query).Scan(&first); err != nil {
-			return err
-		}
-		for i := range int64(n) {
-			see(snowflake.ID(first + i))
-		}
-		return nil
+		return pool.QueryRow(ctx, query).Scan(&first)
 	}
 }
-
-// drop is for IDs that nobody needs.
-func drop(snowflake.ID) {}

@@ -4,7 +4,6 @@
 // says what each benchmark measures.
 //
 //	go run ./bench/report -server -rounds 3             # write the page: half a minute a round
-//	go test ./bench/server                              # does each way get different IDs?
 //	go test -run '^$' -bench 'Call/call=(http1|grpc)' ./bench/server
 //	go test -run '^$' -bench 'Half|Overhead' -load 10s -benchtime 1x ./bench/server
 //

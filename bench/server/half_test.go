@@ -26,18 +26,15 @@ func BenchmarkHalf(b *testing.B) {
 	for _, w := range one {
 		b.Run("call="+w.name, func(b *testing.B) {
 			c := w.open(b, 1)
-			do := func() error { return c(context.Background(), 1, drop) }
+			do := func() error { return c(context.Background(), 1) }
 			callers := workers
 			if w.name == "buffer" {
 				callers = 1 // which spins between two calls; the server has the other core
 			}
-			if err := repeat(callers, 100, do); err != nil { // connects
-				b.Fatal(err)
-			}
+			require.NoError(b, repeat(callers, 100, do)) // connects
 			calls, err := during(callers, trial, do)
 			require.NoError(b, err)
-			rate := float64(calls) / trial.Seconds() / 2
-			halfLoad(b, rate, callers, do)
+			halfLoad(b, float64(calls)/trial.Seconds()/2, callers, do)
 		})
 	}
 	b.Run("call=none", func(b *testing.B) { halfLoad(b, 5000, workers, func() error { return nil }) })
@@ -52,9 +49,7 @@ func halfLoad(b *testing.B, rate float64, callers int, do func() error) {
 	var took []time.Duration
 	for b.Loop() {
 		latencies, err := load(rate, *loadTime, sleeps, do)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		took = append(took, latencies...)
 	}
 	slices.Sort(took)

@@ -26,6 +26,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,12 +58,9 @@ type Options struct {
 	Token func() string
 
 	// Batch is how many IDs a call asks for. 1 to 50,000; 0: 1,000. More are asked for only if
-	// more calls of NextID wait, and no more if the server refuses that.
+	// more calls of NextID wait, and no more if the server refuses that. The next batch is fetched when half of
+	// Batch is left, or when the IDs that are left are older than half of MaxAge.
 	Batch int
-
-	// Refill is how many IDs are left when the next batch is fetched. IDs that are older than half of MaxAge do
-	// not count as left. 1 to Batch; 0: half of Batch.
-	Refill int
 
 	// MaxAge is for how long an ID may lie in the buffer, from its receipt on. 0: 5 s.
 	MaxAge time.Duration
@@ -92,39 +90,15 @@ func (o *Options) withDefaults() (Options, error) {
 	if d.HTTPClient == nil {
 		d.HTTPClient = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
-	if d.Batch == 0 {
-		d.Batch = 1000
-	}
+	d.Batch = cmp.Or(d.Batch, 1000)
 	if d.Batch < 1 || d.Batch > mostBatch {
 		return d, fmt.Errorf("client: %w: Batch %d is not 1 to %d", snowflake.ErrInvalidOptions, d.Batch, mostBatch)
 	}
-	if d.Refill == 0 {
-		d.Refill = (d.Batch + 1) / 2
-	}
-	if d.Refill < 1 || d.Refill > d.Batch {
-		return d, fmt.Errorf("client: %w: Refill %d is not 1 to the Batch of %d", snowflake.ErrInvalidOptions, d.Refill, d.Batch)
-	}
-	for _, t := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"MaxAge", &d.MaxAge, 5 * time.Second},
-		{"MaxWait", &d.MaxWait, 15 * time.Second},
-		{"Timeout", &d.Timeout, 0},
-	} {
-		if *t.value < 0 {
-			return d, fmt.Errorf("client: %w: %s %v is negative", snowflake.ErrInvalidOptions, t.name, *t.value)
-		}
-		if *t.value == 0 {
-			*t.value = t.def
-		}
-	}
-	if d.Timeout == 0 {
-		d.Timeout = min(5*time.Second, d.MaxWait/3)
-	}
-	if d.Timeout >= d.MaxWait {
-		return d, fmt.Errorf("client: %w: Timeout %v is not less than MaxWait %v", snowflake.ErrInvalidOptions, d.Timeout, d.MaxWait)
+	d.MaxAge, d.MaxWait = cmp.Or(d.MaxAge, 5*time.Second), cmp.Or(d.MaxWait, 15*time.Second)
+	d.Timeout = cmp.Or(d.Timeout, min(5*time.Second, d.MaxWait/3))
+	if d.MaxAge < 0 || d.Timeout < 0 || d.Timeout >= d.MaxWait {
+		return d, fmt.Errorf("client: %w: MaxAge %v, Timeout %v, MaxWait %v: none may be negative, and Timeout is less than MaxWait",
+			snowflake.ErrInvalidOptions, d.MaxAge, d.Timeout, d.MaxWait)
 	}
 	return d, nil
 }
@@ -137,37 +111,31 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int // the server that is asked; only the goroutine that fetches changes it
+	at      int // the server that is asked; it and most belong to the goroutine that fetches
+	most    int // how many IDs a call may ask for: Batch, once the server has refused more
 
-	ctx    context.Context // of the calls to the server
+	ids     chan buffered          // calls that wait receive in order of arrival
+	last    atomic.Pointer[answer] // nil if there was none
+	waiting atomic.Int64           // calls of NextID that wait
+
+	ctx    context.Context // of the calls to the server, until Close
 	cancel context.CancelFunc
 	ended  sync.WaitGroup // the goroutine that fetches, if there is one
 
-	mu       sync.Mutex
-	closed   bool
-	batches  []batch   // in the order of receipt; each has an ID
-	waiting  []*waiter // in order of arrival; only while there are no IDs
-	most     int       // how many IDs a call may ask for: Batch, once the server has refused more
-	fetching bool
-	failed   error // of the last call to the server; nil if it succeeded
+	mu    sync.Mutex
+	fetch *fetch // what that goroutine does; nil if there is none
 }
 
-// batch is what is left of an answer.
-type batch struct {
-	ids      []int64
+// buffered is an ID of an answer.
+type buffered struct {
+	id     snowflake.ID
+	answer *answer
+}
+
+// answer is what the IDs of an answer have in common.
+type answer struct {
 	born     uint64 // the machine's generation when the server was asked
 	received time.Time
-}
-
-// waiter is a call of NextID that waits.
-type waiter struct {
-	result chan result // has room for one
-}
-
-type result struct {
-	id   snowflake.ID
-	born uint64 // its batch's
-	err  error
 }
 
 // New returns a client of the server, or load balancer, at a URL such as http://127.0.0.1:8080. It
@@ -182,7 +150,7 @@ func New(server string, opts *Options) (*Client, error) {
 	if err != nil && o.VMClock != "" {
 		return nil, fmt.Errorf("client: %w: VMClock: %w", snowflake.ErrInvalidOptions, err)
 	}
-	c := &Client{o: o, vm: vm, most: 2 * mostBatch}
+	c := &Client{o: o, vm: vm, most: 2 * mostBatch, ids: make(chan buffered, 2*o.Batch)}
 	for i, server := range append([]string{server}, o.Others...) {
 		if u, err := url.Parse(server); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("client: %w: URL %d is not one such as http://127.0.0.1:8080", snowflake.ErrInvalidOptions, i+1)
@@ -198,121 +166,99 @@ func New(server string, opts *Options) (*Client, error) {
 // or context.DeadlineExceeded, and has the error of the last call to the server. If calling again
 // cannot help, the server's error, a *connect.Error, is returned at once: a wrong token, say.
 func (c *Client) NextID(ctx context.Context) (snowflake.ID, error) {
+	if err := cmp.Or(ctx.Err(), c.closed()); err != nil {
+		return 0, err
+	}
+	if id, ok := c.take(); ok {
+		return id, nil
+	}
+	return c.wait(ctx)
+}
+
+// take returns the first ID of the buffer that is good, if there is one, and fetches if few are left.
+func (c *Client) take() (id snowflake.ID, ok bool) {
 	for {
-		r := c.next(ctx)
-		if r.err != nil || r.born == c.generation() { // else another copy of this machine may return the same ID
-			return r.id, r.err
+		select {
+		case b := <-c.ids:
+			now := time.Now()
+			if !c.isGood(b, now) {
+				continue
+			}
+			if c.left(now) < c.refill() {
+				c.start()
+			}
+			return b.id, true
+		default:
+			return 0, false
 		}
 	}
+}
+
+// isGood is whether an ID is not too old. If the machine was cloned, another copy may return the same ID.
+func (c *Client) isGood(b buffered, now time.Time) bool {
+	return now.Sub(b.answer.received) <= c.o.MaxAge && b.answer.born == c.generation()
 }
 
 // generation returns the machine's, or 0 if nobody tells it.
 func (c *Client) generation() uint64 { return vmclock.Generation(c.vm) }
 
-func (c *Client) next(ctx context.Context) result {
-	if err := ctx.Err(); err != nil {
-		return result{err: err}
+// left counts the IDs in the buffer, unless they are so old that they may expire before the next batch comes.
+func (c *Client) left(now time.Time) int {
+	last := c.last.Load()
+	if last == nil || now.Sub(last.received) > c.o.MaxAge/2 || last.born != c.generation() {
+		return 0
 	}
-	now := time.Now()
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return result{err: ErrClosed}
-	}
-	r, ok := c.take(now)
-	if ok {
-		c.refill(now)
-		c.mu.Unlock()
-		return r
-	}
-	w := &waiter{make(chan result, 1)}
-	c.waiting = append(c.waiting, w)
-	c.refill(now)
-	c.mu.Unlock()
-	return c.wait(ctx, w)
+	return len(c.ids)
 }
 
-// take takes the first ID that is not too old. c.mu must be held.
-func (c *Client) take(now time.Time) (result, bool) {
-	for len(c.batches) > 0 {
-		first := &c.batches[0]
-		if now.Sub(first.received) > c.o.MaxAge || first.born != c.generation() {
-			c.batches = c.batches[1:]
-			continue
+// refill is how many IDs are left when the next batch is fetched.
+func (c *Client) refill() int { return (c.o.Batch + 1) / 2 }
+
+// wait waits for the next ID.
+func (c *Client) wait(ctx context.Context) (snowflake.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.MaxWait)
+	defer cancel()
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
+	for {
+		f := c.start()
+		select {
+		case b := <-c.ids:
+			if c.isGood(b, time.Now()) {
+				return b.id, nil
+			}
+		case <-f.done:
+			if f.refused != nil {
+				return 0, f.refused
+			}
+			if id, ok := c.take(); ok {
+				return id, nil
+			}
+		case <-c.ctx.Done():
+			return 0, ErrClosed
+		case <-ctx.Done():
+			if err := f.failed.Load(); err != nil {
+				return 0, fmt.Errorf("client: no ID came: %w; the last call failed: %w", ctx.Err(), *err)
+			}
+			return 0, fmt.Errorf("client: no ID came: %w", ctx.Err())
 		}
-		r := result{id: snowflake.ID(first.ids[0]), born: first.born}
-		first.ids = first.ids[1:]
-		if len(first.ids) == 0 {
-			c.batches = c.batches[1:]
-		}
-		return r, true
 	}
-	return result{}, false
 }
 
-// left counts the IDs that are not so old that they may expire before the next batch comes. c.mu must be held.
-func (c *Client) left(now time.Time) (n int) {
-	for _, b := range c.batches {
-		if now.Sub(b.received) <= c.o.MaxAge/2 && b.born == c.generation() {
-			n += len(b.ids)
-		}
+// closed returns ErrClosed after Close.
+func (c *Client) closed() error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
 	}
-	return n
-}
-
-// wait waits for w's turn.
-func (c *Client) wait(ctx context.Context, w *waiter) result {
-	limit := time.NewTimer(c.o.MaxWait)
-	defer limit.Stop()
-	var err error
-	select {
-	case r := <-w.result:
-		return r
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-limit.C:
-		err = context.DeadlineExceeded
-	}
-	return c.giveUp(w, err)
-}
-
-// giveUp takes w out of the queue. If its turn came meanwhile, it has an ID, and returns it.
-func (c *Client) giveUp(w *waiter, err error) result {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case r := <-w.result:
-		return r
-	default:
-	}
-	for i, other := range c.waiting {
-		if other == w {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
-			break
-		}
-	}
-	if c.failed != nil {
-		return result{err: fmt.Errorf("client: no ID came: %w; the last call failed: %w", err, c.failed)}
-	}
-	return result{err: fmt.Errorf("client: no ID came: %w", err)}
+	return nil
 }
 
 // Close ends the calls to the server. Calls of NextID that wait return ErrClosed, and so do
 // later ones. The IDs in the buffer are lost. It returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	c.closed, c.batches = true, nil
-	c.fail(ErrClosed)
+	c.cancel() // no fetch starts after that
 	c.mu.Unlock()
-	c.cancel()
 	c.ended.Wait()
 	return nil
-}
-
-// fail ends all calls that wait. c.mu must be held.
-func (c *Client) fail(err error) {
-	for _, w := range c.waiting {
-		w.result <- result{err: err}
-	}
-	c.waiting = nil
 }

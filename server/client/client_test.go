@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -85,6 +84,12 @@ func unavailable(int64) error {
 	return connect.NewError(connect.CodeUnavailable, errors.New("the lease is away"))
 }
 
+func (c *Client) fetches() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fetch != nil
+}
+
 // In the order of calls, IDs increase, and batches are fetched ahead: no call but the first waits.
 func TestBatchesAreFetchedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -92,20 +97,17 @@ func TestBatchesAreFetchedAhead(t *testing.T) {
 		c := newClient(t, s, Options{Batch: 100})
 		for want := snowflake.ID(1); want <= 1000; want++ {
 			begun := time.Now()
-			if id, err := c.NextID(t.Context()); err != nil || id != want {
-				t.Fatal(id, want, err)
-			}
+			id, err := c.NextID(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, id)
 			if waited := time.Since(begun); want > 1 && waited > 0 {
 				t.Fatalf("the call for ID %d waited %v", want, waited)
 			}
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		c.mu.Lock()
-		if left := c.left(time.Now()); left > 150 || c.fetching {
-			t.Errorf("%d IDs are left, fetching: %v", left, c.fetching)
-		}
-		c.mu.Unlock()
+		assert.LessOrEqual(t, c.left(time.Now()), 150)
+		assert.False(t, c.fetches())
 		_ = c.Close()
 	})
 }
@@ -120,12 +122,10 @@ func TestOldIDsAreDropped(t *testing.T) {
 		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 22}} {
 			time.Sleep(step.after)
 			id, err := c.NextID(t.Context())
-			require.NoError(t, err, "after %v: %d, not %d: %v", step.after, id, step.want, err)
-			assert.Equal(t, step.want, id, "after %v: %d, not %d: %v", step.after, id, step.want, err)
+			require.NoError(t, err, step.after)
+			assert.Equal(t, step.want, id, step.after)
 		}
-		if calls := s.calls.Load(); calls != 3 { // no call while nobody asks
-			t.Errorf("%d calls", calls)
-		}
+		assert.EqualValues(t, 3, s.calls.Load(), "it asks while nobody asks it")
 		_ = c.Close()
 	})
 }
@@ -138,29 +138,13 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		var all sync.WaitGroup
 		for want := snowflake.ID(1); want <= 500; want++ {
 			all.Go(func() {
-				if id, err := c.NextID(t.Context()); err != nil || id != want {
-					t.Error(id, want, err)
-				}
+				id, err := c.NextID(t.Context())
+				assert.NoError(t, err)
+				assert.Equal(t, want, id)
 			})
 			synctest.Wait()
 		}
 		all.Wait()
-		_ = c.Close()
-	})
-}
-
-func TestFailuresAreRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &counter{before: func(call int64) error {
-			if call < 10 {
-				return unavailable(call)
-			}
-			return nil
-		}}
-		c := newClient(t, s, Options{})
-		id, err := c.NextID(t.Context())
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, id)
 		_ = c.Close()
 	})
 }
@@ -181,15 +165,13 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 			id, err := c.NextID(test.ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded, id)
 			require.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), id)
-			assert.Contains(t, err.Error(), "the lease is away", id)
+			assert.ErrorContains(t, err, "the lease is away", id)
 			assert.Equal(t, test.want, time.Since(begun))
 		}
 		assert.LessOrEqual(t, s.calls.Load(), int64(60))
 		time.Sleep(time.Hour)
-		c.mu.Lock()
-		assert.False(t, c.fetching, "it goes on to fetch for nobody")
+		assert.False(t, c.fetches(), "it goes on to fetch for nobody")
 		s.before = nil
-		c.mu.Unlock()
 		id, err := c.NextID(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, id)
@@ -210,9 +192,8 @@ func TestCloseEndsAllCalls(t *testing.T) {
 		}
 		synctest.Wait()
 		begun := time.Now()
-		if err := c.Close(); err != nil || time.Since(begun) > 0 {
-			t.Error(err, time.Since(begun))
-		}
+		assert.NoError(t, c.Close())
+		assert.Zero(t, time.Since(begun))
 		all.Wait()
 		id, err := c.NextID(t.Context())
 		assert.ErrorIs(t, err, ErrClosed, id)
@@ -274,18 +255,18 @@ func TestWrongAnswersAreRefused(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]Options{
-		"Batch": {Batch: -1}, "Batch 50001": {Batch: mostBatch + 1}, "Refill": {Refill: -1}, "Refill 1001": {Refill: 1001},
+		"Batch": {Batch: -1}, "Batch 50001": {Batch: mostBatch + 1},
 		"MaxAge": {MaxAge: -1}, "Timeout": {Timeout: -1}, "MaxWait": {MaxWait: -1},
 		"Timeout 15s": {Timeout: 15 * time.Second}, "URL 2": {Others: []string{"nothing"}},
 	} {
 		_, err := New("http://x", &o)
 		require.ErrorIs(t, err, snowflake.ErrInvalidOptions)
-		assert.Contains(t, err.Error(), name)
+		assert.ErrorContains(t, err, name)
 	}
 	for _, url := range []string{"", "127.0.0.1:8080", "localhost:8080", "ftp://x", "http://", "http://a b"} {
 		_, err := New(url, nil)
-		require.ErrorIs(t, err, snowflake.ErrInvalidOptions, "%q: %v", url, err)
-		assert.Contains(t, err.Error(), "URL", "%q: %v", url, err)
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions, "%q", url)
+		assert.ErrorContains(t, err, "URL", "%q", url)
 	}
 }
 
@@ -334,8 +315,8 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 			require.NoError(t, err)
 			for range 50 {
 				id, err := c.NextID(t.Context())
-				require.NoError(t, err, "%d came before: %v, %v", id, seen[id], err)
-				assert.False(t, seen[id], "%d came before: %v, %v", id, seen[id], err)
+				require.NoError(t, err)
+				assert.False(t, seen[id], "%d came before", id)
 				seen[id] = true
 			}
 			_ = c.Close()
@@ -351,9 +332,8 @@ func TestServerWithALowerLimit(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if id, err := c.NextID(t.Context()); err != nil {
-				t.Error(id, err)
-			}
+			_, err := c.NextID(t.Context())
+			assert.NoError(t, err)
 		})
 	}
 	all.Wait()
@@ -372,8 +352,7 @@ func TestManyCallersOfARealServer(t *testing.T) {
 		all.Go(func() {
 			for range 2000 {
 				id, err := c.NextID(t.Context())
-				if err != nil {
-					t.Error(err)
+				if !assert.NoError(t, err) {
 					return
 				}
 				lists[i] = append(lists[i], id)
@@ -389,23 +368,5 @@ func TestManyCallersOfARealServer(t *testing.T) {
 			}
 			seen[id] = true
 		}
-	}
-}
-
-func BenchmarkNextID(b *testing.B) {
-	for _, goroutines := range []int{1, 64} {
-		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			c, err := New(realServer(b, nil), &Options{Batch: 10_000})
-			require.NoError(b, err)
-			defer c.Close()
-			b.SetParallelism(goroutines)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := c.NextID(context.Background()); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		})
 	}
 }

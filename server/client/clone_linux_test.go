@@ -18,7 +18,7 @@ func TestCloneThrowsItsBufferAway(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "vmclock0")
 		vmclocktest.Write(t, path, 1)
 		s := &counter{}
-		c := newClient(t, s, Options{Batch: 10, Refill: 1, VMClock: path})
+		c := newClient(t, s, Options{Batch: 10, VMClock: path})
 		id, err := c.NextID(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, snowflake.ID(1), id)
@@ -44,7 +44,7 @@ func TestCloneThrowsAnAnswerAwayThatWasOnItsWay(t *testing.T) {
 			}
 			return nil
 		}
-		c := newClient(t, s, Options{Batch: 10, Refill: 1, VMClock: path})
+		c := newClient(t, s, Options{Batch: 10, VMClock: path})
 		id, err := c.NextID(t.Context())
 		require.NoError(t, err)
 		assert.Greater(t, id, snowflake.ID(10))

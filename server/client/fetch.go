@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,31 +15,67 @@ import (
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 )
 
-// refill starts to fetch if few IDs are left and nobody fetches. c.mu must be held.
-func (c *Client) refill(now time.Time) {
-	if c.fetching || c.closed || c.left(now) >= c.o.Refill && len(c.waiting) == 0 {
-		return
-	}
-	c.fetching = true
-	c.ended.Go(c.fetch)
+// fetch is what a goroutine does until enough IDs are left.
+type fetch struct {
+	failed  atomic.Pointer[error] // of the last call to a server; nil if it succeeded
+	refused error                 // why calling again cannot help
+	done    chan struct{}         // closed at the end
 }
 
-// fetch fetches until enough IDs are left. If a call fails, it asks the next server, and pauses when each server
+// start starts to fetch if nobody fetches. It returns the fetch that runs.
+func (c *Client) start() *fetch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fetch == nil {
+		c.fetch = &fetch{done: make(chan struct{})}
+		if c.ctx.Err() == nil {
+			f := c.fetch
+			c.ended.Go(func() { c.run(f) })
+		}
+	}
+	return c.fetch
+}
+
+// end ends the fetch if it has enough, was refused, or the client is closed.
+func (c *Client) end(f *fetch, enough func() bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.refused == nil && c.ctx.Err() == nil && !enough() {
+		return false
+	}
+	c.fetch = nil
+	close(f.done)
+	return true
+}
+
+// isFull is whether so many IDs are left that no call waits.
+func (c *Client) isFull() bool { return c.left(time.Now()) >= c.refill() }
+
+func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
+
+// run fetches until enough IDs are left. If a call fails, it asks the next server, and pauses when each server
 // has failed. If nobody waits then, it gives up: the next call of NextID begins again.
-func (c *Client) fetch() {
+func (c *Client) run(f *fetch) {
 	failed := 0 // calls in a row
 	for pause := minPause; ; {
-		n := c.wanted()
+		n := min(c.o.Batch+int(c.waiting.Load()), c.most)
 		born := c.generation()
 		ids, err := c.call(n)
 		if err == nil {
-			if c.received(ids, born, time.Now()) {
+			f.failed.Store(nil)
+			c.fill(ids, &answer{born, time.Now()})
+			if c.end(f, c.isFull) {
 				return
 			}
 			failed, pause = 0, minPause
 			continue
 		}
-		if c.refused(n, err) {
+		f.failed.Store(&err)
+		if connect.CodeOf(err) == connect.CodeInvalidArgument && n > c.o.Batch {
+			c.most = c.o.Batch // to ask for fewer IDs can help
+		} else if !helps(err) {
+			f.refused = err
+			c.end(f, c.isFull)
 			return
 		}
 		c.at = (c.at + 1) % len(c.servers)
@@ -49,7 +86,7 @@ func (c *Client) fetch() {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-c.ctx.Done():
 		}
-		if c.nobodyWaits() {
+		if c.end(f, c.nobodyWaits) {
 			return
 		}
 		pause = min(2*pause, maxPause)
@@ -59,11 +96,18 @@ func (c *Client) fetch() {
 // The pause between two calls that fail. It doubles from one to the next.
 const minPause, maxPause = 10 * time.Millisecond, time.Second
 
-// wanted returns how many IDs to ask for.
-func (c *Client) wanted() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return min(c.o.Batch+len(c.waiting), c.most)
+// fill puts the IDs of an answer into the buffer. If it is full, because calls that waited have given up, its oldest IDs go.
+func (c *Client) fill(ids []int64, a *answer) {
+	c.last.Store(a)
+	for _, id := range ids {
+		if len(c.ids) == cap(c.ids) {
+			select {
+			case <-c.ids:
+			default:
+			}
+		}
+		c.ids <- buffered{snowflake.ID(id), a} // there is room, because nobody else sends
+	}
 }
 
 // call asks the server for IDs, once.
@@ -101,52 +145,6 @@ func check(ids []int64, n int) error {
 		before = id
 	}
 	return nil
-}
-
-// received hands the IDs to the calls that wait, in their order, and keeps the others. It reports
-// whether there is nothing more to fetch.
-func (c *Client) received(ids []int64, born uint64, now time.Time) (done bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = nil
-	if !c.closed && born == c.generation() {
-		n := min(len(ids), len(c.waiting))
-		for i, w := range c.waiting[:n] {
-			w.result <- result{id: snowflake.ID(ids[i]), born: born}
-		}
-		c.waiting = c.waiting[n:]
-		if ids = ids[n:]; len(ids) > 0 {
-			c.batches = append(c.batches, batch{ids, born, now})
-		}
-	}
-	c.fetching = !c.closed && (c.left(now) < c.o.Refill || len(c.waiting) > 0)
-	return !c.fetching
-}
-
-// refused notes why a call for n IDs failed. If calling again cannot help, it ends the calls that wait and the
-// fetching, and reports it. To ask for fewer IDs can help.
-func (c *Client) refused(n int, err error) (final bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = err
-	if connect.CodeOf(err) == connect.CodeInvalidArgument && n > c.o.Batch {
-		c.most = c.o.Batch
-		return false
-	}
-	if helps(err) {
-		return false
-	}
-	c.fail(err)
-	c.fetching = false
-	return true
-}
-
-// nobodyWaits ends the fetching, if nobody waits for it.
-func (c *Client) nobodyWaits() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fetching = !c.closed && len(c.waiting) > 0
-	return !c.fetching
 }
 
 // helps is whether calling again may help. An error that is not the server's is one of the network.

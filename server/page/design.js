@@ -1,163 +1,159 @@
 // A layout as people write it: read, checked, and spelled for Go and for the
 // command. The tests hold it to cmd/snowflake.
-"use strict";
+import { knownLayouts } from "./server.js";
+import { SnowflakeError, decode, formatDuration, formatTime, layouts, quote, validate } from "./snowflake.js";
 
-const design = (() => {
-  const { SnowflakeError, formatDuration, formatTime, quote, validate } = snowflake;
-  const bad = (why) => new SnowflakeError("ErrInvalidLayout", why);
-  const defaultEpoch = snowflake.layouts.default.epoch;
-  const millisecond = 1_000_000n;
-  const maxInt64 = (1n << 63n) - 1n;
+const bad = (why) => new SnowflakeError("ErrInvalidLayout", why);
+const defaultEpoch = layouts.default.epoch;
+const millisecond = 1_000_000n;
+const maxInt64 = (1n << 63n) - 1n;
 
-  const units = {
-    ns: 1n, us: 1000n, "µs": 1000n, "μs": 1000n, ms: millisecond, s: 1000n * millisecond, m: 60_000n * millisecond, h: 3_600_000n * millisecond,
-  };
+const units = {
+  ns: 1n, us: 1000n, "µs": 1000n, "μs": 1000n, ms: millisecond, s: 1000n * millisecond, m: 60_000n * millisecond, h: 3_600_000n * millisecond,
+};
 
-  /** Reads a tick as Go's time.ParseDuration does: 10ms, 1.5s, 1h30m. */
-  function parseUnit(text) {
-    const refused = bad(`${quote(text.slice(0, 32))} is not a tick such as 10ms`);
-    const [, sign, rest] = text.match(/^([-+]?)(.*)$/s);
-    if (rest === "0") return 0n;
-    if (!/^((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/.test(rest)) throw refused;
-    let nanos = 0n;
-    for (const [, whole, fraction = "", unit] of rest.matchAll(/(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)/g)) {
-      nanos += BigInt(whole || 0) * units[unit] + (BigInt(fraction || 0) * units[unit]) / 10n ** BigInt(fraction.length);
+/** Reads a tick as Go's time.ParseDuration does: 10ms, 1.5s, 1h30m. */
+function parseUnit(text) {
+  const refused = bad(`${quote(text.slice(0, 32))} is not a tick such as 10ms`);
+  const [, sign, rest] = text.match(/^([-+]?)(.*)$/s);
+  if (rest === "0") return 0n;
+  if (!/^((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/.test(rest)) throw refused;
+  let nanos = 0n;
+  for (const [, whole, fraction = "", unit] of rest.matchAll(/(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)/g)) {
+    nanos += BigInt(whole || 0) * units[unit] + (BigInt(fraction || 0) * units[unit]) / 10n ** BigInt(fraction.length);
+  }
+  if (nanos > maxInt64) throw refused;
+  return sign === "-" ? -nanos : nanos;
+}
+
+const leap = (y) => (y % 4 === 0 && y % 100 !== 0) || y % 400 === 0;
+const daysIn = (y, m) => (m === 2 ? (leap(y) ? 29 : 28) : [4, 6, 9, 11].includes(m) ? 30 : 31);
+
+/** Reads an epoch: Unix milliseconds, or a time, in UTC if it has no zone. */
+function parseEpoch(text) {
+  if (/^\d{4}$/.test(text)) throw bad(`epoch ${quote(text)} is ambiguous: write the year as ${text}-01-01, or Unix milliseconds`);
+  if (/^[-+]?\d+$/.test(text)) {
+    const ms = BigInt(text.replace(/^\+/, ""));
+    if (ms >= -maxInt64 - 1n && ms <= maxInt64) return ms;
+  }
+  const refused = bad(
+    `cannot read the time ${quote(text.slice(0, 64))}: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00`);
+  const m = text.match(/^(\d{4})-(\d\d)-(\d\d)(?:([T ])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[-+]\d\d:\d\d)?)?$/);
+  if (!m) throw refused;
+  const [year, month, day, hour, minute, sec] = [1, 2, 3, 5, 6, 7].map((i) => Number(m[i] ?? 0));
+  const [between, fraction, zone] = [m[4], m[8] ?? "", m[9] ?? ""];
+  const valid = month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month) && hour < 24 && minute < 60 && sec < 60;
+  if (!valid || (between === " " && zone)) throw refused;
+  const [, sign, zoneHours, zoneMinutes] = zone.match(/^([-+])(\d\d):(\d\d)$/) ?? [, "+", "0", "0"];
+  if (Number(zoneHours) > 24 || Number(zoneMinutes) > 60) throw refused;
+  if (/[1-9]/.test(fraction.slice(3, 9))) throw bad("an epoch is a whole number of milliseconds");
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  date.setUTCHours(hour, minute, sec, Number(fraction.slice(0, 3).padEnd(3, "0")));
+  const offset = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000;
+  return BigInt(date.getTime() - (sign === "-" ? -offset : offset));
+}
+
+/** Reads the width of a field. */
+function parseBits(name, text) {
+  if (!/^\d+$/.test(text) || BigInt(text) > 255n) throw bad(`${quote(text.slice(0, 32))} is not a number of bits: ${name} has 0 to 63`);
+  return Number(text);
+}
+
+/**
+ * The layout of the texts of a form, or the error of a field: {layout} or {error, field}.
+ */
+export function read(texts) {
+  const layout = { workerLast: texts.workerLast };
+  const fields = [
+    ["epoch", parseEpoch], ["unit", parseUnit],
+    ["timeBits", (s) => parseBits("time", s)], ["clockSeqBits", (s) => parseBits("clock sequence", s)],
+    ["datacenterBits", (s) => parseBits("datacenter", s)], ["workerBits", (s) => parseBits("worker", s)],
+    ["sequenceBits", (s) => parseBits("sequence", s)],
+  ];
+  let at = "";
+  try {
+    for (const [field, parse] of fields) {
+      at = field;
+      layout[field] = parse(texts[field].trim());
     }
-    if (nanos > maxInt64) throw refused;
-    return sign === "-" ? -nanos : nanos;
+    at = layout.timeBits === 0 ? "timeBits" : bitsOf(layout) > 63 ? "" : "unit"; // what validate can refuse
+    if (layout.unit <= 0n) at = "unit";
+    validate(layout);
+    return { layout };
+  } catch (e) {
+    if (!(e instanceof SnowflakeError)) throw e;
+    return { error: e.message, field: at };
   }
+}
 
-  const leap = (y) => (y % 4 === 0 && y % 100 !== 0) || y % 400 === 0;
-  const daysIn = (y, m) => (m === 2 ? (leap(y) ? 29 : 28) : [4, 6, 9, 11].includes(m) ? 30 : 31);
+/** The texts of a layout, as read takes them. */
+export const texts = (l) => ({
+  epoch: epochText(l.epoch), unit: formatDuration(l.unit), workerLast: l.workerLast,
+  timeBits: String(l.timeBits), clockSeqBits: String(l.clockSeqBits), datacenterBits: String(l.datacenterBits),
+  workerBits: String(l.workerBits), sequenceBits: String(l.sequenceBits),
+});
 
-  /** Reads an epoch: Unix milliseconds, or a time, in UTC if it has no zone. */
-  function parseEpoch(text) {
-    if (/^\d{4}$/.test(text)) throw bad(`epoch ${quote(text)} is ambiguous: write the year as ${text}-01-01, or Unix milliseconds`);
-    if (/^[-+]?\d+$/.test(text)) {
-      const ms = BigInt(text.replace(/^\+/, ""));
-      if (ms >= -maxInt64 - 1n && ms <= maxInt64) return ms;
-    }
-    const refused = bad(
-      `cannot read the time ${quote(text.slice(0, 64))}: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00`);
-    const m = text.match(/^(\d{4})-(\d\d)-(\d\d)(?:([T ])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[-+]\d\d:\d\d)?)?$/);
-    if (!m) throw refused;
-    const [year, month, day, hour, minute, sec] = [1, 2, 3, 5, 6, 7].map((i) => Number(m[i] ?? 0));
-    const [between, fraction, zone] = [m[4], m[8] ?? "", m[9] ?? ""];
-    const valid = month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month) && hour < 24 && minute < 60 && sec < 60;
-    if (!valid || (between === " " && zone)) throw refused;
-    const [, sign, zoneHours, zoneMinutes] = zone.match(/^([-+])(\d\d):(\d\d)$/) ?? [, "+", "0", "0"];
-    if (Number(zoneHours) > 24 || Number(zoneMinutes) > 60) throw refused;
-    if (/[1-9]/.test(fraction.slice(3, 9))) throw bad("an epoch is a whole number of milliseconds");
-    const date = new Date(0);
-    date.setUTCFullYear(year, month - 1, day);
-    date.setUTCHours(hour, minute, sec, Number(fraction.slice(0, 3).padEnd(3, "0")));
-    const offset = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000;
-    return BigInt(date.getTime() - (sign === "-" ? -offset : offset));
-  }
+/** An epoch as the command reads it: a date if it is one, RFC 3339, or Unix milliseconds. */
+function epochText(ms) {
+  const text = formatTime(ms * millisecond);
+  if (!/^\d{4}-/.test(text)) return String(ms);
+  return text.replace("T00:00:00.000Z", "").replace(".000Z", "Z");
+}
 
-  /** Reads the width of a field. */
-  function parseBits(name, text) {
-    if (!/^\d+$/.test(text) || BigInt(text) > 255n) throw bad(`${quote(text.slice(0, 32))} is not a number of bits: ${name} has 0 to 63`);
-    return Number(text);
-  }
+const same = (a, b) => Object.keys(a).every((k) => a[k] === b[k]);
 
-  /**
-   * The layout of the texts of a form, or the error of a field: {layout} or {error, field}.
-   */
-  function read(texts) {
-    const layout = { workerLast: texts.workerLast };
-    const fields = [
-      ["epoch", parseEpoch], ["unit", parseUnit],
-      ["timeBits", (s) => parseBits("time", s)], ["clockSeqBits", (s) => parseBits("clock sequence", s)],
-      ["datacenterBits", (s) => parseBits("datacenter", s)], ["workerBits", (s) => parseBits("worker", s)],
-      ["sequenceBits", (s) => parseBits("sequence", s)],
-    ];
-    let at = "";
-    try {
-      for (const [field, parse] of fields) {
-        at = field;
-        layout[field] = parse(texts[field].trim());
-      }
-      at = layout.timeBits === 0 ? "timeBits" : bitsOf(layout) > 63 ? "" : "unit"; // what validate can refuse
-      if (layout.unit <= 0n) at = "unit";
-      validate(layout);
-      return { layout };
-    } catch (e) {
-      if (!(e instanceof SnowflakeError)) throw e;
-      return { error: e.message, field: at };
-    }
-  }
+/** The known layout that has the same fields, or undefined. */
+export const knownAs = (l) => knownLayouts.find((k) => same(k.layout, l));
 
-  /** The texts of a layout, as read takes them. */
-  const texts = (l) => ({
-    epoch: epochText(l.epoch), unit: formatDuration(l.unit), workerLast: l.workerLast,
-    timeBits: String(l.timeBits), clockSeqBits: String(l.clockSeqBits), datacenterBits: String(l.datacenterBits),
-    workerBits: String(l.workerBits), sequenceBits: String(l.sequenceBits),
+/** The layout as arguments of the command. */
+export function flags(l) {
+  const known = knownAs(l);
+  if (known) return `--layout ${known.name}`;
+  const widths = [l.timeBits, l.clockSeqBits, l.datacenterBits, l.workerBits, l.sequenceBits];
+  if (l.datacenterBits === 0) widths.splice(2, 1);
+  if (l.datacenterBits === 0 && l.clockSeqBits === 0) widths.splice(1, 1);
+  const changes = [epochText(l.epoch), formatDuration(l.unit), "worker-last"];
+  changes.length = l.workerLast ? 3 : l.unit !== millisecond ? 2 : l.epoch !== defaultEpoch ? 1 : 0;
+  return `--layout ${widths.join("/")}` + (changes.length > 0 ? `@${changes.join(",")}` : "");
+}
+
+const goUnits = [["Hour", units.h], ["Minute", units.m], ["Second", units.s], ["Millisecond", units.ms], ["Microsecond", units.us], ["Nanosecond", 1n]];
+
+function goUnit(unit) {
+  const [name, size] = goUnits.find(([, size]) => unit % size === 0n);
+  return unit === size ? `time.${name}` : `${unit / size} * time.${name}`;
+}
+
+/** The layout as a literal of Go. */
+export function goLiteral(l) {
+  const bits = [["TimeBits", l.timeBits], ["ClockSeqBits", l.clockSeqBits], ["DatacenterBits", l.datacenterBits],
+    ["WorkerBits", l.workerBits], ["SequenceBits", l.sequenceBits]].filter(([, n]) => n > 0);
+  const lines = [["Epoch", `${l.epoch}, // ${epochText(l.epoch)}`], ["Unit", `${goUnit(l.unit)},`], ...bits.map(([name, n]) => [name, `${n},`])];
+  if (l.workerLast) lines.push(["WorkerLast", "true,"]);
+  const width = Math.max(...lines.map(([name]) => name.length)) + 2;
+  return `snowflake.Layout{\n${lines.map(([name, v]) => `\t${(name + ":").padEnd(width)}${v}`).join("\n")}\n}`;
+}
+
+/** How many IDs a second some bits of them allow: a fraction of BigInts. */
+export const rate = (l, bits) => ({ ids: 1_000_000_000n << BigInt(l.sequenceBits + bits), per: l.unit });
+
+/** The fields from high to low, without empty fields: {name, label, bits, high, low}. */
+export function fields(l) {
+  const worker = ["worker", "worker", l.workerBits];
+  const sequence = ["sequence", "sequence", l.sequenceBits];
+  const used = [["time", "time", l.timeBits], ["clockSeq", "clock sequence", l.clockSeqBits], ["datacenter", "datacenter", l.datacenterBits],
+    ...(l.workerLast ? [sequence, worker] : [worker, sequence])];
+  const unused = 63 - used.reduce((n, [, , bits]) => n + bits, 0);
+  let bit = 63;
+  return [["sign", "sign", 1], ["unused", "unused", unused], ...used].filter(([, , bits]) => bits > 0).map(([name, label, bits]) => {
+    const field = { name, label, bits, high: bit, low: bit - bits + 1 };
+    bit -= bits;
+    return field;
   });
+}
 
-  /** An epoch as the command reads it: a date if it is one, RFC 3339, or Unix milliseconds. */
-  function epochText(ms) {
-    const text = formatTime(ms * millisecond);
-    if (!/^\d{4}-/.test(text)) return String(ms);
-    return text.replace("T00:00:00.000Z", "").replace(".000Z", "Z");
-  }
+export const bitsOf = (l) => l.timeBits + l.clockSeqBits + l.datacenterBits + l.workerBits + l.sequenceBits;
 
-  const same = (a, b) => Object.keys(a).every((k) => a[k] === b[k]);
-
-  /** The known layout that has the same fields, or undefined. */
-  const knownAs = (l) => knownLayouts.find((k) => same(k.layout, l));
-
-  /** The layout as arguments of the command. */
-  function flags(l) {
-    const known = knownAs(l);
-    if (known) return `--layout ${known.name}`;
-    const widths = [l.timeBits, l.clockSeqBits, l.datacenterBits, l.workerBits, l.sequenceBits];
-    if (l.datacenterBits === 0) widths.splice(2, 1);
-    if (l.datacenterBits === 0 && l.clockSeqBits === 0) widths.splice(1, 1);
-    const changes = [epochText(l.epoch), formatDuration(l.unit), "worker-last"];
-    changes.length = l.workerLast ? 3 : l.unit !== millisecond ? 2 : l.epoch !== defaultEpoch ? 1 : 0;
-    return `--layout ${widths.join("/")}` + (changes.length > 0 ? `@${changes.join(",")}` : "");
-  }
-
-  const goUnits = [["Hour", units.h], ["Minute", units.m], ["Second", units.s], ["Millisecond", units.ms], ["Microsecond", units.us], ["Nanosecond", 1n]];
-
-  function goUnit(unit) {
-    const [name, size] = goUnits.find(([, size]) => unit % size === 0n);
-    return unit === size ? `time.${name}` : `${unit / size} * time.${name}`;
-  }
-
-  /** The layout as a literal of Go. */
-  function goLiteral(l) {
-    const bits = [["TimeBits", l.timeBits], ["ClockSeqBits", l.clockSeqBits], ["DatacenterBits", l.datacenterBits],
-      ["WorkerBits", l.workerBits], ["SequenceBits", l.sequenceBits]].filter(([, n]) => n > 0);
-    const lines = [["Epoch", `${l.epoch}, // ${epochText(l.epoch)}`], ["Unit", `${goUnit(l.unit)},`], ...bits.map(([name, n]) => [name, `${n},`])];
-    if (l.workerLast) lines.push(["WorkerLast", "true,"]);
-    const width = Math.max(...lines.map(([name]) => name.length)) + 2;
-    return `snowflake.Layout{\n${lines.map(([name, v]) => `\t${(name + ":").padEnd(width)}${v}`).join("\n")}\n}`;
-  }
-
-  /** How many IDs a second some bits of them allow: a fraction of BigInts. */
-  const rate = (l, bits) => ({ ids: 1_000_000_000n << BigInt(l.sequenceBits + bits), per: l.unit });
-
-  /** The fields from high to low, without empty fields: {name, label, bits, high, low}. */
-  function fields(l) {
-    const worker = ["worker", "worker", l.workerBits];
-    const sequence = ["sequence", "sequence", l.sequenceBits];
-    const used = [["time", "time", l.timeBits], ["clockSeq", "clock sequence", l.clockSeqBits], ["datacenter", "datacenter", l.datacenterBits],
-      ...(l.workerLast ? [sequence, worker] : [worker, sequence])];
-    const unused = 63 - used.reduce((n, [, , bits]) => n + bits, 0);
-    let bit = 63;
-    return [["sign", "sign", 1], ["unused", "unused", unused], ...used].filter(([, , bits]) => bits > 0).map(([name, label, bits]) => {
-      const field = { name, label, bits, high: bit, low: bit - bits + 1 };
-      bit -= bits;
-      return field;
-    });
-  }
-
-  const bitsOf = (l) => l.timeBits + l.clockSeqBits + l.datacenterBits + l.workerBits + l.sequenceBits;
-
-  /** When the first ID of 2^53 or more is issued, in nanoseconds, or null if IDs never get there. */
-  const passes2to53 = (l) => (bitsOf(l) <= 53 ? null : snowflake.decode(l, 1n << 53n).time);
-
-  return { read, texts, parseUnit, parseEpoch, epochText, knownAs, flags, goLiteral, rate, fields, bitsOf, passes2to53 };
-})();
+/** When the first ID of 2^53 or more is issued, in nanoseconds, or null if IDs never get there. */
+export const passes2to53 = (l) => (bitsOf(l) <= 53 ? null : decode(l, 1n << 53n).time);

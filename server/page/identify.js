@@ -1,110 +1,104 @@
 // Which IDs a text has, in the forms that snowflake.js reads. The server reads the other forms, and says why a text
 // has no ID.
-"use strict";
+import { parse, parseBase32, parseBase58, parseBase62, SnowflakeError } from "./snowflake.js";
 
-const identify = (() => {
-  const { parse, parseBase32, parseBase58, parseBase62, SnowflakeError } = snowflake;
+/** How far ahead of now an ID's time may lie, in nanoseconds. */
+export const tolerance = 86_400_000_000_000n;
 
-  /** How far ahead of now an ID's time may lie, in nanoseconds. */
-  const tolerance = 86_400_000_000_000n;
+/**
+ * The ways to write IDs, in the order in which they are tried. A text that does not
+ * match like has no ID in the form; to match is quicker than to parse.
+ */
+const forms = [
+  { name: "decimal", parse, like: /^[0-9]{1,19}$/ },
+  { name: "base 32", parse: parseBase32, like: /^[0-7][0-9A-HJKMNP-TV-Z]{12}$/ },
+  { name: "base 62", parse: parseBase62, like: /^[0-9A-Za-z]{11}$/ },
+  { name: "base 58", parse: parseBase58, like: /^[1-9A-HJ-NP-Za-km-z]{1,11}$/ },
+];
 
-  /**
-   * The ways to write IDs, in the order in which they are tried. A text that does not
-   * match like has no ID in the form; to match is quicker than to parse.
-   */
-  const forms = [
-    { name: "decimal", parse, like: /^[0-9]{1,19}$/ },
-    { name: "base 32", parse: parseBase32, like: /^[0-7][0-9A-HJKMNP-TV-Z]{12}$/ },
-    { name: "base 62", parse: parseBase62, like: /^[0-9A-Za-z]{11}$/ },
-    { name: "base 58", parse: parseBase58, like: /^[1-9A-HJ-NP-Za-km-z]{1,11}$/ },
-  ];
+/** The ID that a text is in a form, or null. */
+function idOf(form, text) {
+  if (!form.like.test(text)) return null;
+  try {
+    return form.parse(text);
+  } catch (e) {
+    if (e instanceof SnowflakeError) return null;
+    throw e;
+  }
+}
 
-  /** The ID that a text is in a form, or null. */
-  function idOf(form, text) {
-    if (!form.like.test(text)) return null;
-    try {
-      return form.parse(text);
-    } catch (e) {
-      if (e instanceof SnowflakeError) return null;
-      throw e;
+/** Why a text is no ID in a form. */
+function reasonIn(form, text) {
+  try {
+    form.parse(text);
+    return "";
+  } catch (e) {
+    return e.message;
+  }
+}
+
+/** How many errors a reading explains. */
+const mostErrors = 10;
+
+/** The IDs of the words in a form, how many words are no IDs, and why the first of them are not. */
+function readAs(form, words) {
+  const items = [];
+  const errors = [];
+  for (const { text, line } of words) {
+    const id = idOf(form, text);
+    if (id !== null) items.push({ id, line });
+    else if (errors.length < mostErrors) errors.push({ line, message: reasonIn(form, text) });
+  }
+  return { form: form.name, items, errors, refused: words.length - items.length };
+}
+
+/** The lines of a text that are not blank, with their numbers and words. */
+function wordsOf(text) {
+  const lines = [];
+  text.split(/\r\n|\r|\n/).forEach((line, i) => {
+    const words = line.split(/[\s,;"'[\]]+/).filter(Boolean);
+    if (words.length > 0) lines.push({ number: i + 1, text: line, words });
+  });
+  return lines;
+}
+
+/**
+ * The IDs in lines of a log: runs of 15 to 19 decimal digits without a leading zero,
+ * that no letter touches and that are not the fraction of a number.
+ */
+function readLog(lines) {
+  const items = [];
+  for (const { text, number } of lines) {
+    for (const [digits] of text.matchAll(/(?<![0-9A-Za-z]|[0-9]\.)[1-9][0-9]{14,18}(?![0-9A-Za-z])/g)) {
+      const id = BigInt(digits);
+      const url = text.split(/\s+/).find((word) => /^https?:/.test(word) && word.includes(digits)); // the host says much
+      if (id < 1n << 63n) items.push({ id, line: number, url });
     }
   }
+  return items;
+}
 
-  /** Why a text is no ID in a form. */
-  function reasonIn(form, text) {
-    try {
-      form.parse(text);
-      return "";
-    } catch (e) {
-      return e.message;
-    }
-  }
+/** The longest word that the server is asked about. */
+const longestWord = 200;
 
-  /** How many errors a reading explains. */
-  const mostErrors = 10;
-
-  /** The IDs of the words in a form, how many words are no IDs, and why the first of them are not. */
-  function readAs(form, words) {
-    const items = [];
-    const errors = [];
-    for (const { text, line } of words) {
-      const id = idOf(form, text);
-      if (id !== null) items.push({ id, line });
-      else if (errors.length < mostErrors) errors.push({ line, message: reasonIn(form, text) });
-    }
-    return { form: form.name, items, errors, refused: words.length - items.length };
-  }
-
-  /** The lines of a text that are not blank, with their numbers and words. */
-  function wordsOf(text) {
-    const lines = [];
-    text.split(/\r\n|\r|\n/).forEach((line, i) => {
-      const words = line.split(/[\s,;"'[\]]+/).filter(Boolean);
-      if (words.length > 0) lines.push({ number: i + 1, text: line, words });
-    });
-    return lines;
-  }
-
-  /**
-   * The IDs in lines of a log: runs of 15 to 19 decimal digits without a leading zero,
-   * that no letter touches and that are not the fraction of a number.
-   */
-  function readLog(lines) {
-    const items = [];
-    for (const { text, number } of lines) {
-      for (const [digits] of text.matchAll(/(?<![0-9A-Za-z]|[0-9]\.)[1-9][0-9]{14,18}(?![0-9A-Za-z])/g)) {
-        const id = BigInt(digits);
-        const url = text.split(/\s+/).find((word) => /^https?:/.test(word) && word.includes(digits)); // the host says much
-        if (id < 1n << 63n) items.push({ id, line: number, url });
-      }
-    }
-    return items;
-  }
-
-  /** The longest word that the server is asked about. */
-  const longestWord = 200;
-
-  /**
-   * The readings of a text: {form, items: [{id, line}], errors: [{line, message}], refused}, where refused counts the words
-   * that are no IDs. A text without IDs has no reading, and a reason for it; if it is a list, also its words.
-   */
-  function read(text) {
-    const lines = wordsOf(text);
-    if (lines.length === 0) return { readings: [], reason: "" };
-    const words = lines.flatMap((l) => l.words.map((w) => ({ text: w, line: l.number })));
-    const all = forms.map((f) => readAs(f, words));
-    const best = Math.max(...all.map((r) => r.items.length));
-    const list = lines.every((l) => l.words.length === 1);
-    // Short words of a sentence are base 58 by accident.
-    const ids = list ? best > 0 : best === words.length && words.every((w) => w.text.length >= 8);
-    if (ids) return { readings: all.filter((r) => r.items.length === best), reason: "" };
-    const items = readLog(lines);
-    if (items.length > 0) return { readings: [{ form: "log", items, errors: [], refused: 0 }], reason: "" };
-    const reason = words.length > 1
-      ? `no ID in ${words.length} words: write one ID a line, or a text with a decimal ID of 15 to 19 digits`
-      : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
-    return { readings: [], reason, words: list && words.every((w) => w.text.length <= longestWord) ? words : null };
-  }
-
-  return { read, tolerance };
-})();
+/**
+ * The readings of a text: {form, items: [{id, line}], errors: [{line, message}], refused}, where refused counts the words
+ * that are no IDs. A text without IDs has no reading, and a reason for it; if it is a list, also its words.
+ */
+export function read(text) {
+  const lines = wordsOf(text);
+  if (lines.length === 0) return { readings: [], reason: "" };
+  const words = lines.flatMap((l) => l.words.map((w) => ({ text: w, line: l.number })));
+  const all = forms.map((f) => readAs(f, words));
+  const best = Math.max(...all.map((r) => r.items.length));
+  const list = lines.every((l) => l.words.length === 1);
+  // Short words of a sentence are base 58 by accident.
+  const ids = list ? best > 0 : best === words.length && words.every((w) => w.text.length >= 8);
+  if (ids) return { readings: all.filter((r) => r.items.length === best), reason: "" };
+  const items = readLog(lines);
+  if (items.length > 0) return { readings: [{ form: "log", items, errors: [], refused: 0 }], reason: "" };
+  const reason = words.length > 1
+    ? `no ID in ${words.length} words: write one ID a line, or a text with a decimal ID of 15 to 19 digits`
+    : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
+  return { readings: [], reason, words: list && words.every((w) => w.text.length <= longestWord) ? words : null };
+}

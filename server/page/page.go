@@ -4,11 +4,7 @@
 // The page is plain HTML, CSS and JavaScript. It asks for nothing but its own
 // files and, beside it, identify (which layouts the IDs have, and what is in none of the forms that
 // it knows) and, when a button is pressed, ids?n=10. Its state is in the URL's fragment, which browsers do not send.
-//
-// snowflake.js is derived from js/snowflake.js: go generate ./server/page.
 package page
-
-//go:generate go test -run TestDerivedFileIsInStep -update .
 
 import (
 	"bytes"
@@ -21,10 +17,11 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/js"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-//go:embed index.html page.css icon.svg snowflake.js identify.js design.js page.js theme.js
+//go:embed index.html page.css icon.svg identify.js design.js page.js theme.js
 var files embed.FS
 
 // policy lets the page load its own files and call its own origin, and nothing
@@ -42,23 +39,24 @@ func Handler(l snowflake.Layout) http.Handler {
 		panic(err) // the files are in the program
 	}
 	for _, e := range entries {
-		pattern := "GET /" + e.Name()
-		if e.Name() == "index.html" {
-			pattern = "GET /{$}"
-		}
 		content, err := files.ReadFile(e.Name())
 		if err != nil {
 			panic(err)
 		}
+		pattern := "GET /" + e.Name()
+		if e.Name() == "index.html" {
+			pattern = "GET /{$}"
+		}
 		mux.Handle(pattern, file(e.Name(), content))
 	}
 	mux.Handle("GET /server.js", file("server.js", serverScript(l)))
+	mux.Handle("GET /snowflake.js", file("snowflake.js", []byte(js.Source())))
 	return mux
 }
 
 // serverScript has the server's layout, and the library's table of known layouts.
 func serverScript(l snowflake.Layout) []byte {
-	b := fmt.Appendf(nil, "\"use strict\";\nconst serverLayout = %s;\nconst knownLayouts = [\n", script(l))
+	b := fmt.Appendf(nil, "export const serverLayout = %s;\nexport const knownLayouts = [\n", script(l))
 	for _, k := range layouts.All() {
 		also, _ := json.Marshal(append([]string{}, k.Also...)) // texts have JSON
 		b = fmt.Appendf(b, "{ name: %q, also: %s, about: %q, layout: %s },\n", k.Name, also, k.About, script(k.Layout))

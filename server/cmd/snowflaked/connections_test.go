@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,39 +27,29 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	defer connected.CloseIdleConnections()
 	renewals := func() (n int) {
 		t.Helper()
-		_, metrics, err := get(t, connected, p.url+"/metrics")
-		require.NoError(t, err)
+		_, metrics, _ := get(t, connected, p.url+"/metrics")
 		_, after, _ := strings.Cut(metrics, "\nsnowflake_lease_renewals_total ")
-		_, err = fmt.Sscan(after, &n)
-		require.NoError(t, err, "%v in %s", err, metrics)
+		_, err := fmt.Sscan(after, &n)
+		require.NoError(t, err, metrics)
 		return n
 	}
 	renewals()
 	var idle []net.Conn
 	for range 150 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 		fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		idle = append(idle, conn)
 	}
-	issued := func() bool {
-		t.Helper()
-		resp, text, err := get(t, connected, p.url+"/id")
-		require.NoError(t, err, text)
-		return resp.StatusCode == http.StatusOK
-	}
-	for begun, before := time.Now(), renewals(); !issued() || renewals() < before+2; time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatal("the connections took the store's files")
-		}
-	}
+	before := renewals()
+	await(t, "IDs and renewals", func() bool {
+		status, _, _ := get(t, connected, p.url+"/id")
+		return status == http.StatusOK && renewals() >= before+2
+	})
 	for _, conn := range idle {
 		conn.Close()
 	}
-	resp, text, err := get(t, &http.Client{Timeout: patience, Transport: new(http.Transport)}, p.url+"/id")
-	require.NoError(t, err, "%v %v", resp, text)
-	assert.Equal(t, http.StatusOK, resp.StatusCode, "%v %v", resp, text)
+	status, text, _ := get(t, &http.Client{Timeout: patience, Transport: new(http.Transport)}, p.url+"/id")
+	assert.Equal(t, http.StatusOK, status, text)
 }

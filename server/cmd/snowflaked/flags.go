@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -147,7 +148,6 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
 	fs.BoolVar(&c.generator.RandomStart, "random-start", false, "start each tick's sequence at a random value")
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
-	fs.IntVar(&c.server.MaxStreamIDs, "max-stream-ids", 10_000_000, "how many IDs a stream may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
 	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
@@ -178,26 +178,16 @@ func (c *config) check() error {
 			return refused("-%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
 		}
 	}
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"window", c.window, 0}, {"floor-every", c.floor, 0}, {"max-clock-error", c.maxClockError, 0}, {"drain", c.drain, 0}, {"grace", c.grace, 0}, {"borrow-ahead", c.generator.BorrowAhead, 0},
-		{"timeout", c.server.Timeout, time.Millisecond}, {"max-stream-time", c.server.MaxStreamTime, time.Millisecond},
-	} {
-		if f.value < f.least {
-			return refused("-%s %v is under %v", f.name, f.value, f.least)
-		}
+	if err := cmp.Or(
+		atLeast("window", c.window, 0), atLeast("floor-every", c.floor, 0), atLeast("max-clock-error", c.maxClockError, 0),
+		atLeast("drain", c.drain, 0), atLeast("grace", c.grace, 0), atLeast("borrow-ahead", c.generator.BorrowAhead, 0),
+		atLeast("timeout", c.server.Timeout, time.Millisecond), atLeast("max-stream-time", c.server.MaxStreamTime, time.Millisecond),
+		atLeast("max-ids", c.server.MaxIDs, 1), atLeast("max-in-flight", c.server.MaxInFlight, 1), atLeast("max-connections", c.maxConnections, 1),
+	); err != nil {
+		return err
 	}
 	if c.watermark != 0 && c.watermark < time.Second {
 		return refused("-watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
-	}
-	for name, n := range map[string]int{"max-ids": c.server.MaxIDs, "max-stream-ids": c.server.MaxStreamIDs, "max-in-flight": c.server.MaxInFlight,
-		"max-connections": c.maxConnections} {
-		if n < 1 {
-			return refused("-%s %d is not 1 or more", name, n)
-		}
 	}
 	if c.logFormat != "text" && c.logFormat != "json" {
 		return refused("-log-format %q is neither text nor json", c.logFormat)
@@ -212,6 +202,14 @@ func (c *config) check() error {
 		return refused("-store: there is no home directory, so name a store")
 	}
 	return c.try()
+}
+
+// atLeast refuses a value that is less.
+func atLeast[T int | time.Duration](flag string, value, least T) error {
+	if value < least {
+		return refused("-%s %v is under %v", flag, value, least)
+	}
+	return nil
 }
 
 // try makes a generator and a server of the options, which are thrown away: so that a wrong option

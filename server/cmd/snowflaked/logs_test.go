@@ -15,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
 // With -log-format json each line is JSON, also what the stores' drivers write while the store hangs up or is away.
@@ -24,23 +27,15 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hangsUp.Close() })
 	go func() {
-		for {
-			conn, err := hangsUp.Accept()
-			if err != nil {
-				return
-			}
+		for conn, err := hangsUp.Accept(); err == nil; conn, err = hangsUp.Accept() {
 			conn.Close()
 		}
 	}()
-	away, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	away.Close()
-	for _, addr := range []string{hangsUp.Addr().String(), away.Addr().String()} {
+	away := fmt.Sprint("127.0.0.1:", servertest.Port(t))
+	for _, addr := range depth.Of([]string{hangsUp.Addr().String()}, []string{hangsUp.Addr().String(), away}) {
 		kubeconfig := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":"http://%s"}}],
-			"contexts":[{"name":"x","context":{"cluster":"x","user":"x","namespace":"x"}}],"users":[{"name":"x","user":{}}]}`, addr), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":"http://%s"}}],
+			"contexts":[{"name":"x","context":{"cluster":"x","user":"x","namespace":"x"}}],"users":[{"name":"x","user":{}}]}`, addr), 0o600))
 		for _, url := range []string{"redis://:secret@" + addr, "mysql://u:secret@" + addr + "/ids", "postgres://u:secret@" + addr + "/ids", "etcd://" + addr, "zk://" + addr, "nats://u:secret@" + addr, "kubernetes:x"} {
 			t.Run(url, func(t *testing.T) {
 				t.Parallel()
@@ -48,19 +43,12 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 				var log lockedBuffer
 				cmd.Stderr = &log
 				require.NoError(t, cmd.Start())
-				begun := func() bool { return strings.Contains(log.String(), "taking a worker ID") }
-				for start := time.Now(); !begun() && time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
-				}
+				await(t, "the first line", func() bool { return strings.Contains(log.String(), "taking a worker ID") })
 				time.Sleep(2 * time.Second) // for the drivers' own attempts
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 				_ = cmd.Wait()
 				for line := range strings.Lines(log.String()) {
-					if !json.Valid([]byte(line)) || strings.Contains(line, "secret") {
-						t.Error(line)
-					}
-				}
-				if !begun() {
-					t.Errorf("the log is\n%s", log.String())
+					assert.True(t, json.Valid([]byte(line)) && !strings.Contains(line, "secret"), line)
 				}
 			})
 		}
@@ -74,12 +62,12 @@ func TestFailureIsLoggedAsJSON(t *testing.T) {
 		cmd := program([]string{"XDG_STATE_HOME=" + t.TempDir()}, append(args, "-listen", "127.0.0.1:0", "-log-format", "json")...)
 		var log lockedBuffer
 		cmd.Stderr = &log
-		assert.Error(t, cmd.Run(), "%v: it ends without an error", args)
+		assert.Error(t, cmd.Run(), args)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		var last struct{ Level, Error string }
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Level != "ERROR" || last.Error == "" {
-			t.Errorf("%v: %s", args, log.String())
-		}
+		require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last), &log)
+		assert.Equal(t, "ERROR", last.Level, args)
+		assert.NotEmpty(t, last.Error, args)
 	}
 }
 

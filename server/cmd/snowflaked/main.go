@@ -57,24 +57,27 @@ func main() {
 	os.Exit(command(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
+// commands are what the program does beside serving.
+var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
+	"workers": workers, "whois": whois, "watermark": watermark, "health": health, "help": showHelp,
+	"version": showVersion, "-version": showVersion, "--version": showVersion,
+}
+
+func showHelp(ctx context.Context, _ []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	return serve(ctx, []string{"-h"}, getenv, stdout, stderr)
+}
+
+func showVersion(_ context.Context, _ []string, _ func(string) string, stdout, _ io.Writer) error {
+	_, err := fmt.Fprintln(stdout, "snowflaked", version(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+	return err
+}
+
 // command runs a command and returns the exit status.
 func command(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	run, name := serve, ""
 	if len(args) > 0 {
-		switch args[0] {
-		case "workers":
-			run, name, args = workers, " workers", args[1:]
-		case "whois":
-			run, name, args = whois, " whois", args[1:]
-		case "watermark":
-			run, name, args = watermark, " watermark", args[1:]
-		case "health":
-			run, name, args = health, " health", args[1:]
-		case "help":
-			args = []string{"-h"}
-		case "version", "-version", "--version":
-			fmt.Fprintln(stdout, "snowflaked", version(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
-			return exitOK
+		if asked, ok := commands[args[0]]; ok {
+			run, name, args = asked, " "+args[0], args[1:]
 		}
 	}
 	err := run(ctx, args, getenv, stdout, stderr)

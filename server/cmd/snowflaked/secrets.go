@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,92 +18,75 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
-// watched is a value that is read from files, and again when they change.
-type watched[T any] struct {
-	files  []string
-	read   func() (T, error)
-	value  atomic.Pointer[T]
-	seen   []os.FileInfo // the files when they were read
-	failed string        // why they could not be read since; empty if they could
-}
-
-// every is how often the files are looked at. The tests change it.
+// every is how often the files are read. The tests change it.
 var every = time.Second
 
-// watch reads a value for the first time, and goes on watching its files until ctx is done.
-func watch[T any](ctx context.Context, read func() (T, error), files ...string) (*watched[T], error) {
-	w := &watched[T]{files: files, read: read, seen: stat(files)}
-	value, err := read()
+// watch reads a value from files, and again when their contents have changed, until ctx is done. If the files are no good
+// then, the value stays, and the log says why, once.
+func watch[T any](ctx context.Context, parse func(contents ...[]byte) (T, error), files ...string) (get func() T, err error) {
+	seen, err := readFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	w.value.Store(&value)
-	go func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				w.look()
-			}
-		}
-	}()
-	return w, nil
-}
-
-func (w *watched[T]) get() T { return *w.value.Load() }
-
-// stat returns what tells a changed file from the file before. A file that cannot be seen has nil.
-func stat(files []string) []os.FileInfo {
-	infos := make([]os.FileInfo, len(files))
-	for i, f := range files {
-		infos[i], _ = os.Stat(f)
-	}
-	return infos
-}
-
-// unchanged is whether two looks at the same names saw the same files, which is not so if a link names
-// another file now, even if its time and size are the same.
-func unchanged(a, b []os.FileInfo) bool {
-	return slices.EqualFunc(a, b, func(a, b os.FileInfo) bool {
-		if a == nil || b == nil {
-			return a == b
-		}
-		return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
-	})
-}
-
-// look reads the files again if they have changed. If they are no good, it keeps the old value and says
-// so, once. It tries again until they are good, because the cause may be no change of the files:
-// permissions, say, or too many open files.
-func (w *watched[T]) look() {
-	now := stat(w.files)
-	if unchanged(now, w.seen) {
-		return
-	}
-	value, err := w.read()
+	first, err := parse(seen...)
 	if err != nil {
-		if err.Error() != w.failed {
-			slog.Error("the files are no good: the old ones stay in use", "files", w.files, "error", err)
-		}
-		w.failed = err.Error()
-		return
+		return nil, err
 	}
-	slog.Info("the files were read again", "files", w.files)
-	w.value.Store(&value)
-	w.seen, w.failed = now, ""
+	var value atomic.Pointer[T]
+	value.Store(&first)
+	said := ""
+	go repeat(ctx, every, func() {
+		now, err := readFiles(files)
+		if err == nil && slices.EqualFunc(now, seen, bytes.Equal) {
+			return
+		}
+		var next T
+		if err == nil {
+			next, err = parse(now...)
+		}
+		if err == nil {
+			slog.Info("the files were read again", "files", files)
+			value.Store(&next)
+			seen, said = now, ""
+		} else if err.Error() != said {
+			slog.Error("the files are no good: the old ones stay in use", "files", files, "error", err)
+			said = err.Error()
+		}
+	})
+	return func() T { return *value.Load() }, nil
+}
+
+func readFiles(files []string) (contents [][]byte, err error) {
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		contents = append(contents, b)
+	}
+	return contents, nil
+}
+
+// repeat calls do again and again, until ctx is done.
+func repeat(ctx context.Context, every time.Duration, do func()) {
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+	}
 }
 
 // secrets reads the tokens and the certificates. The TLS configuration is nil without a certificate.
 func (c *config) secrets(ctx context.Context) (*tls.Config, error) {
 	if c.tokenFile != "" {
-		w, err := watch(ctx, func() ([]server.Token, error) { return readTokens(c.tokenFile) }, c.tokenFile)
+		tokens, err := watch(ctx, parseTokens, c.tokenFile)
 		if err != nil {
-			return nil, refused("-token-file: %w", err)
+			return nil, refused("-token-file %s: %w", c.tokenFile, err)
 		}
-		c.server.Tokens = w.get
+		c.server.Tokens = tokens
 	}
 	if c.cert == "" {
 		return nil, nil
@@ -111,38 +95,34 @@ func (c *config) secrets(ctx context.Context) (*tls.Config, error) {
 	if c.clientCA != "" {
 		files = append(files, c.clientCA)
 	}
-	w, err := watch(ctx, c.readTLS, files...)
+	get, err := watch(ctx, parseTLS, files...)
 	if err != nil {
-		return nil, refused("%w", err)
+		return nil, refused("-tls-cert, -tls-key, -tls-client-ca: %w", err)
 	}
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return w.get(), nil }}, nil
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return get(), nil }}, nil
 }
 
-// readTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME ids-per-second=N.
-func readTokens(file string) (tokens []server.Token, err error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(b)) {
+// parseTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME ids-per-second=N.
+func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
+	for line := range strings.Lines(string(file[0])) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
 			continue
 		}
-		t, err := readToken(words)
+		t, err := parseToken(words)
 		if err != nil {
-			return nil, fmt.Errorf("%s: token %d %w", file, len(tokens)+1, err)
+			return nil, fmt.Errorf("token %d %w", len(tokens)+1, err)
 		}
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("%s has no token", file)
+		return nil, errors.New("there is no token")
 	}
 	return tokens, nil
 }
 
-// readToken reads a token and its settings. An error does not show the token.
-func readToken(words []string) (server.Token, error) {
+// parseToken reads a token and its settings. An error does not show the token.
+func parseToken(words []string) (server.Token, error) {
 	t := server.Token{Secret: words[0]}
 	if strings.IndexFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
 		return t, errors.New("has a character that is not printable ASCII, so no request can carry it")
@@ -167,22 +147,18 @@ func readToken(words []string) (server.Token, error) {
 	return t, nil
 }
 
-func (c *config) readTLS() (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(c.cert, c.key)
+// parseTLS returns the configuration of a certificate, its key and, if clients need certificates, their authorities, in PEM.
+func parseTLS(files ...[]byte) (*tls.Config, error) {
+	cert, err := tls.X509KeyPair(files[0], files[1])
 	if err != nil {
-		return nil, fmt.Errorf("-tls-cert, -tls-key: %w", err)
+		return nil, err
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
-	if c.clientCA == "" {
-		return config, nil
-	}
-	b, err := os.ReadFile(c.clientCA)
-	if err != nil {
-		return nil, fmt.Errorf("-tls-client-ca: %w", err)
-	}
-	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !config.ClientCAs.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("-tls-client-ca: %s has no certificate in PEM", c.clientCA)
+	if len(files) > 2 {
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !config.ClientCAs.AppendCertsFromPEM(files[2]) {
+			return nil, errors.New("the file of clients' authorities has no certificate in PEM")
+		}
 	}
 	return config, nil
 }

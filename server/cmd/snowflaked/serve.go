@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/urllease"
@@ -60,9 +62,12 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	defer listener.Close()
-	admin, err := c.bindAdmin()
-	if err != nil {
-		return err
+	var admin net.Listener // nil if there is no such address
+	if c.admin != "" {
+		if admin, err = listen("admin", c.admin); err != nil {
+			return err
+		}
+		slog.Info("probes are answered", "address", admin.Addr().String())
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -79,9 +84,9 @@ func (c *config) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newCensus(ctx, store, c.generator.Layout, s.Registry())
-	if c.watermark > 0 {
-		go readWatermark(ctx, s, c.watermark)
+	countWorkers(ctx, store, c.generator.Layout, s.Registry())
+	if c.watermark > 0 { // the server keeps the watermark, and logs what is wrong with it
+		go repeat(ctx, c.watermark, func() { _, _ = s.Watermark(ctx) })
 	}
 	slog.Info("serving", "version", version(), "address", listener.Addr().String(), "worker", l.Worker(), "layout", c.generator.Layout.String(),
 		"store", urllease.Redact(c.store), "tls", config != nil, "token", c.tokenFile != "")
@@ -89,19 +94,6 @@ func (c *config) run(ctx context.Context) error {
 		defer serveAdmin(s, admin).Close()
 	}
 	return c.answer(ctx, s, listener, config)
-}
-
-// bindAdmin listens at the address for probes. It returns nil if there is no such address.
-func (c *config) bindAdmin() (net.Listener, error) {
-	if c.admin == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", c.admin)
-	if err != nil {
-		return nil, fmt.Errorf("-admin: %w", err)
-	}
-	slog.Info("probes are answered", "address", l.Addr().String())
-	return l, nil
 }
 
 // serveAdmin answers probes until it is closed.
@@ -116,11 +108,24 @@ func serveAdmin(s *server.Server, l net.Listener) io.Closer {
 	return h
 }
 
-// bind listens at the address, and warns if others can use it who may not be meant to.
-func (c *config) bind() (net.Listener, error) {
-	l, err := net.Listen("tcp", c.listen)
+// listen listens at the address of a flag.
+func listen(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("-listen: %w", err)
+		return nil, fmt.Errorf("-%s: %w", flag, err)
+	}
+	return l, nil
+}
+
+// leftOver is how many files connections leave to the store, the secrets and the program itself.
+const leftOver = 50
+
+// bind listens at the address, and warns if others can use it who may not be meant to. A connection beyond the bound waits until
+// another one closes: so idle clients take neither the memory nor the files that the store needs.
+func (c *config) bind() (net.Listener, error) {
+	l, err := listen("listen", c.listen)
+	if err != nil {
+		return nil, err
 	}
 	if tcp, ok := l.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		c.server.Hosts = strings.Split(c.hosts, ",")
@@ -128,19 +133,7 @@ func (c *config) bind() (net.Listener, error) {
 	if w := c.warning(l.Addr()); w != "" {
 		slog.Warn(w, "address", l.Addr().String())
 	}
-	return bound(l, c.maxConnections), nil
-}
-
-// readWatermark reads the watermark again and again until ctx is done. The server keeps it, and logs what is wrong with it.
-func readWatermark(ctx context.Context, s *server.Server, every time.Duration) {
-	for {
-		_, _ = s.Watermark(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
-	}
+	return netutil.LimitListener(l, max(1, min(c.maxConnections, mostFiles()-leftOver))), nil
 }
 
 // newServer returns the server of a generator that has the lease, of the store.

@@ -8,15 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,7 +62,8 @@ type instance struct {
 	cmd  *exec.Cmd
 	url  string
 	log  lockedBuffer
-	exit chan error
+	gone chan struct{} // closed at the end
+	err  error         // then
 }
 
 // lockedBuffer can be read while the process writes.
@@ -94,32 +93,23 @@ func start(t *testing.T, env []string, args ...string) *instance {
 // startAs is start of a command that is changed first.
 func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
 	t.Helper()
-	p := &instance{t: t, exit: make(chan error, 1)}
+	p := &instance{t: t, gone: make(chan struct{})}
 	p.cmd = program(env, append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
 	change(p.cmd)
 	p.cmd.Stderr = &p.log
 	require.NoError(t, p.cmd.Start())
-	go func() { p.exit <- p.cmd.Wait() }()
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.gone)
+	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", p.url, p.log.String())
 		}
 	})
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if serving := p.logged("serving"); serving != nil {
-			p.url = "http://" + serving["address"].(string)
-			return p
-		}
-		select {
-		case err := <-p.exit:
-			t.Fatalf("it ended: %v\n%s", err, p.log.String())
-		default:
-		}
-		if time.Since(begun) > patience {
-			t.Fatalf("it does not serve:\n%s", p.log.String())
-		}
-	}
+	p.url = "http://" + p.awaitLog("serving")["address"].(string)
+	return p
 }
 
 // logged returns the first entry of the log with a message.
@@ -134,109 +124,41 @@ func (p *instance) logged(msg string) map[string]any {
 }
 
 // awaitLog waits for an entry of the log with a message.
-func (p *instance) awaitLog(msg string) map[string]any {
+func (p *instance) awaitLog(msg string) (entry map[string]any) {
 	p.t.Helper()
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(5 * time.Millisecond) {
-		if entry := p.logged(msg); entry != nil {
-			return entry
-		}
+	await(p.t, msg, func() bool {
+		entry = p.logged(msg)
+		return entry != nil || isClosed(p.gone)
+	})
+	require.NotNil(p.t, entry, "it ended:\n%s", &p.log)
+	return entry
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
-	p.t.Fatalf("the log does not say %q", msg)
-	return nil
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, patience, 20*time.Millisecond, what)
 }
 
 // ended waits for the end, with status 0.
 func (p *instance) ended() {
 	p.t.Helper()
-	select {
-	case err := <-p.exit:
-		if err != nil {
-			p.t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(patience):
-		p.t.Fatal("it does not end")
-	}
+	await(p.t, "the end", func() bool { return isClosed(p.gone) })
+	assert.NoError(p.t, p.err)
 }
 
 func (p *instance) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Error(err)
-	}
-}
-
-// balancer spreads requests over the instances that are ready.
-type balancer struct {
-	mu    sync.Mutex
-	ready map[string]*httputil.ReverseProxy
-	next  int
-	order []string
-}
-
-// balance starts a balancer that asks each instance for /readyz.
-func balance(t *testing.T) (*balancer, string) {
-	b := &balancer{ready: map[string]*httputil.ReverseProxy{}}
-	h := httptest.NewServer(b)
-	t.Cleanup(h.Close)
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			for _, target := range b.all() {
-				if resp, err := http.Get(target + "/readyz"); err != nil || resp.StatusCode != http.StatusOK {
-					b.remove(target)
-				} else {
-					resp.Body.Close()
-				}
-			}
-		}
-	}()
-	return b, h.URL
-}
-
-func (b *balancer) all() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]string(nil), b.order...)
-}
-
-func (b *balancer) add(target string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u, _ := url.Parse(target)
-	proxy := httputil.NewSingleHostReverseProxy(u)
-	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
-	b.ready[target] = proxy
-	b.order = append(b.order, target)
-}
-
-func (b *balancer) remove(target string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, o := range b.order {
-		if o == target {
-			b.order = append(b.order[:i:i], b.order[i+1:]...)
-		}
-	}
-	delete(b.ready, target)
-}
-
-func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	if len(b.order) == 0 {
-		b.mu.Unlock()
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	b.next++
-	proxy := b.ready[b.order[b.next%len(b.order)]]
-	b.mu.Unlock()
-	proxy.ServeHTTP(w, r)
+	assert.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
 // load is clients that take IDs all the time, and notice an ID that comes twice.
@@ -250,14 +172,13 @@ type load struct {
 	ids  map[snowflake.ID]bool
 }
 
-// begin lets clients with buffers take IDs from a URL. None of their calls may fail.
-func begin(t *testing.T, url string, clients int) *load {
+// begin lets clients with buffers take IDs from some servers. None of their calls may fail.
+func begin(t *testing.T, clients int, urls ...string) *load {
 	l := &load{t: t, stop: make(chan struct{}), ids: map[snowflake.ID]bool{}}
-	for range clients {
-		c, err := client.New(url, &client.Options{Batch: 50, MaxWait: patience, Timeout: time.Second, MaxAge: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for i := range clients {
+		i %= len(urls)
+		c, err := client.New(urls[i], &client.Options{Others: slices.Concat(urls[i+1:], urls[:i]), Batch: 50, MaxWait: patience, Timeout: time.Second, MaxAge: time.Second})
+		require.NoError(t, err)
 		for range 2 {
 			l.all.Go(func() { l.run(c) })
 		}
@@ -276,11 +197,8 @@ func (l *load) run(c *client.Client) {
 		}
 		id, err := c.NextID(context.Background())
 		l.mu.Lock()
-		if err != nil {
-			l.t.Errorf("a call failed: %v", err)
-		} else if l.ids[id] {
-			l.t.Errorf("%v came twice", id)
-		}
+		assert.NoError(l.t, err)
+		assert.False(l.t, l.ids[id], "%v came twice", id)
 		l.ids[id] = true
 		l.mu.Unlock()
 		l.n.Add(1)
@@ -290,16 +208,8 @@ func (l *load) run(c *client.Client) {
 // more waits until the clients have taken n more IDs.
 func (l *load) more(n int64) {
 	l.t.Helper()
-	l.until(fmt.Sprint(n, " more IDs"), l.n.Load()+n)
-}
-
-func (l *load) until(what string, n int64) {
-	l.t.Helper()
-	for begun := time.Now(); l.n.Load() < n; time.Sleep(5 * time.Millisecond) {
-		if l.t.Failed() || time.Since(begun) > patience {
-			l.t.Fatalf("%s do not come", what)
-		}
-	}
+	n += l.n.Load()
+	await(l.t, "more IDs", func() bool { return l.n.Load() >= n || l.t.Failed() })
 }
 
 // end ends the clients. Afterwards their calls may fail.
@@ -350,28 +260,28 @@ func startRedis(t *testing.T) (server *servertest.Process, url string) {
 }
 
 // Three instances share a store and nothing else. They are killed in turn under load: no ID comes
-// twice, and no client sees an error.
+// twice, and no client that knows all three sees an error.
 func TestKilledInstancesRepeatNoID(t *testing.T) {
 	t.Parallel()
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, url := balance(t)
-			run := func() *instance {
-				p := start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s")
-				b.add(p.url)
-				return p
-			}
 			var running []*instance
-			for range 3 {
-				running = append(running, run())
+			var urls []string
+			run := func(addr string) *instance {
+				return start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s", "-listen", addr)
 			}
-			l := begin(t, url, 4)
-			for range depth.Of(3, 12) {
+			for range 3 {
+				running = append(running, run("127.0.0.1:0"))
+				urls = append(urls, running[len(running)-1].url)
+			}
+			l := begin(t, 4, urls...)
+			for i := range depth.Of(3, 12) {
 				l.more(300)
-				running[0].signal(syscall.SIGKILL)
-				<-running[0].exit
-				running = append(running[1:], run())
+				killed := running[i%3]
+				killed.signal(syscall.SIGKILL)
+				<-killed.gone
+				running[i%3] = run(strings.TrimPrefix(killed.url, "http://"))
 			}
 			l.more(300)
 			l.end()
@@ -399,9 +309,8 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	var drained io.Closer
 	a := startAs(t, func(cmd *exec.Cmd) {
 		var err error
-		if drained, err = cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
+		drained, err = cmd.StdinPipe()
+		require.NoError(t, err)
 	}, nil, "-store", store, "-owner", "a")
 	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_OWNER=b"})
 	var to atomic.Pointer[instance]
@@ -422,7 +331,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-time.After(time.Millisecond):
 				}
 				p := to.Load()
 				// A POST is not repeated by net/http.
@@ -440,29 +349,16 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 			}
 		})
 	}
-	await := func(count *atomic.Int64, n int64) {
+	answered := func(count *atomic.Int64, n int64) {
 		t.Helper()
-		for begun := time.Now(); count.Load() < n; time.Sleep(time.Millisecond) {
-			if t.Failed() || time.Since(begun) > patience {
-				t.Fatal("requests are not answered")
-			}
-		}
+		await(t, "answers", func() bool { return count.Load() >= n || t.Failed() })
 	}
-	await(&n, 200)
+	answered(&n, 200)
 	a.signal(syscall.SIGTERM)
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		if resp, err := http.Get(a.url + "/readyz"); err != nil {
-			t.Fatal(err)
-		} else if resp.Body.Close(); resp.StatusCode == http.StatusServiceUnavailable {
-			break
-		}
-		if time.Since(begun) > patience {
-			t.Fatal("it stays ready")
-		}
-	}
-	await(&n, n.Load()+10) // it still serves
+	await(t, "not ready", func() bool { status, _, _ := get(t, http.DefaultClient, a.url+"/readyz"); return status == 503 })
+	answered(&n, n.Load()+10) // it still serves
 	to.Store(next)
-	await(&after, 100)
+	answered(&after, 100)
 	drained.Close()
 	a.ended()
 	end()
@@ -505,27 +401,30 @@ func TestDrainTakesItsTime(t *testing.T) {
 		})
 		c := &config{drain: 10 * time.Second, grace: time.Second}
 		begun := time.Now()
-		if err := c.answer(ctx, s, l, nil); err != nil || time.Since(begun) != c.drain {
-			t.Errorf("it ends after %v, not %v: %v", time.Since(begun), c.drain, err)
-		}
+		require.NoError(t, c.answer(ctx, s, l, nil))
+		assert.Equal(t, c.drain, time.Since(begun))
 	})
 }
 
-// get returns the status, header and body of an answer.
-func get(t *testing.T, c *http.Client, url string, header ...string) (*http.Response, string, error) {
+// get returns the status, body and header of an answer. The status is 0 if there is no answer.
+func get(t *testing.T, c *http.Client, url string, header ...string) (status int, body string, h http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 	}
 	resp, err := c.Do(r)
 	if err != nil {
-		return nil, "", err
+		return 0, err.Error(), nil
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), err
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b), resp.Header
 }
 
 // While the store is away longer than a window, the answers say so; afterwards it goes on by
@@ -534,35 +433,25 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	t.Parallel()
 	redis, url := startRedis(t)
 	p := start(t, nil, "-store", url, "-window", "1s")
-	l := begin(t, p.url, 2)
+	l := begin(t, 2, p.url)
 	l.more(200)
 	redis.Kill()
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		resp, body, err := get(t, http.DefaultClient, p.url+"/id", "Accept", "application/json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode != http.StatusOK {
-			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" ||
-				!strings.Contains(body, `"code":"unavailable"`) || strings.Contains(body, "127.0.0.1") {
-				t.Errorf("%v %s", resp, body)
-			}
-			break
-		}
-		if time.Since(begun) > patience {
-			t.Fatal("IDs go on without the store")
-		}
-	}
-	resp, body, err := get(t, http.DefaultClient, p.url+"/readyz")
-	require.NoError(t, err, "%v %s %v", resp, body, err)
-	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "%v %s %v", resp, body, err)
-	assert.NotContains(t, body, "127.0.0.1", "%v %s %v", resp, body, err)
-	if why := p.awaitLog("no ID could be issued"); !strings.Contains(why["error"].(string), "127.0.0.1") {
-		t.Errorf("the log does not say why: %v", why)
-	}
-	resp, _, err = get(t, http.DefaultClient, p.url+"/healthz")
-	require.NoError(t, err, "%v %v", resp, err)
-	assert.Equal(t, http.StatusOK, resp.StatusCode, "%v %v", resp, err)
+	var body string
+	var header http.Header
+	await(t, "no ID", func() bool {
+		var status int
+		status, body, header = get(t, http.DefaultClient, p.url+"/id", "Accept", "application/json")
+		return status == http.StatusServiceUnavailable
+	})
+	assert.Equal(t, "1", header.Get("Retry-After"))
+	assert.Contains(t, body, `"code":"unavailable"`)
+	assert.NotContains(t, body, "127.0.0.1")
+	status, body, _ := get(t, http.DefaultClient, p.url+"/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.NotContains(t, body, "127.0.0.1")
+	assert.Contains(t, p.awaitLog("no ID could be issued")["error"], "127.0.0.1", "the log does not say why")
+	status, _, _ = get(t, http.DefaultClient, p.url+"/healthz")
+	assert.Equal(t, http.StatusOK, status)
 	redis.Restart()
 	l.more(200)
 	l.end()
@@ -575,8 +464,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "-owner", "the first")
-	_, id, err := get(t, http.DefaultClient, p.url+"/id")
-	require.NoError(t, err)
+	_, id, _ := get(t, http.DefaultClient, p.url+"/id")
 	id = strings.TrimSpace(id)
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -584,24 +472,17 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 		getenv := func(name string) string {
 			return map[string]string{"XDG_STATE_HOME": filepath.Join(home, ".local", "state")}[name]
 		}
-		if got := command(t.Context(), args, getenv, &out, &out); got != want {
-			t.Errorf("%v: status %d, not %d:\n%s", args, got, want, &out)
-		}
+		assert.Equal(t, want, command(t.Context(), args, getenv, &out, &out), "%v:\n%s", args, &out)
 		return out.String()
 	}
-	out := run(exitOK, "workers")
-	require.Contains(t, out, "held")
-	assert.Contains(t, out, `"the first"`)
-	if out := run(exitOK, "whois", id); !strings.HasPrefix(out, id+` owner="the first"`) {
-		t.Error(out)
-	}
-	out = run(exitFailure, "whois", "-json", id, "5")
-	require.Contains(t, out, `"owner":"the first"`)
+	assert.Regexp(t, `held .*"the first"`, run(exitOK, "workers"))
+	assert.Contains(t, run(exitOK, "whois", id), id+` owner="the first"`)
+	out := run(exitFailure, "whois", "-json", id, "5")
+	assert.Contains(t, out, `"owner":"the first"`)
 	assert.Contains(t, out, `"error":"`)
-	resp, page, err := get(t, http.DefaultClient, p.url+"/")
-	require.NoError(t, err, resp)
-	require.Equal(t, 200, resp.StatusCode, resp)
-	assert.Contains(t, page, "<html", resp)
+	status, page, _ := get(t, http.DefaultClient, p.url+"/")
+	assert.Equal(t, 200, status)
+	assert.Contains(t, page, "<html")
 	p.signal(syscall.SIGTERM)
 	p.ended()
 	assert.Contains(t, run(exitOK, "workers", "-json"), `"state":"free"`)
@@ -617,73 +498,60 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that a wrong value is refused before the server listens
 	require.NoError(t, err)
 	defer taken.Close()
-	for _, test := range []struct {
-		env  string // of a variable, set to the value
-		args string
-		says string
-	}{
-		{"", "-listen nonsense", "-listen"}, {"", "-store mongodb://x", "-store"}, {"", "-layout nobody", "-layout"},
-		{"", "-layout 41/10/13", "-layout"}, {"", "-policy wait", "-policy"}, {"", "-policy wait:-1s", "-policy"},
-		{"", "-policy clockseq", "-policy"}, {"", "-policy rewind:0", "-policy"}, {"", "-window -1s", "-window"}, {"", "-window 1ns", "-window"},
-		{"", "-window soon", "-window: parse error: want a time such as 10s"}, {"", "-nonsense", "-h explains the flags"}, {"", "-datacenter 1", "-datacenter"}, {"", "-max-ids 0", "-max-ids"},
-		{"", "-max-in-flight 5", "-max-in-flight"}, {"", "-max-connections 0", "-max-connections"}, {"", "-max-stream-ids -1", "-max-stream-ids"}, {"", "-max-stream-time 0s", "-max-stream-time"},
-		{"", "-timeout 0s", "-timeout"}, {"", "-drain -1s", "-drain"}, {"", "-grace -1s", "-grace"}, {"", "-log-format xml", "-log-format"},
-		{"", "-tls-cert x", "-tls-key"}, {"", "-tls-client-ca x", "-tls-client-ca"}, {"", "-tls-cert x -tls-key y", "-tls-cert"},
-		{"", "-token-file /no/such", "-token-file"}, {"", "-token-file " + empty, "-token-file"}, {"", "extra", `"extra"`},
-		{"SNOWFLAKED_TIMEOUT=10", "", `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10"`}, {"SNOWFLAKED_TIMEOUT=10", "", "such as 10s"}, {"SNOWFLAKED_LAYOUT=nobody", "", "-layout"}, {"", "-borrow-ahead -1s", "-borrow-ahead"}, {"", "-watermark 999ms", "-watermark"}, {"", "-watermark -1s", "-watermark"},
-		{"", "-floor-every -1s", "-floor-every"}, {"", "-max-clock-error -1s", "-max-clock-error"}, {"", "-max-clock-error 5", "such as 10s"},
+	for given, says := range map[string]string{
+		"-listen nonsense": "-listen", "-listen localhost:": "-listen", "-admin nonsense": "-admin", "-store mongodb://x": "-store", "-layout nobody": "-layout",
+		"-layout 41/10/13": "-layout", "-policy wait": "-policy", "-policy wait:-1s": "-policy", "-policy clockseq": "-policy", "-policy rewind:0": "-policy",
+		"-window -1s": "-window", "-window 1ns": "-window", "-window soon": "-window: parse error: want a time such as 10s", "-nonsense": "-h explains the flags",
+		"-datacenter 1": "-datacenter", "-max-ids 0": "-max-ids", "-max-in-flight 5": "-max-in-flight", "-max-connections 0": "-max-connections",
+		"-max-stream-time 0s": "-max-stream-time", "-timeout 0s": "-timeout", "-drain -1s": "-drain", "-grace -1s": "-grace", "-log-format xml": "-log-format",
+		"-tls-cert x": "-tls-key", "-tls-client-ca x": "-tls-client-ca", "-tls-cert x -tls-key y": "-tls-cert", "-token-file /no/such": "-token-file",
+		"-token-file " + empty: "-token-file", "extra": `"extra"`, "-borrow-ahead -1s": "-borrow-ahead", "-watermark 999ms": "-watermark", "-watermark -1s": "-watermark",
+		"-floor-every -1s": "-floor-every", "-max-clock-error -1s": "-max-clock-error", "-max-clock-error 5": "such as 10s",
+		"SNOWFLAKED_TIMEOUT=10": `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10": parse error: want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "-layout",
 	} {
+		args := slices.DeleteFunc(strings.Fields(given), func(word string) bool { return strings.HasPrefix(word, "SNOWFLAKED_") })
 		getenv := func(name string) string {
-			if v, ok := strings.CutPrefix(test.env, name+"="); ok {
+			if v, ok := strings.CutPrefix(given, name+"="); ok {
 				return v
 			}
 			return map[string]string{"XDG_STATE_HOME": dir, "SNOWFLAKED_LISTEN": taken.Addr().String()}[name]
 		}
 		var out, log bytes.Buffer
-		if got := command(t.Context(), strings.Fields(test.args), getenv, &out, &log); got != exitUsage || !strings.Contains(log.String(), test.says) || out.Len() > 0 {
-			t.Errorf("%s %s: %d %s", test.env, test.args, got, &log)
-		}
+		assert.Equal(t, exitUsage, command(t.Context(), args, getenv, &out, &log), given)
+		assert.Contains(t, log.String(), says)
+		assert.Empty(t, out.String())
 	}
 	files, err := os.ReadDir(dir)
-	require.NoError(t, err, "a worker ID was taken:")
-	assert.Len(t, files, 1, "a worker ID was taken:")
-	for args, says := range map[string]string{ // the lease refuses them
+	require.NoError(t, err)
+	assert.Len(t, files, 1, "a worker ID was taken")
+	for given, says := range map[string]string{ // the lease refuses them
 		"-window 3s -floor-every 2s": "FloorEvery 2s is over 1s", "-vmclock /no/such": "VMClock: open /no/such", "-max-clock-error 1ns": "MaxClockError is 1ns",
+		"-store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "-store", // and the password is not shown
 	} {
-		var why bytes.Buffer
-		args := append([]string{"-listen", "127.0.0.1:0", "-store", "file:" + dir}, strings.Fields(args)...)
+		var log bytes.Buffer
+		args := append([]string{"-listen", "127.0.0.1:0", "-store", "file:" + dir}, strings.Fields(given)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if nothing is refused, it serves
 		defer cancel()
-		if got := command(ctx, args, os.Getenv, &why, &why); got == exitOK || !strings.Contains(why.String(), says) {
-			t.Errorf("%d %s", got, &why)
-		}
-	}
-	secret := "postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz"
-	var log bytes.Buffer
-	if got := command(t.Context(), []string{"-store", secret}, os.Getenv, &log, &log); got == exitOK || strings.Contains(log.String(), "hunter2") {
-		t.Errorf("%d %s", got, &log)
+		assert.NotEqual(t, exitOK, command(ctx, args, os.Getenv, &log, &log), given)
+		assert.Contains(t, log.String(), says)
+		assert.NotContains(t, log.String(), "hunter2")
 	}
 }
 
 // The help names every flag with its variable.
 func TestHelpIsComplete(t *testing.T) {
 	var out, log bytes.Buffer
-	if got := command(t.Context(), []string{"help"}, os.Getenv, &out, &log); got != exitOK || log.Len() > 0 {
-		t.Fatal(got, &log)
+	require.Equal(t, exitOK, command(t.Context(), []string{"help"}, os.Getenv, &out, &log))
+	assert.Empty(t, log.String())
+	flags := regexp.MustCompile(`(?m)^  -(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
+	assert.Len(t, flags, 31)
+	for _, f := range flags {
+		assert.Equal(t, variable(f[1]), f[2])
 	}
-	for _, name := range []string{
-		"listen", "store", "layout", "policy", "owner", "window", "watermark", "floor-every", "max-clock-error", "vmclock", "new-store", "borrow-ahead", "datacenter", "random-start", "max-ids", "max-stream-ids",
-		"max-stream-time", "max-in-flight", "max-per-client", "max-connections", "admin", "hosts", "fleet", "timeout", "token-file", "tls-cert", "tls-key", "tls-client-ca", "drain", "grace", "log-format", "access-log",
-	} {
-		require.Contains(t, out.String(), "\n  -"+name+" ", "-%s is not explained", name)
-		assert.Contains(t, out.String(), "("+variable(name)+")", "-%s is not explained", name)
-	}
-	assert.Equal(t, 32, strings.Count(out.String(), "(SNOWFLAKED_"))
 	for _, name := range []string{"workers", "whois", "watermark"} {
 		out.Reset()
-		if got := command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log); got != exitOK || !strings.Contains(out.String(), "SNOWFLAKED_STORE") {
-			t.Error(got, &out)
-		}
+		assert.Equal(t, exitOK, command(t.Context(), []string{name, "-h"}, os.Getenv, &out, &log))
+		assert.Contains(t, out.String(), "SNOWFLAKED_STORE")
 	}
 }
 
@@ -694,9 +562,8 @@ func TestAddressInUseIsReported(t *testing.T) {
 	defer l.Close()
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
-	if got := command(t.Context(), []string{"-listen", l.Addr().String(), "-store", "file:" + dir}, os.Getenv, &log, &log); got != exitFailure || !strings.Contains(log.String(), "-listen") {
-		t.Errorf("%d %s", got, &log)
-	}
+	assert.Equal(t, exitFailure, command(t.Context(), []string{"-listen", l.Addr().String(), "-store", "file:" + dir}, os.Getenv, &log, &log))
+	assert.Contains(t, log.String(), "-listen")
 	_, err = os.Stat(dir)
 	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")
 }

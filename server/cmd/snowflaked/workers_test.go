@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,27 +25,18 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 	p := start(t, nil, "-store", "file:"+dir, "-layout", "43/8/12", "-fleet", "blue")
 	other, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	await := func(lines ...string) {
+	shows := func(lines ...string) {
 		t.Helper()
-		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			_, metrics, err := get(t, http.DefaultClient, p.url+"/metrics")
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(lines, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
-			if i < 0 {
-				return
-			}
-			if time.Since(begun) > patience {
-				t.Fatalf("there is no %s in\n%s", lines[i], metrics)
-			}
-		}
+		await(t, "metrics", func() bool {
+			_, metrics, _ := get(t, http.DefaultClient, p.url+"/metrics")
+			return !slices.ContainsFunc(lines, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
+		})
 	}
-	await(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`, `snowflake_store_workers{state="dead"} 0`,
+	shows(`snowflake_store_workers{state="held"} 2`, `snowflake_store_workers{state="unused"} 254`, `snowflake_store_workers{state="dead"} 0`,
 		`snowflake_store_workers{state="lost"} 0`, `snowflake_worker_id{fleet="blue"} `, "snowflake_server_connections ", "snowflake_server_in_flight_limit 1024")
 	require.NoError(t, other.Release(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(dir, "worker", fmt.Sprint(other.Worker()))))
-	await(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)
+	shows(`snowflake_store_workers{state="held"} 1`, `snowflake_store_workers{state="lost"} 1`)
 }
 
 func layoutOf(t *testing.T, text string) snowflake.Layout {

@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,64 +30,41 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// chromium is one browser with one tab for all tests: to open a tab costs more than most tests.
-var chromium struct {
-	once   sync.Once
-	ctx    context.Context
-	cancel func()
-	err    error
-}
+// chromium starts one browser with one tab for all tests, because to open a tab costs more than most tests. The tab is in Berlin.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("chromium"), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.DisableGPU)
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	quit = func() {
+		_ = chromedp.Cancel(ctx) // waits for the process
+		cancel()
+		stop()
+	}
+	return ctx, chromedp.Run(ctx,
+		network.Enable(), log.Enable(), runtime.Enable(),
+		emulation.SetTimezoneOverride("Europe/Berlin"),
+		emulation.SetLocaleOverride().WithLocale("en-GB"),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			_, err := cdppage.AddScriptToEvaluateOnNewDocument(fmt.Sprintf(`
+				Date.now = () => %d;
+				const interval = window.setInterval;
+				window.setInterval = (f, ms) => interval(f, ms / 20);`, noon.UnixMilli())).Do(ctx)
+			return err
+		}),
+	)
+})
+
+// quit ends the browser, if there is one.
+var quit = func() {}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if chromium.cancel != nil {
-		chromium.cancel()
-	}
+	quit()
 	os.Exit(code)
-}
-
-// start starts the browser, and returns its tab, which is in Berlin.
-func start(t *testing.T) context.Context {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: without the browser")
-	}
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("chromium is not installed: apt-get install chromium")
-		}
-		t.Skip("chromium is not installed: apt-get install chromium")
-	}
-	chromium.once.Do(func() {
-		options := append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.DisableGPU)
-		if os.Geteuid() == 0 {
-			options = append(options, chromedp.NoSandbox)
-		}
-		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-		ctx, cancel := chromedp.NewContext(allocator)
-		chromium.ctx = ctx
-		chromium.cancel = func() {
-			_ = chromedp.Cancel(ctx) // waits for the process
-			cancel()
-			stop()
-		}
-		chromium.err = chromedp.Run(ctx,
-			network.Enable(), log.Enable(), runtime.Enable(),
-			emulation.SetTimezoneOverride("Europe/Berlin"),
-			emulation.SetLocaleOverride().WithLocale("en-GB"),
-			chromedp.ActionFunc(func(ctx context.Context) error {
-				_, err := cdppage.AddScriptToEvaluateOnNewDocument(fmt.Sprintf(`
-					Date.now = () => %d;
-					const interval = window.setInterval;
-					window.setInterval = (f, ms) => interval(f, ms / 20);`, noon.UnixMilli())).Do(ctx)
-				return err
-			}),
-		)
-	})
-	require.NoError(t, chromium.err)
-	return chromium.ctx
 }
 
 // noon is what the page's clock reads.
@@ -144,30 +121,56 @@ func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string 
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(shown.Identify(readings, noon))
 	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL + "/"
+	served.Store(mux)
+	return origin()
 }
+
+// served is what the server of all tests serves: for another origin, the browser starts another process.
+var served atomic.Pointer[http.ServeMux]
+
+var origin = sync.OnceValue(func() string {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served.Load().ServeHTTP(w, r) })).URL + "/"
+})
+
+// opened counts the pages, so that each is loaded anew.
+var opened int
 
 // open opens the page in the tab, which is wide and light. When the test ends, the page must have written no error,
 // and asked no other place for anything.
 func open(t *testing.T, url, fragment string) *tab {
 	t.Helper()
-	ctx, stop := context.WithTimeout(start(t), patience)
+	if testing.Short() {
+		t.Skip("-short: without the browser")
+	}
+	if _, err := exec.LookPath("chromium"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is not installed: apt-get install chromium")
+		}
+		t.Skip("chromium is not installed: apt-get install chromium")
+	}
+	ctx, err := chromium()
+	require.NoError(t, err)
+	ctx, stop := context.WithTimeout(ctx, patience)
 	t.Cleanup(stop)
 	p := &tab{t: t, ctx: ctx, url: url}
 	chromedp.ListenTarget(ctx, p.listen)
 	p.size(1000, 1400)
 	p.scheme("light")
-	p.run(chromedp.Navigate(url + "#" + fragment))
+	opened++
+	p.run(chromedp.Navigate(fmt.Sprintf("%s?%d#%s", url, opened, fragment)))
 	t.Cleanup(p.leave)
 	return p
 }
 
-// leave checks what the page did, and then closes the page.
+// leave checks what the page did, and forgets what it remembers.
 func (p *tab) leave() {
-	p.check()
-	_ = chromedp.Run(p.ctx, chromedp.Navigate("about:blank")) // it fails if the test took too long
+	_ = chromedp.Run(p.ctx, chromedp.Evaluate(`localStorage.clear()`, nil)) // it fails if the test took too long
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.errors {
+		assert.True(p.t, p.expected != "" && strings.Contains(e, p.expected), "the page wrote to the console: %s", e)
+	}
+	assert.Empty(p.t, p.requests, "the page asked another place")
 }
 
 func (p *tab) listen(event any) {
@@ -182,30 +185,15 @@ func (p *tab) listen(event any) {
 	case *log.EventEntryAdded:
 		p.errors = append(p.errors, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, p.url[:strings.LastIndex(p.url, "/")+1]) {
+		if !strings.HasPrefix(e.Request.URL, p.url) {
 			p.requests = append(p.requests, e.Request.URL)
 		}
 	}
 }
 
-func (p *tab) check() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.errors {
-		if p.expected == "" || !strings.Contains(e, p.expected) {
-			assert.Fail(p.t, "the page wrote to the console", "%s", e)
-		}
-	}
-	assert.Empty(p.t, p.requests, "the page asked another place")
-}
-
 func (p *tab) run(actions ...chromedp.Action) {
 	p.t.Helper()
-	err := runInPage(p.ctx, actions...)
-	if errors.Is(err, context.DeadlineExceeded) {
-		p.t.Fatalf("nothing came of it in %v", patience)
-	}
-	require.NoError(p.t, err)
+	require.NoError(p.t, runInPage(p.ctx, actions...))
 }
 
 // runInPage runs actions. If the page is being loaded anew, the browser may name the page before: then
@@ -312,9 +300,15 @@ func (p *tab) click(selector string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// hash is the URL's fragment.
-func (p *tab) hash() (hash string) {
+func (p *tab) href() (href string) {
 	p.t.Helper()
-	p.eval(`location.hash`, &hash)
+	p.eval(`location.href`, &href)
+	return href
+}
+
+// hash is the URL's fragment.
+func (p *tab) hash() string {
+	p.t.Helper()
+	_, hash, _ := strings.Cut(p.href(), "#")
 	return hash
 }

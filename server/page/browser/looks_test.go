@@ -99,15 +99,12 @@ const contrasts = `(() => {
 	return { Bad: bad, Texts: texts };
 })()`
 
-func TestTextsAreReadableInBothSchemes(t *testing.T) {
+func TestEachStateIsReadableAndFitsAPhone(t *testing.T) {
 	p := open(t, serve(t, nil), "")
 	for i, s := range states {
+		p.size(1000, 1400)
 		p.show(i)
-		schemes := []string{"light", "dark"}
-		if !depth.Full() {
-			schemes = schemes[i%2:][:1]
-		}
-		for _, scheme := range schemes {
+		for _, scheme := range depth.Of([]string{"light", "dark"}[i%2:][:1], []string{"light", "dark"}) {
 			p.scheme(scheme)
 			var found struct {
 				Bad   []string
@@ -119,33 +116,16 @@ func TestTextsAreReadableInBothSchemes(t *testing.T) {
 			p.noSideways()
 			p.shot(s.name + "-" + scheme)
 		}
-	}
-}
-
-func TestPageFitsAPhone(t *testing.T) {
-	p := open(t, serve(t, nil), "")
-	widths := []int64{360}
-	if depth.Full() {
-		widths = []int64{320, 600, 360}
-	}
-	for i, s := range states {
-		p.show(i)
-		for _, width := range widths {
+		for _, width := range depth.Of([]int64{360}, []int64{320, 360, 600}) {
 			p.size(width, 740)
 			p.noSideways()
 			var small []string
 			p.eval(`[...document.querySelectorAll("button, select, input, textarea, summary, footer a")].filter((e) => e.checkVisibility())
 				.filter((e) => (e.closest("label") ?? e).getBoundingClientRect().height < 44).map((e) => e.id + e.textContent)`, &small)
 			assert.Empty(t, small, "controls that a finger misses")
-			if width == 360 {
-				p.shot(s.name + "-phone")
-			}
+			p.shot(fmt.Sprintf("%s-%d", s.name, width))
 		}
 	}
-	p.scheme("dark")
-	p.size(360, 740)
-	p.show(1)
-	p.shot("one-phone-dark")
 }
 
 // ground is the colour under the page.

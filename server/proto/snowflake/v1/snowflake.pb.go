@@ -216,7 +216,7 @@ func (x *BatchResponse) GetNonce() uint64 {
 // StreamRequest asks for IDs.
 type StreamRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`         // how many in all: 1 to the service's limit, which is 10,000,000 by default
+	N             int64                  `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`         // how many in all: 1 or more. A stream ends after the service's limit of time, which is 10 minutes by default
 	Batch         int64                  `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"` // how many in a response: up to the limit of Batch; 0: 1,000
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,10 @@
+// Package js has the source of snowflake.js, for Go programs that serve it.
+package js
+
+import _ "embed"
+
+//go:embed snowflake.js
+var source string
+
+// Source returns the text of snowflake.js, an ES module.
+func Source() string { return source }

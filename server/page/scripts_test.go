@@ -1,0 +1,262 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/layouts"
+)
+
+// underNode imports the page's scripts except page.js, and runs code, which reads the value called input and returns a
+// value as JSON.
+func underNode(t *testing.T, input any, code string, output any) {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("node is not installed: apt-get install nodejs")
+		}
+		t.Skip("node is not installed: apt-get install nodejs")
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("package.json", `{"type":"module"}`)
+	for _, name := range []string{"server.js", "snowflake.js", "identify.js", "design.js"} {
+		write(name, get("GET", "/"+name, nil).Body.String())
+	}
+	write("test.js", `
+		import { readFileSync } from "node:fs";
+		import * as snowflake from "./snowflake.js";
+		import * as identify from "./identify.js";
+		import * as design from "./design.js";
+		const layoutOf = (l) => ({ ...l, epoch: BigInt(l.epoch), unit: BigInt(l.unit) });
+		const input = JSON.parse(readFileSync(0, "utf8"));
+		const result = (() => {`+code+`})();
+		process.stdout.write(JSON.stringify(result, (_, v) => typeof v === "bigint" ? v.toString() : v));`)
+	in, err := json.Marshal(input)
+	require.NoError(t, err)
+	cmd := exec.Command(node, filepath.Join(dir, "test.js"))
+	cmd.Stdin = bytes.NewReader(in)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", stderr.String())
+	require.NoError(t, json.Unmarshal(out, output))
+}
+
+// fields is a layout as the scripts read it.
+type fields struct {
+	Epoch          int64 `json:"epoch,string"`
+	Unit           int64 `json:"unit,string"`
+	TimeBits       uint8 `json:"timeBits"`
+	ClockSeqBits   uint8 `json:"clockSeqBits"`
+	DatacenterBits uint8 `json:"datacenterBits"`
+	WorkerBits     uint8 `json:"workerBits"`
+	SequenceBits   uint8 `json:"sequenceBits"`
+	WorkerLast     bool  `json:"workerLast"`
+}
+
+func fieldsOf(l snowflake.Layout) fields {
+	return fields{int64(l.Epoch), int64(l.Unit), l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast}
+}
+
+// randomLayout returns a layout that may be invalid.
+func randomLayout(r *rand.Rand) snowflake.Layout {
+	units := []time.Duration{1, 1000, time.Millisecond, 10 * time.Millisecond, time.Second, time.Minute, time.Hour, 90 * time.Minute,
+		1500 * time.Microsecond, time.Duration(r.Int64N(1e12)), time.Duration(r.Int64() >> r.IntN(63))}
+	l := snowflake.Layout{
+		Epoch: snowflake.Epoch(r.Int64N(1<<42) - 1<<40), Unit: units[r.IntN(len(units))],
+		TimeBits: uint8(r.IntN(50)), WorkerBits: uint8(r.IntN(16)), SequenceBits: uint8(r.IntN(16)), WorkerLast: r.IntN(4) == 0,
+	}
+	if r.IntN(3) == 0 {
+		l.ClockSeqBits = uint8(r.IntN(6))
+	}
+	if r.IntN(3) == 0 {
+		l.DatacenterBits = uint8(r.IntN(8))
+	}
+	if r.IntN(3) == 0 {
+		l.Epoch = l.Epoch / 86400000 * 86400000
+	}
+	if r.IntN(20) == 0 {
+		l.Unit = -l.Unit
+	}
+	return l
+}
+
+// The page computes as the library does. If it refuses a layout, it uses the library's words.
+func TestArithmeticEqualsTheLibrarys(t *testing.T) {
+	type question struct {
+		Layout fields `json:"layout"`
+		ID     int64  `json:"id,string"`
+	}
+	type answer struct{ Parts, Error, Checked, Expires, Again, Base32, Base58, Base62 string }
+	r := rand.New(rand.NewPCG(1, 2))
+	var questions []question
+	var want []answer
+	for range depth.Of(2000, 100_000) {
+		l := randomLayout(r)
+		id := snowflake.ID(r.Int64() >> r.IntN(63))
+		questions = append(questions, question{fieldsOf(l), int64(id)})
+		a := answer{Base32: id.Base32(), Base58: id.Base58(), Base62: id.Base62()}
+		if err := l.Validate(); err != nil {
+			a.Error = strings.TrimPrefix(err.Error(), "snowflake: invalid layout: ")
+			want = append(want, a)
+			continue
+		}
+		a.Expires = strings.Fields(snowflake.Parts{Time: l.Expires()}.String())[0]
+		if err := l.Check(id); err != nil {
+			a.Checked = strings.TrimPrefix(err.Error(), "snowflake: invalid ID: ")
+		} else {
+			a.Parts, a.Again = l.Decode(id).String(), id.String()
+		}
+		want = append(want, a)
+	}
+	var got []answer
+	underNode(t, questions, `
+		const said = (f) => { try { f(); return ""; } catch (e) { return e.message; } };
+		return input.map(({ layout, id: text }) => {
+			const l = layoutOf(layout), id = BigInt(text);
+			const a = { Base32: snowflake.base32(id), Base58: snowflake.base58(id), Base62: snowflake.base62(id), Error: said(() => snowflake.validate(l)) };
+			if (a.Error) return a;
+			a.Expires = "time=" + snowflake.formatTime(snowflake.expires(l));
+			a.Checked = said(() => snowflake.check(l, id));
+			if (a.Checked) return a;
+			const parts = snowflake.decode(l, id);
+			return { ...a, Parts: snowflake.format(parts), Again: snowflake.encode(l, parts).toString() };
+		});`, &got)
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, want[i], got[i], "%+v", questions[i])
+	}
+}
+
+// units are the units of time in a literal of Go.
+var units = strings.NewReplacer("time.Hour", "3600000000000", "time.Minute", "60000000000", "time.Second", "1000000000",
+	"time.Millisecond", "1000000", "time.Microsecond", "1000", "time.Nanosecond", "1")
+
+// evaluate returns the layout of a literal.
+func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+): +([^,]*),`).FindAllStringSubmatch(literal, -1) {
+		v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, units.Replace(m[2]))
+		require.NoError(t, err, literal)
+		field := reflect.ValueOf(&l).Elem().FieldByName(m[1])
+		field.Set(reflect.ValueOf(constant.Val(v.Value)).Convert(field.Type()))
+	}
+	return l
+}
+
+// If a user copies the page's flags to the command, or the literal to Go, the layout is the same, and what the form shows of a
+// layout is read back as the same.
+func TestSpellingsAreTheLayout(t *testing.T) {
+	var all []snowflake.Layout
+	for _, k := range layouts.All() {
+		all = append(all, k.Layout)
+	}
+	for r := rand.New(rand.NewPCG(7, 8)); len(all) < depth.Of(1000, 50_000); {
+		if l := randomLayout(r); l.Validate() == nil {
+			all = append(all, l)
+		}
+	}
+	var questions []fields
+	for _, l := range all {
+		questions = append(questions, fieldsOf(l))
+	}
+	var got []struct {
+		Flags, Literal string
+		Again          fields
+	}
+	underNode(t, questions, `return input.map(layoutOf).map((l) =>
+		({ Flags: design.flags(l), Literal: design.goLiteral(l), Again: design.read(design.texts(l)).layout }));`, &got)
+	for i, l := range all {
+		spelling, ok := strings.CutPrefix(got[i].Flags, "--layout ")
+		require.True(t, ok, got[i].Flags)
+		read, err := texts.Layout(spelling)
+		require.NoError(t, err, got[i].Flags)
+		require.Equal(t, l, read, got[i].Flags)
+		require.Equal(t, l, evaluate(t, got[i].Literal), got[i].Literal)
+		require.Equal(t, questions[i], got[i].Again, got[i].Literal)
+	}
+}
+
+// The form reads epochs and ticks as the command does. If the command refuses a text, so does the form, in the
+// same words.
+func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
+	var questions [][2]string
+	for _, epoch := range []string{"2026-01-31", "2024-02-29", "2023-02-29", "2100-02-29", "2026-13-01", "2026-00-01", "2026-01-00", "2026-04-31", "0", "-5", "+7", "2026", "02026", "-2026", "+2026",
+		"1767225600000", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "2026-01-31T15:04:05", "2026-01-31 15:04:05",
+		"2026-01-31T15:04:05Z", "2026-01-31T15:04:05.5Z", "2026-01-31T15:04:05.1234Z", "2026-01-31T15:04:05.123000Z", "2026-01-31T15:04:05+01:00",
+		"2026-01-31T15:04:05-05:30", "2026-01-31 15:04:05Z", "2026-01-31T24:00:00Z", "2026-01-31T15:60:00Z", "2026-01-31T15:04:60Z", "0001-01-01", "0099-12-31",
+		"9999-12-31T23:59:59.999Z", "10000-01-01", "yesterday", "2026-01-31T15:04", "1e3", "1.5", "<b>x</b>"} {
+		questions = append(questions, [2]string{epoch, "1ms"})
+	}
+	for _, unit := range []string{"1ms", "10ms", "1s", "1.5s", ".5s", "1.s", "1h30m", "1us", "1µs", "1μs", "100ns", "1d", "", "ms", "5", "0", "-1ms", "+1ms", "1 ms",
+		"1h1h", "2540400h", "999999999h", "0s", "1ms1us", "1.25ms", "<img>", "0.0000001s"} {
+		questions = append(questions, [2]string{"2026-01-01", unit})
+	}
+	var got []struct {
+		Layout *fields
+		Error  string
+	}
+	underNode(t, questions, `
+		const widths = { timeBits: "30", clockSeqBits: "1", datacenterBits: "0", workerBits: "8", sequenceBits: "9", workerLast: false };
+		return input.map(([epoch, unit]) => { const { layout, error } = design.read({ ...widths, epoch, unit }); return { Layout: layout, Error: error }; });`, &got)
+	for i, q := range questions {
+		want, err := texts.Layout("30/1/8/9@" + q[0] + "," + q[1])
+		if err == nil {
+			require.NotNil(t, got[i].Layout, "%q: %s", q, got[i].Error)
+			require.Equal(t, fieldsOf(want), *got[i].Layout, "%q", q)
+		} else {
+			require.Nil(t, got[i].Layout, "%q: %v", q, err)
+			require.ErrorContains(t, err, got[i].Error, "%q", q)
+		}
+	}
+}
+
+func TestLogLinesAreSearched(t *testing.T) {
+	log := "2026-11-20T12:00:00.123456789Z INFO order id=117469438034313216 took 1234567890123456ms\n" +
+		"\n" +
+		"{\"id\":\"117469438034313217\",\"parent\":117469438034313218}\r\n" +
+		"no id here 1763000000 0.123456789012345678 x123456789012345678 99999999999999999999\n" +
+		"1541815603606036480,1541815603606036481"
+	var got []string
+	underNode(t, log, "const [r] = identify.read(input).readings; return [r.form, ...r.items.map(({ id, line }) => `${line}:${id}`)];", &got)
+	assert.Equal(t, []string{"log", "1:117469438034313216", "3:117469438034313217", "3:117469438034313218", "5:1541815603606036480", "5:1541815603606036481"}, got)
+}
+
+// Long texts, and a link with a long tick, are refused by their lengths: the page would take minutes if it grew a BigInt by each
+// character.
+func TestLongTextsAreNotComputedWith(t *testing.T) {
+	var got struct {
+		Calls int
+		Tick  string
+	}
+	underNode(t, nil, `
+		const real = BigInt;
+		let calls = 0;
+		globalThis.BigInt = (v) => (calls++, real(v));
+		for (const letter of ["a", "9", "2", "Z", "-"]) identify.read(letter.repeat(10_000));
+		return { Calls: calls, Tick: design.read({ ...design.texts(snowflake.layouts.default), unit: "9".repeat(2_000_000) }).error };`, &got)
+	assert.Less(t, got.Calls, 100)
+	assert.Contains(t, got.Tick, "is not a tick such as 10ms")
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Token is what a client sends in the header Authorization: Bearer SECRET.
+type Token struct {
+	Secret string // an empty one is nobody's
+	Name   string // of the client, for log, metrics and its share of what is in flight; tokens may have the same name
+
+	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more is refused with
+	// resource_exhausted; a stream is slowed down. What was not used can be used later, up to one second's IDs or
+	// one call of MaxIDs. 0: there is no limit.
+	IDsPerSecond int
+}
+
+// authorized lets a request pass that has the token.
+func (s *Server) authorized(next http.Handler) http.Handler {
+	if s.o.Tokens == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		tokens := s.o.Tokens()
+		i := slices.IndexFunc(tokens, func(want Token) bool { return same(got, want.Secret) })
+		if !strings.EqualFold(scheme, "Bearer") || i < 0 {
+			s.refuse(w, r, errToken)
+			return
+		}
+		q := of(r.Context())
+		q.token, q.quota = tokens[i], s.quotas.get(tokens[i], s.o.MaxIDs)
+		if q.token.Name != "" {
+			q.client = q.token.Name
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// same compares in a time that tells nothing. An empty token is nobody's.
+func same(got, want string) bool {
+	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && want != ""
+}
+
+// quotas are the limits of clients, by their names.
+type quotas struct {
+	mu sync.Mutex
+	of map[string]*rate.Limiter
+}
+
+// get returns the limit of a token's client, or nil. A token may change its limit: then what was left counts on.
+func (q *quotas) get(t Token, maxIDs int) *rate.Limiter {
+	if t.IDsPerSecond == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit, burst := rate.Limit(t.IDsPerSecond), max(t.IDsPerSecond, maxIDs)
+	l := q.of[t.Name]
+	if l == nil {
+		l = rate.NewLimiter(limit, burst)
+		q.of[t.Name] = l
+	} else if l.Limit() != limit {
+		l.SetLimit(limit)
+		l.SetBurst(burst)
+	}
+	return l
+}
+
+// spend takes n IDs from the client's quota.
+func (q *request) spend(n int) error {
+	if q.quota != nil && !q.quota.AllowN(time.Now(), n) {
+		return errQuota
+	}
+	return nil
+}
+
+// waitForQuota waits until the client's quota has n IDs.
+func (q *request) waitForQuota(ctx context.Context, n int) error {
+	if q.quota == nil {
+		return nil
+	}
+	if err := q.quota.WaitN(ctx, n); err != nil {
+		return errors.Join(context.DeadlineExceeded, err) // the IDs come after the deadline
+	}
+	return nil
+}
