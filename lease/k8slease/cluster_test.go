@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -24,7 +25,6 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -39,12 +39,12 @@ import (
 // TestCluster has the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := &cluster{start(t)}
+	c := start(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *cluster)
 	}{
-		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c.Server)) }},
+		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c)) }},
 		{"WhatKubectlShows", whatKubectlShows},
 		{"Requests", requests},
 		{"ObjectChangedByOthers", changedByOthers},
@@ -61,6 +61,7 @@ func TestCluster(t *testing.T) {
 		{"ServerThatFails", failingServer},
 		{"LeastRights", leastRights},
 		{"InCluster", inCluster},
+		{"ManifestsAreUnderstood", manifests},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,35 +70,31 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// cluster is a server whose objects a test can change as kubectl does.
 type cluster struct{ *kubetest.Server }
 
-// leases is a client that changes objects as kubectl does.
-type leases struct {
-	t testing.TB
-	*kubernetes.Clientset
-	namespace string
+// leases returns the path of a namespace's Leases.
+func leases(namespace string) string {
+	return "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
 }
 
-func (c *cluster) leases(t *testing.T, namespace string) leases {
-	return leases{t, clientset(t, c.Addr), namespace}
+func (c *cluster) get(t testing.TB, name string) (o coordination.Lease) {
+	t.Helper()
+	servertest.Do(t, c.Ask(kubetest.Token, "GET", leases("default")+"/"+name, nil, &o))
+	return o
 }
 
-func (l leases) get(name string) *coordination.Lease {
-	l.t.Helper()
-	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{}))(l.t)
+func (c *cluster) create(t testing.TB, name string) {
+	t.Helper()
+	o := coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}
+	servertest.Do(t, c.Ask(kubetest.Token, "POST", leases("default"), o, nil))
 }
 
-func (l leases) create(name string) *coordination.Lease {
-	l.t.Helper()
-	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{}))(l.t)
-}
-
-// change changes an object.
-func (l leases) change(name string, change func(*coordination.Lease)) {
-	l.t.Helper()
-	o := l.get(name)
-	change(o)
-	servertest.Must(l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}))(l.t)
+func (c *cluster) change(t testing.TB, name string, change func(*coordination.Lease)) {
+	t.Helper()
+	o := c.get(t, name)
+	change(&o)
+	servertest.Do(t, c.Ask(kubetest.Token, "PUT", leases("default")+"/"+name, o, nil))
 }
 
 // refused checks that an error matches target and contains the texts.
@@ -112,9 +109,26 @@ func refused(t *testing.T, err, target error, says ...string) {
 	}
 }
 
+// The server knows each field of the manifests.
+func manifests(t *testing.T, c *cluster) {
+	files := servertest.Must(filepath.Glob("../../deploy/kubernetes/*.yaml"))(t) // none if the module is not in a clone
+	for _, file := range files {
+		namespace := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if namespace == "kustomization" {
+			continue
+		}
+		c.Namespace(t, namespace)
+		text := servertest.Must(os.ReadFile(file))(t)
+		assert.NoError(t, c.Apply(namespace, text), file)
+		assert.NoError(t, c.Apply(namespace, text), "%s, again, as after a change", file)
+		wrong := bytes.Replace(text, []byte("metadata:"), []byte("wrong: 1\nmetadata:"), 1)
+		assert.ErrorContains(t, c.Apply(namespace, wrong), "field not declared in schema", file)
+	}
+}
+
 func whatKubectlShows(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
+	s := open(t, c.Addr, in(prefix))
 	version := ""
 	for owner, value := range map[string]string{
 		"":         "no JSON",
@@ -123,7 +137,7 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 	} {
 		before := time.Now()
 		version = servertest.Put(t, s, "worker/7", version, value).Version
-		o := kubectl.get(prefix + "--worker--7")
+		o := c.get(t, prefix+"--worker--7")
 		if holder := o.Spec.HolderIdentity; owner == "" && holder != nil || owner != "" && (holder == nil || *holder != owner) {
 			t.Errorf("after %s, the holder is %v", value, holder)
 		}
@@ -192,11 +206,11 @@ func requests(t *testing.T, c *cluster) {
 // If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and they stay.
 func changedByOthers(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
+	s := open(t, c.Addr, in(prefix))
 	e := servertest.Put(t, s, "worker/7", "", "value")
-	kubectl.change(prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
+	c.change(t, prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
 	e = servertest.Put(t, s, "worker/7", e.Version, "another value")
-	o := kubectl.get(prefix + "--worker--7")
+	o := c.get(t, prefix+"--worker--7")
 	assert.Equal(t, "orders", o.Labels["team"], "the labels are %v", o.Labels)
 	assert.NoError(t, s.Delete(t.Context(), "worker/7", e.Version))
 }
@@ -204,16 +218,17 @@ func changedByOthers(t *testing.T, c *cluster) {
 // A Lease that somebody else made is not changed, and does not pass for an entry, or for none.
 func inTheWay(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
-	kubectl.create(prefix)
-	kubectl.create("x" + prefix + "--worker--0")
-	theirs := kubectl.create(prefix + "--worker--7")
+	s := open(t, c.Addr, in(prefix))
+	for _, name := range []string{prefix, "x" + prefix + "--worker--0", prefix + "--worker--7"} {
+		c.create(t, name)
+	}
+	theirs := c.get(t, prefix+"--worker--7")
 	_, getErr := s.Get(t.Context(), "worker/7")
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
 	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
 		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it, or choose another Options.Prefix")
 	}
-	assert.Equal(t, theirs, kubectl.get(theirs.Name))
+	assert.Equal(t, theirs, c.get(t, theirs.Name))
 	e := servertest.Put(t, s, "worker/8", "", "value")
 	all, err := s.List(t.Context(), "")
 	require.NoError(t, err)
