@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 )
@@ -53,47 +51,6 @@ func TestManifestsFitTheProgram(t *testing.T) {
 			assert.Equal(t, http.StatusOK, r.Code, "%s: %s", file, p.HTTPGet.Path)
 		}
 	}
-}
-
-// With the rights of the manifests only, the program leases, rolls over to a second process under load, and releases.
-func TestProgramRunsWithTheRightsOfItsManifests(t *testing.T) {
-	depth.NeedFull(t, "a real kube-apiserver")
-	server := kubetest.Start(t)
-	for _, namespace := range []string{"shop", "ordinal"} {
-		server.Namespace(t, namespace)
-		require.NoError(t, server.Apply(namespace, manifest(t, "rbac.yaml")))
-	}
-	token := server.AccountToken(t, "shop", kubetest.PodOf(t, manifest(t, "deployment.yaml")).ServiceAccountName)
-	t.Setenv("KUBECONFIG", kubeconfig(t, server, token, "shop"))
-	store := made(t, "kubernetes:")
-	a := start(t, nil, "-store", "kubernetes:", "-window", "3s", "-drain", "5s", "-owner", "orders-a")
-	b := start(t, nil, "-store", "kubernetes:shop", "-window", "3s", "-drain", "0s", "-owner", "orders-b")
-	require.NotEqual(t, b.worker, a.worker)
-	rollOver(t, store, a, b)
-
-	// The program has no other rights.
-	for _, path := range []string{"/api/v1/namespaces/shop/secrets", "/apis/coordination.k8s.io/v1/namespaces/ordinal/leases"} {
-		assert.ErrorContains(t, server.Ask(token, http.MethodGet, path, nil, nil), "403 Forbidden")
-	}
-
-	// If the program has no rights in a namespace, it says so and ends.
-	out, err := command(nil, "-store", "kubernetes:ordinal", "-window", "3s").CombinedOutput()
-	require.Error(t, err, "%v\n%s", err, out)
-	require.Contains(t, string(out), "lease ordinal/snowflake", "%v\n%s", err, out)
-	assert.Contains(t, string(out), "needs get, list, create, patch and delete", "%v\n%s", err, out)
-}
-
-// kubeconfig writes a kubeconfig with a pod's token, for use outside of the cluster.
-func kubeconfig(t *testing.T, server *kubetest.Server, token, namespace string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `
-clusters: [{name: test, cluster: {server: "https://%s", certificate-authority: %q}}]
-users: [{name: pod, user: {token: %q}}]
-contexts: [{name: test, context: {cluster: test, user: pod, namespace: %s}}]
-current-context: test
-`, server.Addr, server.CA, token, namespace), 0o600))
-	return path
 }
 
 // The overlay of docs/kubernetes.md changes the namespace, the image and the replicas of the base, and the rights follow

@@ -3,9 +3,11 @@
 package k8slease_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
@@ -41,9 +44,15 @@ metadata:
 subjects: [{kind: ServiceAccount, name: orders}]
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: orders}
 `, strings.Join(verbs, ", "))))
-	token := c.AccountToken(t, namespace, "orders")
+	return c.token(t, namespace, "orders", verbs)
+}
+
+// token returns the token of a service account, as soon as the server has noticed that it has these rights to leases.
+func (c *cluster) token(t *testing.T, namespace, account string, verbs []string) string {
+	t.Helper()
+	token := c.AccountToken(t, namespace, account)
 	asked := map[string]any{"spec": map[string]any{"namespace": namespace}}
-	servertest.Await(t, func() error { // the server notices a new role some milliseconds later
+	servertest.Await(t, func() error {
 		var has struct {
 			Status struct {
 				ResourceRules []struct{ Verbs, Resources []string }
@@ -124,4 +133,34 @@ func calls(s, admin *k8slease.Store) map[string]func(context.Context) error {
 func isForbidden(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Reason == meta.StatusReasonForbidden
+}
+
+// The server knows each field of the manifests, and their pods have the rights.
+func manifests(t *testing.T, c *cluster) {
+	const deploy = "../../deploy/kubernetes/"
+	if _, err := os.Stat(deploy); err != nil && os.Getenv("CI") == "" {
+		t.Skip("the module is not in a clone")
+	}
+	for namespace, files := range map[string][]string{
+		"deployment":  {"rbac.yaml", "deployment.yaml"},
+		"statefulset": {"rbac.yaml", "statefulset.yaml"},
+		"snowflaked":  {"snowflaked.yaml"},
+	} {
+		c.Namespace(t, namespace)
+		var text []byte
+		for _, file := range files {
+			text = servertest.Must(os.ReadFile(deploy + file))(t)
+			assert.NoError(t, c.Apply(namespace, text), file)
+			assert.NoError(t, c.Apply(namespace, text), "%s, again, as after a change", file)
+			wrong := bytes.Replace(text, []byte("metadata:"), []byte("wrong: 1\nmetadata:"), 1)
+			assert.ErrorContains(t, c.Apply(namespace, wrong), "field not declared in schema", file)
+		}
+		account := c.token(t, namespace, kubetest.PodOf(t, text).ServiceAccountName, rights)
+		s := servertest.Must(k8slease.New(config(c.Addr, account), &k8slease.Options{Namespace: namespace}))(t)
+		for right, call := range calls(s, s) {
+			assert.NoError(t, call(t.Context()), "%s with the rights of %s", right, files)
+		}
+		err := c.Ask(account, "GET", "/api/v1/namespaces/"+namespace+"/secrets", nil, nil)
+		assert.ErrorContains(t, err, "403 Forbidden", "with the rights of %s", files)
+	}
 }
