@@ -143,11 +143,8 @@ func (s *Server) AccountToken(t testing.TB, namespace, account string) string {
 }
 
 var client = &http.Client{
-	Timeout: 30 * time.Second,
-	Transport: &http.Transport{
-		DisableKeepAlives: true,                                  // a server may be killed and start again
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // it made its certificate itself
-	},
+	Timeout:   30 * time.Second,
+	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // the server made its certificate itself
 }
 
 func request(method, url, token string, body []byte, answer any) error {
