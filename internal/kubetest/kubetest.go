@@ -152,7 +152,9 @@ func request(method, url, token string, body []byte, answer any) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	if token != "" { // etcd has none
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	req.Header.Set("Content-Type", "application/json")
 	if method == "PATCH" {
 		req.Header.Set("Content-Type", "application/apply-patch+yaml")
