@@ -1,10 +1,9 @@
-//go:build unix
+//go:build unix && full
 
 package recipes
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +12,7 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
 type Shoe struct {
@@ -29,9 +29,13 @@ func (s *Shoe) BeforeAppendModel(_ context.Context, query bun.Query) (err error)
 	return err
 }
 
-func testBun(t *testing.T, conn *sql.DB) {
+var gen *snowflake.Generator // the hook has no other way to it
+
+func init() { onPostgreSQL["bun"] = testBun }
+
+func testBun(t *testing.T, url string) {
 	gen = newGenerator(t)
-	db, ctx := bun.NewDB(conn, pgdialect.New()), t.Context()
+	db, ctx := bun.NewDB(servertest.Open(t, "pgx", url), pgdialect.New()), t.Context()
 	_, err := db.NewCreateTable().Model((*Shoe)(nil)).Exec(ctx)
 	require.NoError(t, err)
 	defer db.NewDropTable().Model((*Shoe)(nil)).Exec(context.Background())

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
@@ -14,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vmihailenco/msgpack/v5"
 	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -110,24 +107,29 @@ func TestSlog(t *testing.T) {
 }
 
 func TestOpenTelemetry(t *testing.T) {
-	spans := tracetest.NewInMemoryExporter()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	_, span := provider.Tracer("shop").Start(t.Context(), "pay")
-	id := middle
-	span.SetAttributes(attribute.Stringer("order.id", id))
-	span.End()
-	require.NoError(t, provider.ForceFlush(t.Context()))
-	require.Len(t, spans.GetSpans(), 1)
-	assert.Equal(t, []attribute.KeyValue{attribute.String("order.id", "117469438034313216")}, spans.GetSpans()[0].Attributes)
+	assert.Equal(t, attribute.String("order.id", "117469438034313216"), attribute.Stringer("order.id", middle))
 }
 
 // TestJSONv2 runs the tests of the folder jsonv2 with the experiment, in which
 // encoding/json/v2 is.
 func TestJSONv2(t *testing.T) {
 	depth.NeedFull(t, "it builds the standard library anew")
-	test := exec.Command("go", "test", "-v", "./jsonv2")
-	test.Env = append(os.Environ(), "GOEXPERIMENT=jsonv2")
-	out, err := test.CombinedOutput()
+	runs(t, "TestJSONv2", []string{"GOEXPERIMENT=jsonv2"}, "./jsonv2")
+}
+
+// TestWithTheTagFull runs the tests of gin, ent and bun, whose files have the tag. With gin's own tag nomsgpack its
+// encoding, which is not used here, is left out.
+func TestWithTheTagFull(t *testing.T) {
+	depth.NeedFull(t, "gin, ent and bun take a minute of processor time to compile")
+	runs(t, "TestHTTP/gin", nil, "-tags", "full,nomsgpack", "-run", "^Test(HTTP|PostgreSQL)$/(gin|ent|bun)", ".")
+}
+
+// runs runs go test in another way, and checks that a test was run.
+func runs(t *testing.T, test string, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"test", "-v"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	assert.True(t, strings.Contains(string(out), "--- PASS: TestJSONv2"), "%s", out)
+	assert.Contains(t, string(out), "--- PASS: "+test)
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/bufbuild/protocompile"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -15,46 +14,32 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-const orderProto = `syntax = "proto3";
-package shop;
-message Order {
-  int64 id = 1;
-  repeated int64 parts = 2;
-}
-message Others {
-  fixed64 fixed = 1;
-  string text = 2;
-  sint64 zigzag = 3;
-}`
-
 func TestProtobuf(t *testing.T) {
-	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{
-		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"order.proto": orderProto})}}
-	files, err := compiler.Compile(t.Context(), "order.proto")
-	require.NoError(t, err)
-	message := func(name, field string, v any) proto.Message {
-		m := dynamicpb.NewMessage(files[0].Messages().ByName(protoreflect.Name(name)))
-		m.Set(m.Descriptor().Fields().ByName(protoreflect.Name(field)), protoreflect.ValueOf(v))
-		return m
+	types := map[string]descriptorpb.FieldDescriptorProto_Type{
+		"int64": descriptorpb.FieldDescriptorProto_TYPE_INT64, "fixed64": descriptorpb.FieldDescriptorProto_TYPE_FIXED64,
+		"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "sint64": descriptorpb.FieldDescriptorProto_TYPE_SINT64,
 	}
 	sizes := map[string]int{}
-	for field, m := range map[string]proto.Message{
-		"int64":   message("Order", "id", int64(middle)),
-		"fixed64": message("Others", "fixed", uint64(middle)),
-		"string":  message("Others", "text", middle.String()),
-		"sint64":  message("Others", "zigzag", int64(middle)),
-	} {
-		b, err := proto.Marshal(m)
+	for name, value := range map[string]any{"int64": int64(middle), "fixed64": uint64(middle), "string": middle.String(), "sint64": int64(middle)} {
+		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: proto.String(name), MessageType: []*descriptorpb.DescriptorProto{{
+			Name: proto.String("Order"), Field: []*descriptorpb.FieldDescriptorProto{{Name: proto.String("id"), Number: proto.Int32(1), Type: types[name].Enum()}},
+		}}}, nil)
 		require.NoError(t, err)
-		sizes[field] = len(b)
-		text, err := protojson.Marshal(m)
+		order := dynamicpb.NewMessage(file.Messages().Get(0))
+		order.Set(order.Descriptor().Fields().Get(0), protoreflect.ValueOf(value))
+		b, err := proto.Marshal(order)
+		require.NoError(t, err)
+		sizes[name] = len(b)
+		text, err := protojson.Marshal(order)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `"117469438034313216"`, "all of them are strings in JSON")
 	}

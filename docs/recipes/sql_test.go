@@ -10,6 +10,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/mysql"
+	"gorm.io/driver/postgres"
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -101,20 +103,25 @@ func TestMariaDB(t *testing.T) {
 	t.Parallel()
 	dsn := startMariaDB(t)
 	t.Run("sql", func(t *testing.T) { testSQL(t, "mysql", dsn) })
-	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMMySQL(t, dsn)) })
+	t.Run("gorm", func(t *testing.T) { testGORM(t, mysql.Open(dsn)) })
 	t.Run("unique", func(t *testing.T) { testUniqueMySQL(t, dsn) })
-	t.Run("Migrate", func(t *testing.T) { testMigrateMariaDB(t, servertest.Open(t, "mysql", dsn)) })
+	t.Run("migrate", func(t *testing.T) { testMigrateMariaDB(t, servertest.Open(t, "mysql", dsn)) })
+}
+
+// onPostgreSQL has the recipes for PostgreSQL. They share a database, one after the other.
+var onPostgreSQL = map[string]func(t *testing.T, url string){
+	"sql":     func(t *testing.T, url string) { testSQL(t, "pgx", url) },
+	"pgx":     testPgx,
+	"gorm":    func(t *testing.T, url string) { testGORM(t, postgres.Open(url)) },
+	"sqlc":    testSQLC,
+	"unique":  testUniquePgx,
+	"migrate": func(t *testing.T, url string) { testMigratePostgreSQL(t, servertest.Open(t, "pgx", url)) },
 }
 
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	url := startPostgres(t)
-	t.Run("sql", func(t *testing.T) { testSQL(t, "pgx", url) })
-	t.Run("pgx", func(t *testing.T) { testPgx(t, url) })
-	t.Run("gorm", func(t *testing.T) { testGORM(t, openGORMPostgres(t, url)) })
-	t.Run("sqlc", func(t *testing.T) { testSQLC(t, url) })
-	t.Run("ent", func(t *testing.T) { testEnt(t, url) })
-	t.Run("bun", func(t *testing.T) { testBun(t, servertest.Open(t, "pgx", url)) })
-	t.Run("unique", func(t *testing.T) { testUniquePgx(t, url) })
-	t.Run("Migrate", func(t *testing.T) { testMigratePostgreSQL(t, servertest.Open(t, "pgx", url)) })
+	for name, test := range onPostgreSQL {
+		t.Run(name, func(t *testing.T) { test(t, url) })
+	}
 }

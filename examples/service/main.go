@@ -20,7 +20,7 @@
 // Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
 //
 // If the store has no entries, they may have been lost. So the first process of a fleet waits for three
-// minutes, unless the store is a new directory. Meanwhile it does not listen.
+// minutes. Meanwhile it does not listen.
 package main
 
 import (
@@ -41,18 +41,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-func main() { program(openStore) }
-
-// opener opens the store of worker IDs, and returns a function that closes its connections.
-type opener func(ctx context.Context, url string) (lease.Store, func() error, error)
-
-func program(open opener) {
+func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: readable})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	c, err := parse(os.Args[1:], os.Getenv)
 	if err == nil {
-		err = run(ctx, c, open)
+		err = run(ctx, c)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -117,8 +112,8 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 }
 
 // run serves until ctx is done, and releases the worker ID.
-func run(ctx context.Context, c config, open opener) error {
-	store, closeStore, err := open(ctx, c.store)
+func run(ctx context.Context, c config) error {
+	store, closeStore, err := openStore(c.store)
 	if err != nil {
 		return err
 	}

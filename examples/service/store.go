@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +14,9 @@ import (
 
 const storeUsage = "a PostgreSQL database, such as postgres://app@db/app; empty: what PGHOST, PGUSER and so on say"
 
-// openStore opens the store of worker IDs, which is a table in PostgreSQL.
-func openStore(_ context.Context, url string) (lease.Store, func() error, error) {
+// openStore opens the store of worker IDs, which is a table in PostgreSQL, and returns a function that closes its
+// connections.
+func openStore(url string) (lease.Store, func() error, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, nil, err // which does not show the password

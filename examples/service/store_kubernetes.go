@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 const storeUsage = "kubernetes:NAMESPACE, or kubernetes: for the pod's own namespace"
 
 // openStore opens the store of worker IDs, which is the API server of this pod's cluster.
-func openStore(_ context.Context, url string) (lease.Store, func() error, error) {
+func openStore(url string) (lease.Store, func() error, error) {
 	namespace, ok := strings.CutPrefix(url, "kubernetes:")
 	if !ok {
 		return nil, nil, errors.New("-store is not kubernetes: or kubernetes:NAMESPACE")

@@ -1,20 +1,24 @@
 //go:build unix
 
-// Package kubetest starts a real kube-apiserver, on a real etcd, for tests. The server is
+// Package kubetest starts a real kube-apiserver, on a real etcd, for tests, and asks it as kubectl does. The server is
 // installed by go run ./internal/install.
 package kubetest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,22 +53,15 @@ func Start(t testing.TB) *Server {
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
 		"--logger", "zap", "--log-level", "warn",
-	}}, func() error { return ok(http.DefaultClient, url+"/health") })
+	}}, func() error { return request("GET", url+"/health", "", nil, nil) })
 
-	key := writeKey(t, filepath.Join(dir, "sa.key"))
-	tokens := filepath.Join(dir, "tokens.csv")
-	if err := os.WriteFile(tokens, []byte(Token+`,tester,1,"system:masters"`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048) // with which the server signs the tokens of service accounts
+	keyFile, tokens := filepath.Join(dir, "sa.key"), filepath.Join(dir, "tokens.csv")
+	servertest.Do(t, err,
+		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600),
+		os.WriteFile(tokens, []byte(Token+`,tester,1,"system:masters"`+"\n"), 0o600))
 	port := servertest.Port(t)
 	s.Addr = fmt.Sprint("127.0.0.1:", port)
-	client := &http.Client{
-		Timeout: 5 * time.Second,
-		Transport: &http.Transport{
-			DisableKeepAlives: true,
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the server made its certificate itself
-		},
-	}
 	s.Process = servertest.Start(t, servertest.Command{Path: path, Args: []string{
 		"--etcd-servers=" + url,
 		"--bind-address=127.0.0.1",
@@ -73,13 +70,13 @@ func Start(t testing.TB) *Server {
 		"--secure-port=" + strconv.Itoa(port),
 		"--cert-dir=" + dir,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + key,
-		"--service-account-signing-key-file=" + key,
+		"--service-account-key-file=" + keyFile,
+		"--service-account-signing-key-file=" + keyFile,
 		"--token-auth-file=" + tokens,
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
-	}}, func() error { return ok(client, "https://"+s.Addr+"/readyz") })
+	}}, func() error { return s.Ask(Token, "GET", "/readyz", nil, nil) })
 	return s
 }
 
@@ -87,44 +84,95 @@ func Start(t testing.TB) *Server {
 func (s *Server) Wipe(t testing.TB) {
 	t.Helper()
 	const all = `{"key":"L3JlZ2lzdHJ5Lw==","range_end":"L3JlZ2lzdHJ5MA=="}` // from /registry/ to /registry0
-	resp, err := http.Post(s.etcd+"/v3/kv/deleterange", "application/json", strings.NewReader(all))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("etcd answers %s", resp.Status)
-	}
+	servertest.Do(t, request("POST", s.etcd+"/v3/kv/deleterange", "", []byte(all), nil))
 }
 
-// ok returns nil if a server says that it is healthy.
-func ok(client *http.Client, url string) error {
-	req, err := http.NewRequest(http.MethodGet, url, nil)
+// Ask sends a request of the user who has a token. If it has a body, the body is sent as JSON. If answer is not nil,
+// the answer is read into it.
+func (s *Server) Ask(token, method, path string, body, answer any) error {
+	var sent []byte
+	if body != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	return request(method, "https://"+s.Addr+path, token, sent, answer)
+}
+
+// Apply does what kubectl apply --server-side does with a manifest: the server checks each field.
+func (s *Server) Apply(namespace string, manifest []byte) (err error) {
+	for object := range bytes.SplitSeq(manifest, separator) {
+		path := fmt.Sprintf("%s?fieldManager=kubectl&fieldValidation=Strict", objectPath(namespace, object))
+		err = errors.Join(err, request("PATCH", "https://"+s.Addr+path, Token, object, nil))
+	}
+	return err
+}
+
+// separator is between the objects of a manifest.
+var separator = []byte("\n---\n")
+
+// heads match the lines of an object's manifest that say which object it is.
+var heads = regexp.MustCompile(`(?ms)^apiVersion: (\S+)$.*?^kind: (\S+)$.*?^metadata:$.*?^  name: (\S+)$`)
+
+func objectPath(namespace string, object []byte) string {
+	head := heads.FindSubmatch(object)
+	version, kind, name := string(head[1]), string(head[2]), string(head[3])
+	path := "/api/" + version
+	if strings.Contains(version, "/") {
+		path = "/apis/" + version
+	}
+	if kind != "Namespace" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + strings.ToLower(kind) + "s/" + name
+}
+
+// Namespace makes a namespace, unless it exists.
+func (s *Server) Namespace(t testing.TB, name string) {
+	t.Helper()
+	servertest.Do(t, s.Apply("", fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", name)))
+}
+
+// AccountToken returns a token of a service account.
+func (s *Server) AccountToken(t testing.TB, namespace, account string) string {
+	t.Helper()
+	var answer struct{ Status struct{ Token string } }
+	servertest.Do(t, s.Ask(Token, "POST", "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+account+"/token", struct{}{}, &answer))
+	return answer.Status.Token
+}
+
+var client = &http.Client{
+	Timeout:   30 * time.Second,
+	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // the server made its certificate itself
+}
+
+func request(method, url, token string, body []byte, answer any) error {
+	req, err := http.NewRequest(method, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+Token)
+	if token != "" { // etcd has none
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(url + ": " + resp.Status)
-	}
-	return nil
-}
-
-// writeKey writes a new RSA key, with which the server signs the tokens of service accounts.
-func writeKey(t testing.TB, path string) string {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	got, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, got)
 	}
-	return path
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(got, answer)
 }

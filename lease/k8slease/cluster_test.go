@@ -11,7 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +24,6 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -39,12 +38,12 @@ import (
 // TestCluster has the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := &cluster{start(t)}
+	c := start(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *cluster)
 	}{
-		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c.Server)) }},
+		{"Store", func(t *testing.T, c *cluster) { servertest.Store(t, suite(c)) }},
 		{"WhatKubectlShows", whatKubectlShows},
 		{"Requests", requests},
 		{"ObjectChangedByOthers", changedByOthers},
@@ -58,9 +57,9 @@ func TestCluster(t *testing.T) {
 		{"LongKey", longKey},
 		{"ListThatExpires", listExpires},
 		{"DeadConnection", deadConnection},
-		{"ServerThatFails", failingServer},
 		{"LeastRights", leastRights},
 		{"InCluster", inCluster},
+		{"Manifests", manifests},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,52 +68,48 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// cluster is a server whose objects a test can change as kubectl does.
 type cluster struct{ *kubetest.Server }
 
-// leases is a client that changes objects as kubectl does.
-type leases struct {
-	t testing.TB
-	*kubernetes.Clientset
-	namespace string
+// nobody is a cluster that is not asked.
+var nobody = cluster{&kubetest.Server{Addr: "127.0.0.1:1"}}
+
+// leases returns the path of a namespace's Leases.
+func leases(namespace string) string {
+	return "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
 }
 
-func (c *cluster) leases(t *testing.T, namespace string) leases {
-	return leases{t, clientset(t, c.Addr), namespace}
+func (c *cluster) get(t testing.TB, name string) (o coordination.Lease) {
+	t.Helper()
+	servertest.Do(t, c.Ask(kubetest.Token, "GET", leases("default")+"/"+name, nil, &o))
+	return o
 }
 
-func (l leases) get(name string) *coordination.Lease {
-	l.t.Helper()
-	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Get(l.t.Context(), name, meta.GetOptions{}))(l.t)
+func (c *cluster) create(t testing.TB, name string) {
+	t.Helper()
+	o := coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}
+	servertest.Do(t, c.Ask(kubetest.Token, "POST", leases("default"), o, nil))
 }
 
-func (l leases) create(name string) *coordination.Lease {
-	l.t.Helper()
-	return servertest.Must(l.CoordinationV1().Leases(l.namespace).Create(l.t.Context(), &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{}))(l.t)
-}
-
-// change changes an object.
-func (l leases) change(name string, change func(*coordination.Lease)) {
-	l.t.Helper()
-	o := l.get(name)
-	change(o)
-	servertest.Must(l.CoordinationV1().Leases(l.namespace).Update(l.t.Context(), o, meta.UpdateOptions{}))(l.t)
+func (c *cluster) change(t testing.TB, name string, change func(*coordination.Lease)) {
+	t.Helper()
+	o := c.get(t, name)
+	change(&o)
+	servertest.Do(t, c.Ask(kubetest.Token, "PUT", leases("default")+"/"+name, o, nil))
 }
 
 // refused checks that an error matches target and contains the texts.
 func refused(t *testing.T, err, target error, says ...string) {
 	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("the error is %v, not one that matches %v", err, target)
-		return
-	}
-	for _, s := range says {
-		assert.Contains(t, fmt.Sprint(err), s)
+	require.ErrorIs(t, err, target)
+	for _, text := range says {
+		assert.ErrorContains(t, err, text)
 	}
 }
 
 func whatKubectlShows(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
+	s := open(t, c.Addr, in(prefix))
 	version := ""
 	for owner, value := range map[string]string{
 		"":         "no JSON",
@@ -123,7 +118,7 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 	} {
 		before := time.Now()
 		version = servertest.Put(t, s, "worker/7", version, value).Version
-		o := kubectl.get(prefix + "--worker--7")
+		o := c.get(t, prefix+"--worker--7")
 		if holder := o.Spec.HolderIdentity; owner == "" && holder != nil || owner != "" && (holder == nil || *holder != owner) {
 			t.Errorf("after %s, the holder is %v", value, holder)
 		}
@@ -136,13 +131,14 @@ func whatKubectlShows(t *testing.T, c *cluster) {
 	}
 }
 
-// through opens a store whose requests go through a transport.
-func (c *cluster) through(t *testing.T, prefix string, wrap func(http.RoundTripper) http.RoundTripper) *k8slease.Store {
+// through opens a store whose requests go through a function, which may send them on.
+func (c *cluster) through(t *testing.T, prefix string, f func(send http.RoundTripper, req *http.Request) (*http.Response, error)) *k8slease.Store {
 	t.Helper()
 	cfg := config(c.Addr, kubetest.Token)
-	cfg.Wrap(wrap)
-	s := servertest.Must(k8slease.New(cfg, in(prefix)))(t)
-	return s
+	cfg.Wrap(func(send http.RoundTripper) http.RoundTripper {
+		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) { return f(send, req) })
+	})
+	return servertest.Must(k8slease.New(cfg, in(prefix)))(t)
 }
 
 // A read asks for what is stored now: any resourceVersion would let the server answer from a cache.
@@ -150,27 +146,23 @@ func requests(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	var mu sync.Mutex
 	var all []string
-	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			what := req.Method + " " + strings.TrimPrefix(req.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/default/")
-			if req.URL.Query().Has("resourceVersion") {
-				what += " of resourceVersion " + req.URL.Query().Get("resourceVersion")
-			}
-			if selector := req.URL.Query().Get("labelSelector"); selector != "" {
-				what += " with " + selector
-			}
-			all = append(all, what)
-			return rt.RoundTrip(req)
-		})
+	s := c.through(t, prefix, func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		what := req.Method + " " + strings.TrimPrefix(req.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/default/")
+		if req.URL.Query().Has("resourceVersion") {
+			what += " of resourceVersion " + req.URL.Query().Get("resourceVersion")
+		}
+		if selector := req.URL.Query().Get("labelSelector"); selector != "" {
+			what += " with " + selector
+		}
+		all = append(all, what)
+		return send.RoundTrip(req)
 	})
 	did := func(what string, err, want error, requests ...string) {
 		t.Helper()
 		assert.ErrorIs(t, err, want, "%s: %v", what, err)
-		if !reflect.DeepEqual(all, requests) {
-			t.Errorf("%s asks for\n%s, not\n%s", what, strings.Join(all, "\n"), strings.Join(requests, "\n"))
-		}
+		assert.Equal(t, requests, all, what)
 		all = nil
 	}
 	object := "leases/" + prefix + "--worker--7"
@@ -192,11 +184,11 @@ func requests(t *testing.T, c *cluster) {
 // If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and they stay.
 func changedByOthers(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
+	s := open(t, c.Addr, in(prefix))
 	e := servertest.Put(t, s, "worker/7", "", "value")
-	kubectl.change(prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
+	c.change(t, prefix+"--worker--7", func(o *coordination.Lease) { o.Labels["team"] = "orders" })
 	e = servertest.Put(t, s, "worker/7", e.Version, "another value")
-	o := kubectl.get(prefix + "--worker--7")
+	o := c.get(t, prefix+"--worker--7")
 	assert.Equal(t, "orders", o.Labels["team"], "the labels are %v", o.Labels)
 	assert.NoError(t, s.Delete(t.Context(), "worker/7", e.Version))
 }
@@ -204,16 +196,17 @@ func changedByOthers(t *testing.T, c *cluster) {
 // A Lease that somebody else made is not changed, and does not pass for an entry, or for none.
 func inTheWay(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
-	s, kubectl := open(t, c.Addr, in(prefix)), c.leases(t, "default")
-	kubectl.create(prefix)
-	kubectl.create("x" + prefix + "--worker--0")
-	theirs := kubectl.create(prefix + "--worker--7")
+	s := open(t, c.Addr, in(prefix))
+	for _, name := range []string{prefix, "x" + prefix + "--worker--0", prefix + "--worker--7"} {
+		c.create(t, name)
+	}
+	theirs := c.get(t, prefix+"--worker--7")
 	_, getErr := s.Get(t.Context(), "worker/7")
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
 	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
 		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it, or choose another Options.Prefix")
 	}
-	assert.Equal(t, theirs, kubectl.get(theirs.Name))
+	assert.Equal(t, theirs, c.get(t, theirs.Name))
 	e := servertest.Put(t, s, "worker/8", "", "value")
 	all, err := s.List(t.Context(), "")
 	require.NoError(t, err)
@@ -238,15 +231,13 @@ func wrongToken(t *testing.T, c *cluster) {
 // Put has succeeded.
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
-	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			resp, err := rt.RoundTrip(req)
-			if err == nil && left.Add(-1) >= 0 {
-				resp.Body.Close()
-				resp = servertest.Answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
-			}
-			return resp, err
-		})
+	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
+		resp, err := send.RoundTrip(req)
+		if err == nil && left.Add(-1) >= 0 {
+			resp.Body.Close()
+			resp = servertest.Answer(req, http.StatusTooManyRequests, http.Header{"Retry-After": {"0"}}, "")
+		}
+		return resp, err
 	})
 	left.Store(1)
 	e := servertest.Put(t, s, "key", "", "value")
@@ -259,22 +250,20 @@ func sentTwice(t *testing.T, c *cluster) {
 
 // Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
 func sameVersion(t *testing.T, c *cluster) {
-	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method != http.MethodGet {
-				mine, err := io.ReadAll(req.Body)
-				if err != nil {
-					return nil, err
-				}
-				other := req.Clone(req.Context())
-				other.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(mine, []byte("value of one"), []byte("value of two"))))
-				if resp, err := rt.RoundTrip(other); err != nil || resp.Body.Close() != nil {
-					return nil, err
-				}
-				req.Body = io.NopCloser(bytes.NewReader(mine))
+	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
+		if req.Method != http.MethodGet {
+			mine, err := io.ReadAll(req.Body)
+			if err != nil {
+				return nil, err
 			}
-			return rt.RoundTrip(req)
-		})
+			other := req.Clone(req.Context())
+			other.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(mine, []byte("value of one"), []byte("value of two"))))
+			if resp, err := send.RoundTrip(other); err != nil || resp.Body.Close() != nil {
+				return nil, err
+			}
+			req.Body = io.NopCloser(bytes.NewReader(mine))
+		}
+		return send.RoundTrip(req)
 	})
 	_, err := s.Put(t.Context(), "key", "", []byte("value of one"))
 	refused(t, err, lease.ErrConflict)
@@ -300,13 +289,11 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	other := open(t, c.Addr, in(prefix))
 	var change func()
-	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodDelete {
-				change()
-			}
-			return rt.RoundTrip(req)
-		})
+	s := c.through(t, prefix, func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
+		if req.Method == http.MethodDelete {
+			change()
+		}
+		return send.RoundTrip(req)
 	})
 	old := servertest.Put(t, other, "key", "", "value")
 	change = func() { servertest.Put(t, other, "key", old.Version, "another value") }
@@ -323,21 +310,21 @@ func changeBeforeDelete(t *testing.T, c *cluster) {
 // client-go allows 5 requests a second by default.
 func TestRequestsHaveNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
-		s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
-			return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-				const none = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
-				return servertest.Answer(req, http.StatusNotFound, http.Header{"Content-Type": {"application/json"}}, none), nil
-			})
+		s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+			return status(req, http.StatusNotFound, "NotFound"), nil
 		})
 		begun := time.Now()
 		for range 100 {
 			servertest.Must(s.Get(t.Context(), "key"))(t)
 		}
-		if took := time.Since(begun); took > 0 {
-			t.Errorf("100 requests wait for %v", took)
-		}
+		assert.Zero(t, time.Since(begun), "requests wait")
 	})
+}
+
+// status returns an answer of an API server.
+func status(req *http.Request, code int, reason string) *http.Response {
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`
+	return servertest.Answer(req, code, http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(body, reason, code))
 }
 
 // A label has at most 63 characters, and does not end with a hyphen.
@@ -351,46 +338,41 @@ func longKey(t *testing.T, c *cluster) {
 }
 
 // If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has read before
-// does not count.
+// does not count. Here a page has two entries.
 func listExpires(t *testing.T, c *cluster) {
-	prefix := servertest.NewSpace()
-	var pages atomic.Int64
+	space := servertest.NewSpace()
+	pages := 0
 	var before func()
-	s := c.through(t, prefix, func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.Method == http.MethodGet && pages.Add(1) == 2 {
-				before()
-				const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
-				return servertest.Answer(req, http.StatusGone, http.Header{"Content-Type": {"application/json"}}, expired), nil
-			}
-			return rt.RoundTrip(req)
-		})
-	})
-	const n = 501 // more than a page
-	var entries [n]lease.Entry
-	var writers sync.WaitGroup
-	for w := range 8 {
-		writers.Go(func() {
-			for i := w; i < n; i += 8 {
-				entries[i], _ = s.Put(t.Context(), fmt.Sprintf("n/%d", i), "", []byte("value"))
-			}
-		})
-	}
-	writers.Wait()
-	var last lease.Entry
-	before = func() {
-		last = servertest.Put(t, s, "n/0", entries[0].Version, "another value") // n/0 is on the first page
-		assert.NoError(t, s.Delete(t.Context(), "n/1", entries[1].Version))
-	}
-	pages.Store(0)
-	all, err := s.List(t.Context(), "n/")
-	require.NoError(t, err, "%d of %d, %v", len(all), n-1, err)
-	require.Len(t, all, n-1, "%d of %d, %v", len(all), n-1, err)
-	for _, e := range all {
-		if e.Key == "n/1" || e.Key == "n/0" && e.Version != last.Version {
-			t.Errorf("it returns %v, which was read before", e)
+	s := c.through(t, space, func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
+		if pages++; pages == 2 {
+			before()
+			return status(req, http.StatusGone, "Expired"), nil
 		}
+		query := req.URL.Query()
+		if query.Has("limit") {
+			query.Set("limit", "2")
+		}
+		req = req.Clone(req.Context())
+		req.URL.RawQuery = query.Encode()
+		return send.RoundTrip(req)
+	})
+	other := open(t, c.Addr, in(space))
+	var entries []lease.Entry
+	for i := range 5 {
+		entries = append(entries, servertest.Put(t, other, fmt.Sprint("n/", i), "", "value"))
 	}
+	before = func() { // n/0 and n/1 are on the first page
+		entries[0] = servertest.Put(t, other, "n/0", entries[0].Version, "another value")
+		assert.NoError(t, other.Delete(t.Context(), "n/1", entries[1].Version))
+	}
+	all, err := s.List(t.Context(), "n/")
+	require.NoError(t, err)
+	want := slices.Delete(entries, 1, 2)
+	assert.Equal(t, want, all)
+	assert.Equal(t, 3, pages)
+	all, err = s.List(t.Context(), "n/") // of several pages, without an error
+	require.NoError(t, err)
+	assert.Equal(t, want, all)
 }
 
 // If the connection dies silently and a request times out, the next request gets another connection.
@@ -419,18 +401,16 @@ func deadConnection(t *testing.T, c *cluster) {
 }
 
 // An API server whose etcd has no leader says 500, and one that ends says 503.
-func failingServer(t *testing.T, c *cluster) {
+func TestServerThatFails(t *testing.T) {
 	var code int
-	s := c.through(t, servertest.NewSpace(), func(rt http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
-		})
+	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+		return servertest.Answer(req, code, http.Header{"Content-Type": {"text/plain"}}, "etcdserver: no leader"), nil
 	})
 	for _, code = range []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
 		_, err := s.Get(t.Context(), "key")
-		refused(t, err, lease.ErrAway, "lease default/space")
+		refused(t, err, lease.ErrAway, "lease default/any")
 		_, err = s.Put(t.Context(), "key", "version", nil)
-		refused(t, err, lease.ErrAway, "lease default/space")
+		refused(t, err, lease.ErrAway, "lease default/any")
 	}
 }
 
@@ -441,13 +421,10 @@ func TestNothingIsLogged(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
-	c := cluster{&kubetest.Server{Addr: "127.0.0.1:1"}} // it is not asked
-	s := c.through(t, servertest.NewSpace(), func(http.RoundTripper) http.RoundTripper {
-		return servertest.RoundTrip(func(req *http.Request) (*http.Response, error) {
-			resp := servertest.Answer(req, http.StatusOK, nil, "")
-			resp.Body = io.NopCloser(broken{})
-			return resp, nil
-		})
+	s := nobody.through(t, "any", func(_ http.RoundTripper, req *http.Request) (*http.Response, error) {
+		resp := servertest.Answer(req, http.StatusOK, nil, "")
+		resp.Body = io.NopCloser(broken{})
+		return resp, nil
 	})
 	_, getErr := s.Get(t.Context(), "key")
 	_, listErr := s.List(t.Context(), "")

@@ -58,6 +58,7 @@
 package k8slease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -74,8 +75,8 @@ import (
 	objects "k8s.io/apimachinery/pkg/api/meta"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
@@ -104,7 +105,7 @@ type Options struct {
 // Store is a [lease.Store] in a Kubernetes cluster. It may be used by any number of
 // goroutines and leases.
 type Store struct {
-	leases    client.LeaseInterface
+	client    *rest.RESTClient // of coordination.k8s.io/v1
 	namespace string
 	prefix    string
 }
@@ -175,13 +176,25 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	case !goodPrefix.MatchString(o.Prefix) || len(o.Prefix) > 40:
 		return nil, invalid("Prefix %q is not 1 to 40 lower-case letters, digits and single hyphens, with a letter first and no hyphen last", o.Prefix)
 	}
+	scheme := runtime.NewScheme() // of one group: client-go's typed clients have all groups, and make a program three times as large
+	if err := coordination.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("k8slease: %w", err)
+	}
 	config = rest.CopyConfig(config)
 	config.NextProtos, config.QPS = []string{"http/1.1"}, -1
-	c, err := client.NewForConfig(config)
+	config.UserAgent = cmp.Or(config.UserAgent, rest.DefaultKubernetesUserAgent())
+	config.APIPath, config.GroupVersion = "/apis", new(coordination.SchemeGroupVersion)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("k8slease: %w", err)
 	}
-	return &Store{c.Leases(o.Namespace), o.Namespace, o.Prefix}, nil
+	return &Store{client, o.Namespace, o.Prefix}, nil
+}
+
+// leases makes a request one for the Leases of the namespace.
+func (s *Store) leases(r *rest.Request) *rest.Request {
+	return r.Namespace(s.namespace).Resource("leases")
 }
 
 // DefaultWindow returns the constant of that name.
@@ -222,7 +235,8 @@ func (s *Store) get(ctx context.Context, key string) (*coordination.Lease, lease
 		return nil, lease.Entry{}, err
 	}
 	ctx = silent(ctx)
-	o, err := s.leases.Get(ctx, s.name(key), meta.GetOptions{})
+	o := new(coordination.Lease)
+	err := s.leases(s.client.Get()).Name(s.name(key)).Do(ctx).Into(o)
 	if apierrors.IsNotFound(err) {
 		return nil, lease.Entry{Key: key}, nil
 	}
@@ -244,7 +258,8 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	}
 	ctx = silent(ctx)
 	pages := pager.New(func(ctx context.Context, opts meta.ListOptions) (runtime.Object, error) {
-		return s.leases.List(ctx, opts)
+		page := new(coordination.LeaseList)
+		return page, s.leases(s.client.Get()).SpecificallyVersionedParams(&opts, meta.ParameterCodec, meta.Unversioned).Do(ctx).Into(page)
 	})
 	list, _, err := pages.List(ctx, meta.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -279,16 +294,16 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
 	var err error
 	if old == "" {
-		_, err = s.leases.Create(ctx, &coordination.Lease{
+		err = s.leases(s.client.Post()).Body(&coordination.Lease{
 			ObjectMeta: meta.ObjectMeta{
 				Name:        s.name(key),
 				Labels:      map[string]string{storeLabel: s.prefix, kindLabel: kind(key)},
 				Annotations: map[string]string{versionAnnotation: e.Version, valueAnnotation: string(value)},
 			},
 			Spec: spec(value),
-		}, meta.CreateOptions{})
+		}).Do(ctx).Error()
 	} else {
-		_, err = s.leases.Patch(ctx, s.name(key), types.JSONPatchType, patch(old, e), meta.PatchOptions{})
+		err = s.leases(s.client.Patch(types.JSONPatchType)).Name(s.name(key)).Body(patch(old, e)).Do(ctx).Error()
 	}
 	if apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
 		return s.refused(ctx, e, old, err)
@@ -347,7 +362,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 			return s.conflict(key)
 		}
 		seen := meta.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}
-		err = s.leases.Delete(silent(ctx), o.Name, meta.DeleteOptions{Preconditions: &seen})
+		err = s.leases(s.client.Delete()).Name(o.Name).Body(&meta.DeleteOptions{Preconditions: &seen}).Do(silent(ctx)).Error()
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return s.explain(o.Name, err)
 		} // somebody may have changed only a label

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
@@ -49,7 +50,6 @@ func inCluster(t *testing.T, c *cluster) {
 		t.Skipf("here root may not mount: %v", err)
 	}
 	token := c.account(t, "pods", rights...)
-	await(t, config(c.Addr, token), "pods", rights)
 	dir := t.TempDir()
 	ca := servertest.Must(os.ReadFile(c.CA))(t)
 	for name, content := range map[string]string{
@@ -66,5 +66,5 @@ func inCluster(t *testing.T, c *cluster) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%v\n%s", err, out)
 	require.Contains(t, string(out), "leased 0\n", "%v\n%s", err, out)
-	c.leases(t, "pods").get("snowflake--worker--0")
+	servertest.Do(t, c.Ask(kubetest.Token, "GET", leases("pods")+"/snowflake--worker--0", nil, nil))
 }

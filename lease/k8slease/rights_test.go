@@ -3,46 +3,72 @@
 package k8slease_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	authentication "k8s.io/api/authentication/v1"
-	authorization "k8s.io/api/authorization/v1"
-	core "k8s.io/api/core/v1"
-	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// account makes a service account with these rights to leases in its namespace, and returns its token.
-func (c *cluster) account(t *testing.T, namespaceName string, verbs ...string) string {
+// account makes a namespace with a service account, which has these rights to leases there, and returns its token.
+func (c *cluster) account(t *testing.T, namespace string, verbs ...string) string {
 	t.Helper()
-	ctx := t.Context()
-	namespace(t, c.Addr, namespaceName)
-	admin := clientset(t, c.Addr)
-	const name = "orders"
-	_, err1 := admin.CoreV1().ServiceAccounts(namespaceName).Create(ctx, &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
-	_, err2 := admin.RbacV1().Roles(namespaceName).Create(ctx, &rbac.Role{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Rules:      []rbac.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs}},
-	}, meta.CreateOptions{})
-	_, err3 := admin.RbacV1().RoleBindings(namespaceName).Create(ctx, &rbac.RoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Subjects:   []rbac.Subject{{Kind: "ServiceAccount", Name: name, Namespace: namespaceName}},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: name},
-	}, meta.CreateOptions{})
-	token, err4 := admin.CoreV1().ServiceAccounts(namespaceName).CreateToken(ctx, name, new(authentication.TokenRequest), meta.CreateOptions{})
-	servertest.Do(t, errors.Join(err1, err2, err3, err4))
-	return token.Status.Token
+	c.Namespace(t, namespace)
+	servertest.Do(t, c.Apply(namespace, fmt.Appendf(nil, `
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: orders
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: orders
+rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [%s]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: orders
+subjects: [{kind: ServiceAccount, name: orders}]
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: orders}
+`, strings.Join(verbs, ", "))))
+	return c.token(t, namespace, "orders", verbs)
+}
+
+// token returns the token of a service account, as soon as the server has noticed that it has these rights to leases.
+func (c *cluster) token(t *testing.T, namespace, account string, verbs []string) string {
+	t.Helper()
+	token := c.AccountToken(t, namespace, account)
+	asked := map[string]any{"spec": map[string]any{"namespace": namespace}}
+	servertest.Await(t, func() error {
+		var has struct {
+			Status struct {
+				ResourceRules []struct{ Verbs, Resources []string }
+			}
+		}
+		if err := c.Ask(token, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asked, &has); err != nil {
+			return err
+		}
+		for _, rule := range has.Status.ResourceRules {
+			if slices.Contains(rule.Resources, "leases") && slices.Equal(rule.Verbs, verbs) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the rights are %v", has.Status)
+	})
+	return token
 }
 
 // rights are the rights that a process needs.
@@ -59,7 +85,6 @@ func leastRights(t *testing.T, c *cluster) {
 		}
 		account := config(c.Addr, c.account(t, space, verbs...))
 		s := servertest.Must(k8slease.New(account, &k8slease.Options{Namespace: space}))(t)
-		await(t, account, space, verbs)
 		for right, call := range calls(s, open(t, c.Addr, &k8slease.Options{Namespace: space})) {
 			err := call(t.Context())
 			if right != missing {
@@ -110,24 +135,32 @@ func isForbidden(err error) bool {
 	return errors.As(err, &status) && status.Status().Reason == meta.StatusReasonForbidden
 }
 
-// await waits until the server has noticed a new role, which takes some milliseconds.
-func await(t *testing.T, account *rest.Config, space string, verbs []string) {
-	t.Helper()
-	cs := servertest.Must(kubernetes.NewForConfig(account))(t)
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		rules, err := cs.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorization.SelfSubjectRulesReview{
-			Spec: authorization.SelfSubjectRulesReviewSpec{Namespace: space},
-		}, meta.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
+// The server knows each field of the manifests, and their pods have the rights.
+func manifests(t *testing.T, c *cluster) {
+	const deploy = "../../deploy/kubernetes/"
+	if _, err := os.Stat(deploy); err != nil && os.Getenv("CI") == "" {
+		t.Skip("the module is not in a clone")
+	}
+	for namespace, files := range map[string][]string{
+		"deployment":  {"rbac.yaml", "deployment.yaml"},
+		"statefulset": {"rbac.yaml", "statefulset.yaml"},
+		"snowflaked":  {"snowflaked.yaml"},
+	} {
+		c.Namespace(t, namespace)
+		var text []byte
+		for _, file := range files {
+			text = servertest.Must(os.ReadFile(deploy + file))(t)
+			assert.NoError(t, c.Apply(namespace, text), file)
+			assert.NoError(t, c.Apply(namespace, text), "%s, again, as after a change", file)
+			wrong := bytes.Replace(text, []byte("metadata:"), []byte("wrong: 1\nmetadata:"), 1)
+			assert.ErrorContains(t, c.Apply(namespace, wrong), "field not declared in schema", file)
 		}
-		for _, rule := range rules.Status.ResourceRules {
-			if slices.Contains(rule.Resources, "leases") && slices.Equal(rule.Verbs, verbs) {
-				return
-			}
+		account := c.token(t, namespace, kubetest.PodOf(t, text).ServiceAccountName, rights)
+		s := servertest.Must(k8slease.New(config(c.Addr, account), &k8slease.Options{Namespace: namespace}))(t)
+		for right, call := range calls(s, s) {
+			assert.NoError(t, call(t.Context()), "%s with the rights of %s", right, files)
 		}
-		if time.Since(begun) > time.Minute {
-			t.Fatalf("the rights are %v", rules.Status)
-		}
+		err := c.Ask(account, "GET", "/api/v1/namespaces/"+namespace+"/secrets", nil, nil)
+		assert.ErrorContains(t, err, "403 Forbidden", "with the rights of %s", files)
 	}
 }

@@ -10,10 +10,6 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
-	core "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -31,13 +27,6 @@ func config(addr, token string) *rest.Config {
 	c := &rest.Config{Host: "https://" + addr, BearerToken: token}
 	c.Insecure = true                    // the server made its certificate itself
 	c.Dial = (&net.Dialer{}).DialContext // otherwise client-go would share connections, which each process has to itself
-	return c
-}
-
-// clientset returns a clientset with all rights.
-func clientset(t testing.TB, addr string) *kubernetes.Clientset {
-	t.Helper()
-	c := servertest.Must(kubernetes.NewForConfig(config(addr, kubetest.Token)))(t)
 	return c
 }
 
@@ -68,47 +57,32 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a server and waits until it has its namespaces.
-func start(t testing.TB) *kubetest.Server {
+func start(t testing.TB) *cluster {
 	t.Helper()
 	s := kubetest.Start(t)
-	namespace(t, s.Addr, "default")
-	return s
-}
-
-// namespace makes a namespace if it does not exist.
-func namespace(t testing.TB, addr, name string) {
-	t.Helper()
-	ns := &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name}}
-	_, err := clientset(t, addr).CoreV1().Namespaces().Create(t.Context(), ns, meta.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
+	s.Namespace(t, "default")
+	return &cluster{s}
 }
 
 // suite returns the server for the suites.
-func suite(s *kubetest.Server) *servertest.Server {
+func suite(c *cluster) *servertest.Server {
 	return &servertest.Server{
-		Process: s.Process, Others: []*servertest.Process{s.Etcd}, Addr: s.Addr, Window: window, Fleet: k8slease.DefaultWindow,
-		Wipes: map[string]func(testing.TB, string){"Selector": func(t testing.TB, space string) { wipe(t, s.Addr, space) }},
+		Process: c.Process, Others: []*servertest.Process{c.Etcd}, Addr: c.Addr, Window: window, Fleet: k8slease.DefaultWindow,
+		Wipes: map[string]func(testing.TB, string){"Selector": func(t testing.TB, space string) {
+			servertest.Do(t, c.Ask(kubetest.Token, "DELETE", leases("default")+"?labelSelector=snowflake-ids/store="+space, nil, nil))
+		}},
 		Garble: func(t testing.TB, space, key string) {
-			leases{t, clientset(t, s.Addr), "default"}.change(space+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
+			c.change(t, space+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
 		},
 		LosesDisk: func(t testing.TB) {
-			s.Wipe(t)
+			c.Server.Wipe(t)
 			servertest.Await(t, func() error {
-				namespace(t, s.Addr, "default")
-				_, err := servertest.Client(t, s.Addr, "any").Put(t.Context(), "key", "", nil)
+				c.Namespace(t, "default")
+				_, err := servertest.Client(t, c.Addr, "any").Put(t.Context(), "key", "", nil)
 				return err
 			})
 		},
 	}
-}
-
-// wipe deletes a store's objects as kubectl delete does with a selector.
-func wipe(t testing.TB, addr, prefix string) {
-	t.Helper()
-	all := meta.ListOptions{LabelSelector: "snowflake-ids/store=" + prefix}
-	servertest.Do(t, clientset(t, addr).CoordinationV1().Leases("default").DeleteCollection(t.Context(), meta.DeleteOptions{}, all))
 }
 
 func TestServer(t *testing.T) {

@@ -254,11 +254,7 @@ func parse(version string) uint64 {
 func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any) (map[string]*nats.Msg, error) {
 	all, from := map[string]*nats.Msg{}, uint64(1)
 	for {
-		written, err := kv.Put(ctx, barrier, nil)
-		if err != nil {
-			return nil, err
-		}
-		messages, more, err := s.ask(ctx, request(from))
+		written, messages, more, err := s.page(ctx, kv, barrier, request(from))
 		if err != nil {
 			return nil, err
 		}
@@ -278,6 +274,16 @@ func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string,
 			from = 1
 		}
 	}
+}
+
+// page writes to the key barrier, and then asks. If an answer is lost, page gives up soon, and do begins anew.
+func (s *Store) page(ctx context.Context, kv jetstream.KeyValue, barrier string, request any) (written uint64, messages []*nats.Msg, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if written, err = kv.Put(ctx, barrier, nil); err == nil {
+		messages, more, err = s.ask(ctx, request)
+	}
+	return written, messages, more, err
 }
 
 // ask sends a request to a server that has the bucket, and returns the messages of its answer, and whether there are more.
@@ -332,7 +338,7 @@ func entry(key string, m *nats.Msg) lease.Entry {
 
 // A server that loses its leadership leaves requests without an answer, so the caller has to ask again. Within these times
 // Get, Put and Delete, and List have their answers.
-const answerTime, listTime = 5 * time.Second, time.Minute
+var answerTime, listTime = 5 * time.Second, time.Minute // shorter in tests
 
 // do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes it if it is gone. A new
 // bucket's servers may not be known everywhere yet, a bucket has no leader during an election, and a server may refuse
@@ -356,7 +362,7 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 		switch {
 		case !over && (passes(err) || errors.Is(err, jetstream.ErrNoStreamResponse)):
 			refusal = err
-		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is open's own limit
+		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is the limit of open or page
 			return s.explain(ctx, key, err)
 		}
 		s.kv.Store(nil)

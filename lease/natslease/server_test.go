@@ -12,18 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/natslease"
 )
-
-// A server is the test binary, started again.
-const serverEnv = "NATSLEASE_SERVER" // the path of the server's configuration
 
 // window is the window of the holders here.
 const window = time.Second
@@ -38,7 +35,7 @@ type cluster struct {
 // start starts a cluster of n servers, or a server alone, with more lines of configuration.
 func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
-	exe := servertest.Must(os.Executable())(t)
+	path := installed.Need(t, installed.NATSServer)
 	c, linked := cluster{}, sync.Once{}
 	c.Cluster = servertest.StartCluster(t, n, func(m *servertest.Member, all servertest.Cluster) (servertest.Command, func() error) {
 		last := all[n-1]
@@ -55,25 +52,9 @@ func start(t testing.TB, n int, config ...string) cluster {
 			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
 		}
 		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.Join(lines, "\n")), 0o600))
-		return servertest.Command{Path: exe, Env: []string{serverEnv + "=" + m.Dir + ".conf"}}, func() error { return ready(m.Addr) }
+		return servertest.Command{Path: path, Args: []string{"-c", m.Dir + ".conf"}}, func() error { return ready(m.Addr) }
 	})
 	return c
-}
-
-// serve is a server until it is killed.
-func serve(file string) {
-	opts, err := server.ProcessConfigFile(file)
-	if err != nil {
-		panic(err)
-	}
-	opts.NoSigs = true
-	s, err := server.NewServer(opts)
-	if err != nil {
-		panic(err)
-	}
-	s.ConfigureLogger()
-	s.Start()
-	s.WaitForShutdown()
 }
 
 // ready returns nil if the server's JetStream answers, or refuses the client because it has no user.
@@ -124,10 +105,6 @@ func opened(t testing.TB, conn *nats.Conn, space string) *natslease.Store {
 }
 
 func TestMain(m *testing.M) {
-	if file := os.Getenv(serverEnv); file != "" {
-		serve(file)
-		return
-	}
 	servertest.Parallel = 12 // the tests mostly wait
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		conn, err := natslease.Connect(addr)

@@ -41,49 +41,23 @@ import (
 // loginTime is how long Open waits until a server has accepted the user.
 const loginTime = 5 * time.Second
 
-func nothingToClose() error { return nil }
-
-// opened returns a store with what closes its client. If there is no store, it closes the client.
-func (s *source) opened(store lease.Store, end func() error, err error) (lease.Store, func() error, error) {
-	if err != nil {
-		return nil, nil, s.fail(errors.Join(err, end()))
-	}
-	return store, end, nil
-}
-
-// number takes an option that is a number. Without the option it is 0.
-func (s *source) number(name string) (n int, err error) {
-	if text := s.take(name); text != "" {
-		if n, err = strconv.Atoi(text); err != nil {
-			return 0, s.bad("the option " + name + " is not a number")
-		}
-	}
-	return n, nil
-}
-
 func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
 	if s.path == "" {
 		return nil, nil, s.bad("it has no directory")
 	}
-	if err := s.only(); err != nil {
-		return nil, nil, err
-	}
-	return lease.File(s.path), nothingToClose, nil
+	return lease.File(s.path), nil, nil
 }
 
 func openSQLite(_ context.Context, s *source) (lease.Store, func() error, error) {
 	if s.path == "" || strings.HasPrefix(s.path, ":") {
 		return nil, nil, s.bad("it has no file")
 	}
-	if err := s.only("table"); err != nil {
-		return nil, nil, err
-	}
 	file := (&url.URL{Path: s.path}).EscapedPath()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, err
 	}
-	return openSQL(s, db, sqllease.SQLite, s.take("table"))
+	return openSQL(db, sqllease.SQLite, s.take("table"))
 }
 
 func openPostgres(_ context.Context, s *source) (lease.Store, func() error, error) {
@@ -101,16 +75,12 @@ func openPostgres(_ context.Context, s *source) (lease.Store, func() error, erro
 	}
 	// If this is not set, pgx sends a ping before each renewal.
 	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
-	return openSQL(s, stdlib.OpenDB(*config, stdlib.OptionShouldPing(never)), sqllease.PostgreSQL, table)
+	return openSQL(stdlib.OpenDB(*config, stdlib.OptionShouldPing(never)), sqllease.PostgreSQL, table)
 }
 
 func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) {
-	host, err := s.oneHost()
-	if err != nil {
-		return nil, nil, err
-	}
 	table, database := s.take("table"), strings.TrimPrefix(s.path, "/")
-	config, err := mysql.ParseDSN("tcp(" + host + ")/?" + s.options.Encode())
+	config, err := mysql.ParseDSN("tcp(" + s.hosts[0] + ")/?" + s.options.Encode())
 	if err != nil {
 		return nil, nil, s.bad(err.Error()) // it was not given the password
 	}
@@ -118,36 +88,30 @@ func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) 
 	config.Logger = &mysql.NopLogger{} // the driver also returns its errors
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, err
 	}
-	return openSQL(s, sql.OpenDB(connector), sqllease.MySQL, table)
+	return openSQL(sql.OpenDB(connector), sqllease.MySQL, table)
 }
 
-// connections is how many connections a lease needs: one to renew, and one for other calls meanwhile.
-const connections = 2
-
-func openSQL(s *source, db *sql.DB, dialect sqllease.Dialect, table string) (lease.Store, func() error, error) {
-	db.SetMaxOpenConns(connections)
+func openSQL(db *sql.DB, dialect sqllease.Dialect, table string) (lease.Store, func() error, error) {
+	db.SetMaxOpenConns(2) // one to renew, and one for other calls meanwhile
 	store, err := sqllease.New(db, dialect, &sqllease.Options{Table: table})
-	return s.opened(store, db.Close, err)
+	return store, db.Close, err
 }
 
 func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) {
-	host, err := s.oneHost()
-	if err != nil {
-		return nil, nil, err
-	}
 	if s.user != "" && s.password == "" { // the client would not log in
 		return nil, nil, s.bad("it has a user and no password")
 	}
 	if strings.Trim(s.path, "/") != "" && s.options.Has("db") {
 		return nil, nil, s.bad("it has a database number in its path and in the option db")
 	}
-	opts := &redislease.Options{Prefix: s.take("prefix")}
-	if opts.Replicas, err = s.number("replicas"); err != nil {
+	replicas, err := s.number("replicas")
+	if err != nil {
 		return nil, nil, err
 	}
-	u := url.URL{Scheme: s.scheme, Host: host, Path: s.path, RawQuery: s.options.Encode()}
+	opts := &redislease.Options{Prefix: s.take("prefix"), Replicas: replicas}
+	u := url.URL{Scheme: s.scheme, Host: s.hosts[0], Path: s.path, RawQuery: s.options.Encode()}
 	config, err := redis.ParseURL(u.String())
 	if err != nil {
 		return nil, nil, s.bad(err.Error()) // it was not given the password
@@ -159,7 +123,7 @@ func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) 
 	}
 	client := redis.NewClient(config)
 	store, err := redislease.New(client, opts)
-	return s.opened(store, client.Close, err)
+	return store, client.Close, err
 }
 
 func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error) {
@@ -171,26 +135,21 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 	}
 	config := etcdlease.Config(s.hosts...)
 	config.Username, config.Password = s.user, s.password
-	options := []string{"prefix"}
 	if s.scheme == "etcds" {
-		options = append(options, "ca", "cert", "key")
 		var err error
 		if config.TLS, err = s.tls(); err != nil {
-			return nil, nil, s.fail(err)
+			return nil, nil, err
 		}
-	}
-	if err := s.only(options...); err != nil {
-		return nil, nil, err
 	}
 	if deadline, ok := ctx.Deadline(); ok { // of the login
 		config.DialTimeout = min(loginTime, time.Until(deadline))
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, err
 	}
 	store, err := etcdlease.New(client, &etcdlease.Options{Prefix: s.options.Get("prefix")})
-	return s.opened(store, client.Close, err)
+	return store, client.Close, err
 }
 
 // tls reads the files that the options name.
@@ -221,29 +180,26 @@ func openZooKeeper(ctx context.Context, s *source) (lease.Store, func() error, e
 		return nil, nil, s.bad("it has a password and no user")
 	}
 	session := 4 * time.Second
-	if text := s.take("session"); text != "" {
+	if text := s.options.Get("session"); text != "" {
 		var err error
 		if session, err = time.ParseDuration(text); err != nil || session <= 0 {
 			return nil, nil, s.bad("the option session is not a time above 0, such as 4s")
 		}
 	}
-	if err := s.only(); err != nil {
-		return nil, nil, err
-	}
 	conn, err := zklease.Connect(s.hosts, session)
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, err
 	}
 	closeConn := func() error { conn.Close(); return nil }
 	opts := &zklease.Options{Root: strings.TrimSuffix(s.path, "/")}
 	if s.user != "" {
 		opts.ACL = zk.AuthACL(zk.PermAll)
 		if err := login(ctx, conn, s.user+":"+s.password); err != nil {
-			return s.opened(nil, closeConn, err)
+			return nil, closeConn, err
 		}
 	}
 	store, err := zklease.New(conn, opts)
-	return s.opened(store, closeConn, err)
+	return store, closeConn, err
 }
 
 // login logs in to ZooKeeper, as soon as there is a server.
@@ -267,9 +223,6 @@ func login(ctx context.Context, conn *zk.Conn, who string) error {
 }
 
 func openKubernetes(_ context.Context, s *source) (lease.Store, func() error, error) {
-	if err := s.only("prefix"); err != nil {
-		return nil, nil, err
-	}
 	opts := &k8slease.Options{Namespace: s.path, Prefix: s.options.Get("prefix")}
 	open := k8slease.InCluster
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
@@ -279,7 +232,7 @@ func openKubernetes(_ context.Context, s *source) (lease.Store, func() error, er
 	if errors.Is(err, rest.ErrNotInCluster) {
 		err = fmt.Errorf("%w; outside of a pod, set KUBECONFIG to the path of a kubeconfig", err)
 	}
-	return s.opened(store, nothingToClose, err)
+	return store, nil, err
 }
 
 func byKubeconfig(opts *k8slease.Options) (*k8slease.Store, error) {
@@ -307,44 +260,38 @@ func openNATS(_ context.Context, s *source) (lease.Store, func() error, error) {
 	if err := s.login(); err != nil {
 		return nil, nil, err
 	}
-	opts := &natslease.Options{Bucket: s.take("bucket")}
-	var err error
-	if opts.Replicas, err = s.number("replicas"); err != nil {
+	replicas, err := s.number("replicas")
+	if err != nil {
 		return nil, nil, err
 	}
 	var login []nats.Option
 	if s.user != "" {
 		login = append(login, nats.UserInfo(s.user, s.password))
 	}
-	if file := s.take("creds"); file != "" {
+	if file := s.options.Get("creds"); file != "" {
 		if _, err := os.Stat(file); err != nil {
-			return nil, nil, s.fail(err)
+			return nil, nil, err
 		}
 		login = append(login, nats.UserCredentials(file))
 	}
-	options := []string{}
 	if s.scheme == "natss" {
-		options = []string{"ca", "cert", "key"}
 		config, err := s.tls()
 		if err != nil {
-			return nil, nil, s.fail(err)
+			return nil, nil, err
 		}
 		login = append(login, nats.Secure(config))
 	}
-	if err := s.only(options...); err != nil {
-		return nil, nil, err
-	}
 	conn, err := natslease.Connect("nats://"+strings.Join(s.hosts, ",nats://"), login...)
 	if err != nil {
-		return nil, nil, s.fail(err)
+		return nil, nil, err
 	}
 	closeConn := func() error { conn.Close(); return nil }
-	store, err := natslease.New(conn, opts)
-	return s.opened(store, closeConn, err)
+	store, err := natslease.New(conn, &natslease.Options{Bucket: s.options.Get("bucket"), Replicas: replicas})
+	return store, closeConn, err
 }
 
 func openS3(ctx context.Context, s *source) (lease.Store, func() error, error) {
-	bucket, cfg, err := s.aws(ctx, "path_style", "conditional_delete")
+	bucket, cfg, err := s.aws(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -357,7 +304,7 @@ func openS3(ctx context.Context, s *source) (lease.Store, func() error, error) {
 		}
 	}
 	store, err := s3lease.New(cfg, bucket, opts)
-	return s.opened(store, nothingToClose, err)
+	return store, nil, err
 }
 
 func openDynamoDB(ctx context.Context, s *source) (lease.Store, func() error, error) {
@@ -366,29 +313,21 @@ func openDynamoDB(ctx context.Context, s *source) (lease.Store, func() error, er
 		return nil, nil, err
 	}
 	store, err := dynamolease.New(cfg, table, &dynamolease.Options{Store: strings.Trim(s.path, "/")})
-	return s.opened(store, nothingToClose, err)
+	return store, nil, err
 }
 
-// aws returns the bucket or table of a URL, and the config to reach it. options are what the URL may have besides
-// region and endpoint.
-func (s *source) aws(ctx context.Context, options ...string) (name string, cfg aws.Config, err error) {
-	host, err := s.oneHost()
-	if err != nil {
-		return "", cfg, err
-	}
-	name, isName := strings.CutSuffix(host, ":"+schemes[s.scheme].port)
+// aws returns the bucket or table of a URL, and the config to reach it.
+func (s *source) aws(ctx context.Context) (name string, cfg aws.Config, err error) {
+	name, isName := strings.CutSuffix(s.hosts[0], ":"+schemes[s.scheme].port)
 	switch {
 	case !isName:
 		return "", cfg, s.bad("a bucket or table has no port: write ?endpoint=")
 	case s.user != "" || s.password != "":
 		return "", cfg, s.bad("it has a user: credentials are the machine's, or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
-	if err := s.only(append(options, "region", "endpoint")...); err != nil {
-		return "", cfg, err
-	}
 	cfg, err = awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRegion(s.options.Get("region")), awsconfig.WithLogger(logging.Nop{}))
 	if err != nil {
-		return "", cfg, s.fail(err)
+		return "", cfg, err
 	}
 	if endpoint := s.options.Get("endpoint"); endpoint != "" {
 		cfg.BaseEndpoint = &endpoint

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
@@ -123,18 +123,16 @@ func TestZooKeeperIsStore(t *testing.T) {
 func TestNATSIsStore(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
-	tlsConfig, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: cert, KeyFile: key})
-	require.NoError(t, err)
-	port := servertest.Port(t)
-	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		Username: "app", Password: "p@s/?s", TLSConfig: tlsConfig, TLSTimeout: 10})
-	require.NoError(t, err)
-	nats.Start()
-	t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
+	port, dir := servertest.Port(t), t.TempDir()
+	config := filepath.Join(dir, "nats.conf")
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
+		listen: "127.0.0.1:%d", jetstream: {store_dir: %q}, tls: {cert_file: %q, key_file: %q, timeout: 10}
+		authorization: {user: app, password: "p@s/?s"}`, port, dir, cert, key), 0o600))
 	url := fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d,localhost:%d?bucket=orders&replicas=1&ca=%s", port, port, cert)
+	servertest.Start(t, servertest.Command{Path: installed.Need(t, installed.NATSServer), Args: []string{"-c", config}}, answers(url))
 	isStore(t, url)
 	require.Error(t, answers(fmt.Sprintf("natss://app:p%%40s%%2F%%3Fs@127.0.0.1:%d", port))()) // no authority knows the certificate
-	err = answers(fmt.Sprintf("natss://app:wrong-secret@127.0.0.1:%d?ca=%s", port, cert))()
+	err := answers(fmt.Sprintf("natss://app:wrong-secret@127.0.0.1:%d?ca=%s", port, cert))()
 	require.ErrorContains(t, err, "Authorization Violation")
 	require.NotContains(t, err.Error(), "wrong-secret")
 }

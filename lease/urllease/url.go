@@ -13,35 +13,35 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// opener opens a store.
-type opener func(ctx context.Context, s *source) (lease.Store, func() error, error)
-
 // scheme says how to open the URLs with a scheme.
 type scheme struct {
-	open opener
-	port string // of its servers, if the URL has no port; empty if the store has no hosts
+	// open opens a store. Unless end is nil, it closes the client, also if there is an error.
+	open    func(ctx context.Context, s *source) (store lease.Store, end func() error, err error)
+	port    string // of its servers, if the URL has no port; empty if the store has no hosts
+	several bool   // whether it may have several hosts
+	options string // that the URL may have; *: also the driver's
 }
 
 var schemes map[string]scheme
 
 func init() { // because the openers need schemes for their errors
 	schemes = map[string]scheme{
-		"file":       {openFile, ""},
-		"sqlite":     {openSQLite, ""},
-		"postgres":   {openPostgres, "5432"},
-		"postgresql": {openPostgres, "5432"},
-		"mysql":      {openMySQL, "3306"},
-		"mariadb":    {openMySQL, "3306"},
-		"redis":      {openRedis, "6379"},
-		"rediss":     {openRedis, "6379"},
-		"etcd":       {openEtcd, "2379"},
-		"etcds":      {openEtcd, "2379"},
-		"zk":         {openZooKeeper, "2181"},
-		"kubernetes": {openKubernetes, ""},
-		"nats":       {openNATS, "4222"},
-		"natss":      {openNATS, "4222"},
-		"s3":         {openS3, "443"},
-		"dynamodb":   {openDynamoDB, "443"},
+		"file":       {openFile, "", false, ""},
+		"sqlite":     {openSQLite, "", false, "table"},
+		"postgres":   {openPostgres, "5432", true, "*"},
+		"postgresql": {openPostgres, "5432", true, "*"},
+		"mysql":      {openMySQL, "3306", false, "*"},
+		"mariadb":    {openMySQL, "3306", false, "*"},
+		"redis":      {openRedis, "6379", false, "*"},
+		"rediss":     {openRedis, "6379", false, "*"},
+		"etcd":       {openEtcd, "2379", true, "prefix"},
+		"etcds":      {openEtcd, "2379", true, "prefix ca cert key"},
+		"zk":         {openZooKeeper, "2181", true, "session"},
+		"kubernetes": {openKubernetes, "", false, "prefix"},
+		"nats":       {openNATS, "4222", true, "bucket replicas creds"},
+		"natss":      {openNATS, "4222", true, "bucket replicas creds ca cert key"},
+		"s3":         {openS3, "443", false, "region endpoint path_style conditional_delete"},
+		"dynamodb":   {openDynamoDB, "443", false, "region endpoint"},
 	}
 }
 
@@ -86,7 +86,7 @@ func parse(raw string) (*source, error) {
 		return nil, s.bad("after the first / or ?, @ has to be written as %40; within a password, / is %2F and ? is %3F")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if err := s.setOptions(query); err != nil {
+	if err := s.setOptions(query, known.options); err != nil {
 		return nil, err
 	}
 	path := rest
@@ -97,8 +97,11 @@ func parse(raw string) (*source, error) {
 			return nil, err
 		}
 	}
-	if known.port != "" && len(s.hosts) == 0 {
+	switch {
+	case known.port != "" && len(s.hosts) == 0:
 		return nil, s.bad("it has no host")
+	case len(s.hosts) > 1 && !known.several:
+		return nil, s.bad("it has several hosts")
 	}
 	var err error
 	if s.path, err = url.PathUnescape(path); err != nil || strings.ContainsRune(s.path, 0) {
@@ -107,16 +110,18 @@ func parse(raw string) (*source, error) {
 	return s, nil
 }
 
-func (s *source) setOptions(query string) (err error) {
+func (s *source) setOptions(query, allowed string) (err error) {
 	if s.options, err = url.ParseQuery(query); err != nil {
 		return s.bad("its options cannot be read")
 	}
 	for name, values := range s.options {
-		if len(values) > 1 {
+		switch {
+		case len(values) > 1:
 			return s.bad(fmt.Sprintf("the option %q is there %d times", name, len(values)))
-		}
-		if secretName.MatchString(name) {
+		case secretName.MatchString(name):
 			return s.bad("a password is given before the host, as in USER:PASSWORD@HOST")
+		case allowed != "*" && !slices.Contains(strings.Fields(allowed), name):
+			return s.bad(fmt.Sprintf("there is no option %q", name))
 		}
 	}
 	return nil
@@ -163,9 +168,6 @@ var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9
 
 func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reason} }
 
-// fail adds the URL to an error of a store or client.
-func (s *source) fail(err error) error { return fmt.Errorf("urllease: %q: %w", Redact(s.raw), err) }
-
 // login returns an error if the URL has a user but no password, or a password but no user. The store's
 // client would ignore both.
 func (s *source) login() error {
@@ -175,14 +177,6 @@ func (s *source) login() error {
 	return nil
 }
 
-// oneHost returns the host of the store. If the URL has several hosts, it returns an error.
-func (s *source) oneHost() (string, error) {
-	if len(s.hosts) != 1 {
-		return "", s.bad("it has several hosts")
-	}
-	return s.hosts[0], nil
-}
-
 // take removes an option and returns its value.
 func (s *source) take(name string) string {
 	v := s.options.Get(name)
@@ -190,14 +184,14 @@ func (s *source) take(name string) string {
 	return v
 }
 
-// only returns an error if the URL has other options than these.
-func (s *source) only(names ...string) error {
-	for name := range s.options {
-		if !slices.Contains(names, name) {
-			return s.bad(fmt.Sprintf("there is no option %q", name))
+// number takes an option that is a number. Without the option it is 0.
+func (s *source) number(name string) (n int, err error) {
+	if text := s.take(name); text != "" {
+		if n, err = strconv.Atoi(text); err != nil {
+			return 0, s.bad("the option " + name + " is not a number")
 		}
 	}
-	return nil
+	return n, nil
 }
 
 const redacted = "xxxxx"

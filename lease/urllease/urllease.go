@@ -63,6 +63,8 @@ package urllease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -83,5 +85,15 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	return schemes[s.scheme].open(ctx, s)
+	store, end, err := schemes[s.scheme].open(ctx, s)
+	if end == nil {
+		end = func() error { return nil }
+	}
+	if err == nil {
+		return store, end, nil
+	}
+	if bad := (*URLError)(nil); errors.As(err, &bad) {
+		return nil, nil, err
+	}
+	return nil, nil, fmt.Errorf("urllease: %q: %w", Redact(url), errors.Join(err, end()))
 }

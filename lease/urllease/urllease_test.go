@@ -190,6 +190,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 
 // The zone of an IPv6 address is one of the host's network interfaces.
 func TestHostsMayHaveAZone(t *testing.T) {
+	t.Parallel()
 	port := servertest.Port(t)
 	for _, scheme := range []string{"redis", "postgres", "mysql", "etcd", "zk", "nats"} {
 		s, err := parse(fmt.Sprintf("%s://[fe80::1%%25lo]:%d/x", scheme, port))

@@ -1,4 +1,4 @@
-// Package installed has the paths of the servers that go run ./internal/install installs for the
+// Package installed has the paths of the programs that go run ./internal/install installs for the
 // tests.
 package installed
 
@@ -8,30 +8,33 @@ import (
 	"testing"
 )
 
-// The servers. If you change a version, change the files in internal/install that have it, too.
+// The programs. If you change the version of kube-apiserver or dynalite, change the files in internal/install that
+// have it, too.
 const (
 	KubeAPIServer = "kube-apiserver-v1.35.4"
 	VersityGW     = "versitygw-v1.8.0"
+	NATSServer    = "nats-server-v2.14.5"
+	Kustomize     = "kustomize-v5.7.1"
 	Dynalite      = "dynalite-v4.0.0" // a directory, with dynalite in node_modules
 )
 
-// Path returns the path of a server, in the user's cache directory. If the server is not
+// Path returns the path of a program, in the user's cache directory. If the program is not
 // installed yet, there is no such file.
-func Path(server string) (string, error) {
+func Path(program string) (string, error) {
 	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "snowflake", server), err
+	return filepath.Join(dir, "snowflake", program), err
 }
 
-// Need returns the path of a server. If it is not there, Need skips the test, or fails if the environment
+// Need returns the path of a program. If it is not there, Need skips the test, or fails if the environment
 // variable CI is set.
-func Need(t testing.TB, server string) string {
+func Need(t testing.TB, program string) string {
 	t.Helper()
-	path, err := Path(server)
+	path, err := Path(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		const say = "a server is not installed: go run github.com/seed-5394e6b1/snowflake/internal/install (%v)"
+		const say = "a program is not installed: go run github.com/seed-5394e6b1/snowflake/internal/install (%v)"
 		if os.Getenv("CI") != "" {
 			t.Fatalf(say, err)
 		}

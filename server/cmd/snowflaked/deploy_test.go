@@ -12,21 +12,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apps "k8s.io/api/apps/v1"
-	core "k8s.io/api/core/v1"
-	policy "k8s.io/api/policy/v1"
-	rbac "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/seed-5394e6b1/snowflake/internal/kubetest"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
-	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // deployed returns a file of the repository's folder deploy. If the module is not in a clone, it skips the test,
@@ -61,45 +55,19 @@ func settings(t *testing.T, env map[string]string) *config {
 // What the manifest tells the program, it understands, and the pod gets the time that the program
 // may take to stop.
 func TestManifestFitsTheProgram(t *testing.T) {
-	b := deployed(t, "kubernetes/snowflaked.yaml")
-	var d apps.Deployment
-	kinds := map[string]any{
-		"ServiceAccount": new(core.ServiceAccount), "Role": new(rbac.Role), "RoleBinding": new(rbac.RoleBinding),
-		"Deployment": &d, "Service": new(core.Service), "PodDisruptionBudget": new(policy.PodDisruptionBudget),
-	}
-	for doc := range bytes.SplitSeq(b, []byte("\n---\n")) {
-		var head struct{ Kind string }
-		if err := yaml.Unmarshal(doc, &head); err != nil || kinds[head.Kind] == nil {
-			t.Fatalf("%q: %v", head.Kind, err)
-		}
-		if err := yaml.UnmarshalStrict(doc, kinds[head.Kind]); err != nil {
-			t.Errorf("%s: %v", head.Kind, err)
-		}
-		delete(kinds, head.Kind)
-	}
-	require.LessOrEqual(t, len(kinds), 0, "there is no %v", kinds)
-	pod := d.Spec.Template.Spec
-	env := map[string]string{}
-	for _, e := range pod.Containers[0].Env {
-		env[e.Name] = e.Value
-	}
-	c := settings(t, env)
-	if has, needs := time.Duration(*pod.TerminationGracePeriodSeconds)*time.Second, c.drain+c.grace+releaseTime; has <= needs {
-		t.Errorf("a pod has %v to stop, and may need %v", has, needs)
-	}
+	pod := kubetest.PodOf(t, deployed(t, "kubernetes/snowflaked.yaml"))
+	c := settings(t, pod.Env())
+	pod.Fits(t, c.drain, c.drain+c.grace+releaseTime)
 	probes := pod.Containers[0]
-	if p := probes.StartupProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second <= lease.MaxWindow+70*time.Second {
-		t.Errorf("the first pod needs %v and a minute to start", lease.MaxWindow)
-	}
-	if p := probes.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second >= c.drain || p.HTTPGet.Path != "/readyz" {
-		t.Errorf("the pod goes on for %v, and is known not to be ready after %v", c.drain, p)
-	}
-	require.Equal(t, "/healthz", probes.LivenessProbe.HTTPGet.Path, "a pod lives as long as it answers /healthz")
+	assert.Equal(t, "/readyz", probes.ReadinessProbe.HTTPGet.Path)
+	assert.Equal(t, "/healthz", probes.LivenessProbe.HTTPGet.Path, "a pod lives as long as it answers /healthz")
 	assert.Equal(t, "/healthz", probes.StartupProbe.HTTPGet.Path, "a pod lives as long as it answers /healthz")
-	for _, p := range []*core.Probe{probes.LivenessProbe, probes.ReadinessProbe, probes.StartupProbe} {
-		i := slices.IndexFunc(probes.Ports, func(port core.ContainerPort) bool { return port.Name == p.HTTPGet.Port.StrVal })
-		require.GreaterOrEqual(t, i, 0, "a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
-		assert.Equal(t, c.admin, fmt.Sprint(":", probes.Ports[i].ContainerPort), "a probe asks the port %v, where clients can take all connections", p.HTTPGet.Port)
+	ports := map[string]string{}
+	for _, port := range probes.Ports {
+		ports[port.Name] = fmt.Sprint(":", port.ContainerPort)
+	}
+	for _, p := range []kubetest.Probe{probes.LivenessProbe, probes.ReadinessProbe, probes.StartupProbe} {
+		assert.Equal(t, c.admin, ports[p.HTTPGet.Port], "a probe asks the port %s, where clients can take all connections", p.HTTPGet.Port)
 	}
 }
 

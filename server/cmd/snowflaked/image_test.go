@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -182,7 +182,7 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 			Image       string
 			Build       struct{ Context, Dockerfile string }
 			Environment map[string]string
-			StopGrace   string `json:"stop_grace_period"`
+			StopGrace   string `yaml:"stop_grace_period"`
 			Command     []string
 			Volumes     []string
 			Ports       []string

@@ -1,5 +1,5 @@
-// Package entschema has the schema of the recipe for ent, whose code a test generates.
-package entschema
+// Package schema has the schema of the recipe for ent, whose code a test generates.
+package schema
 
 import (
 	"entgo.io/ent"

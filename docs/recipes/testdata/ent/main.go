@@ -3,22 +3,19 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log"
 	"os"
 
 	base "entgo.io/ent"
-	_ "github.com/jackc/pgx/v5/stdlib"
-
-	"database/sql"
-
 	"entgo.io/ent/dialect"
 	entsql "entgo.io/ent/dialect/sql"
-
-	"GENERATED/ent"
-	"GENERATED/ent/order"
+	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/docs/recipes/testdata/ent/ent"
+	"github.com/seed-5394e6b1/snowflake/docs/recipes/testdata/ent/ent/order"
 )
 
 // FillIDs gives each new row an ID of gen.

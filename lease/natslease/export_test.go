@@ -1,0 +1,9 @@
+package natslease
+
+import (
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
+)
+
+func init() { answerTime = depth.Of(time.Second, answerTime) }
