@@ -150,7 +150,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 
 func TestEmptyAndBrokenDirectories(t *testing.T) {
 	dir := t.TempDir()
-	assert.Equal(t, "nobody has ever held a worker ID in this store\n", succeed(t, "worker", "--dir", dir))
+	assert.Equal(t, "nobody has ever held a worker ID in this store: is it the right store?\n", succeed(t, "worker", "--dir", dir))
 	assert.Equal(t, "[]\n", succeed(t, "worker", "--dir", dir, "--json"))
 	_, errs, status := runCLI("watermark", "--dir", dir)
 	assert.Equal(t, exitFailure, status)

@@ -40,7 +40,7 @@ func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 	case asJSON:
 		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Record{}, records...)), bad) // [] if there are none
 	case len(records) == 0:
-		fmt.Fprintln(out, "nobody has ever held a worker ID in this store")
+		fmt.Fprintln(out, "nobody has ever held a worker ID in this store: is it the right store?")
 	default:
 		table(out, records)
 	}

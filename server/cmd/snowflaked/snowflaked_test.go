@@ -487,7 +487,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	p.ended()
 	assert.Contains(t, run(exitOK, "workers", "-json"), `"state":"free"`)
 	assert.Contains(t, run(exitUsage, "whois", id, "-json"), "flags come before the IDs")
-	assert.Contains(t, run(exitOK, "workers", "-store", "file:"+t.TempDir()), "is -store right?")
+	assert.Contains(t, run(exitOK, "workers", "-store", "file:"+t.TempDir()), "is it the right store?")
 	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
 }
 
