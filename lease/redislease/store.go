@@ -222,8 +222,9 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 		node = master
 	}
 	var answer, acknowledged *redis.Cmd
-	wait := patience(ctx)
+	var wait time.Duration
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
+		wait = patience(ctx)
 		// Its error is the error of one of the two commands, which are looked at below.
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			answer, acknowledged = eval(p), p.Do(ctx, "WAIT", s.replicas, wait.Milliseconds())

@@ -545,7 +545,7 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := fleetServer(sqliteAt(path), path)
 	s.Window = 500 * time.Millisecond
-	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(string) {
+	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(t *testing.T, _ string) {
 		conn, err := sqliteAt(path).open(t).Conn(context.Background())
 		if err != nil {
 			t.Error(err)

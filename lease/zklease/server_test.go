@@ -40,7 +40,7 @@ admin.enableServer=false
 4lw.commands.whitelist=srvr
 `, m.Dir, port, host)
 		if n > 1 { // on a busy machine a follower may be late by seconds
-			config += "initLimit=600\nsyncLimit=100\n"
+			config += "initLimit=100\nsyncLimit=30\n"
 			for i, other := range all {
 				_, election, _ := strings.Cut(other.Peers[1], ":")
 				config += fmt.Sprintf("server.%d=%s:%s\n", i+1, other.Peers[0], election)
@@ -122,6 +122,7 @@ func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 const session = 4 * time.Second
 
 func TestMain(m *testing.M) {
+	servertest.Parallel = 16 // the tests mostly wait
 	os.Exit(servertest.Main(m, opener(session)))
 }
 
@@ -170,16 +171,15 @@ func server(t testing.TB) *servertest.Server {
 	return &s
 }
 
-func TestStore(t *testing.T) {
+func TestCalmServer(t *testing.T) {
 	t.Parallel()
 	s := at(shared(t))
-	s.Open = opener(20 * time.Second) // so that no session expires on a busy machine
-	servertest.Store(t, &s)
+	servertest.Calm(t, &s)
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, server(t))
+	servertest.Faults(t, server(t))
 }
 
 func TestEnsemble(t *testing.T) {
