@@ -134,13 +134,13 @@ func TestVersionMinusOneIsRefused(t *testing.T) {
 
 func TestRootMayBeTheTop(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, shared(t))
+	conn, dir := connect(t, shared(t)), servertest.NewSpace()
 	s := open(t, conn, &zklease.Options{Root: "/"})
-	e := servertest.Put(t, s, "top/a", "", "value")
-	there, _, err := conn.Exists("/top/a")
+	e := servertest.Put(t, s, dir+"/a", "", "value")
+	there, _, err := conn.Exists("/" + dir + "/a")
 	require.NoError(t, err)
 	require.True(t, there)
-	all, err := s.List(t.Context(), "top/")
+	all, err := s.List(t.Context(), dir+"/")
 	require.NoError(t, err)
 	require.Equal(t, []lease.Entry{e}, all)
 }
