@@ -171,7 +171,7 @@ func (s *suite) prefixes() {
 
 // all: List returns everything, however many and however large the entries are.
 func (s *suite) all() {
-	const small, large, writers = 600, 80, 16
+	const small, large, writers = 450, 66, 16 // 4.1 MiB
 	stores := s.open(writers)
 	value := strings.Repeat("v", 64<<10)
 	together(writers, func(i int) {
@@ -336,7 +336,7 @@ func (s *suite) oneWins() {
 // counters: clients that read an entry and put what follows lose no update, and writers of other
 // entries do not disturb them.
 func (s *suite) counters() {
-	const clients, each = 8, 8
+	const clients, each = 6, 6
 	stores := s.open(clients)
 	together(clients, func(i int) {
 		mine := ""

@@ -58,7 +58,7 @@ func TestStore(t *testing.T) {
 func TestStoreWithAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	replica := redistest.StartReplica(t, server)
+	replica := redistest.StartReplica(t, server, server.Addr)
 	t.Run("ReplicaItselfIsRefused", func(t *testing.T) {
 		store := opened(t, replica.Client(t), nil)
 		refuses(t, store, lease.ErrAway, "READONLY", replica.Addr)

@@ -167,27 +167,18 @@ func TestMariaDB(t *testing.T) {
 // fits runs the tests for both servers. Tests that need the server alone run first, then all others run in
 // parallel.
 func (s *server) fits(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		run   func(*testing.T, *server)
-		alone bool
-	}{
-		{"OtherSettings", otherSettings, true},
-		{"LossySettingsAreLogged", lossySettings, true},
-		{"NodesRepeatNoNumberAfterAKill", func(t *testing.T, s *server) {
-			nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
-		}, true},
-		{"RefusedUsers", refusedUsers, false},
-		{"LockIsNoConflictWhateverItsLimit", lockLimits, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if !test.alone {
-				t.Parallel()
-			}
-			test.run(t, s)
+	t.Run("OtherSettings", func(t *testing.T) { otherSettings(t, s) })
+	t.Run("LossySettingsAreLogged", func(t *testing.T) { lossySettings(t, s) })
+	t.Run("NodesRepeatNoNumberAfterAKill", func(t *testing.T) {
+		nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
+	})
+	servertest.Run(t, s.fleet())
+	for name, test := range map[string]func(*testing.T, *server){"RefusedUsers": refusedUsers, "LockIsNoConflictWhateverItsLimit": lockLimits} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
 		})
 	}
-	servertest.Run(t, s.fleet())
 	fits(t, func(testing.TB) database { return s.database() })
 }
 
@@ -495,36 +486,30 @@ func assignForEver(spec string) {
 	}
 }
 
-// nodesAfterKill: processes take numbers. They and the server are killed, and all rows are deleted. No number comes
-// twice.
+// nodesAfterKill: processes take numbers. The server and then the processes are killed, and all rows are deleted. No number
+// comes twice.
 func nodesAfterKill(t *testing.T, d database, addr string, killServer func()) {
 	seen := map[string]bool{}
-	for range depth.Of(2, 4) {
-		var children []*servertest.Child
-		for range 2 {
-			children = append(children, servertest.StartChild(t, fmt.Sprintf("%s=%d %s", nodesEnv, d.dialect, addr)))
-		}
-		read := func(c *servertest.Child, most int) (n int) {
-			for line := range c.Lines {
-				if seen[line] {
-					t.Errorf("worker %s comes twice", line)
-				}
-				seen[line] = true
-				if n++; n == most {
-					break
-				}
+	read := func(c *servertest.Child, most int) {
+		for n := 0; n < most; n++ {
+			line, ok := <-c.Lines
+			if !ok {
+				require.Equal(t, math.MaxInt, most, "a process has ended by itself")
+				return
 			}
-			return n
+			assert.False(t, seen[line], "worker %s comes twice", line)
+			seen[line] = true
 		}
-		for range 2 {
-			for _, c := range children {
-				if read(c, 20) < 20 {
-					t.Fatal("a process has ended by itself")
-				}
-			}
-			killServer()
+	}
+	for range depth.Of(2, 8) {
+		var children [2]*servertest.Child
+		for i := range children {
+			children[i] = servertest.StartChild(t, fmt.Sprintf("%s=%d %s", nodesEnv, d.dialect, addr))
+			read(children[i], 20)
 		}
+		killServer()
 		for _, c := range children {
+			read(c, 20)
 			_ = c.Process().Kill()
 			read(c, math.MaxInt)
 			c.Kill()

@@ -70,7 +70,7 @@ func (d database) exec(t testing.TB, statements ...string) {
 }
 
 // conforms runs the tests that every store passes.
-func (d database) conforms(t *testing.T) {
+func conforms(t *testing.T, d database) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		d := d
 		if d.dialect == sqllease.SQLite { // writers to one file wait for one another
@@ -103,26 +103,23 @@ func (d database) clients(t testing.TB, table string) func() lease.Store {
 
 // fits runs the tests for all three databases, in parallel.
 func fits(t *testing.T, fresh func(t testing.TB) database) {
-	t.Run("Conforms", func(t *testing.T) { fresh(t).conforms(t) })
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, database)
-	}{
-		{"ManyCreateTheTableAtOnce", manyCreate},
-		{"SchemaOfAMigrationFits", migrated},
-		{"AnotherTableOfThatName", foreignTable},
-		{"DatabaseOfAnotherDialect", otherDialect},
-		{"ErrorNamesAnExhaustedPool", exhaustedPool},
-		{"LockIsNoConflict", rowLocked},
-		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
-		{"NodesKeepWhatTheyAreTold", nodesRows},
-		{"NodesOutOfRange", nodesOutOfRange},
-		{"NodesThatNothingCounts", nodesUncounted},
-		{"NodesWithoutATable", nodesWithoutTable},
+	for name, test := range map[string]func(*testing.T, database){
+		"Conforms":                         conforms,
+		"ManyCreateTheTableAtOnce":         manyCreate,
+		"SchemaOfAMigrationFits":           migrated,
+		"AnotherTableOfThatName":           foreignTable,
+		"DatabaseOfAnotherDialect":         otherDialect,
+		"ErrorNamesAnExhaustedPool":        exhaustedPool,
+		"LockIsNoConflict":                 rowLocked,
+		"NodesAtOnceGetDifferentWorkerIDs": nodesAtOnce,
+		"NodesKeepWhatTheyAreTold":         nodesRows,
+		"NodesOutOfRange":                  nodesOutOfRange,
+		"NodesThatNothingCounts":           nodesUncounted,
+		"NodesWithoutATable":               nodesWithoutTable,
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.run(t, fresh(t))
+			test(t, fresh(t))
 		})
 	}
 }
