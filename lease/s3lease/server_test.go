@@ -34,8 +34,7 @@ func in(space string) *s3lease.Options { return &s3lease.Options{Prefix: space, 
 // open opens a store with a new client.
 func open(t testing.TB, addr string, o *s3lease.Options) *s3lease.Store {
 	t.Helper()
-	s := servertest.Must(s3lease.New(configOf(addr), bucket, o))(t)
-	return s
+	return servertest.Must(s3lease.New(configOf(addr), bucket, o))(t)
 }
 
 func TestMain(m *testing.M) {

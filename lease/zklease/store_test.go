@@ -34,12 +34,10 @@ func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 	old := servertest.Put(t, s, "a", "", "value")
 	nonce, _, err := conn.Get(o.Root + "/a")
 	require.NoError(t, err)
-	_, err = conn.Set(o.Root+"/a/"+string(nonce), []byte("value edited"), -1)
-	require.NoError(t, err)
+	servertest.Must(conn.Set(o.Root+"/a/"+string(nonce), []byte("value edited"), -1))(t)
 	_, err = s.Put(t.Context(), "a", old.Version, nil)
 	require.ErrorIs(t, err, lease.ErrConflict)
-	e, err := s.Get(t.Context(), "a")
-	require.NoError(t, err)
+	e := servertest.Must(s.Get(t.Context(), "a"))(t)
 	require.Equal(t, "value edited", string(e.Value))
 	servertest.Put(t, s, "a", e.Version, "value")
 }
@@ -84,9 +82,8 @@ func TestUnreadableEntryIsAnError(t *testing.T) {
 	conn, o := connect(t, shared(t)), newRoot()
 	s := open(t, conn, o)
 	servertest.Put(t, s, "a/b", "", "value")
-	_, err := conn.SetACL(o.Root+"/a/b", zk.DigestACL(zk.PermAll, "app", "secret"), -1)
-	require.NoError(t, err)
-	_, err = s.Get(t.Context(), "a/b")
+	servertest.Must(conn.SetACL(o.Root+"/a/b", zk.DigestACL(zk.PermAll, "app", "secret"), -1))(t)
+	_, err := s.Get(t.Context(), "a/b")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	_, err = s.List(t.Context(), "a/")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -140,9 +137,7 @@ func TestRootMayBeTheTop(t *testing.T) {
 	there, _, err := conn.Exists("/" + dir + "/a")
 	require.NoError(t, err)
 	require.True(t, there)
-	all, err := s.List(t.Context(), dir+"/")
-	require.NoError(t, err)
-	require.Equal(t, []lease.Entry{e}, all)
+	require.Equal(t, []lease.Entry{e}, servertest.Must(s.List(t.Context(), dir+"/"))(t))
 }
 
 func TestInvalidArgumentsAreRefused(t *testing.T) {
@@ -171,11 +166,9 @@ func TestNowIsTheServersTime(t *testing.T) {
 	_, stat, err := conn.Get(o.Root + "/a/" + string(nonce))
 	require.NoError(t, err)
 	require.Equal(t, stat.Mtime, e.Time.UnixMilli())
-	_, err = s.Now(t.Context())
-	require.NoError(t, err)
+	servertest.Must(s.Now(t.Context()))(t)
 	proxy.Delay(100 * time.Millisecond)
-	now, err := s.Now(t.Context())
-	require.NoError(t, err)
+	now := servertest.Must(s.Now(t.Context()))(t)
 	_, stat, err = conn.Get(o.Root + "/_clock")
 	require.NoError(t, err)
 	require.Equal(t, stat.Mtime, now.UnixMilli())
@@ -225,26 +218,21 @@ func TestConnectIsQuiet(t *testing.T) {
 // package zk says.
 func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	const timeout = 50 * time.Millisecond
 	for _, answers := range []bool{false, true} {
-		conn, err := zklease.Dial("tcp", l.Addr().String(), timeout)
-		require.NoError(t, err)
+		conn := servertest.Must(zklease.Dial("tcp", l.Addr().String(), timeout))(t)
 		defer conn.Close()
-		server, err := l.Accept()
-		require.NoError(t, err)
+		server := servertest.Must(l.Accept())(t)
 		defer server.Close()
 		if answers {
-			_, err = server.Write([]byte("a"))
-			require.NoError(t, err)
-			_, err = conn.Read(make([]byte, 1))
-			require.NoError(t, err)
+			servertest.Must(server.Write([]byte("a")))(t)
+			servertest.Must(conn.Read(make([]byte, 1)))(t)
 		}
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(20*timeout)))
 		begun := time.Now()
-		_, err = conn.Read(make([]byte, 1))
+		_, err := conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.Equal(t, answers, time.Since(begun) >= 20*timeout)
 	}
@@ -299,12 +287,9 @@ func TestCallsEndIfTheServerDoesNotAnswer(t *testing.T) {
 func BenchmarkList(b *testing.B) {
 	s := open(b, connect(b, start(b, 1).Addrs()), nil)
 	for i := range 1024 {
-		_, err := s.Put(b.Context(), fmt.Sprint("a/", i), "", make([]byte, 500))
-		require.NoError(b, err)
+		servertest.Must(s.Put(b.Context(), fmt.Sprint("a/", i), "", make([]byte, 500)))(b)
 	}
 	for b.Loop() {
-		all, err := s.List(b.Context(), "a/")
-		require.NoError(b, err)
-		require.Len(b, all, 1024)
+		require.Len(b, servertest.Must(s.List(b.Context(), "a/"))(b), 1024)
 	}
 }
