@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -32,8 +34,7 @@ func Bench(b *testing.B, s *Server) {
 func Puts(b *testing.B, store lease.Store) {
 	value, made := []byte(strings.Repeat("a record ", 50)), 0
 	put := func(b *testing.B, key, old string) string {
-		e := Must(store.Put(b.Context(), key, old, value))(b)
-		return e.Version
+		return Must(store.Put(b.Context(), key, old, value))(b).Version
 	}
 	first := func(b *testing.B) {
 		made++
@@ -44,16 +45,12 @@ func Puts(b *testing.B, store lease.Store) {
 	}
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {
-			if all, err := store.List(b.Context(), "worker/"); err != nil || len(all) != made {
-				b.Fatal(len(all), err)
-			}
+			require.Len(b, Must(store.List(b.Context(), "worker/"))(b), made)
 		}
 	})
 	b.Run("get", func(b *testing.B) {
 		for b.Loop() {
-			if e, err := store.Get(b.Context(), "worker/7"); err != nil || e.Version == "" {
-				b.Fatal(e, err)
-			}
+			require.NotEmpty(b, Must(store.Get(b.Context(), "worker/7"))(b).Version)
 		}
 	})
 	b.Run("put/first", func(b *testing.B) {
