@@ -132,9 +132,6 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	}{
 		{nil, Options{}, "nil"},
 		{fit, Options{Replicas: -1}, "Replicas"},
-		{fit, Options{Prefix: "{}"}, "Prefix"},
-		{fit, Options{Prefix: "a{b:"}, "Prefix"},
-		{fit, Options{Prefix: "a}b:"}, "Prefix"},
 	} {
 		_, err := New(test.client, &test.opts)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions, "%+v", test.opts)
@@ -159,7 +156,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	refuses(t, opened(t, server.User(t, admin, "nozadd", "~*", "+@all", "-zadd"), nil), nil, "can't run this command")
 
 	// The rights that the README names are enough.
-	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+zrangebylex", "+zadd", "+zrem", "+set")
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+zrangebylex", "+zadd", "+zrem")
 	admin.FlushAll(t.Context())
 	for range 2 {
 		l, _ := acquire(t, opened(t, enough, nil), &lease.Options{Count: 1})
@@ -247,7 +244,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	e, err := store.Get(t.Context(), "a")
 	require.NoError(t, err, "when the replica has caught up")
 	require.Equal(t, "late", string(e.Value), "when the replica has caught up")
-	assert.Contains(t, client.Info(t.Context(), "commandstats").Val(), "cmdstat_set:calls=1,")
+	assert.Contains(t, client.Info(t.Context(), "commandstats").Val(), "cmdstat_zrem:calls=1,")
 	put(t, store, "a", e.Version, "value") // in place of what fewer acknowledged, which is written
 	two := opened(t, client, &Options{Replicas: 2})
 	require.ErrorIs(t, late(two, ""), lease.ErrConflict)
@@ -407,9 +404,4 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	_, err := opened(t, client, &Options{Replicas: 2}).Put(ctx, "a", version, nil)
 	assert.ErrorIs(t, err, ErrReplicas)
-
-	for _, prefix := range []string{"", "snowflake:7:", "{a}:", "x{a}y{b}", "a{b}c}"} { // all keys of a store are in one slot
-		s := opened(t, client, &Options{Prefix: prefix})
-		assert.Equal(t, client.ClusterKeySlot(t.Context(), s.key.Name).Val(), client.ClusterKeySlot(t.Context(), s.written).Val(), prefix)
-	}
 }
