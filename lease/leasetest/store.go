@@ -297,7 +297,7 @@ func (s *suite) readersKeepUp() {
 func (s *suite) oneWins() {
 	const writers, clients = 100, 10
 	stores := s.open(clients)
-	for round := range 6 {
+	for round := range 4 {
 		old := s.get(stores[0], "a").Version
 		var won [writers]lease.Entry
 		var errs [writers]error

@@ -37,7 +37,7 @@ func (d database) rows(t testing.TB, table string) (n int) {
 }
 
 func nodesAtOnce(t *testing.T, d database) {
-	starts := depth.Of(20, 200)
+	starts := depth.Of(10, 200)
 	table := newTable()
 	d.nodesCreated(t, table)
 	workers, errs := make([]int, starts), make([]error, starts)

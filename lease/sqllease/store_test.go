@@ -132,7 +132,7 @@ func put(t *testing.T, s lease.Store, key, old, value string) string {
 }
 
 func manyCreate(t *testing.T, d database) {
-	clients := depth.Of(10, 50)
+	clients := depth.Of(6, 50)
 	table := newTable()
 	errs := make([]error, 2*clients)
 	var wg sync.WaitGroup
