@@ -531,11 +531,11 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 // issued twice.
 func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
-	const holders = 3
+	const holders, window = 3, 9 * time.Second // longer than it takes a slow machine to wipe the store
 	space, ids := NewSpace(), seen{}
 	var all []*holder
 	for i := range holders {
-		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: max(depth.Of(6*time.Second, 10*time.Second), s.window())}
+		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: max(window, s.window())}
 		all = append(all, mustAcquire(t, s.client(t, s.Addr, space), o))
 		ids.issueSoon(t, all[i], 1000)
 	}
