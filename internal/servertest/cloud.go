@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -68,17 +70,17 @@ func CreateTable(t testing.TB, addr, table string) {
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	if is := call("CreateTable", fmt.Sprintf(`{"TableName": %q, "BillingMode": "PAY_PER_REQUEST",
+	is := call("CreateTable", fmt.Sprintf(`{"TableName": %q, "BillingMode": "PAY_PER_REQUEST",
 		"AttributeDefinitions": [{"AttributeName": "store", "AttributeType": "S"}, {"AttributeName": "key", "AttributeType": "S"}],
-		"KeySchema": [{"AttributeName": "store", "KeyType": "HASH"}, {"AttributeName": "key", "KeyType": "RANGE"}]}`, table)); is != http.StatusOK {
-		t.Fatalf("CreateTable: %d", is)
-	}
+		"KeySchema": [{"AttributeName": "store", "KeyType": "HASH"}, {"AttributeName": "key", "KeyType": "RANGE"}]}`, table))
+	require.Equal(t, http.StatusOK, is, "CreateTable")
 	get := fmt.Sprintf(`{"TableName": %q, "Key": {"store": {"S": "a"}, "key": {"S": "a"}}}`, table)
-	for begun := time.Now(); call("GetItem", get) != http.StatusOK; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("the table does not come")
+	Await(t, func() error {
+		if is := call("GetItem", get); is != http.StatusOK {
+			return fmt.Errorf("the table does not come: GetItem: %d", is)
 		}
-	}
+		return nil
+	})
 }
 
 // speaks returns nil if an HTTP server answers, whatever it says.
@@ -128,18 +130,12 @@ func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Stor
 		for name, call := range Calls(s, "key") {
 			sent = 0
 			err := call(t.Context())
-			if err == nil || errors.Is(err, lease.ErrAway) != r.Away || errors.Is(err, lease.ErrConflict) {
-				t.Errorf("%s, %s: %v", r.Code, name, err)
-				continue
-			}
-			for _, text := range []string{r.Says, place} {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%s, %s: the error does not say %q: %v", r.Code, name, text, err)
-				}
-			}
-			if sent != 1 {
-				t.Errorf("%s, %s: it sends %d requests", r.Code, name, sent)
-			}
+			require.Error(t, err, "%s, %s", r.Code, name)
+			assert.Equal(t, r.Away, errors.Is(err, lease.ErrAway), "%s, %s: %v", r.Code, name, err)
+			assert.NotErrorIs(t, err, lease.ErrConflict, "%s, %s", r.Code, name)
+			assert.ErrorContains(t, err, r.Says, "%s, %s", r.Code, name)
+			assert.ErrorContains(t, err, place, "%s, %s", r.Code, name)
+			assert.Equal(t, 1, sent, "%s, %s: requests", r.Code, name)
 		}
 	}
 }

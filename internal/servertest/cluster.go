@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -85,98 +88,85 @@ func (c Cluster) Leader(t testing.TB, space string, leads func(m *Member, space 
 // a member leads a space, as far as it is known now.
 func RunCluster(t *testing.T, s Server, c Cluster, leads func(m *Member, space string) bool) {
 	s.Addr = c.Addrs()
-	leader := func(space string) (*Member, Cluster) { return c.Leader(t, space, leads) }
 	t.Run("Store", func(t *testing.T) { Store(t, &s) })
-	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) { alone(t, &s, leader) })
-	t.Run("LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T) { paused(t, &s, leader) })
 	t.Run("FleetOutlivesTheLeader", func(t *testing.T) {
-		Outage(t, &s, s.Addr, Fault{"leader killed", func(space string) {
-			m, _ := leader(space)
-			m.Kill()
-			time.Sleep(depth.Of(s.window(), 2*s.window()))
-			m.Restart()
-		}}, Fault{"leader stopped", func(space string) {
-			m, _ := leader(space)
-			m.Pause()
-			time.Sleep(depth.Of(s.window(), 12*time.Second)) // within 12 s another one is elected
-			m.Resume()
-		}})
+		Outage(t, &s, s.Addr,
+			Fault{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) {
+				paused(t, &s, space, c, leads)
+			}},
+			Fault{"LeaderIsKilled", func(t *testing.T, space string) {
+				leader, _ := c.Leader(t, space, leads)
+				leader.Kill()
+			}},
+			Fault{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
+				leader, others := c.Leader(t, space, leads)
+				alone(t, &s, space, leader, others)
+				if depth.Full() {
+					alone(t, &s, space, others[0], Cluster{leader, others[1]})
+				}
+			}})
 	})
 }
 
-// alone: a server without a majority does not answer, since its answer may be old, and says so. It answers again when
-// there is a majority.
-func alone(t *testing.T, s *Server, leader func(space string) (*Member, Cluster)) {
-	space := NewSpace()
-	old := Put(t, s.client(t, s.Addr, space), "key", "", "value")
-	m, others := leader(space)
-	for i, survivor := range []*Member{m, others[0]}[:depth.Of(1, 2)] {
-		store := s.client(t, survivor.Addr, space)
-		recovers(t, store, old)
-		killed := others
-		if i > 0 {
-			killed = Cluster{m, others[1]}
+// alone: when all others are killed, the survivor does not answer, since its answer may be old, and says so. It answers again
+// when there is a majority.
+func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
+	store := s.client(t, survivor.Addr, space)
+	old := Put(t, store, "alone/"+survivor.Name, "", "value")
+	others.together(t, func(m *Member) { m.Kill() })
+	Await(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), s.window())
+		defer cancel()
+		var calls sync.WaitGroup
+		var errs [3]error
+		calls.Go(func() { _, errs[0] = store.Get(ctx, old.Key) })
+		calls.Go(func() { _, errs[1] = store.List(ctx, "alone/") })
+		calls.Go(func() { _, errs[2] = store.Put(ctx, old.Key, old.Version, []byte("late")) })
+		calls.Wait()
+		for _, err := range errs {
+			require.Error(t, err, "without a majority it answers: %v", errs)
 		}
-		killed.together(t, func(m *Member) { m.Kill() })
-		Await(t, func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), s.window())
-			got, err := store.Get(ctx, "key")
-			all, listErr := store.List(ctx, "")
-			_, putErr := store.Put(ctx, "key", old.Version, nil)
-			cancel()
-			if err == nil || putErr == nil || listErr == nil {
-				t.Fatalf("it answers %v, %v, %v", got, all, putErr)
-			}
-			ctx, cancel = context.WithTimeout(t.Context(), 5*s.window())
-			defer cancel()
-			if _, err = store.Get(ctx, "key"); errors.Is(err, lease.ErrAway) && (s.NoLeader == nil || errors.Is(err, s.NoLeader)) {
-				return nil
-			}
-			return fmt.Errorf("it does not say that it is alone: %w", err)
-		})
-		killed.together(t, func(m *Member) { m.Restart() })
-		Await(t, func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			got, err := store.Get(ctx, "key")
-			if err == nil && got.Version != old.Version && len(got.Value) > 0 { // a Put that was refused may have been stored
-				t.Fatalf("with a majority: %v, not %v", got, old)
-			}
-			if err == nil {
-				old, err = store.Put(ctx, "key", got.Version, []byte("value"))
-			}
-			return err
-		})
-	}
+		if !errors.Is(errs[0], lease.ErrAway) || s.NoLeader != nil && !errors.Is(errs[0], s.NoLeader) {
+			return fmt.Errorf("it does not say that it is alone: %w", errs[0])
+		}
+		return nil
+	})
+	others.together(t, func(m *Member) { m.Restart() })
+	Await(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		got, err := store.Get(ctx, old.Key)
+		if err == nil {
+			require.True(t, got.Version == old.Version || string(got.Value) == "late", "with a majority there is %v, not %v", got, old)
+			_, err = store.Put(ctx, old.Key, got.Version, []byte("late"))
+		}
+		return err
+	})
 }
 
 // paused: a leader that was paused does not know that there is another leader, and has requests that wait. A
 // read that it answers when it goes on is not older than the read's beginning.
-func paused(t *testing.T, s *Server, leader func(space string) (*Member, Cluster)) {
-	space := NewSpace()
-	e := Put(t, s.client(t, s.Addr, space), "folder/key", "", "value")
-	m, others := leader(space)
-	old := s.client(t, m.Addr, space)
-	recovers(t, old, e)
-	m.Pause()
-	e = Put(t, s.client(t, others.Addrs(), space), "folder/key", e.Version, "changed") // after an election
+func paused(t *testing.T, s *Server, space string, c Cluster, leads func(m *Member, space string) bool) {
+	leader, others := c.Leader(t, space, leads)
+	old := s.client(t, leader.Addr, space)
+	e := Put(t, old, "paused/key", "", "value")
+	leader.Pause()
+	others.Leader(t, space, leads) // what is sent to the old one meanwhile is lost, and awaited for long
+	e = Put(t, s.client(t, others.Addrs(), space), e.Key, e.Version, "changed")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var reads sync.WaitGroup
+	reads.Go(func() {
 		for range 20 {
-			got, err := old.Get(ctx, "folder/key")
-			if err == nil && got.Version != e.Version {
-				t.Errorf("Get returns %v, although %v had been put", got, e)
+			if got, err := old.Get(ctx, e.Key); err == nil {
+				assert.Equal(t, e.Version, got.Version, "Get returns %v, although %v had been put", got, e)
 			}
-			all, err := old.List(ctx, "folder/")
-			if err == nil && (len(all) != 1 || all[0].Version != e.Version) {
-				t.Errorf("List returns %v, although %v had been put", all, e)
+			if all, err := old.List(ctx, "paused/"); err == nil && assert.Len(t, all, 1) {
+				assert.Equal(t, e.Version, all[0].Version, "List returns %v, although %v had been put", all, e)
 			}
 		}
-	}()
+	})
 	time.Sleep(s.window())
-	m.Resume()
-	<-done
+	leader.Resume()
+	reads.Wait()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,7 +31,7 @@ type task struct {
 	Window             time.Duration
 }
 
-// batch is how many IDs a child issues each millisecond.
+// batch is how many IDs a child issues every three milliseconds.
 const batch = 10
 
 // Parallel is how many tests Main runs at once, except in the full run. Most tests wait more than they
@@ -103,7 +104,7 @@ func (k task) hold(store lease.Store) error {
 		if err != nil && !errors.Is(err, snowflake.ErrLeaseExpired) {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(3 * time.Millisecond)
 	}
 	return l.Err()
 }
@@ -135,10 +136,7 @@ func (f *fleet) start() {
 	f.t.Helper()
 	k := f.k
 	k.Owner = fmt.Sprint("process ", len(f.all))
-	spec, err := json.Marshal(k)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	spec := Must(json.Marshal(k))(f.t)
 	c := &fleetChild{Child: StartChild(f.t, append([]string{childEnv + "=" + string(spec)}, f.env...)...), name: k.Owner}
 	go func() {
 		for line := range c.Lines {
@@ -191,15 +189,16 @@ func (f *fleet) check() {
 	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
 }
 
-// Fault is what happens to a fleet.
+// Fault is what happens to a fleet. Do returns when it is over.
 type Fault struct {
 	Name string
-	Do   func(space string) // returns when the fault is over
+	Do   func(t *testing.T, space string)
 }
 
 // Outage lets a fleet of processes issue IDs while one fault after the other happens. The processes
-// reach the server at addr. Some processes are killed or stopped meanwhile. When a fault ends, every
-// process must issue IDs again by itself. No ID may be issued twice.
+// reach the server at addr. During each fault one process is killed, and one is stopped for longer
+// than a window. When the fault is over, each living process must issue IDs again, by itself. No ID is
+// issued twice.
 func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	t.Helper()
 	processes := depth.Of(3, 6)
@@ -209,14 +208,11 @@ func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 	}
 	f.awaitAll("at first")
 	for _, fault := range faults {
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			fault.Do(f.k.Space)
-		}()
+		var stopped sync.WaitGroup
 		f.kill()
-		f.pause(s.short() * 5 / 4)
-		<-over
+		stopped.Go(func() { f.pause(s.short() * 5 / 4) })
+		t.Run(fault.Name, func(t *testing.T) { fault.Do(t, f.k.Space) })
+		stopped.Wait()
 		f.awaitAll("after the fault " + fault.Name)
 	}
 	f.check()

@@ -6,7 +6,6 @@
 package servertest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -15,10 +14,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Program returns the path of an installed program. A candidate is a name in PATH or an absolute
@@ -51,9 +51,7 @@ func Port(t testing.TB) int {
 		syscall.CloseOnExec(fd)
 	}
 	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Do(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
 	Do(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
 	Do(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
@@ -66,11 +64,7 @@ func Port(t testing.TB) int {
 func Dir(t testing.TB, owner string) string {
 	t.Helper()
 	dir := Must(os.MkdirTemp("", "servertest"))(t)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	if id := credential(t, owner); id != nil {
 		Do(t, os.Chown(dir, int(id.Uid), int(id.Gid)))
 	}
@@ -100,75 +94,39 @@ type Command struct {
 	User string // the user of the server, if we are root
 }
 
-// Process is a server that runs until the test ends.
+// Process is a server that runs until the test ends. Its methods must not be called at once.
 type Process struct {
 	t     testing.TB
 	c     Command
 	ready func() error
-
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-	log  *log
-	gone chan struct{} // closed when cmd.Wait has returned
-	used time.Duration // CPU time of the processes that were killed
-}
-
-// log keeps what a server wrote.
-type log struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b = append(l.b, p...)
-	if len(l.b) > 1<<16 {
-		l.b = bytes.Clone(l.b[len(l.b)-1<<15:])
-	}
-	return len(p), nil
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.b[max(0, len(l.b)-4000):])
+	out   *os.File // what it writes
+	cmd   *exec.Cmd
+	gone  chan struct{} // closed when cmd.Wait has returned
 }
 
 // Start starts a server and waits until ready returns nil.
 func Start(t testing.TB, c Command, ready func() error) *Process {
 	t.Helper()
-	p := &Process{t: t, c: c, ready: ready}
-	p.start()
+	p := &Process{t: t, c: c, ready: ready, out: Must(os.CreateTemp("", "servertest"))(t)}
+	t.Cleanup(func() { _, _ = p.out.Close(), os.Remove(p.out.Name()) })
+	p.Restart()
 	t.Cleanup(p.Kill)
 	return p
 }
 
-func (p *Process) start() {
+// Restart starts a server that was killed, and waits until it is ready.
+func (p *Process) Restart() {
 	p.t.Helper()
-	cmd := exec.Command(p.c.Path, p.c.Args...)
-	out := new(log)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Dir = p.c.Dir
+	cmd, gone := exec.Command(p.c.Path, p.c.Args...), make(chan struct{})
+	cmd.Stdout, cmd.Stderr, cmd.Dir = p.out, p.out, p.c.Dir
 	cmd.Env = append(os.Environ(), p.c.Env...)
 	cmd.SysProcAttr = attributes(credential(p.t, p.c.User))
-	cmd.WaitDelay = time.Second // for children that keep its output open
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	gone := make(chan struct{})
+	Do(p.t, cmd.Start())
 	go func() {
 		_ = cmd.Wait()
 		close(gone)
 	}()
-	p.mu.Lock()
-	p.cmd, p.log, p.gone = cmd, out, gone
-	p.mu.Unlock()
-	p.await(time.Minute)
-}
-
-func (p *Process) await(limit time.Duration) {
-	p.t.Helper()
+	p.cmd, p.gone = cmd, gone
 	for begun := time.Now(); ; {
 		err := p.ready()
 		if err == nil {
@@ -176,70 +134,62 @@ func (p *Process) await(limit time.Duration) {
 		}
 		select {
 		case <-p.gone:
-			p.t.Fatalf("%s has exited: %v\n%s", p.c.Path, p.cmd.ProcessState, p.log)
+			p.t.Fatalf("%s has exited: %v\n%s", p.c.Path, p.cmd.ProcessState, p.said())
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Since(begun) > limit {
-			p.t.Fatalf("%s is not ready: %v\n%s", p.c.Path, err, p.log)
+		if time.Since(begun) > time.Minute {
+			p.t.Fatalf("%s is not ready: %v\n%s", p.c.Path, err, p.said())
 		}
 	}
 }
 
+// said returns what the server has written last.
+func (p *Process) said() []byte {
+	all, _ := os.ReadFile(p.out.Name())
+	return all[max(0, len(all)-4000):]
+}
+
 // Kill kills the server and its children with SIGKILL. If they are dead already, it does nothing.
 func (p *Process) Kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	select {
 	case <-p.gone:
 		return
 	default:
 	}
-	p.used += p.cpu()
 	pids := p.signal(syscall.SIGKILL)
 	<-p.gone
 	for _, pid := range pids { // a child that still runs can keep the server from starting again
-		for f := stat(pid); f != nil && f[0] != "Z"; f = stat(pid) {
-			time.Sleep(time.Millisecond)
-		}
+		awaitState(pid, "Z")
 	}
-}
-
-// Restart starts a server that was killed, and waits until it is ready.
-func (p *Process) Restart() {
-	p.t.Helper()
-	p.start()
 }
 
 // LoseDisk kills the server, removes its directory, and starts it again.
 func (p *Process) LoseDisk(dir string) {
 	p.t.Helper()
 	p.Kill()
-	if err := os.RemoveAll(dir); err != nil {
-		p.t.Fatal(err)
-	}
+	Do(p.t, os.RemoveAll(dir))
 	p.Restart()
 }
 
 // Pause stops the server and its children with SIGSTOP, and waits until no thread goes on.
 func (p *Process) Pause() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, pid := range p.signal(syscall.SIGSTOP) {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
 		for _, thread := range threads {
 			tid, _ := strconv.Atoi(filepath.Base(thread))
-			for f := stat(tid); f != nil && f[0] != "T" && f[0] != "Z"; f = stat(tid) {
-				time.Sleep(time.Millisecond)
-			}
+			awaitState(tid, "TZ")
 		}
 	}
 }
 
 // Resume continues a server that Pause stopped.
-func (p *Process) Resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.signal(syscall.SIGCONT)
+func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+
+// awaitState waits until a process or thread has one of the states, or is gone.
+func awaitState(id int, states string) {
+	for f := stat(id); f != nil && !strings.Contains(states, f[0]); f = stat(id) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // signal signals the server before its children, so that it starts no more children.
@@ -283,15 +233,8 @@ func stat(pid int) []string {
 }
 
 // CPU returns the CPU time that the server and its children have used, as far as /proc shows it.
-func (p *Process) CPU() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.used + p.cpu()
-}
-
-func (p *Process) cpu() time.Duration {
+func (p *Process) CPU() (sum time.Duration) {
 	const tick = 10 * time.Millisecond // USER_HZ
-	var sum time.Duration
 	for _, pid := range p.tree() {
 		if f := stat(pid); f != nil {
 			user, _ := strconv.Atoi(f[11])

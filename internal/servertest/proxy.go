@@ -22,9 +22,8 @@ type Proxy struct {
 	mu    sync.Mutex
 	mode  mode
 	delay time.Duration
-	heal  chan struct{} // closed when Hold ends
-	conns map[net.Conn]bool
-	over  bool
+	heal  chan struct{}     // closed when Hold ends
+	conns map[net.Conn]bool // nil when the test has ended
 }
 
 type mode int
@@ -53,10 +52,10 @@ func NewProxyOf(t testing.TB, target, text string) *Proxy {
 		p.Heal()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.over = true
 		for c := range p.conns {
 			_ = c.Close()
 		}
+		p.conns = nil
 	})
 	return p
 }
@@ -113,14 +112,15 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// keep remembers connections, so that they are closed when the test ends.
-func (p *Proxy) keep(conns ...net.Conn) bool {
+// keep remembers connections, so that they are closed when the test ends. It reports whether the test goes on.
+func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
-		p.conns[c] = true
+	if p.conns == nil {
+		return false
 	}
-	return !p.over
+	p.conns[client], p.conns[server] = true, true
+	return true
 }
 
 func (p *Proxy) forget(c net.Conn) {

@@ -9,21 +9,19 @@ import (
 )
 
 // Shared returns a function that starts a server when the first test calls it, and returns the same
-// server to all tests. If a test runs again (go test -count), it gets a new server, without the test's records. Main
-// stops the servers. No test may stop them, or change what other tests rely on.
+// server to all tests. Main stops the servers. No test may stop them, or change what other tests rely on.
 func Shared[T any](start func(testing.TB) T) func(testing.TB) T {
 	var mu sync.Mutex
 	var server T
-	var users map[string]testing.TB // by name; nil if no server was started
+	started := false
 	return func(t testing.TB) T {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		if before := users[t.Name()]; users == nil || before != nil && before != t {
+		if !started { // each test is skipped if the program is not installed
 			server = start(outliving{t})
-			users = map[string]testing.TB{}
+			started = true
 		}
-		users[t.Name()] = t
 		return server
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -61,13 +63,8 @@ func hugeLayout() snowflake.Layout {
 // hold makes the records of n holders, of every second worker ID.
 func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 	l := Must(lease.Acquire(b.Context(), stores[0], &o))(b)
-	e, err := stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker()))
-	if err == nil {
-		err = l.Release(b.Context())
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := Must(stores[0].Get(b.Context(), fmt.Sprint("worker/", l.Worker())))(b)
+	Do(b, l.Release(b.Context()))
 	var template map[string]any
 	Do(b, json.Unmarshal(e.Value, &template))
 	template["bounds"] = []time.Time{time.Now().Add(time.Hour)} // so that nobody takes a worker ID when its holder is taken for dead
@@ -79,15 +76,10 @@ func hold(b *testing.B, stores []lease.Store, o lease.Options, n int) {
 				worker := 2*i + (1+l.Worker())%2
 				record := maps.Clone(template)
 				record["worker"], record["token"], record["owner"] = worker, fmt.Sprint("token ", i), fmt.Sprint("holder ", i)
-				value, err := json.Marshal(record)
-				for key, value := range map[string][]byte{fmt.Sprint("mark/", worker): []byte("used"), fmt.Sprint("worker/", worker): value} {
-					if err == nil {
-						_, err = store.Put(b.Context(), key, "", value)
-					}
-				}
-				if err != nil {
-					b.Error(err)
-				}
+				value, err1 := json.Marshal(record)
+				_, err2 := store.Put(b.Context(), fmt.Sprint("mark/", worker), "", []byte("used"))
+				_, err3 := store.Put(b.Context(), fmt.Sprint("worker/", worker), "", value)
+				assert.NoError(b, errors.Join(err1, err2, err3))
 			}
 		})
 	}

@@ -56,7 +56,8 @@ func Calls(store lease.Store, key string) map[string]func(context.Context) error
 // Await calls f until it returns nil. If that takes too long even for a slow machine, the test fails with f's error.
 func Await(t testing.TB, f func() error) {
 	t.Helper()
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	begun := time.Now()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := f()
 		if err == nil {
 			return
@@ -64,6 +65,7 @@ func Await(t testing.TB, f func() error) {
 		if time.Since(begun) > patience {
 			t.Fatal(err)
 		}
+		time.Sleep(pause)
 	}
 }
 

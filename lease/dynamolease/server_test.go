@@ -93,12 +93,14 @@ func (s *service) suite() *servertest.Server {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	servertest.Store(t, shared(t).suite())
+	s := shared(t).suite()
+	servertest.Store(t, s)
+	servertest.Calm(t, s)
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, start(t).suite())
+	servertest.Faults(t, start(t).suite())
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }

@@ -5,7 +5,6 @@ package dynamolease_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,9 +73,9 @@ func TestThrottledListGoesOn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		all, err := s.List(ctx, "")
-		require.NoError(t, err, "%d entries of %d pages, %v", len(all), sent, err)
-		require.Len(t, all, pages, "%d entries of %d pages, %v", len(all), sent, err)
-		assert.Equal(t, pages, sent, "%d entries of %d pages, %v", len(all), sent, err)
+		require.NoError(t, err, "after %d pages", sent)
+		require.Len(t, all, pages)
+		assert.Equal(t, pages, sent)
 	})
 }
 
@@ -90,11 +89,9 @@ func TestReadsAreConsistent(t *testing.T) {
 		return servertest.Answer(req, 200, nil, `{}`), err
 	})
 	s := servertest.Must(dynamolease.New(cfg, table, nil))(t)
-	_, err1 := s.Get(t.Context(), "key")
-	_, err2 := s.List(t.Context(), "key")
-	if err := errors.Join(err1, err2); err != nil || len(sent) != 2 {
-		t.Fatalf("%d requests, %v", len(sent), err)
-	}
+	servertest.Must(s.Get(t.Context(), "key"))(t)
+	servertest.Must(s.List(t.Context(), "key"))(t)
+	require.Len(t, sent, 2)
 	for _, body := range sent {
 		assert.Contains(t, body, `"ConsistentRead":true`)
 	}
@@ -129,6 +126,6 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		s, err := dynamolease.New(test.cfg, test.table, nil)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions)
 		require.Nil(t, s)
-		assert.Contains(t, err.Error(), test.says)
+		assert.ErrorContains(t, err, test.says)
 	}
 }

@@ -5,7 +5,6 @@ package etcdlease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -115,21 +114,20 @@ func server(t testing.TB) *servertest.Server {
 	return &s
 }
 
-func TestStore(t *testing.T) {
+func TestCalmServer(t *testing.T) {
 	t.Parallel()
 	s := at(shared(t))
-	servertest.Store(t, &s)
+	servertest.Calm(t, &s)
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, server(t))
+	servertest.Faults(t, server(t))
 }
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	members := start(t, 3)
-	t.Run("ClientAvoidsAHangingMember", func(t *testing.T) { hangingMember(t, members) })
 	s := at(members.Addrs())
 	s.Window, s.NoLeader = window, rpctypes.ErrNoLeader
 	servertest.RunCluster(t, s, members, leads(t))
@@ -138,37 +136,11 @@ func TestCluster(t *testing.T) {
 // leads returns a function that reports whether a member leads.
 func leads(t *testing.T) func(m *servertest.Member, _ string) bool {
 	return func(m *servertest.Member, _ string) bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		status, err := connect(t, m.Addr).Status(ctx, m.Addr)
 		return err == nil && status.Leader == status.Header.MemberId
 	}
-}
-
-// hangingMember: a client asks the members in turn. If one of them hangs, the client soon asks only the
-// others.
-func hangingMember(t *testing.T, members servertest.Cluster) {
-	s := servertest.Client(t, members.Addrs(), servertest.NewSpace())
-	version := ""
-	for range 6 { // until the client has connected to all members
-		version = servertest.Put(t, s, "key", version, "value").Version
-	}
-	_, others := members.Leader(t, "", leads(t))
-	others[0].Pause()
-	defer others[0].Resume()
-	row := 0
-	servertest.Await(t, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := s.Get(ctx, "key"); err != nil {
-			row = 0
-			return fmt.Errorf("it still asks the member that hangs: %w", err)
-		}
-		if row++; row < 10 {
-			return errors.New("fewer than ten answers in a row")
-		}
-		return nil
-	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

@@ -5,9 +5,12 @@ package etcdlease_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,11 +18,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
@@ -31,8 +36,8 @@ func TestNoClientIsRefused(t *testing.T) {
 	for _, o := range []*etcdlease.Options{nil, {Prefix: "/none"}} {
 		s, err := etcdlease.New(nil, o)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions)
+		require.ErrorContains(t, err, "the client is nil")
 		require.Nil(t, s)
-		assert.Contains(t, err.Error(), "the client is nil")
 	}
 }
 
@@ -44,10 +49,7 @@ func refused(t *testing.T, s lease.Store, limit time.Duration, target error, say
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		err := call(ctx)
 		cancel()
-		if !errors.Is(err, target) {
-			t.Errorf("%s returns %v, not %v", name, err, target)
-			continue
-		}
+		require.ErrorIs(t, err, target, name)
 		for _, text := range append(says, "etcdlease: ") {
 			assert.Equal(t, 1, strings.Count(err.Error(), text), "%s: the error does not say %q once: %v", name, text, err)
 		}
@@ -114,18 +116,21 @@ func TestErrorNamesFullDiskQuota(t *testing.T) {
 	client := connect(t, addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for { // the server learns its size when it commits a batch, every 100 ms
-		_, err := client.Put(ctx, "big", strings.Repeat("x", 500_000))
-		if errors.Is(err, rpctypes.ErrNoSpace) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	var err error
+	for err == nil { // the server learns its size when it commits a batch, every 100 ms
+		_, err = client.Put(ctx, "big", strings.Repeat("x", 500_000))
 	}
-	_, err := servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
-	assert.Contains(t, err.Error(), "/full/key on "+addr)
+	_, err = servertest.Client(t, addr, "full").Put(t.Context(), "key", "", nil)
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+	assert.ErrorContains(t, err, "/full/key on "+addr)
+}
+
+// dialing returns a client whose connections are made by dial. Time in the test must be fake: the client has no server.
+func dialing(t *testing.T, dial func(addr string) (net.Conn, error), endpoints ...string) *clientv3.Client {
+	c := etcdlease.Config(endpoints...)
+	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(_ context.Context, addr string) (net.Conn, error) { return dial(addr) }))
+	return servertest.Must(clientv3.New(c))(t)
 }
 
 // The client tries to connect again within 1.5 s, even after a long outage.
@@ -134,20 +139,76 @@ func TestClientReconnectsSoonAfterALongOutage(t *testing.T) {
 	outage := depth.Of(10*time.Minute, time.Hour) // without Config, the client waits for over 1.5 s after a few tries
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Time
-		c := etcdlease.Config("127.0.0.1:1")
-		c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+		client := dialing(t, func(string) (net.Conn, error) {
 			tries = append(tries, time.Now())
 			return nil, syscall.ECONNREFUSED
-		}))
-		client := servertest.Must(clientv3.New(c))(t)
+		}, "127.0.0.1:1")
 		client.ActiveConnection().Connect()
 		time.Sleep(outage)
 		client.Close()
 		synctest.Wait()
 		assert.GreaterOrEqual(t, len(tries), int(outage/(1500*time.Millisecond)), "in %v the client tries %d times", outage, len(tries))
 		for i := 1; i < len(tries); i++ {
-			if gap := tries[i].Sub(tries[i-1]); gap > 1500*time.Millisecond {
-				t.Fatalf("after %v the client waits for %v", tries[i].Sub(tries[0]), gap)
+			gap := tries[i].Sub(tries[i-1])
+			require.LessOrEqual(t, gap, 1500*time.Millisecond, "after %v", tries[i].Sub(tries[0]))
+		}
+	})
+}
+
+// member answers each read.
+type member struct{ pb.UnimplementedKVServer }
+
+func (*member) Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return &pb.RangeResponse{}, nil
+}
+
+// line is a client's connection, on which nothing is heard while the server hangs.
+type line struct {
+	net.Conn
+	hangs *atomic.Bool
+}
+
+func (l line) Read(b []byte) (n int, err error) {
+	for n, err = l.Conn.Read(b); err == nil && l.hangs.Load(); n, err = l.Conn.Read(b) {
+	}
+	return n, err
+}
+
+// A client asks the members in turn. If one of them hangs, the client soon asks only the others.
+func TestClientAvoidsAHangingMember(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		members := map[string]*bufconn.Listener{"a:1": bufconn.Listen(1 << 16), "b:1": bufconn.Listen(1 << 16)}
+		server := grpc.NewServer()
+		defer server.Stop()
+		pb.RegisterKVServer(server, &member{})
+		for _, m := range members {
+			go server.Serve(m)
+		}
+		client := dialing(t, func(addr string) (net.Conn, error) {
+			conn, err := members[addr].Dial()
+			if err == nil && addr == "a:1" {
+				conn = line{conn, &hangs}
+			}
+			return conn, err
+		}, slices.Collect(maps.Keys(members))...)
+		defer client.Close()
+		s := opened(t, client, nil)
+		get := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := s.Get(ctx, "key")
+			return err
+		}
+		for range 10 {
+			require.NoError(t, get())
+		}
+		hangs.Store(true)
+		for begun, row := time.Now(), 0; row < 10; row++ {
+			if err := get(); err != nil {
+				require.Less(t, time.Since(begun), 14*time.Second, "it still asks the member that hangs: %v", err)
+				row = 0
 			}
 		}
 	})

@@ -29,6 +29,11 @@ var quiet = slog.New(slog.DiscardHandler)
 
 const window = 20 * time.Second
 
+func TestMain(m *testing.M) {
+	depth.TempDirInMemory()
+	m.Run()
+}
+
 // host is a host with a clock that may be wrong, and a network that may be cut.
 type host struct {
 	lease.Store // of the fleet

@@ -1,10 +1,11 @@
 -- Returns {'read', the server's time, member, member, ...}: the members of the sorted set
 -- KEYS[1] from ARGV[1] to ARGV[2].
 --
--- If there is a KEYS[2], it writes this key: WAIT waits for what its connection has written,
--- and so for everything that was written before.
-if KEYS[2] then
-  redis.call('SET', KEYS[2], '')
+-- If there is an ARGV[3], it adds a member and removes it: WAIT waits for what its connection has
+-- written, and so for everything that was written before.
+if ARGV[3] then
+  redis.call('ZADD', KEYS[1], 0, ARGV[3])
+  redis.call('ZREM', KEYS[1], ARGV[3])
 end
 local time = redis.call('TIME')
 local reply = {'read', time[1] .. string.format('%06d', time[2])}

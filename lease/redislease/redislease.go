@@ -32,8 +32,8 @@
 //     has no expiry.
 //
 // If the server has users, the process needs the keys snowflake:* and the commands eval, evalsha,
-// time, zrangebylex, zadd and zrem; with [Options.Replicas] also wait and set; for a Sequencer eval,
-// evalsha, time, get, set and info.
+// time, zrangebylex, zadd and zrem; with [Options.Replicas] also wait; for a Sequencer eval, evalsha, time,
+// get, set and info.
 //
 // # Hazards
 //

@@ -50,19 +50,25 @@ func suite(s *redistest.Server, replicas int) *servertest.Server {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	servertest.Store(t, suite(durable(t), 0))
+	s := suite(durable(t), 0)
+	servertest.Store(t, s)
+	servertest.Calm(t, s)
 }
 
 func TestStoreWithAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	redistest.StartReplica(t, server)
+	replica := redistest.StartReplica(t, server, server.Addr)
+	t.Run("ReplicaItselfIsRefused", func(t *testing.T) {
+		store := opened(t, replica.Client(t), nil)
+		refuses(t, store, lease.ErrAway, "READONLY", replica.Addr)
+	})
 	servertest.Store(t, suite(server, 1))
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, suite(durable(t), 0))
+	servertest.Faults(t, suite(durable(t), 0))
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, suite(durable(b), 0)) }

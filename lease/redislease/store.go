@@ -19,9 +19,8 @@ import (
 // Options are the settings of New. The zero value consists entirely of defaults, and so
 // does nil.
 type Options struct {
-	// Prefix is the beginning of all keys' names: the entries are in the sorted set
-	// Prefix+"leases". Fleets with different layouts need different prefixes. All keys of a
-	// prefix are in one slot of a cluster. Empty: "snowflake:".
+	// Prefix is the beginning of the key's name: the entries are in the sorted set
+	// Prefix+"leases". Fleets with different layouts need different prefixes. Empty: "snowflake:".
 	Prefix string
 
 	// Replicas is how many replicas must have acknowledged an entry before Put, Get or List
@@ -54,7 +53,6 @@ var (
 // leases.
 type Store struct {
 	key      conn.Key
-	written  string // with replicas: the key that reads write
 	replicas int
 }
 
@@ -82,32 +80,14 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = conn.DefaultPrefix
 	}
-	name := o.Prefix + "leases"
-	s := &Store{
-		key:      conn.Key{Package: "redislease", Name: name, Client: client},
-		written:  o.Prefix + "{" + name + "}:read",
-		replicas: o.Replicas,
-	}
+	s := &Store{conn.Key{Package: "redislease", Name: o.Prefix + "leases", Client: client}, o.Replicas}
 	if err := s.key.Check(); err != nil {
 		return nil, err
 	}
 	if o.Replicas < 0 {
 		return nil, fmt.Errorf("redislease: %w: Replicas %d is negative", lease.ErrInvalidOptions, o.Replicas)
 	}
-	if hashTag(s.written) != hashTag(name) {
-		return nil, fmt.Errorf("redislease: %w: Prefix %q has braces, but not a hash tag", lease.ErrInvalidOptions, o.Prefix)
-	}
 	return s, nil
-}
-
-// hashTag returns the part of a key that decides its slot in a cluster.
-func hashTag(key string) string {
-	if _, after, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
-			return tag
-		}
-	}
-	return key
 }
 
 // DefaultWindow is the window of leases whose Options.Window is 0.
@@ -138,11 +118,11 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 }
 
 func (s *Store) read(ctx context.Context, from, to string) (entries []lease.Entry, now time.Time, err error) {
-	keys := []string{s.key.Name}
+	args := []any{from, to}
 	if s.replicas > 0 {
-		keys = append(keys, s.written)
+		args = append(args, "write")
 	}
-	reply, err := s.run(ctx, readScript, keys, from, to)
+	reply, err := s.run(ctx, readScript, args...)
 	if err != nil {
 		return nil, now, err
 	}
@@ -173,7 +153,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 
 // put stores an entry or, if version is empty, removes it.
 func (s *Store) put(ctx context.Context, key, old, version string, value []byte) (lease.Entry, error) {
-	reply, err := s.run(ctx, putScript, []string{s.key.Name}, key, old, version, value)
+	reply, err := s.run(ctx, putScript, key, old, version, value)
 	switch {
 	case err != nil:
 		return lease.Entry{}, err
@@ -187,8 +167,9 @@ func (s *Store) put(ctx context.Context, key, old, version string, value []byte)
 }
 
 // run runs a script, and returns soon after ctx is done at the latest.
-func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) ([]string, error) {
+func (s *Store) run(ctx context.Context, script *redis.Script, args ...any) ([]string, error) {
 	reply, err := conn.Call(ctx, s.key, func() ([]string, error) {
+		keys := []string{s.key.Name}
 		if s.replicas > 0 {
 			return s.runAndWait(ctx, script, keys, args)
 		}
@@ -222,8 +203,9 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 		node = master
 	}
 	var answer, acknowledged *redis.Cmd
-	wait := patience(ctx)
+	var wait time.Duration
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
+		wait = patience(ctx)
 		// Its error is the error of one of the two commands, which are looked at below.
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
 			answer, acknowledged = eval(p), p.Do(ctx, "WAIT", s.replicas, wait.Milliseconds())

@@ -1,7 +1,10 @@
 package s3lease_test
 
 import (
+	"crypto/rand"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,28 +44,34 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 // If there is no object that If-Match could name, S3 answers a Put and a Delete with 404.
 func TestMissingObjectIsAConflict(t *testing.T) {
-	for _, conditionalDelete := range []bool{false, true} {
-		for _, refusal := range []struct {
-			status int
-			code   string
-		}{{404, "NoSuchKey"}, {412, "PreconditionFailed"}} {
+	for conditionalDelete, want := range map[bool]string{false: "PUT PUT", true: "PUT DELETE"} {
+		for status, code := range map[int]string{404: "NoSuchKey", 412: "PreconditionFailed"} {
 			var methods []string
-			s, err := s3lease.New(faked(func(req *http.Request) (*http.Response, error) {
+			s := servertest.Must(s3lease.New(faked(func(req *http.Request) (*http.Response, error) {
 				methods = append(methods, req.Method)
-				if got := req.Header.Get("If-Match"); got != `"etag"` {
-					t.Errorf("%s has If-Match %s", req.Method, got)
-				}
-				return servertest.Answer(req, refusal.status, nil, "<Error><Code>"+refusal.code+"</Code></Error>"), nil
-			}), "workers", &s3lease.Options{PathStyle: true, ConditionalDelete: conditionalDelete})
-			require.NoError(t, err)
-			_, err = s.Put(t.Context(), "key", `"etag"`, nil)
+				assert.Equal(t, `"etag"`, req.Header.Get("If-Match"), req.Method)
+				return servertest.Answer(req, status, nil, "<Error><Code>"+code+"</Code></Error>"), nil
+			}), "workers", &s3lease.Options{PathStyle: true, ConditionalDelete: conditionalDelete}))(t)
+			_, err := s.Put(t.Context(), "key", `"etag"`, nil)
 			assert.ErrorIs(t, err, lease.ErrConflict)
 			assert.ErrorIs(t, s.Delete(t.Context(), "key", `"etag"`), lease.ErrConflict)
-			if want := map[bool]string{false: "PUT PUT", true: "PUT DELETE"}[conditionalDelete]; strings.Join(methods, " ") != want {
-				t.Errorf("it sends %v, not %s", methods, want)
-			}
+			assert.Equal(t, want, strings.Join(methods, " "))
 		}
 	}
+}
+
+// A service lists 1,000 keys at a time: here 1.
+func TestListHasSeveralPages(t *testing.T) {
+	const pages = 3
+	s := servertest.Must(s3lease.New(faked(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Query().Get("list-type") == "" {
+			return servertest.Answer(req, 200, http.Header{"Etag": {`"etag"`}}, rand.Text()+" value"), nil
+		}
+		page, _ := strconv.Atoi(req.URL.Query().Get("continuation-token")) // the first page has none
+		return servertest.Answer(req, 200, nil, fmt.Sprintf("<ListBucketResult><IsTruncated>%t</IsTruncated><NextContinuationToken>%d</NextContinuationToken>"+
+			"<Contents><Key>snowflake/key/%d</Key><Size>32</Size></Contents></ListBucketResult>", page+1 < pages, page+1, page)), nil
+	}), "workers", &s3lease.Options{PathStyle: true}))(t)
+	assert.Len(t, servertest.Must(s.List(t.Context(), "key/"))(t), pages)
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
@@ -80,6 +89,6 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		s, err := s3lease.New(test.cfg, test.bucket, nil)
 		require.ErrorIs(t, err, lease.ErrInvalidOptions)
 		require.Nil(t, s)
-		assert.Contains(t, err.Error(), test.says)
+		assert.ErrorContains(t, err, test.says)
 	}
 }

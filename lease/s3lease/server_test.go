@@ -34,8 +34,7 @@ func in(space string) *s3lease.Options { return &s3lease.Options{Prefix: space, 
 // open opens a store with a new client.
 func open(t testing.TB, addr string, o *s3lease.Options) *s3lease.Store {
 	t.Helper()
-	s := servertest.Must(s3lease.New(configOf(addr), bucket, o))(t)
-	return s
+	return servertest.Must(s3lease.New(configOf(addr), bucket, o))(t)
 }
 
 func TestMain(m *testing.M) {
@@ -89,12 +88,14 @@ func (s *service) suite() *servertest.Server {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	servertest.Store(t, shared(t).suite())
+	s := shared(t).suite()
+	servertest.Store(t, s)
+	servertest.Calm(t, s)
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, start(t).suite())
+	servertest.Faults(t, start(t).suite())
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/assert"
 )
 
 func TestErrorsOfDriversAreClassified(t *testing.T) {
@@ -36,14 +37,6 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 		{&mysql.MySQLError{Number: 1040, SQLState: [5]byte([]byte("08004"))}, false, false, true},
 		{&mysql.MySQLError{Number: 1290, SQLState: [5]byte([]byte("HY000"))}, false, false, true},
 	} {
-		if got := isNoTable(test.err); got != test.noTable {
-			t.Errorf("isNoTable(%v) is %v", test.err, got)
-		}
-		if got := isBusy(test.err); got != test.busy {
-			t.Errorf("isBusy(%v) is %v", test.err, got)
-		}
-		if got := isAway(test.err); got != test.away {
-			t.Errorf("isAway(%v) is %v", test.err, got)
-		}
+		assert.Equal(t, []bool{test.noTable, test.busy, test.away}, []bool{isNoTable(test.err), isBusy(test.err), isAway(test.err)}, "%v", test.err)
 	}
 }

@@ -19,8 +19,7 @@ import (
 
 func (d database) nodes(t testing.TB, table string) *sqllease.Nodes {
 	t.Helper()
-	n := servertest.Must(sqllease.NewNodes(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
-	return n
+	return servertest.Must(sqllease.NewNodes(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
 }
 
 func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
@@ -30,8 +29,15 @@ func (d database) nodesCreated(t testing.TB, table string) *sqllease.Nodes {
 	return n
 }
 
+// rows returns how many rows a table has.
+func (d database) rows(t testing.TB, table string) (n int) {
+	t.Helper()
+	require.NoError(t, d.open(t).QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
+	return n
+}
+
 func nodesAtOnce(t *testing.T, d database) {
-	starts := depth.Of(20, 200)
+	starts := depth.Of(10, 200)
 	table := newTable()
 	d.nodesCreated(t, table)
 	workers, errs := make([]int, starts), make([]error, starts)
@@ -46,14 +52,8 @@ func nodesAtOnce(t *testing.T, d database) {
 	servertest.Do(t, errors.Join(errs...))
 	seen := map[int]bool{}
 	for _, w := range workers {
-		if w < 1 || w > 1023 || seen[w] {
-			t.Errorf("worker %d is 0, too large, or there twice", w)
-		}
+		assert.True(t, 1 <= w && w <= 1023 && !seen[w], "worker %d is 0, too large, or there twice", w)
 		seen[w] = true
-	}
-	g := servertest.Must(snowflake.New(workers[0], nil))(t)
-	if id, err := g.NextID(); err != nil || g.Decode(id).Worker != workers[0] {
-		t.Errorf("worker %d: %v, %v", workers[0], g.Decode(id), err)
 	}
 }
 
@@ -71,8 +71,7 @@ func nodesRows(t *testing.T, d database) {
 	if err != nil || host != node.Host || port != "8080" || kind != 2 || !strings.HasPrefix(date, "2026-02-28") || others != 1 {
 		t.Errorf("the row has %q, %q, %d, %q, %d: %v", host, port, kind, date, others, err)
 	}
-	_, err = n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
-	assert.NoError(t, err)
+	servertest.Must(n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}))(t)
 }
 
 func nodesOutOfRange(t *testing.T, d database) {
@@ -80,22 +79,20 @@ func nodesOutOfRange(t *testing.T, d database) {
 	n := d.nodesCreated(t, table)
 	layout := snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, WorkerBits: 3, SequenceBits: 19}
 	for want := 1; want <= 7; want++ {
-		if w, err := n.Assign(t.Context(), sqllease.Node{}, layout); err != nil || w != want {
-			t.Fatalf("start %d has worker %d: %v", want, w, err)
-		}
+		require.Equal(t, want, servertest.Must(n.Assign(t.Context(), sqllease.Node{}, layout))(t))
 	}
 	_, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{TimeBits: 99})
 	assert.ErrorIs(t, err, snowflake.ErrInvalidLayout)
 	for used := 8; used <= 9; used++ {
 		_, err := n.Assign(t.Context(), sqllease.Node{}, layout)
 		var e *snowflake.FieldRangeError
-		if !errors.Is(err, snowflake.ErrWorkerRange) || !errors.As(err, &e) || e.Value != used || e.Max != 7 || !strings.Contains(err.Error(), table) {
-			t.Errorf("number %d: %v", used, err)
-		}
+		require.ErrorIs(t, err, snowflake.ErrWorkerRange)
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, used, e.Value)
+		assert.Equal(t, 7, e.Max)
+		assert.ErrorContains(t, err, table)
 	}
-	w, err := n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
-	require.NoError(t, err)
-	assert.Equal(t, 10, w)
+	assert.Equal(t, 10, servertest.Must(n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}))(t))
 }
 
 // nodesUncounted: if the database does not count up the table's ID, the table is refused and not changed.
@@ -104,13 +101,9 @@ func nodesUncounted(t *testing.T, d database) {
 		table := newTable()
 		d.exec(t, "CREATE TABLE "+table+" (ID "+kind+", HOST_NAME VARCHAR(64), PORT VARCHAR(64), TYPE INT, LAUNCH_DATE DATE, "+
 			"MODIFIED TIMESTAMP NULL, CREATED TIMESTAMP NULL)")
-		w, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
-		require.Error(t, err, "ID %s: Assign returns %d, %v", kind, w, err)
-		assert.Contains(t, err.Error(), table, "ID %s: Assign returns %d, %v", kind, w, err)
-		var rows int
-		if err := d.open(t).QueryRow("SELECT COUNT(*) FROM " + table).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("ID %s: there are %d rows: %v", kind, rows, err)
-		}
+		_, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+		assert.ErrorContains(t, err, table, kind)
+		assert.Zero(t, d.rows(t, table), kind)
 	}
 }
 
@@ -118,5 +111,5 @@ func nodesWithoutTable(t *testing.T, d database) {
 	table := newTable()
 	_, err := d.nodes(t, table).Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
 	require.ErrorIs(t, err, sqllease.ErrNoTable)
-	assert.Contains(t, err.Error(), table)
+	assert.ErrorContains(t, err, table)
 }

@@ -167,27 +167,18 @@ func TestMariaDB(t *testing.T) {
 // fits runs the tests for both servers. Tests that need the server alone run first, then all others run in
 // parallel.
 func (s *server) fits(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		run   func(*testing.T, *server)
-		alone bool
-	}{
-		{"OtherSettings", otherSettings, true},
-		{"LossySettingsAreLogged", lossySettings, true},
-		{"NodesRepeatNoNumberAfterAKill", func(t *testing.T, s *server) {
-			nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
-		}, true},
-		{"RefusedUsers", refusedUsers, false},
-		{"LockIsNoConflictWhateverItsLimit", lockLimits, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if !test.alone {
-				t.Parallel()
-			}
-			test.run(t, s)
+	t.Run("OtherSettings", func(t *testing.T) { otherSettings(t, s) })
+	t.Run("LossySettingsAreLogged", func(t *testing.T) { lossySettings(t, s) })
+	t.Run("NodesRepeatNoNumberAfterAKill", func(t *testing.T) {
+		nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
+	})
+	servertest.Run(t, s.fleet())
+	for name, test := range map[string]func(*testing.T, *server){"RefusedUsers": refusedUsers, "LockIsNoConflictWhateverItsLimit": lockLimits} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
 		})
 	}
-	servertest.Run(t, s.fleet())
 	fits(t, func(testing.TB) database { return s.database() })
 }
 
@@ -202,14 +193,12 @@ func commitFails(t *testing.T, s *server) {
 	for _, name := range []string{table, table + "_node"} {
 		d.exec(t, `CREATE CONSTRAINT TRIGGER late AFTER INSERT OR UPDATE ON `+name+` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	}
-	w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
-	require.Error(t, err, "an Assign whose commit failed returns %d, %v", w, err)
-	assert.Contains(t, err.Error(), "not today", "an Assign whose commit failed returns %d, %v", w, err)
+	_, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{})
+	require.ErrorContains(t, err, "not today")
 	for key, old := range map[string]string{"a": version, "b": ""} {
 		for range 3 { // the first Put prepares the statement
 			_, err := store.Put(t.Context(), key, old, nil)
-			require.Error(t, err, "a Put of %s whose commit failed returns %v", key, err)
-			assert.Contains(t, err.Error(), "not today", "a Put of %s whose commit failed returns %v", key, err)
+			require.ErrorContains(t, err, "not today", key)
 		}
 	}
 }
@@ -242,9 +231,7 @@ func sessions(t *testing.T, s *server) {
 			other := on.store(t, table)
 			committed := func(key, version string) {
 				t.Helper()
-				e, err := other.Get(t.Context(), key)
-				require.NoError(t, err, "%s is committed with version %q, not %q: %v", key, e.Version, version, err)
-				require.Equal(t, version, e.Version, "%s is committed with version %q, not %q: %v", key, e.Version, version, err)
+				require.Equal(t, version, servertest.Must(other.Get(t.Context(), key))(t).Version, key)
 			}
 			committed("first", put(t, store, "first", "", "value"))
 			version := put(t, other, "a", "", "value")
@@ -259,9 +246,7 @@ func sessions(t *testing.T, s *server) {
 					return
 				}
 				version = put(t, other, "a", version, "another's")
-				e, err := store.Get(t.Context(), "a")
-				require.NoError(t, err)
-				require.Equal(t, version, e.Version)
+				require.Equal(t, version, servertest.Must(store.Get(t.Context(), "a"))(t).Version)
 				version = put(t, store, "a", version, "ours")
 				committed("a", version)
 				created := put(t, store, fmt.Sprint("b", i), "", "ours")
@@ -269,19 +254,11 @@ func sessions(t *testing.T, s *server) {
 				servertest.Do(t, store.Delete(t.Context(), fmt.Sprint("b", i), created))
 				committed(fmt.Sprint("b", i), "")
 			}
-			nodes, err := sqllease.NewNodes(db, sqllease.MySQL, &sqllease.Options{Table: table + "_node"})
-			if err == nil {
-				err = nodes.Create(t.Context())
-			}
-			require.NoError(t, err)
+			nodes := servertest.Must(sqllease.NewNodes(db, sqllease.MySQL, &sqllease.Options{Table: table + "_node"}))(t)
+			require.NoError(t, nodes.Create(t.Context()))
 			for want := 1; want <= 2; want++ {
-				if w, err := nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}); err != nil || w != want {
-					t.Errorf("worker %d: %v", w, err)
-				}
-				var rows int
-				if err := on.open(t).QueryRow("SELECT COUNT(*) FROM " + table + "_node").Scan(&rows); err != nil || rows != want {
-					t.Errorf("%d rows are committed: %v", rows, err)
-				}
+				assert.Equal(t, want, servertest.Must(nodes.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}))(t))
+				assert.Equal(t, want, on.rows(t, table+"_node"), "rows are committed")
 			}
 		})
 	}
@@ -322,28 +299,19 @@ func otherSettings(t *testing.T, s *server) {
 		for range 3 {
 			before := time.Now().Add(-time.Millisecond)
 			e := servertest.Must(store.Put(t.Context(), "worker/7", version, []byte(value)))(t)
-			now, err := store.Now(t.Context())
-			for _, at := range []time.Time{e.Time, now} {
-				require.NoError(t, err, "it was stored at %v, not now: %v", at, err)
-				require.False(t, at.Before(before), "it was stored at %v, not now: %v", at, err)
-				assert.False(t, at.After(time.Now().Add(time.Millisecond)), "it was stored at %v, not now: %v", at, err)
+			for _, at := range []time.Time{e.Time, servertest.Must(store.Now(t.Context()))(t)} {
+				assert.WithinRange(t, at, before, time.Now().Add(time.Millisecond))
 			}
 			for _, old := range []string{"", version, "0"} {
-				if _, err := store.Put(t.Context(), "worker/7", old, nil); !errors.Is(err, lease.ErrConflict) {
-					t.Errorf("Put in place of version %q: %v", old, err)
-				}
+				_, err := store.Put(t.Context(), "worker/7", old, nil)
+				assert.ErrorIs(t, err, lease.ErrConflict, "Put in place of version %q", old)
 			}
 			version = e.Version
-			all, err := store.List(t.Context(), "worker/")
-			if err != nil || len(all) != 1 || all[0].Version != version || string(all[0].Value) != value {
-				t.Fatalf("List returns %v, %v", all, err)
-			}
+			require.Equal(t, []lease.Entry{e}, servertest.Must(store.List(t.Context(), "worker/"))(t))
 		}
 		nodes := d.nodesCreated(t, table+"_node")
 		for want := 1; want <= 2; want++ {
-			if w, err := nodes.Assign(t.Context(), sqllease.Node{Host: "h"}, snowflake.Layout{}); err != nil || w != want {
-				t.Errorf("worker %d: %v", w, err)
-			}
+			assert.Equal(t, want, servertest.Must(nodes.Assign(t.Context(), sqllease.Node{Host: "h"}, snowflake.Layout{}))(t))
 		}
 	}
 }
@@ -351,8 +319,8 @@ func otherSettings(t *testing.T, s *server) {
 // lossySettings: settings that lose commits are logged.
 func lossySettings(t *testing.T, s *server) {
 	d := s.database()
+	warns(t, d, newTable(), "")
 	if s.dialect == sqllease.PostgreSQL {
-		warns(t, d, newTable(), "")
 		warns(t, s.with("app", "synchronous_commit=off"), newTable(), "synchronous_commit = off")
 		table := newTable()
 		put(t, d.store(t, table), "z", "", "value")
@@ -360,7 +328,6 @@ func lossySettings(t *testing.T, s *server) {
 		warns(t, d, "public."+table, "UNLOGGED")
 		return
 	}
-	warns(t, d, newTable(), "")
 	for _, setting := range []string{"innodb_flush_log_at_trx_commit = 2", "innodb_flush_log_at_trx_commit = 0"} {
 		s.owner().exec(t, "SET GLOBAL "+setting)
 		warns(t, d, newTable(), setting)
@@ -384,10 +351,9 @@ func refusedUsers(t *testing.T, s *server) {
 	refused := func(user, password, table, says string) {
 		t.Helper()
 		store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, user, password) }}.store(t, table)
-		e, err := store.Put(t.Context(), "a", "", nil)
-		require.Error(t, err, "Put returns %v, %v", e, err)
-		require.True(t, strings.HasPrefix(err.Error(), "sqllease: table "+table+": "), "Put returns %v, %v", e, err)
-		assert.Contains(t, err.Error(), says, "Put returns %v, %v", e, err)
+		_, err := store.Put(t.Context(), "a", "", nil)
+		require.ErrorContains(t, err, "sqllease: table "+table+": ")
+		assert.ErrorContains(t, err, says)
 	}
 	refused("app", "wrong", table, says)
 	refused("reader", "reader", table, denied)
@@ -495,36 +461,30 @@ func assignForEver(spec string) {
 	}
 }
 
-// nodesAfterKill: processes take numbers. They and the server are killed, and all rows are deleted. No number comes
-// twice.
+// nodesAfterKill: processes take numbers. The server and then the processes are killed, and all rows are deleted. No number
+// comes twice.
 func nodesAfterKill(t *testing.T, d database, addr string, killServer func()) {
 	seen := map[string]bool{}
-	for range depth.Of(2, 4) {
-		var children []*servertest.Child
-		for range 2 {
-			children = append(children, servertest.StartChild(t, fmt.Sprintf("%s=%d %s", nodesEnv, d.dialect, addr)))
-		}
-		read := func(c *servertest.Child, most int) (n int) {
-			for line := range c.Lines {
-				if seen[line] {
-					t.Errorf("worker %s comes twice", line)
-				}
-				seen[line] = true
-				if n++; n == most {
-					break
-				}
+	read := func(c *servertest.Child, most int) {
+		for n := 0; n < most; n++ {
+			line, ok := <-c.Lines
+			if !ok {
+				require.Equal(t, math.MaxInt, most, "a process has ended by itself")
+				return
 			}
-			return n
+			assert.False(t, seen[line], "worker %s comes twice", line)
+			seen[line] = true
 		}
-		for range 2 {
-			for _, c := range children {
-				if read(c, 20) < 20 {
-					t.Fatal("a process has ended by itself")
-				}
-			}
-			killServer()
+	}
+	for range depth.Of(2, 8) {
+		var children [2]*servertest.Child
+		for i := range children {
+			children[i] = servertest.StartChild(t, fmt.Sprintf("%s=%d %s", nodesEnv, d.dialect, addr))
+			read(children[i], 20)
 		}
+		killServer()
 		for _, c := range children {
+			read(c, 20)
 			_ = c.Process().Kill()
 			read(c, math.MaxInt)
 			c.Kill()
@@ -545,7 +505,7 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases.db")
 	s := fleetServer(sqliteAt(path), path)
 	s.Window = 500 * time.Millisecond
-	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(string) {
+	servertest.Outage(t, s, path, servertest.Fault{Name: "file locked", Do: func(t *testing.T, _ string) {
 		conn, err := sqliteAt(path).open(t).Conn(context.Background())
 		if err != nil {
 			t.Error(err)

@@ -52,8 +52,7 @@ func newTable() string { return fmt.Sprintf("leases_%d", tables.Add(1)) }
 // store opens one more client of a table.
 func (d database) store(t testing.TB, table string) *sqllease.Store {
 	t.Helper()
-	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
-	return s
+	return servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
 }
 
 func (d database) exec(t testing.TB, statements ...string) {
@@ -70,7 +69,7 @@ func (d database) exec(t testing.TB, statements ...string) {
 }
 
 // conforms runs the tests that every store passes.
-func (d database) conforms(t *testing.T) {
+func conforms(t *testing.T, d database) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		d := d
 		if d.dialect == sqllease.SQLite { // writers to one file wait for one another
@@ -92,10 +91,7 @@ func (d database) clients(t testing.TB, table string) func() lease.Store {
 		db := d.open(t)
 		db.SetMaxOpenConns(4)
 		db.SetMaxIdleConns(4)
-		var err error
-		if pools[i], err = sqllease.New(db, d.dialect, &sqllease.Options{Table: table}); err != nil {
-			t.Fatal(err)
-		}
+		pools[i] = servertest.Must(sqllease.New(db, d.dialect, &sqllease.Options{Table: table}))(t)
 	}
 	var n atomic.Int64
 	return func() lease.Store { return pools[n.Add(1)%2] }
@@ -103,26 +99,23 @@ func (d database) clients(t testing.TB, table string) func() lease.Store {
 
 // fits runs the tests for all three databases, in parallel.
 func fits(t *testing.T, fresh func(t testing.TB) database) {
-	t.Run("Conforms", func(t *testing.T) { fresh(t).conforms(t) })
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, database)
-	}{
-		{"ManyCreateTheTableAtOnce", manyCreate},
-		{"SchemaOfAMigrationFits", migrated},
-		{"AnotherTableOfThatName", foreignTable},
-		{"DatabaseOfAnotherDialect", otherDialect},
-		{"ErrorNamesAnExhaustedPool", exhaustedPool},
-		{"LockIsNoConflict", rowLocked},
-		{"NodesAtOnceGetDifferentWorkerIDs", nodesAtOnce},
-		{"NodesKeepWhatTheyAreTold", nodesRows},
-		{"NodesOutOfRange", nodesOutOfRange},
-		{"NodesThatNothingCounts", nodesUncounted},
-		{"NodesWithoutATable", nodesWithoutTable},
+	for name, test := range map[string]func(*testing.T, database){
+		"Conforms":                         conforms,
+		"ManyCreateTheTableAtOnce":         manyCreate,
+		"SchemaOfAMigrationFits":           migrated,
+		"AnotherTableOfThatName":           foreignTable,
+		"DatabaseOfAnotherDialect":         otherDialect,
+		"ErrorNamesAnExhaustedPool":        exhaustedPool,
+		"LockIsNoConflict":                 rowLocked,
+		"NodesAtOnceGetDifferentWorkerIDs": nodesAtOnce,
+		"NodesKeepWhatTheyAreTold":         nodesRows,
+		"NodesOutOfRange":                  nodesOutOfRange,
+		"NodesThatNothingCounts":           nodesUncounted,
+		"NodesWithoutATable":               nodesWithoutTable,
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.run(t, fresh(t))
+			test(t, fresh(t))
 		})
 	}
 }
@@ -135,12 +128,11 @@ func TestSQLite(t *testing.T) {
 // put stores a value, and returns its version.
 func put(t *testing.T, s lease.Store, key, old, value string) string {
 	t.Helper()
-	e := servertest.Must(s.Put(t.Context(), key, old, []byte(value)))(t)
-	return e.Version
+	return servertest.Must(s.Put(t.Context(), key, old, []byte(value)))(t).Version
 }
 
 func manyCreate(t *testing.T, d database) {
-	clients := depth.Of(10, 50)
+	clients := depth.Of(6, 50)
 	table := newTable()
 	errs := make([]error, 2*clients)
 	var wg sync.WaitGroup
@@ -154,9 +146,7 @@ func manyCreate(t *testing.T, d database) {
 	}
 	wg.Wait()
 	servertest.Do(t, errors.Join(errs...))
-	all, err := d.store(t, table).List(t.Context(), "")
-	require.NoError(t, err, "there are %d entries: %v", len(all), err)
-	require.Len(t, all, clients, "there are %d entries: %v", len(all), err)
+	require.Len(t, servertest.Must(d.store(t, table).List(t.Context(), ""))(t), clients)
 }
 
 // migrated: a table that Schema's text made serves as well, and the text may be executed again.
@@ -167,10 +157,9 @@ func migrated(t *testing.T, d database) {
 	s := d.store(t, table)
 	put(t, s, "a", "", "value")
 	d.exec(t, schema)
-	e, err := s.Get(t.Context(), "a")
-	require.NoError(t, err, "Get returns %v, %v", e, err)
-	assert.Equal(t, "value", string(e.Value), "Get returns %v, %v", e, err)
-	_, err = d.dialect.Schema("1")
+	e := servertest.Must(s.Get(t.Context(), "a"))(t)
+	assert.Equal(t, "value", string(e.Value))
+	_, err := d.dialect.Schema("1")
 	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
 }
 
@@ -182,9 +171,8 @@ func foreignTable(t *testing.T, d database) {
 	_, err1 := s.Get(t.Context(), "a")
 	_, err2 := s.Put(t.Context(), "a", "", []byte("value"))
 	for _, err := range []error{err1, err2} {
-		require.Error(t, err)
-		require.True(t, strings.HasPrefix(err.Error(), "sqllease: table "+table+": "))
-		assert.Contains(t, err.Error(), "version")
+		require.ErrorContains(t, err, "sqllease: table "+table+": ")
+		assert.ErrorContains(t, err, "version")
 	}
 }
 
@@ -196,9 +184,9 @@ func otherDialect(t *testing.T, d database) {
 			continue
 		}
 		other := database{dialect, d.open}
-		e, err := other.store(t, table).Put(t.Context(), "a", "", []byte("value"))
-		assert.Error(t, err, "Put of dialect %d returns %v", dialect, e)
-		assert.Error(t, other.nodes(t, table).Create(t.Context()), "Create of dialect %d for Nodes returns no error", dialect)
+		_, err := other.store(t, table).Put(t.Context(), "a", "", []byte("value"))
+		assert.Error(t, err, "Put of dialect %d", dialect)
+		assert.Error(t, other.nodes(t, table).Create(t.Context()), "Create of dialect %d", dialect)
 		_, err = d.open(t).Query("SELECT * FROM " + table)
 		assert.Error(t, err, "dialect %d made a table", dialect)
 	}
@@ -218,7 +206,7 @@ func exhaustedPool(t *testing.T, d database) {
 	defer cancel()
 	_, err := s.Put(ctx, "a", version, []byte("late"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Contains(t, err.Error(), "all 2")
+	assert.ErrorContains(t, err, "all 2")
 }
 
 // rowLocked: if another transaction locks the row, a Put waits until its context ends, and returns no conflict. If the
@@ -234,9 +222,8 @@ func rowLocked(t *testing.T, d database) {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 			_, err := store.Put(ctx, "a", version, []byte("late"))
 			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lease.ErrConflict) {
-				t.Fatalf("Put returns %v", err)
-			}
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, lease.ErrConflict)
 		}
 		saved := make(chan error)
 		go func() {
@@ -249,8 +236,10 @@ func rowLocked(t *testing.T, d database) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		servertest.Do(t, tx.Commit())
-		if err := <-saved; errors.Is(err, lease.ErrConflict) != strings.HasPrefix(change, "version") || err != nil && !errors.Is(err, lease.ErrConflict) {
-			t.Errorf("after another's %s, Put returns %v", change, err)
+		if err := <-saved; strings.HasPrefix(change, "version") {
+			assert.ErrorIs(t, err, lease.ErrConflict)
+		} else {
+			assert.NoError(t, err)
 		}
 	}
 }
@@ -260,27 +249,27 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	long := strings.Repeat("n", 63)
 	for _, name := range []string{"", "t", "_", "T1", "main.leases", long, long + "." + long, "select"} {
 		_, err := sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: name})
-		assert.NoError(t, err, "Table %q: %v", name, err)
+		assert.NoError(t, err, name)
 	}
 	for _, name := range []string{" ", "1", "a b", "a;", `a"`, "a`", "a'", "a.b.c", ".a", "a.", "a-b", "ä", "a\n", "a\x00",
 		"t; DROP TABLE t", `t"; DROP TABLE t --`, long + "n", "a." + long + "n", long + "s.a"} {
 		for _, dialect := range []sqllease.Dialect{sqllease.PostgreSQL, sqllease.MySQL, sqllease.SQLite} {
 			_, err := sqllease.New(db, dialect, &sqllease.Options{Table: name})
-			_, err2 := sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})
-			require.ErrorIs(t, err, lease.ErrInvalidOptions, "Table %q: %v, %v", name, err, err2)
-			assert.ErrorIs(t, err2, lease.ErrInvalidOptions, "Table %q: %v, %v", name, err, err2)
+			assert.ErrorIs(t, err, lease.ErrInvalidOptions, name)
+			_, err = sqllease.NewNodes(db, dialect, &sqllease.Options{Table: name})
+			assert.ErrorIs(t, err, lease.ErrInvalidOptions, name)
 		}
 	}
 	for _, dialect := range []sqllease.Dialect{0, 4} {
 		_, err := sqllease.New(db, dialect, nil)
-		assert.ErrorIs(t, err, lease.ErrInvalidOptions, "Dialect %d: %v", dialect, err)
+		assert.ErrorIs(t, err, lease.ErrInvalidOptions, dialect)
 	}
 	_, err := sqllease.New(nil, sqllease.SQLite, nil)
 	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
 	_, err = sqllease.Open("sqlite", ":memory:", 4, nil)
 	assert.ErrorIs(t, err, lease.ErrInvalidOptions)
 	_, err = sqllease.Open("none", "", sqllease.SQLite, nil)
-	assert.Error(t, err, "Open with an unknown driver returns no error")
+	assert.Error(t, err, "Open with an unknown driver")
 }
 
 // Open's connections are the store's; Close closes them, and leaves those of New alone.
@@ -293,9 +282,7 @@ func TestOpenedStoreIsClosed(t *testing.T) {
 	assert.Error(t, err, "a closed store answers")
 	other := sqliteAt(path).store(t, "")
 	servertest.Do(t, other.Close())
-	e, err := other.Get(t.Context(), "a")
-	require.NoError(t, err, "Get returns %v, %v", e, err)
-	assert.NotEmpty(t, e.Version, "Get returns %v, %v", e, err)
+	assert.NotEmpty(t, servertest.Must(other.Get(t.Context(), "a"))(t).Version)
 }
 
 // If the settings of a database may lose what was committed, the first Put logs which ones.
@@ -321,9 +308,7 @@ func warns(t *testing.T, d database, table, says string) {
 	put(t, s, "a", "", "value")
 	first := log.String()
 	require.Contains(t, first, says)
-	assert.Equal(t, (first == ""), (says == ""))
-	log.Reset()
-	if put(t, s, "b", "", "value"); log.Len() > 0 {
-		t.Errorf("the second Put logs %q", log.String())
-	}
+	assert.Equal(t, says == "", first == "")
+	put(t, s, "b", "", "value")
+	assert.Equal(t, first, log.String(), "the second Put logs more")
 }

@@ -40,7 +40,7 @@ admin.enableServer=false
 4lw.commands.whitelist=srvr
 `, m.Dir, port, host)
 		if n > 1 { // on a busy machine a follower may be late by seconds
-			config += "initLimit=600\nsyncLimit=100\n"
+			config += "initLimit=100\nsyncLimit=30\n"
 			for i, other := range all {
 				_, election, _ := strings.Cut(other.Peers[1], ":")
 				config += fmt.Sprintf("server.%d=%s:%s\n", i+1, other.Peers[0], election)
@@ -81,17 +81,6 @@ func mode(m *servertest.Member) string {
 	return mode
 }
 
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
-// dial connects to the servers in addr, which commas separate.
-func dial(addr string, session time.Duration) (*zk.Conn, error) {
-	conn, _, err := zk.Connect(strings.Split(addr, ","), session, zk.WithDialer(zklease.Dial),
-		zk.WithLogger(quiet{}), zk.WithMaxBufferSize(1<<20), zk.WithMaxConnBufferSize(1<<17))
-	return conn, err
-}
-
 // connect connects until the test ends. The session is long, so that it does not expire on a busy machine.
 func connect(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
@@ -100,8 +89,7 @@ func connect(t testing.TB, addr string) *zk.Conn {
 
 func connectFor(t testing.TB, addr string, session time.Duration) *zk.Conn {
 	t.Helper()
-	conn, err := dial(addr, session)
-	require.NoError(t, err)
+	conn := servertest.Must(zklease.Connect(strings.Split(addr, ","), session))(t)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -113,21 +101,18 @@ func newRoot() *zklease.Options {
 
 func open(t testing.TB, conn *zk.Conn, o *zklease.Options) *zklease.Store {
 	t.Helper()
-	s, err := zklease.New(conn, o)
-	require.NoError(t, err)
-	return s
+	return servertest.Must(zklease.New(conn, o))(t)
 }
-
-// session is the timeout of the fleets' sessions.
-const session = 4 * time.Second
 
 func TestMain(m *testing.M) {
-	os.Exit(servertest.Main(m, opener(session)))
+	servertest.Parallel = 16 // the tests mostly wait
+	os.Exit(servertest.Main(m, opener(4*time.Second)))
 }
 
+// opener opens a store as a process of a fleet does.
 func opener(session time.Duration) servertest.Opener {
 	return func(addr, space string) (lease.Store, func() error, error) {
-		conn, err := dial(addr, session)
+		conn, err := zklease.Connect(strings.Split(addr, ","), session)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -148,18 +133,20 @@ func at(addr string) servertest.Server {
 	}
 }
 
-// removeAll removes a znode and everything below it.
+// removeAll removes a znode and everything below it, also what holders put back meanwhile.
 func removeAll(t testing.TB, conn *zk.Conn, at string) {
 	t.Helper()
-	names, _, err := conn.Children(at)
-	if errors.Is(err, zk.ErrNoNode) {
-		return
+	err := zk.ErrNotEmpty
+	for errors.Is(err, zk.ErrNotEmpty) {
+		names, _, _ := conn.Children(at)
+		for _, name := range names {
+			removeAll(t, conn, at+"/"+name)
+		}
+		err = conn.Delete(at, -1)
 	}
-	require.NoError(t, err)
-	for _, name := range names {
-		removeAll(t, conn, at+"/"+name)
+	if !errors.Is(err, zk.ErrNoNode) {
+		require.NoError(t, err)
 	}
-	require.NoError(t, conn.Delete(at, -1))
 }
 
 // server starts a server that stands alone.
@@ -170,16 +157,15 @@ func server(t testing.TB) *servertest.Server {
 	return &s
 }
 
-func TestStore(t *testing.T) {
+func TestCalmServer(t *testing.T) {
 	t.Parallel()
 	s := at(shared(t))
-	s.Open = opener(20 * time.Second) // so that no session expires on a busy machine
-	servertest.Store(t, &s)
+	servertest.Calm(t, &s)
 }
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Run(t, server(t))
+	servertest.Faults(t, server(t))
 }
 
 func TestEnsemble(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
@@ -66,19 +67,12 @@ func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...
 	return NewClient(t, opts)
 }
 
-// StartReplica starts a replica of a server, and waits until it has the master's data.
-func StartReplica(t testing.TB, master *Server) *Server {
+// StartReplica starts a replica of a server, which it reaches at an address, and waits until it has the master's data.
+func StartReplica(t testing.TB, master *Server, addr string) *Server {
 	t.Helper()
-	replica := StartReplicaOf(t, master.Addr)
+	replica := Start(t, "--replicaof", strings.Replace(addr, ":", " ", 1))
 	InStep(t, master, replica)
 	return replica
-}
-
-// StartReplicaOf starts a replica of the server at an address.
-func StartReplicaOf(t testing.TB, addr string) *Server {
-	t.Helper()
-	_, port, _ := net.SplitHostPort(addr)
-	return Start(t, "--replicaof", "127.0.0.1 "+port)
 }
 
 // InStep waits until a replica has all that its master has.
@@ -96,47 +90,29 @@ func InStep(t testing.TB, master, replica *Server) {
 // Eventually waits until is returns true.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > 30*time.Second {
-			t.Fatalf("%s: not within 30 s", what)
-		}
-	}
-}
-
-// StartNode starts a node of a cluster, and returns the port of its bus.
-func StartNode(t testing.TB) (s *Server, bus string) {
-	t.Helper()
-	bus = strconv.Itoa(servertest.Port(t))
-	return Start(t, "--cluster-enabled", "yes", "--cluster-port", bus), bus
+	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond, what)
 }
 
 // StartCluster starts two masters, and a replica of the master that has the key.
 func StartCluster(t testing.TB, key string) *redis.ClusterClient {
 	t.Helper()
-	var addrs, buses []string
+	ctx := t.Context()
+	var addrs []string
 	var nodes []*redis.Client
-	for range 3 {
-		server, bus := StartNode(t)
-		addrs, buses, nodes = append(addrs, server.Addr), append(buses, bus), append(nodes, server.Client(t))
-	}
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
+	for i := range 3 {
+		bus := strconv.Itoa(servertest.Port(t))
+		server := Start(t, "--cluster-enabled", "yes", "--cluster-port", bus)
+		addrs, nodes = append(addrs, server.Addr), append(nodes, server.Client(t))
+		if i > 0 {
+			host, port, _ := net.SplitHostPort(server.Addr)
+			require.NoError(t, nodes[0].Do(ctx, "CLUSTER", "MEET", host, port, bus).Err())
 		}
 	}
-	ctx := t.Context()
-	do(nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
-	do(nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
-	for i, addr := range addrs[1:] {
-		host, port, _ := net.SplitHostPort(addr)
-		do(nodes[0].Do(ctx, "CLUSTER", "MEET", host, port, buses[i+1]).Err())
-	}
-	slot, err := nodes[0].ClusterKeySlot(ctx, key).Result()
-	do(err)
+	require.NoError(t, nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
+	require.NoError(t, nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
+	slot := servertest.Must(nodes[0].ClusterKeySlot(ctx, key).Result())(t)
 	master := nodes[slot/8192]
-	id, err := master.ClusterMyID(ctx).Result()
-	do(err)
+	id := servertest.Must(master.ClusterMyID(ctx).Result())(t)
 	Eventually(t, "the replica follows", func() bool { return nodes[2].ClusterReplicate(ctx, id).Err() == nil })
 	Eventually(t, "the cluster is ready", func() bool {
 		ready := strings.Contains(master.Info(ctx, "replication").Val(), "state=online")
