@@ -105,10 +105,10 @@ func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 func TestCloneInTheMidstOfAnAcquisitionIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, vm := newMemory(), newMachine(t)
-		m.onSave = func() {
-			m.onSave = nil
+		m.becomes(before(func() {
+			m.becomes()
 			vm.clone()
-		}
+		}))
 		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard)
 		worker, bound := h.Worker(), h.Grant().To
 		p := h.next()
@@ -135,12 +135,10 @@ func TestCloneDoesNotTakeBackAnAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, vm := newMemory(), newMachine(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		m.loseAnswer = true
-		m.onSave = func() {
-			m.onSave = nil
+		m.becomes(loses(1), before(func() {
 			vm.clone()
 			cancel()
-		}
+		}))
 		_, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(0), NewStore: true, VMClock: vm.path})
 		require.Error(t, err)
 		time.Sleep(time.Second)
@@ -210,7 +208,7 @@ func TestCloneOfAReplacementInADirectoryEndsTheLease(t *testing.T) {
 		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard, reuse(ReuseKeep), func(o *Options) { o.LocalCopy = t.TempDir() })
 		worker := h.Worker()
 		m.take(worker, "another")
-		m.set(func() { m.onSave = vm.clone })
+		m.becomes(before(vm.clone))
 		time.Sleep(10 * span)
 		_, err := h.g.NextID()
 		require.ErrorIs(t, err, ErrLost)
@@ -222,7 +220,7 @@ func TestCloneOfAReplacementInADirectoryEndsTheLease(t *testing.T) {
 func TestCloneDoesNotChangeTheClockSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, vm, c := newMemory(), newMachine(t), clockAt(0)
-		h := mustAcquire(t, m, seqFleet, c, vm.guard)
+		h := mustAcquire(t, m, both, c, vm.guard)
 		worker := h.Worker()
 		before := m.record(worker)
 		vm.clone()

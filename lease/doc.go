@@ -191,8 +191,9 @@
 //
 // # While the store is away
 //
-// A holder goes on to the end of its window, and by itself when the store is back. With
-// Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
+// A holder goes on to the end of its window, and by itself when the store is back.
+//
+// copy: With Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
 // file on the holder's host. It is saved there before it is used, and in the store as soon as
 // the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
 // LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the

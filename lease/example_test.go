@@ -56,7 +56,7 @@ func ExampleAcquire_exhausted() {
 	ctx := context.Background()
 
 	for range 3 { // the third waits for a window and a half
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: 2 * time.Second})
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: time.Second})
 		var exhausted *lease.ExhaustedError
 		if errors.As(err, &exhausted) {
 			fmt.Println("all are held:", len(exhausted.Records))

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,14 +38,9 @@ func (m *memory) give(worker int) {
 // Whatever fault the store has, IDs are issued again when the fault is over, also if the worker ID is to be
 // replaced meanwhile.
 func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
-	for name, fault := range map[string]func(m *memory, on bool){
-		"down":           func(m *memory, on bool) { m.down = on },
-		"hanging":        func(m *memory, on bool) { m.hangs = on },
-		"bad":            func(m *memory, on bool) { m.bad = on },
-		"answers lost":   func(m *memory, on bool) { m.loseAnswer = on },
-		"saves hanging":  func(m *memory, on bool) { m.slow = map[bool]time.Duration{true: time.Hour}[on] },
-		"saves slow":     func(m *memory, on bool) { m.slow = map[bool]time.Duration{true: span / 2}[on] },
-		"saves too late": func(m *memory, on bool) { m.delay = map[bool]time.Duration{true: span}[on] },
+	for name, fault := range map[string]fault{
+		"down": down, "hanging": hangs, "bad": bad, "answers lost": silent,
+		"saves hanging": slow(time.Hour), "saves slow": slow(span / 2), "saves too late": late(span),
 	} {
 		for _, lost := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,9 +51,9 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 					m.take(h.Worker(), "b")
 				}
 				time.Sleep(ms)
-				m.set(func() { fault(m, true) })
-				time.Sleep(time.Hour)
-				m.set(func() { fault(m, false) })
+				m.becomes(fault)
+				time.Sleep(10 * time.Minute)
+				m.becomes()
 				time.Sleep(4 * span)
 				h.next()
 				require.NoError(t, h.Err())
@@ -69,24 +63,6 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 			})
 		}
 	}
-}
-
-// losing makes a save and calls after, so that the caller can give up before the answer comes.
-type losing struct {
-	*memory
-	after func()
-	once  sync.Once
-}
-
-func (l *losing) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	saved, err := l.memory.Put(ctx, key, old, value)
-	if _, ok := workerOf(recordPrefix, key); ok {
-		l.once.Do(func() {
-			l.after()
-			err = ctx.Err()
-		})
-	}
-	return saved, err
 }
 
 // If the generator's clock is a little behind the lease's clock, a replacement works too.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -91,22 +92,24 @@ func TestStoppedHoldersAtFullRateRepeatNoID(t *testing.T) {
 
 // If a process is stopped during a save, only its worker ID is blocked.
 func TestAcquireSkipsALockedWorkerID(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "worker"), 0o755))
-	f, err := os.Create(filepath.Join(dir, "worker", "3~lock"))
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
-	o := &lease.Options{First: 3, Count: 2, Window: 50 * time.Millisecond, NewStore: true}
-	l, err := lease.Acquire(t.Context(), lease.File(dir), o)
-	require.NoError(t, err)
-	assert.Equal(t, 4, l.Worker())
-	require.NoError(t, l.Release(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "worker"), 0o755))
+		f, err := os.Create(filepath.Join(dir, "worker", "3~lock"))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+		o := &lease.Options{First: 3, Count: 2, Window: 50 * time.Millisecond, NewStore: true}
+		l, err := lease.Acquire(t.Context(), lease.File(dir), o)
+		require.NoError(t, err)
+		assert.Equal(t, 4, l.Worker())
+		require.NoError(t, l.Release(t.Context()))
 
-	o.Count = 1
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	_, err = lease.Acquire(ctx, lease.File(dir), o)
-	require.ErrorContains(t, err, "3~lock: locked by another")
+		o.Count = 1
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = lease.Acquire(ctx, lease.File(dir), o)
+		require.ErrorContains(t, err, "3~lock: locked by another")
+		time.Sleep(time.Minute) // until it has given up
+	})
 }
