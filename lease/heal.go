@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 // open returns the store's door once it is open. If the store has no door, open makes it.
@@ -70,9 +72,26 @@ func (s *search) putDoor(ctx context.Context, d door) (quicker bool, err error) 
 		return true, nil
 	}
 	if err == nil {
-		s.l.seen[doorKey] = sighting{e.Version, time.Now()}
+		s.l.seen.sees(doorKey, e.Version)
 	}
 	return false, err
+}
+
+// outwait saves for how long the record of a worker ID is known to be lost. It returns for how long the worker ID is not used
+// yet. If that is 0, next may be taken. idle is for how long r is known not to have changed.
+func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, idle time.Duration, now, engine time.Time) (next Record, left time.Duration, err error) {
+	whole := healing(layout.Unit)
+	if next = r; r.version == "" {
+		next.Layout, next.Marked, left = layout, true, whole
+	} else if next, left = r.missing(idle, now, engine, whole); left <= 0 || next.Waited == r.Waited {
+		return next, left, nil
+	}
+	next.Saves++
+	saved, err := putRecord(ctx, s, next)
+	if errors.Is(err, ErrConflict) {
+		return next, left, nil
+	}
+	return saved, left, err
 }
 
 // progress is how often those who wait for a store that lost its entries save for how long
