@@ -282,7 +282,9 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 	}
 	version, wasHere := strings.CutPrefix(old, fromHere)
 	held, keeps := c.owns(here), c.owns(Entry{Value: value})
-	c.holds = c.holds || held
+	if held {
+		c.holds = keeps
+	}
 	switch {
 	case wasHere && !held:
 		return here, &FileError{Path: c.local.path(key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}

@@ -27,10 +27,9 @@ type search struct {
 	whole bool           // all worker IDs were read
 	races int            // how often other processes were quicker
 
-	probes   int           // how many worker IDs were read at random
-	passed   map[int]error // the worker IDs whose records could not be saved
-	failures []error       // of saves, other than conflicts
-	tried    []attempt     // the saves that failed but may still be made, and the saves that were made for nothing
+	probes   int       // how many worker IDs were read at random
+	failures []error   // of saves, other than conflicts
+	tried    []attempt // the saves that failed but may still be made, and the saves that were made for nothing
 }
 
 const (
@@ -45,7 +44,7 @@ const (
 )
 
 func newSearch(l *Lease) *search {
-	return &search{l: l, store: patientStore{l}, begun: time.Now(), passed: map[int]error{}}
+	return &search{l: l, store: patientStore{l}, begun: time.Now()}
 }
 
 // patientStore is the store as a search asks it: with a limit for each request.
@@ -96,11 +95,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			if err := s.begin(ctx); err != nil {
 				return attempt{}, s.because(err)
 			}
-			if a, ok, err := s.adopt(ctx); ok || err != nil {
-				return a, err
-			}
 		}
-		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed)
+		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed())
 		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
 			if err := s.readMore(ctx); err != nil {
 				return attempt{}, s.because(err)
@@ -143,16 +139,9 @@ func (s *search) begin(ctx context.Context) (err error) {
 		}
 	}
 	s.read, s.bad, s.whole, s.races = map[int]Record{}, map[int]error{}, false, 0
-	first := []int{s.former()}
-	for _, a := range s.tried { // each may have been saved after all
-		first = append(first, a.record.Worker)
-	}
-	for _, worker := range first {
-		if _, ok := s.read[worker]; !ok && s.l.o.First <= worker && worker <= s.l.o.last() {
-			if err := s.readOne(ctx, worker); err != nil {
-				return err
-			}
-		}
+	s.tried = s.l.free(ctx, s.store, s.tried)
+	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
+		return s.readOne(ctx, former)
 	}
 	return nil
 }
