@@ -27,7 +27,8 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if born != l.begun && l.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	if err := l.checkClock(s.engineNow(), c.record.Worker, now, begun); err != nil {
+	l.horizon.observe(now, begun)
+	if err := l.leap(c.record.Worker, now.Add(l.o.Window), s.engineNow(), begun); err != nil {
 		return attempt{}, err
 	}
 	id := Record{Token: l.newToken(born, begun), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
