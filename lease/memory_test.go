@@ -74,44 +74,47 @@ func (f asks) Now(ctx context.Context) (time.Time, error) {
 	return e.Time, err
 }
 
-// A fault is what becomes of requests to a store.
-type fault func(asks) asks
+// A fault makes a request, with next, or fails.
+type fault func(ctx context.Context, q *query, next asks) error
 
 var errDown = errors.New("the store is away")
 
-// down lets no request reach the store.
-func down(asks) asks { return func(context.Context, *query) error { return errDown } }
+func down(context.Context, *query, asks) error { return errDown }
 
 // hangs answers no reads.
-func hangs(next asks) asks {
-	return func(ctx context.Context, q *query) error {
-		if q.reads() {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return next(ctx, q)
+func hangs(ctx context.Context, q *query, next asks) error {
+	if q.reads() {
+		<-ctx.Done()
+		return ctx.Err()
 	}
+	return next(ctx, q)
 }
 
 // bad lets no record be read.
-func bad(next asks) asks {
-	return func(ctx context.Context, q *query) error {
-		if q.reads() && strings.HasPrefix(q.key, recordPrefix) {
-			return ErrBadRecord
+func bad(ctx context.Context, q *query, next asks) error {
+	if q.reads() && strings.HasPrefix(q.key, recordPrefix) {
+		return ErrBadRecord
+	}
+	return next(ctx, q)
+}
+
+// refuses stores no keys with these prefixes.
+func refuses(prefixes ...string) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		if q.writes() && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(q.key, prefix) }) {
+			return errDown
 		}
 		return next(ctx, q)
 	}
 }
 
 // ofSaves is a fault of the requests that save a record.
-func ofSaves(f func(ctx context.Context, q *query, next asks) error) fault {
-	return func(next asks) asks {
-		return func(ctx context.Context, q *query) error {
-			if q.saves() {
-				return f(ctx, q, next)
-			}
-			return next(ctx, q)
+func ofSaves(f fault) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		if q.saves() {
+			return f(ctx, q, next)
 		}
+		return next(ctx, q)
 	}
 }
 
@@ -137,18 +140,6 @@ func repeats(saves int64) fault {
 		}
 		return next(ctx, q)
 	})
-}
-
-// refuses stores no keys with these prefixes.
-func refuses(prefixes ...string) fault {
-	return func(next asks) asks {
-		return func(ctx context.Context, q *query) error {
-			if q.writes() && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(q.key, prefix) }) {
-				return errDown
-			}
-			return next(ctx, q)
-		}
-	}
 }
 
 // late lets saves arrive after their senders gave up.
@@ -212,7 +203,8 @@ func (m *memory) becomes(faults ...fault) {
 	m.set(func() {
 		m.fault = m.serve
 		for _, f := range faults {
-			m.fault = f(m.fault)
+			next := m.fault
+			m.fault = func(ctx context.Context, q *query) error { return f(ctx, q, next) }
 		}
 	})
 }

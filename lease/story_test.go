@@ -182,30 +182,28 @@ func (c command) number(text string) int {
 	return n
 }
 
-// faults returns what the command "store" wants.
-func (c command) faults() []fault {
+// fault returns what the command "store" wants.
+func (c command) fault() fault {
 	what, value, _ := strings.Cut(strings.TrimPrefix(c.line, "store "), "=")
 	switch what {
-	case "up":
-		return nil
 	case "down":
-		return []fault{down}
+		return down
 	case "hangs":
-		return []fault{hangs}
+		return hangs
 	case "bad":
-		return []fault{bad}
+		return bad
 	case "loses answers":
-		return []fault{silent}
+		return silent
 	case "fails":
-		return []fault{loses(int64(c.number(value)))}
+		return loses(int64(c.number(value)))
 	case "repeats":
-		return []fault{repeats(int64(c.number(value)))}
+		return repeats(int64(c.number(value)))
 	case "refuses":
-		return []fault{refuses(strings.Split(value, ",")...)}
+		return refuses(strings.Split(value, ",")...)
 	case "late":
-		return []fault{late(c.duration(value))}
+		return late(c.duration(value))
 	case "slow":
-		return []fault{slow(c.duration(value))}
+		return slow(c.duration(value))
 	}
 	c.t.Fatalf("no such fault: %s", c.line)
 	return nil
@@ -372,7 +370,9 @@ func (s *story) do(c command) {
 			p.c.step(d)
 		}
 	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,..., fails=N, repeats=N
-		s.becomes(c.faults()...)
+		if s.becomes(); words[0] != "up" {
+			s.becomes(c.fault())
+		}
 	case "delete": // KEY...|everything
 		s.set(func() {
 			if words[0] == "everything" {
