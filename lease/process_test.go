@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,9 +26,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Tests with real processes. A child has childEnv in its environment. It reads its task from standard
-// input, and writes reports to standard error, one a line. The line "release" makes it release its lease and exit.
-// One child is always started ahead. If a child is killed, the next one begins at once.
+// Tests with real processes. A child has childEnv in its environment. It reads its task from standard input, and writes
+// the IDs that it issues to standard output. It ends if it gets no worker ID, if it loses its worker ID, or after one more
+// line. If something happens that must not happen, it says so on standard error.
 
 var (
 	kills    = flag.Int("kills", depth.Of(60, 400), "how many children TestKilledProcessesRepeatNoID kills")
@@ -37,12 +36,7 @@ var (
 	atOnce   = flag.Int("at-once", depth.Of(16, 64), "how many processes TestManyProcessesAtOnceGetDifferentWorkerIDs starts, up to 1,024")
 )
 
-const (
-	childEnv = "SNOWFLAKE_LEASE_CHILD"
-
-	// hang is longer than any step takes. If a test hangs, it ends after this time.
-	hang = time.Minute
-)
+const childEnv = "SNOWFLAKE_LEASE_CHILD"
 
 // Layouts with few IDs in a tick, so that a long run fits into memory.
 var (
@@ -58,65 +52,10 @@ type task struct {
 	First, Count int
 	Window       time.Duration
 	OnLoss       lease.OnLoss
-	Idle         bool          // issue no IDs
+	One          bool          // issue one ID
 	Offset       time.Duration // of the child's clock from the host's
 	Step         time.Duration // how far the clock is set forward or back
 	StepAfter    time.Duration // this long after Acquire
-}
-
-// report is one report of a child.
-type report struct {
-	What, Is string // Is is what the error matches
-	Err      string
-	Grant    snowflake.Grant // if it has acquired
-}
-
-const (
-	acquired = "acquired"
-	refused  = "refused"
-	failed   = "failed" // a call of NextID
-	ended    = "ended"  // by itself
-	released = "released"
-
-	isExpired   = "ErrLeaseExpired"
-	isCanceled  = "context.Canceled"
-	isBackward  = "ErrClockBackward"
-	isExhausted = "ErrExhausted"
-	isLost      = "ErrLost"
-	isLate      = "context.DeadlineExceeded"
-)
-
-// is returns what err matches. If it matches several errors, the first counts.
-func is(err error) string {
-	for _, is := range []struct {
-		target error
-		name   string
-	}{
-		{snowflake.ErrLeaseExpired, isExpired}, {context.Canceled, isCanceled}, {snowflake.ErrClockBackward, isBackward},
-		{lease.ErrExhausted, isExhausted}, {lease.ErrLost, isLost}, {context.DeadlineExceeded, isLate},
-	} {
-		if errors.Is(err, is.target) {
-			return is.name
-		}
-	}
-	return ""
-}
-
-func tell(what string, grant snowflake.Grant, err error) {
-	r := report{What: what, Is: is(err), Grant: grant}
-	if err != nil {
-		r.Err = err.Error()
-	}
-	b, err := json.Marshal(r)
-	check(err)
-	_, err = os.Stderr.Write(append(b, '\n'))
-	check(err)
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
 
 func init() {
@@ -129,11 +68,11 @@ func init() {
 // child is the main function of a child.
 func child() {
 	in := bufio.NewScanner(os.Stdin)
-	var c childProcess
+	var k task
 	if !in.Scan() {
 		return // the test did not need this child
 	}
-	check(json.Unmarshal(in.Bytes(), &c.task))
+	expect(json.Unmarshal(in.Bytes(), &k))
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		if !in.Scan() {
@@ -141,126 +80,96 @@ func child() {
 		}
 		cancel()
 	}()
-	if !c.acquire(ctx) {
+	clock := snowflake.SystemClock()
+	var acquired atomic.Pointer[time.Time]
+	if k.Offset != 0 || k.Step != 0 {
+		clock = snowflake.ClockFunc(func() time.Time {
+			now := time.Now().Add(k.Offset)
+			if at := acquired.Load(); at != nil && time.Since(*at) >= k.StepAfter {
+				now = now.Add(k.Step)
+			}
+			return now
+		})
+	}
+	l, err := lease.Acquire(ctx, lease.File(k.Dir), &lease.Options{
+		Layout: k.Layout, Owner: k.Owner, First: k.First, Count: k.Count, Window: k.Window, OnLoss: k.OnLoss, Clock: clock,
+	})
+	now := time.Now()
+	acquired.Store(&now)
+	if expect(err, context.Canceled, snowflake.ErrClockBackward, lease.ErrExhausted); err != nil {
 		return
 	}
-	if !c.Idle {
-		c.issuer.Go(c.issueAll)
-	}
-	<-ctx.Done()
-	err := c.lease.Release(context.Background()) // while IDs are issued
-	c.issuer.Wait()
-	tell(released, snowflake.Grant{}, err)
-}
-
-type childProcess struct {
-	task
-	lease    *lease.Lease
-	acquired atomic.Pointer[time.Time] // the time of Acquire
-	gen      *snowflake.Generator
-	issuer   sync.WaitGroup
-}
-
-// now is the child's clock.
-func (c *childProcess) now() time.Time {
-	now := time.Now().Add(c.Offset)
-	if at := c.acquired.Load(); at != nil && time.Since(*at) >= c.StepAfter {
-		now = now.Add(c.Step)
-	}
-	return now
-}
-
-func (c *childProcess) acquire(ctx context.Context) bool {
-	clock := snowflake.SystemClock()
-	if c.Offset != 0 || c.Step != 0 {
-		clock = snowflake.ClockFunc(c.now)
-	}
-	l, err := lease.Acquire(ctx, lease.File(c.Dir), &lease.Options{
-		Layout: c.Layout, Owner: c.Owner, First: c.First, Count: c.Count, Window: c.Window, OnLoss: c.OnLoss, Clock: clock,
-	})
-	end := time.Now()
-	c.acquired.Store(&end)
-	if err != nil {
-		tell(refused, snowflake.Grant{}, err)
-		return false
-	}
 	opts := &snowflake.Options{}
-	if c.Layout.ClockSeqBits > 0 {
+	if k.Layout.ClockSeqBits > 0 {
 		opts.OnBackward = snowflake.ClockSeqPolicy()
 	}
-	c.lease = l
-	c.gen, err = snowflake.NewLeased(l, opts)
-	check(err)
-	tell(acquired, l.Grant(), nil)
+	gen, err := snowflake.NewLeased(l, opts)
+	expect(err, lease.ErrLost)
+	issued := make(chan struct{})
 	go func() {
-		<-l.Done()
-		if err := l.Err(); !errors.Is(err, lease.ErrReleased) {
-			tell(ended, snowflake.Grant{}, err)
-		}
+		defer close(issued)
+		k.issue(l, gen)
 	}()
-	return true
+	select {
+	case <-ctx.Done():
+		expect(l.Release(context.Background()), lease.ErrLost, context.DeadlineExceeded) // a disk may be slower than the window
+	case <-l.Done():
+		expect(l.Err(), lease.ErrLost)
+	}
+	<-issued
 }
 
-// issueAll issues IDs as fast as it can, until the lease has ended.
-func (c *childProcess) issueAll() {
+// issue issues IDs as fast as it can, until the lease has ended.
+func (k task) issue(l *lease.Lease, gen *snowflake.Generator) {
 	var buf []snowflake.ID
-	told := ""
-	for {
-		id, err := c.gen.NextID()
+	for l.Err() == nil {
+		id, err := gen.NextID()
+		expect(err, snowflake.ErrLeaseExpired, snowflake.ErrClockBackward)
 		if err == nil {
 			buf = append(buf, id)
 		}
-		if len(buf) == 16 || err != nil {
-			check(servertest.WriteIDs(buf...))
+		if len(buf) == 16 || k.One || err != nil {
+			expect(servertest.WriteIDs(buf...))
 			buf = buf[:0]
 		}
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, snowflake.ErrLeaseExpired) && c.lease.Err() != nil:
-			return
-		case is(err) != told:
-			told = is(err)
-			tell(failed, snowflake.Grant{}, err)
+		if err != nil {
+			time.Sleep(200 * time.Microsecond)
+		} else if k.One {
+			<-l.Done()
 		}
-		time.Sleep(200 * time.Microsecond)
+	}
+	expect(servertest.WriteIDs(buf...))
+}
+
+// expect ends the child if an error is none of these.
+func expect(err error, errs ...error) {
+	if err != nil && !slices.ContainsFunc(errs, func(is error) bool { return errors.Is(err, is) }) {
+		panic(err)
 	}
 }
 
 // process is a child, as its parent sees it.
 type process struct {
 	*servertest.Child
-	t *testing.T
-
-	reports chan report
-	exited  chan struct{}
-
-	// Read these only when the child has exited:
-	told  []report
-	ids   []snowflake.ID
-	noise string // output that is not a report
+	t     *testing.T
+	ended chan struct{}
+	ids   []snowflake.ID // read these only when it has ended
+	said  string
 }
 
 // start starts a child, which waits for its task.
 func start(t *testing.T) *process {
 	t.Helper()
-	p := &process{Child: servertest.StartChild(t, childEnv+"=1"), t: t, reports: make(chan report, 1000), exited: make(chan struct{})}
-	go p.readReports()
-	return p
-}
-
-func (p *process) readReports() {
-	defer close(p.exited)
-	defer close(p.reports)
-	for line := range p.Lines {
-		var r report
-		if json.Unmarshal([]byte(line), &r) != nil {
-			p.noise += line
-			continue
+	p := &process{Child: servertest.StartChild(t, childEnv+"=1"), t: t, ended: make(chan struct{})}
+	go func() {
+		for line := range p.Lines {
+			p.said += line
 		}
-		p.told = append(p.told, r)
-		p.reports <- r
-	}
+		p.Wait()
+		p.ids, _ = p.IDs()
+		close(p.ended)
+	}()
+	return p
 }
 
 // begin gives the child its task.
@@ -272,57 +181,31 @@ func (p *process) begin(k task) *process {
 	return p
 }
 
-// await returns the next report of one of these kinds.
-func (p *process) await(what ...string) report {
-	p.t.Helper()
-	timeout := time.After(hang)
-	for {
-		select {
-		case r, ok := <-p.reports:
-			require.True(p.t, ok, "the child exited and did not say: %v\n%s", what, p.noise)
-			if slices.Contains(what, r.What) {
-				return r
-			}
-		case <-timeout:
-			require.FailNow(p.t, "the child does not say", what)
-		}
-	}
-}
-
-// until waits until done is closed or, if the child exits before that, until then.
+// until waits until done is closed.
 func (p *process) until(done <-chan struct{}) {
 	p.t.Helper()
 	select {
 	case <-done:
-	case <-p.exited:
-	case <-time.After(hang):
+	case <-time.After(time.Minute): // longer than any step takes
 		require.FailNow(p.t, "the child hangs")
 	}
 }
 
-// release makes the child release its lease and exit, if it has not ended.
+// release makes the child release its lease and end, if it has not ended.
 func (p *process) release() { _ = p.Tell("release") }
 
-// kill kills the child if it has not ended, and waits for its end.
+// end waits for the child's end. It must have said nothing.
+func (p *process) end() {
+	p.t.Helper()
+	p.until(p.ended)
+	require.Empty(p.t, p.said)
+}
+
+// kill kills the child if it has not ended.
 func (p *process) kill() {
+	p.t.Helper()
 	_ = p.Process().Kill()
-	p.wait()
-	require.Empty(p.t, p.noise)
-}
-
-// wait waits for the child's end.
-func (p *process) wait() {
-	p.Wait()
-	<-p.exited
-	p.ids, _ = p.IDs()
-}
-
-func (p *process) find(what string) (report, bool) {
-	i := slices.IndexFunc(p.told, func(r report) bool { return r.What == what })
-	if i < 0 {
-		return report{}, false
-	}
-	return p.told[i], true
+	p.end()
 }
 
 // live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a while from
@@ -343,7 +226,7 @@ func (p *process) live(k task, r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0:
 		p.release()
-		p.until(p.exited)
+		p.end()
 	case 1:
 		p.release()
 		time.Sleep(upTo(r, 5*time.Millisecond))
@@ -351,7 +234,7 @@ func (p *process) live(k task, r *rand.Rand) {
 	p.kill()
 }
 
-// nursery has a child ready.
+// nursery has a child ready. If a child is killed, the next one begins at once.
 type nursery struct {
 	t     *testing.T
 	spare *process
@@ -366,24 +249,16 @@ func (n *nursery) take() *process {
 	return p
 }
 
-// records returns the stored records by worker. They must be readable after every crash.
-func records(t *testing.T, dir string) map[int]lease.Record {
+// bounds returns the stored bounds by worker ID. The records must be readable after every crash.
+func bounds(t *testing.T, dir string) map[int][]time.Time {
 	t.Helper()
 	all, err := lease.Holders(t.Context(), lease.File(dir))
 	require.NoError(t, err)
-	m := map[int]lease.Record{}
+	bounds := map[int][]time.Time{}
 	for _, r := range all {
-		m[r.Worker] = r
+		bounds[r.Worker] = r.Bounds
 	}
-	return m
-}
-
-// boundOf returns the bound of a clock sequence. It is zero if the sequence was not used.
-func boundOf(r lease.Record, seq int) time.Time {
-	if seq < len(r.Bounds) {
-		return r.Bounds[seq]
-	}
-	return time.Time{}
+	return bounds
 }
 
 // seeded returns a source of randomness. It logs the seed, for -kill-seed.
@@ -415,7 +290,6 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 		processes int // at once
 		layout    snowflake.Layout
 		task      func(r *rand.Rand, i int) task
-		allowed   []string // reports
 	}{
 		{"many workers, clocks set by anything", 40, 1, plain, func(r *rand.Rand, i int) task {
 			k := task{Owner: fmt.Sprint("owner", r.IntN(3)), First: 0, Count: 1024, Offset: between(r, -6, 3.3)}
@@ -423,7 +297,7 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 				k.Step, k.StepAfter = between(r, -6, 0), upTo(r, 20*time.Millisecond)
 			}
 			return k
-		}, nil},
+		}},
 		{"one worker, clock sequences, clocks set by anything", 30, 1, sequenced, func(r *rand.Rand, i int) task {
 			k := task{First: 5, Count: 1}
 			// Time moves forward, so that the clock reaches bounds that a leap set.
@@ -432,10 +306,10 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 				k.Step, k.StepAfter = -between(r, -3, 1).Abs(), upTo(r, 20*time.Millisecond)
 			}
 			return k
-		}, []string{refused + isBackward, refused + isExhausted}}, // a machine may be so busy that a child watches for too short a time
+		}},
 		{"many at once", 30, 5, plain, func(r *rand.Rand, i int) task {
 			return task{First: 3, Count: 3, Owner: fmt.Sprint("owner", i%5), OnLoss: lease.OnLoss(r.IntN(2)), Offset: between(r, -6, math.Log10(window.Seconds()))}
-		}, []string{refused + isBackward, refused + isExhausted, ended + isLost, released + isLost}},
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "leases")
@@ -452,13 +326,11 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 						for i := range each {
 							p, k := children.take(), test.task(rnd, i*test.processes+n)
 							k.Dir, k.Layout, k.Window = dir, test.layout, window
-							before := records(t, dir)
+							before := bounds(t, dir)
 							p.live(k, rnd)
-							p.checkReports(test.allowed)
 							if test.processes == 1 {
-								p.checkFence(k, before, records(t, dir))
+								fenced(t, k.Layout, p.ids, before, bounds(t, dir))
 							}
-							require.False(t, t.Failed(), "run %d: %+v\nsaid: %+v", i, k, p.told)
 							all.Add(i*test.processes+n, p.ids...)
 							if len(p.ids) > 0 {
 								issuing.Add(1)
@@ -477,38 +349,15 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 	}
 }
 
-// checkReports checks that the child said what is usual, or allowed.
-func (p *process) checkReports(allowed []string) {
-	usual := []string{acquired, refused + isCanceled, failed + isBackward, failed + isExpired, released, released + isLate} // a disk may be slower than the window
-	for _, r := range p.told {
-		assert.Contains(p.t, append(usual, allowed...), r.What+r.Is, "%+v", r)
-	}
-}
-
-// checkFence checks each ID against the bounds that were stored before and after.
-func (p *process) checkFence(k task, before, after map[int]lease.Record) {
-	a, ok := p.find(acquired)
-	if !ok {
-		require.Empty(p.t, p.ids)
-		return
-	}
-	worker := a.Grant.Worker
-	require.False(p.t, a.Grant.From.Before(boundOf(before[worker], a.Grant.ClockSeq)), "the window begins at the stored bound, or later")
-	last := map[int]time.Time{}
-	for _, id := range p.ids {
-		is := k.Layout.Decode(id)
-		require.Equal(p.t, worker, is.Worker)
-		require.False(p.t, is.Time.Before(boundOf(before[worker], is.ClockSeq)), "%v was another's to stamp", is)
-		require.True(p.t, is.Time.Before(boundOf(after[worker], is.ClockSeq)), "%v is not below the bound in %v", is, after)
-		last[is.ClockSeq] = is.Time
-	}
-	if r, ok := p.find(released); ok && r.Is == "" && len(p.ids) > 0 {
-		rec, unit := after[worker], k.Layout.Unit
-		require.Equal(p.t, lease.Free, rec.State)
-		if end, ok := last[rec.ClockSeq]; ok {
-			exact := []time.Time{end.Add(unit), end.Add(2 * unit)} // a call may have waited for a tick that had passed when the last renewal closed it
-			require.Contains(p.t, exact, rec.Bound(), "Release records the exact end")
+// fenced checks IDs against the bounds that were stored before and after.
+func fenced(t *testing.T, layout snowflake.Layout, ids []snowflake.ID, before, after map[int][]time.Time) {
+	t.Helper()
+	for _, id := range ids {
+		is := layout.Decode(id)
+		if was := before[is.Worker]; is.ClockSeq < len(was) {
+			require.False(t, is.Time.Before(was[is.ClockSeq]), "%v was another's to stamp", is)
 		}
+		require.True(t, is.Time.Before(after[is.Worker][is.ClockSeq]), "%v is not below the bound in %v", is, after)
 	}
 }
 
@@ -522,23 +371,18 @@ func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 			all[i] = start(t)
 		}
 		for i, p := range all {
-			p.begin(task{Dir: dir, Layout: plain, Owner: fmt.Sprint(when, i), Idle: true})
+			p.begin(task{Dir: dir, Layout: plain, Owner: fmt.Sprint(when, i), One: true})
+		}
+		for _, p := range all {
+			p.until(p.First)
 		}
 		workers := map[int]bool{}
 		for _, p := range all {
-			r := p.await(acquired, refused)
-			require.Equal(t, acquired, r.What, r.Err)
-			workers[r.Grant.Worker] = true
+			p.release()
+			p.end()
+			require.Len(t, p.ids, 1)
+			workers[plain.Decode(p.ids[0]).Worker] = true
 		}
 		assert.Len(t, workers, len(all))
-		for _, p := range all {
-			p.release()
-		}
-		for _, p := range all {
-			if r := p.await(released); r.Err != "" {
-				t.Logf("released: %s", r.Err) // the disk may be too slow for so many
-			}
-			p.wait()
-		}
 	}
 }
