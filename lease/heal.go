@@ -23,13 +23,14 @@ func (s *search) open(ctx context.Context) (door, error) {
 			next.Name, next.Layout = randomText(), l.o.Layout
 		}
 		if d.version == "" || next != d {
-			quicker, err := s.putDoor(ctx, next)
+			e, err := s.store.Put(ctx, doorKey, d.version, next.encode())
+			if errors.Is(err, ErrConflict) {
+				continue // another process was quicker
+			}
 			if err != nil {
 				return d, err
 			}
-			if quicker {
-				continue
-			}
+			l.seen.sees(doorKey, e.Version)
 		}
 		if next.Open {
 			continue
@@ -63,18 +64,6 @@ func (s *search) lookAtDoor(ctx context.Context) (d door, engine time.Time, isNe
 	}
 	engine, err = clockOf(ctx, s.store)
 	return d, engine, isNew, err
-}
-
-// putDoor saves d, unless another process is quicker.
-func (s *search) putDoor(ctx context.Context, d door) (quicker bool, err error) {
-	e, err := s.store.Put(ctx, doorKey, d.version, d.encode())
-	if errors.Is(err, ErrConflict) {
-		return true, nil
-	}
-	if err == nil {
-		s.l.seen.sees(doorKey, e.Version)
-	}
-	return false, err
 }
 
 // outwait saves for how long the record of a worker ID is known to be lost. It returns for how long the worker ID is not used

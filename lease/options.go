@@ -242,9 +242,6 @@ func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
 func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
+	name, _ := os.Hostname()
+	return cmp.Or(name, "unknown")
 }

@@ -158,8 +158,8 @@ func (r Record) undo(before Record, w window) Record {
 // long ago it was last saved, by every clock that can tell. Until a window has passed,
 // nobody took the holder for dead. The bound stays as it is, so that a later holder, if
 // there is one after all, finds the record out before the bound moves.
-func (r Record) restorable(w window, now time.Time, since ...time.Duration) bool {
-	return now.Before(w.to) && slices.Max(since) < r.Window
+func (r Record) restorable(w window, now time.Time, since time.Duration) bool {
+	return now.Before(w.to) && since < r.Window
 }
 
 // live reports whether r is held by a holder that has renewed it within its window. idle is

@@ -133,8 +133,8 @@ func TestJudgeOfARecordThatWasFound(t *testing.T) {
 
 func TestRecordMayBePutBackWhileItsWindowLasts(t *testing.T) {
 	r, w := rec("a", Held, 3), window{to: at(3)}
-	assert.True(t, r.restorable(w, at(2), 0, span-1))
-	assert.False(t, r.restorable(w, at(2), 0, span))
+	assert.True(t, r.restorable(w, at(2), span-1))
+	assert.False(t, r.restorable(w, at(2), span))
 	assert.False(t, r.restorable(w, at(3), 0))
 }
 

@@ -104,7 +104,10 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			continue
 		}
 		if err != nil {
-			if err := s.wait(ctx, wait, s.unusable(err)); err != nil {
+			if e, ok := errors.AsType[*ExhaustedError](err); ok && len(s.bad) > 0 {
+				e.Lost = s.bad
+			}
+			if err := s.wait(ctx, wait, err); err != nil {
 				return attempt{}, err
 			}
 			continue
@@ -283,12 +286,4 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 		s.l.log.unreplaced(s.l, none)
 	}
 	return nil
-}
-
-// unusable adds the worker IDs that are unusable to err.
-func (s *search) unusable(err error) error {
-	if e := new(ExhaustedError); errors.As(err, &e) && len(s.bad) > 0 {
-		e.Lost = s.bad
-	}
-	return err
 }
