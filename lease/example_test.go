@@ -104,36 +104,6 @@ func ExampleReuse() {
 	// Output: orders-0 has the same worker ID again: true
 }
 
-// A call after Release returns an error with the reason.
-func ExampleLease_Release() {
-	dir, remove := temporary()
-	defer remove()
-	ctx := context.Background()
-
-	l, err := lease.Acquire(ctx, lease.File(dir), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := l.Release(ctx); err != nil {
-		fmt.Println(err)
-	}
-	_, err = gen.NextID()
-	var expired *snowflake.LeaseExpiredError
-	if errors.As(err, &expired) {
-		fmt.Println(expired.Cause)
-	}
-	fmt.Println(l.Err())
-	// Output:
-	// lease: released
-	// lease: released
-}
-
 // From an ID to the process that issued it.
 func ExampleWhois() {
 	dir, remove := temporary()

@@ -283,3 +283,51 @@ func TestStoreSetsDefaultWindow(t *testing.T) {
 		})
 	}
 }
+
+// Whatever fault the store has, IDs are issued again when the fault is over, also if the worker ID is to be
+// replaced meanwhile.
+func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
+	for name, fault := range map[string]fault{
+		"down": down, "hanging": hangs, "bad": bad, "answers lost": silent,
+		"saves hanging": slow(time.Hour), "saves slow": slow(span / 2), "saves too late": late(span),
+	} {
+		for _, lost := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, fleet, clockAt(0))
+				h.next()
+				if lost {
+					m.take(h.Worker(), "b")
+				}
+				time.Sleep(ms)
+				m.becomes(fault)
+				time.Sleep(10 * time.Minute)
+				m.becomes()
+				time.Sleep(4 * span)
+				h.next()
+				require.NoError(t, h.Err())
+				assert.Equal(t, lost, h.Stats().Replacements > 0, name)
+				time.Sleep(time.Minute)
+				h.next()
+			})
+		}
+	}
+}
+
+// If the generator's clock is a little behind the lease's clock, a replacement works too.
+func TestReplacementWorksIfGeneratorsClockIsALittleBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: clockAt(0), NewStore: true})
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		c := clockAt(-100 * ms)
+		g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.FailPolicy()})
+		require.NoError(t, err)
+		h := &holder{l, t, g, c, map[snowflake.ID]bool{}}
+		lost := h.next().Worker
+		m.take(h.Worker(), "b")
+		time.Sleep(2 * span)
+		assert.NotEqual(t, lost, h.next().Worker)
+	})
+}

@@ -276,9 +276,6 @@ func (m *memory) neverUsed() bool {
 	return len(m.versions) == 0
 }
 
-// drop removes the record of a worker ID. m.mu must be held.
-func (m *memory) drop(worker int) { delete(m.entries, recordKey(worker)) }
-
 // wipe removes everything.
 func (m *memory) wipe() { m.set(func() { clear(m.entries) }) }
 
@@ -295,6 +292,26 @@ func (m *memory) change(worker int, f func(*Record)) {
 		panic(err)
 	}
 	m.store(&query{do: "put", key: key, value: value})
+}
+
+// take gives a worker ID to another owner, whose window begins at the bound.
+func (m *memory) take(worker int, owner string) {
+	m.set(func() {
+		m.change(worker, func(r *Record) {
+			before := *r
+			r.Token, r.Owner, r.State = owner+"'s", owner, Held
+			r.From = r.Bound()
+			*r, _ = r.withBound(r.ClockSeq, r.Bound().Add(span)).succeed(before, time.Time{})
+		})
+	})
+}
+
+// touch renews a record.
+func (m *memory) touch(worker int) { m.set(func() { m.change(worker, func(*Record) {}) }) }
+
+// give makes a worker ID free.
+func (m *memory) give(worker int) {
+	m.set(func() { m.change(worker, func(r *Record) { r.State = Free }) })
 }
 
 func (m *memory) saved() int {
@@ -325,9 +342,6 @@ func recordsIn(entries iter.Seq[Entry]) map[int]Record {
 }
 
 func (m *memory) record(worker int) Record { return m.records()[worker] }
-
-// ended returns the history of a worker ID.
-func (m *memory) ended(worker int) []Holding { return m.record(worker).Ended }
 
 func (m *memory) count() int { return len(m.records()) }
 
