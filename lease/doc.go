@@ -259,11 +259,13 @@
 // HAZARD: if the record and the mark of a worker ID are removed alone, and the entry "store"
 // stays, the worker ID counts as never used. IDs may repeat until its holder renews.
 //
-// HAZARD: a machine that is cloned while it holds a lease holds it twice. If its hypervisor
+// clone: A machine that is cloned while it holds a lease holds it twice. If its hypervisor
 // tells (Options.VMClock), each copy that is told stamps nothing more of its window, and
 // takes a worker ID as a new holder; or the lease ends, if its records are in a directory that
-// was cloned, too (File, LocalCopy). If nobody tells, both copies may issue the same IDs
-// until the end of the window that they had in common, by their clocks: a window at most. The
+// was cloned, too (File, LocalCopy).
+//
+// HAZARD: if nobody tells of a clone, both copies may issue the same IDs until the end
+// of the window that they had in common, by their clocks: a window at most. The
 // copy that renews second is refused, stops at the end of this window, and takes another
 // worker ID. If the first copy releases the worker ID instead, the next holder may also
 // repeat IDs of the other copy, until this window ends.

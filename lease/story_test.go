@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
 // A story says what happens, which lines of doc.go's proof it holds, and commands. To the right of each command is what each
@@ -61,6 +63,9 @@ func TestStories(t *testing.T) {
 	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
 	for _, file := range files {
+		if strings.HasSuffix(file, "/clones.txtar") && runtime.GOOS != "linux" {
+			continue
+		}
 		archive, err := archives.ReadFile(file)
 		require.NoError(t, err)
 		told := eachStory(string(archive), func(name, text string) (told string) {
@@ -369,6 +374,8 @@ func (s *story) do(c command) {
 		default:
 			p.c.step(d)
 		}
+	case "clone": // NAME: its machine is a copy
+		p.clone()
 	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,..., fails=N, repeats=N
 		if s.becomes(); words[0] != "up" {
 			s.becomes(c.fault())
@@ -416,6 +423,9 @@ func (s *story) do(c command) {
 	case "stats":
 		stats := p.lease().Stats()
 		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures, stats.Replacements, stats.LastError)
+		if stats.Clones > 0 {
+			p.says("cloned: %d times", stats.Clones)
+		}
 		if stats.Away != nil {
 			p.says("the store is away: %v", stats.Away)
 		}
@@ -506,6 +516,7 @@ type party struct {
 	last    snowflake.ID
 	rewinds bool
 	copy    string // Options.LocalCopy
+	clones  uint64 // of its machine
 
 	state   sync.Mutex
 	l       *Lease
@@ -567,7 +578,7 @@ func (s *story) acquire(name string, c command) {
 	was := s.party(name)
 	delete(s.parties, name)
 	p := s.party(name)
-	p.c, p.rule = was.c, was.rule // it is the same host
+	p.c, p.rule, p.clones = was.c, was.rule, was.clones // it is the same host
 	if c.options["clock"] != "" {
 		p.c = clockAt(c.duration(c.options["clock"]))
 	}
@@ -580,6 +591,10 @@ func (s *story) acquire(name string, c command) {
 	if dir := c.options["copy"]; dir != "" {
 		p.copy = s.dir(dir)
 		o.Reuse, o.LocalCopy = ReuseKeep, p.copy
+	}
+	if c.options["vm"] != "" {
+		p.clone()
+		o.VMClock = s.dir(p.name + ".vm")
 	}
 	generator := &snowflake.Options{OnBackward: snowflake.FailPolicy(), RewindTicks: c.number(c.options["rewind"])}
 	if p.rewinds = generator.RewindTicks > 0; p.rewinds {
@@ -611,7 +626,13 @@ func (s *story) acquire(name string, c command) {
 	}()
 }
 
-// dir returns the path of a local copy.
+// clone gives the process's machine another generation.
+func (p *party) clone() {
+	p.clones++
+	vmclocktest.Write(p.t, p.dir(p.name+".vm"), p.clones)
+}
+
+// dir returns the path of a local copy, or of another file of a host.
 func (s *story) dir(name string) string {
 	if s.root == "" {
 		s.root = s.t.TempDir()
