@@ -34,8 +34,6 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) guard(o *Options) { o.VMClock = m.path }
-
 // clone makes the machine a copy.
 func (m *machine) clone() {
 	m.generation++

@@ -65,7 +65,7 @@
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. Each line has a name, by which stories (testdata/stories) and tests cite it, and
+// Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and
 // the function of protocol.go that keeps it, or the method.
 //
 //  1. chain: The versions of a record form one chain, because each replaces the one before it

@@ -17,8 +17,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-func windowed(d time.Duration) func(*Options) { return func(o *Options) { o.Window = d } }
-
 // occupy gives each worker ID of a layout, for which is returns true, to a live holder.
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {

@@ -40,18 +40,6 @@ func TestContextEndsAcquireButNotTheLease(t *testing.T) {
 	})
 }
 
-// crash leaves a held record whose holder has ended.
-func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ...func(*Options)) {
-	t.Helper()
-	o := &Options{Layout: layout, Owner: "a", Clock: c, NewStore: true}
-	for _, f := range change {
-		f(o)
-	}
-	l, err := Acquire(t.Context(), m, o)
-	require.NoError(t, err)
-	stopRenewing(l)
-}
-
 // stopRenewing ends a lease as a crash does.
 func stopRenewing(l *Lease) {
 	l.cancel()

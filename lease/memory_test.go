@@ -160,14 +160,6 @@ func slow(d time.Duration) fault {
 	})
 }
 
-// before calls f before each save.
-func before(f func()) fault {
-	return ofSaves(func(ctx context.Context, q *query, next asks) error {
-		f()
-		return next(ctx, q)
-	})
-}
-
 // memory is a store that is a map, with the faults that the test sets. Saves are the Puts of records.
 type memory struct {
 	asks
