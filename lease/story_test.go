@@ -278,8 +278,10 @@ func (s *story) at(instant time.Time) string {
 // short returns d in few letters.
 func short(d time.Duration) string {
 	text := d.Round(ms).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m0s")]
+	for _, whole := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, whole) {
+			text = text[:len(text)-len("0s")]
+		}
 	}
 	return text
 }
