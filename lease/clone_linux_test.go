@@ -119,6 +119,20 @@ func TestCloneOfAnAcquisitionInADirectoryFails(t *testing.T) {
 	}
 }
 
+// The other copy may go on with the record. So the worker ID is replaced.
+func TestCloneDoesNotChangeTheClockSequence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, vm := newMemory(), newMachine(t)
+		h := mustAcquire(t, m, both, clockAt(0), func(o *Options) { o.VMClock = vm.path })
+		worker := h.Worker()
+		before := m.record(worker)
+		vm.clone()
+		require.NoError(t, h.bump(t.Context(), h.Grant(), time.Now()))
+		assert.Equal(t, before, m.record(worker))
+		assert.NotEqual(t, worker, h.Worker())
+	})
+}
+
 // If nobody named the device, the lease works without it, and the log says why.
 func TestVMClockThatCannotBeUsedIsLogged(t *testing.T) {
 	defer func(path string) { vmclock.Device = path }(vmclock.Device)

@@ -189,7 +189,11 @@ func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
 		return c.shown(here), nil
 	case held:
 		if c.owns(there) {
-			if here, err = c.merge(ctx, worker, here, there); err != nil {
+			here, err = c.merge(ctx, worker, here, there)
+			if errors.Is(err, ErrConflict) { // another process of the owner saved it meanwhile
+				return c.get(ctx, worker)
+			}
+			if err != nil {
 				return here, err
 			}
 		}
