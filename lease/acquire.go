@@ -125,9 +125,9 @@ func mayMend(err error) bool {
 	if slices.ContainsFunc([]error{ErrBadRecord, ErrLayout, ErrInvalidOptions}, is) {
 		return false
 	}
-	op := new(net.OpError) // TLS refusals are OpErrors too, with another Op
+	op, ok := errors.AsType[*net.OpError](err) // TLS refusals are OpErrors too, with another Op
 	return isTimeout(err) || slices.ContainsFunc([]error{ErrAway, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn}, is) ||
-		errors.As(err, &op) && slices.Contains([]string{"dial", "read", "write"}, op.Op)
+		ok && slices.Contains([]string{"dial", "read", "write"}, op.Op)
 }
 
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker

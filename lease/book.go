@@ -52,6 +52,44 @@ func getRecord(ctx context.Context, s Store, worker int) (Record, error) {
 	return decodeRecord(worker, e)
 }
 
+// getMarked is getRecord. If the worker ID has a mark and no record, the State is Lost.
+func getMarked(ctx context.Context, s Store, worker int) (Record, error) {
+	r, err := getRecord(ctx, s, worker)
+	if err != nil || r.version != "" {
+		return r, err
+	}
+	mark, err := s.Get(ctx, markKey(worker))
+	if err != nil || mark.Version == "" {
+		return r, err
+	}
+	r, err = getRecord(ctx, s, worker) // it was there before the mark, so it is lost only if it is not there now
+	if err == nil && r.version == "" {
+		r.State = Lost
+	}
+	return r, err
+}
+
+// allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why the others cannot be read.
+func allRecords(ctx context.Context, s Store) (records map[int]Record, bad map[int]error, err error) {
+	marks, err := listed(ctx, s, markPrefix) // first, because the record was there before the mark
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := listed(ctx, s, recordPrefix)
+	records, bad = map[int]Record{}, map[int]error{}
+	for worker := range marks {
+		records[worker] = Record{Worker: worker, State: Lost}
+	}
+	for worker, e := range found {
+		r, err := decodeRecord(worker, e)
+		if records[worker] = r; err != nil {
+			delete(records, worker)
+			bad[worker] = err
+		}
+	}
+	return records, bad, err
+}
+
 // putRecord saves r in place of the entry with r's version.
 func putRecord(ctx context.Context, s Store, r Record) (Record, error) {
 	value, err := r.encode()
@@ -216,14 +254,19 @@ type sighting struct {
 	since   time.Time
 }
 
+// sees notes that an entry has this version.
+func (s sightings) sees(key, version string) {
+	if s[key].version != version {
+		s[key] = sighting{version, time.Now()}
+	}
+}
+
 // idle returns for how long an entry is known not to have changed. stored is Entry.Time. now
 // is the engine's time, zero if it has no clock; then it is known only from what was seen.
 func (s sightings) idle(key, version string, stored, now time.Time) time.Duration {
 	if !now.IsZero() && !stored.IsZero() {
 		return now.Sub(stored)
 	}
-	if is := s[key]; is.version != version {
-		s[key] = sighting{version, time.Now()}
-	}
+	s.sees(key, version)
 	return time.Since(s[key].since)
 }

@@ -34,48 +34,24 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) guard(o *Options) { o.VMClock = m.path }
-
 // clone makes the machine a copy.
 func (m *machine) clone() {
 	m.generation++
 	vmclocktest.Write(m.t, m.path, m.generation)
 }
 
-func TestCloneStampsNothingMoreOfItsWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard)
-		assert.True(t, h.Stats().Guarded)
-		for range 5 {
-			h.next()
-			time.Sleep(ms)
+// Copies may draw the same random numbers, and have the same generation.
+func TestTokensOfCopiesDiffer(t *testing.T) {
+	now := time.Now()
+	l, copies := &Lease{vm: new(atomic.Uint64)}, map[string]bool{}
+	for range 2 {
+		for generation := range uint64(2) {
+			tail := l.newToken(generation, now)[26:]
+			assert.False(t, copies[tail], tail)
+			copies[tail] = true
 		}
-		worker, bound := h.Worker(), h.Grant().To
-		vm.clone()
-		p := h.next()
-		assert.True(t, p.Worker != worker || !p.Time.Before(bound), "worker %d at %v", p.Worker, p.Time)
-		assert.Equal(t, Held, m.record(worker).State)
-		assert.Equal(t, bound, m.record(worker).Bound(), "what another copy may stamp")
-		s := h.Stats()
-		assert.Equal(t, uint64(1), s.Clones)
-		assert.Equal(t, uint64(1), s.Replacements)
-		assert.Regexp(t, "-2-[0-9a-z]{12}$", m.record(h.Worker()).Token, "copies may draw the same random numbers, and have the same generation")
-	})
-}
-
-func TestCloneWithoutCallsIsNoticedByTheRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard)
-		bound := h.Grant().To
-		worker := h.Worker()
-		vm.clone()
-		time.Sleep(span / 2)
-		assert.Equal(t, uint64(1), h.Stats().Clones)
-		assert.Equal(t, bound, m.record(worker).Bound())
-		h.next()
-	})
+		now = now.Add(1)
+	}
 }
 
 func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
@@ -99,66 +75,6 @@ func TestCloneInTheMidstOfACallIsNoticed(t *testing.T) {
 		require.NoError(t, err)
 		p := g.Decode(id)
 		assert.True(t, p.Worker != worker || !p.Time.Before(bound), "worker %d at %v", p.Worker, p.Time)
-	})
-}
-
-func TestCloneInTheMidstOfAnAcquisitionIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		m.onSave = func() {
-			m.onSave = nil
-			vm.clone()
-		}
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard)
-		worker, bound := h.Worker(), h.Grant().To
-		p := h.next()
-		assert.True(t, p.Worker != worker || !p.Time.Before(bound), "worker %d at %v", p.Worker, p.Time)
-		assert.Equal(t, uint64(1), h.Stats().Clones)
-	})
-}
-
-// The other copy goes on with the same token.
-func TestCloneDoesNotFreeTheWorkerID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard)
-		h.next()
-		before := m.record(h.Worker())
-		vm.clone()
-		require.ErrorIs(t, h.Release(t.Context()), ErrLost)
-		assert.Equal(t, before, m.record(h.Worker()))
-	})
-}
-
-// The other copy's save of the worker ID may have been answered.
-func TestCloneDoesNotTakeBackAnAcquisition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		m.loseAnswer = true
-		m.onSave = func() {
-			m.onSave = nil
-			vm.clone()
-			cancel()
-		}
-		_, err := Acquire(ctx, m, &Options{Layout: plain, Clock: clockAt(0), NewStore: true, VMClock: vm.path})
-		require.Error(t, err)
-		time.Sleep(time.Second)
-		assert.Equal(t, Held, m.record(0).State)
-		assert.False(t, m.record(0).Bound().IsZero(), "the bound of the other copy")
-	})
-}
-
-func TestCloneWithLocalCopyEndsTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard, reuse(ReuseKeep), func(o *Options) { o.LocalCopy = t.TempDir() })
-		h.next()
-		vm.clone()
-		_, err := h.g.NextID()
-		require.ErrorIs(t, err, ErrLost)
-		<-h.Done()
-		assert.ErrorContains(t, h.Err(), "cloned")
 	})
 }
 
@@ -203,26 +119,11 @@ func TestCloneOfAnAcquisitionInADirectoryFails(t *testing.T) {
 	}
 }
 
-// A lost worker ID is being replaced when the machine is cloned.
-func TestCloneOfAReplacementInADirectoryEndsTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, vm := newMemory(), newMachine(t)
-		h := mustAcquire(t, m, fleet, clockAt(0), vm.guard, reuse(ReuseKeep), func(o *Options) { o.LocalCopy = t.TempDir() })
-		worker := h.Worker()
-		m.take(worker, "another")
-		m.set(func() { m.onSave = vm.clone })
-		time.Sleep(10 * span)
-		_, err := h.g.NextID()
-		require.ErrorIs(t, err, ErrLost)
-		require.ErrorContains(t, h.Err(), "cloned")
-	})
-}
-
-// The other copy may go on with the record.
+// The other copy may go on with the record. So the worker ID is replaced.
 func TestCloneDoesNotChangeTheClockSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, vm, c := newMemory(), newMachine(t), clockAt(0)
-		h := mustAcquire(t, m, seqFleet, c, vm.guard)
+		m, vm := newMemory(), newMachine(t)
+		h := mustAcquire(t, m, both, clockAt(0), func(o *Options) { o.VMClock = vm.path })
 		worker := h.Worker()
 		before := m.record(worker)
 		vm.clone()

@@ -154,7 +154,7 @@ func (o *operation) replace(path string, b []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(aside)
-		if e := new(FileError); errors.As(err, &e) {
+		if e, ok := errors.AsType[*FileError](err); ok {
 			err = &FileError{Path: path, Err: e.Err}
 		}
 		return err

@@ -65,7 +65,7 @@
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. Each line has a name, by which stories (testdata/stories) and tests cite it, and
+// Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and
 // the function of protocol.go that keeps it, or the method.
 //
 //  1. chain: The versions of a record form one chain, because each replaces the one before it
@@ -191,8 +191,9 @@
 //
 // # While the store is away
 //
-// A holder goes on to the end of its window, and by itself when the store is back. With
-// Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
+// A holder goes on to the end of its window, and by itself when the store is back.
+//
+// copy: With Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
 // file on the holder's host. It is saved there before it is used, and in the store as soon as
 // the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
 // LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
@@ -258,11 +259,13 @@
 // HAZARD: if the record and the mark of a worker ID are removed alone, and the entry "store"
 // stays, the worker ID counts as never used. IDs may repeat until its holder renews.
 //
-// HAZARD: a machine that is cloned while it holds a lease holds it twice. If its hypervisor
+// clone: A machine that is cloned while it holds a lease holds it twice. If its hypervisor
 // tells (Options.VMClock), each copy that is told stamps nothing more of its window, and
 // takes a worker ID as a new holder; or the lease ends, if its records are in a directory that
-// was cloned, too (File, LocalCopy). If nobody tells, both copies may issue the same IDs
-// until the end of the window that they had in common, by their clocks: a window at most. The
+// was cloned, too (File, LocalCopy).
+//
+// HAZARD: if nobody tells of a clone, both copies may issue the same IDs until the end
+// of the window that they had in common, by their clocks: a window at most. The
 // copy that renews second is refused, stops at the end of this window, and takes another
 // worker ID. If the first copy releases the worker ID instead, the next holder may also
 // repeat IDs of the other copy, until this window ends.

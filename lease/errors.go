@@ -155,7 +155,7 @@ type FileError struct {
 
 func (e *FileError) Error() string {
 	err := e.Err
-	if of := (*fs.PathError)(nil); errors.As(err, &of) && of == err && of.Path == e.Path {
+	if of, ok := err.(*fs.PathError); ok && of.Path == e.Path {
 		err = fmt.Errorf("%s: %w", of.Op, of.Err) // e.Path has it
 	}
 	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()

@@ -106,5 +106,5 @@ func TestStoreOfTheExample(t *testing.T) {
 	leasetest.Run(t, func(t *testing.T) leasetest.Storage {
 		m := new(memory)
 		return leasetest.Storage{Open: func() lease.Store { return m }, Wipe: func() { clear(m.entries) }}
-	}, nil)
+	}, &leasetest.Options{FakeTime: true})
 }

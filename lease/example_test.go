@@ -56,7 +56,7 @@ func ExampleAcquire_exhausted() {
 	ctx := context.Background()
 
 	for range 3 { // the third waits for a window and a half
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: 2 * time.Second})
+		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: time.Second})
 		var exhausted *lease.ExhaustedError
 		if errors.As(err, &exhausted) {
 			fmt.Println("all are held:", len(exhausted.Records))
@@ -102,36 +102,6 @@ func ExampleReuse() {
 		}
 	}
 	// Output: orders-0 has the same worker ID again: true
-}
-
-// A call after Release returns an error with the reason.
-func ExampleLease_Release() {
-	dir, remove := temporary()
-	defer remove()
-	ctx := context.Background()
-
-	l, err := lease.Acquire(ctx, lease.File(dir), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	gen, err := snowflake.NewLeased(l, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := l.Release(ctx); err != nil {
-		fmt.Println(err)
-	}
-	_, err = gen.NextID()
-	var expired *snowflake.LeaseExpiredError
-	if errors.As(err, &expired) {
-		fmt.Println(expired.Cause)
-	}
-	fmt.Println(l.Err())
-	// Output:
-	// lease: released
-	// lease: released
 }
 
 // From an ID to the process that issued it.

@@ -152,8 +152,8 @@ func (w *world) outcome() string {
 	for _, p := range w.procs {
 		fmt.Fprintln(&b, p.name, p.begun, p.dead, p.err != nil, p.offset, p.windows)
 	}
-	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		e := w.entries[key]
+	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
+		e := w.store.entries[key]
 		fmt.Fprintln(&b, e.Key, string(e.Value))
 	}
 	fmt.Fprintln(&b, w.mark)

@@ -13,7 +13,7 @@ func (w *world) breaks(format string, args ...any) {
 }
 
 // saves checks what a record that is stored says, in place of was: lines 3 and 5 of the proof in doc.go.
-func (w *world) saves(r *query, was Entry) {
+func (w *world) saved(r *asked, was Entry) {
 	worker, ok := workerOf(recordPrefix, r.key)
 	if !ok {
 		return

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +17,8 @@ type process struct {
 	w       *world
 	name    string
 	offset  time.Duration
-	parked  []*query // not made yet
-	heard   []*query // made, and not answered yet
+	parked  []*asked // not made yet
+	heard   []*asked // made, and not answered yet
 	naps    []*rest
 	tokens  int
 	draws   int
@@ -102,7 +101,7 @@ func (p *process) acquire() {
 	p.begun, p.since = true, w.now
 	o := &Options{Layout: w.layout(), Owner: p.name[:1], Window: tick * time.Duration(w.span()), Count: w.workers, Clock: snowflake.ClockFunc(p.now), MaxLeap: 1000 * time.Hour}
 	go func() {
-		l, err := Acquire(context.Background(), access{p}, o)
+		l, err := Acquire(context.Background(), asks(p.ask), o)
 		w.mu.Lock()
 		p.lease, p.err = l, err
 		w.mu.Unlock()
@@ -141,7 +140,7 @@ func (p *process) view() {
 	w := p.w
 	p.begun = true
 	go func() {
-		id, err := Watermark(context.Background(), access{p})
+		id, err := Watermark(context.Background(), asks(p.ask))
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		p.done = true
@@ -215,7 +214,7 @@ func (p *process) kill() {
 			p.w.late = append(p.w.late, &late)
 		}
 	}
-	slices.SortFunc(p.w.late, func(x, y *query) int { return strings.Compare(x.String(), y.String()) })
+	inOrder(p.w.late)
 	p.end()
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 // reducible are small scopes that have all that the reductions look at.
@@ -21,14 +23,16 @@ var reducible = []scope{
 
 // States that are taken for the same lead to the same states: each step from one of them is possible from the other, and
 // leads to a state that is taken for the same. So to go on from one of them is enough. And a story that goes on as far as it can finds as many
-// states as stories that are each told from the beginning.
+// states as stories that are each told from the beginning, as the full run sees.
 func TestStatesThatAreTakenForTheSameHaveTheSameFuture(t *testing.T) {
 	oneStepAtATime(t)
 	for _, s := range reducible {
 		t.Run(s.name, func(t *testing.T) {
-			reduced, slow := s.explore(t, true, math.MaxInt), s.explore(t, false, math.MaxInt)
+			reduced := s.explore(t, true, math.MaxInt)
 			require.Empty(t, reduced.broken)
-			assert.Equal(t, reduced.seen, slow.seen)
+			if depth.Full() {
+				assert.Equal(t, reduced.seen, s.explore(t, false, math.MaxInt).seen)
+			}
 			s.exact = true
 			exact := s.explore(t, true, math.MaxInt)
 			require.Empty(t, exact.broken)

@@ -3,6 +3,7 @@ package lease
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -21,8 +22,8 @@ func (w *world) state() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, w.now, w.mark, w.faults-w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(dies, w.crashes),
 		w.left(forward, w.sets), w.left(lose, w.losses), w.spent[lose] > 0, w.spent[release])
-	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		write(&b, w.entries[key])
+	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
+		write(&b, w.store.entries[key])
 	}
 	for _, r := range w.late {
 		fmt.Fprintln(&b, r)
@@ -140,7 +141,7 @@ func (w *world) reduced(text string) string {
 		if rest[:1] == versionMark {
 			key, version, _ := strings.Cut(marked, " ")
 			n, _ := strconv.Atoi(version)
-			b.WriteString(strconv.Itoa(w.puts[key] - n))
+			b.WriteString(strconv.Itoa(w.store.versions[key] - n))
 		}
 		rest = after
 	}
@@ -179,7 +180,10 @@ func (p *process) note(what string) {
 }
 
 // answer returns what the store says.
-func (r *query) answer() string {
+func (r *asked) answer() string {
+	if errors.Is(r.err, ErrConflict) {
+		return "conflict " + r.key
+	}
 	if r.err != nil {
 		return r.err.Error()
 	}

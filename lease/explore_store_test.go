@@ -2,98 +2,66 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
-// query is a request to the store.
-type query struct {
+// asked is a query on its way to the store and back.
+type asked struct {
+	query
 	p        *process
-	do, key  string
-	old      string
-	value    []byte
 	made     int
-	entries  []Entry
 	err      error
 	answered chan struct{}
 }
 
-func (r *query) String() string {
+func (q *query) String() string {
 	var b strings.Builder
-	b.WriteString(r.do + " " + r.key + " ")
-	version(&b, r.key, r.old)
-	b.Write(r.value)
+	b.WriteString(q.do + " " + q.key + " ")
+	version(&b, q.key, q.old)
+	b.Write(q.value)
 	return b.String()
 }
 
-func (r *query) writes() bool { return r.do == "put" || r.do == "delete" }
+// inOrder puts queries into an order.
+func inOrder(all []*asked) {
+	slices.SortFunc(all, func(x, y *asked) int { return strings.Compare(x.String(), y.String()) })
+}
 
-// access is the store as a process sees it.
-type access struct{ p *process }
-
-func (a access) Get(ctx context.Context, key string) (Entry, error) {
-	found, err := a.ask(&query{do: "get", key: key})
-	if err != nil {
-		return Entry{}, err
+// ask is the process's way to the store.
+func (p *process) ask(ctx context.Context, q *query) error {
+	w := p.w
+	if q.do == "now" {
+		return w.store.serve(ctx, q)
 	}
-	return found[0], nil
-}
-
-func (a access) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return a.ask(&query{do: "list", key: prefix})
-}
-
-func (a access) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	found, err := a.ask(&query{do: "put", key: key, old: old, value: slices.Clone(value)})
-	if err != nil {
-		return Entry{}, err
-	}
-	return found[0], nil
-}
-
-func (a access) Delete(ctx context.Context, key, old string) error {
-	_, err := a.ask(&query{do: "delete", key: key, old: old})
-	return err
-}
-
-func (a access) Now(context.Context) (time.Time, error) {
-	if a.p.w.clockless {
-		return time.Time{}, errors.ErrUnsupported
-	}
-	return time.Now(), nil
-}
-
-func (a access) ask(r *query) ([]Entry, error) {
-	w := a.p.w
-	r.p, r.answered = a.p, make(chan struct{})
+	r := &asked{query: *q, p: p, answered: make(chan struct{})}
 	w.mu.Lock()
-	if w.over || a.p.dead {
+	if w.over || p.dead {
 		w.mu.Unlock()
 		runtime.Goexit()
 	}
 	if w.calm(r.key) {
 		defer w.mu.Unlock()
 		w.make(r)
-		return r.entries, r.err
+		q.entries = r.entries
+		return r.err
 	}
-	a.p.put = a.p.put || r.writes()
-	a.p.listed = a.p.listed || r.do == "list"
-	a.p.parked = append(a.p.parked, r)
-	slices.SortFunc(a.p.parked, func(x, y *query) int { return strings.Compare(x.String(), y.String()) })
+	p.put = p.put || r.writes()
+	p.listed = p.listed || r.do == "list"
+	p.parked = append(p.parked, r)
+	inOrder(p.parked)
 	w.mu.Unlock()
 	<-r.answered
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || a.p.dead {
+	if w.over || p.dead {
 		runtime.Goexit()
 	}
-	a.p.note(r.answer())
-	return r.entries, r.err
+	p.note(r.answer())
+	q.entries = r.entries
+	return r.err
 }
 
 // calm reports whether no process of the scope changes the entry in a way that others notice.
@@ -114,51 +82,29 @@ func (w *world) calm(key string) bool {
 }
 
 // make lets the store do what r asks for.
-func (w *world) make(r *query) {
+func (w *world) make(r *asked) {
 	r.made = w.now + 1
-	is := w.entries[r.key]
-	switch r.do {
-	case "get":
-		r.entries = []Entry{is}
-	case "list":
-		for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-			if strings.HasPrefix(key, r.key) {
-				r.entries = append(r.entries, w.entries[key])
-			}
+	was := w.store.entries[r.key]
+	if r.err = w.store.serve(context.Background(), &r.query); r.err != nil || r.do != "put" {
+		return
+	}
+	w.saved(r, was)
+	if r.saves() {
+		if w.now-r.p.heardOf > w.span() && r.p.lease != nil {
+			r.p.late = w.now
 		}
-	default:
-		if is.Version != r.old {
-			r.err = fmt.Errorf("%w: %s", ErrConflict, r.key)
-			return
-		}
-		delete(w.entries, r.key)
-		if r.do == "put" {
-			w.saves(r, is)
-			w.puts[r.key]++
-			if strings.HasPrefix(r.key, recordPrefix) {
-				if w.now-r.p.heardOf > w.span() && r.p.lease != nil {
-					r.p.late = w.now
-				}
-				r.p.heardOf = w.now
-			}
-			e := Entry{Key: r.key, Version: fmt.Sprint(w.puts[r.key]), Value: r.value}
-			if !w.clockless {
-				e.Time = time.Now()
-			}
-			w.entries[r.key] = e
-			r.entries = []Entry{e}
-		}
+		r.p.heardOf = w.now
 	}
 }
 
 // stale reports whether a request will never change anything any more.
-func (w *world) stale(r *query) bool {
-	is := w.entries[r.key].Version
+func (w *world) stale(r *asked) bool {
+	is := w.store.entries[r.key].Version
 	return is != r.old && (r.old != "" || w.losses == 0)
 }
 
 // told says what the store has done.
-func (w *world) told(r *query) string {
+func (w *world) told(r *asked) string {
 	if !w.telling {
 		return ""
 	}

@@ -153,9 +153,9 @@ func TestEveryInterleaving(t *testing.T) {
 		s.more(*moreFaults)
 		t.Run(s.name, func(t *testing.T) {
 			begun := time.Now()
-			limit := math.MaxInt
-			if *one == "" {
-				limit = 1000
+			limit := depth.Of(300, 3000)
+			if *one != "" {
+				limit = math.MaxInt
 			}
 			a := s.explore(t, true, limit)
 			if a.broken == "" {

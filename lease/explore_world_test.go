@@ -46,10 +46,9 @@ type world struct {
 	mu      sync.Mutex
 	now     int
 	began   time.Time
-	entries map[string]Entry
-	puts    map[string]int
+	store   *memory
 	procs   []*process
-	late    []*query
+	late    []*asked
 	running *process
 	hot     *process // it reads next
 	order   int      // the processes from it on may make a step of their own now, and the process that moved last:
@@ -84,7 +83,7 @@ func (w *world) choices() (all []step) {
 	mayFault := func(k kind, most int) bool { return w.faulty < w.faults && w.spent[k] < most }
 	if w.hot != nil {
 		i := slices.Index(w.procs, w.hot)
-		n := slices.IndexFunc(w.hot.parked, func(r *query) bool { return !r.writes() })
+		n := slices.IndexFunc(w.hot.parked, func(r *asked) bool { return !r.writes() })
 		add(answer, i, n)
 		if mayFault(pause, w.pauses) {
 			add(pause, i, n)
@@ -164,7 +163,7 @@ func (w *world) choices() (all []step) {
 	} else if w.heals && w.spent[lose] > 0 && w.now < w.ticks+w.healed() {
 		add(pass, 0, w.healed())
 	}
-	if mayFault(lose, w.losses) && len(w.entries) > 0 {
+	if mayFault(lose, w.losses) && len(w.store.entries) > 0 {
 		for n := range 2 {
 			add(lose, 0, n)
 		}
@@ -233,7 +232,7 @@ func (w *world) take(s step) {
 			if r.writes() {
 				late := *r
 				w.late = append(w.late, &late)
-				slices.SortFunc(w.late, func(x, y *query) int { return strings.Compare(x.String(), y.String()) })
+				inOrder(w.late)
 			}
 			r.err = errDown
 			w.tell("%s gets an error: %s", p.name, w.told(r))
@@ -280,10 +279,10 @@ func (w *world) take(s step) {
 		w.tell("%s is paused before it reads", p.name)
 	case lose:
 		if s.n == 0 {
-			clear(w.entries)
+			clear(w.store.entries)
 			w.tell("the store loses all entries")
 		} else {
-			maps.DeleteFunc(w.entries, func(key string, _ Entry) bool { return strings.HasPrefix(key, recordPrefix) })
+			maps.DeleteFunc(w.store.entries, func(key string, _ Entry) bool { return strings.HasPrefix(key, recordPrefix) })
 			w.tell("the store loses the records")
 		}
 	}
@@ -297,7 +296,7 @@ func (w *world) take(s step) {
 	}
 	w.check()
 	w.hot = nil
-	if s.kind != pause && s.kind != pass && slices.ContainsFunc(p.parked, func(r *query) bool { return !r.writes() }) {
+	if s.kind != pause && s.kind != pass && slices.ContainsFunc(p.parked, func(r *asked) bool { return !r.writes() }) {
 		w.hot = p
 		if all := w.choices(); len(all) == 1 {
 			w.take(all[0])
@@ -306,8 +305,9 @@ func (w *world) take(s step) {
 }
 
 func newWorld(s scope) *world {
-	w := &world{scope: s, began: time.Now().Add(-tick / 2), entries: map[string]Entry{}, puts: map[string]int{}, ids: map[snowflake.ID]*process{}}
-	w.entries[doorKey] = Entry{Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.began}
+	w := &world{scope: s, began: time.Now().Add(-tick / 2), store: newMemory(), ids: map[snowflake.ID]*process{}}
+	w.store.ownClock = !s.clockless
+	w.store.entries[doorKey] = Entry{Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.began}
 	for i := range s.processes + s.readers {
 		p := &process{w: w, late: -s.span() - 1, views: i >= s.processes, windows: map[[2]int]snowflake.Grant{}, signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
 		if p.name = fmt.Sprint("reader ", i-s.processes+1); !p.views {

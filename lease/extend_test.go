@@ -24,7 +24,7 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/24-ms)
 		assert.True(t, h.Grant().To.After(g.To))
 
-		m.set(func() { m.down = true })
+		m.becomes(down)
 		g = h.Grant()
 		require.Equal(t, errDown, h.extend(t.Context(), g, h.c.Now()))
 		assert.WithinDuration(t, g.To, time.Now(), 0, "the clock has reached the end")

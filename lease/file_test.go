@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -299,19 +300,21 @@ func TestMovedDirectoryIsAnOutage(t *testing.T) {
 
 // A directory that was emptied does not pass for a new one. Its holders put their records back.
 func TestEmptiedDirectoryHeals(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "leases")
-	l, err := lease.Acquire(t.Context(), lease.File(dir), nil)
-	require.NoError(t, err)
-	defer l.Release(context.Background())
-	empty(t, dir)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = lease.Acquire(ctx, lease.File(dir), nil)
-	require.ErrorIs(t, err, lease.ErrWiped)
-	eventually(t, func() bool { _, err := os.Stat(fileOf(dir, l.Worker())); return err == nil })
-	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(dir), ".leases.identity")))
-	empty(t, dir)
-	m, err := lease.Acquire(t.Context(), lease.File(dir), nil)
-	require.NoError(t, err, "without the mark it is new")
-	require.NoError(t, m.Release(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "leases")
+		l, err := lease.Acquire(t.Context(), lease.File(dir), nil)
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		empty(t, dir)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = lease.Acquire(ctx, lease.File(dir), nil)
+		require.ErrorIs(t, err, lease.ErrWiped)
+		eventually(t, func() bool { _, err := os.Stat(fileOf(dir, l.Worker())); return err == nil })
+		require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(dir), ".leases.identity")))
+		empty(t, dir)
+		m, err := lease.Acquire(t.Context(), lease.File(dir), nil)
+		require.NoError(t, err, "without the mark it is new")
+		require.NoError(t, m.Release(t.Context()))
+	})
 }

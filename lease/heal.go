@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
 )
 
 // open returns the store's door once it is open. If the store has no door, open makes it.
@@ -21,13 +23,14 @@ func (s *search) open(ctx context.Context) (door, error) {
 			next.Name, next.Layout = randomText(), l.o.Layout
 		}
 		if d.version == "" || next != d {
-			quicker, err := s.putDoor(ctx, next)
+			e, err := s.store.Put(ctx, doorKey, d.version, next.encode())
+			if errors.Is(err, ErrConflict) {
+				continue // another process was quicker
+			}
 			if err != nil {
 				return d, err
 			}
-			if quicker {
-				continue
-			}
+			l.seen.sees(doorKey, e.Version)
 		}
 		if next.Open {
 			continue
@@ -63,16 +66,21 @@ func (s *search) lookAtDoor(ctx context.Context) (d door, engine time.Time, isNe
 	return d, engine, isNew, err
 }
 
-// putDoor saves d, unless another process is quicker.
-func (s *search) putDoor(ctx context.Context, d door) (quicker bool, err error) {
-	e, err := s.store.Put(ctx, doorKey, d.version, d.encode())
+// outwait saves for how long the record of a worker ID is known to be lost. It returns for how long the worker ID is not used
+// yet. If that is 0, next may be taken. idle is for how long r is known not to have changed.
+func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, idle time.Duration, now, engine time.Time) (next Record, left time.Duration, err error) {
+	whole := healing(layout.Unit)
+	if next = r; r.version == "" {
+		next.Layout, next.Marked, left = layout, true, whole
+	} else if next, left = r.missing(idle, now, engine, whole); left <= 0 || next.Waited == r.Waited {
+		return next, left, nil
+	}
+	next.Saves++
+	saved, err := putRecord(ctx, s, next)
 	if errors.Is(err, ErrConflict) {
-		return true, nil
+		return next, left, nil
 	}
-	if err == nil {
-		s.l.seen[doorKey] = sighting{e.Version, time.Now()}
-	}
-	return false, err
+	return saved, left, err
 }
 
 // progress is how often those who wait for a store that lost its entries save for how long

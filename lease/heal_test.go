@@ -17,8 +17,6 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-func windowed(d time.Duration) func(*Options) { return func(o *Options) { o.Window = d } }
-
 // occupy gives each worker ID of a layout, for which is returns true, to a live holder.
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {
@@ -62,7 +60,7 @@ func TestStartReadsLittle(t *testing.T) {
 // If hardly any worker ID is free, a search reads some at random only once. Later it reads all of them at once.
 func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &counting{memory: newMemory()}
+		m := newMemory()
 		m.occupy(t, fleet, func(worker int) bool { return worker != 7 })
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		assert.Equal(t, 7, h.Worker())
@@ -116,17 +114,19 @@ func TestManyHoldersRepeatNoIDWhateverTheStoreDoes(t *testing.T) {
 		}
 		for range depth.Of(20, 60) {
 			time.Sleep(30 * time.Second)
-			m.set(func() {
-				m.loseAnswer, m.delay = rand.N(4) == 0, 0
-				if rand.N(6) == 0 {
-					m.delay = rand.N(time.Minute)
-				}
-				if rand.N(13) == 0 {
-					clear(m.entries)
-				}
-			})
+			var faults []fault
+			if rand.N(4) == 0 {
+				faults = append(faults, silent)
+			}
+			if rand.N(6) == 0 {
+				faults = append(faults, late(rand.N(time.Minute)))
+			}
+			m.becomes(faults...)
+			if rand.N(13) == 0 {
+				m.wipe()
+			}
 		}
-		m.set(func() { m.loseAnswer, m.delay = false, 0 })
+		m.becomes()
 		time.Sleep(5 * time.Minute)
 		cancel()
 		all.Wait()

@@ -118,14 +118,14 @@ func TestHistoryOfALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		ids := stamps(t, m, embedded+1, 0)
-		m.set(func() { m.refuses = map[int]bool{0: true} })
+		m.becomes(refuses(recordPrefix))
 		_, err := acquire(t, m, plain, clockAt(0), named("loser"))
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, chunks{}, m.record(0).Chunks)
 		left, err := m.List(t.Context(), historyPrefix)
 		require.NoError(t, err)
 		require.Len(t, left, 1, "it stored a part")
-		m.set(func() { m.refuses = nil })
+		m.becomes()
 		time.Sleep(span) // until it has given up
 		ids = append(ids, stamps(t, m, embedded+1, 0)...)
 		for _, id := range ids {

@@ -45,15 +45,7 @@ func (o *Options) clockSync() ClockSync {
 
 // checkSync refuses a clock that may be off by more than Options.MaxClockError.
 func (o *Options) checkSync() error {
-	switch {
-	case o.MaxClockError < 0:
-		return fmt.Errorf("%w: MaxClockError %v is negative", ErrInvalidOptions, o.MaxClockError)
-	case o.MaxClockError == 0:
-		return nil
-	case o.foreignClock:
-		return fmt.Errorf("%w: MaxClockError %v is of the kernel's clock, but Clock is another", ErrInvalidOptions, o.MaxClockError)
-	}
-	if c := o.clockSync(); !c.within(o.MaxClockError) {
+	if c := o.clockSync(); o.MaxClockError > 0 && !c.within(o.MaxClockError) {
 		return fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
 	}
 	return nil

@@ -47,59 +47,30 @@ func (h *horizon) observe(now, at time.Time) {
 	h.read, h.at = now, at
 }
 
-// trust takes the last reading as right, so that there is no leap.
-func (h *horizon) trust() { h.right, h.leapt = h.read, time.Time{} }
-
 // slack is how far a steady clock may differ from the monotonic clock after some time: by
 // slew and, because a clock may be slewed, by an eighth of the time.
 func slack(passed time.Duration) time.Duration { return passed/8 + slew }
 
 const slew = 50 * time.Millisecond
 
-// judge reports whether the leap has lasted for max, at the monotonic time at. If the
-// store's clock decides, it returns false.
-func (h *horizon) judge(at time.Time, max time.Duration) (accepted bool) {
-	if h.leapt.IsZero() {
-		h.leapt = at
-	}
-	return !h.ownClock && at.Sub(h.leapt) >= max
-}
-
-// leap refuses a bound that is too far ahead of the store's clock or, if the store shares
-// our clock, of the monotonic time since the highest bound was saved. op must be held.
-func (l *Lease) leap(bound, begun time.Time) error {
-	r := l.record.Load()
-	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
-	if l.horizon.ownClock && !r.Renewed.IsZero() {
-		expected = r.Renewed.Add(begun.Sub(l.saved) + l.o.Window)
-	}
-	return l.refuse(r.Worker, bound, expected, begun)
-}
-
-// checkClock refuses to take a worker ID with a clock that has leapt. It compares with the
-// store's clock or, if a lost worker ID is being replaced, with the monotonic time since
-// the loss. Without either, at the first acquisition, there is nothing to compare with.
-func (l *Lease) checkClock(engine time.Time, worker int, now, begun time.Time) error {
-	l.horizon.observe(now, begun)
-	expected := l.horizon.bound.Add(begun.Sub(l.horizon.saved))
-	switch {
-	case !engine.IsZero():
+// leap refuses a bound, one window ahead of the clock at begun, that is too far ahead of the engine's time then. If this time
+// is zero, because the store shares our clock, leap compares with the monotonic time since the highest bound was saved. At the
+// first acquisition there is nothing to compare with.
+func (l *Lease) leap(worker int, bound, engine, begun time.Time) error {
+	h := &l.horizon
+	expected := h.bound.Add(begun.Sub(h.saved))
+	if !engine.IsZero() {
 		expected = engine.Add(l.o.Window)
-	case l.horizon.bound.IsZero():
-		l.horizon.trust()
+	}
+	first := engine.IsZero() && h.bound.IsZero()
+	if first || bound.Sub(expected) <= l.o.MaxLeap {
+		h.right, h.leapt = h.read, time.Time{} // the last reading is right
 		return nil
 	}
-	return l.refuse(worker, now.Add(l.o.Window), expected, begun)
-}
-
-// refuse refuses a bound that is further ahead of expected than MaxLeap, unless the leap of
-// the clock is accepted.
-func (l *Lease) refuse(worker int, bound, expected, begun time.Time) error {
-	if bound.Sub(expected) <= l.o.MaxLeap {
-		l.horizon.trust()
-		return nil
+	if h.leapt.IsZero() {
+		h.leapt = begun
 	}
-	if l.horizon.judge(begun, l.o.MaxLeap) || l.accepted.Load() {
+	if !h.ownClock && begun.Sub(h.leapt) >= l.o.MaxLeap || l.accepted.Load() {
 		return nil
 	}
 	return &ClockLeapError{Worker: worker, Bound: bound, Expected: expected, MaxLeap: l.o.MaxLeap}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
 // The context bounds Acquire only. The lease lives on after cancel.
@@ -37,18 +38,6 @@ func TestContextEndsAcquireButNotTheLease(t *testing.T) {
 		assert.Equal(t, saves, m.saved())
 		// synctest checks that no goroutine is left.
 	})
-}
-
-// crash leaves a held record whose holder has ended.
-func crash(t *testing.T, m *memory, layout snowflake.Layout, c *clock, change ...func(*Options)) {
-	t.Helper()
-	o := &Options{Layout: layout, Owner: "a", Clock: c, NewStore: true}
-	for _, f := range change {
-		f(o)
-	}
-	l, err := Acquire(t.Context(), m, o)
-	require.NoError(t, err)
-	stopRenewing(l)
 }
 
 // stopRenewing ends a lease as a crash does.
@@ -84,22 +73,10 @@ func TestOptionAfterHoldsWithALease(t *testing.T) {
 	}
 }
 
-// A newcomer whose clock is ahead does not take a holder for dead.
-func TestStoresClockSaysWhoIsDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		m.ownClock = true
-		h := mustAcquire(t, m, plain, clockAt(0))
-		_, err := acquire(t, m, plain, clockAt(30*time.Second), named("b"))
-		require.ErrorIs(t, err, ErrExhausted)
-		h.next()
-	})
-}
-
 func TestManyAtOnceGetDifferentWorkerIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.slow = ms // so that many want the same worker ID
+		m.becomes(slow(ms)) // so that many want the same worker ID
 		workers := make(chan int, 256)
 		var wg sync.WaitGroup
 		for k := range 256 {
@@ -120,25 +97,6 @@ func TestManyAtOnceGetDifferentWorkerIDs(t *testing.T) {
 		assert.Len(t, seen, 256)
 		_, err := acquire(t, m, fleet, clockAt(0), named("one more"))
 		assert.ErrorIs(t, err, ErrExhausted)
-	})
-}
-
-// A process to which others are quicker each time waits like one that finds no worker ID free.
-func TestAcquireWaitsAfterItLostAllRaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		m.slow = ms // so that they want the same worker IDs
-		var all sync.WaitGroup
-		for i := range 5 {
-			all.Go(func() {
-				h, err := acquire(t, m, fleet, clockAt(0), named(fmt.Sprint(i)), func(o *Options) { o.Count = 2 })
-				if assert.NoError(t, err) {
-					time.Sleep(span / 4)
-					assert.NoError(t, h.Release(t.Context()))
-				}
-			})
-		}
-		all.Wait()
 	})
 }
 
@@ -188,6 +146,8 @@ func TestAcquireRefusesOptionsOutOfRange(t *testing.T) {
 		"floor in a tick":     {Layout: snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: 10 * ms, TimeBits: 41, SequenceBits: 4}, FloorEvery: 9 * ms},
 		"floor too seldom":    {Layout: fleet, FloorEvery: ms + 1, Window: 3 * ms},
 		"reuse":               {Layout: fleet, Reuse: 3},
+		"copy for any owner":  {Layout: fleet, LocalCopy: t.TempDir()},
+		"copy used once":      {Layout: fleet, LocalCopy: t.TempDir(), Reuse: ReuseOnce},
 	} {
 		_, err := Acquire(t.Context(), newMemory(), &o)
 		assert.ErrorIs(t, err, ErrInvalidOptions, name)
@@ -224,33 +184,6 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 		require.NoError(t, alive.Err())
 		alive.next()
 		dead.refused(snowflake.ErrLeaseExpired)
-	})
-}
-
-// The bound is ahead of the clock by a little more than a window.
-func TestAcquireWaitsForClocksThatDifferALittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		crash(t, m, plain, clockAt(0))
-		time.Sleep(span / 2) // while the clocks agree less
-		h := mustAcquire(t, m, plain, clockAt(-span/3))
-		h.next()
-
-		_, err := acquire(t, m, plain, clockAt(-2*span))
-		require.Error(t, err)
-	})
-}
-
-func TestGeneratorUsesTheLeasesClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := Acquire(t.Context(), newMemory(), &Options{Layout: plain, Clock: clockAt(time.Hour)})
-		require.NoError(t, err)
-		defer l.Release(context.Background())
-		g, err := snowflake.NewLeased(l, nil)
-		require.NoError(t, err)
-		id, err := g.NextID()
-		require.NoError(t, err)
-		assert.Equal(t, time.Now().Add(time.Hour).UTC(), g.Decode(id).Time)
 	})
 }
 
@@ -291,71 +224,98 @@ func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
 	})
 }
 
-func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	at := func(hours ...int) (bounds []time.Time) {
-		for _, h := range hours {
-			bounds = append(bounds, now.Add(time.Duration(h)*time.Hour))
-		}
-		return bounds
-	}
-	for _, test := range []struct {
-		name   string
-		bounds []time.Time
-		seq    int
-		from   time.Time
-	}{
-		{"no clock sequence used", nil, 0, time.Time{}},
-		{"the latest bound before the clock", at(-3, -1, -2), 1, now.Add(-time.Hour)},
-		{"a bound that is now", at(1, 0), 1, now},
-		{"an unused clock sequence if all bounds are ahead", at(1, 2), 2, time.Time{}},
-		{"an unused clock sequence between others", []time.Time{now.Add(time.Hour), {}, now.Add(time.Hour)}, 1, time.Time{}},
-		{"the earliest bound if all are ahead", at(4, 2, 1, 3), 2, now.Add(time.Hour)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			seq, from := Record{Layout: seqs, Bounds: test.bounds}.start(now)
-			assert.Equal(t, test.seq, seq)
-			assert.Equal(t, test.from, from)
-		})
-	}
-}
-
-func TestRecordIsLiveForAWindowAfterRenewal(t *testing.T) {
-	held := Record{State: Held, Window: span}
-	assert.True(t, held.live(0))
-	assert.True(t, held.live(span))
-	assert.False(t, held.live(span+1))
-	assert.True(t, held.live(1-span), "the engine's clock was set back a little")
-	assert.False(t, held.live(-span))
-	held.State = Free
-	assert.False(t, held.live(0))
-}
-
-// slowly is a store that takes long to read and to remove.
-type slowly struct {
-	*memory
-	takes time.Duration
-}
-
-func (s slowly) Get(ctx context.Context, key string) (Entry, error) {
-	if err := sleep(ctx, s.takes); err != nil {
-		return Entry{}, err
-	}
-	return s.memory.Get(ctx, key)
-}
-
-func (s slowly) Delete(ctx context.Context, key, old string) error {
-	if err := sleep(ctx, s.takes); err != nil {
-		return err
-	}
-	return s.memory.Delete(ctx, key, old)
-}
-
 func TestAcquireReturnsWithMostOfTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		require.NoError(t, mustAcquire(t, m, plain, clockAt(0)).Release(t.Context()))
-		b := mustAcquire(t, slowly{m, span * 3 / 10}, plain, clockAt(0), named("b"))
+		slowly := asks(func(ctx context.Context, q *query) error {
+			if q.do == "get" || q.do == "delete" {
+				time.Sleep(span * 3 / 10)
+			}
+			return m.asks(ctx, q)
+		})
+		b := mustAcquire(t, slowly, plain, clockAt(0), named("b"))
 		assert.GreaterOrEqual(t, time.Until(b.Grant().To), span/2)
+	})
+}
+
+// patient is a store with another default window.
+type patient struct {
+	*memory
+	window time.Duration
+}
+
+func (p patient) DefaultWindow() time.Duration { return p.window }
+
+func TestStoreSetsDefaultWindow(t *testing.T) {
+	slow := layouts.Sonyflake()
+	slow.Unit = time.Minute
+	for _, test := range []struct {
+		store, option time.Duration
+		layout        snowflake.Layout
+		want          time.Duration
+	}{
+		{store: 0, want: 3 * time.Second},
+		{store: -1, want: 3 * time.Second},
+		{store: 100 * time.Second, want: 100 * time.Second},
+		{store: time.Second, want: time.Second},
+		{store: 100 * time.Second, option: 5 * time.Second, want: 5 * time.Second},
+		{store: time.Second, layout: slow, want: 3 * time.Minute},
+		{store: 2 * time.Minute, layout: slow, want: 3 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := Acquire(t.Context(), patient{newMemory(), test.store}, &Options{Window: test.option, Layout: test.layout, NewStore: true})
+			require.NoError(t, err)
+			defer stopRenewing(l)
+			require.Equal(t, test.want, l.o.Window, "%+v", test)
+		})
+	}
+}
+
+// Whatever fault the store has, IDs are issued again when the fault is over, also if the worker ID is to be
+// replaced meanwhile.
+func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
+	for name, fault := range map[string]fault{
+		"down": down, "hanging": hangs, "bad": bad, "answers lost": silent,
+		"saves hanging": slow(time.Hour), "saves slow": slow(span / 2), "saves too late": late(span),
+	} {
+		for _, lost := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, fleet, clockAt(0))
+				h.next()
+				if lost {
+					m.take(h.Worker(), "b")
+				}
+				time.Sleep(ms)
+				m.becomes(fault)
+				time.Sleep(10 * time.Minute)
+				m.becomes()
+				time.Sleep(4 * span)
+				h.next()
+				require.NoError(t, h.Err())
+				assert.Equal(t, lost, h.Stats().Replacements > 0, name)
+				time.Sleep(time.Minute)
+				h.next()
+			})
+		}
+	}
+}
+
+// If the generator's clock is a little behind the lease's clock, a replacement works too.
+func TestReplacementWorksIfGeneratorsClockIsALittleBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: clockAt(0), NewStore: true})
+		require.NoError(t, err)
+		defer l.Release(context.Background())
+		c := clockAt(-100 * ms)
+		g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.FailPolicy()})
+		require.NoError(t, err)
+		h := &holder{l, t, g, c, map[snowflake.ID]bool{}}
+		lost := h.next().Worker
+		m.take(h.Worker(), "b")
+		time.Sleep(2 * span)
+		assert.NotEqual(t, lost, h.next().Worker)
 	})
 }

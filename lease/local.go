@@ -97,12 +97,13 @@ func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none
 
 // ask makes a request to the shared store. If the owner has a worker ID here and can go on
 // without an answer, ask takes an error for an absence, and asks again after a while.
-func (c *localCopy) ask(ctx context.Context, request func(context.Context) error) (isAway bool, err error) {
+func ask[T any](ctx context.Context, c *localCopy, request func(context.Context) (T, error)) (answer T, isAway bool, err error) {
 	if !c.holds {
-		return false, request(ctx)
+		answer, err = request(ctx)
+		return answer, false, err
 	}
 	if c.away.Load() != nil && time.Since(c.asked) < c.patience/6 {
-		return true, nil
+		return answer, true, nil
 	}
 	patience := c.patience
 	if by, ok := ctx.Deadline(); ok {
@@ -110,20 +111,20 @@ func (c *localCopy) ask(ctx context.Context, request func(context.Context) error
 	}
 	half, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = request(half)
+	answer, err = request(half)
 	switch {
 	case err == nil || errors.Is(err, ErrConflict):
 		c.away.Store(nil)
-		return false, err
+		return answer, false, err
 	case ctx.Err() != nil || errors.Is(err, ErrBadRecord):
-		return false, err
+		return answer, false, err
 	}
 	if c.away.Load() == nil || !isTimeout(err) { // a time-out does not replace the error before it
 		why := err
 		c.away.Store(&why)
 	}
 	c.asked = time.Now()
-	return true, nil
+	return answer, true, nil
 }
 
 func (c *localCopy) whyAway() error {
@@ -135,8 +136,8 @@ func (c *localCopy) whyAway() error {
 
 // Now returns the engine's time if the shared store answers.
 func (c *localCopy) Now(ctx context.Context) (time.Time, error) {
-	return inTurn(ctx, c, func() (now time.Time, err error) {
-		_, err = c.ask(ctx, func(ctx context.Context) (err error) { now, err = clockOf(ctx, c.Store); return err })
+	return inTurn(ctx, c, func() (time.Time, error) {
+		now, _, err := ask(ctx, c, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, c.Store) })
 		return now, err
 	})
 }
@@ -160,7 +161,7 @@ func (c *localCopy) Get(ctx context.Context, key string) (Entry, error) {
 
 // fetch returns the shared store's entry.
 func (c *localCopy) fetch(ctx context.Context, key string) (there Entry, isAway bool, err error) {
-	isAway, err = c.ask(ctx, func(ctx context.Context) (err error) { there, err = c.Store.Get(ctx, key); return err })
+	there, isAway, err = ask(ctx, c, func(ctx context.Context) (Entry, error) { return c.Store.Get(ctx, key) })
 	c.there[key] = there
 	return there, isAway, err
 }
@@ -188,7 +189,11 @@ func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
 		return c.shown(here), nil
 	case held:
 		if c.owns(there) {
-			if here, err = c.merge(ctx, worker, here, there); err != nil {
+			here, err = c.merge(ctx, worker, here, there)
+			if errors.Is(err, ErrConflict) { // another process of the owner saved it meanwhile
+				return c.get(ctx, worker)
+			}
+			if err != nil {
 				return here, err
 			}
 		}
@@ -245,8 +250,8 @@ func unstamped(worker int, here, there Entry) (Entry, error) {
 
 // List returns the records as Get does.
 func (c *localCopy) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return inTurn(ctx, c, func() (all []Entry, err error) {
-		isAway, err := c.ask(ctx, func(ctx context.Context) (err error) { all, err = c.Store.List(ctx, prefix); return err })
+	return inTurn(ctx, c, func() ([]Entry, error) {
+		all, isAway, err := ask(ctx, c, func(ctx context.Context) ([]Entry, error) { return c.Store.List(ctx, prefix) })
 		if isAway {
 			all, err = c.local.List(ctx, prefix)
 		}
@@ -261,11 +266,11 @@ func (c *localCopy) List(ctx context.Context, prefix string) ([]Entry, error) {
 
 // Put saves a record of the owner here, and then tells the shared store.
 func (c *localCopy) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	return inTurn(ctx, c, func() (e Entry, err error) {
+	return inTurn(ctx, c, func() (Entry, error) {
 		if worker, ok := workerOf(recordPrefix, key); ok {
 			return c.put(ctx, worker, old, value)
 		}
-		isAway, err := c.ask(ctx, func(ctx context.Context) (err error) { e, err = c.Store.Put(ctx, key, old, value); return err })
+		e, isAway, err := ask(ctx, c, func(ctx context.Context) (Entry, error) { return c.Store.Put(ctx, key, old, value) })
 		if isAway {
 			return c.local.Put(ctx, key, old, value) // a part of the history; tell sends it
 		}
@@ -282,7 +287,9 @@ func (c *localCopy) put(ctx context.Context, worker int, old string, value []byt
 	}
 	version, wasHere := strings.CutPrefix(old, fromHere)
 	held, keeps := c.owns(here), c.owns(Entry{Value: value})
-	c.holds = c.holds || held
+	if held {
+		c.holds = keeps
+	}
 	switch {
 	case wasHere && !held:
 		return here, &FileError{Path: c.local.path(key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
@@ -354,7 +361,7 @@ func (c *localCopy) Delete(ctx context.Context, key, old string) error {
 // the owner. If the shared store is away, tell does nothing. If the worker ID is another
 // owner's by now, tell removes the copy, and the error matches ErrConflict.
 func (c *localCopy) tell(ctx context.Context, worker int, here Entry) error {
-	isAway, err := c.ask(ctx, func(ctx context.Context) error { return c.send(ctx, worker, here) })
+	_, isAway, err := ask(ctx, c, func(ctx context.Context) (none struct{}, err error) { return none, c.send(ctx, worker, here) })
 	if isAway {
 		c.there[here.Key] = Entry{}
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 var errFault = errors.New("as the test wants it")
@@ -63,23 +65,12 @@ func (f *faulty) steps() []string {
 	return slices.Clone(f.done)
 }
 
-func (f *faulty) Get(ctx context.Context, key string) (e Entry, err error) {
-	err = f.step("get "+key, false, func() error { e, err = f.m.Get(ctx, key); return err })
-	return e, err
-}
-
-func (f *faulty) List(ctx context.Context, prefix string) (all []Entry, err error) {
-	err = f.step("list "+prefix, false, func() error { all, err = f.m.List(ctx, prefix); return err })
-	return all, err
-}
-
-func (f *faulty) Put(ctx context.Context, key, old string, value []byte) (e Entry, err error) {
-	err = f.step("put "+key, false, func() error { e, err = f.m.Put(ctx, key, old, value); return err })
-	return e, err
-}
-
-func (f *faulty) Delete(ctx context.Context, key, old string) error {
-	return f.step("delete "+key, false, func() error { return f.m.Delete(ctx, key, old) })
+// ask is the store with the fault.
+func (f *faulty) ask(ctx context.Context, q *query) error {
+	if q.do == "now" {
+		return f.m.asks(ctx, q)
+	}
+	return f.step(q.do+" "+q.key, false, func() error { return f.m.asks(ctx, q) })
 }
 
 // disk is the operating system's disk with the fault.
@@ -108,7 +99,7 @@ type copied struct {
 // start starts a process, in which one step fails, and lets it issue IDs if it can.
 func (c *copied) start(f *faulty) error {
 	f.m = c.m
-	l, err := acquireOn(c.Context(), f.disk, f, &Options{Layout: seqFleet, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
+	l, err := acquireOn(c.Context(), f.disk, asks(f.ask), &Options{Layout: both, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
 	if err != nil {
 		require.NotErrorIs(c, err, ErrBadRecord)
 		return err
@@ -135,15 +126,14 @@ func (c *copied) start(f *faulty) error {
 // workers returns the worker IDs that were ever taken.
 func (c *copied) workers() int { return c.m.count() }
 
-var seqFleet = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 8, ClockSeqBits: 2, SequenceBits: 4}
-
-// Whichever step of a start fails, the next start gets the same worker ID, and repeats no ID.
+// Whichever step of a start fails, the next start gets the same worker ID, and repeats no ID. The quick run looks at every
+// third step, with each fault at others.
 func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"new", "given back by another", "had before"} {
-		for _, how := range faults {
+		for first, how := range faults {
 			t.Run(before+", "+how, func(t *testing.T) {
-				for at := 0; ; at++ {
+				for at := depth.Of(first%3, 0); ; at += depth.Of(3, 1) {
 					last := false
 					synctest.Test(t, func(t *testing.T) {
 						c := &copied{T: t, m: newMemory(), dir: t.TempDir(), seen: map[snowflake.ID]bool{}}
@@ -151,7 +141,14 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 						case "given back by another":
 							c.count = 1
 							ctx, cancel := context.WithCancel(t.Context())
-							_, err := Acquire(ctx, &losing{memory: c.m, after: cancel}, &Options{Layout: seqFleet, Owner: "b", Reuse: ReuseKeep, NewStore: true, Count: 1})
+							lost := asks(func(ctx context.Context, q *query) error {
+								err := c.m.asks(ctx, q)
+								if q.saves() {
+									cancel()
+								}
+								return cmp.Or(err, ctx.Err())
+							})
+							_, err := Acquire(ctx, lost, &Options{Layout: both, Owner: "b", Reuse: ReuseKeep, NewStore: true, Count: 1})
 							require.ErrorIs(t, err, context.Canceled)
 							require.EqualValues(t, 2, c.m.record(0).Saves)
 						case "had before":
@@ -175,8 +172,7 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 	}
 }
 
-// A hundred starts that fail use one worker ID, even if each of them fails after it has saved in the
-// store.
+// All starts that fail use one worker ID, even if each of them fails after it has saved in the store.
 func TestFailedStartsWithLocalCopyUseOneWorkerID(t *testing.T) {
 	t.Parallel()
 	for _, how := range faults {
@@ -187,10 +183,10 @@ func TestFailedStartsWithLocalCopyUseOneWorkerID(t *testing.T) {
 					if of != "" {
 						c.count = 1
 					}
-					for i := range 100 {
+					for i := range depth.Of(20, 100) {
 						f := &faulty{how: how, of: of, at: 1}
 						if of == "" {
-							f.at = i % 50
+							f.at = i % depth.Of(20, 50) * depth.Of(2, 1)
 						} else if i > 0 { // it is wanted already
 							f.at = 0
 						}

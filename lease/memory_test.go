@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,43 +23,182 @@ import (
 // Leases that are tested for their log have another handler.
 func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
-// memory is a store that is a map with four methods, and fails as the test sets it. Saves are
-// the Puts of records.
-type memory struct {
-	mu       sync.Mutex
-	entries  map[string]Entry
-	puts     int
-	saves    int
-	reads    int           // entries that were read
-	ownClock bool          // it has a clock,
-	offset   time.Duration // which is off by so much
-
-	down       bool          // no request reaches the store
-	hangs      bool          // reads are not answered
-	bad        bool          // no record can be read
-	failSaves  int           // so many saves are made, but return an error
-	loseAnswer bool          // saves are made, but return an error
-	resends    int           // so many saves arrive twice, because the client lost the answer
-	refuses    map[int]bool  // saves of these workers fail
-	delay      time.Duration // saves arrive this late, after their senders gave up
-	slow       time.Duration // saves take this long
-	onSave     func()        // is called before a save
+// query is a request to a store, and the entries that are the answer.
+type query struct {
+	do, key string // get, list, put, delete or now
+	old     string
+	value   []byte
+	entries []Entry
 }
+
+// saves reports whether q saves a record.
+func (q *query) saves() bool {
+	_, ok := workerOf(recordPrefix, q.key)
+	return ok && q.do == "put"
+}
+
+func (q *query) reads() bool  { return q.do == "get" || q.do == "list" }
+func (q *query) writes() bool { return q.do == "put" || q.do == "delete" }
+
+// asks is a store that is one function.
+type asks func(context.Context, *query) error
+
+func (f asks) ask(ctx context.Context, q query) (Entry, error) {
+	if err := f(ctx, &q); err != nil || len(q.entries) == 0 {
+		return Entry{}, err
+	}
+	return q.entries[0], nil
+}
+
+func (f asks) Get(ctx context.Context, key string) (Entry, error) {
+	return f.ask(ctx, query{do: "get", key: key})
+}
+
+func (f asks) List(ctx context.Context, prefix string) ([]Entry, error) {
+	q := query{do: "list", key: prefix}
+	err := f(ctx, &q)
+	return q.entries, err
+}
+
+func (f asks) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	return f.ask(ctx, query{do: "put", key: key, old: old, value: slices.Clone(value)})
+}
+
+func (f asks) Delete(ctx context.Context, key, old string) error {
+	_, err := f.ask(ctx, query{do: "delete", key: key, old: old})
+	return err
+}
+
+func (f asks) Now(ctx context.Context) (time.Time, error) {
+	e, err := f.ask(ctx, query{do: "now"})
+	return e.Time, err
+}
+
+// A fault makes a request, with next, or fails.
+type fault func(ctx context.Context, q *query, next asks) error
 
 var errDown = errors.New("the store is away")
 
-func newMemory() *memory { return &memory{entries: map[string]Entry{}} }
+func down(context.Context, *query, asks) error { return errDown }
 
-func (m *memory) Now(context.Context) (time.Time, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.down:
-		return time.Time{}, errDown
-	case !m.ownClock:
-		return time.Time{}, errors.ErrUnsupported
+// hangs answers no reads.
+func hangs(ctx context.Context, q *query, next asks) error {
+	if q.reads() {
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	return m.now(), nil
+	return next(ctx, q)
+}
+
+// bad lets no record be read.
+func bad(ctx context.Context, q *query, next asks) error {
+	if q.reads() && strings.HasPrefix(q.key, recordPrefix) {
+		return ErrBadRecord
+	}
+	return next(ctx, q)
+}
+
+// refuses stores no keys with these prefixes.
+func refuses(prefixes ...string) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		if q.writes() && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(q.key, prefix) }) {
+			return errDown
+		}
+		return next(ctx, q)
+	}
+}
+
+// ofSaves is a fault of the requests that save a record.
+func ofSaves(f fault) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		if q.saves() {
+			return f(ctx, q, next)
+		}
+		return next(ctx, q)
+	}
+}
+
+// loses loses the answers to so many saves.
+func loses(answers int64) fault {
+	return ofSaves(func(ctx context.Context, q *query, next asks) error {
+		err := next(ctx, q)
+		if atomic.AddInt64(&answers, -1) >= 0 && err == nil {
+			err = errDown
+		}
+		return err
+	})
+}
+
+// silent loses all answers to saves.
+var silent = loses(math.MaxInt64)
+
+// repeats makes so many saves twice, as a client does that has lost the answer.
+func repeats(saves int64) fault {
+	return ofSaves(func(ctx context.Context, q *query, next asks) error {
+		if atomic.AddInt64(&saves, -1) >= 0 {
+			_ = next(ctx, q)
+		}
+		return next(ctx, q)
+	})
+}
+
+// late lets saves arrive after their senders gave up.
+func late(d time.Duration) fault {
+	return ofSaves(func(_ context.Context, q *query, next asks) error {
+		time.AfterFunc(d, func() { _ = next(context.Background(), q) })
+		return errDown
+	})
+}
+
+// slow lets saves take this long.
+func slow(d time.Duration) fault {
+	return ofSaves(func(ctx context.Context, q *query, next asks) error {
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+		return next(ctx, q)
+	})
+}
+
+// memory is a store that is a map, with the faults that the test sets. Saves are the Puts of records.
+type memory struct {
+	asks
+	mu       sync.Mutex
+	fault    asks
+	entries  map[string]Entry
+	versions map[string]int // how often each key was put
+	puts     int
+	saves    int
+	asked    int           // requests that read,
+	reads    int           // and the entries that they read
+	ownClock bool          // it has a clock,
+	offset   time.Duration // which is off by so much
+}
+
+func newMemory() *memory {
+	m := &memory{entries: map[string]Entry{}, versions: map[string]int{}}
+	m.asks = func(ctx context.Context, q *query) error {
+		m.mu.Lock()
+		ask := m.fault
+		if q.reads() {
+			m.asked, m.reads = m.asked+1, m.reads+1
+		}
+		m.mu.Unlock()
+		return ask(ctx, q)
+	}
+	m.becomes()
+	return m
+}
+
+// becomes gives the store these faults, in place of those that it had.
+func (m *memory) becomes(faults ...fault) {
+	m.set(func() {
+		m.fault = m.serve
+		for _, f := range faults {
+			next := m.fault
+			m.fault = func(ctx context.Context, q *query) error { return f(ctx, q, next) }
+		}
+	})
 }
 
 // now is the time of an entry that is stored. m.mu must be held.
@@ -68,110 +209,50 @@ func (m *memory) now() time.Time {
 	return time.Now().Add(m.offset)
 }
 
-func (m *memory) Get(ctx context.Context, key string) (Entry, error) {
-	found, err := m.read(ctx, func() []string { return []string{key} })
-	if err != nil || found[0].Version == "" {
-		return Entry{}, err
-	}
-	return found[0], nil
-}
-
-func (m *memory) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return m.read(ctx, func() []string {
-		keys := slices.Sorted(maps.Keys(m.entries))
-		return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) })
-	})
-}
-
-func (m *memory) read(ctx context.Context, keys func() []string) (found []Entry, err error) {
-	m.mu.Lock()
-	if m.hangs {
-		m.mu.Unlock()
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	defer m.mu.Unlock()
-	m.reads++
-	if m.down {
-		return nil, errDown
-	}
-	for _, key := range keys() {
-		if m.bad && strings.HasPrefix(key, recordPrefix) {
-			return nil, ErrBadRecord
-		}
-		found = append(found, m.entries[key])
-	}
-	m.reads += max(0, len(found)-1)
-	return found, ctx.Err()
-}
-
-// Put serves a save, or fails as the test set it.
-func (m *memory) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	worker, isSave := workerOf(recordPrefix, key)
-	put := func() (Entry, error) { return m.put(key, old, value) }
-	m.mu.Lock()
-	down := m.down
-	if !isSave {
-		m.mu.Unlock()
-		if down {
-			return Entry{}, errDown
-		}
-		return put()
-	}
-	down = down || m.refuses[worker]
-	delay, loseAnswer, slow, resent, onSave := m.delay, m.loseAnswer || m.failSaves > 0, m.slow, m.resends > 0, m.onSave
-	m.failSaves, m.resends = max(0, m.failSaves-1), max(0, m.resends-1)
-	m.mu.Unlock()
-	if onSave != nil {
-		onSave()
-	}
-	if slow > 0 {
-		if err := sleep(ctx, slow); err != nil {
-			return Entry{}, err
-		}
-	}
-	if delay > 0 {
-		time.AfterFunc(delay, func() { _, _ = put() })
-		return Entry{}, errDown
-	}
-	if down {
-		return Entry{}, errDown
-	}
-	saved, err := put()
-	if resent {
-		return put()
-	}
-	if err == nil && loseAnswer {
-		return Entry{}, errDown
-	}
-	return saved, err
-}
-
-func (m *memory) put(key, old string, value []byte) (Entry, error) {
+// serve is the store without faults.
+func (m *memory) serve(ctx context.Context, q *query) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if is := m.entries[key].Version; is != old {
-		return Entry{}, fmt.Errorf("%w: %s has version %q, not %q", ErrConflict, key, is, old)
+	is := m.entries[q.key]
+	switch q.do {
+	case "get":
+		q.entries = []Entry{is}
+	case "list":
+		for _, key := range slices.Sorted(maps.Keys(m.entries)) {
+			if strings.HasPrefix(key, q.key) {
+				q.entries = append(q.entries, m.entries[key])
+			}
+		}
+	case "now":
+		if !m.ownClock {
+			return errors.ErrUnsupported
+		}
+		q.entries = []Entry{{Time: m.now()}}
+		return nil
+	default:
+		if is.Version != q.old || q.do == "delete" && q.old == "" {
+			return fmt.Errorf("%w: %s has version %q, not %q", ErrConflict, q.key, is.Version, q.old)
+		}
+		m.store(q)
+		return nil
 	}
-	if strings.HasPrefix(key, recordPrefix) {
+	m.reads += max(0, len(q.entries)-1)
+	return ctx.Err()
+}
+
+// store stores or deletes an entry. m.mu must be held.
+func (m *memory) store(q *query) {
+	if q.do == "delete" {
+		delete(m.entries, q.key)
+		return
+	}
+	if q.saves() {
 		m.saves++
 	}
 	m.puts++
-	m.entries[key] = Entry{Key: key, Version: fmt.Sprint(m.puts), Value: slices.Clone(value), Time: m.now()}
-	return m.entries[key], nil
-}
-
-func (m *memory) Delete(ctx context.Context, key, old string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.down:
-		return errDown
-	case m.entries[key].Version != old || old == "":
-		return ErrConflict
-	}
-	delete(m.entries, key)
-	return ctx.Err()
+	m.versions[q.key]++
+	m.entries[q.key] = Entry{Key: q.key, Version: fmt.Sprint(m.versions[q.key]), Value: q.value, Time: m.now()}
+	q.entries = []Entry{m.entries[q.key]}
 }
 
 func (m *memory) set(change func()) {
@@ -180,8 +261,12 @@ func (m *memory) set(change func()) {
 	change()
 }
 
-// drop removes the record of a worker ID. m.mu must be held.
-func (m *memory) drop(worker int) { delete(m.entries, recordKey(worker)) }
+// neverUsed reports whether nothing was ever stored.
+func (m *memory) neverUsed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.versions) == 0
+}
 
 // wipe removes everything.
 func (m *memory) wipe() { m.set(func() { clear(m.entries) }) }
@@ -198,8 +283,27 @@ func (m *memory) change(worker int, f func(*Record)) {
 	if err != nil {
 		panic(err)
 	}
-	m.puts++
-	m.entries[key] = Entry{Key: key, Version: fmt.Sprint(m.puts), Value: value, Time: m.entries[key].Time}
+	m.store(&query{do: "put", key: key, value: value})
+}
+
+// take gives a worker ID to another owner, whose window begins at the bound.
+func (m *memory) take(worker int, owner string) {
+	m.set(func() {
+		m.change(worker, func(r *Record) {
+			before := *r
+			r.Token, r.Owner, r.State = owner+"'s", owner, Held
+			r.From = r.Bound()
+			*r, _ = r.withBound(r.ClockSeq, r.Bound().Add(span)).succeed(before, time.Time{})
+		})
+	})
+}
+
+// touch renews a record.
+func (m *memory) touch(worker int) { m.set(func() { m.change(worker, func(*Record) {}) }) }
+
+// give makes a worker ID free.
+func (m *memory) give(worker int) {
+	m.set(func() { m.change(worker, func(r *Record) { r.State = Free }) })
 }
 
 func (m *memory) saved() int {
@@ -212,9 +316,13 @@ func (m *memory) saved() int {
 func (m *memory) records() map[int]Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return recordsIn(maps.Values(m.entries))
+}
+
+func recordsIn(entries iter.Seq[Entry]) map[int]Record {
 	records := map[int]Record{}
-	for key, e := range m.entries {
-		if worker, ok := workerOf(recordPrefix, key); ok {
+	for e := range entries {
+		if worker, ok := workerOf(recordPrefix, e.Key); ok {
 			r, err := decodeRecord(worker, e)
 			if err != nil {
 				panic(err)
@@ -226,9 +334,6 @@ func (m *memory) records() map[int]Record {
 }
 
 func (m *memory) record(worker int) Record { return m.records()[worker] }
-
-// ended returns the history of a worker ID.
-func (m *memory) ended(worker int) []Holding { return m.record(worker).Ended }
 
 func (m *memory) count() int { return len(m.records()) }
 
@@ -247,11 +352,12 @@ func (c *clock) step(d time.Duration) { c.offset.Add(int64(d)) }
 
 const ms = time.Millisecond
 
-// Layouts with an epoch before the bubble's time. All but fleet have one worker ID.
+// Layouts with an epoch before the bubble's time. plain and seqs have one worker ID.
 var (
 	plain = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, SequenceBits: 4}
 	seqs  = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, ClockSeqBits: 2, SequenceBits: 4}
 	fleet = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 8, SequenceBits: 4}
+	both  = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: 8, ClockSeqBits: 2, SequenceBits: 4}
 	span  = 3 * time.Second
 )
 

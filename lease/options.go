@@ -191,31 +191,29 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 	if d.foreignClock = d.Clock != nil; !d.foreignClock {
 		d.Clock = snowflake.SystemClock()
 	}
-	switch {
-	case d.First < 0 || d.First >= all:
-		return d, fmt.Errorf("%w: First %d is not within 0 to %d", ErrInvalidOptions, d.First, all-1)
-	case d.Count <= 0 || d.Count > all-d.First:
-		return d, fmt.Errorf("%w: %d worker IDs from %d on are not within 0 to %d", ErrInvalidOptions, d.Count, d.First, all-1)
-	case d.History < 0:
-		return d, fmt.Errorf("%w: History %v is negative", ErrInvalidOptions, d.History)
-	case d.Window > maxWindow(d.Layout.Unit):
-		return d, fmt.Errorf("%w: Window %v is over %v", ErrInvalidOptions, d.Window, maxWindow(d.Layout.Unit))
-	case d.Window < max(time.Millisecond, d.Layout.Unit):
-		return d, fmt.Errorf("%w: Window %v is under %v", ErrInvalidOptions, d.Window, max(time.Millisecond, d.Layout.Unit))
-	case d.FloorEvery != 0 && d.FloorEvery < max(time.Millisecond, d.Layout.Unit):
-		return d, fmt.Errorf("%w: FloorEvery %v is under %v", ErrInvalidOptions, d.FloorEvery, max(time.Millisecond, d.Layout.Unit))
-	case d.FloorEvery > d.Window/3:
-		return d, fmt.Errorf("%w: FloorEvery %v is over %v, a third of Window", ErrInvalidOptions, d.FloorEvery, d.Window/3)
-	case d.MaxLeap < 0:
-		return d, fmt.Errorf("%w: MaxLeap %v is negative", ErrInvalidOptions, d.MaxLeap)
-	case !utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0):
-		return d, fmt.Errorf("%w: Owner %q is not UTF-8 without NUL", ErrInvalidOptions, d.Owner)
-	case d.LocalCopy != "" && d.Reuse != ReuseKeep:
-		return d, fmt.Errorf("%w: LocalCopy takes Reuse: ReuseKeep, or the copy's worker ID may be another's by now", ErrInvalidOptions)
-	case d.Reuse > ReuseOnce:
-		return d, fmt.Errorf("%w: Reuse %d is unknown", ErrInvalidOptions, d.Reuse)
-	case d.OnLoss > Stop:
-		return d, fmt.Errorf("%w: OnLoss %d is unknown", ErrInvalidOptions, d.OnLoss)
+	least, most := max(time.Millisecond, d.Layout.Unit), maxWindow(d.Layout.Unit)
+	for _, refused := range []struct {
+		is  bool
+		why string
+	}{
+		{d.First < 0 || d.First >= all, fmt.Sprintf("First %d is not within 0 to %d", d.First, all-1)},
+		{d.Count <= 0 || d.Count > all-d.First, fmt.Sprintf("%d worker IDs from %d on are not within 0 to %d", d.Count, d.First, all-1)},
+		{d.History < 0, fmt.Sprintf("History %v is negative", d.History)},
+		{d.Window > most, fmt.Sprintf("Window %v is over %v", d.Window, most)},
+		{d.Window < least, fmt.Sprintf("Window %v is under %v", d.Window, least)},
+		{d.FloorEvery != 0 && d.FloorEvery < least, fmt.Sprintf("FloorEvery %v is under %v", d.FloorEvery, least)},
+		{d.FloorEvery > d.Window/3, fmt.Sprintf("FloorEvery %v is over %v, a third of Window", d.FloorEvery, d.Window/3)},
+		{d.MaxLeap < 0, fmt.Sprintf("MaxLeap %v is negative", d.MaxLeap)},
+		{d.MaxClockError < 0, fmt.Sprintf("MaxClockError %v is negative", d.MaxClockError)},
+		{d.MaxClockError > 0 && d.foreignClock, fmt.Sprintf("MaxClockError %v is of the kernel's clock, but Clock is another", d.MaxClockError)},
+		{!utf8.ValidString(d.Owner) || strings.ContainsRune(d.Owner, 0), fmt.Sprintf("Owner %q is not UTF-8 without NUL", d.Owner)},
+		{d.LocalCopy != "" && d.Reuse != ReuseKeep, "LocalCopy takes Reuse: ReuseKeep, or the copy's worker ID may be another's by now"},
+		{d.Reuse > ReuseOnce, fmt.Sprintf("Reuse %d is unknown", d.Reuse)},
+		{d.OnLoss > Stop, fmt.Sprintf("OnLoss %d is unknown", d.OnLoss)},
+	} {
+		if refused.is {
+			return d, fmt.Errorf("%w: %s", ErrInvalidOptions, refused.why)
+		}
 	}
 	return d, nil
 }
@@ -244,9 +242,6 @@ func (o *Options) trip() time.Duration { return o.Window/3 - o.Window/48 }
 func (o *Options) patience() time.Duration { return max(o.Window, time.Second) }
 
 func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
+	name, _ := os.Hostname()
+	return cmp.Or(name, "unknown")
 }

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,21 +26,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Tests with real processes. A child has childEnv in its environment. It reads its task from standard
-// input, and writes reports to standard error, one a line. The line "release" makes it release its lease and exit.
-// One child is always started ahead. If a child is killed, the next one begins at once.
+// Tests with real processes. A child has childEnv in its environment. It reads its task from standard input, and writes
+// the IDs that it issues to standard output. It ends if it gets no worker ID, if it loses its worker ID, or after one more
+// line. If something happens that must not happen, it says so on standard error.
 
 var (
 	kills    = flag.Int("kills", depth.Of(60, 400), "how many children TestKilledProcessesRepeatNoID kills")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the tests that kill at random; 0: a new one")
+	atOnce   = flag.Int("at-once", depth.Of(16, 64), "how many processes TestManyProcessesAtOnceGetDifferentWorkerIDs starts, up to 1,024")
 )
 
-const (
-	childEnv = "SNOWFLAKE_LEASE_CHILD"
-
-	// hang is longer than any step takes. If a test hangs, it ends after this time.
-	hang = time.Minute
-)
+const childEnv = "SNOWFLAKE_LEASE_CHILD"
 
 // Layouts with few IDs in a tick, so that a long run fits into memory.
 var (
@@ -56,61 +52,10 @@ type task struct {
 	First, Count int
 	Window       time.Duration
 	OnLoss       lease.OnLoss
-	Idle         bool          // issue no IDs
+	One          bool          // issue one ID
 	Offset       time.Duration // of the child's clock from the host's
 	Step         time.Duration // how far the clock is set forward or back
 	StepAfter    time.Duration // this long after Acquire
-}
-
-// report is one report of a child.
-type report struct {
-	What string // acquired, refused, failed, ended or released
-
-	// if it is acquired or refused:
-	Worker, Seq int
-	From, To    time.Time     // the window
-	Began       time.Time     // what the child's clock read before Acquire
-	Took        time.Duration // how long Acquire took
-
-	Err       string
-	Is        string // what the error matches
-	Exhausted *lease.ExhaustedError
-	Backward  *snowflake.ClockBackwardError
-}
-
-const (
-	isBackward  = "ErrClockBackward"
-	isExpired   = "ErrLeaseExpired"
-	isExhausted = "ErrExhausted"
-	isLost      = "ErrLost"
-	isCanceled  = "context.Canceled"
-	isLate      = "context.DeadlineExceeded"
-)
-
-func (r report) withError(err error) report {
-	if err == nil {
-		return r
-	}
-	r.Err = err.Error()
-	for is, target := range map[string]error{
-		isBackward:  snowflake.ErrClockBackward,
-		isExpired:   snowflake.ErrLeaseExpired,
-		isExhausted: lease.ErrExhausted,
-		isLost:      lease.ErrLost,
-	} {
-		if errors.Is(err, target) {
-			r.Is = is
-		}
-	}
-	if errors.Is(err, context.Canceled) && r.What != "failed" { // the error also says what the call waited for
-		r.Is = isCanceled
-	}
-	if errors.Is(err, context.DeadlineExceeded) && r.What == "released" {
-		r.Is = isLate
-	}
-	errors.As(err, &r.Exhausted)
-	errors.As(err, &r.Backward)
-	return r
 }
 
 func init() {
@@ -127,142 +72,78 @@ func child() {
 	if !in.Scan() {
 		return // the test did not need this child
 	}
-	check(json.Unmarshal(in.Bytes(), &k))
-	terminate := make(chan struct{})
+	expect(json.Unmarshal(in.Bytes(), &k))
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		if !in.Scan() {
 			os.Exit(1) // the parent has ended
 		}
-		close(terminate)
-	}()
-
-	c := &childProcess{task: k, clock: snowflake.SystemClock()}
-	if k.Offset != 0 || k.Step != 0 {
-		c.clock = snowflake.ClockFunc(c.now)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	acquired := make(chan bool, 1)
-	go func() { acquired <- c.acquire(ctx) }()
-	select {
-	case <-terminate:
 		cancel()
-		if <-acquired {
-			c.release()
-		}
-		return
-	case ok := <-acquired:
-		if !ok {
-			return
-		}
+	}()
+	clock := snowflake.SystemClock()
+	var acquired atomic.Pointer[time.Time]
+	if k.Offset != 0 || k.Step != 0 {
+		clock = snowflake.ClockFunc(func() time.Time {
+			now := time.Now().Add(k.Offset)
+			if at := acquired.Load(); at != nil && time.Since(*at) >= k.StepAfter {
+				now = now.Add(k.Step)
+			}
+			return now
+		})
 	}
-	if !k.Idle {
-		c.issuer.Go(c.issueAll)
-	}
-	<-terminate
-	c.release()
-}
-
-type childProcess struct {
-	task
-	clock    snowflake.Clock
-	lease    *lease.Lease
-	acquired atomic.Pointer[time.Time] // the time of Acquire
-	gen      *snowflake.Generator
-	issuer   sync.WaitGroup
-}
-
-// now is the child's clock.
-func (c *childProcess) now() time.Time {
-	now := time.Now().Add(c.Offset)
-	if at := c.acquired.Load(); at != nil && time.Since(*at) >= c.StepAfter {
-		now = now.Add(c.Step)
-	}
-	return now
-}
-
-func (c *childProcess) acquire(ctx context.Context) bool {
-	start := time.Now()
-	r := report{What: "acquired", Began: c.clock.Now().Round(0)}
-	l, err := lease.Acquire(ctx, lease.File(c.Dir), &lease.Options{
-		Layout: c.Layout,
-		Owner:  c.Owner,
-		First:  c.First,
-		Count:  c.Count,
-		Window: c.Window,
-		OnLoss: c.OnLoss,
-		Clock:  c.clock,
+	l, err := lease.Acquire(ctx, lease.File(k.Dir), &lease.Options{
+		Layout: k.Layout, Owner: k.Owner, First: k.First, Count: k.Count, Window: k.Window, OnLoss: k.OnLoss, Clock: clock,
 	})
-	end := time.Now()
-	r.Took = end.Sub(start)
-	c.acquired.Store(&end)
-	if err != nil {
-		r.What = "refused"
-		tell(r.withError(err))
-		return false
+	now := time.Now()
+	acquired.Store(&now)
+	if expect(err, context.Canceled, snowflake.ErrClockBackward, lease.ErrExhausted); err != nil {
+		return
 	}
-	opts := &snowflake.Options{Clock: c.clock}
-	if c.Layout.ClockSeqBits > 0 {
+	opts := &snowflake.Options{}
+	if k.Layout.ClockSeqBits > 0 {
 		opts.OnBackward = snowflake.ClockSeqPolicy()
 	}
-	c.lease = l
-	c.gen, err = snowflake.NewLeased(l, opts)
-	check(err)
-	g := l.Grant()
-	r.Worker, r.Seq, r.From, r.To = g.Worker, g.ClockSeq, g.From, g.To
-	tell(r)
+	gen, err := snowflake.NewLeased(l, opts)
+	expect(err, lease.ErrLost)
+	issued := make(chan struct{})
 	go func() {
-		<-l.Done()
-		if err := l.Err(); !errors.Is(err, lease.ErrReleased) {
-			tell(report{What: "ended"}.withError(err))
-		}
+		defer close(issued)
+		k.issue(l, gen)
 	}()
-	return true
+	select {
+	case <-ctx.Done():
+		expect(l.Release(context.Background()), lease.ErrLost, context.DeadlineExceeded) // a disk may be slower than the window
+	case <-l.Done():
+		expect(l.Err(), lease.ErrLost)
+	}
+	<-issued
 }
 
-// issueAll issues IDs as fast as it can, until the lease has ended.
-func (c *childProcess) issueAll() {
+// issue issues IDs as fast as it can, until the lease has ended.
+func (k task) issue(l *lease.Lease, gen *snowflake.Generator) {
 	var buf []snowflake.ID
-	told := ""
-	for {
-		id, err := c.gen.NextID()
+	for l.Err() == nil {
+		id, err := gen.NextID()
+		expect(err, snowflake.ErrLeaseExpired, snowflake.ErrClockBackward)
 		if err == nil {
 			buf = append(buf, id)
 		}
-		if len(buf) == 16 || err != nil {
-			check(servertest.WriteIDs(buf...))
+		if len(buf) == 16 || k.One || err != nil {
+			expect(servertest.WriteIDs(buf...))
 			buf = buf[:0]
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			time.Sleep(200 * time.Microsecond)
+		} else if k.One {
+			<-l.Done()
 		}
-		if errors.Is(err, snowflake.ErrLeaseExpired) && c.lease.Err() != nil {
-			return
-		}
-		if r := (report{What: "failed"}).withError(err); r.Is != told {
-			told = r.Is
-			tell(r)
-		}
-		time.Sleep(200 * time.Microsecond)
 	}
+	expect(servertest.WriteIDs(buf...))
 }
 
-// release releases the lease while IDs are being issued.
-func (c *childProcess) release() {
-	err := c.lease.Release(context.Background())
-	c.issuer.Wait()
-	tell(report{What: "released"}.withError(err))
-}
-
-func tell(r report) {
-	b, err := json.Marshal(r)
-	check(err)
-	_, err = os.Stderr.Write(append(b, '\n'))
-	check(err)
-}
-
-func check(err error) {
-	if err != nil {
+// expect ends the child if an error is none of these.
+func expect(err error, errs ...error) {
+	if err != nil && !slices.ContainsFunc(errs, func(is error) bool { return errors.Is(err, is) }) {
 		panic(err)
 	}
 }
@@ -270,47 +151,25 @@ func check(err error) {
 // process is a child, as its parent sees it.
 type process struct {
 	*servertest.Child
-	t *testing.T
-
-	reports chan report
-	exited  chan struct{}
-	ended   chan struct{} // closed when it has lost its lease
-
-	// Read these only when the child has exited:
-	told  []report
-	ids   []snowflake.ID
-	noise string // output that is not a report
+	t     *testing.T
+	ended chan struct{}
+	ids   []snowflake.ID // read these only when it has ended
+	said  string
 }
 
 // start starts a child, which waits for its task.
 func start(t *testing.T) *process {
 	t.Helper()
-	p := &process{
-		Child:   servertest.StartChild(t, childEnv+"=1"),
-		t:       t,
-		reports: make(chan report, 1000),
-		exited:  make(chan struct{}),
-		ended:   make(chan struct{}),
-	}
-	go p.readReports()
+	p := &process{Child: servertest.StartChild(t, childEnv+"=1"), t: t, ended: make(chan struct{})}
+	go func() {
+		for line := range p.Lines {
+			p.said += line
+		}
+		p.Wait()
+		p.ids, _ = p.IDs()
+		close(p.ended)
+	}()
 	return p
-}
-
-func (p *process) readReports() {
-	defer close(p.exited)
-	defer close(p.reports)
-	for line := range p.Lines {
-		var r report
-		if json.Unmarshal([]byte(line), &r) != nil {
-			p.noise += line
-			continue
-		}
-		p.told = append(p.told, r)
-		p.reports <- r
-		if r.What == "ended" {
-			close(p.ended)
-		}
-	}
 }
 
 // begin gives the child its task.
@@ -322,102 +181,89 @@ func (p *process) begin(k task) *process {
 	return p
 }
 
-// await returns the next report of one of these kinds.
-func (p *process) await(what ...string) report {
-	p.t.Helper()
-	timeout := time.After(hang)
-	for {
-		select {
-		case r, ok := <-p.reports:
-			require.True(p.t, ok, "the child exited and did not say: %v\n%s", what, p.noise)
-			if slices.Contains(what, r.What) {
-				return r
-			}
-		case <-timeout:
-			require.FailNow(p.t, "the child does not say", what)
-		}
-	}
-}
-
-// awaitFirst waits until the child issues its first ID or ends.
-func (p *process) awaitFirst() {
+// until waits until done is closed.
+func (p *process) until(done <-chan struct{}) {
 	p.t.Helper()
 	select {
-	case <-p.First:
-	case <-p.ended:
-	case <-time.After(hang):
-		require.FailNow(p.t, "the child issues nothing")
+	case <-done:
+	case <-time.After(time.Minute): // longer than any step takes
+		require.FailNow(p.t, "the child hangs")
 	}
 }
 
-// release makes the child release its lease and exit, if it has not ended.
+// release makes the child release its lease and end, if it has not ended.
 func (p *process) release() { _ = p.Tell("release") }
 
-// kill kills the child if it has not ended, and waits for its end.
+// end waits for the child's end. It must have said nothing.
+func (p *process) end() {
+	p.t.Helper()
+	p.until(p.ended)
+	require.Empty(p.t, p.said)
+}
+
+// kill kills the child if it has not ended.
 func (p *process) kill() {
+	p.t.Helper()
 	_ = p.Process().Kill()
-	p.wait()
+	p.end()
 }
 
-// wait waits for the child's end.
-func (p *process) wait() {
-	p.Wait()
-	<-p.exited
-	p.ids, _ = p.IDs()
-}
-
-func (p *process) find(what string) (report, bool) {
-	i := slices.IndexFunc(p.told, func(r report) bool { return r.What == what })
-	if i < 0 {
-		return report{}, false
+// live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a while from
+// the beginning or from the first ID, or while it releases. Sometimes the child may release.
+func (p *process) live(k task, r *rand.Rand) {
+	p.t.Helper()
+	p.begin(k)
+	age := 40 * time.Millisecond
+	switch r.IntN(4) {
+	case 0: // about as long as Acquire takes
+		age = 8 * time.Millisecond
+	case 1: // about as long as Acquire takes if it waits for the last holder's bound
+		age += k.Window
+	default:
+		p.until(p.First)
 	}
-	return p.told[i], true
+	time.Sleep(upTo(r, age))
+	switch r.IntN(8) {
+	case 0:
+		p.release()
+		p.end()
+	case 1:
+		p.release()
+		time.Sleep(upTo(r, 5*time.Millisecond))
+	}
+	p.kill()
 }
 
-// nursery has a child ready.
+// nursery has a child ready. If a child is killed, the next one begins at once.
 type nursery struct {
 	t     *testing.T
 	spare *process
 }
 
 func (n *nursery) take() *process {
-	if n.spare == nil {
-		n.spare = start(n.t)
-	}
 	p := n.spare
+	if p == nil {
+		p = start(n.t)
+	}
 	n.spare = start(n.t)
 	return p
 }
 
-// records returns the stored records by worker. They must be readable after every crash.
-func records(t *testing.T, dir string) map[int]lease.Record {
+// bounds returns the stored bounds by worker ID. The records must be readable after every crash.
+func bounds(t *testing.T, dir string) map[int][]time.Time {
 	t.Helper()
 	all, err := lease.Holders(t.Context(), lease.File(dir))
 	require.NoError(t, err)
-	m := map[int]lease.Record{}
+	bounds := map[int][]time.Time{}
 	for _, r := range all {
-		if r.State == lease.Dead {
-			r.State = lease.Held
-		}
-		m[r.Worker] = r
+		bounds[r.Worker] = r.Bounds
 	}
-	return m
-}
-
-// boundOf returns the bound of a clock sequence. It is zero if the sequence was not used.
-func boundOf(r lease.Record, seq int) time.Time {
-	if seq < len(r.Bounds) {
-		return r.Bounds[seq]
-	}
-	return time.Time{}
+	return bounds
 }
 
 // seeded returns a source of randomness. It logs the seed, for -kill-seed.
 func seeded(t *testing.T) *rand.Rand {
-	seed := *killSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	seed := cmp.Or(*killSeed, rand.Uint64())
 	t.Logf("-kill-seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
@@ -434,221 +280,109 @@ func between(r *rand.Rand, lo, hi float64) time.Duration {
 
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
-// run is one child's life.
-type run struct {
-	*process
-	k             task
-	before, after map[int]lease.Record // the stored records
-}
-
+// In the last case there are more processes than worker IDs.
 func TestKilledProcessesRepeatNoID(t *testing.T) {
 	t.Parallel()
+	const window = 60 * time.Millisecond
 	for _, test := range []struct {
-		name   string
-		share  int // of the kills, in percent
-		layout snowflake.Layout
-		task   func(r *rand.Rand, i int) task
-		check  func(*run)
+		name      string
+		share     int // of the kills, in percent
+		processes int // at once
+		layout    snowflake.Layout
+		task      func(r *rand.Rand, i int) task
 	}{
-		{"many workers, clocks set by anything", 60, plain, func(r *rand.Rand, i int) task {
-			k := task{Owner: fmt.Sprint("owner", r.IntN(3)), First: 0, Count: 1024, Window: 60 * time.Millisecond}
-			k.Offset = between(r, -6, 3.3)
+		{"many workers, clocks set by anything", 40, 1, plain, func(r *rand.Rand, i int) task {
+			k := task{Owner: fmt.Sprint("owner", r.IntN(3)), First: 0, Count: 1024, Offset: between(r, -6, 3.3)}
 			if r.IntN(4) == 0 {
 				k.Step, k.StepAfter = between(r, -6, 0), upTo(r, 20*time.Millisecond)
 			}
 			return k
-		}, func(u *run) {
-			if r, ok := u.find("refused"); ok {
-				assert.Equal(u.t, isCanceled, r.Is, "there is always one free: %v", r.Err)
-			}
 		}},
-		{"one worker, clock sequences, clocks set by anything", 40, sequenced, func(r *rand.Rand, i int) task {
-			k := task{First: 5, Count: 1, Window: 60 * time.Millisecond}
+		{"one worker, clock sequences, clocks set by anything", 30, 1, sequenced, func(r *rand.Rand, i int) task {
+			k := task{First: 5, Count: 1}
 			// Time moves forward, so that the clock reaches bounds that a leap set.
 			k.Offset = time.Duration(i)*20*time.Second + between(r, -6, 3)
 			if r.IntN(4) > 0 {
 				k.Step, k.StepAfter = -between(r, -3, 1).Abs(), upTo(r, 20*time.Millisecond)
 			}
 			return k
-		}, checkClockSeqs},
+		}},
+		{"many at once", 30, 5, plain, func(r *rand.Rand, i int) task {
+			return task{First: 3, Count: 3, Owner: fmt.Sprint("owner", i%5), OnLoss: lease.OnLoss(r.IntN(2)), Offset: between(r, -6, math.Log10(window.Seconds()))}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			rnd := seeded(t)
 			dir := filepath.Join(t.TempDir(), "leases")
-			children := &nursery{t: t}
+			rnd := seeded(t)
+			each := max(1, *kills*test.share/100/test.processes)
 			var all servertest.Issued
-			acquired, issuing, bumped := 0, 0, 0
-			total := max(1, *kills*test.share/100)
-			for i := range total {
-				u := &run{process: children.take(), k: test.task(rnd, i)}
-				u.k.Dir, u.k.Layout = dir, test.layout
-				u.before = records(t, dir)
-				u.live(rnd)
-				u.after = records(t, dir)
-				u.checkFence()
-				test.check(u)
-				require.False(t, t.Failed(), "run %d: %+v\nsaid: %+v", i, u.k, u.told)
-				all.Add(i, u.ids...)
-				if _, ok := u.find("acquired"); ok {
-					acquired++
+			var issuing atomic.Int32
+			t.Run("processes", func(t *testing.T) {
+				for n := range test.processes {
+					rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+					t.Run(fmt.Sprint(n), func(t *testing.T) {
+						t.Parallel()
+						children := &nursery{t: t}
+						for i := range each {
+							p, k := children.take(), test.task(rnd, i*test.processes+n)
+							k.Dir, k.Layout, k.Window = dir, test.layout, window
+							before := bounds(t, dir)
+							p.live(k, rnd)
+							if test.processes == 1 {
+								fenced(t, k.Layout, p.ids, before, bounds(t, dir))
+							}
+							all.Add(i*test.processes+n, p.ids...)
+							if len(p.ids) > 0 {
+								issuing.Add(1)
+							}
+						}
+					})
 				}
-				if len(u.ids) > 0 {
-					issuing++
-					if test.layout.Decode(u.ids[0]).ClockSeq != test.layout.Decode(u.ids[len(u.ids)-1]).ClockSeq {
-						bumped++
-					}
-				}
-			}
+			})
 			all.Check(t, test.layout)
-			t.Logf("%d runs: %d acquired, %d issued, %d changed the clock sequence; %d IDs",
-				total, acquired, issuing, bumped, all.Len())
-			if total > 20 { // enough that it is not chance
-				assert.Greater(t, issuing, total/10, "most end before they do anything")
+			runs := each * test.processes
+			t.Logf("%d runs, of which %d issued %d IDs", runs, issuing.Load(), all.Len())
+			if runs > 20 { // enough that it is not chance
+				assert.Greater(t, int(issuing.Load()), runs/10, "most end before they do anything")
 			}
 		})
 	}
 }
 
-// live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a while from
-// the beginning or from the first ID, or while it releases. Sometimes the child may release.
-func (u *run) live(r *rand.Rand) {
-	u.t.Helper()
-	u.begin(u.k)
-	age := 40 * time.Millisecond
-	switch r.IntN(4) {
-	case 0: // about as long as Acquire takes
-		age = 8 * time.Millisecond
-	case 1: // about as long as Acquire takes if it waits for the last holder's bound
-		age += u.k.Window
-	default:
-		u.awaitFirst()
-	}
-	time.Sleep(upTo(r, age))
-	switch r.IntN(8) {
-	case 0:
-		u.release()
-		select {
-		case <-u.exited:
-		case <-time.After(hang):
-			require.FailNow(u.t, "the child does not exit")
+// fenced checks IDs against the bounds that were stored before and after.
+func fenced(t *testing.T, layout snowflake.Layout, ids []snowflake.ID, before, after map[int][]time.Time) {
+	t.Helper()
+	for _, id := range ids {
+		is := layout.Decode(id)
+		if was := before[is.Worker]; is.ClockSeq < len(was) {
+			require.False(t, is.Time.Before(was[is.ClockSeq]), "%v was another's to stamp", is)
 		}
-	case 1:
-		u.release()
-		time.Sleep(upTo(r, 5*time.Millisecond))
-	}
-	u.kill()
-	require.Empty(u.t, u.noise)
-}
-
-// checkFence checks each ID against the bounds that were stored before and after.
-func (u *run) checkFence() {
-	a, ok := u.find("acquired")
-	if !ok {
-		require.Empty(u.t, u.ids)
-		return
-	}
-	require.False(u.t, a.From.Before(boundOf(u.before[a.Worker], a.Seq)), "the window begins at the stored bound, or later")
-	last := map[int]time.Time{}
-	for _, id := range u.ids {
-		p := u.k.Layout.Decode(id)
-		require.Equal(u.t, a.Worker, p.Worker)
-		require.False(u.t, p.Time.Before(boundOf(u.before[p.Worker], p.ClockSeq)), "%v was another's to stamp", p)
-		require.True(u.t, p.Time.Before(boundOf(u.after[p.Worker], p.ClockSeq)), "%v is not below the bound in %v", p, u.after)
-		last[p.ClockSeq] = p.Time
-	}
-	if r, ok := u.find("released"); ok && len(u.ids) > 0 && r.Is != isLate { // a disk may be slower than the window
-		require.Empty(u.t, r.Err)
-		rec := u.after[a.Worker]
-		require.Equal(u.t, lease.Free, rec.State)
-		if end, ok := last[rec.ClockSeq]; ok {
-			unit := u.k.Layout.Unit
-			exact := []time.Time{end.Add(unit), end.Add(2 * unit)} // a call may have waited for a tick that had passed when the last renewal closed it
-			require.Contains(u.t, exact, rec.Bound(), "Release records the exact end")
-		}
-	}
-	for _, r := range u.told {
-		if r.What == "failed" {
-			require.Contains(u.t, []string{isBackward, isExpired}, r.Is, r.Err)
-		}
-		if r.What == "ended" {
-			require.Equal(u.t, isCanceled, r.Is, "nobody else is there: %v", r.Err)
-		}
+		require.True(t, is.Time.Before(after[is.Worker][is.ClockSeq]), "%v is not below the bound in %v", is, after)
 	}
 }
 
-// checkClockSeqs: if a clock was set back, a child acquires a worker ID as long as a clock sequence has a
-// bound before the clock.
-func checkClockSeqs(u *run) {
-	rec := u.before[5]
-	possible := func(now time.Time) bool {
-		return len(rec.Bounds) < 1<<u.k.Layout.ClockSeqBits ||
-			slices.ContainsFunc(rec.Bounds, func(b time.Time) bool { return !b.After(now) })
-	}
-	if r, ok := u.find("acquired"); ok && possible(r.Began) {
-		assert.False(u.t, r.From.After(r.Began.Add(r.Took)), "it took a clock sequence whose bound is ahead, at %v, in %+v", r.From, rec)
-	}
-	r, refused := u.find("refused")
-	if r.Is == isExhausted { // a machine is so busy that a child watched for too short a time
-		assert.Greater(u.t, r.Took, u.k.Window, r.Err)
-		return
-	}
-	if refused && r.Is != isCanceled {
-		require.Equal(u.t, isBackward, r.Is, r.Err)
-		assert.False(u.t, possible(r.Began), "refused at %v: %v: %+v", r.Began, r.Err, rec)
-	}
-}
-
-// There are more processes than worker IDs, and processes are killed and started all the time.
-func TestKilledProcessesAmongManyRepeatNoID(t *testing.T) {
-	t.Parallel()
-	const processes, window = 5, 60 * time.Millisecond
-	dir := t.TempDir()
-	each := max(1, *kills/2/processes)
-	rnd := seeded(t)
-	var all servertest.Issued
-	var mu sync.Mutex
-	counts := map[string]int{}
-	t.Run("processes", func(t *testing.T) {
-		for n := range processes {
-			rnd := rand.New(rand.NewPCG(rnd.Uint64(), 0))
-			t.Run(fmt.Sprint(n), func(t *testing.T) {
-				t.Parallel()
-				children := &nursery{t: t}
-				for i := range each {
-					u := &run{process: children.take(), k: task{
-						Dir: dir, Layout: plain, First: 3, Count: 3, Window: window,
-						Owner:  fmt.Sprint("owner", n),
-						Offset: between(rnd, -6, math.Log10(window.Seconds())),
-						OnLoss: lease.OnLoss(rnd.IntN(2)),
-					}}
-					u.live(rnd)
-					all.Add(i*processes+n, u.ids...)
-					mu.Lock()
-					if len(u.ids) > 0 {
-						counts["has issued"]++
-					}
-					for _, r := range u.told {
-						counts[r.What+" "+r.Is]++
-					}
-					mu.Unlock()
-					for _, r := range u.told {
-						switch r.What + " " + r.Is {
-						case "acquired ", "refused " + isCanceled, "failed " + isBackward, "failed " + isExpired, "failed " + isLost,
-							"ended " + isLost, "released ", "released " + isLost:
-						case "refused " + isBackward:
-							assert.Greater(t, r.Backward.By(), window)
-						case "refused " + isExhausted:
-							assert.Len(t, r.Exhausted.Records, 3, r.Err)
-						default:
-							assert.Fail(t, "unexpected", "%+v", r)
-						}
-					}
-				}
-			})
+// Many processes start at once on a new directory, and later on a directory whose worker IDs are all
+// released. Each process gets a worker ID at its first attempt.
+func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "leases")
+	for _, when := range []string{"new", "released"} {
+		all := make([]*process, *atOnce)
+		for i := range all {
+			all[i] = start(t)
 		}
-	})
-	t.Logf("%v; %d IDs", counts, all.Len())
-	all.Check(t, plain)
-	assert.Greater(t, counts["has issued"], processes*each/10)
+		for i, p := range all {
+			p.begin(task{Dir: dir, Layout: plain, Owner: fmt.Sprint(when, i), One: true})
+		}
+		for _, p := range all {
+			p.until(p.First)
+		}
+		workers := map[int]bool{}
+		for _, p := range all {
+			p.release()
+			p.end()
+			require.Len(t, p.ids, 1)
+			workers[plain.Decode(p.ids[0]).Worker] = true
+		}
+		assert.Len(t, workers, len(all))
+	}
 }

@@ -158,8 +158,8 @@ func (r Record) undo(before Record, w window) Record {
 // long ago it was last saved, by every clock that can tell. Until a window has passed,
 // nobody took the holder for dead. The bound stays as it is, so that a later holder, if
 // there is one after all, finds the record out before the bound moves.
-func (r Record) restorable(w window, now time.Time, since ...time.Duration) bool {
-	return now.Before(w.to) && slices.Max(since) < r.Window
+func (r Record) restorable(w window, now time.Time, since time.Duration) bool {
+	return now.Before(w.to) && since < r.Window
 }
 
 // live reports whether r is held by a holder that has renewed it within its window. idle is
@@ -251,33 +251,39 @@ func (d door) heal(r Record, now time.Time) Record {
 // stays closed. idle is for how long d is known not to have changed, and engine is the
 // engine's time, zero if it has no clock. isNew says that the store is known to be new.
 func (d door) advance(idle time.Duration, engine time.Time, isNew bool, whole time.Duration) (next door, left time.Duration) {
-	waited := d.Waited + max(0, idle)
 	switch {
 	case isNew:
 		d.Open = true
+		return d, 0
 	case d.version == "":
 		return d, whole
-	case waited >= whole:
-		d.Open, d.Waited, d.Healed, d.Floor = true, waited, true, engine
-	case idle >= progress:
-		d.Waited = waited
 	}
-	return d, whole - waited
+	if d.Waited, left = waiting(d.Waited, idle, whole); left == 0 {
+		d.Open, d.Healed, d.Floor = true, true, engine
+	}
+	return d, left
 }
 
 // missing returns what becomes of a worker ID whose record was lost alone: its record, which
 // may be taken if left is 0. idle is for how long r is known not to have changed, now the
 // clock's reading, and engine the engine's time.
 func (r Record) missing(idle time.Duration, now, engine time.Time, whole time.Duration) (next Record, left time.Duration) {
-	waited := r.Waited + max(0, idle)
-	if waited >= whole {
+	if r.Waited, left = waiting(r.Waited, idle, whole); left == 0 {
 		r.Floor = later(r.Floor, later(engine, now)).UTC()
-		return r, 0
+	}
+	return r, left
+}
+
+// waiting returns for how long entries are now known to be lost, as it is saved now and then, and for how long they are to be.
+func waiting(waited, idle, whole time.Duration) (saved, left time.Duration) {
+	now := waited + max(0, idle)
+	if now >= whole {
+		return now, 0
 	}
 	if idle >= progress {
-		r.Waited = waited
+		waited = now
 	}
-	return r, whole - waited
+	return waited, whole - now
 }
 
 // prior is what earlier holders of a worker ID may still stamp or commit, if their last windows are

@@ -20,6 +20,42 @@ func rec(token string, state State, bound int) Record {
 	return Record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span, Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
 }
 
+func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
+	const unused = -99
+	for why, test := range map[string]struct {
+		bounds    []int
+		seq, from int
+	}{
+		"no clock sequence used":                           {nil, 0, unused},
+		"the latest bound before the clock":                {[]int{-3, -1, -2}, 1, -1},
+		"a bound that is now":                              {[]int{1, 0}, 1, 0},
+		"an unused clock sequence if all bounds are ahead": {[]int{1, 2}, 2, unused},
+		"an unused clock sequence between others":          {[]int{1, unused, 1}, 1, unused},
+		"the earliest bound if all are ahead":              {[]int{4, 2, 1, 3}, 2, 1},
+	} {
+		instant := func(s int) (i time.Time) {
+			if s != unused {
+				i = at(s)
+			}
+			return i
+		}
+		r := Record{Layout: seqs}
+		for _, s := range test.bounds {
+			r.Bounds = append(r.Bounds, instant(s))
+		}
+		seq, from := r.start(at(0))
+		assert.Equal(t, test.seq, seq, why)
+		assert.Equal(t, instant(test.from), from, why)
+	}
+}
+
+func TestRecordIsLiveForAWindowAfterRenewal(t *testing.T) {
+	for idle, live := range map[time.Duration]bool{0: true, span: true, span + 1: false, 1 - span: true, -span: false} { // the engine's clock may be set back
+		assert.Equal(t, live, rec("a", Held, 3).live(idle), "%v", idle)
+		assert.False(t, rec("a", Free, 3).live(idle))
+	}
+}
+
 func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 	assert.Equal(t, at(2), window{from: at(2), above: at(1)}.begin())
 	assert.Equal(t, at(2), window{from: at(1), above: at(2)}.begin())
@@ -97,8 +133,8 @@ func TestJudgeOfARecordThatWasFound(t *testing.T) {
 
 func TestRecordMayBePutBackWhileItsWindowLasts(t *testing.T) {
 	r, w := rec("a", Held, 3), window{to: at(3)}
-	assert.True(t, r.restorable(w, at(2), 0, span-1))
-	assert.False(t, r.restorable(w, at(2), 0, span))
+	assert.True(t, r.restorable(w, at(2), span-1))
+	assert.False(t, r.restorable(w, at(2), span))
 	assert.False(t, r.restorable(w, at(3), 0))
 }
 

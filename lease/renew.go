@@ -92,17 +92,26 @@ func (l *Lease) advance(ctx context.Context) error {
 	now, begun := l.o.now(), time.Now()
 	l.horizon.observe(now, begun)
 	bound := later(l.window.to, now.Add(l.o.Window))
-	leap := l.leap(bound, begun)
+	worker := l.record.Load().Worker
+	leap := l.leap(worker, bound, l.engineAt(begun), begun)
 	if leap == nil {
 		return l.push(ctx, bound, begun)
 	}
 	if err := l.push(ctx, l.window.to, begun); err != nil {
 		return err
 	}
-	if l.horizon.ownClock && l.leap(bound, begun) == nil { // now the lease knows the store's time
+	if l.horizon.ownClock && l.leap(worker, bound, l.engineAt(begun), begun) == nil { // now the lease knows the store's time
 		return l.push(ctx, bound, begun)
 	}
 	return leap
+}
+
+// engineAt returns the engine's time at begun, by the last save; zero if it has no clock. op must be held.
+func (l *Lease) engineAt(begun time.Time) (engine time.Time) {
+	if r := l.record.Load(); l.horizon.ownClock && !r.Renewed.IsZero() {
+		engine = r.Renewed.Add(begun.Sub(l.saved))
+	}
+	return engine
 }
 
 // push moves the bound. op must be held.

@@ -16,8 +16,8 @@ func (l *Lease) lose(lost error) {
 	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
 	l.record.Store(nil)
 	l.granted = false
-	over := new(overlap)
-	overlaps, cloned := errors.As(lost, &over), errors.Is(lost, errCloned)
+	over, overlaps := errors.AsType[*overlap](lost)
+	cloned := errors.Is(lost, errCloned)
 	stop := overlaps || cloned
 	if stop {
 		none := *l.grant.Load()

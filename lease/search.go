@@ -18,20 +18,18 @@ type search struct {
 
 	// A round begins with the door and the engine's time. What it reads is forgotten when
 	// it ends.
-	door   door
-	now    time.Time      // the engine's; zero if it has no clock
-	asked  time.Time      // when now was read
-	owner  Entry          // of the owner's last worker ID
-	read   map[int]Record // nil before a round begins
-	bad    map[int]error  // worker IDs that are unusable
-	probes int
-	whole  bool // all worker IDs were read
-	races  int  // how often other processes were quicker
+	door  door
+	now   time.Time      // the engine's; zero if it has no clock
+	asked time.Time      // when now was read
+	owner Entry          // of the owner's last worker ID
+	read  map[int]Record // nil before a round begins
+	bad   map[int]error  // worker IDs that are unusable
+	whole bool           // all worker IDs were read
+	races int            // how often other processes were quicker
 
-	full     bool          // all worker IDs were read in an earlier round, so they are read at once
-	passed   map[int]error // the worker IDs whose records could not be saved
-	failures []error       // of saves, other than conflicts
-	tried    []attempt     // the saves that failed but may still be made, and the saves that were made for nothing
+	probes   int       // how many worker IDs were read at random
+	failures []error   // of saves, other than conflicts
+	tried    []attempt // the saves that failed but may still be made, and the saves that were made for nothing
 }
 
 const (
@@ -46,7 +44,7 @@ const (
 )
 
 func newSearch(l *Lease) *search {
-	return &search{l: l, store: patientStore{l}, begun: time.Now(), passed: map[int]error{}}
+	return &search{l: l, store: patientStore{l}, begun: time.Now()}
 }
 
 // patientStore is the store as a search asks it: with a limit for each request.
@@ -97,11 +95,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			if err := s.begin(ctx); err != nil {
 				return attempt{}, s.because(err)
 			}
-			if a, ok, err := s.adopt(ctx); ok || err != nil {
-				return a, err
-			}
 		}
-		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed)
+		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed())
 		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
 			if err := s.readMore(ctx); err != nil {
 				return attempt{}, s.because(err)
@@ -109,7 +104,10 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			continue
 		}
 		if err != nil {
-			if err := s.wait(ctx, wait, s.unusable(err)); err != nil {
+			if e, ok := errors.AsType[*ExhaustedError](err); ok && len(s.bad) > 0 {
+				e.Lost = s.bad
+			}
+			if err := s.wait(ctx, wait, err); err != nil {
 				return attempt{}, err
 			}
 			continue
@@ -143,17 +141,10 @@ func (s *search) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.read, s.bad, s.probes, s.whole, s.races = map[int]Record{}, map[int]error{}, 0, false, 0
-	first := []int{s.former()}
-	for _, a := range s.tried { // each may have been saved after all
-		first = append(first, a.record.Worker)
-	}
-	for _, worker := range first {
-		if _, ok := s.read[worker]; !ok && s.l.o.First <= worker && worker <= s.l.o.last() {
-			if err := s.readOne(ctx, worker); err != nil {
-				return err
-			}
-		}
+	s.read, s.bad, s.whole, s.races = map[int]Record{}, map[int]error{}, false, 0
+	s.tried = s.l.free(ctx, s.store, s.tried)
+	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
+		return s.readOne(ctx, former)
 	}
 	return nil
 }
@@ -187,7 +178,7 @@ func (s *search) idle(r Record) time.Duration {
 // readMore reads another worker ID at random or, if enough were read, all of them.
 func (s *search) readMore(ctx context.Context) error {
 	o := &s.l.o
-	if s.full || s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
+	if s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
 		return s.readAll(ctx)
 	}
 	s.probes++
@@ -200,14 +191,7 @@ func (s *search) readMore(ctx context.Context) error {
 }
 
 func (s *search) readOne(ctx context.Context, worker int) error {
-	var mark Entry
-	r, err := getRecord(ctx, s.store, worker)
-	if err == nil && r.version == "" {
-		mark, err = s.store.Get(ctx, markKey(worker))
-		if err == nil && mark.Version != "" { // the record is there first, so it is lost only if it is not there now
-			r, err = getRecord(ctx, s.store, worker)
-		}
-	}
+	r, err := getMarked(ctx, s.store, worker)
 	if errors.Is(err, ErrBadRecord) && (worker != s.former() || s.l.o.Reuse != ReuseKeep) {
 		s.bad[worker] = err
 		return nil
@@ -215,50 +199,47 @@ func (s *search) readOne(ctx context.Context, worker int) error {
 	if err != nil {
 		return err
 	}
-	return s.note(ctx, r, mark)
+	return s.note(ctx, r)
 }
 
 // readAll reads all worker IDs.
 func (s *search) readAll(ctx context.Context) error {
-	marked, err := listed(ctx, s.store, markPrefix)
+	found, bad, err := allRecords(ctx, s.store)
 	if err != nil {
 		return err
 	}
-	found, err := listed(ctx, s.store, recordPrefix)
-	if err != nil {
-		return err
-	}
-	s.read, s.bad, s.whole, s.full = map[int]Record{}, map[int]error{}, true, true
+	s.read, s.bad, s.whole, s.probes = map[int]Record{}, map[int]error{}, true, maxProbes // later rounds read all of them at once
 	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
-		r, err := decodeRecord(worker, found[worker])
-		if err != nil {
-			s.bad[worker] = err
-			continue
+		r, ok := found[worker]
+		if !ok {
+			r.Worker = worker
 		}
-		if err := s.note(ctx, r, marked[worker]); err != nil {
+		if err := bad[worker]; err != nil {
+			s.bad[worker] = err
+		} else if err := s.note(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// note keeps what was read of a worker ID. mark is its mark if it has no record.
-func (s *search) note(ctx context.Context, r Record, mark Entry) error {
+// note keeps what was read of a worker ID.
+func (s *search) note(ctx context.Context, r Record) error {
 	l := s.l
-	switch {
-	case r.version != "" && r.State != Lost:
-	case r.version == "" && mark.Version == "":
+	switch r.State {
+	case "":
 		r.Layout = l.o.Layout // it was never used
-	case r.version == "":
-		s.bad[r.Worker] = errNoRecord
-		return s.lose(ctx, Record{Worker: r.Worker, Layout: l.o.Layout, State: Lost, Marked: true})
-	default:
-		next, left := r.missing(s.idle(r), l.o.now(), s.engineNow(), healing(l.o.Layout.Unit))
+	case Lost:
+		next, left, err := outwait(ctx, s.store, r, l.o.Layout, s.idle(r), l.o.now(), s.engineNow())
+		if err != nil {
+			return err
+		}
+		l.seen.sees(recordKey(r.Worker), next.version)
+		if r.version == "" && next.version != "" {
+			l.log.missing(l, r.Worker)
+		}
 		if left > 0 {
 			s.bad[r.Worker] = fmt.Errorf("%w: worker %d is used again in %v", errNoRecord, r.Worker, left.Round(time.Second))
-			if next.Waited != r.Waited {
-				return s.lose(ctx, next)
-			}
 			return nil
 		}
 		r = next
@@ -268,22 +249,6 @@ func (s *search) note(ctx context.Context, r Record, mark Entry) error {
 	}
 	s.read[r.Worker] = s.door.heal(r, l.o.now()).withBoundsOf(l.lost[r.Worker])
 	return nil
-}
-
-// lose saves for how long the record of a worker ID has been lost.
-func (s *search) lose(ctx context.Context, r Record) error {
-	r.Saves++
-	saved, err := putRecord(ctx, s.store, r)
-	if errors.Is(err, ErrConflict) {
-		return nil
-	}
-	if err == nil {
-		s.l.seen[recordKey(r.Worker)] = sighting{saved.version, time.Now()}
-		if r.Saves == 1 {
-			s.l.log.missing(s.l, r.Worker)
-		}
-	}
-	return err
 }
 
 // errNoRecord is why a worker ID is unusable whose record was lost.
@@ -321,12 +286,4 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 		s.l.log.unreplaced(s.l, none)
 	}
 	return nil
-}
-
-// unusable adds the worker IDs that are unusable to err.
-func (s *search) unusable(err error) error {
-	if e := new(ExhaustedError); errors.As(err, &e) && len(s.bad) > 0 {
-		e.Lost = s.bad
-	}
-	return err
 }

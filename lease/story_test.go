@@ -1,18 +1,20 @@
 package lease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"embed"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/bits"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,41 +28,66 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
-// A story is a file of testdata/stories: what happens, the lines of doc.go's proof that it holds, and commands. To the right
-// of each command is what each party saw, and when, counted from the beginning of the story. The code is the real
-// code in fake time; only its dice are loaded. -update writes what the parties see into the stories: review the diff.
-// The function do has the commands.
+// A story says what happens, which lines of doc.go's proof it holds, and commands. To the right of each command is what each
+// party saw, and when, counted from the beginning of the story. The code is the real code in fake time; only its dice are
+// loaded. -update writes what the parties see into the stories: review the diff. The function do has the commands. The files
+// of testdata/stories are txtar archives of stories, one for each section of the proof.
 
 //go:embed testdata/stories
-var stories embed.FS
+var archives embed.FS
 
 var update = flag.Bool("update", false, "TestStories writes what the parties see into the stories")
 
+var storyNames = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
+
+// eachStory calls f for each story of a file, and returns the file with the texts that f returns.
+func eachStory(archive string, f func(name, text string) string) string {
+	names := storyNames.FindAllStringSubmatchIndex(archive, -1)
+	told := archive[:names[0][0]]
+	for i, at := range names {
+		end := len(archive)
+		if i+1 < len(names) {
+			end = names[i+1][0]
+		}
+		text := strings.TrimRight(archive[at[1]:end], "\n") + "\n"
+		told += archive[at[0]:at[1]] + f(archive[at[2]:at[3]], text) + "\n"
+	}
+	return strings.TrimSuffix(told, "\n")
+}
+
 func TestStories(t *testing.T) {
 	defer func(old func(int64) int64) { dice = old }(dice)
-	files, err := stories.ReadDir("testdata/stories")
+	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
-	for _, f := range files {
-		t.Run(strings.TrimSuffix(f.Name(), ".txt"), func(t *testing.T) {
-			name := path.Join("testdata/stories", f.Name())
-			text, err := stories.ReadFile(name)
-			require.NoError(t, err)
-			told := tell(t, string(text), false)
-			if strings.Contains(told, "engine=both") {
-				require.Equal(t, told, tell(t, told, true), "if the engine has a clock, the story differs")
-			}
-			if *update {
-				require.NoError(t, os.WriteFile(name, []byte(told), 0o644))
-				return
-			}
-			require.Equal(t, string(text), told)
+	for _, file := range files {
+		if strings.HasSuffix(file, "/clones.txtar") && runtime.GOOS != "linux" {
+			continue
+		}
+		archive, err := archives.ReadFile(file)
+		require.NoError(t, err)
+		told := eachStory(string(archive), func(name, text string) (told string) {
+			told = text
+			t.Run(name, func(t *testing.T) {
+				told = tell(t, text, false)
+				if strings.Contains(told, "engine=both") {
+					require.Equal(t, told, tell(t, told, true), "if the engine has a clock, the story differs")
+				}
+				if !*update {
+					require.Equal(t, text, told)
+				}
+			})
+			return told
 		})
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(told), 0o644))
+		}
 	}
 }
 
-// Each line of doc.go's proof is cited by a story, or by a test whose comment has such a line.
+// Each line of doc.go's proof is cited by a story.
 func TestEachLineOfTheProofIsCited(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
@@ -68,21 +95,20 @@ func TestEachLineOfTheProofIsCited(t *testing.T) {
 	for _, of := range regexp.MustCompile(`(?m)^//\s+(?:\d+\. |- )?([a-z][a-z ]*): [A-Z]`).FindAllSubmatch(doc, -1) {
 		names[string(of[1])] = true
 	}
-	files, err := filepath.Glob("testdata/stories/*.txt")
+	files, err := fs.Glob(archives, "testdata/stories/*")
 	require.NoError(t, err)
-	tests, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	for _, file := range append(files, tests...) {
-		text, err := os.ReadFile(file)
+	for _, file := range files {
+		archive, err := archives.ReadFile(file)
 		require.NoError(t, err)
-		lines := regexp.MustCompile(`(?m)^(?:// )?Proof: (.*)\.$`).FindAllSubmatch(text, -1)
-		assert.True(t, strings.HasSuffix(file, ".go") || len(lines) == 1, "%s cites no line", file)
-		for _, line := range lines {
-			for name := range strings.SplitSeq(string(line[1]), ", ") {
-				assert.True(t, names[name], "%s cites %q, which doc.go does not have", file, name)
+		eachStory(string(archive), func(story, text string) string {
+			lines := regexp.MustCompile(`(?m)^Proof: (.*)\.$`).FindAllStringSubmatch(text, -1)
+			require.Len(t, lines, 1, story)
+			for name := range strings.SplitSeq(lines[0][1], ", ") {
+				assert.True(t, names[name], "%s cites %q, which doc.go does not have", story, name)
 				cited[name] = true
 			}
-		}
+			return text
+		})
 	}
 	assert.Equal(t, names, cited)
 }
@@ -93,7 +119,7 @@ func tell(t *testing.T, text string, engine bool) string {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.ownClock = engine
-		s := &story{memory: m, t: t, begun: time.Now(), isNew: true, parties: map[string]*party{}, issued: map[snowflake.ID]bool{}, bounds: map[[2]int]time.Time{}}
+		s := &story{memory: m, t: t, begun: time.Now(), parties: map[string]*party{}, issued: map[snowflake.ID]bool{}, bounds: map[[2]int]time.Time{}}
 		var draws atomic.Int64
 		dice = func(n int64) int64 { // worker IDs are read in turn, and no rest is shorter
 			if n == 1 || n > 1<<16 {
@@ -152,6 +178,33 @@ func (c command) number(text string) int {
 	return n
 }
 
+// fault returns what the command "store" wants.
+func (c command) fault() fault {
+	what, value, _ := strings.Cut(strings.TrimPrefix(c.line, "store "), "=")
+	switch what {
+	case "down":
+		return down
+	case "hangs":
+		return hangs
+	case "bad":
+		return bad
+	case "loses answers":
+		return silent
+	case "fails":
+		return loses(int64(c.number(value)))
+	case "repeats":
+		return repeats(int64(c.number(value)))
+	case "refuses":
+		return refuses(strings.Split(value, ",")...)
+	case "late":
+		return late(c.duration(value))
+	case "slow":
+		return slow(c.duration(value))
+	}
+	c.t.Fatalf("no such fault: %s", c.line)
+	return nil
+}
+
 // story is the world of a story.
 type story struct {
 	*memory
@@ -159,11 +212,10 @@ type story struct {
 	begun   time.Time
 	layout  snowflake.Layout
 	workers int
-	isNew   bool // nobody has acquired
 	parties map[string]*party
 	all     []*party
 	backup  map[string]Entry
-	stored  int // entries, up to the last "requests"
+	root    string // of the local copies
 
 	mu     sync.Mutex
 	lines  []line
@@ -199,12 +251,16 @@ var (
 	numbers   = regexp.MustCompile(`[-0-9.hms]*\d[hms]*`)
 	tail      = regexp.MustCompile(`; (worker \d+ may stamp IDs before|MaxLeap allows) .*`)
 	processes = regexp.MustCompile(` \([^()]*, pid \d+\)`)
+	copies    = regexp.MustCompile(` @[A-Z2-7]{26}`)
 )
 
 // relative rewrites instants as what they are since the beginning, and leaves out what differs from run to run.
 func (s *story) relative(text string) string {
 	text = strings.NewReplacer("lease: ", "", "snowflake: ", "").Replace(processes.ReplaceAllString(text, ""))
-	text = tail.ReplaceAllString(text, "")
+	text = copies.ReplaceAllString(tail.ReplaceAllString(text, ""), " @copy")
+	if s.root != "" {
+		text = strings.ReplaceAll(text, s.root+"/", "")
+	}
 	return instants.ReplaceAllStringFunc(text, func(instant string) string {
 		at, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.Replace(instant, " +0000 UTC", "Z", 1), " ", "T", 1))
 		require.NoError(s.t, err)
@@ -222,8 +278,10 @@ func (s *story) at(instant time.Time) string {
 // short returns d in few letters.
 func short(d time.Duration) string {
 	text := d.Round(ms).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "0s"), "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m0s")]
+	for _, whole := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, whole) {
+			text = text[:len(text)-len("0s")]
+		}
 	}
 	return text
 }
@@ -244,7 +302,7 @@ func (s *story) seen() (told []string) {
 
 // end lets all processes end.
 func (s *story) end() {
-	s.set(func() { s.heal() })
+	s.becomes()
 	for _, p := range s.all {
 		p.crash()
 		p.resume(nil)
@@ -253,12 +311,6 @@ func (s *story) end() {
 		}
 	}
 	time.Sleep(time.Hour)
-}
-
-// heal ends all faults of the store. s.memory.mu must be held.
-func (s *story) heal() {
-	m := s.memory
-	m.down, m.hangs, m.bad, m.loseAnswer, m.failSaves, m.resends, m.refuses, m.delay, m.slow = false, false, false, false, 0, 0, nil, 0, 0
 }
 
 // do does a command.
@@ -315,29 +367,12 @@ func (s *story) do(c command) {
 		default:
 			p.c.step(d)
 		}
-	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=WORKER,..., fails=N, repeats=N
-		s.set(func() {
-			m := s.memory
-			s.heal()
-			switch words[0] {
-			case "down":
-				m.down = true
-			case "hangs":
-				m.hangs = true
-			case "bad":
-				m.bad = true
-			case "loses":
-				m.loseAnswer = true
-			}
-			m.slow, m.delay = c.duration(c.options["slow"]), c.duration(c.options["late"])
-			m.failSaves, m.resends = c.number(c.options["fails"]), c.number(c.options["repeats"])
-			if refused := c.options["refuses"]; refused != "" {
-				m.refuses = map[int]bool{}
-				for worker := range strings.SplitSeq(refused, ",") {
-					m.refuses[c.number(worker)] = true
-				}
-			}
-		})
+	case "clone": // NAME: its machine is a copy
+		p.clone()
+	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,..., fails=N, repeats=N
+		if s.becomes(); words[0] != "up" {
+			s.becomes(c.fault())
+		}
 	case "delete": // KEY...|everything
 		s.set(func() {
 			if words[0] == "everything" {
@@ -347,14 +382,23 @@ func (s *story) do(c command) {
 				delete(s.entries, key)
 			}
 		})
+	case "copy": // DIR backup|restore|delete [KEY]
+		dir, kept := s.dir(words[0]), s.dir(words[0]+".kept")
+		var err error
+		switch words[1] {
+		case "backup":
+			err = os.CopyFS(kept, os.DirFS(dir))
+		case "restore":
+			err = cmp.Or(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(kept)))
+		case "delete":
+			err = os.RemoveAll(filepath.Join(dir, words[2]))
+		}
+		require.NoError(s.t, err)
 	case "backup":
 		s.set(func() { s.backup = maps.Clone(s.entries) })
 	case "restore": // KEY: as it was at the backup
 		s.set(func() {
-			e := s.backup[words[0]]
-			s.puts++
-			e.Version = fmt.Sprint(s.puts)
-			s.entries[words[0]] = e
+			s.store(&query{do: "put", key: words[0], value: s.backup[words[0]].Value})
 		})
 	case "seize": // WORKER NAME: another process takes a live holder's worker ID from its bound on
 		s.take(c.number(words[0]), words[1])
@@ -364,14 +408,20 @@ func (s *story) do(c command) {
 		s.give(c.number(words[0]))
 	case "requests": // since the last time
 		s.set(func() {
-			s.tells("%d entries read, %d stored, %d of them records", s.reads, s.puts-s.stored, s.saves)
-			s.reads, s.stored, s.saves = 0, s.puts, 0
+			s.tells("%d entries read, %d stored, %d of them records", s.reads, s.puts, s.saves)
+			s.reads, s.puts, s.saves = 0, 0, 0
 		})
-	case "records":
-		s.tellRecords()
+	case "records": // of the store, or [DIR] of a local copy
+		s.tellRecords(words[0])
 	case "stats":
 		stats := p.lease().Stats()
 		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures, stats.Replacements, stats.LastError)
+		if stats.Clones > 0 {
+			p.says("cloned: %d times", stats.Clones)
+		}
+		if stats.Away != nil {
+			p.says("the store is away: %v", stats.Away)
+		}
 		if err := p.lease().Err(); err != nil {
 			p.says("the lease has ended: %v", err)
 		}
@@ -397,8 +447,20 @@ func (s *story) do(c command) {
 	}
 }
 
-func (s *story) tellRecords() {
-	for _, r := range sorted(maps.Values(s.records())) {
+func (s *story) tellRecords(dir string) {
+	records := s.records()
+	if dir != "" {
+		entries, err := listed(s.t.Context(), File(s.dir(dir)), recordPrefix)
+		require.NoError(s.t, err)
+		for worker, e := range entries {
+			if bytes.HasPrefix(e.Value, []byte(wanted)) {
+				s.say(time.Now(), dir, 1, fmt.Sprintf("worker %d is wanted", worker))
+				delete(entries, worker)
+			}
+		}
+		records = recordsIn(maps.Values(entries))
+	}
+	for _, r := range sorted(maps.Values(records)) {
 		text := fmt.Sprintf("worker %d %s", r.Worker, r.State)
 		if r.Owner != "" {
 			text += " by " + r.Owner
@@ -413,7 +475,7 @@ func (s *story) tellRecords() {
 			h := r.Ended[n-1]
 			text += fmt.Sprintf("; before: %s %s to %s", h.Owner, s.at(h.From), s.at(h.To))
 		}
-		s.tells("%s", text)
+		s.say(time.Now(), cmp.Or(dir, "store"), 1, text)
 	}
 }
 
@@ -439,7 +501,6 @@ func (s *story) watermark() {
 
 // party is a process: its lease, its generator, its clock and its way to the store.
 type party struct {
-	logged
 	*story
 	name    string
 	c       *clock
@@ -447,6 +508,8 @@ type party struct {
 	done    []func()
 	last    snowflake.ID
 	rewinds bool
+	copy    string // Options.LocalCopy
+	clones  uint64 // of its machine
 
 	state   sync.Mutex
 	l       *Lease
@@ -472,6 +535,10 @@ func (p *party) generator() *snowflake.Generator {
 func (p *party) says(format string, args ...any) {
 	p.say(time.Now(), p.name, 1, fmt.Sprintf(format, args...))
 }
+
+func (p *party) Enabled(context.Context, slog.Level) bool { return true }
+func (p *party) WithAttrs([]slog.Attr) slog.Handler       { return p }
+func (p *party) WithGroup(string) slog.Handler            { return p }
 
 // Handle is a line of the log.
 func (p *party) Handle(_ context.Context, r slog.Record) error {
@@ -504,18 +571,25 @@ func (s *story) acquire(name string, c command) {
 	was := s.party(name)
 	delete(s.parties, name)
 	p := s.party(name)
-	p.c, p.rule = was.c, was.rule // it is the same host
+	p.c, p.rule, p.clones = was.c, was.rule, was.clones // it is the same host
 	if c.options["clock"] != "" {
 		p.c = clockAt(c.duration(c.options["clock"]))
 	}
 	o := &Options{
-		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p), NewStore: s.isNew,
+		Layout: s.layout, Owner: cmp.Or(c.options["owner"], name), Clock: p.c, Logger: slog.New(p), NewStore: s.neverUsed(),
 		Window: c.duration(c.options["window"]), MaxLeap: c.duration(c.options["leap"]), FloorEvery: c.duration(c.options["floor"]),
 		First: c.number(c.options["first"]), Count: cmp.Or(c.number(c.options["count"]), s.workers-c.number(c.options["first"])),
 		Reuse: map[string]Reuse{"keep": ReuseKeep, "once": ReuseOnce}[c.options["reuse"]], OnLoss: map[string]OnLoss{"stop": Stop}[c.options["loss"]],
 	}
-	s.isNew = false
-	generator := &snowflake.Options{Clock: p.c, OnBackward: snowflake.FailPolicy(), RewindTicks: c.number(c.options["rewind"])}
+	if dir := c.options["copy"]; dir != "" {
+		p.copy = s.dir(dir)
+		o.Reuse, o.LocalCopy = ReuseKeep, p.copy
+	}
+	if c.options["vm"] != "" {
+		p.clone()
+		o.VMClock = s.dir(p.name + ".vm")
+	}
+	generator := &snowflake.Options{OnBackward: snowflake.FailPolicy(), RewindTicks: c.number(c.options["rewind"])}
 	if p.rewinds = generator.RewindTicks > 0; p.rewinds {
 		generator.OnBackward = snowflake.RewindPolicy()
 	} else if s.layout.ClockSeqBits > 0 {
@@ -527,7 +601,7 @@ func (s *story) acquire(name string, c command) {
 	}
 	p.cancel = cancel
 	go func() {
-		l, err := Acquire(ctx, client{s.memory, p}, o)
+		l, err := Acquire(ctx, asks(p.ask), o)
 		if err != nil {
 			if !p.isCrashed() {
 				p.says("Acquire fails: %v", err)
@@ -543,6 +617,20 @@ func (s *story) acquire(name string, c command) {
 			l.cancel()
 		}
 	}()
+}
+
+// clone gives the process's machine another generation.
+func (p *party) clone() {
+	p.clones++
+	vmclocktest.Write(p.t, p.dir(p.name+".vm"), p.clones)
+}
+
+// dir returns the path of a local copy, or of another file of a host.
+func (s *story) dir(name string) string {
+	if s.root == "" {
+		s.root = s.t.TempDir()
+	}
+	return filepath.Join(s.root, name)
 }
 
 func (p *party) isCrashed() bool {
@@ -608,7 +696,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 		"an ID is at or below the watermark":     id <= mark,
 		"an ID is not greater than the last":     id <= last && s.layout.ClockSeqBits == 0 && !p.rewinds,
 		"an ID's time is no moment of the call":  is.Time.Before(begun.Truncate(ms)) || is.Time.After(p.c.Now()),
-		"an ID is not before the recorded bound": !is.Time.Before(later(s.bounds[[2]int{is.Worker, is.ClockSeq}], s.record(is.Worker).bound(is.ClockSeq))),
+		"an ID is not before the recorded bound": !is.Time.Before(p.bound(is.Worker, is.ClockSeq)),
 	} {
 		if broken {
 			s.broken(fmt.Sprintf("%s: %s: %+v", p.name, why, is))
@@ -620,6 +708,17 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 		result += fmt.Sprintf(", clock sequence %d", is.ClockSeq)
 	}
 	return result, s.at(is.Time), now
+}
+
+// bound returns the latest bound that was recorded of a worker ID and clock sequence. s.mu must be held.
+func (p *party) bound(worker, seq int) time.Time {
+	bound := later(p.bounds[[2]int{worker, seq}], p.record(worker).bound(seq))
+	if p.copy != "" {
+		r, err := getRecord(p.t.Context(), File(p.copy), worker)
+		require.NoError(p.t, err)
+		bound = later(bound, r.bound(seq))
+	}
+	return bound
 }
 
 // stop lets the process stand still, now or at a request.
@@ -677,47 +776,27 @@ func (p *party) pass(where string) error {
 	return p.failure
 }
 
-// client is a process's way to the store.
-type client struct {
-	*memory
-	p *party
-}
-
-func asks[T any](c client, what string, do func() (T, error)) (T, error) {
-	if err := c.p.pass("before " + what); err != nil {
-		var none T
-		return none, err
+// ask is the process's way to the store.
+func (p *party) ask(ctx context.Context, q *query) error {
+	if err := p.pass("before " + q.do + " " + q.key); err != nil {
+		return err
 	}
-	result, err := do()
-	return result, cmp.Or(c.p.pass("after "+what), err)
+	err := p.asks(ctx, q)
+	if err == nil && q.saves() {
+		p.saved(q.entries[0])
+	}
+	return cmp.Or(p.pass("after "+q.do+" "+q.key), err)
 }
 
-func (c client) Get(ctx context.Context, key string) (Entry, error) {
-	return asks(c, "get "+key, func() (Entry, error) { return c.memory.Get(ctx, key) })
-}
-
-func (c client) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return asks(c, "list "+prefix, func() ([]Entry, error) { return c.memory.List(ctx, prefix) })
-}
-
-func (c client) Delete(ctx context.Context, key, old string) error {
-	_, err := asks(c, "delete "+key, func() (none struct{}, err error) { return none, c.memory.Delete(ctx, key, old) })
-	return err
-}
-
-func (c client) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	return asks(c, "put "+key, func() (Entry, error) {
-		e, err := c.memory.Put(ctx, key, old, value)
-		if worker, ok := workerOf(recordPrefix, key); ok && err == nil {
-			r, bad := decodeRecord(worker, e)
-			require.NoError(c.p.t, bad)
-			c.p.story.mu.Lock()
-			defer c.p.story.mu.Unlock()
-			for seq := range r.Bounds {
-				of := [2]int{worker, seq}
-				c.p.bounds[of] = later(c.p.bounds[of], r.bound(seq))
-			}
-		}
-		return e, err
-	})
+// saved keeps the bounds of a record that was saved.
+func (p *party) saved(e Entry) {
+	worker, _ := workerOf(recordPrefix, e.Key)
+	r, err := decodeRecord(worker, e)
+	require.NoError(p.t, err)
+	p.story.mu.Lock()
+	defer p.story.mu.Unlock()
+	for seq := range r.Bounds {
+		of := [2]int{worker, seq}
+		p.bounds[of] = later(p.bounds[of], r.bound(seq))
+	}
 }

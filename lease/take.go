@@ -17,8 +17,8 @@ type attempt struct {
 	wanted Record
 	read   time.Time // what the clock read,
 	begun  time.Time // and when
-	unsure bool      // its save failed, but may still be made
 	born   uint64    // the machine's generation
+	unsure error     // why its save failed, which may still be made; else nil
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
@@ -27,14 +27,15 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if born != l.begun && l.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	if err := l.checkClock(s.engineNow(), c.record.Worker, now, begun); err != nil {
+	l.horizon.observe(now, begun)
+	if err := l.leap(c.record.Worker, now.Add(l.o.Window), s.engineNow(), begun); err != nil {
 		return attempt{}, err
 	}
 	id := Record{Token: l.newToken(born, begun), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
 		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
 	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
 	id.Least, _ = l.least(w)
-	return attempt{c, w, c.record.take(w, id, now), now, begun, false, born}, nil
+	return attempt{c, w, c.record.take(w, id, now), now, begun, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
@@ -99,7 +100,9 @@ func (s *search) lookAgain(ctx context.Context, saved Record) error {
 
 // missed handles a save that failed. It returns an error if the search is to end.
 func (s *search) missed(ctx context.Context, a attempt, err error) error {
-	a.unsure = !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord)
+	if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord) && !errors.Is(err, ErrWiped) {
+		a.unsure = err
+	}
 	s.tried = append(s.tried, a) // the conflict may be with this very save, if the client of the store sent it twice
 	switch {
 	case errors.Is(err, ErrWiped):
@@ -119,28 +122,18 @@ func (s *search) missed(ctx context.Context, a attempt, err error) error {
 	}
 	s.failures = append(s.failures, err)
 	s.read = nil
-	if s.l.o.Reuse != ReuseKeep || errors.Is(err, ErrBadRecord) { // an owner that keeps its worker ID is to have only one
-		s.passed[a.record.Worker] = err
-	}
 	return nil
 }
 
-// adopt takes a record whose save seemed to fail but was made.
-func (s *search) adopt(ctx context.Context) (a attempt, ok bool, err error) {
+// passed returns the worker IDs that are not tried again, because a save failed that may still be made, and why it failed.
+func (s *search) passed() map[int]error {
+	passed := map[int]error{}
 	for _, a := range s.tried {
-		r := s.read[a.record.Worker]
-		if r.version == "" || !r.same(a.wanted) || r.Store != s.door.Name {
-			continue
-		}
-		switch r, err := s.confirm(ctx, &a, r); {
-		case err == nil:
-			s.l.hold(a, r)
-			return a, true, nil
-		case !errors.Is(err, ErrWiped):
-			return a, false, s.because(err)
+		if a.unsure != nil && s.l.o.Reuse != ReuseKeep { // an owner that keeps its worker ID is to have only one
+			passed[a.record.Worker] = a.unsure
 		}
 	}
-	return a, false, nil
+	return passed
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.
@@ -189,20 +182,22 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 		return looked
 	}
 	o, store := &s.l.o, s.l.store
-	look := func(ctx context.Context) {
-		// If the machine was cloned, the other copy may stamp what this copy does not use.
-		tried = slices.DeleteFunc(tried, func(a attempt) bool { return a.born != s.l.generation() || free(ctx, store, a) })
-	}
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, o.patience())
 		defer cancel()
-		look(ctx)
+		tried = s.l.free(ctx, store, tried)
 		close(looked)
 		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
-			look(ctx)
+			tried = s.l.free(ctx, store, tried)
 		}
 	}()
 	return looked
+}
+
+// free frees the worker IDs of attempts. It returns the attempts that may still be made, or be stored.
+func (l *Lease) free(ctx context.Context, s Store, tried []attempt) []attempt {
+	// If the machine was cloned, the other copy may stamp what this copy does not use.
+	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(ctx, s, a) })
 }
 
 // free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
@@ -227,5 +222,5 @@ func free(ctx context.Context, s Store, a attempt) (done bool) {
 	case r.version != a.record.version:
 		return true // its save can no longer be made
 	}
-	return !a.unsure
+	return a.unsure == nil
 }

@@ -1,12 +1,12 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -169,57 +169,24 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 		v.now = time.Now().Round(0)
 	}
 	v.asked = time.Now()
-	found, err := listed(v.ctx, v.store, markPrefix)
+	found, bad, err := allRecords(v.ctx, v.store)
+	for _, unreadable := range bad {
+		err = cmp.Or(err, unreadable)
+	}
 	if err != nil {
 		return low, nil, err
 	}
-	for worker := range found {
-		found[worker] = Entry{}
-	}
-	entries, err := listed(v.ctx, v.store, recordPrefix)
-	if err != nil {
-		return low, nil, err
-	}
-	maps.Copy(found, entries)
-	var records []Record
-	for _, worker := range slices.Sorted(maps.Keys(found)) {
-		r, err := decodeRecord(worker, found[worker])
-		if err == nil && (r.version == "" || r.State == Lost) {
-			if r, err = v.lost(r); err == nil && r.Waited < healing(v.door.Layout.Unit) {
-				return low, &r, nil
+	records := sorted(maps.Values(found))
+	for i, r := range records {
+		if r.State == Lost {
+			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.idle(r), v.now, v.engine)
+			if records[i] = next; err != nil || left > 0 {
+				return low, &next, err
 			}
 		}
-		if err != nil {
-			return low, nil, err
-		}
-		records = append(records, r)
 	}
 	low, by = lowest(records, v.now, v.idle)
 	return low, by, nil
-}
-
-// lost saves for how long a record has been lost, as a search does.
-func (v *viewer) lost(r Record) (Record, error) {
-	if r.version == "" {
-		r = Record{Worker: r.Worker, Layout: v.door.Layout, State: Lost, Marked: true}
-	} else {
-		idle, whole := v.idle(r), healing(v.door.Layout.Unit)
-		next, left := r.missing(idle, v.now, v.engine, whole)
-		if left <= 0 {
-			next.Waited = whole
-			return next, nil
-		}
-		if next.Waited == r.Waited {
-			return r, nil
-		}
-		r = next
-	}
-	r.Saves++
-	saved, err := putRecord(v.ctx, v.store, r)
-	if errors.Is(err, ErrConflict) {
-		err = nil
-	}
-	return saved, err
 }
 
 // watched has what this process saw of the stores whose watermark it read, by their names.

@@ -144,16 +144,16 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 				time.Sleep(2 * span)
 				window("nobody reads any more", 3, 4)
 				read()
-				m.set(func() { m.hangs = true })
+				m.becomes(hangs)
 				time.Sleep(2 * span)
 				window("the entry cannot be read", 2, 4)
-				m.set(func() { m.hangs = false })
+				m.becomes()
 				read()
-				m.set(func() { m.down = true })
+				m.becomes(down)
 				check = most(0, 20)
 				time.Sleep(span / 2)
 				check("the store is away")
-				m.set(func() { m.down = false })
+				m.becomes()
 				time.Sleep(2 * span)
 				window("the store is back", 3, 4)
 				assert.Less(t, time.Since(begun), time.Minute)
@@ -196,28 +196,21 @@ func TestWatermarkIsBelowAllLaterIDs(t *testing.T) {
 	}
 }
 
-// pausedReader is a store whose process is stopped each time that it has listed the records, and another reader of the
-// process has seen them.
-type pausedReader struct {
-	*memory
-	t *testing.T
-}
-
-func (s pausedReader) List(ctx context.Context, prefix string) ([]Entry, error) {
-	found, err := s.memory.List(ctx, prefix)
-	if prefix == recordPrefix {
-		s.mark(s.t)
-		time.Sleep(span + span/4)
-	}
-	return found, err
-}
-
-// A reader that was stopped does not take a holder for dead by what it had listed before.
+// A reader that was stopped does not take a holder for dead by what it had listed before. Another reader of its process has
+// seen the records since.
 func TestReaderThatWasStoppedTakesNobodyForDead(t *testing.T) {
 	withEngine(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(-9*span))
 		m.mark(t)
-		id, _ := Watermark(t.Context(), pausedReader{m, t})
+		stopped := asks(func(ctx context.Context, q *query) error {
+			err := m.asks(ctx, q)
+			if q.do == "list" && q.key == recordPrefix {
+				m.mark(t)
+				time.Sleep(span + span/4)
+			}
+			return err
+		})
+		id, _ := Watermark(t.Context(), stopped)
 		next, err := h.g.NextID()
 		require.NoError(t, err)
 		require.Greater(t, next, id)
@@ -239,38 +232,34 @@ func TestWatermarkErrorTellsAnEarlierHolderFromThePresent(t *testing.T) {
 }
 
 // Before every third save of a reader, another reader proposes more, and ends.
-type proposing struct {
-	*memory
-	t     *testing.T
-	saves int
-}
-
-func (s *proposing) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	was, err := getMark(ctx, s.memory)
-	if require.NoError(s.t, err); key != watermarkKey {
-		return s.memory.Put(ctx, key, old, value)
-	}
-	if s.saves++; s.saves%3 == 0 {
-		more, err := json.Marshal(mark{Proposed: later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
-		require.NoError(s.t, err)
-		_, err = s.memory.Put(ctx, key, was.version, more)
-		require.NoError(s.t, err)
-	}
-	e, err := s.memory.Put(ctx, key, old, value)
-	is, bad := getMark(ctx, s.memory)
-	require.NoError(s.t, bad)
-	assert.False(s.t, is.Proposed.Before(was.Proposed) || is.Published.Before(was.Published), "it falls from %v to %v", was, is)
-	return e, err
-}
-
 func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
+		m, saves := newMemory(), 0
 		mustAcquire(t, m, plain, clockAt(0))
-		s := &proposing{memory: m, t: t}
+		read := func() mark {
+			is, err := getMark(t.Context(), m)
+			require.NoError(t, err)
+			return is
+		}
+		proposing := asks(func(ctx context.Context, q *query) error {
+			if q.do != "put" || q.key != watermarkKey {
+				return m.asks(ctx, q)
+			}
+			was := read()
+			if saves++; saves%3 == 0 {
+				more, err := json.Marshal(mark{Proposed: later(was.Proposed, time.Now()).Add(ms), Published: was.Published})
+				require.NoError(t, err)
+				_, err = m.Put(ctx, q.key, was.version, more)
+				require.NoError(t, err)
+			}
+			err := m.asks(ctx, q)
+			is := read()
+			assert.False(t, is.Proposed.Before(was.Proposed) || is.Published.Before(was.Published), "it falls from %v to %v", was, is)
+			return err
+		})
 		for range 20 {
 			time.Sleep(span / 3)
-			if _, err := Watermark(t.Context(), s); err != nil {
+			if _, err := Watermark(t.Context(), proposing); err != nil {
 				require.ErrorAs(t, err, new(*WatermarkError))
 			}
 		}

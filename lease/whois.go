@@ -124,18 +124,10 @@ func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole 
 // and the errors of the records that cannot be read. A Record's State is Dead if its holder
 // no longer renews it: by the engine's clock or, if the engine has no clock, by this host's.
 func Holders(ctx context.Context, s Store) ([]Record, error) {
-	found, err := listed(ctx, s, markPrefix)
+	found, bad, err := allRecords(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	for worker := range found {
-		found[worker] = Entry{}
-	}
-	entries, err := listed(ctx, s, recordPrefix)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(found, entries)
 	d, err := getDoor(ctx, s)
 	if err != nil {
 		return nil, err
@@ -144,20 +136,14 @@ func Holders(ctx context.Context, s Store) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var records []Record
-	var bad []error
-	for worker, e := range found {
-		r, err := decodeRecord(worker, e)
+	records := sorted(maps.Values(found))
+	for i, r := range records {
 		switch {
-		case err != nil:
-			bad = append(bad, err)
-			continue
 		case r.version == "":
-			r.State, r.Layout = Lost, d.Layout
+			records[i].Layout = d.Layout
 		case r.State == Held && !now.IsZero() && !r.live(now.Sub(r.Renewed)), r.State == Held && now.IsZero() && time.Now().After(r.Bound()):
-			r.State = Dead
+			records[i].State = Dead
 		}
-		records = append(records, r)
 	}
-	return sorted(slices.Values(records)), errors.Join(bad...)
+	return records, errors.Join(slices.Collect(maps.Values(bad))...)
 }
