@@ -20,7 +20,7 @@ var checked = []check{
 	{name: "of=NextID,leased/over=NextID", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Fill,16/over=floor", quantile: 0.25, tolerance: 0.5}, // has two modes, 0.08 and 0.11
 	{name: "of=Fill/over=loop", quantile: 0.25, tolerance: 1},       // 0.6 to 1.25, depending on the linker's addresses
-	{name: "of=Decode/over=floor", quantile: 0.25, tolerance: 0.6},  // 0.35 or 0.53, depending on the linker's addresses
+	{name: "of=Decode/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base32/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=MarshalText/over=strconv", quantile: 0.5, tolerance: 0.15},
 	{name: "of=Base58/over=strconv", quantile: 0.5, tolerance: 0.15},
@@ -60,8 +60,9 @@ type baseline struct {
 }
 
 // elsewhere multiplies the tolerance if the baseline was measured with another
-// processor or another version of Go.
-const elsewhere = 3
+// processor or another version of Go. The largest difference seen between two processors
+// is 51%: Decode takes 0.35 or 0.53 of the floor's time, which is mostly a reading of the clock.
+const elsewhere = 5
 
 // sample runs the named ratios, round after round.
 func sample(ctx context.Context, s *samples, bin string, names []string) error {

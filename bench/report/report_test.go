@@ -245,8 +245,8 @@ func TestDecide(t *testing.T) {
 		{"just within", "", []float64{1.149}, 1, false},
 		{"a disturbed try", "", []float64{3, 1.02, 1.02}, 3, false},
 		{"worse for good", "", []float64{1.2, 1.16, 1.2, 1.2}, checkTries, true},
-		{"worse than elsewhere", "another", []float64{1.2}, 1, false},
-		{"much worse than elsewhere", "another", []float64{1.5, 1.5, 1.5, 1.5}, checkTries, true},
+		{"worse than elsewhere", "another", []float64{1.7}, 1, false},
+		{"much worse than elsewhere", "another", []float64{1.8, 1.8, 1.8, 1.8}, checkTries, true},
 	} {
 		tries, err := decideOn(t, c.processor, c.ratios...)
 		require.Equal(t, c.tries, tries, "%s: %d tries, %v", c.name, tries, err)
