@@ -79,26 +79,6 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// window is a lease that stays as it is.
-type window [2]time.Time
-
-func (w window) Grant() snowflake.Grant { return snowflake.Grant{From: w[0], To: w[1]} }
-
-// If all 63 bits are time, an int64 cannot hold the tick after the last one.
-func TestLeaseMayEndInTheLastTickOf63Bits(t *testing.T) {
-	l := snowflake.Layout{Unit: 7, TimeBits: 63}
-	now := l.Epoch.Time().Add(time.Hour)
-	for _, end := range []time.Time{now.Add(time.Hour), l.Expires().Add(-7), l.Expires().Add(-1), l.Expires(), l.Expires().Add(1)} {
-		g, err := snowflake.NewLeased(window{l.Epoch.Time(), end}, &snowflake.Options{
-			Layout: l, Clock: snowflake.ClockFunc(func() time.Time { return now }),
-		})
-		require.NoError(t, err)
-		id, err := g.NextID()
-		require.NoError(t, err, "%v", end)
-		require.Equal(t, snowflake.ID(time.Hour/7), id)
-	}
-}
-
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	for want, err := range map[string]error{
 		"-9223372036854775808 is negative":            snowflake.DefaultLayout().Check(math.MinInt64),
