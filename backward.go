@@ -59,11 +59,7 @@ func (f BackwardFunc) OnBackward(b Backward) Action { return f(b) }
 // FailPolicy returns the policy that always fails: at once if the clock went back, after
 // 50 ms if it stands still while a call waits for its tick. Twitter's snowflake and
 // Baidu's default generator do so.
-func FailPolicy() BackwardPolicy { return failPolicy{} }
-
-type failPolicy struct{}
-
-func (failPolicy) OnBackward(Backward) Action { return ActionFail }
+func FailPolicy() BackwardPolicy { return choice(ActionFail) }
 
 // WaitPolicy returns the policy that waits if the clock reads at most max earlier than
 // the last ID, and fails at once if the difference is larger. See [ActionWait] for the
@@ -92,16 +88,7 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 // HAZARD: if the clock is set back to before the generator's own start, the generator may
 // repeat the IDs of an earlier process with the same worker ID: set Options.After, or use
 // NewLeased.
-func ClockSeqPolicy() BackwardPolicy { return clockSeqPolicy{} }
-
-type clockSeqPolicy struct{}
-
-func (clockSeqPolicy) OnBackward(b Backward) Action {
-	if b.CanBump {
-		return ActionBump
-	}
-	return ActionFail
-}
+func ClockSeqPolicy() BackwardPolicy { return choice(ActionBump) }
 
 // RewindPolicy returns the policy that goes back to the tick that the clock reads, and on
 // with the sequence numbers that were not used there. The call fails if the tick is not
@@ -110,15 +97,21 @@ func (clockSeqPolicy) OnBackward(b Backward) Action {
 // than one tick away.
 //
 // It has the HAZARD of [ClockSeqPolicy].
-func RewindPolicy() BackwardPolicy { return rewindPolicy{} }
+func RewindPolicy() BackwardPolicy { return choice(ActionRewind) }
 
-type rewindPolicy struct{}
+// choice is the policy that always chooses one Action, if it is possible.
+type choice Action
 
-func (rewindPolicy) OnBackward(b Backward) Action {
-	if b.CanRewind {
-		return ActionRewind
+func (c choice) OnBackward(b Backward) Action {
+	if b.can(Action(c)) {
+		return Action(c)
 	}
 	return ActionFail
+}
+
+// can reports whether a is possible, and not ActionFail.
+func (b Backward) can(a Action) bool {
+	return a == ActionWait || a == ActionBump && b.CanBump || a == ActionRewind && b.CanRewind
 }
 
 // ClockBackwardError is what the policy was told. It matches [ErrClockBackward].

@@ -66,10 +66,11 @@ func BenchmarkNextID(b *testing.B) {
 // BenchmarkNextIDLeased compares a generator whose lease notices that the machine was cloned with one whose lease
 // does not, and with one that has no lease.
 func BenchmarkNextIDLeased(b *testing.B) {
+	guarded, _ := newClonedLease()
 	for name, l := range map[string]Lease{
 		"lease=none":    nil,
-		"lease=plain":   &changingLease{Grant{Worker: 5, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}},
-		"lease=guarded": new(clonedLease),
+		"lease=plain":   newTestLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour)),
+		"lease=guarded": guarded,
 	} {
 		b.Run(name, func(b *testing.B) {
 			g := benchGenerator(b, &Options{Layout: ample})

@@ -76,8 +76,7 @@ func (g *Generator) ask(ctx context.Context, c *call, v verdict) error {
 	b := v.behind
 	c.asks++
 	a := g.policy.OnBackward(b)
-	can := a == ActionWait || a == ActionRewind && b.CanRewind || a == ActionBump && b.CanBump
-	if !can || c.asks > maxAsks {
+	if !b.can(a) || c.asks > maxAsks {
 		return &ClockBackwardError{b}
 	}
 	if a == ActionBump && g.window != nil {

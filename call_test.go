@@ -12,106 +12,73 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 // pending is a call that may have to wait.
 type pending struct {
-	ids  []ID
+	id   ID
 	err  error
 	took time.Duration
 	done atomic.Bool // set last
 }
 
-// start begins a call for n IDs, and returns when it waits or is done.
-func (i *issuer) start(ctx context.Context, n int) *pending {
-	i.t.Helper()
+// start begins a call, and returns when it waits or is done.
+func (i *issuer) start(ctx context.Context) *pending {
 	p := new(pending)
 	go func() {
-		p.took = elapsed(func() {
-			if n > 1 {
-				dst := make([]ID, n)
-				n, p.err = i.Fill(ctx, dst)
-				p.ids = dst[:n]
-				return
-			}
-			var id ID
-			if id, p.err = i.NextIDContext(ctx); p.err == nil {
-				p.ids = []ID{id}
-			}
-		})
+		start := time.Now()
+		p.id, p.err = i.NextIDContext(ctx)
+		p.took = time.Since(start)
 		p.done.Store(true)
 	}()
 	synctest.Wait()
 	return p
 }
 
-// startAll begins n calls for one ID each.
-func (i *issuer) startAll(n int) []*pending {
-	i.t.Helper()
-	all := make([]*pending, n)
-	for k := range all {
-		all[k] = i.start(i.t.Context(), 1)
+// startAll begins n calls.
+func (i *issuer) startAll(n int) (all []*pending) {
+	for range n {
+		all = append(all, i.start(i.t.Context()))
 	}
 	return all
 }
 
-// places returns the places of a call's IDs: 4 for each tick from noon on, with
-// small's layout.
-func (i *issuer) places(p *pending) []int {
+// place returns the place of a call's ID: 4 for each tick from noon on, with small's layout.
+func (i *issuer) place(p *pending) int {
 	i.t.Helper()
 	require.True(i.t, p.done.Load(), "the call has not returned")
 	require.NoError(i.t, p.err)
-	places := make([]int, len(p.ids))
-	for k, id := range p.ids {
-		parts := i.keep(id)
-		places[k] = int(parts.Time.Sub(noon)/ms)*4 + parts.Sequence
-	}
-	return places
+	parts := i.keep(p.id)
+	return int(parts.Time.Sub(noon)/ms)*4 + parts.Sequence
 }
 
-// queueTest runs test in a bubble, with a generator whose tick at noon is spent.
-func queueTest(t *testing.T, test func(t *testing.T, c *testClock, i *issuer)) {
+// The next caller gets the ID of a caller that gave up, if every ID returned since is less; also if the clock goes back
+// after another caller has waited for a later ID.
+func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
 		i := newIssuer(t, &Options{Layout: small, Clock: c})
 		i.spend(4, noon)
-		test(t, c, i)
-	})
-}
-
-// The next caller gets the IDs of a caller that gave up, if every ID returned since is less.
-func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
+		i.startAll(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := i.start(t.Context(), 1)
-		left := i.start(ctx, 1)
-		last := i.start(t.Context(), 1)
+		left := []*pending{i.start(ctx)} // for 5, in the tick after noon's
+		i.startAll(6)
+		left = append(left, i.start(ctx)) // for 12, two ticks later
 		cancel()
 		synctest.Wait()
-		assert.ErrorIs(t, left.err, context.Canceled)
-		assert.Zero(t, left.took)
-		next := i.start(t.Context(), 1)
-		time.Sleep(ms)
+		c.step(2 * ms)
+		ctx, cancel = context.WithCancel(t.Context())
+		left = append(left, i.start(ctx)) // for 12
+		cancel()
 		synctest.Wait()
-		later := i.start(t.Context(), 1)
-		for k, p := range []*pending{first, next, last, later} {
-			assert.Equal(t, []int{4 + k}, i.places(p))
+		for _, p := range left {
+			assert.ErrorIs(t, p.err, context.Canceled)
+			assert.Zero(t, p.took)
 		}
-		assert.EqualValues(t, 8, i.Stats().Issued)
-	})
-}
-
-// A caller whose context ends when its tick has begun, though its timer has not fired,
-// gets its IDs.
-func TestCancelledCallerWhoseTickHasBegunGetsItsID(t *testing.T) {
-	queueTest(t, func(t *testing.T, c *testClock, i *issuer) {
-		ctx, cancel := context.WithCancel(t.Context())
-		p := i.start(ctx, 1)
-		c.step(ms)
-		cancel()
-		synctest.Wait()
-		assert.Equal(t, []int{4}, i.places(p))
-		assert.Zero(t, p.took)
+		c.step(-ms)
+		assert.Equal(t, 5, i.place(i.start(t.Context())))
 	})
 }
 
@@ -144,7 +111,7 @@ func TestWaitingCallersAreCheap(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.LessOrEqual(t, reads.Load(), int64(3*callers))
 		for k, p := range waiting {
-			assert.Equal(t, []int{4 + k}, i.places(p))
+			assert.Equal(t, 4+k, i.place(p))
 			assert.Equal(t, time.Duration(1+k/4)*ms, p.took)
 		}
 	})
@@ -181,67 +148,42 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 // With a built-in clock, calls take IDs of the open tick before anything else. A
 // context that is done comes first.
 func TestDoneContextIssuesNothing(t *testing.T) {
-	for name, clock := range map[string]func() Clock{
-		"system": SystemClock, "monotonic": MonotonicClock, "own": func() Clock { return newTestClock() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, err := New(1, &Options{Clock: clock(), Layout: oldLayout()})
-				require.NoError(t, err)
-				_, err = g.NextID() // opens the tick
-				require.NoError(t, err)
-				before := g.state()
-				canceled, cancel := context.WithCancel(t.Context())
-				cancel()
-				expired, cancel := context.WithDeadline(t.Context(), time.Now())
-				defer cancel()
-				for _, ctx := range []context.Context{canceled, expired} {
-					id, err := g.NextIDContext(ctx)
-					assert.Equal(t, ctx.Err(), err)
-					assert.Zero(t, id)
-					n, err := g.Fill(ctx, make([]ID, 3))
-					assert.Equal(t, ctx.Err(), err)
-					assert.Zero(t, n)
-				}
-				assert.Equal(t, before, g.state())
-				assert.EqualValues(t, 1, g.Stats().Issued)
-			})
-		})
+	for _, clock := range []Clock{SystemClock(), MonotonicClock(), &stopped{noon}} {
+		g, err := New(1, &Options{Clock: clock})
+		require.NoError(t, err)
+		_, err = g.NextID() // opens the tick
+		require.NoError(t, err)
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		expired, cancel := context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		for _, ctx := range []context.Context{canceled, expired} {
+			_, err := g.NextIDContext(ctx)
+			assert.Equal(t, ctx.Err(), err)
+			n, err := g.Fill(ctx, make([]ID, 3))
+			assert.Equal(t, ctx.Err(), err)
+			assert.Zero(t, n)
+		}
+		assert.EqualValues(t, 1, g.Stats().Issued)
 	}
 }
 
 // However many calls come while the clock stands still, none waits longer than the docs say.
 func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
-	lease := func() *managed {
-		return newManaged(noon.Add(-time.Hour), noon.Add(time.Hour), terms{Extend: func(context.Context, Grant, time.Time) error { return errAway }})
-	}
-	for name, test := range map[string]struct {
-		opts  Options
-		lease Lease
-	}{
+	for name, opts := range map[string]Options{
 		"default":      {},
-		"fail":         {opts: Options{OnBackward: FailPolicy()}},
-		"always wait":  {opts: Options{OnBackward: always(ActionWait)}},
-		"rewind":       {opts: Options{OnBackward: RewindPolicy(), RewindTicks: 10}},
-		"borrow ahead": {opts: Options{BorrowAhead: 3 * ms}},
-		"leased":       {lease: lease()},
+		"fail":         {OnBackward: FailPolicy()},
+		"always wait":  {OnBackward: always(ActionWait)},
+		"rewind":       {OnBackward: RewindPolicy(), RewindTicks: 10},
+		"borrow ahead": {BorrowAhead: 3 * ms},
 	} {
-		for _, every := range []time.Duration{100 * time.Microsecond, ms, 10 * ms} {
+		for _, every := range []time.Duration{depth.Of(ms, ms/10), 10 * ms} {
 			for _, zigzag := range []time.Duration{0, ms / 2, 10 * ms} { // the clock runs, and goes back by as much each time
 				t.Run(fmt.Sprintf("%s/every %v/zigzag %v", name, every, zigzag), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						start := time.Now()
-						o := test.opts
-						o.Layout, o.Clock = small, ClockFunc(func() time.Time { return noon.Add(time.Since(start) % max(zigzag, 1)) })
-						var g *Generator
-						var err error
-						if test.lease == nil {
-							g, err = New(1, &o)
-						} else {
-							g, err = NewLeased(test.lease, &o)
-						}
-						require.NoError(t, err)
-						i := &issuer{g, t, map[ID]bool{}}
+						opts.Layout, opts.Clock = small, ClockFunc(func() time.Time { return noon.Add(time.Since(start) % max(zigzag, 1)) })
+						i := newIssuer(t, &opts)
 						_, _ = i.Fill(t.Context(), make([]ID, 3*4))
 						var all []*pending
 						var turns []time.Duration // how long each call would wait for its turn if the clock ran
@@ -250,7 +192,7 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 							ahead := time.Duration(i.seq.waiting().held)
 							i.mu.Unlock()
 							turns = append(turns, (ahead/4+2)*ms)
-							all = append(all, i.start(t.Context(), 1))
+							all = append(all, i.start(t.Context()))
 							time.Sleep(every)
 						}
 						time.Sleep(time.Hour)
@@ -262,33 +204,6 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 					})
 				})
 			}
-		}
-	}
-}
-
-// What calls only waited for was not stamped, also if its ticks were closed meanwhile.
-func TestReleaseIsAfterTheLastIDThatWasReturned(t *testing.T) {
-	for name, closes := range map[string]func(*testClock, *fakeLease, *issuer){
-		"open":   func(*testClock, *fakeLease, *issuer) {},
-		"floor":  func(c *testClock, _ *fakeLease, i *issuer) { c.step(5 * ms); i.floor() },
-		"window": func(_ *testClock, l *fakeLease, i *issuer) { l.from.Store(new(noon.Add(9 * ms))); i.lookNow() },
-	} {
-		for _, opts := range []Options{{}, {OnBackward: RewindPolicy(), RewindTicks: 9}} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, l := newTestClock(), newFakeLease(noon.Add(-time.Second), noon.Add(time.Second))
-					opts.Layout, opts.Clock = small, c
-					i := newLeasedIssuer(t, l, &opts)
-					i.spend(4, noon)
-					all := i.startAll(9)
-					closes(c, l, i)
-					assert.Equal(t, noon.Add(ms), i.stop(ErrLeaseExpired))
-					synctest.Wait()
-					for _, p := range all {
-						require.ErrorIs(t, p.err, ErrLeaseExpired)
-					}
-				})
-			})
 		}
 	}
 }

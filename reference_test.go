@@ -43,9 +43,14 @@ type reference struct {
 	bumps     uint64
 	rewinds   uint64
 	borrowed  uint64
+	waits     uint64
+	waited    time.Duration
+	dice      func(int64) int64
 	wants     int // how many steps found no IDs taken; when several things happen at once, their order counts
 	takes     int // how often IDs were taken
 	puts      int // how often IDs were put back, or the place of the next IDs changed otherwise
+	backs     int // how often such IDs were taken: if others are served first, they are lost
+	serves    int // how often a call got the IDs that it had waited for
 
 	waiting []*refCall // the calls that wait, or ask the lease
 }
@@ -80,7 +85,9 @@ type refTurn struct {
 	since    time.Time     // when it began to wait
 	from     time.Time     // the clock's reading then
 	asleep   bool          // it waits
-	last     time.Time     // the clock's reading when the last wait began
+	cut      bool          // only to look at the clock in between
+	slept    time.Time     // when the last wait began
+	last     time.Time     // the clock's reading then
 	slow     bool          // the clock did not keep up while it waited
 	retry    time.Duration // what the next wait must not be less than
 	first    time.Duration // the first wait for the clock that the policy agreed to
@@ -91,8 +98,8 @@ type refTurn struct {
 	expired  time.Time     // the clock's reading when it asked
 }
 
-func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time) *reference {
-	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
+func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time, dice func(int64) int64) *reference {
+	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, dice: dice, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
 		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, stamped: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
@@ -111,7 +118,7 @@ func newReference(o *Options, worker int, lease *script, read func(time.Time) ti
 	}
 	if lease != nil {
 		r.look(nil)
-		r.bumps = 0
+		r.bumps, r.stamped = 0, r.after
 	}
 	return r
 }
@@ -315,7 +322,7 @@ func (r *reference) next() (at time.Time, more bool) {
 // play plays all events of this moment.
 func (r *reference) play() {
 	events, asked := 0, len(r.asked)
-	r.wants, r.takes, r.puts = 0, 0, 0
+	r.wants, r.takes, r.puts, r.backs, r.serves = 0, 0, 0, 0, 0
 	for _, c := range slices.Clone(r.waiting) {
 		if c.done {
 			continue
@@ -338,23 +345,33 @@ func (r *reference) play() {
 	if events > 1 && max(r.wants, r.takes)+r.puts > 1 && r.takes+r.puts > 0 && (r.wants+r.takes > 0 || r.lease != nil) {
 		r.unclear = true // who was first?
 	}
+	r.unclear = r.unclear || r.backs > 0 && r.serves > 1
 	r.vague = r.vague || events > 1 && len(r.asked) > asked
 }
 
 // give ends c's turn because its context has ended, unless c has IDs whose tick has begun.
 func (r *reference) give(c *refCall) {
-	if len(c.slot.ids) > 0 && r.begun(c.slot.tick) && c.slot.era == r.era && !r.stopped {
-		r.serve(c)
-		return
+	if len(c.slot.ids) > 0 {
+		if reading := r.read(r.now); r.outside(reading) == nil {
+			r.waited += r.now.Sub(c.slept)
+			if c.slot.tick <= r.tick(reading.Add(r.o.BorrowAhead)) && c.slot.era == r.era && !r.stopped {
+				r.serve(c)
+				return
+			}
+		}
 	}
 	r.refuse(c, c.with)
 }
 
-// begun reads the clock, and reports whether tick has begun.
-func (r *reference) begun(tick int64) bool {
-	reading := r.read(r.now)
-	within := !reading.Before(r.l.Epoch.Time()) && reading.Before(r.l.Expires())
-	return within && tick <= r.tick(reading.Add(r.o.BorrowAhead))
+// outside returns an error if the layout has no tick for a reading.
+func (r *reference) outside(reading time.Time) error {
+	switch {
+	case reading.Before(r.l.Epoch.Time()):
+		return ErrBeforeEpoch
+	case !reading.Before(r.l.Expires()):
+		return ErrTimeExhausted
+	}
+	return nil
 }
 
 func (r *reference) refuse(c *refCall, err error) {
@@ -400,6 +417,7 @@ func (r *reference) got(c *refCall, ids []ID) {
 // serve returns to c the IDs that it has waited for.
 func (r *reference) serve(c *refCall) {
 	run := c.slot
+	r.serves++
 	r.returned(run.ids[len(run.ids)-1])
 	r.last = max(r.last, run.tick)
 	r.got(c, run.ids)
@@ -424,6 +442,7 @@ func (r *reference) take(c *refCall, tick int64, back bool) refRun {
 	r.takes++
 	n := c.want - len(c.ids)
 	if back {
+		r.backs++
 		i := slices.IndexFunc(r.back, func(run refRun) bool { return run.tick == tick })
 		run := r.back[i]
 		n = min(n, len(run.ids))
@@ -463,15 +482,12 @@ func (r *reference) inOrder(reading time.Time) (target int64, back, late bool) {
 // step plays a step of c.
 func (r *reference) step(c *refCall) {
 	reading := r.read(r.now)
-	if reading.Before(r.l.Epoch.Time()) {
-		r.refuse(c, ErrBeforeEpoch)
-		return
-	}
-	if !reading.Before(r.l.Expires()) {
-		r.refuse(c, ErrTimeExhausted)
+	if err := r.outside(reading); err != nil {
+		r.refuse(c, err)
 		return
 	}
 	if c.asleep {
+		r.waited += r.now.Sub(c.slept)
 		retry := c.retry
 		c.retry = 0
 		if reading.Equal(c.last) {
@@ -627,6 +643,9 @@ func (r *reference) enter(c *refCall, target, limit int64, back, late bool, read
 		if target != r.head && target > r.tick(reading) && r.o.BorrowAhead > 0 {
 			r.borrowed++
 		}
+		if size := int64(1) << r.l.SequenceBits; target != r.head && r.o.RandomStart && r.room(target) == size {
+			r.used[refPlace{r.seq, target}] = r.dice(max(size/2, min(size, 2)))
+		}
 		r.head, r.late = target, late || target > limit
 	}
 	return r.take(c, target, back)
@@ -651,14 +670,18 @@ func (r *reference) wait(c *refCall, target, limit int64, back, late bool, wait,
 	if len(c.slot.ids) == 0 {
 		c.slot = r.enter(c, target, limit, back, late, reading)
 	}
-	r.sleep(c, sleep, reading)
+	r.sleep(c, sleep, sleep < wait, reading)
 }
 
-func (r *reference) sleep(c *refCall, wait time.Duration, reading time.Time) {
+// sleep makes c look again after a wait. If the wait is cut, the next wait is a part of it.
+func (r *reference) sleep(c *refCall, wait time.Duration, cut bool, reading time.Time) {
+	if !c.cut {
+		r.waits++
+	}
 	if !c.began {
 		c.began, c.since, c.from = true, r.now, reading
 	}
-	c.asleep, c.last, c.wake = true, reading, r.now.Add(wait)
+	c.asleep, c.cut, c.slept, c.last, c.wake = true, cut, r.now, reading, r.now.Add(wait)
 	r.waiting = append(r.waiting, c)
 }
 
@@ -669,7 +692,7 @@ func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
 			r.refuse(c, ErrLeaseExpired)
 			return
 		}
-		r.sleep(c, min(r.start(target).Sub(reading), 50*ms), reading)
+		r.sleep(c, min(r.start(target).Sub(reading), 50*ms), false, reading)
 		return
 	}
 	if c.extended == r.granted {

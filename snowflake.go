@@ -222,15 +222,13 @@ func (o *Options) checkPolicy(lease Lease, t terms) error {
 		if p.max < 0 {
 			return fmt.Errorf("%w: WaitPolicy(%v) is negative", ErrInvalidOptions, p.max)
 		}
-	case rewindPolicy:
-		if o.RewindTicks == 0 {
+	case choice:
+		switch a := Action(p); {
+		case a == ActionRewind && o.RewindTicks == 0:
 			return fmt.Errorf("%w: RewindPolicy has no effect without RewindTicks", ErrInvalidOptions)
-		}
-	case clockSeqPolicy:
-		if o.Layout.ClockSeqBits == 0 {
+		case a == ActionBump && o.Layout.ClockSeqBits == 0:
 			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has", ErrInvalidOptions)
-		}
-		if lease != nil && !canBumpIn(o.Layout, t) {
+		case a == ActionBump && lease != nil && !canBumpIn(o.Layout, t):
 			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the lease cannot change its clock sequence", ErrInvalidOptions)
 		}
 	case BackwardFunc:
