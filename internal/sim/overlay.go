@@ -30,6 +30,7 @@ var replacedFiles embed.FS
 var probes = mutant{path: "overlay.go", edits: []edit{
 	{"lease.go", "func (g *Generator) unlessCloned(r run) run {", "func (g *Generator) unlessCloned(r run) run {\n\tg.stamps(r)"},
 	{"lease/lease.go", "func (l *Lease) publish() {", "func (l *Lease) publish() {\n\tl.grants()"},
+	{"lease/book.go", "e, err := s.Put(ctx, recordKey(r.Worker)", "e, err := s.Put(puts(ctx, r), recordKey(r.Worker)"},
 }}
 
 // overlay writes the changed files to dir, and the file that names them for the

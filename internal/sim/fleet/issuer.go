@@ -119,12 +119,8 @@ func (d desk) List(_ context.Context, prefix string) ([]lease.Entry, error) {
 	return d.s.list(false, func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
 }
 
-func (d desk) Put(_ context.Context, key, old string, value []byte) (lease.Entry, error) {
-	is, err := newPut(key, old, value)
-	if err != nil {
-		return lease.Entry{}, err
-	}
-	return d.s.put(nil, is)
+func (d desk) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	return d.s.put(nil, d.s.newPut(ctx, key, old, value))
 }
 
 func (d desk) Delete(_ context.Context, key, old string) error { return d.s.delete(key, old) }

@@ -88,7 +88,7 @@ func (n *node) takeAsked() (e Event, asked bool) {
 // load calls the generator, as was asked for or as the process likes.
 func (p *process) load() error {
 	w := p.w
-	tick := min(1<<w.Layout.SequenceBits, 4096/(1+len(w.Nodes)/8)) // a tick's worth, or what is enough
+	tick := min(1<<w.Layout.SequenceBits, 1024/(1+len(w.Nodes)/8)) // a tick's worth, or what is enough
 	e, asked := p.takeAsked()
 	switch {
 	case asked && e.Kind == Burst:
@@ -166,7 +166,7 @@ func (p *process) crowd(callers, each int) error {
 			all[i] = append(all[i], m)
 		}
 	}
-	if each == 1 && size > 64 && w.intN(8) == 0 { // else what is left of a tick is enough for them
+	if each == 1 && size > 64 && w.intN(size/8) == 0 { // else what is left of a tick is enough for them
 		all[0] = []*member{{what: "Fill", n: 2*size - 1}}
 	}
 	return p.calls(all...)

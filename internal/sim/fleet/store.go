@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -148,13 +149,20 @@ type put struct {
 	save     int           // the model's number of it
 }
 
-func newPut(key, old string, value []byte) (put, error) {
+// newPut returns a request. The record need not be decoded if the context has it.
+func (s *store) newPut(ctx context.Context, key, old string, value []byte) put {
 	r := put{key: key, old: old, value: slices.Clone(value)}
-	if _, ok := workerOf(key); !ok {
-		return r, nil
+	if _, ok := workerOf(key); ok {
+		record, known := ctx.Value(seam.Record{}).(lease.Record)
+		if !known || s.w.LocalCopy { // which has changed the record
+			record = lease.Record{}
+			if err := json.Unmarshal(value, &record); err != nil {
+				s.w.fail("record", "%s cannot be read: %v", key, err)
+			}
+		}
+		r.record = &record
 	}
-	r.record = new(lease.Record)
-	return r, json.Unmarshal(value, r.record)
+	return r
 }
 
 // put is atomic. p is nil if it is the store's operator.
@@ -294,10 +302,7 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 
 // Put asks for a save.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	is, err := newPut(key, old, value)
-	if err != nil {
-		return lease.Entry{}, err
-	}
+	is := c.p.w.store.newPut(ctx, key, old, value)
 	if r := is.record; r != nil && r.State != lease.Lost {
 		c.p.checkLeap(*r)
 		is.save = c.p.w.model.sends(c.p, old, *r)
@@ -332,26 +337,19 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 	lost, unanswered, twice := w.chance(fault(LoseRequests)), w.chance(fault(LoseAnswers)), w.chance(fault(Resend))
 	again := w.up(w.Window)
 	answers := make(chan answer, 2)
-	later := func(d time.Duration, f func()) {
-		w.wg.Go(func() {
-			if w.sleep(d) {
-				f()
-			}
-		})
-	}
-	reply := func(a answer) { later(back, func() { answers <- a }) }
 	arrive := func(after time.Duration, answered bool) {
-		later(after, func() {
-			if w.store.faults.of(w, StoreDown) > 0 {
-				if answered && (there+back)%2 == 0 {
-					reply(answer{err: errRefused})
-				}
-				return
+		w.after(after, func() {
+			a := answer{err: errRefused}
+			if w.store.faults.of(w, StoreDown) == 0 {
+				a = serve(w.store)
+				p.crashAt(callPoints[3])
+				answered = answered && !unanswered
+			} else {
+				answered = answered && (there+back)%2 == 0
 			}
-			a := serve(w.store)
-			p.crashAt(callPoints[3])
-			if answered && !unanswered {
-				reply(a)
+			if answered {
+				time.Sleep(back + 1)
+				answers <- a
 			}
 		})
 	}
@@ -362,7 +360,7 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 		arrive(there+again, lost)
 	}
 	if (lost || unanswered) && (there+back)%3 == 0 {
-		later(there+back, func() { answers <- answer{err: errReset} })
+		w.after(there+back, func() { answers <- answer{err: errReset} })
 	}
 	p.crashHere(callPoints[1])
 	var a answer

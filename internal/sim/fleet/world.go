@@ -207,6 +207,17 @@ func (w *world) sleep(d time.Duration) bool {
 	}
 }
 
+// after calls f in a goroutine of its own, unless the run ends before.
+func (w *world) after(d time.Duration, f func()) {
+	w.wg.Add(1)
+	time.AfterFunc(d+1, func() {
+		defer w.wg.Done()
+		if !w.isEnded() {
+			f()
+		}
+	})
+}
+
 func (w *world) isEnded() bool {
 	select {
 	case <-w.done:
