@@ -8,9 +8,10 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,43 +30,31 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 )
 
-// settings are the simulator's flags.
-type settings struct {
-	from, seeds uint64
-	nodes       int
-	mutant      string
-	procs       int
-	verbose     bool
-	twice       bool
-	leases      bool
-	brief       bool
-}
-
 func main() {
-	s := settings{procs: runtime.NumCPU()}
-	flag.Uint64Var(&s.from, "from", 0, "the first seed")
-	flag.Uint64Var(&s.seeds, "seeds", 1000, "how many seeds")
-	flag.IntVar(&s.nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
-	flag.BoolVar(&s.verbose, "v", false, "print all that happens")
-	flag.BoolVar(&s.twice, "twice", false, "run each seed twice, and compare what happened")
-	flag.StringVar(&s.mutant, "mutant", "", "the deliberate defect to switch on")
-	flag.BoolVar(&s.leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
+	var s fleet.Settings
+	flag.Uint64Var(&s.From, "from", 0, "the first seed")
+	seeds := flag.Uint64("seeds", 1000, "how many seeds")
 	seed := flag.Uint64("seed", 0, "run this one seed")
-	race := flag.Bool("race", false, "build with the race detector")
+	flag.IntVar(&s.Nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
+	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
+	flag.BoolVar(&s.Twice, "twice", false, "run each seed twice, and compare what happened")
+	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
+	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name == "seed" {
-			s.from, s.seeds = *seed, 1
+			s.From, *seeds = *seed, 1
 		}
 	})
+	s.To = s.From + *seeds
 	if *list {
 		printMutants()
 		return
 	}
-	err := s.check()
+	err := check(s)
 	if err == nil {
-		err = simulate(s, *race)
+		err = simulate(s)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,46 +73,47 @@ func printMutants() {
 }
 
 // check returns an error if the settings make no sense.
-func (s *settings) check() error {
-	if s.verbose || s.seeds == 1 {
-		s.procs = 1
-	}
-	known := s.mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.mutant })
+func check(s fleet.Settings) error {
+	known := s.Mutant == "" || slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == s.Mutant })
 	switch {
 	case flag.NArg() > 0:
 		return fmt.Errorf("unexpected: %q", flag.Args())
 	case !known:
-		return fmt.Errorf("there is no mutant %q; -mutants lists them", s.mutant)
-	case s.nodes < 0 || s.nodes > 1024:
-		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.nodes)
-	case s.seeds == 0 || s.from+s.seeds < s.from:
-		return fmt.Errorf("-seeds %d from %d is no seed, or too many", s.seeds, s.from)
+		return fmt.Errorf("there is no mutant %q; -mutants lists them", s.Mutant)
+	case s.Nodes < 0 || s.Nodes > 1024:
+		return fmt.Errorf("-nodes %d is not within 0 to 1024", s.Nodes)
+	case s.To <= s.From:
+		return errors.New("-seeds is 0, or too many")
 	}
 	return nil
 }
 
 // simulate builds the simulator, runs it and prints the result.
-func simulate(s settings, race bool) error {
+func simulate(s fleet.Settings) error {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, err := build(dir, "./internal/sim/fleet", race)
+	program, err := build(dir, "./internal/sim/fleet", false)
 	if err != nil {
 		return err
+	}
+	procs := runtime.NumCPU()
+	if s.Trace || s.To == s.From+1 {
+		procs = 1
 	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt) // if one comes, the programs end and report what they have
 	begun := time.Now()
-	reports, err := run(program, s, os.Stdout)
+	reports, err := run(program, procs, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))
 	return err
 }
 
 // run divides the seeds among processes with one thread each, and returns their reports. If a process fails, run
 // ends at once.
-func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
+func run(program string, procs int, s fleet.Settings, out io.Writer) ([]fleet.Report, error) {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {
 		return nil, err
@@ -132,23 +122,25 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var failed error
-	cmds := make([]*exec.Cmd, s.procs)
-	outputs := make([]bytes.Buffer, s.procs)
-	report := filepath.Join(dir, "report")
-	for i := range s.procs {
-		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0",
-			fmt.Sprintf("-sim.from=%d", s.from+uint64(i)), fmt.Sprintf("-sim.to=%d", s.from+s.seeds), fmt.Sprintf("-sim.every=%d", s.procs),
-			fmt.Sprintf("-sim.nodes=%d", s.nodes),
-			fmt.Sprintf("-sim.trace=%t", s.verbose), fmt.Sprintf("-sim.twice=%t", s.twice), fmt.Sprintf("-sim.brief=%t", s.brief), fmt.Sprintf("-sim.leases=%t", s.leases), "-sim.report="+report)
-		cmd.Env = withMutant(s.mutant)
+	cmds := make([]*exec.Cmd, procs)
+	outputs := make([]bytes.Buffer, procs)
+	s.Every, s.Report = uint64(procs), filepath.Join(dir, "report")
+	for i := range cmds {
+		args, err := json.Marshal(s)
+		if err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(program, "-test.run=^TestSeeds$", "-test.timeout=0", "-sim="+string(args))
+		cmd.Env = withMutant(s.Mutant)
 		cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
-		if s.procs == 1 {
+		if procs == 1 {
 			cmd.Stdout, cmd.Stderr = out, out
 		}
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
 		cmds[i] = cmd
+		s.From++
 	}
 	for i, cmd := range cmds {
 		wg.Go(func() {
@@ -166,11 +158,8 @@ func run(program string, s settings, out io.Writer) ([]fleet.Report, error) {
 		})
 	}
 	wg.Wait()
-	reports, err := read(report)
-	if failed != nil {
-		err = failed
-	}
-	return reports, err
+	reports, err := read(s.Report)
+	return reports, cmp.Or(failed, err)
 }
 
 // withMutant returns the environment of a program with this mutant switched on.
@@ -182,15 +171,14 @@ func read(name string) (reports []fleet.Report, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for lines := json.NewDecoder(f); lines.More(); {
 		var r fleet.Report
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+		if err := lines.Decode(&r); err != nil {
 			return nil, err
 		}
 		reports = append(reports, r)
 	}
-	return reports, lines.Err()
+	return reports, nil
 }
 
 // sum returns what all runs counted, and how many seeds they ran.

@@ -34,20 +34,14 @@ func (k killer) String() string {
 	return k.test
 }
 
-// edit replaces a text that a file of the source contains once. In new, MUTANT stands for
-// the condition that the mutant is switched on.
+// edit replaces lines that a file of the source contains once. In new, MUTANT stands for the condition that the mutant is
+// switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles are the mutants, a file for each. A file has a line for each of name and why.
-// Then it has lines that say what finds it on every run: "always: PACKAGE TEST" or "scope: NAME", also several, and
-// perhaps a line for guard. Then there is for each edit
-//
-//	-- file --
-//	old text
-//	-- becomes --
-//	new text
-//
-// White space around the texts does not count.
+// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F, from its beginning to its end. A mutant has
+// the lines "name: " and "why: ", then lines that say what finds it on every run, "always: PACKAGE TEST" or "scope: NAME",
+// and perhaps "guard: ". The rest is a diff: after "-" are the lines that go, after "+" the lines that come, and after a
+// space the lines around them that stay. "@@" begins another edit, and "+++ G" an edit of the file G.
 //
 //go:embed mutants
 var mutantFiles embed.FS
@@ -63,86 +57,95 @@ func must[T any](v T, err error) T {
 
 // readMutants returns the mutants in order of their files.
 func readMutants(files fs.FS) (all []mutant, err error) {
-	err = fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+	names := map[string]string{}
+	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(files, name)
+		text, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}
-		m, err := parseMutant(string(text))
-		if err != nil {
-			return fmt.Errorf("internal/sim/%s: %w", name, err)
+		some, err := parseMutants(path, string(text))
+		for _, m := range some {
+			if other, ok := names[m.name]; ok {
+				err = cmp.Or(err, fmt.Errorf("%s has one, too", other))
+			}
+			names[m.name] = path
+			if err = cmp.Or(err, m.check()); err != nil {
+				return fmt.Errorf("internal/sim/%s: mutant %q: %w", path, m.name, err)
+			}
 		}
-		m.path = name
-		if i := slices.IndexFunc(all, func(o mutant) bool { return o.name == m.name }); i >= 0 {
-			return fmt.Errorf("internal/sim/%s: %s has the same name, %q", name, all[i].path, m.name)
-		}
-		all = append(all, m)
-		return nil
+		all = append(all, some...)
+		return err
 	})
 	return all, err
 }
 
-func parseMutant(text string) (m mutant, err error) {
-	head, body, _ := strings.Cut(text, "\n-- ")
-	for line := range strings.Lines(head) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		switch key {
-		case "name":
-			m.name = value
-		case "why":
-			m.why = value
-		case "always":
-			pkg, test, ok := strings.Cut(value, " ")
-			if !ok {
-				err = errors.New("always needs a package and a test")
+// parseMutants returns the mutants of a file.
+func parseMutants(path, text string) (all []mutant, err error) {
+	var m *mutant
+	var e *edit // nil: the next line of the diff begins an edit
+	file := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		key, value, _ := strings.Cut(line, ": ")
+		if key == "name" {
+			all = append(all, mutant{path: path, name: value})
+			m, e, file = &all[len(all)-1], nil, strings.TrimSuffix(strings.TrimPrefix(path, "mutants/"), ".diff")
+			continue
+		}
+		switch {
+		case line == "":
+		case m == nil:
+			return nil, fmt.Errorf("internal/sim/%s: it does not begin with a name", path)
+		case line == "@@":
+			e = nil
+		case strings.HasPrefix(line, "+++ "):
+			e, file = nil, line[4:]
+		case strings.Contains(" +-", line[:1]):
+			if e == nil {
+				m.edits = append(m.edits, edit{file: file})
+				e = &m.edits[len(m.edits)-1]
 			}
+			if line[0] != '+' {
+				e.old += line[1:] + "\n"
+			}
+			if line[0] != '-' {
+				e.new += line[1:] + "\n"
+			}
+		case key == "why":
+			m.why = value
+		case key == "always":
+			pkg, test, _ := strings.Cut(value, " ")
 			m.always = append(m.always, killer{pkg: pkg, test: test})
-		case "scope":
+		case key == "scope":
 			m.always = append(m.always, killer{"./lease", "TestEveryInterleaving", value})
-		case "guard":
+		case key == "guard":
 			m.guard = value
-		case "":
 		default:
-			err = fmt.Errorf("unknown line %q", line)
-		}
-		if err != nil {
-			return m, err
+			return nil, fmt.Errorf("internal/sim/%s: mutant %q: unknown line %q", path, m.name, line)
 		}
 	}
-	if m.name == "" || m.why == "" || m.always == nil {
-		return m, errors.New("it needs a name, why, and always or scope")
-	}
-	m.edits, err = parseEdits(body)
-	return m, err
+	return all, nil
 }
 
-func parseEdits(text string) (edits []edit, err error) {
-	for part := range strings.SplitSeq(text, "\n-- ") {
-		marker, text, _ := strings.Cut(part, " --\n")
-		text = strings.TrimSpace(text)
-		last := len(edits) - 1
-		switch {
-		case marker == "":
-			return nil, errors.New("it changes nothing")
-		case text == "":
-			return nil, fmt.Errorf("-- %s -- has no text after it", marker)
-		case marker != "becomes":
-			edits = append(edits, edit{file: marker, old: text})
-		case last < 0 || edits[last].new != "":
-			return nil, errors.New("a text becomes another one, but the file is not named")
-		default:
-			edits[last].new = text
+// check returns an error if something is missing.
+func (m mutant) check() error {
+	if m.why == "" || m.always == nil || m.edits == nil {
+		return errors.New("it needs a line for why, a line for always or scope, and a diff")
+	}
+	for _, k := range m.always {
+		if k.test == "" {
+			return errors.New("always needs a package and a test")
 		}
 	}
-	for _, e := range edits {
-		if !strings.Contains(e.new, "MUTANT") {
-			return nil, fmt.Errorf("the new text in %s does not contain MUTANT", e.file)
+	for _, e := range m.edits {
+		if e.old == "" || !strings.Contains(e.new, "MUTANT") {
+			return fmt.Errorf("an edit of %s needs lines that are there, and MUTANT in a line that is new", e.file)
 		}
 	}
-	return edits, nil
+	return nil
 }
 
 // splice is the part of an edit in which its texts differ: it replaces the bytes from
@@ -153,15 +156,16 @@ type splice struct {
 	new        string
 }
 
-// spliceOf finds the text of an edit in its file.
+// spliceOf finds the lines of an edit in its file.
 func spliceOf(m *mutant, e edit, source string) (splice, error) {
-	if n := strings.Count(source, e.old); n != 1 {
-		return splice{}, fmt.Errorf("internal/sim/%s replaces a text that %s contains %d times, not once; if the code has changed, change the mutant with it:\n%s",
-			m.path, e.file, n, e.old)
+	text, old := "\n"+source, "\n"+e.old
+	start := strings.Index(text, old)
+	if start < 0 || start != strings.LastIndex(text, old) {
+		return splice{}, fmt.Errorf("internal/sim/%s: mutant %q changes lines that %s does not contain once; if the code has changed, change the mutant with it:\n%s",
+			m.path, m.name, e.file, e.old)
 	}
-	start := strings.Index(source, e.old)
 	end := start + len(e.old)
-	text := strings.ReplaceAll(e.new, "MUTANT", fmt.Sprintf("on(%q)", m.name))
+	text = strings.ReplaceAll(e.new, "MUTANT", fmt.Sprintf("on(%q)", m.name))
 	for start < end && text != "" && source[start] == text[0] {
 		start, text = start+1, text[1:]
 	}
@@ -178,8 +182,8 @@ func mutate(source string, splices []splice) (string, error) {
 	end := 0
 	for i, s := range splices {
 		if s.start < end {
-			return "", fmt.Errorf("internal/sim/%s and %s replace the same text; make one of them replace less:\n%s",
-				splices[i-1].mutant.path, s.mutant.path, source[s.start:end])
+			return "", fmt.Errorf("mutants %q and %q change the same text; let one of them change less:\n%s",
+				splices[i-1].mutant.name, s.mutant.name, source[s.start:end])
 		}
 		b.WriteString(source[end:s.start] + s.new)
 		end = s.end

@@ -26,16 +26,24 @@ import (
 //go:embed replaced
 var replacedFiles embed.FS
 
-// probes tell the simulator what is stamped, and what is granted.
-var probes = mutant{path: "overlay.go", edits: []edit{
-	{"lease.go", "func (g *Generator) unlessCloned(r run) run {", "func (g *Generator) unlessCloned(r run) run {\n\tg.stamps(r)"},
-	{"lease/lease.go", "func (l *Lease) publish() {", "func (l *Lease) publish() {\n\tl.grants()"},
-}}
+// probes tell the simulator what is stamped, granted and put.
+var probes = must(parseMutants("overlay.go", `
+name: probes
++++ lease.go
+ func (g *Generator) unlessCloned(r run) run {
++	g.stamps(r)
++++ lease/lease.go
+ func (l *Lease) publish() {
++	l.grants()
++++ lease/book.go
+-	e, err := s.Put(ctx, recordKey(r.Worker), r.version, value)
++	e, err := s.Put(puts(ctx, r), recordKey(r.Worker), r.version, value)
+`))
 
 // overlay writes the changed files to dir, and the file that names them for the
 // go command.
 func overlay(root, dir string, mutants []mutant) (string, error) {
-	texts, err := mutated(root, append(slices.Clone(mutants), probes))
+	texts, err := mutated(root, slices.Concat(mutants, probes))
 	if err != nil {
 		return "", err
 	}

@@ -52,10 +52,10 @@ func seeds(quick, full uint64) uint64 {
 }
 
 func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
-	s := settings{seeds: seeds(16, 150), procs: runtime.NumCPU()}
+	s := fleet.Settings{To: seeds(16, 150)}
 	var out bytes.Buffer
 	begun := time.Now()
-	reports, err := run(program, s, &out)
+	reports, err := run(program, runtime.NumCPU(), s, &out)
 	require.NoError(t, err, out.String())
 	t.Log(summary(reports, time.Since(begun)))
 	if !depth.Full() || depth.Race {
@@ -74,7 +74,7 @@ func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
 	}
 	var out bytes.Buffer
 	begun := time.Now()
-	reports, err := run(program, settings{seeds: 400, procs: runtime.NumCPU(), leases: true}, &out)
+	reports, err := run(program, runtime.NumCPU(), fleet.Settings{To: 400, Leases: true}, &out)
 	require.NoError(t, err, out.String())
 	t.Log(summary(reports, time.Since(begun)))
 	total, _ := sum(reports)
@@ -99,7 +99,7 @@ func TestSimulatorFindsDefects(t *testing.T) {
 	each(sought, func(d defect) {
 		var out bytes.Buffer
 		begun := time.Now()
-		reports, err := run(program, settings{seeds: d.seeds, nodes: d.nodes, procs: 1, mutant: d.mutant, leases: d.leases, brief: true}, &out)
+		reports, err := run(program, 1, fleet.Settings{To: d.seeds, Mutant: d.mutant, Leases: d.leases, Brief: true}, &out)
 		if !assert.NoErrorf(t, err, "%s: %s", d.mutant, out.String()) || !assert.Len(t, reports, 1) {
 			return
 		}
@@ -116,7 +116,6 @@ type defect struct {
 	seeds  uint64 // within so many
 	says   string // a part of the failure
 	leases bool
-	nodes  int
 }
 
 var defects = []defect{
@@ -141,26 +140,26 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 	}
 	t.Parallel()
 	var out bytes.Buffer
-	_, err := run(program, settings{from: 7, seeds: 1, nodes: depth.Of(64, 1024), procs: 1}, &out)
+	_, err := run(program, 1, fleet.Settings{From: 7, To: 8, Nodes: depth.Of(64, 1024)}, &out)
 	require.NoError(t, err, out.String())
 }
 
 // The runs have crowds, too. Two callers of a crowd never begin at the same time. If there is one thread, callers
 // that are served together continue in the order in which they are told.
 func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
-	s := settings{seeds: seeds(4, 40), procs: runtime.NumCPU(), twice: true}
+	s := fleet.Settings{To: seeds(4, 40), Twice: true}
 	var out bytes.Buffer
-	reports, err := run(program, s, &out)
+	reports, err := run(program, runtime.NumCPU(), s, &out)
 	require.NoError(t, err, out.String())
 	total, _ := sum(reports)
-	assert.LessOrEqual(t, total["seeds not the same twice"], uint64(3), "of %d seeds", s.seeds)
+	assert.LessOrEqual(t, total["seeds not the same twice"], uint64(3), "of %d seeds", s.To)
 }
 
 var update = flag.Bool("update", false, "TestEvidenceSaysByWhatMutantsDieWithoutLuck writes the table of docs/evidence.md")
 
-// some returns the first mutant of each folder, or all in the full run. The mutants are in order of their files.
+// some returns the first mutant of each file, or all in the full run.
 func some(mutants []mutant) []mutant {
-	first := slices.CompactFunc(slices.Clone(mutants), func(a, b mutant) bool { return path.Dir(a.path) == path.Dir(b.path) })
+	first := slices.CompactFunc(slices.Clone(mutants), func(a, b mutant) bool { return a.path == b.path })
 	return depth.Of(first, mutants)
 }
 
@@ -201,7 +200,7 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 	each(sought, func(m mutant) {
 		for _, k := range m.always {
 			begun := time.Now()
-			assert.Falsef(t, passes(t, programs[k.pkg], k, m.name), "%s: %s passes with it", m.path, k)
+			assert.Falsef(t, passes(t, programs[k.pkg], k, m.name), "%s: %s passes with %q", m.path, k, m.name)
 			t.Logf("%-66s %s in %.1f s", m.name, k, time.Since(begun).Seconds())
 		}
 	})
@@ -230,26 +229,26 @@ func passes(t *testing.T, program string, k killer, mutant string) bool {
 	return err == nil
 }
 
-// The table of docs/evidence.md has a row for each folder of mutants, which die whatever the seed; -update writes it. Each
+// The table of docs/evidence.md has a row for each file of mutants, which die whatever the seed; -update writes it. Each
 // guard of the proof has a mutant.
 func TestEvidenceSaysByWhatMutantsDieWithoutLuck(t *testing.T) {
 	const begin, end = "<!-- mutants -->\n", "<!-- end of mutants -->\n"
 	count, in, guards := map[string]int{}, map[string][]string{}, map[string][]string{}
 	for _, m := range mutants {
-		folder := path.Dir(m.path)
-		count[folder]++
+		count[m.path]++
 		for _, k := range m.always {
 			test, _, _ := strings.Cut(k.String(), "/") // all stories are one test
-			in[folder] = append(in[folder], test)
+			in[m.path] = append(in[m.path], test)
 		}
 		if m.guard != "" {
-			guards[folder] = append(guards[folder], m.guard)
+			guards[m.path] = append(guards[m.path], m.guard)
 		}
 	}
-	table := begin + "| defects | how many | die on every run in | guards that they remove |\n|---|---|---|---|\n"
-	for _, folder := range slices.Sorted(maps.Keys(count)) {
-		table += fmt.Sprintf("| [%s](../internal/sim/%s) | %d | %s | %s |\n", path.Base(folder), folder, count[folder],
-			strings.Join(set(in[folder]), ", "), strings.Join(set(guards[folder]), ", "))
+	table := begin + "| defects of | how many | die on every run in | guards that they remove |\n|---|---|---|---|\n"
+	for _, file := range slices.Sorted(maps.Keys(count)) {
+		of := strings.TrimSuffix(strings.TrimPrefix(file, "mutants/"), ".diff")
+		table += fmt.Sprintf("| [%s](../internal/sim/%s) | %d | %s | %s |\n", of, file, count[file],
+			strings.Join(set(in[file]), ", "), strings.Join(set(guards[file]), ", "))
 	}
 	assert.Equal(t, set(steps.Guards(steps.Model)), set(slices.Concat(slices.Collect(maps.Values(guards))...)))
 	text, err := os.ReadFile("../../docs/evidence.md")
@@ -282,34 +281,28 @@ func TestMutantsAreApplied(t *testing.T) {
 	}
 }
 
-// a mutant of a source for tests.
-func mutantOf(name string, edits ...string) mutant {
-	m := mutant{name: name, path: "mutants/" + name + ".txt"}
-	for i := 0; i < len(edits); i += 2 {
-		m.edits = append(m.edits, edit{"f.go", edits[i], edits[i+1]})
-	}
-	return m
-}
-
 func TestMutantsDoNotDependOnEachOther(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/f.go", []byte("if a && b {\n\treturn c\n}\n"), 0o644))
+	require.NoError(t, os.WriteFile(dir+"/g.go", []byte("x\nx\n"), 0o644))
 	for name, test := range map[string]struct {
-		mutants []mutant
-		want    string // the source, or the error
+		x, y string // diffs
+		want string // the source, or the error
 	}{
-		"on one line": {[]mutant{mutantOf("x", "a && b", "(MUTANT || a) && b"), mutantOf("y", "if a && b {", "if a && b && !MUTANT {")},
+		"on one line": {"-if a && b {\n+if (MUTANT || a) && b {", "-if a && b {\n+if a && b && !MUTANT {",
 			"if (on(\"x\") || a) && b && !on(\"y\") {\n\treturn c\n}\n"},
-		"at one place": {[]mutant{mutantOf("x", "&& b", "&& b && !MUTANT"), mutantOf("y", "a && b", "a && b || MUTANT")},
+		"at one place": {"-if a && b {\n+if a && b && !MUTANT {", "-if a && b {\n+if a && b || MUTANT {",
 			"if a && b && !on(\"x\") || on(\"y\") {\n\treturn c\n}\n"},
-		"the same text": {[]mutant{mutantOf("x", "return c", "return d(MUTANT)"), mutantOf("y", "c", "e(MUTANT)")},
-			"mutants/x.txt and mutants/y.txt replace the same text"},
-		"a text that is not there": {[]mutant{mutantOf("x", "a || b", "a || b || MUTANT")},
-			"internal/sim/mutants/x.txt replaces a text that f.go contains 0 times, not once; if the code has changed, change the mutant with it:\na || b"},
-		"a text that is there twice": {[]mutant{mutantOf("x", "\n", "\nMUTANT")}, "contains 3 times, not once"},
+		"between the same lines": {" if a && b {\n+\tx(MUTANT)", "+\ty(MUTANT)\n \treturn c",
+			"if a && b {\n\tx(on(\"x\"))\n\ty(on(\"y\"))\n\treturn c\n}\n"},
+		"the same text":              {"-\treturn c\n+\treturn d(MUTANT)", "-\treturn c\n+\treturn e(MUTANT)", `mutants "x" and "y" change the same text`},
+		"a part of a line":           {" if a", "+MUTANT\n }", `mutant "x" changes lines that f.go does not contain once; if the code has changed, change the mutant with it`},
+		"lines that are there twice": {"+++ g.go\n x\n+MUTANT", "", "g.go does not contain once"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			texts, err := mutated(dir, test.mutants)
+			both, err := parseMutants("mutants/f.go.diff", "name: x\n"+test.x+"\n\nname: y\n"+test.y+"\n")
+			require.NoError(t, err)
+			texts, err := mutated(dir, both)
 			if err != nil {
 				assert.ErrorContains(t, err, test.want)
 				return
@@ -319,24 +312,24 @@ func TestMutantsDoNotDependOnEachOther(t *testing.T) {
 	}
 }
 
-func TestInvalidMutantFileIsRefused(t *testing.T) {
-	const head = "name: n\nwhy: w\nscope: s\n"
+func TestInvalidMutantIsRefused(t *testing.T) {
+	const head, diff = "name: n\nwhy: w\nscope: s\n", " x\n+MUTANT\n"
 	for text, want := range map[string]string{
-		"name: n\nwhy: w\n\n-- a.go --\nx\n-- becomes --\nMUTANT\n": "it needs a name, why, and always or scope",
-		head + "always: TestT\n":                                    "always needs a package and a test",
-		head + "size: 3\n":                                          "unknown line",
-		head:                                                        "it changes nothing",
-		head + "\n-- becomes --\nMUTANT\n":                          "the file is not named",
-		head + "\n-- a.go --\nx\n":                                  "does not contain MUTANT",
-		head + "\n-- a.go --\n\n-- becomes --\nMUTANT\n":            "-- a.go -- has no text after it",
+		"why: w\n":                      "it does not begin with a name",
+		"name: n\nwhy: w\n" + diff:      "it needs a line for why, a line for always or scope, and a diff",
+		head:                            "it needs a line for why, a line for always or scope, and a diff",
+		head + "always: TestT\n" + diff: "always needs a package and a test",
+		head + "size: 3\n":              "unknown line",
+		head + "+MUTANT\n":              "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
+		head + " x\n":                   "an edit of a.go needs lines that are there, and MUTANT in a line that is new",
+		head + diff + "\n" + head:       `mutant "n": mutants/a.go.diff has one, too`,
+		head + diff + "+++ b.go\n y\n":  "an edit of b.go needs",
+		head + diff + "@@\n y\n":        "an edit of a.go needs",
 	} {
-		_, err := readMutants(fstest.MapFS{"mutants/m.txt": {Data: []byte(text)}})
+		_, err := readMutants(fstest.MapFS{"mutants/a.go.diff": {Data: []byte(text)}})
 		assert.ErrorContains(t, err, want)
-		assert.ErrorContains(t, err, "internal/sim/mutants/m.txt")
+		assert.ErrorContains(t, err, "internal/sim/mutants/a.go.diff")
 	}
-	good := []byte(head + "\n-- a.go --\nx\n-- becomes --\nMUTANT\n")
-	_, err := readMutants(fstest.MapFS{"mutants/m.txt": {Data: good}, "mutants/p/o.txt": {Data: good}})
-	assert.ErrorContains(t, err, `mutants/m.txt has the same name, "n"`)
 }
 
 func TestFailurePrintsItsReplayCommandAndAShortTrace(t *testing.T) {
@@ -345,7 +338,7 @@ func TestFailurePrintsItsReplayCommandAndAShortTrace(t *testing.T) {
 	}
 	t.Parallel()
 	var out bytes.Buffer
-	_, err := run(program, settings{seeds: 400, procs: 1, mutant: "the token is not compared"}, &out)
+	_, err := run(program, 1, fleet.Settings{To: 400, Mutant: "the token is not compared"}, &out)
 	require.Error(t, err)
 	assert.Contains(t, out.String(), `go run ./internal/sim -seed `)
 	assert.Contains(t, out.String(), `-mutant "the token is not compared"`)

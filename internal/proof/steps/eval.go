@@ -18,8 +18,8 @@ type value func(*Run) int64
 // function is a function that the model declares. Its last argument may be a ClockSeq.
 type function struct {
 	index int
-	sorts []string // of its arguments, without the state
-	bit   uint64   // if it may differ between the states: one of its own; else 0
+	sorts []sort // of its arguments, without the state
+	bit   uint64 // if it may differ between the states: one of its own; else 0
 }
 
 // step is a step of the model: what has to be true of the states before it and after it.
@@ -110,7 +110,7 @@ func (c *compiler) declare(name string, args []*Term) {
 			c.states++
 			f.bit = 1 << c.states
 		} else {
-			f.sorts = append(f.sorts, a.Word)
+			f.sorts = append(f.sorts, sort(slices.Index(sorts, a.Word)))
 		}
 	}
 	c.functions[name] = f
@@ -271,10 +271,9 @@ func (c *compiler) forall(bound []*Term, body *Term, variables map[string]int) v
 	}
 	slot := c.slot()
 	inner[bound[0].Parts[0].Word] = slot
-	sort := bound[0].Parts[1].Word
-	kind := slices.Index(sorts, sort)
+	kind := slices.Index(sorts, bound[0].Parts[1].Word)
 	if kind < 0 {
-		panic("the model has a step for all of the sort " + sort)
+		panic("the model has a step for all of the sort " + bound[0].Parts[1].Word)
 	}
 	var each value
 	if len(bound) > 1 {
@@ -293,7 +292,16 @@ func (c *compiler) forall(bound []*Term, body *Term, variables map[string]int) v
 	}
 }
 
-// sorts are the sorts that steps quantify over.
+// sort is a sort that steps quantify over.
+type sort int
+
+const (
+	aWorker sort = iota
+	aHolder
+	aClockSeq
+	aSave
+)
+
 var sorts = []string{"Worker", "Holder", "ClockSeq", "Save"}
 
 func truth(is bool) int64 {

@@ -68,7 +68,7 @@ func New(clockSeqs int, loses bool, longest, skew time.Duration) *Run {
 		r.tables[i] = [2][]int64{make([]int64, 1), make([]int64, 1)}
 	}
 	for c := range r.clockSeqs {
-		r.things[2] = append(r.things[2], c)
+		r.things[aClockSeq] = append(r.things[aClockSeq], c)
 	}
 	for _, g := range r.guards {
 		r.let(1, r.functions[g])
@@ -98,7 +98,7 @@ func (r *Run) NewHolder(worker int, window time.Duration) int {
 // index returns where a function has its value for some arguments.
 func (r *Run) index(f *function, args []int64) (i int64) {
 	if len(args) != len(f.sorts) {
-		panic(fmt.Sprint("wrong number of arguments: ", args))
+		panic("wrong number of arguments")
 	}
 	switch len(args) {
 	case 1:
@@ -144,48 +144,42 @@ func (r *Run) set(v int64, f *function, args ...int64) {
 
 // name adds a thing to those that the step changes or names. The model says of all other things only that a step
 // leaves them as they were, which is so.
-func (r *Run) name(sort string, thing int64) {
-	k := slices.Index(sorts, sort)
-	if k != 2 && !slices.Contains(r.things[k], thing) {
+func (r *Run) name(k sort, thing int64) {
+	if k != aClockSeq && !slices.Contains(r.things[k], thing) {
 		r.things[k] = append(r.things[k], thing)
 	}
 }
 
 // begin begins a step of a holder, with a save, after the time until now has passed.
 func (r *Run) begin(now time.Time, holder, save int64) error {
-	if t := now.UnixNano(); t > r.is(r.fn.Now) {
-		r.about(holder, save)
-		r.set(t, r.fn.Now)
-		if err := r.end("time passes"); err != nil {
-			return err
-		}
-	}
 	r.about(holder, save)
+	if t := now.UnixNano(); t > r.is(r.fn.Now) {
+		r.set(t, r.fn.Now)
+		return r.end("time passes")
+	}
 	return nil
 }
 
 func (r *Run) about(holder, save int64) {
-	for k := range r.things {
-		if k != 2 {
-			r.things[k] = r.things[k][:0]
-		}
+	for _, k := range []sort{aWorker, aHolder, aSave} {
+		r.things[k] = r.things[k][:0]
 	}
 	if r.whole {
 		for i := range r.holders + 1 {
-			r.name("Holder", i)
-			r.name("Worker", r.is(r.fn.Worker, i))
+			r.name(aHolder, i)
+			r.name(aWorker, r.is(r.fn.Worker, i))
 		}
 		for i := range r.saves + 1 {
-			r.name("Save", i)
+			r.name(aSave, i)
 		}
 	}
 	r.let(holder, r.fn.H)
 	r.let(save, r.fn.S)
 	worker := r.is(r.fn.Worker, holder)
-	r.name("Worker", worker)
-	r.name("Holder", holder)
+	r.name(aWorker, worker)
+	r.name(aHolder, holder)
 	for _, s := range []int64{0, save, r.is(r.fn.Old, save), r.is(r.fn.Rec, holder), r.is(r.fn.Cur, worker)} {
-		r.name("Save", s)
+		r.name(aSave, s)
 	}
 }
 

@@ -72,7 +72,7 @@ func facts(r *Run) string {
 				if len(args) > 0 {
 					call = "(" + name + which
 					for i, v := range c {
-						call += fmt.Sprintf(" %s%d", f.sorts[i], v)
+						call += fmt.Sprintf(" %s%d", sorts[f.sorts[i]], v)
 					}
 					call += ")"
 				}

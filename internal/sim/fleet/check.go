@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,22 +15,29 @@ import (
 
 // check is all that is promised of a call.
 func (p *process) check(o outcome) {
-	p.checkGrant()
+	p.checkGrant(o)
+	var last snowflake.Parts
 	for _, id := range o.ids {
-		p.checkFields(id)
-		p.checkTruth(id, o)
-		p.checkBound(id)
-		p.checkNew(id)
+		parts := p.w.Layout.Decode(id)
+		p.checkNew(id, parts)
+		if parts.Sequence = 0; parts != last {
+			p.checkFields(id, parts)
+			p.checkTruth(parts, o)
+			p.checkBound(parts)
+		}
+		last = parts
 	}
 	p.checkOrder(o)
 	if n := len(o.ids); n > 0 {
 		p.worker = p.w.Layout.Decode(o.ids[n-1]).Worker
 	}
-	p.checkIssuer(o)
+	if len(o.ids) > 0 && p.w.chance(3) {
+		p.w.checkIssuer(o.ids[p.w.intN(len(o.ids))], p)
+	}
+	p.checkWaits(o)
 	p.checkHaste(o)
 	p.checkOverslept(o)
 	p.checkSpared(o)
-	p.checkCrowd(o)
 	p.checkError(o)
 	p.got += uint64(len(o.ids))
 	if o.after.Issued != p.got || o.isLone() && o.after.Waited-o.before.Waited > o.whole {
@@ -50,8 +56,7 @@ func (p *process) check(o outcome) {
 }
 
 // checkFields: fields never touch, and no ID is negative.
-func (p *process) checkFields(id snowflake.ID) {
-	parts := p.w.Layout.Decode(id)
+func (p *process) checkFields(id snowflake.ID, parts snowflake.Parts) {
 	if id < 0 || p.w.Layout.Check(id) != nil || !p.mayStamp(parts.Worker) || parts.Datacenter != p.Datacenter {
 		p.w.fail("fields", "%v is worker %d in datacenter %d, and issued %d: %v", p, p.worker, p.Datacenter, id, parts)
 	}
@@ -59,9 +64,8 @@ func (p *process) checkFields(id snowflake.ID) {
 
 // checkTruth: an ID's timestamp is the tick that the clock reads, or differs by
 // no more than the options and the clock allow.
-func (p *process) checkTruth(id snowflake.ID, o outcome) {
-	l := p.w.Layout
-	tick := l.Decode(id).Time
+func (p *process) checkTruth(parts snowflake.Parts, o outcome) {
+	l, tick := p.w.Layout, parts.Time
 	lo, hi := o.lo, o.hi
 	switch {
 	case p.Clock == "custom":
@@ -86,13 +90,9 @@ const (
 )
 
 // checkBound: the bound is recorded before it is used.
-func (p *process) checkBound(id snowflake.ID) {
-	if p.lease == nil {
-		return
-	}
-	parts := p.w.Layout.Decode(id)
+func (p *process) checkBound(parts snowflake.Parts) {
 	p.w.store.mu.Lock()
-	r := p.w.store.saved[parts.Worker]
+	r := p.w.store.worker(parts.Worker).saved
 	stray := p.w.isWiped() && !slices.Contains(p.w.store.holders[r.Token], p)
 	p.w.store.mu.Unlock()
 	if stray {
@@ -154,9 +154,8 @@ func (p *process) checkBegun() {
 }
 
 // checkNew: no ID is issued twice.
-func (p *process) checkNew(id snowflake.ID) {
+func (p *process) checkNew(id snowflake.ID, parts snowflake.Parts) {
 	w := p.w
-	parts := w.Layout.Decode(id)
 	w.mu.Lock()
 	other, twice := w.issued[id]
 	w.issued[id] = issue{p, time.Since(w.begun)}
@@ -170,9 +169,6 @@ func (p *process) checkNew(id snowflake.ID) {
 	p.node.mu.Unlock()
 	w.mu.Unlock()
 	p.top = max(p.top, tick)
-	if p.after > 0 && id <= p.after {
-		w.fail("after", "%v issued %d, after %d", p, id, p.after)
-	}
 	if twice && w.isCommon(parts.Worker, parts.ClockSeq, parts.Time) {
 		w.count("IDs repeated by a clone", 1)
 	} else if twice {
@@ -213,6 +209,29 @@ func (p *process) checkOrder(o outcome) {
 	}
 }
 
+// checkWaits: every wait has a bound, also if the clock has gone back. TestModel of package snowflake knows the exact time, if
+// there is no store.
+func (p *process) checkWaits(o outcome) {
+	w := p.w
+	bound := 50 * ms
+	if p.Policy == "wait" {
+		bound = max(bound, p.MaxWait)
+	}
+	bound = time.Duration(o.wanted+3) * (2*w.Layout.Unit + w.Late + 2*bound + p.Window)
+	if o.took > bound {
+		w.fail("wait", "%v: %v took over %v, with policy %s", p, o, bound, p.Policy)
+	}
+	for _, c := range o.calls {
+		if isContextError(c.err) && c.limit == 0 {
+			w.fail("error", "%v: %v", p, c)
+		}
+	}
+	late := (w.Late + ms) * time.Duration(o.after.Waits-o.before.Waits+1)
+	if c := o.calls[0]; o.isLone() && c.limit > 0 && o.took > c.limit+late && o.after.Bumps == o.before.Bumps {
+		w.fail("deadline", "%v: %v", p, c)
+	}
+}
+
 // checkError: an error is promised for the call, and has a reason.
 func (p *process) checkError(o outcome) {
 	known := o.err == nil || isContextError(o.err)
@@ -224,7 +243,7 @@ func (p *process) checkError(o outcome) {
 		p.w.fail("error", "%v: unexpected: %v", p, o)
 	case errors.Is(o.err, snowflake.ErrLeaseExpired) && p.lease.Err() == nil && p.w.isCalm() && !p.mayBeExpired(o.err):
 		p.w.fail("renewal", "%v: long after all faults have ended: %v", p, o)
-	case errors.Is(o.err, snowflake.ErrTimeExhausted) && p.Clock == "custom" && end.Before(p.w.Layout.Expires()) && p.after == 0:
+	case errors.Is(o.err, snowflake.ErrTimeExhausted) && p.Clock == "custom" && end.Before(p.w.Layout.Expires()):
 		p.w.fail("error", "%v: at %s: %v", p, o.hi, o)
 	}
 }
@@ -247,7 +266,7 @@ func isStoreError(err error) bool {
 }
 
 func (p *process) checkBeginError(err error) {
-	if p.w.Leased && p.lease == nil && errors.Is(err, lease.ErrLost) {
+	if p.lease == nil && errors.Is(err, lease.ErrLost) {
 		p.w.fail("acquisition", "%v: Acquire returns %v", p, err)
 	}
 	for _, known := range []error{
@@ -257,18 +276,18 @@ func (p *process) checkBeginError(err error) {
 			return
 		}
 	}
-	if p.lease == nil && !p.w.Leased || !isStoreError(err) {
+	if !isStoreError(err) {
 		p.w.fail("error", "%v: unexpected at begin: %v", p, err)
 	}
 }
 
 // checkSave: what the protocol says of the chain of records. s.mu is held.
-func (s *store) checkSave(p *process, old, r lease.Record) {
+func (s *store) checkSave(p *process, old, r *lease.Record) {
 	w := s.w
 	taken := old.Token != "" && old.Token != r.Token
 	if r.Reuse == lease.ReuseKeep && r.State == lease.Held && !w.LocalCopy && !s.wiped.Load() {
-		for _, o := range s.records {
-			if o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
+		for _, is := range s.workers {
+			if o := is.record; o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
 				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
 			}
 		}
@@ -278,7 +297,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		w.fail("reuse", "%v takes worker %d, which was used once: %v", p, r.Worker, old)
 	case taken && old.Reuse == lease.ReuseKeep && old.Owner != r.Owner:
 		w.fail("reuse", "%v takes worker %d, which is kept for another: %v", p, r.Worker, old)
-	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.faults.everLied() && isLive(old, s.machine.Wall()):
+	case taken && w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 && !s.faults.everLied() && isLive(*old, s.machine.Wall()):
 		w.fail("liveness", "%v takes worker %d of a live holder: %v", p, r.Worker, old)
 	}
 	for seq, bound := range old.Bounds { // the model does not know local copies, and no clones
@@ -287,6 +306,12 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 		w.mu.Unlock()
 		if is, tick := boundOf(r, seq), w.startOf(last); is.Before(bound) && stamped && !is.After(tick) && !w.isCommon(r.Worker, seq, tick) {
 			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, is, tick)
+		}
+	}
+	if r.Forgotten.After(old.Forgotten) {
+		_, hi := p.machine.offsets(1000 * time.Hour)
+		if most := p.machine.start.Add(p.machine.Mono() + hi - w.history()); r.Forgotten.After(most) {
+			w.fail("history", "%v forgets what ended before %v, of %v", p, r.Forgotten, most)
 		}
 	}
 	maxLeap := w.maxLeap()
@@ -300,7 +325,7 @@ func (s *store) checkSave(p *process, old, r lease.Record) {
 	}
 }
 
-func boundOf(r lease.Record, seq int) time.Time {
+func boundOf(r *lease.Record, seq int) time.Time {
 	if seq < len(r.Bounds) {
 		return r.Bounds[seq]
 	}
@@ -331,13 +356,7 @@ func leastBound(r lease.Record, l snowflake.Layout) time.Time {
 	if len(r.Bounds) < 1<<l.ClockSeqBits {
 		return time.Time{}
 	}
-	least := time.Unix(math.MaxInt32, 0)
-	for _, b := range r.Bounds {
-		if b.Before(least) {
-			least = b
-		}
-	}
-	return least
+	return slices.MinFunc(r.Bounds, time.Time.Compare)
 }
 
 // isLive is Record.Live, which is what is tested.
@@ -370,10 +389,7 @@ func (p *process) checkLoss() {
 	if p.w.LocalCopy || p.hostWasCloned() || !errors.Is(p.lease.Err(), lease.ErrLost) || p.w.hasClone(p.worker) || p.w.isWiped() {
 		return
 	}
-	p.w.store.mu.Lock()
-	taken := p.w.store.taken[p.worker]
-	p.w.store.mu.Unlock()
-	if taken.by == p {
+	if p.tookLast(p.worker) {
 		p.w.fail("loss", "%v lost worker %d to nobody: %v", p, p.worker, p.lease.Err())
 	}
 }
@@ -393,15 +409,13 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 	}
 	_, g := p.has()
 	busy := p.inCall.Load()
-	w.store.mu.Lock()
-	r, taken := w.store.records[l.Worker()], w.store.taken[l.Worker()]
-	w.store.mu.Unlock()
-	if taken.by != p || errors.Is(l.Err(), lease.ErrLost) {
+	is := w.store.of(l.Worker())
+	if is.by != p || errors.Is(l.Err(), lease.ErrLost) {
 		return
 	}
-	from := l.Grant().From
+	r, from := is.record, l.Grant().From
 	if most := w.startOf(p.top + 1); r.State == lease.Held ||
-		g != nil && !busy && p.after == 0 && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
+		g != nil && !busy && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
 	}
 }

@@ -59,6 +59,9 @@ func (m *machine) now() segment {
 	return m.segments[len(m.segments)-1].to(time.Since(m.begun))
 }
 
+// Now is Wall, for snowflake.Clock.
+func (m *machine) Now() time.Time { return m.Wall() }
+
 // Wall returns the wall clock's reading.
 func (m *machine) Wall() time.Time {
 	m.mu.Lock()

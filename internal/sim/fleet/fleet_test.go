@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -18,58 +17,46 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 )
 
-var (
-	from   = flag.Uint64("sim.from", 0, "the first seed")
-	to     = flag.Uint64("sim.to", 0, "the seed after the last one")
-	every  = flag.Uint64("sim.every", 1, "take only each so many-th")
-	nodes  = flag.Int("sim.nodes", 0, "nodes of each fleet; 0: as many as the seed says")
-	trace  = flag.Bool("sim.trace", false, "print what happened, whether it fails or not")
-	twice  = flag.Bool("sim.twice", false, "run each seed twice, and compare what happened")
-	report = flag.String("sim.report", "", "write a Report to this file")
-	leases = flag.Bool("sim.leases", false, "take only the seeds of fleets that the model of the leases describes, with less load")
-	brief  = flag.Bool("sim.brief", false, "do not say what failed, but for the report")
-)
+var asked = flag.String("sim", "", "Settings, as JSON")
 
 // TestSeeds is what the simulator's command runs, in a build with its overlay.
 func TestSeeds(t *testing.T) {
-	if seam.NewClock == nil || seam.CloneLease == nil {
+	if *asked == "" {
 		t.Skip("run by the tests of ./internal/sim, which build it with their overlay")
 	}
+	var s Settings
+	require.NoError(t, json.Unmarshal([]byte(*asked), &s))
 	runtime.GOMAXPROCS(1) // so that the order of what happens at one time is the same again
 	debug.SetGCPercent(400)
-	r := search(t)
-	if *report != "" {
-		appendReport(t, r)
-	}
-	if r.Failed && !*brief {
-		explain(t, r)
+	r := s.search(t)
+	s.append(t, r)
+	if r.Failed && !s.Brief {
+		s.explain(t, r)
 	}
 }
 
 // search runs seeds until one fails, or until it is interrupted.
-func search(t *testing.T) Report {
-	report := Report{Mutant: seam.Mutant, Totals: Totals{}}
+func (s Settings) search(t *testing.T) Report {
+	report := Report{Totals: Totals{}}
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
-	for seed := *from; seed < *to && interrupted.Err() == nil; seed += *every {
-		s := scenario(seed)
-		if s == nil {
+	for seed := s.From; seed < s.To && interrupted.Err() == nil; seed += s.Every {
+		one := s.scenario(seed)
+		if one == nil {
 			continue
 		}
 		report.Seeds++
-		r := run(t, s, *trace || *twice)
+		r := run(t, one, s.Trace || s.Twice)
 		report.Totals.Add(r.Totals)
-		if *twice {
-			if difference := compare(r, run(t, scenario(seed), true)); difference != "" {
+		if s.Twice {
+			if difference := compare(r, run(t, s.scenario(seed), true)); difference != "" {
 				report.Totals["seeds not the same twice"]++
 				t.Logf("seed %d is not the same twice: %s", seed, difference)
 			}
 		}
-		if *trace {
+		if s.Trace {
 			fmt.Println(strings.Join(r.Trace, "\n"))
 		}
 		if r.Failure != nil {
@@ -81,15 +68,15 @@ func search(t *testing.T) Report {
 }
 
 // scenario returns the scenario of a seed, or nil if the seed is left out.
-func scenario(seed uint64) *Scenario {
-	s := New(seed, *nodes)
-	if *leases {
-		if !s.Leased || s.LocalCopy {
+func (s Settings) scenario(seed uint64) *Scenario {
+	one := New(seed, s.Nodes)
+	if s.Leases {
+		if one.LocalCopy {
 			return nil
 		}
-		s.Calm()
+		one.Calm()
 	}
-	return s
+	return one
 }
 
 func run(t *testing.T, s *Scenario, tracing bool) (r *Result) {
@@ -150,34 +137,34 @@ func replay(t *testing.T, s *Scenario) *Result {
 
 // explain prints the line that replays a failure, and what happened in a smaller
 // scenario that fails in the same way.
-func explain(t *testing.T, r Report) {
+func (s Settings) explain(t *testing.T, r Report) {
 	flags := fmt.Sprintf("-seed %d", r.Seed)
-	if *nodes > 0 {
-		flags += fmt.Sprintf(" -nodes %d", *nodes)
+	if s.Nodes > 0 {
+		flags += fmt.Sprintf(" -nodes %d", s.Nodes)
 	}
-	if *leases {
+	if s.Leases {
 		flags += " -leases"
 	}
-	if r.Mutant != "" {
-		flags += fmt.Sprintf(" -mutant %q", r.Mutant)
+	if s.Mutant != "" {
+		flags += fmt.Sprintf(" -mutant %q", s.Mutant)
 	}
 	t.Errorf("%v\nreplay with: go run ./internal/sim %s", r.Failure, flags)
 	begun := time.Now()
-	s := Shrink(scenario(r.Seed), r.Failure.Promise, func(s *Scenario) *Result {
+	one := Shrink(s.scenario(r.Seed), r.Failure.Promise, func(one *Scenario) *Result {
 		if time.Since(begun) > patience {
 			return &Result{}
 		}
-		return run(t, s, false)
+		return run(t, one, false)
 	})
-	small := replay(t, s)
+	small := replay(t, one)
 	if small.Failure == nil {
 		t.Log("the shorter scenario does not replay; this is the whole one")
-		s = scenario(r.Seed)
-		small = replay(t, s)
+		one = s.scenario(r.Seed)
+		small = replay(t, one)
 	}
 	require.NotNil(t, small.Failure, "it does not replay in %d runs", replays)
 	var present []string
-	for i, n := range s.Nodes {
+	for i, n := range one.Nodes {
 		if !n.Absent {
 			present = append(present, fmt.Sprintf("node %d: %+v", i, n))
 		}
@@ -185,9 +172,9 @@ func explain(t *testing.T, r Report) {
 	trace := digest(small)
 	trace = trace[max(0, len(trace)-max(0, most-len(present))):]
 	var b strings.Builder
-	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", len(present), len(s.Nodes), len(s.Events), small.Failure)
-	fmt.Fprintf(&b, "%v\nleased: %t; worker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
-		s.Layout, s.Leased, s.Last, []string{"recycled", "kept", "used once"}[s.Reuse], s.Window, s.OneHost, s.LocalCopy)
+	fmt.Fprintf(&b, "in short, with %d of %d nodes and %d events: %v\n", len(present), len(one.Nodes), len(one.Events), small.Failure)
+	fmt.Fprintf(&b, "%v\nworker IDs 0 to %d, %v; window %v; all on one host: %t; with local copies: %t\n",
+		one.Layout, one.Last, []string{"recycled", "kept", "used once"}[one.Reuse], one.Window, one.OneHost, one.LocalCopy)
 	for _, line := range slices.Concat(present, trace) {
 		fmt.Fprintln(&b, line)
 	}
@@ -217,8 +204,9 @@ func digest(r *Result) (lines []string) {
 	return lines
 }
 
-func appendReport(t *testing.T, r Report) {
-	f, err := os.OpenFile(filepath.Clean(*report), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// append writes a report to the file of all processes.
+func (s Settings) append(t *testing.T, r Report) {
+	f, err := os.OpenFile(s.Report, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(json.NewEncoder(f).Encode(r), f.Close()))
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,48 +61,40 @@ func (p *process) acquire() (*lease.Lease, error) {
 
 // hasEnded is whether the lease has, and the program ends with it.
 func (p *process) hasEnded() bool {
-	if p.lease == nil || p.lease.Err() == nil {
+	err := p.lease.Err()
+	if err == nil {
 		return false
 	}
-	if !p.Stops && errors.Is(p.lease.Err(), lease.ErrLost) {
-		p.w.fail("loss", "%v: its lease has ended: %v", p, p.lease.Err())
+	if errors.Is(err, lease.ErrLost) {
+		if !p.Stops {
+			p.w.fail("loss", "%v: its lease has ended: %v", p, err)
+		}
+		p.w.count("leases lost", 1)
+		p.checkLoss()
 	}
-	if p.Stops && p.Stubborn {
-		return false
-	}
-	p.checkLoss()
-	p.countLoss()
 	return true
 }
 
 // mayStamp is whether the process has had a worker ID.
 func (p *process) mayStamp(worker int) bool {
-	if worker == p.worker || p.lease == nil {
-		return worker == p.worker
-	}
 	p.w.store.mu.Lock()
 	defer p.w.store.mu.Unlock()
-	return p.took[worker] || p.w.LocalCopy && worker == p.lease.Worker()
+	return worker == p.worker || p.took[worker] || p.w.LocalCopy && worker == p.lease.Worker()
 }
 
 // tookLast reports whether nobody has taken a worker ID since p took it.
-func (p *process) tookLast(worker int) bool {
-	p.w.store.mu.Lock()
-	defer p.w.store.mu.Unlock()
-	return p.w.store.taken[worker].by == p
-}
+func (p *process) tookLast(worker int) bool { return p.w.store.of(worker).by == p }
 
 // checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced
-// only if another one took it.
-func (p *process) checkGrant() {
-	if p.lease == nil {
-		return
-	}
+// only if another one took it. The issuers of the first ID after the change, and of the last one before, are looked up
+// when the run ends.
+func (p *process) checkGrant(o outcome) {
 	w, g, was := p.w, p.lease.Grant(), p.grant
 	p.grant = g
 	if g.Worker == was.Worker && g.ClockSeq == was.ClockSeq && g.From.Equal(was.From) {
 		return
 	}
+	w.willCheckIssuer(p, append(slices.Clone(o.ids[:min(1, len(o.ids))]), p.lastID)...)
 	n := p.lease.Stats().Replacements
 	if n != p.replacements || g.Worker != was.Worker || g.ClockSeq != was.ClockSeq || g.From.Before(was.From) { // otherwise the watermark has passed the same window
 		p.checkWindow()
@@ -122,9 +115,6 @@ func (p *process) checkGrant() {
 // checkHaste: a call at the window's end waits for a third of a window at most, and not
 // at all while renewals fail.
 func (p *process) checkHaste(o outcome) {
-	if p.lease == nil {
-		return
-	}
 	s, was := p.lease.Stats(), p.terms
 	p.terms = s
 	if s.Renewals > was.Renewals || s.Replacements > was.Replacements {
@@ -148,7 +138,7 @@ func (p *process) checkHaste(o outcome) {
 
 // checkLeap: a bound is further ahead than the time that has passed lets expect only
 // if the clock has been there for MaxLeap. (If the store has a clock, checkSave knows.)
-func (p *process) checkLeap(r lease.Record) {
+func (p *process) checkLeap(r *lease.Record) {
 	w := p.w
 	m := time.Since(w.begun)
 	p.mu.Lock()
@@ -187,16 +177,16 @@ func later(a, b time.Time) time.Time {
 // from answering; and long after the faults, renewals come as often as they should.
 func (p *process) checkOverslept(o outcome) {
 	w := p.w
-	if p.lease == nil || o.whole > o.took {
+	if o.whole > o.took {
 		return
 	}
 	if s := p.lease.Stats(); w.isCalm() && s.LastError == nil && p.lease.Err() == nil && time.Since(s.Renewed) > w.Window*2/3+4*w.Late+4*ms {
 		w.fail("renewal", "%v has not renewed its lease for %v", p, time.Since(s.Renewed))
 	}
 	soon := max(8*w.Network+4*w.Late+8*ms, p.Window/6)
-	waited := o.isLone() && o.crowd[0].what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
+	waited := o.isLone() && o.calls[0].what == "NextID" && o.err == nil && p.Borrow == 0 && o.after.Waits == o.before.Waits && o.after.Backward == o.before.Backward && o.took > soon
 	failed := errors.Is(o.err, snowflake.ErrLeaseExpired) && strings.Contains(o.err.Error(), "did not answer within")
-	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window+o.whole) {
+	if soon < p.Window/3 && (failed || waited && p.replacements == 0) && p.isQuiet(2*w.Window, o.whole) {
 		w.fail("renewal", "%v: %v took %v, and the store was there", p, o, o.took)
 	}
 }
@@ -204,7 +194,7 @@ func (p *process) checkOverslept(o outcome) {
 // checkSpared: whoever holds a worker ID keeps it and has IDs without a gap, if nothing happens but
 // that the store loses its entries.
 func (p *process) checkSpared(o outcome) {
-	if !p.Spared || p.lease == nil || p.w.hasClone(p.worker) {
+	if !p.Spared || p.w.hasClone(p.worker) {
 		return
 	}
 	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {
@@ -212,12 +202,13 @@ func (p *process) checkSpared(o outcome) {
 	}
 }
 
-// isQuiet is whether the process, the store and the network have been in order for so long.
-func (p *process) isQuiet(d time.Duration) bool {
+// isQuiet is whether the process has run since a call began, and the store and the network have been in order since some time
+// before.
+func (p *process) isQuiet(before, call time.Duration) bool {
 	p.node.mu.Lock()
-	awake := time.Now().After(p.wakesAt)
+	awake := time.Since(p.wakesAt) > call
 	p.node.mu.Unlock()
-	return p.w.isCalm() || awake && p.faults.haveBeenOverFor(d) && p.w.store.faults.haveBeenOverFor(d)
+	return p.w.isCalm() || awake && p.faults.haveBeenOverFor(before+call) && p.w.store.faults.haveBeenOverFor(before+call)
 }
 
 // mayBeExpired is whether a lease may have expired although all faults have ended
@@ -282,11 +273,8 @@ func (n *node) isExcused() bool {
 	n.mu.Lock()
 	last := w.Layout.Decode(n.lastID).Time
 	n.mu.Unlock()
-	if !w.Leased || w.LocalCopy && last.After(now) {
-		return last.After(now)
-	}
-	if n.id%3 == 2 && last.After(now) {
-		return true // that is its Options.After
+	if w.LocalCopy && last.After(now) {
+		return true
 	}
 	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
@@ -299,12 +287,16 @@ func (n *node) isExcused() bool {
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		g := p.lease.Grant()
 		putBackTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
-		if r := w.store.records[g.Worker]; w.store.taken[g.Worker].saver == p && r.State == lease.Held && !putBackTooLate {
-			return n.isBehind(r, g, last, now)
+		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.Held && !putBackTooLate {
+			return n.isBehind(is.record, g, last, now)
 		}
 	}
 	owns, unused := false, w.Last+1
-	for _, r := range w.store.records {
+	for _, is := range w.store.workers {
+		r := is.record
+		if r.State == "" {
+			continue
+		}
 		unused--
 		if w.LocalCopy {
 			r = n.copyOf(r)
@@ -343,6 +335,6 @@ func (n *node) isBehind(r lease.Record, g snowflake.Grant, last, now time.Time) 
 	if !last.After(now) && !g.From.After(now) {
 		return false
 	}
-	bumps := n.Policy == "clockseq" || n.Policy == "mixed" || n.Policy == "any"
+	bumps := n.Policy == "clockseq" || n.Policy == "mixed"
 	return !bumps || !leastBound(r, n.w.Layout).Before(now.Add(-2*n.w.Window-time.Second))
 }

@@ -26,12 +26,12 @@ type model struct {
 	run       *steps.Run
 	over      bool // nothing more is held against the model
 	holders   map[string]*holder
-	byNumber  []*holder        // from 1 on
-	versions  map[string]int   // the saves that were made, by version; 0: no record of a holder
-	lastSent  int              // the last save
-	names     map[string]int64 // how often the store had lost all when it got a name
-	wiped     int64            // how often it has
-	published map[published]*holder
+	byNumber  []*holder               // from 1 on
+	versions  map[string]int          // the saves that were made, by version; 0: no record of a holder
+	lastSent  int                     // the last save
+	names     map[string]int64        // how often the store had lost all when it got a name
+	wiped     int64                   // how often it has
+	published map[published][]*holder // more than one if the worker ID was lost, and taken again
 }
 
 // holder is a holder by its token.
@@ -55,7 +55,7 @@ const skew = time.Minute
 
 // newModel returns nil if the run has something that the model does not have.
 func newModel(w *world) *model {
-	if !w.Leased || w.LocalCopy {
+	if w.LocalCopy {
 		return nil
 	}
 	has := func(is func(e Event) bool) bool { return slices.ContainsFunc(w.Events, is) }
@@ -63,7 +63,7 @@ func newModel(w *world) *model {
 	m := &model{
 		w: w, run: steps.New(1<<w.Layout.ClockSeqBits, loses, max(lease.MaxWindow, 3*w.Layout.Unit), skew),
 		holders: map[string]*holder{}, byNumber: []*holder{nil}, versions: map[string]int{}, names: map[string]int64{},
-		published: map[published]*holder{},
+		published: map[published][]*holder{},
 	}
 	if w.OwnClock && has(func(e Event) bool { return e.Kind == Lie || e.Kind == StoreStep }) {
 		m.run.Without("live-holders-are-left-alone") // the model supposes that the store's clock is right,
@@ -94,13 +94,18 @@ func (m *model) does(f func() error) {
 	}
 }
 
-// leave ends the comparison, because something happened that the model supposes not to happen.
-func (m *model) leave(why string) {
-	m.does(func() error {
-		m.over = true
-		m.w.logf("no longer held against the model: %s", why)
-		return nil
-	})
+// leave ends the comparison, because something happened that the model supposes not to happen. If nothing else is
+// looked at, it ends the run.
+func (m *model) leave(why string) { m.does(func() error { return m.left(why) }) }
+
+// left is leave. m.mu is held.
+func (m *model) left(why string) error {
+	m.over = true
+	m.w.logf("no longer held against the model: %s", why)
+	if m.w.Calmed {
+		m.w.end()
+	}
+	return nil
 }
 
 // now returns true time.
@@ -120,7 +125,7 @@ func (m *model) tick(t time.Time) int64 {
 	return epoch + ticks*unit
 }
 
-func (m *model) bounds(r lease.Record) (all []int64) {
+func (m *model) bounds(r *lease.Record) (all []int64) {
 	for seq := range 1 << m.w.Layout.ClockSeqBits {
 		bound := boundOf(r, seq)
 		if bound.Before(r.Floor) {
@@ -132,7 +137,7 @@ func (m *model) bounds(r lease.Record) (all []int64) {
 }
 
 // sends: a process asks for a save of a record in place of a version. It returns the save, or 0 if the version is gone.
-func (m *model) sends(p *process, old string, r lease.Record) (save int) {
+func (m *model) sends(p *process, old string, r *lease.Record) (save int) {
 	m.does(func() error {
 		now, found, h := m.now(), m.versions[old], m.holders[r.Token]
 		s := steps.Save{Old: found, Seq: r.ClockSeq, From: m.tick(r.From), Name: m.names[r.Store], Bounds: m.bounds(r)}
@@ -166,7 +171,7 @@ func (m *model) sends(p *process, old string, r lease.Record) (save int) {
 }
 
 // found returns the bounds that a newcomer has found, which it saves again except for its own window's.
-func (m *model) found(s steps.Save, r lease.Record) []int64 {
+func (m *model) found(s steps.Save, r *lease.Record) []int64 {
 	low := slices.Clone(s.Bounds)
 	low[s.Seq] = m.tick(r.Floor)
 	if s.Old != 0 {
@@ -196,15 +201,14 @@ func (m *model) notes(now time.Time, h *holder) error {
 }
 
 // makes: the store makes a save.
-func (m *model) makes(s int, version string, r lease.Record) {
+func (m *model) makes(s int, version string, r *lease.Record) {
 	m.does(func() error {
 		now := m.now()
 		if s == 0 {
 			return fmt.Errorf("the store makes a save in place of a version that is gone: %v", r)
 		}
-		if m.run.Made(s) { // the model supposes that a request is stored once
-			m.over = true
-			return nil
+		if m.run.Made(s) {
+			return m.left("a request is stored twice")
 		}
 		if e := m.run.Entry(r.Worker); e != 0 && m.run.Save(s).Kind == steps.Restore { // it replaces a newcomer's
 			if err := m.run.Remove(now, e); err != nil {
@@ -290,7 +294,9 @@ func (m *model) granted(is published, token string, seq int, from, to time.Time)
 	if h == nil {
 		return fmt.Errorf("a lease is granted clock sequence %d from %s to %s, and nobody with its token has asked for a worker ID", seq, from.Format(timeFormat), to.Format(timeFormat))
 	}
-	m.published[is] = h
+	if !slices.Contains(m.published[is], h) {
+		m.published[is] = append(m.published[is], h)
+	}
 	if got := h.got; got != 0 {
 		h.got = 0
 		if err := m.run.Answer(m.now(), got, true); err != nil {
@@ -305,7 +311,12 @@ func (m *model) granted(is published, token string, seq int, from, to time.Time)
 
 // stamped: a generator is about to return IDs of a tick.
 func (m *model) stamped(is published, seq int, t time.Time) error {
-	h := m.published[is]
+	var h *holder
+	for _, h = range m.published[is] {
+		if has := m.run.Holder(h.number); has.Seq == seq && has.From <= t.UnixNano() && t.UnixNano() < has.To {
+			break // the generator may not have looked at its next grant
+		}
+	}
 	if h == nil {
 		return fmt.Errorf("a generator stamps worker ID %d, which its lease never granted", is.worker)
 	}

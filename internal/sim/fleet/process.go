@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -75,7 +74,7 @@ func (n *node) run() {
 		n.down = 0
 		n.mu.Unlock()
 		if down == 0 {
-			down = n.w.up(n.w.Window / 2)
+			down = n.w.up(n.w.Window)
 		}
 		if !n.w.sleep(down) {
 			return
@@ -187,7 +186,7 @@ func (n *node) clone() {
 	n.w.store.sharesAll(p, q)
 	q.gen = seam.CloneGenerator(g, q.lease, q.newClock(true)).(*snowflake.Generator)
 	p.mu.Lock()
-	q.offset, q.changes, q.after, q.lastID = p.offset, -1, p.after, p.lastID
+	q.offset, q.changes, q.lastID = p.offset, -1, p.lastID
 	p.mu.Unlock()
 	q.got = q.gen.Stats().Issued
 	n.mu.Lock()
@@ -243,12 +242,10 @@ type process struct {
 
 	// Of the caller:
 	worker  int
-	after   snowflake.ID
 	offset  time.Duration // of the wall clock from the monotonic one, when its clock was set
 	changes int           // of the machine, when the process began; -1 if it was not even then
 	lastID  snowflake.ID
-	got     uint64 // IDs
-	erring  time.Time
+	got     uint64            // IDs
 	copied  map[int]time.Time // the bounds in the local copy, when it was last read
 	isClone bool
 	top     int64 // the last tick
@@ -423,28 +420,12 @@ func (p *process) run() {
 		return
 	}
 	time.Sleep(time.Nanosecond) // the renewal begins first, too
-	for p.sleep(p.w.up(2 * p.gap())) {
-		if p.hasEnded() {
-			return
-		}
+	for p.sleep(p.w.up(2*p.gap())) && !p.hasEnded() {
 		err := p.load()
 		if p.isDead() {
 			return
 		}
 		p.note(err)
-		switch {
-		case err == nil:
-			p.erring = time.Time{}
-		case p.erring.IsZero():
-			p.erring = time.Now()
-		case time.Since(p.erring) > p.Patience && (p.lease == nil || p.Stops):
-			p.w.logf("%v: gives up: %v", p, err)
-			if p.lease != nil && p.w.chance(50) {
-				p.release()
-			}
-			p.countLoss()
-			return
-		}
 	}
 }
 
@@ -458,12 +439,6 @@ func (p *process) gap() time.Duration {
 		return max(p.Gap, time.Second)
 	}
 	return max(p.Gap, min(10*p.Gap, 200*ms))
-}
-
-func (p *process) countLoss() {
-	if p.lease != nil && errors.Is(p.lease.Err(), lease.ErrLost) {
-		p.w.count("leases lost", 1)
-	}
 }
 
 // note keeps what the last call returned.
@@ -484,32 +459,19 @@ func (p *process) begin() bool {
 		RewindTicks: p.Rewind,
 		RandomStart: p.Random,
 	}
-	var g *snowflake.Generator
-	var l *lease.Lease
-	var err error
-	if !p.w.Leased || p.id%3 == 2 {
-		p.node.mu.Lock()
-		o.After = p.node.lastID
-		p.node.mu.Unlock()
-		p.after = o.After
+	if p.Clock != "custom" {
+		o.Clock = nil // the lease's
 	}
-	if p.w.Leased {
-		if p.Clock != "custom" {
-			o.Clock = nil // the lease's
-		}
-		if l, err = p.acquire(); err == nil {
-			p.worker, p.grant = l.Worker(), l.Grant()
-			p.w.count("leases", 1)
-			p.gets(l, nil)
-			p.killLease()
-			p.checkBegun()
-			p.gate()
-			g, err = snowflake.NewLeased(l, o)
-		}
-	} else {
-		p.worker = p.id
+	var g *snowflake.Generator
+	l, err := p.acquire()
+	if err == nil {
+		p.worker, p.grant = l.Worker(), l.Grant()
+		p.w.count("leases", 1)
+		p.gets(l, nil)
+		p.killLease()
+		p.checkBegun()
 		p.gate()
-		g, err = snowflake.New(p.worker, o)
+		g, err = snowflake.NewLeased(l, o)
 	}
 	if p.isDead() {
 		return false
@@ -538,20 +500,12 @@ func (p *process) policy() snowflake.BackwardPolicy {
 		return snowflake.ClockSeqPolicy()
 	case "rewind":
 		return snowflake.RewindPolicy()
-	case "mixed":
-		return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action {
-			if b.CanBump && (!b.CanRewind || p.w.intN(2) == 0) {
-				return snowflake.ActionBump
-			}
-			return snowflake.ActionRewind
-		})
 	}
-	return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action { // any, and some that there are not
-		a := snowflake.Action(p.w.intN(5))
-		if a == snowflake.ActionWait && b.By() > p.MaxWait {
-			return snowflake.ActionFail
+	return snowflake.BackwardFunc(func(b snowflake.Backward) snowflake.Action {
+		if b.CanBump && (!b.CanRewind || p.w.intN(2) == 0) {
+			return snowflake.ActionBump
 		}
-		return a
+		return snowflake.ActionRewind
 	})
 }
 

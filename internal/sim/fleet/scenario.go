@@ -17,7 +17,6 @@ type Scenario struct {
 	Layout snowflake.Layout
 	Start  time.Time // what right clocks read when the run begins
 
-	Leased    bool // else the worker IDs are given, and Options.After is the last ID
 	OwnClock  bool // the store has a clock, which decides if a client's clock has leapt
 	Calmed    bool // see Calm
 	Guarded   bool // the hypervisor tells machines that they were cloned
@@ -43,7 +42,7 @@ type Node struct {
 	Drift      int64         // parts per million
 	Clock      string        // custom, system or monotonic
 	Window     time.Duration // Options.Window
-	Policy     string        // fail, wait, clockseq, rewind, mixed (of these two) or any
+	Policy     string        // fail, wait, clockseq, rewind or mixed (of these two)
 	MaxWait    time.Duration // of policy wait
 	Datacenter int
 	Borrow     time.Duration
@@ -52,8 +51,6 @@ type Node struct {
 	Gap        time.Duration // between calls, on average
 	Stops      bool          // OnLoss is Stop: the program makes another lease when one has ended
 	Stays      bool          // the wall clock stays as it is when the faults end
-	Patience   time.Duration // with errors, before a process is restarted that has no lease, or Stops
-	Stubborn   bool          // if it Stops: ignores Lease.Done, and goes on while there are IDs
 	Spared     bool          // nothing happens to it, except that the store loses entries
 	Absent     bool          // left out, to make a failing run shorter
 }
@@ -143,16 +140,17 @@ func New(seed uint64, nodes int) *Scenario {
 	s := &Scenario{
 		Seed:      seed,
 		Start:     time.Date(2026, 11, 21, 12, 0, 0, r.IntN(1e9), time.UTC),
-		Leased:    r.IntN(4) > 0,
 		OwnClock:  r.IntN(3) > 0,
-		OneHost:   r.IntN(4) == 0,
-		LocalCopy: r.IntN(12) == 0,
-		Reuse:     []lease.Reuse{lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce}[r.IntN(5)],
-		MaxLeap:   []time.Duration{0, time.Second, 10 * time.Second}[r.IntN(3)],
-		Network:   []time.Duration{us, ms, 20 * ms}[r.IntN(3)],
+		Guarded:   r.IntN(2) == 0,
+		LocalCopy: r.IntN(12) == 0 && nodes < 100, // real files take long
+		Reuse:     oneOf(r, lease.ReuseAny, lease.ReuseAny, lease.ReuseAny, lease.ReuseKeep, lease.ReuseOnce),
+		MaxLeap:   oneOf(r, 0, time.Second, 10*time.Second),
+		Network:   oneOf(r, us, ms, 20*ms),
+		Late:      oneOf(r, 0, 0, 0, ms, 3*ms, 20*ms),
 	}
-	if r.IntN(2) == 0 {
-		s.Late = []time.Duration{ms, 3 * ms, 20 * ms}[r.IntN(3)]
+	s.OneHost = r.IntN(4) == 0 && !s.OwnClock
+	if s.LocalCopy {
+		s.Reuse = lease.ReuseKeep
 	}
 	if nodes == 0 {
 		nodes = 1 + r.IntN(6)
@@ -161,17 +159,12 @@ func New(seed uint64, nodes int) *Scenario {
 		}
 	}
 	s.Layout = randomLayout(r, nodes, s.Start)
-	s.Window = []time.Duration{300 * ms, time.Second, 3 * time.Second}[r.IntN(3)]
-	s.Window = max(s.Window, 3*s.Layout.Unit)
+	s.Window = max(3*s.Layout.Unit, oneOf(r, 300*ms, time.Second, 3*time.Second))
+	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
 	s.Faults = time.Duration(4+r.IntN(10)) * s.Window
 	s.Last = 1<<s.Layout.WorkerBits - 1
-	if s.Leased && r.IntN(3) == 0 { // hardly enough
+	if r.IntN(3) == 0 { // hardly enough
 		s.Last = min(s.Last, nodes+r.IntN(2))
-	}
-	s.OneHost = s.OneHost && !s.OwnClock
-	s.LocalCopy = s.LocalCopy && s.Leased && nodes < 100 // real files take long
-	if s.LocalCopy {
-		s.Reuse = lease.ReuseKeep
 	}
 	for range nodes {
 		s.Nodes = append(s.Nodes, randomNode(r, s))
@@ -187,30 +180,24 @@ func New(seed uint64, nodes int) *Scenario {
 			s.Events = append(s.Events, companion(r, s, e)...)
 		}
 	}
-	if s.Leased {
-		addLives(rand.New(rand.NewPCG(seed, 4)), s)
-	}
-	s.Guarded = rand.New(rand.NewPCG(seed, 6)).IntN(2) == 0
-	spare(s)
-	return s
-}
-
-// addLives adds what leases live through.
-func addLives(r *rand.Rand, s *Scenario) {
-	_ = r.IntN(8)
-	s.History = oneOf(r, 0, 0, s.Window, 5*s.Window)
-	if wiped := r.IntN(4) == 0; wiped && !s.LocalCopy {
+	if r.IntN(4) == 0 && !s.LocalCopy {
 		addWipes(r, s)
-		return
+		spare(s)
+		return s
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Stops = r.IntN(6) == 0
-		if n.Stays = r.IntN(4) == 0; n.Stays && r.IntN(2) == 0 {
-			at := time.Duration(r.Int64N(int64(s.Faults)))
-			s.Events = append(s.Events, Event{At: at, Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
+		n.Stops, n.Stays = r.IntN(6) == 0, r.IntN(4) == 0
+		if n.Stays && r.IntN(2) == 0 {
+			s.Events = append(s.Events, Event{At: randomTime(r, s.Faults), Node: i, Kind: Step, By: time.Duration(1+r.IntN(300)) * time.Second})
 		}
 	}
+	return s
+}
+
+// randomTime is within d.
+func randomTime(r *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(d)))
 }
 
 // addWipes lets the store lose entries. No promise is left then if clocks differ by a minute,
@@ -232,7 +219,7 @@ func addWipes(r *rand.Rand, s *Scenario) {
 		}
 	}
 	for again := range 1 + r.IntN(2) {
-		at := time.Duration(r.Int64N(int64(s.Faults)))
+		at := randomTime(r, s.Faults)
 		wipe := Event{At: at, Kind: StoreWiped, N: r.IntN(300)}
 		if again > 0 { // all: nothing is promised if a mark is lost alone and its record after that
 			wipe.N -= wipe.N % 3
@@ -240,10 +227,10 @@ func addWipes(r *rand.Rand, s *Scenario) {
 		s.Events = append(s.Events, wipe)
 		for i, n := range s.Nodes { // some stand still, and others begin anew
 			window := min(n.Window, s.Faults)
-			e := Event{At: max(0, at-window/4+time.Duration(r.Int64N(int64(window/2)))), Node: i}
+			e := Event{At: max(0, at-window/4+randomTime(r, window/2)), Node: i}
 			switch r.IntN(3) {
 			case 0:
-				e.Kind, e.For = Pause, n.Window/2+time.Duration(r.Int64N(int64(n.Window)))
+				e.Kind, e.For = Pause, n.Window/2+randomTime(r, n.Window)
 			case 1:
 				e.Kind, e.By = Crash, us
 			default:
@@ -262,7 +249,7 @@ func mixWindows(r *rand.Rand, s *Scenario) {
 		n.Window = oneOf(r, shortest, min(10*shortest, lease.MaxWindow), lease.MaxWindow)
 		s.Window = max(s.Window, n.Window)
 		if s.MaxLeap == 0 {
-			n.Offset = time.Duration(r.Int64N(int64(40*time.Second))) - 20*time.Second
+			n.Offset = randomTime(r, 40*time.Second) - 20*time.Second
 		}
 	}
 }
@@ -303,7 +290,7 @@ func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
 		bits++
 	}
 	l := snowflake.Layout{
-		Epoch:          snowflake.EpochAt(start.Add(-time.Duration(r.Int64N(int64(1000 * time.Hour))))),
+		Epoch:          snowflake.EpochAt(start.Add(-randomTime(r, 1000*time.Hour))),
 		Unit:           oneOf(r, 300*us, ms, ms, 7*ms/2, 10*ms, time.Second),
 		TimeBits:       40,
 		ClockSeqBits:   oneOf[uint8](r, 0, 0, 1, 1, 2, 3),
@@ -320,10 +307,7 @@ func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
 	case 1, 2, 3, 4:
 		l = oneOf(r, snowflake.DefaultLayout(), layouts.Twitter(), snowflake.ClockSeqLayout(), snowflake.JSSafeLayout(),
 			layouts.Redis(), layouts.Sonyflake(), layouts.Discord(), layouts.Instagram())
-		if int(l.WorkerBits) < int(bits) {
-			l = snowflake.ClockSeqLayout()
-		}
-		if int(l.WorkerBits) < int(bits) {
+		if l.WorkerBits < bits {
 			l = snowflake.DefaultLayout()
 		}
 	}
@@ -332,17 +316,15 @@ func randomLayout(r *rand.Rand, nodes int, start time.Time) snowflake.Layout {
 
 func randomNode(r *rand.Rand, s *Scenario) Node {
 	n := Node{
-		Begin:    time.Duration(r.Int64N(int64(s.Window))),
-		Offset:   time.Duration(r.Int64N(int64(100*ms))) - 50*ms,
-		Drift:    r.Int64N(2*maxDrift+1) - maxDrift,
-		Window:   s.Window,
-		Clock:    oneOf(r, "custom", "custom", "system", "system", "monotonic"),
-		Policy:   oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind", "any"),
-		MaxWait:  oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
-		Random:   r.IntN(4) == 0,
-		Gap:      min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
-		Patience: time.Duration(1+r.IntN(3)) * s.Window,
-		Stubborn: r.IntN(2) == 0,
+		Begin:   randomTime(r, s.Window),
+		Offset:  randomTime(r, 100*ms) - 50*ms,
+		Drift:   r.Int64N(2*maxDrift+1) - maxDrift,
+		Window:  s.Window,
+		Clock:   oneOf(r, "custom", "custom", "system", "system", "monotonic"),
+		Policy:  oneOf(r, "fail", "wait", "wait", "clockseq", "clockseq", "rewind", "rewind"),
+		MaxWait: oneOf(r, ms, 10*ms, 10*ms, 100*ms, time.Second),
+		Random:  r.IntN(4) == 0 && s.Layout.SequenceBits > 0,
+		Gap:     min(time.Second, oneOf(r, 5*ms, 50*ms, 200*ms)*time.Duration(1+len(s.Nodes)/8)),
 	}
 	if s.Layout.DatacenterBits > 0 {
 		n.Datacenter = r.IntN(1 << s.Layout.DatacenterBits)
@@ -356,8 +338,7 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 	if n.Policy == "clockseq" && s.Layout.ClockSeqBits == 0 {
 		n.Policy = "wait"
 	}
-	n.Random = n.Random && s.Layout.SequenceBits > 0
-	if n.Policy == "rewind" || n.Policy == "any" || n.Policy == "mixed" {
+	if n.Policy == "rewind" || n.Policy == "mixed" {
 		n.Rewind = oneOf(r, 3, 50, 2000)
 	}
 	return n
@@ -368,11 +349,11 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	switch e.Kind {
 	case Step, Rate, Suspend:
-		all := []Event{{At: max(0, e.At-time.Duration(r.Int64N(int64(3*ms)))), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}}
+		all := []Event{{At: max(0, e.At-randomTime(r, 3*ms)), Node: e.Node, Kind: Saturate, For: time.Duration(1+r.IntN(15)) * ms}}
 		if load := &all[0]; s.Layout.SequenceBits > 8 { // too many IDs: what counts is that they are not far apart
 			load.Kind, load.For, load.N = FillMany, 0, 6
 		}
-		again := e.At + time.Duration(r.Int64N(int64(70*ms)))
+		again := e.At + randomTime(r, 70*ms)
 		switch {
 		case e.Kind == Step && r.IntN(2) == 0:
 			all = append(all, Event{At: again, Node: e.Node, Kind: Step, By: e.By / time.Duration(1+r.IntN(4))}, Event{At: again + ms, Node: e.Node, Kind: FillMany, N: 1})
@@ -383,7 +364,7 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 		}
 		return all
 	case Crash, CrashInCall, Exit, Release:
-		by := time.Duration(r.Int64N(int64(2 * s.Window)))
+		by := randomTime(r, 2*s.Window)
 		if r.IntN(3) > 0 {
 			by = -by
 		} else {
@@ -391,7 +372,7 @@ func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 		}
 		at := e.At + 500
 		if r.IntN(2) == 0 { // or while the next one begins
-			at = e.At + e.By + time.Duration(r.Int64N(int64(4*s.Network)))
+			at = e.At + e.By + randomTime(r, 4*s.Network)
 		}
 		return []Event{{At: at, Node: e.Node, Kind: Step, By: by}}
 	case StoreDown:
@@ -419,52 +400,42 @@ func randomDistance(r *rand.Rand) time.Duration {
 }
 
 func randomEvent(r *rand.Rand, s *Scenario) Event {
-	e := Event{
-		At:   time.Duration(r.Int64N(int64(s.Faults))),
-		Node: r.IntN(len(s.Nodes)),
-		For:  time.Duration(r.Int64N(int64(2 * s.Window))),
+	kinds := []Kind{Step, Step, Step, Step, Rate, Crash, Crash, CrashInCall, CrashInCall, Exit, Release, Release, Pause, Pause, Suspend,
+		LoseRequests, LoseAnswers, LoseAnswers, Delay, Delay, Resend, StoreDown, Lie, Lie, Burst, Burst, Saturate, FillMany}
+	if s.OwnClock {
+		kinds = append(kinds, StoreStep)
 	}
-	kinds := []Kind{Step, Step, Step, Step, Rate, Crash, Release, Burst, Burst, Saturate, FillMany, Suspend}
-	if s.Leased {
-		kinds = append(kinds, Crash, CrashInCall, CrashInCall, Exit, Release, Pause, Pause, LoseRequests, LoseAnswers,
-			LoseAnswers, Delay, Delay, Resend, StoreDown, Lie, Lie)
-		if s.OwnClock {
-			kinds = append(kinds, StoreStep)
-		}
-		if s.LocalCopy {
-			kinds = append(kinds, CrashInFile, CrashInFile, CrashInFile)
-		} else {
-			kinds = append(kinds, Clone)
-		}
+	if s.LocalCopy {
+		kinds = append(kinds, CrashInFile, CrashInFile, CrashInFile)
+	} else {
+		kinds = append(kinds, Clone)
 	}
-	switch e.Kind = oneOf(r, kinds...); e.Kind {
-	case Step:
-		e.For, e.By = 0, randomDistance(r)
-	case StoreStep:
-		e.For, e.By = 0, randomDistance(r)
+	e := Event{At: randomTime(r, s.Faults), Node: r.IntN(len(s.Nodes)), Kind: oneOf(r, kinds...)}
+	span := randomTime(r, 2*s.Window)
+	switch e.Kind {
+	case Step, StoreStep:
+		e.By = randomDistance(r)
 	case Rate:
-		e.N = oneOf(r, 0, 0, 300_000, 900_000, 999_900, 1_000_100, 1_100_000, 3_000_000)
-	case Crash, Exit, Release:
-		e.By, e.For = oneOf(r, 100, us, e.For), 0
-	case CrashInCall, CrashInFile:
-		e.By, e.For, e.N = oneOf(r, 100, us, e.For), 0, r.IntN(5)
+		e.For, e.N = span, oneOf(r, 0, 0, 300_000, 900_000, 999_900, 1_000_100, 1_100_000, 3_000_000)
+	case Crash, CrashInCall, CrashInFile, Exit, Release:
+		e.By = oneOf(r, 100, us, span)
+		if e.Kind == CrashInCall || e.Kind == CrashInFile {
+			e.N = r.IntN(5)
+		}
 	case Pause, Suspend:
-		e.For = oneOf(r, e.For/50, e.For, 2*e.For)
-	case Clone:
-		e.For = 0
+		e.For = oneOf(r, span/50, span, 2*span)
 	case LoseRequests, LoseAnswers, Resend, Lie:
-		e.N = oneOf(r, 10, 50, 100)
+		e.For, e.N = span, oneOf(r, 10, 50, 100)
 	case Delay:
-		e.By = oneOf(r, s.Window/10, s.Window/2, 2*s.Window)
+		e.For, e.By = span, oneOf(r, s.Window/10, s.Window/2, 2*s.Window)
+	case StoreDown:
+		e.For = span
 	case Burst:
-		e.N, e.For = 2+r.IntN(7), 0
+		e.N = 2 + r.IntN(7)
 	case Saturate:
 		e.For = min(time.Duration(1+r.IntN(30))*max(ms, s.Layout.Unit), 3*time.Second)
-		if s.Layout.SequenceBits > 8 {
-			e.For /= 10
-		}
 	case FillMany:
-		e.N, e.For = 1+r.IntN(8), 0
+		e.N = 1 + r.IntN(8)
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -22,8 +23,8 @@ var (
 	errDead    = errors.New("the process is dead")
 )
 
-// store is a server that all nodes reach over a simulated network: a map with four methods.
-// It keeps the promises of lease.Store; everything else may go wrong.
+// store is a server that all nodes reach over a simulated network: a map with four methods. It keeps the promises of
+// lease.Store; everything else may go wrong. As a lease.Store itself, it is the store without a network.
 type store struct {
 	w       *world
 	machine *machine
@@ -33,21 +34,21 @@ type store struct {
 	mu      sync.Mutex
 	puts    int
 	entries map[string]lease.Entry
-	records map[int]lease.Record // what the entries say
-	saved   map[int]lease.Record // the last record that was saved for each worker ID, also if it is gone
-	taken   map[int]taking
+	workers map[int]*worker
 	holders map[string][]*process // by token
 }
 
-// taking is how a worker ID came to its holder.
-type taking struct {
-	by    *process
-	saver *process // of the last save: by, or a clone
+// worker is what became of a worker ID.
+type worker struct {
+	record lease.Record // what its entry says; zero if there is none
+	saved  lease.Record // the last record that was saved, also if it is gone
+	by     *process     // who took it last
+	saver  *process     // of the last save: by, or a clone
 }
 
 func newStore(w *world) *store {
-	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), entries: map[string]lease.Entry{}, records: map[int]lease.Record{},
-		saved: map[int]lease.Record{}, taken: map[int]taking{}, holders: map[string][]*process{}}
+	s := &store{w: w, machine: newMachine(w.Start, w.begun, 0, 0), entries: map[string]lease.Entry{}, workers: map[int]*worker{},
+		holders: map[string][]*process{}}
 	if w.OneHost {
 		s.machine = w.nodes[0].machine
 	}
@@ -57,7 +58,7 @@ func newStore(w *world) *store {
 // open makes the store as its operator does before the first process starts, without a worker
 // ID in use.
 func (s *store) open() error {
-	l, err := lease.Acquire(context.Background(), desk{s}, &lease.Options{Layout: s.w.Layout, Clock: s.machine, NewStore: true, Window: s.w.Window, Logger: quiet})
+	l, err := lease.Acquire(context.Background(), s, &lease.Options{Layout: s.w.Layout, Clock: s.machine, NewStore: true, Window: s.w.Window, Logger: quiet})
 	if err != nil {
 		return err
 	}
@@ -70,8 +71,20 @@ func (s *store) open() error {
 	return nil
 }
 
-// Now is the reading of the machine's wall clock, for snowflake.Clock.
-func (m *machine) Now() time.Time { return m.Wall() }
+// worker returns what became of a worker ID. s.mu is held.
+func (s *store) worker(id int) *worker {
+	if s.workers[id] == nil {
+		s.workers[id] = new(worker)
+	}
+	return s.workers[id]
+}
+
+// of is worker for those who do not hold s.mu.
+func (s *store) of(id int) worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.worker(id)
+}
 
 // wipe removes entries: all, those of a kind, or one.
 func (s *store) wipe(e Event) {
@@ -85,10 +98,7 @@ func (s *store) wipe(e Event) {
 	kind, _, _ := strings.Cut(one, "/")
 	for _, key := range keys {
 		if is, _, _ := strings.Cut(key, "/"); e.N%3 == 0 || e.N%3 == 1 && is == kind || key == one {
-			delete(s.entries, key)
-			if worker, ok := workerOf(key); ok {
-				delete(s.records, worker)
-			}
+			s.remove(key)
 			s.w.logf("store: %s is gone", key)
 		}
 	}
@@ -96,16 +106,47 @@ func (s *store) wipe(e Event) {
 	s.wiped.Store(true)
 	if e.N%3 == 0 {
 		s.w.model.loses()
-	} else if kind == "worker" {
-		s.w.model.leave("records were lost alone")
+	} else if kind == "worker" || kind == "store" {
+		s.w.model.leave(one + " was lost, and others were not")
+	}
+}
+
+// remove removes an entry. s.mu is held.
+func (s *store) remove(key string) {
+	delete(s.entries, key)
+	if id, ok := workerOf(key); ok {
+		s.worker(id).record = lease.Record{}
 	}
 }
 
 // workerOf returns the worker ID if the key is of a record.
 func workerOf(key string) (worker int, ok bool) {
 	digits, ok := strings.CutPrefix(key, "worker/")
+	if !ok {
+		return 0, false
+	}
 	worker, err := strconv.Atoi(digits)
-	return worker, ok && err == nil
+	return worker, err == nil
+}
+
+// read returns an entry as a client sees it. s.mu is held.
+func (s *store) read(key string, honest bool) lease.Entry {
+	e, ok := s.entries[key]
+	if !ok {
+		return e
+	}
+	id, ok := workerOf(key)
+	if ok && !honest && s.w.OwnClock && s.worker(id).record.State == lease.Held && s.w.chance(s.faults.of(s.w, Lie)) {
+		e.Time = e.Time.Add(-time.Hour)
+	}
+	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
+	return e
+}
+
+func (s *store) get(key string, honest bool) lease.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read(key, honest)
 }
 
 // list returns the entries that are wanted.
@@ -120,24 +161,29 @@ func (s *store) list(honest bool, wanted func(key string) bool) (found []lease.E
 	return found
 }
 
-func (s *store) get(key string, honest bool) lease.Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read(key, honest)
+func (s *store) Get(_ context.Context, key string) (lease.Entry, error) {
+	return s.get(key, true), nil
 }
 
-// read returns an entry as a client sees it. s.mu is held.
-func (s *store) read(key string, honest bool) lease.Entry {
-	e, ok := s.entries[key]
-	if !ok {
-		return e
+func (s *store) List(_ context.Context, prefix string) ([]lease.Entry, error) {
+	return s.list(true, func(key string) bool { return strings.HasPrefix(key, prefix) }), nil
+}
+
+func (s *store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
+	return s.put(nil, s.newPut(ctx, key, old, value))
+}
+
+func (s *store) Delete(_ context.Context, key, old string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.entries[key].Version; is != old || old == "" {
+		return fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
 	}
-	worker, ok := workerOf(key)
-	if ok && !honest && s.w.OwnClock && s.records[worker].State == lease.Held && s.w.chance(s.faults.of(s.w, Lie)) {
-		e.Time = e.Time.Add(-time.Hour)
+	s.remove(key)
+	if _, ok := workerOf(key); ok {
+		s.w.model.removed(old)
 	}
-	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
-	return e
+	return nil
 }
 
 // put is a request to put an entry.
@@ -148,13 +194,20 @@ type put struct {
 	save     int           // the model's number of it
 }
 
-func newPut(key, old string, value []byte) (put, error) {
+// newPut returns a request. The record need not be decoded if the context has it.
+func (s *store) newPut(ctx context.Context, key, old string, value []byte) put {
 	r := put{key: key, old: old, value: slices.Clone(value)}
-	if _, ok := workerOf(key); !ok {
-		return r, nil
+	if _, ok := workerOf(key); ok {
+		record, known := ctx.Value(seam.Record{}).(lease.Record)
+		if !known || s.w.LocalCopy { // which has changed the record
+			record = lease.Record{}
+			if err := json.Unmarshal(value, &record); err != nil {
+				s.w.fail("record", "%s cannot be read: %v", key, err)
+			}
+		}
+		r.record = &record
 	}
-	r.record = new(lease.Record)
-	return r, json.Unmarshal(value, r.record)
+	return r
 }
 
 // put is atomic. p is nil if it is the store's operator.
@@ -169,16 +222,16 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 	if s.w.OwnClock {
 		e.Time = s.machine.Wall()
 	}
-	if worker, ok := workerOf(is.key); ok {
-		r := *is.record
+	if id, ok := workerOf(is.key); ok {
+		r := is.record
 		r.Renewed = s.machine.Wall()
-		if p != nil {
-			if r.State != lease.Lost {
-				s.w.model.makes(is.save, e.Version, r)
-			}
-			s.save(p, worker, r)
-		} else if r.State == lease.Lost { // a reader of the watermark says so
-			s.records[worker] = r
+		switch {
+		case r.State == lease.Lost: // a reader of the watermark may say so, too
+			s.w.logf("store: %v, by %v", r, p)
+			s.worker(id).record = *r
+		case p != nil:
+			s.w.model.makes(is.save, e.Version, r)
+			s.save(p, s.worker(id), r)
 		}
 	}
 	if is.key == "store" {
@@ -189,52 +242,58 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 }
 
 // save checks and notes what a record says. s.mu is held.
-func (s *store) save(p *process, worker int, r lease.Record) {
-	old, was := s.records[worker], s.saved[worker]
-	s.records[worker] = r
-	if r.State == lease.Lost {
-		s.w.logf("store: %v, by %v", r, p)
-		return
-	}
+func (s *store) save(p *process, w *worker, r *lease.Record) {
+	old, was := w.record, w.saved
+	w.record, w.saved, w.saver = *r, *r, p
 	if time.Since(p.heard) > p.Window {
 		p.late = time.Now()
 	}
 	p.heard = time.Now()
-	if s.isStray(old) {
+	if s.isStray(&old) {
 		old = lease.Record{} // nobody stamps by it
 	}
-	s.checkSave(p, old, r)
-	s.checkHistory(p, old, r)
-	s.saved[worker] = r
+	s.checkSave(p, &old, r)
+	s.checkHistory(p, &old, r)
 	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
-		p.took[worker] = true
-		s.taken[worker] = taking{by: p}
+		p.took[r.Worker] = true
+		w.by = p
 	}
-	s.taken[worker] = taking{s.taken[worker].by, p}
 	s.isHolder(r.Token, p)
 	s.w.logf("store: save %d of %v, clock sequence %d, by %v", r.Saves, r, r.ClockSeq, p)
 }
 
 // isStray reports whether r is the first record of a newcomer that read the store before it lost
 // entries: the newcomer looks again before it stamps. s.mu is held.
-func (s *store) isStray(r lease.Record) bool {
+func (s *store) isStray(r *lease.Record) bool {
 	var door struct{ Name string }
 	return s.wiped.Load() && r.Saves == 1 && !r.Marked &&
 		(json.Unmarshal(s.entries["store"].Value, &door) != nil || door.Name != r.Store)
 }
 
-func (s *store) delete(key, old string) error {
+// isHolder notes whose token it is. s.mu is held.
+func (s *store) isHolder(token string, p *process) {
+	if held := s.holders[token]; !slices.Contains(held, p) && (p.w.LocalCopy || len(held) == 0 || p.isClone || held[0].isClone) {
+		s.holders[token] = append(held, p)
+	}
+}
+
+// sharesAll lets q be known as the holder of all that p holds.
+func (s *store) sharesAll(p, q *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is := s.entries[key].Version; is != old || old == "" {
-		return fmt.Errorf("%w: version %q, not %q", lease.ErrConflict, is, old)
+	for token, held := range s.holders {
+		if slices.Contains(held, p) {
+			s.holders[token] = append(slices.Clone(held), q)
+		}
 	}
-	delete(s.entries, key)
-	if worker, ok := workerOf(key); ok {
-		delete(s.records, worker)
-		s.w.model.removed(old)
-	}
-	return nil
+	maps.Copy(q.took, p.took)
+}
+
+// proposed is where new windows begin at the earliest.
+func (s *store) proposed() time.Time {
+	var m struct{ Proposed time.Time }
+	_ = json.Unmarshal(s.get("watermark", true).Value, &m)
+	return m.Proposed
 }
 
 // client is a process's way to the store.
@@ -294,13 +353,10 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 
 // Put asks for a save.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	is, err := newPut(key, old, value)
-	if err != nil {
-		return lease.Entry{}, err
-	}
+	is := c.p.w.store.newPut(ctx, key, old, value)
 	if r := is.record; r != nil && r.State != lease.Lost {
-		c.p.checkLeap(*r)
-		is.save = c.p.w.model.sends(c.p, old, *r)
+		c.p.checkLeap(r)
+		is.save = c.p.w.model.sends(c.p, old, r)
 	}
 	a := c.call(ctx, "put "+key, func(s *store) (a answer) {
 		a.entry, a.err = s.put(c.p, is)
@@ -314,7 +370,7 @@ func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.E
 
 // Delete asks for a removal.
 func (c client) Delete(ctx context.Context, key, old string) error {
-	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.delete(key, old)} }).err
+	return c.call(ctx, "delete "+key, func(s *store) answer { return answer{err: s.Delete(ctx, key, old)} }).err
 }
 
 // call sends a request over the network of the node, as that is now, and waits
@@ -332,26 +388,18 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 	lost, unanswered, twice := w.chance(fault(LoseRequests)), w.chance(fault(LoseAnswers)), w.chance(fault(Resend))
 	again := w.up(w.Window)
 	answers := make(chan answer, 2)
-	later := func(d time.Duration, f func()) {
-		w.wg.Go(func() {
-			if w.sleep(d) {
-				f()
-			}
-		})
-	}
-	reply := func(a answer) { later(back, func() { answers <- a }) }
 	arrive := func(after time.Duration, answered bool) {
-		later(after, func() {
-			if w.store.faults.of(w, StoreDown) > 0 {
-				if answered && (there+back)%2 == 0 {
-					reply(answer{err: errRefused})
-				}
+		w.after(after, func() {
+			a := answer{err: errRefused}
+			if w.store.faults.of(w, StoreDown) == 0 {
+				a = serve(w.store)
+				p.crashAt(callPoints[3])
+			} else if (there+back)%2 != 0 {
 				return
 			}
-			a := serve(w.store)
-			p.crashAt(callPoints[3])
 			if answered && !unanswered {
-				reply(a)
+				time.Sleep(back + 1)
+				answers <- a
 			}
 		})
 	}
@@ -362,7 +410,7 @@ func (c client) call(ctx context.Context, what string, serve func(*store) answer
 		arrive(there+again, lost)
 	}
 	if (lost || unanswered) && (there+back)%3 == 0 {
-		later(there+back, func() { answers <- answer{err: errReset} })
+		w.after(there+back, func() { answers <- answer{err: errReset} })
 	}
 	p.crashHere(callPoints[1])
 	var a answer

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -52,9 +51,6 @@ type transaction struct {
 }
 
 func (p *process) begins() (t transaction) {
-	if p.lease == nil {
-		return t
-	}
 	t.grant = p.lease.Grant()
 	p.w.store.mu.Lock()
 	t.heard = p.heard
@@ -77,9 +73,6 @@ func (w *world) mark() snowflake.ID {
 // whose window the watermark has passed, and of a clone.
 func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	w := p.w
-	if p.lease == nil {
-		return
-	}
 	most := t.watermark
 	if t.done != nil {
 		most = w.mark()
@@ -102,13 +95,4 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 			return
 		}
 	}
-}
-
-// proposed is where new windows begin at the earliest.
-func (s *store) proposed() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var m struct{ Proposed time.Time }
-	_ = json.Unmarshal(s.entries["watermark"].Value, &m)
-	return m.Proposed
 }

@@ -27,9 +27,20 @@ type Result struct {
 	Totals  Totals
 }
 
+// Settings say what a process simulates.
+type Settings struct {
+	From, To, Every uint64 // the seeds: the first, the end, and one of how many
+	Nodes           int    // of each fleet; 0: as many as the seed says
+	Leases          bool   // take only the seeds of fleets that the model of the leases describes, with less load
+	Mutant          string // the deliberate defect that is switched on
+	Twice           bool   // run each seed twice, and compare what happened
+	Trace           bool   // print what happened, whether it fails or not
+	Brief           bool   // do not say what failed, but for the report
+	Report          string // a file for a Report
+}
+
 // Report is what a run of many seeds found.
 type Report struct {
-	Mutant  string
 	Seeds   int
 	Failed  bool
 	Seed    uint64   // the first seed that failed
@@ -76,6 +87,7 @@ type world struct {
 	issued  map[snowflake.ID]issue
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
+	edges   []edge
 
 	watermark snowflake.ID // the highest that was read
 }
@@ -112,21 +124,17 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		w.nodes = append(w.nodes, newNode(w, i, c))
 	}
 	w.store = newStore(w)
-	if w.Leased {
-		if err := w.store.open(); err != nil {
-			w.fail("acquisition", "the store cannot be made: %v", err)
-		}
+	if err := w.store.open(); err != nil {
+		w.fail("acquisition", "the store cannot be made: %v", err)
 	}
 	w.model = newModel(w)
-	w.store.mu.Lock()
-	w.model.named(w.store.entries["store"].Value)
-	w.store.mu.Unlock()
+	w.model.named(w.store.get("store", true).Value)
 	for _, n := range w.nodes {
 		if !n.Absent {
 			w.wg.Go(n.run)
 		}
 	}
-	if w.Leased && !w.Calmed {
+	if !w.Calmed {
 		for n := range 1 + int(s.Seed%2) {
 			w.wg.Go(func() { w.poll(n) })
 		}
@@ -190,8 +198,8 @@ func (w *world) finish() {
 			n.checkAlive()
 		}
 	}
-	if !w.Calmed {
-		w.checkIssuers()
+	for _, e := range w.edges {
+		w.checkIssuer(e.id, e.by)
 	}
 }
 
@@ -205,6 +213,17 @@ func (w *world) sleep(d time.Duration) bool {
 	case <-w.done:
 		return false
 	}
+}
+
+// after calls f in a goroutine of its own, unless the run ends before.
+func (w *world) after(d time.Duration, f func()) {
+	w.wg.Add(1)
+	time.AfterFunc(d+1, func() {
+		defer w.wg.Done()
+		if !w.isEnded() {
+			f()
+		}
+	})
 }
 
 func (w *world) isEnded() bool {

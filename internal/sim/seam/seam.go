@@ -56,6 +56,9 @@ var (
 	CloneGenerator func(generator, lease, clock any) any
 )
 
+// Record is the key of the lease.Record in the context of its Put.
+type Record struct{}
+
 // Dice are what chance decides in the packages, and in the world around them.
 var dice = struct {
 	sync.Mutex
