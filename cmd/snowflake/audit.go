@@ -29,7 +29,9 @@ CSV. It reports
   if they are over a second older;
 - for each worker: its first and last ID, how many, the most in a second, spent
   (fully used) ticks, and steps back;
-- the longest times without an ID.
+- the longest times without an ID;
+- workers whose sequence numbers take turns within a tick, and low bits that put
+  most rows on one shard (notes only).
 It keeps all IDs in memory, up to 40 bytes each, and takes %d million. Audit a
 larger table in parts, by the ranges of IDs that "snowflake range" prints: no ID
 is in two of them. If something is wrong, or there is nothing to audit, the exit
@@ -161,6 +163,9 @@ func writeReport(out io.Writer, r *audit.Report) {
 	}
 	for _, g := range r.Gaps {
 		fmt.Fprintf(out, "  %s to %s: %v\n", holding.Moment(g.From.Time), holding.Moment(g.To.Time), g.To.Sub(g.From.Time))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "\nnote: %s\n", note)
 	}
 }
 

@@ -24,7 +24,8 @@ type Report struct {
 	Last    jsontime.Time `json:"last,omitzero"`
 	Wrong   []Fault       `json:"wrong"`
 	Workers []Worker      `json:"workers"`
-	Gaps    []Gap         `json:"gaps"` // the longest times without an ID of any worker, the longest first
+	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID of any worker, the longest first
+	Notes   []string      `json:"notes"` // what may be a fault
 }
 
 // Fault is a kind of fault, and the first lines that have it.
@@ -54,9 +55,25 @@ type Worker struct {
 	Spent      int           `json:"spent"`      // ticks whose last sequence number was issued
 	StepsBack  int           `json:"stepsBack"`  // from an ID to a smaller ID, in the order of the input
 	Duplicates int           `json:"duplicates"` // IDs that come more than once
+	Turns      int           `json:"turns"`      // times that a tick went on with an earlier run of sequence numbers, in the order of the input
 
 	before                 snowflake.ID // in the order of the input
+	run, other             run          // of the last IDs in the order of the input
 	tick, second, inSecond int64        // of the last ID
+}
+
+// run is the last ID of a tick's sequence numbers that follow each other.
+type run struct {
+	time     time.Time
+	sequence int
+}
+
+// near is how far apart the sequence numbers of a run may be: the callers of one process may write their IDs a
+// little out of order.
+const near = 64
+
+func (r run) goesOn(p snowflake.Parts) bool {
+	return r.time.Equal(p.Time) && r.sequence-near <= p.Sequence && p.Sequence <= r.sequence+near
 }
 
 // Gap is a time without an ID.
@@ -76,6 +93,7 @@ type Audit struct {
 
 	ids     []placed
 	workers map[fields]*Worker
+	low     [64]int // IDs by their lowest bits
 
 	unreadable, strangers, future, old, repeated Fault
 }
@@ -145,6 +163,14 @@ func (a *Audit) Add(text string, line int) error {
 		}
 	}
 	w.before = id
+	a.low[id%64]++
+	if again := w.other.goesOn(p) && w.run.time.Equal(p.Time); !w.run.goesOn(p) {
+		w.other = w.run
+		if again {
+			w.Turns++
+		}
+	}
+	w.run = run{p.Time, p.Sequence}
 	return nil
 }
 
@@ -166,7 +192,7 @@ func (a *Audit) Finish() *Report {
 		}
 		return cmp.Compare(x.line, y.line)
 	})
-	r := &Report{Layout: a.layout.String(), IDs: len(a.ids), Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}} // [] in JSON
+	r := &Report{Layout: a.layout.String(), IDs: len(a.ids), Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}} // [] in JSON
 	for i := 0; i < len(a.ids); {
 		n := i + 1
 		for n < len(a.ids) && a.ids[n].id == a.ids[i].id {
@@ -187,7 +213,36 @@ func (a *Audit) Finish() *Report {
 	slices.SortFunc(r.Workers, func(a, b Worker) int {
 		return cmp.Or(cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
+	a.note(r)
 	return r
+}
+
+// note writes what may be a fault.
+func (a *Audit) note(r *Report) {
+	turns := 0
+	for _, w := range r.Workers {
+		if w.Turns >= 10 {
+			turns++
+		}
+	}
+	if turns > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the sequence numbers of %d workers take turns within a tick: two processes may share a worker ID. "+
+			"It is right if the list is not sorted, or if one process writes several batches at once", turns))
+	}
+	for bits := 1; bits <= 6; bits++ {
+		shards := 1 << bits
+		counts := make([]int, shards)
+		for low, n := range a.low {
+			counts[low%shards] += n
+		}
+		most := slices.Max(counts)
+		share := float64(most) / float64(len(a.ids))
+		if len(a.ids) >= 1000 && share >= min(2/float64(shards), 0.9) { // fewer IDs may be uneven by chance
+			r.Notes = append(r.Notes, fmt.Sprintf("%.0f%% of the IDs are %d modulo %d: as many rows would lie on one of %d shards (Options.RandomStart spreads them)",
+				100*share, slices.Index(counts, most), shards, shards))
+			return
+		}
+	}
 }
 
 // ticksPerSecond returns how many whole ticks a second has, but at least 1. Rates are counted in as many ticks.

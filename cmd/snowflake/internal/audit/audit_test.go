@@ -115,6 +115,7 @@ func TestReportMatchesASimpleCount(t *testing.T) {
 		for _, w := range got.Workers {
 			duplicates += w.Duplicates
 			w.before, w.tick, w.second, w.inSecond = 0, 0, 0, 0
+			w.Turns, w.run, w.other = 0, run{}, run{}
 			require.Equal(t, *want[fields{w.ClockSeq, w.Datacenter, w.Worker}], w, "seed %d", seed)
 		}
 		require.True(t, slices.IsSortedFunc(got.Workers, func(a, b Worker) int {
@@ -172,6 +173,58 @@ func TestStepsBack(t *testing.T) {
 	r = audit(t, l, []snowflake.ID{stamped(t, l, 2*time.Second, 0, 0), stamped(t, l, 3*time.Second, 0, 1), stamped(t, l, 3*time.Second, 0, 0)})
 	assert.Equal(t, 2, r.Workers[0].StepsBack)
 	assert.Empty(t, r.Wrong, "a second is not more than a second")
+}
+
+// Within a tick, two runs of sequence numbers take turns if two processes share a worker ID, but also if one process writes two
+// batches line by line in turn, or if the list is shuffled. So there is a note, and nothing is wrong. If the callers of one
+// process write a little out of order, there is no note.
+func TestTwoProcessesOfOneWorkerIDAreNoted(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	r := rand.New(rand.NewPCG(1, 1))
+	var shared, alone, batches, tick []snowflake.ID
+	for ms := 100; ms > 0; ms-- {
+		a, b := r.IntN(1000), 1500+r.IntN(1000)
+		var few []snowflake.ID
+		for i := range 20 {
+			at := time.Duration(ms) * time.Millisecond
+			shared = append(shared, stamped(t, l, at, 0, a+i), stamped(t, l, at, 0, b+i))
+			few = append(few, stamped(t, l, at, 0, a+i))
+		}
+		r.Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
+		alone = append(alone, few...)
+	}
+	for s := range 100 {
+		batches = append(batches, stamped(t, l, time.Second, 0, s), stamped(t, l, time.Second, 0, 100+s))
+	}
+	for s := range 4096 {
+		tick = append(tick, stamped(t, l, time.Second, 0, s))
+	}
+	r.Shuffle(len(tick), func(i, j int) { tick[i], tick[j] = tick[j], tick[i] })
+	for name, ids := range map[string][]snowflake.ID{"two processes": shared, "two batches": batches, "a shuffled tick": tick} {
+		got := audit(t, l, ids)
+		assert.Empty(t, got.Wrong, name)
+		require.Len(t, got.Notes, 1, name)
+		assert.Contains(t, got.Notes[0], "the sequence numbers of 1 workers take turns", name)
+	}
+	assert.Empty(t, audit(t, l, alone).Notes)
+}
+
+func TestLowBitsThatPileUpAreNoted(t *testing.T) {
+	l := snowflake.DefaultLayout()
+	var zeros, evens, spread []snowflake.ID
+	for ms := range 3000 {
+		at := time.Duration(ms) * time.Millisecond
+		zeros = append(zeros, stamped(t, l, at, 0, 0))
+		evens = append(evens, stamped(t, l, at, 0, ms%64*2))
+		spread = append(spread, stamped(t, l, at, 0, ms%64))
+	}
+	for _, ids := range [][]snowflake.ID{zeros, evens} {
+		got := audit(t, l, ids)
+		require.Len(t, got.Notes, 1)
+		assert.Contains(t, got.Notes[0], "100% of the IDs are 0 modulo 2:")
+	}
+	assert.Empty(t, audit(t, l, spread).Notes)
+	assert.Empty(t, audit(t, l, zeros[:999]).Notes, "may be chance")
 }
 
 func TestTooManyIDsAreRefused(t *testing.T) {
