@@ -83,7 +83,7 @@ func (p *process) checkTruth(parts snowflake.Parts, o outcome) {
 	}
 }
 
-// Of the documentation of NextID and SystemClock.
+// Of the documentation of the package and of SystemClock.
 const (
 	maxLag  = 5 * ms
 	maxSlew = 10 * ms
