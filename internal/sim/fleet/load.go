@@ -49,8 +49,6 @@ func (o outcome) String() string {
 // isLone reports whether there was one call.
 func (o outcome) isLone() bool { return len(o.calls) == 1 }
 
-func (o outcome) backward() bool { return o.after.Backward > o.before.Backward }
-
 // shuffled reports whether a call went back, by a bump or by a rewind.
 func (o outcome) shuffled() bool {
 	return o.after.Bumps+o.after.Rewinds > o.before.Bumps+o.before.Rewinds
