@@ -15,9 +15,7 @@ type ID int64
 
 // ParseID reads decimal digits without sign, spaces or leading zeros, at most
 // 9223372036854775807. If the text is anything else, the error matches [ErrInvalidID].
-func ParseID(s string) (ID, error) {
-	return parseDecimal(s)
-}
+func ParseID(s string) (ID, error) { return parseDecimal(s) }
 
 // parseDecimal serves strings and bytes, so that neither is copied.
 func parseDecimal[T string | []byte](s T) (ID, error) {
@@ -81,14 +79,7 @@ func (id *ID) UnmarshalText(b []byte) error {
 }
 
 // UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
-func (id *ID) UnmarshalParam(s string) error {
-	v, err := ParseID(s)
-	if err != nil {
-		return err
-	}
-	*id = v
-	return nil
-}
+func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
 
 // UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
 // without sign, fraction or exponent. If the value is null or there is an error, id does

@@ -165,7 +165,7 @@ func (p *process) checkNew(id snowflake.ID, parts snowflake.Parts) {
 		w.last[key] = tick
 	}
 	p.node.mu.Lock()
-	p.node.lastID, p.node.issuedAt = max(p.node.lastID, id), time.Now()
+	p.node.lastID = max(p.node.lastID, id)
 	p.node.mu.Unlock()
 	w.mu.Unlock()
 	p.top = max(p.top, tick)
