@@ -38,9 +38,8 @@ const (
 	// twice the first of these waits, or 50 ms if that is more, however many calls arrive. If the
 	// wait would be longer, the call fails.
 	ActionWait
-	ActionBump // goes on at once under another clock sequence
-	// ActionRewind goes on at once in the tick that the clock reads, with unused sequences.
-	ActionRewind
+	ActionBump   // goes on at once under another clock sequence
+	ActionRewind // goes on at once in the tick that the clock reads, with unused sequences
 )
 
 // BackwardPolicy chooses what a call does when the clock reads earlier than the last ID.
@@ -57,14 +56,12 @@ type BackwardFunc func(Backward) Action
 func (f BackwardFunc) OnBackward(b Backward) Action { return f(b) }
 
 // FailPolicy returns the policy that always fails: at once if the clock went back, after
-// 50 ms if it stands still while a call waits for its tick. Twitter's snowflake and
-// Baidu's default generator do so.
+// 50 ms if it stands still while a call waits for its tick.
 func FailPolicy() BackwardPolicy { return choice(ActionFail) }
 
 // WaitPolicy returns the policy that waits if the clock reads at most max earlier than
 // the last ID, and fails at once if the difference is larger. See [ActionWait] for the
-// bound if the clock stops. New refuses a negative max. Meituan's Leaf waits in this way,
-// for up to 5 ms.
+// bound if the clock stops. New refuses a negative max.
 func WaitPolicy(max time.Duration) BackwardPolicy { return waitPolicy{max} }
 
 type waitPolicy struct{ max time.Duration }
@@ -76,10 +73,9 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 	return ActionFail
 }
 
-// ClockSeqPolicy returns the policy that goes on at once under another clock sequence: a
-// field of the ID that distinguishes IDs stamped before and after a step back of the
-// clock, as in UUIDv1 (RFC 9562). It needs a layout with ClockSeqBits, as
-// [ClockSeqLayout] has. If there is a lease, it needs a lease of package lease.
+// ClockSeqPolicy returns the policy that goes on at once under another clock sequence, as in
+// UUIDv1 (RFC 9562). It needs a layout with ClockSeqBits, as [ClockSeqLayout] has. If there is a
+// lease, it needs a lease of package lease.
 //
 // A clock sequence is used again only if the clock is past its last tick. If there is no
 // such clock sequence, the call fails. So with n bits you survive 2^n-1 steps back, each

@@ -1,7 +1,6 @@
 package snowflake
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// The module bench measures Fill, Decode and the texts, beside those of other libraries.
 
 // ample has more IDs in a tick than a core can take.
 var ample = Layout{Epoch: DefaultEpoch, Unit: time.Millisecond, TimeBits: 38, WorkerBits: 3, SequenceBits: 22}
@@ -112,60 +113,6 @@ func BenchmarkNextIDParallel(b *testing.B) {
 	}
 }
 
-func BenchmarkNextIDContext(b *testing.B) {
-	g := benchGenerator(b, &Options{Layout: ample})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	defer cancel()
-	for b.Loop() {
-		if _, err := g.NextIDContext(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkFill(b *testing.B) {
-	for _, size := range []int{1, 16, 256, 4096} {
-		b.Run(fmt.Sprintf("layout=ample/n=%d", size), func(b *testing.B) {
-			g := benchGenerator(b, &Options{Layout: ample})
-			dst := make([]ID, size)
-			for b.Loop() {
-				if _, err := g.Fill(context.Background(), dst); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(size), "ns/id")
-		})
-	}
-}
-
-// A burst of 100,000 IDs under the default layout, which has 4,096 in a tick.
-func BenchmarkFillBurst(b *testing.B) {
-	for _, borrow := range []time.Duration{0, 25 * time.Millisecond} {
-		b.Run(fmt.Sprintf("layout=41-10-12/borrow=%v", borrow), func(b *testing.B) {
-			dst := make([]ID, 100_000)
-			for b.Loop() {
-				b.StopTimer()
-				g := benchGenerator(b, &Options{BorrowAhead: borrow})
-				b.StartTimer()
-				if _, err := g.Fill(context.Background(), dst); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	b.ReportAllocs()
-	var p Parts
-	id := ID(1541815603606036480)
-	for b.Loop() {
-		p = Decode(id)
-		id++
-	}
-	runtime.KeepAlive(p)
-}
-
 func BenchmarkLayoutDecode(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
@@ -185,34 +132,6 @@ func BenchmarkLayoutDecode(b *testing.B) {
 				id++
 			}
 			runtime.KeepAlive(p)
-		})
-	}
-}
-
-func BenchmarkText(b *testing.B) {
-	id := ID(1541815603606036480)
-	s32, s58, s62, s10 := id.Base32(), id.Base58(), id.Base62(), id.String()
-	quoted := []byte(`"` + s10 + `"`)
-	buf := make([]byte, 0, 32)
-	for name, f := range map[string]func() error{
-		"form=decimal/append": func() error { _, err := id.AppendText(buf); return err },
-		"form=decimal/write":  func() error { _ = id.String(); return nil },
-		"form=decimal/parse":  func() error { _, err := ParseID(s10); return err },
-		"form=json/parse":     func() error { return id.UnmarshalJSON(quoted) },
-		"form=base32/write":   func() error { _ = id.Base32(); return nil },
-		"form=base32/parse":   func() error { _, err := ParseBase32(s32); return err },
-		"form=base58/write":   func() error { _ = id.Base58(); return nil },
-		"form=base58/parse":   func() error { _, err := ParseBase58(s58); return err },
-		"form=base62/write":   func() error { _ = id.Base62(); return nil },
-		"form=base62/parse":   func() error { _, err := ParseBase62(s62); return err },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := f(); err != nil {
-					b.Fatal(err)
-				}
-			}
 		})
 	}
 }

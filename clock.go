@@ -7,8 +7,7 @@ import (
 )
 
 // Clock tells a Generator the time. It may be wrong in any way. Now is called with the
-// generator's lock held, so it must be quick, and not call the generator. The clocks of
-// github.com/jonboulle/clockwork are Clocks.
+// generator's lock held, so it must be quick, and not call the generator.
 type Clock interface{ Now() time.Time }
 
 // ClockFunc makes a Clock of a function.

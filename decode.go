@@ -53,10 +53,9 @@ func Decode(id ID) (p Parts) {
 	return p
 }
 
-// Decode takes id apart. It accepts every ID, so you can see if an ID is not of this
-// layout: a negative ID decodes to a time before the epoch, and an ID with more bits than
-// the layout to a time at or past [Layout.Expires]. If id passes [Layout.Check], Encode
-// returns id from its parts; if not, Encode refuses them.
+// Decode takes id apart. It accepts every ID: a negative ID decodes to a time before the epoch,
+// an ID with more bits than the layout to a time at or past [Layout.Expires]. Encode makes id of
+// its parts again if id passes [Layout.Check], and else refuses them.
 func (l Layout) Decode(id ID) (p Parts) {
 	v := int64(id)
 	if l.WorkerLast {
@@ -154,8 +153,7 @@ func (e *FieldRangeError) Is(target error) bool {
 }
 
 // Range returns the bounds of the IDs that were stamped in [from, to): lo <= id < hi if
-// and only if from <= Decode(id).Time < to. With them a query on the primary key needs no
-// index on a timestamp.
+// and only if from <= Decode(id).Time < to.
 //
 // If a time does not lie between Epoch and Expires, the error matches [ErrBeforeEpoch] or
 // [ErrTimeExhausted]; if from is later than to, [ErrInvalidRange]. If the layout has all

@@ -28,17 +28,20 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 	for _, tt := range []struct {
 		id     snowflake.ID
 		layout snowflake.Layout
-		keys   []string
+		text   string
 	}{
-		{0, snowflake.DefaultLayout(), []string{"time", "worker", "sequence"}},
-		{117594862387228672, snowflake.DefaultLayout(), []string{"time", "worker", "sequence"}},
-		{117594862387228672, snowflake.ClockSeqLayout(), []string{"time", "worker", "sequence"}},
-		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), []string{"time", "clockseq", "worker", "sequence"}},
-		{1541815603606036480, layouts.Twitter(), []string{"time", "datacenter", "worker", "sequence"}},
-		{math.MaxInt64, snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
-			[]string{"time", "clockseq", "datacenter", "worker", "sequence"}},
+		{0, snowflake.DefaultLayout(), "time=2026-01-01T00:00:00.000Z worker=0 sequence=0"},
+		{117594862387228672, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z worker=7 sequence=0"},
+		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z clockseq=1 worker=7 sequence=0"},
+		{1541815603606036480, layouts.Twitter(), "time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0"},
+		{math.MaxInt64, snowflake.Layout{Unit: 125 * time.Microsecond, TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
+			"time=1978-09-17T10:58:26.943875Z clockseq=3 datacenter=31 worker=31 sequence=1023"},
 	} {
 		p := tt.layout.Decode(tt.id)
+		assert.Equal(t, tt.text, p.String())
+		inZone := p
+		inZone.Time = p.Time.In(time.FixedZone("Beijing", 8*60*60))
+		assert.Equal(t, tt.text, inZone.String())
 		b, err := json.Marshal(p)
 		require.NoError(t, err)
 		var back snowflake.Parts
@@ -51,15 +54,17 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 		require.NoError(t, json.Unmarshal(logged.Bytes(), &line))
 		assert.Equal(t, string(b), string(line.ID), "the log")
 
-		fields := strings.Fields(p.String())
-		for i, field := range fields {
-			fields[i], _, _ = strings.Cut(field, "=")
+		keys := strings.Fields(tt.text)
+		for i, field := range keys {
+			keys[i], _, _ = strings.Cut(field, "=")
 		}
-		assert.Equal(t, tt.keys, fields, "the text")
 		var names map[string]any
 		require.NoError(t, json.Unmarshal(b, &names))
-		assert.ElementsMatch(t, tt.keys, slices.Collect(maps.Keys(names)), "JSON")
+		assert.ElementsMatch(t, keys, slices.Collect(maps.Keys(names)), "JSON")
 	}
+	b, err := json.Marshal(snowflake.Decode(117594862387228714))
+	require.NoError(t, err)
+	assert.Equal(t, `{"time":"2026-11-21T12:00:00Z","worker":7,"sequence":42}`, string(b))
 }
 
 func TestDecodeEqualsDecodeOfDefaultLayout(t *testing.T) {
@@ -424,30 +429,6 @@ func TestErrorsNameTheTimes(t *testing.T) {
 	} {
 		assert.EqualError(t, err, "snowflake: "+want)
 	}
-}
-
-func TestPartsString(t *testing.T) {
-	tests := []struct {
-		parts snowflake.Parts
-		want  string
-	}{
-		{snowflake.Parts{}, "time=0001-01-01T00:00:00.000Z worker=0 sequence=0"},
-		{
-			snowflake.Parts{Time: time.Date(2026, 11, 21, 8, 30, 0, 0, time.UTC), Worker: 7, Sequence: 42},
-			"time=2026-11-21T08:30:00.000Z worker=7 sequence=42",
-		},
-		{
-			snowflake.Parts{Time: time.Date(2026, 11, 21, 16, 30, 0, 1000, time.FixedZone("Beijing", 8*60*60)), ClockSeq: 1, Datacenter: 2, Worker: 3, Sequence: 4},
-			"time=2026-11-21T08:30:00.000001Z clockseq=1 datacenter=2 worker=3 sequence=4",
-		},
-	}
-	for _, tt := range tests {
-		assert.Equal(t, tt.want, tt.parts.String())
-		assert.Equal(t, tt.want, fmt.Sprint(tt.parts))
-	}
-	b, err := json.Marshal(tests[1].parts)
-	require.NoError(t, err)
-	assert.Equal(t, `{"time":"2026-11-21T08:30:00Z","worker":7,"sequence":42}`, string(b))
 }
 
 func FuzzDecodeEncode(f *testing.F) {

@@ -30,8 +30,7 @@
 //     spent when all of a tick's numbers are used: then callers wait for the next tick.
 //   - A clock sequence, in some layouts, distinguishes IDs that are stamped before and after a step
 //     back of the clock.
-//   - A [BackwardPolicy] chooses what a call does when the clock reads earlier than the last ID.
-//   - A [Lease] lends a worker ID to one process at a time. Package lease has the terms of leases.
+//   - A [Lease] lends a worker ID to one process at a time.
 //
 // # The promise
 //
@@ -42,9 +41,9 @@
 //   - Order. A call that begins after another has returned gets a larger ID, also if a lease
 //     has replaced the worker ID. [ClockSeqPolicy] and [RewindPolicy] give this up when the
 //     clock goes back.
-//   - Truth. A timestamp is the tick that the clock reads, or later by at most
-//     [Options].BorrowAhead. If callers waited for a tick under a built-in clock, IDs may
-//     carry that tick until 5 ms after it ended.
+//   - Truth. A timestamp is a tick that the clock reads during the call, or later by at most
+//     [Options].BorrowAhead. If callers waited for a tick under a built-in clock, IDs may carry
+//     that tick until 5 ms after it ended: else every other tick would be lost.
 //   - Separate fields. No value spills into its neighbour, and every ID is >= 0. When a
 //     layout's time runs out the caller gets [ErrTimeExhausted].
 //   - Fair and bounded waits, never with the lock held. A call that waits for a tick has its
@@ -75,16 +74,16 @@
 //	DefaultLayout     41/-/10/12, ms        1,024     4,096 a ms       2095    nearly everyone
 //	ClockSeqLayout    41/3/7/12, ms         128       4,096 a ms       2095    clocks that are set back, if waiting will not do
 //	JSSafeLayout      33/-/4/15, s          16        32,768 a s       2298    IDs that must stay numbers in JavaScript
-//	package layouts   their own             (2)       (2)              (2)     tables that have IDs of another system
+//	package layouts   as its table says                                        tables that have IDs of another system
 //	Layout{...}       as you say, 63 in all                                    your own choice: a power of two of each
 //
 //	(1) time/clock sequence/worker/sequence; the time since 2026 in this unit
-//	(2) its documentation has the table
 //
-// An ID does not name its layout. So never change the layout of IDs that you have stored: old IDs
-// would be read wrongly, and new IDs could equal old IDs. [Layout.Follows] tells whether IDs of one
-// layout may follow IDs of another; the command "snowflake layout NAME" draws a layout. On the day on
-// which a layout's time ends ([Layout.Expires]), every call begins to return ErrTimeExhausted.
+// HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
+// IDs are read wrongly, and new IDs can equal old IDs. [Layout.Follows] tells whether a change is safe.
+//
+// The command "snowflake layout NAME" draws a layout. From the day on which a layout's time ends
+// ([Layout.Expires]), every call returns ErrTimeExhausted.
 //
 // # Choosing a policy for a clock that goes back
 //
@@ -95,8 +94,8 @@
 //	RewindPolicy      go on at once in the earlier tick, with unused numbers   no
 //	BackwardFunc(f)   choose among these by the size of the step               if it only fails and waits
 //
-// A step back that is smaller than BorrowAhead (less what a burst has used) needs no policy. If
-// BorrowAhead is 2 h, IDs go on at once, and in order, if the clock is set back by an hour.
+// If the step back is smaller than BorrowAhead (less what a burst has used), IDs go on at once, in
+// order, and no policy is asked.
 //
 // # Choosing where worker IDs come from
 //
@@ -107,12 +106,9 @@
 //
 // # In tests
 //
-// With a clock that the test sets ([ClockFunc]), the IDs are the same each time. As long as
-// it stands still there is one tick: a generator of [DefaultLayout] issues 4,096 IDs, and the
-// next call fails with [ErrClockBackward] after 50 ms. Move the clock on, or set BorrowAhead.
-//
-// In a [testing/synctest] bubble, all clocks and waits follow the bubble's time, which begins
-// before [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Do
-// not share a Generator between bubbles, or between a bubble and real time. The example of
-// Lease shows a lease that has expired.
+// With a clock that the test sets ([ClockFunc]), the IDs are the same each time. While it stands
+// still there is one tick: the example of ClockFunc shows what happens after its last ID. In a
+// [testing/synctest] bubble, all clocks and waits follow the bubble's time, which begins before
+// [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Do not share a
+// Generator between bubbles, or between a bubble and real time.
 package snowflake

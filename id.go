@@ -13,12 +13,9 @@ import (
 // database/sql it is an int64.
 type ID int64
 
-// ParseID reads the text that [ID.String] returns: decimal digits without sign, spaces or
-// leading zeros, at most 9223372036854775807. If the text is anything else, the error
-// matches [ErrInvalidID].
-func ParseID(s string) (ID, error) {
-	return parseDecimal(s)
-}
+// ParseID reads decimal digits without sign, spaces or leading zeros, at most
+// 9223372036854775807. If the text is anything else, the error matches [ErrInvalidID].
+func ParseID(s string) (ID, error) { return parseDecimal(s) }
 
 // parseDecimal serves strings and bytes, so that neither is copied.
 func parseDecimal[T string | []byte](s T) (ID, error) {
@@ -71,8 +68,7 @@ func (id ID) MarshalText() ([]byte, error) {
 	return id.AppendText(make([]byte, 0, decimalMax))
 }
 
-// UnmarshalText reads the texts that ParseID reads. If there is an error, id does not
-// change.
+// UnmarshalText reads what ParseID reads. If it fails, id does not change.
 func (id *ID) UnmarshalText(b []byte) error {
 	v, err := parseDecimal(b)
 	if err != nil {
@@ -83,14 +79,7 @@ func (id *ID) UnmarshalText(b []byte) error {
 }
 
 // UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
-func (id *ID) UnmarshalParam(s string) error {
-	v, err := ParseID(s)
-	if err != nil {
-		return err
-	}
-	*id = v
-	return nil
-}
+func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
 
 // UnmarshalJSON reads a string that ParseID reads, written without escapes, or an integer
 // without sign, fraction or exponent. If the value is null or there is an error, id does
@@ -210,9 +199,8 @@ func (id ID) Base32() string {
 	return string(b[:])
 }
 
-// Base58 returns id in base 58, 1 to 11 characters, with the alphabet of
-// bwmarrin/snowflake, whose small letters come first. The texts do not sort as the
-// numbers do.
+// Base58 returns id in base 58, 1 to 11 characters of bwmarrin/snowflake's alphabet (small
+// letters first). The texts do not sort as the numbers do.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -237,9 +225,8 @@ func (id ID) Base62() string {
 	return string(b[:])
 }
 
-// ParseBase32 reads the text that [ID.Base32] returns. Small letters are refused, and so
-// are I, L and O, which Crockford lets people write for 1 and 0. If the text is anything
-// else, the error matches [ErrInvalidID].
+// ParseBase32 reads the text that [ID.Base32] returns, without small letters, I, L and O, which
+// Crockford lets people write. Errors match [ErrInvalidID].
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, parseError("base 32", s, "it is not 13 characters")
@@ -251,8 +238,8 @@ func ParseBase32(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s (1 is the zero
-// of this alphabet). If the text is anything else, the error matches [ErrInvalidID].
+// ParseBase58 reads the text that [ID.Base58] returns, without leading 1s, which are zeros here.
+// Errors match [ErrInvalidID].
 func ParseBase58(s string) (ID, error) {
 	if len(s) == 0 || len(s) > base58Max {
 		return 0, parseError("base 58", s, "it is not 1 to 11 characters")
@@ -267,8 +254,7 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// ParseBase62 reads the text that [ID.Base62] returns. If the text is anything else, the
-// error matches [ErrInvalidID].
+// ParseBase62 reads the text of [ID.Base62]. Errors match [ErrInvalidID].
 func ParseBase62(s string) (ID, error) {
 	if len(s) != base62Len {
 		return 0, parseError("base 62", s, "it is not 11 characters")

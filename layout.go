@@ -11,10 +11,7 @@ import (
 
 // Layout says how the bits of an ID are divided among its fields: from high to low time,
 // clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
-// Layouts can be compared with ==.
-//
-// HAZARD: if you change the layout of a table that has IDs, a new ID can equal an old ID.
-// [Layout.Follows] tells whether a change is safe.
+// Layouts can be compared with ==. See the package doc for the HAZARD of a change.
 type Layout struct {
 	Epoch          Epoch         `json:"epoch"`          // the instant at which the time field is 0; left out, it is 1970
 	Unit           time.Duration `json:"unit"`           // the tick: what the time field counts

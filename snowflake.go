@@ -11,37 +11,29 @@ import (
 	"time"
 )
 
-// Options are the settings of a Generator. The zero value, and nil, consist entirely of
-// defaults.
+// Options are the settings of a Generator. nil and zero values are defaults.
 type Options struct {
 	// Layout divides the bits. Zero: DefaultLayout(), or the lease's.
 	Layout Layout
-
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
-
 	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own, each ID costs
 	// a call of Now, and a saturated generator loses the ticks that its callers oversleep.
 	Clock Clock
-
 	// OnBackward chooses what happens when the clock goes back. nil: WaitPolicy(10 * time.Millisecond).
 	OnBackward BackwardPolicy
-
 	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent: the
 	// IDs of BorrowAhead/Unit ticks come at once. 0 to the time that the layout lasts. 0: wait for the
 	// next tick. After a restart, the clock may read earlier than the last ID by as much: set After, or
 	// use a lease.
 	BorrowAhead time.Duration
-
 	// RewindTicks is how many ticks before the latest stamped tick RewindPolicy may go back to. It must
 	// exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to 1<<20.
 	RewindTicks int
-
 	// RandomStart starts each tick's sequence at a random value in its lower half. Without it, nearly
 	// all IDs at low traffic have the sequence 0, fall on one shard, and are easy to guess. Within a
 	// tick, IDs still increase by 1. With Layout.WorkerLast the low bits stay the worker's.
 	RandomStart bool
-
 	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the IDs
 	// of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than After
 	// counts as having gone back. An After more than a day ahead of the clock is refused: it is most
@@ -103,9 +95,8 @@ type Refused struct {
 	Other         uint64 // another error, such as a lease's
 }
 
-// New returns a Generator for a worker ID that nobody else has: as long as the Generator
-// is in use, no other Generator, in this or any other process, may have the same worker
-// ID, datacenter and layout.
+// New returns a Generator for a worker ID. As long as the Generator is in use, no other, in this
+// or any other process, may have the same worker ID, datacenter and layout.
 //
 // If the worker or the datacenter does not fit the layout, the error is a
 // [*FieldRangeError]. Other errors match [ErrInvalidLayout], [ErrInvalidOptions],
@@ -258,10 +249,6 @@ func (o *Options) checkAfter(now instant) error {
 // bounds these waits. (A Fill takes up to a whole tick at a time. If the clock runs for a
 // while during the wait and then stops, the policy is asked when the call has waited for
 // twice as long as the clock ran.)
-//
-// The ID's timestamp is a tick that the clock reads during the call, within the bounds of
-// the package doc. With a built-in clock, once callers waited for a tick, calls get IDs up
-// to 5 ms late until the generator has caught up: else it would lose every other tick.
 //
 // Errors match [ErrClockBackward] (and the lease's error, if the lease could not record
 // an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. A call that

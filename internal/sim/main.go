@@ -37,7 +37,6 @@ func main() {
 	seed := flag.Uint64("seed", 0, "run this one seed")
 	flag.IntVar(&s.Nodes, "nodes", 0, "nodes of each fleet; 0: as many as the seed says")
 	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
-	flag.BoolVar(&s.Twice, "twice", false, "run each seed twice, and compare what happened")
 	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
 	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
 	list := flag.Bool("mutants", false, "list the deliberate defects")

@@ -38,10 +38,11 @@ func (k killer) String() string {
 // switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F, from its beginning to its end. A mutant has
-// the lines "name: " and "why: ", then lines that say what finds it on every run, "always: PACKAGE TEST" or "scope: NAME",
-// and perhaps "guard: ". The rest is a diff: after "-" are the lines that go, after "+" the lines that come, and after a
-// space the lines around them that stay. "@@" begins another edit, and "+++ G" an edit of the file G.
+// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F. The first is found soon, because the quick
+// tests look for it alone. A mutant has the lines "name: " and "why: ", then lines that say what finds it on every run,
+// "always: PACKAGE TEST" or "scope: NAME", and perhaps "guard: ". The rest is a diff: after "-" are the lines that go,
+// after "+" the lines that come, and after a space the lines around them that stay. "@@" begins another edit, and "+++ G"
+// an edit of the file G.
 //
 //go:embed mutants
 var mutantFiles embed.FS

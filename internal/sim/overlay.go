@@ -128,7 +128,7 @@ func build(dir, pkg string, race bool) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, path.Base(path.Join("/root", pkg))+".test")
-	cmd := exec.Command("go", "test", "-c", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), pkg)
+	cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", name, "-o", program, fmt.Sprintf("-race=%t", race), pkg)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	return program, cmd.Run()
 }

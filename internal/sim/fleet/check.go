@@ -83,7 +83,7 @@ func (p *process) checkTruth(parts snowflake.Parts, o outcome) {
 	}
 }
 
-// Of the documentation of NextID and SystemClock.
+// Of the documentation of the package and of SystemClock.
 const (
 	maxLag  = 5 * ms
 	maxSlew = 10 * ms
@@ -165,7 +165,7 @@ func (p *process) checkNew(id snowflake.ID, parts snowflake.Parts) {
 		w.last[key] = tick
 	}
 	p.node.mu.Lock()
-	p.node.lastID, p.node.issuedAt = max(p.node.lastID, id), time.Now()
+	p.node.lastID = max(p.node.lastID, id)
 	p.node.mu.Unlock()
 	w.mu.Unlock()
 	p.top = max(p.top, tick)

@@ -33,9 +33,8 @@
 // clock; its clock has not caught up with what it stamped; or the store's clock says that the
 // node's clock is ahead.
 //
-// Of the history: each holding is kept as it was when it was replaced, only holdings older
-// than Options.History are dropped, and no two have an instant in common. Of Whois: it names
-// who issued an ID, and says so if nobody can have issued an ID or if its issuer is forgotten.
+// Of the history: only holdings older than Options.History are forgotten, and Whois names who issued an ID, unless its
+// issuer is forgotten.
 // Of the waits for a renewal: each ends within a third of a window and before its deadline,
 // and no call waits while renewals fail. Acquire never returns ErrLost, and returns when its
 // context ends.

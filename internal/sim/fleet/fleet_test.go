@@ -48,14 +48,8 @@ func (s Settings) search(t *testing.T) Report {
 			continue
 		}
 		report.Seeds++
-		r := run(t, one, s.Trace || s.Twice)
+		r := run(t, one, s.Trace)
 		report.Totals.Add(r.Totals)
-		if s.Twice {
-			if difference := compare(r, run(t, s.scenario(seed), true)); difference != "" {
-				report.Totals["seeds not the same twice"]++
-				t.Logf("seed %d is not the same twice: %s", seed, difference)
-			}
-		}
 		if s.Trace {
 			fmt.Println(strings.Join(r.Trace, "\n"))
 		}
@@ -103,19 +97,6 @@ func memoryDir(t *testing.T) string {
 		}
 	}
 	return dir
-}
-
-// compare says in which line two runs of one seed differ first. The order of what happened
-// at one time does not count.
-func compare(a, b *Result) string {
-	x, y := slices.Sorted(slices.Values(a.Trace)), slices.Sorted(slices.Values(b.Trace))
-	for i := range max(len(x), len(y)) {
-		if i == min(len(x), len(y)) || x[i] != y[i] {
-			return fmt.Sprintf("of %d and %d lines the first to differ are\n%s", len(x), len(y),
-				strings.Join(slices.Concat(x[i:min(i+1, len(x))], y[i:min(i+1, len(y))]), "\n"))
-		}
-	}
-	return ""
 }
 
 const (

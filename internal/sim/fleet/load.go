@@ -238,6 +238,9 @@ func (c *call) make(p *process) {
 		n = 0
 	}
 	c.ids, c.end = c.ids[:n], time.Since(p.w.begun)
+	if n > 0 && !p.isDead() {
+		p.issues()
+	}
 	p.w.logf("%v: %v", p, c)
 }
 

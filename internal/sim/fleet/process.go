@@ -441,6 +441,13 @@ func (p *process) gap() time.Duration {
 	return max(p.Gap, min(10*p.Gap, 200*ms))
 }
 
+// issues notes that a call has got IDs.
+func (n *node) issues() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.issuedAt = time.Now()
+}
+
 // note keeps what the last call returned.
 func (n *node) note(err error) {
 	n.mu.Lock()

@@ -253,7 +253,6 @@ func (s *store) save(p *process, w *worker, r *lease.Record) {
 		old = lease.Record{} // nobody stamps by it
 	}
 	s.checkSave(p, &old, r)
-	s.checkHistory(p, &old, r)
 	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
 		p.took[r.Worker] = true
 		w.by = p

@@ -33,7 +33,6 @@ type Settings struct {
 	Nodes           int    // of each fleet; 0: as many as the seed says
 	Leases          bool   // take only the seeds of fleets that the model of the leases describes, with less load
 	Mutant          string // the deliberate defect that is switched on
-	Twice           bool   // run each seed twice, and compare what happened
 	Trace           bool   // print what happened, whether it fails or not
 	Brief           bool   // do not say what failed, but for the report
 	Report          string // a file for a Report
