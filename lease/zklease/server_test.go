@@ -173,7 +173,10 @@ func TestEnsemble(t *testing.T) {
 	members := start(t, 3)
 	s := at(members.Addrs())
 	s.Open = opener(20 * time.Second)
-	servertest.RunCluster(t, s, members, func(m *servertest.Member, _ string) bool { return mode(m) == "leader" })
+	leads := func(m *servertest.Member, _ string) bool { return mode(m) == "leader" }
+	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
+	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads) })
+	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads) })
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

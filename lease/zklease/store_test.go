@@ -253,7 +253,7 @@ func TestClosedConnectionIsAnError(t *testing.T) {
 
 // requests returns how many goroutines of this process make a request that its caller gave up.
 func requests() int {
-	stacks := make([]byte, 64<<20)
+	stacks := make([]byte, 8<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "zklease.call[...].func1(")
 }
 
