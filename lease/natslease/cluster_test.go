@@ -120,6 +120,7 @@ func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 		}
 		_ = conn.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"204"}, jetstream.LastSequenceHeader: {"7"}, "Nats-Num-Pending": {"0"}}})
 	}))(t)
+	servertest.Do(t, conn.Flush())
 	s := servertest.Client(t, addr, servertest.NewSpace())
 	e := servertest.Put(t, s, "folder/key", "", "value")
 	lost := 0

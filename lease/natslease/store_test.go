@@ -79,16 +79,16 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 		"$JS.API.STREAM.INFO.*": [{destination: "lagging.info", weight: "50%"}],
 		"$JS.API.STREAM.CREATE.*": [{destination: "lagging.create", weight: "50%"}]}`).Addrs(), servertest.NewSpace()
 	var given atomic.Int64
-	if _, err := connect(t, addr).Subscribe("lagging.*", func(m *nats.Msg) {
+	conn := connect(t, addr)
+	servertest.Must(conn.Subscribe("lagging.*", func(m *nats.Msg) {
 		given.Add(1)
 		answer := `{"error": {"code": 404, "err_code": 10059, "description": "stream not found"}}`
 		if m.Subject == "lagging.create" {
 			answer = `{"error": {"code": 400, "err_code": 10005, "description": "no suitable peers for placement, peer offline"}}`
 		}
 		_ = m.Respond([]byte(answer))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	servertest.Do(t, conn.Flush())
 	for i := range 30 {
 		s := servertest.Client(t, addr, space)
 		servertest.Await(t, func() error {

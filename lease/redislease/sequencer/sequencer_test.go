@@ -144,6 +144,7 @@ const sequencerEnv = "SEQUENCER_TEST"
 
 // runSequencer is the main function of a child process. Its goroutines issue IDs until it is killed.
 func runSequencer(addr string) {
+	servertest.EndWithParent()
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	s, err := New(client, nil)
 	if err != nil {
