@@ -18,8 +18,8 @@ import (
 )
 
 // Child is the test binary, started again. It writes the IDs that it issues to standard output, with
-// WriteIDs, and what else it has to say to standard error. It ends with its parent if it reads
-// standard input to the end.
+// WriteIDs, and what else it has to say to standard error. It ends with its parent if it calls
+// EndWithParent, or reads standard input to the end.
 type Child struct {
 	Lines <-chan string // of standard error; closed when there are no more
 	First chan struct{} // closed when it has issued an ID, or has closed standard output
@@ -53,6 +53,14 @@ func StartChild(t testing.TB, env ...string) *Child {
 	c.readers.Go(func() { c.readIDs(stdout) })
 	c.readers.Go(func() { readLines(stderr, lines) })
 	return c
+}
+
+// EndWithParent is for the child: it ends the child when the parent has ended.
+func EndWithParent() {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 }
 
 // WriteIDs is for the child: it writes IDs for its parent.

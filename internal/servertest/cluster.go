@@ -71,7 +71,7 @@ func (c Cluster) Addrs() string {
 }
 
 // Leader waits until a member leads a space, and returns it, and the others.
-func (c Cluster) Leader(t testing.TB, space string, leads func(m *Member, space string) bool) (leader *Member, others Cluster) {
+func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member, others Cluster) {
 	t.Helper()
 	Await(t, func() error {
 		i := slices.IndexFunc(c, func(m *Member) bool { return leads(m, space) })
@@ -84,28 +84,31 @@ func (c Cluster) Leader(t testing.TB, space string, leads func(m *Member, space 
 	return leader, others
 }
 
-// RunCluster runs the tests that every store has to pass with a cluster of three. s has no Addr. leads reports whether
-// a member leads a space, as far as it is known now.
-func RunCluster(t *testing.T, s Server, c Cluster, leads func(m *Member, space string) bool) {
-	s.Addr = c.Addrs()
-	t.Run("Store", func(t *testing.T) { Store(t, &s) })
-	t.Run("FleetOutlivesTheLeader", func(t *testing.T) {
-		Outage(t, &s, s.Addr,
-			Fault{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) {
-				paused(t, &s, space, c, leads)
-			}},
-			Fault{"LeaderIsKilled", func(t *testing.T, space string) {
-				leader, _ := c.Leader(t, space, leads)
-				leader.Kill()
-			}},
-			Fault{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
-				leader, others := c.Leader(t, space, leads)
-				alone(t, &s, space, leader, others)
-				if depth.Full() {
-					alone(t, &s, space, others[0], Cluster{leader, others[1]})
-				}
-			}})
-	})
+// Leads reports whether a member leads a space, as far as it is known now.
+type Leads func(m *Member, space string) bool
+
+// LosesLeader lets a fleet issue IDs while the leader of a cluster of three is replaced. s has the cluster's addresses.
+func LosesLeader(t *testing.T, s *Server, c Cluster, leads Leads) {
+	faults := []Fault{{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
+	if depth.Full() {
+		faults = append(faults, Fault{"LeaderIsKilled", func(t *testing.T, space string) {
+			leader, _ := c.Leader(t, space, leads)
+			leader.Kill()
+		}})
+	}
+	Outage(t, s, s.Addr, faults...)
+}
+
+// LosesMajority lets a fleet issue IDs while two servers of a cluster of three are killed and started again. s has the
+// cluster's addresses.
+func LosesMajority(t *testing.T, s *Server, c Cluster, leads Leads) {
+	Outage(t, s, s.Addr, Fault{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
+		leader, others := c.Leader(t, space, leads)
+		alone(t, s, space, leader, others)
+		if depth.Full() {
+			alone(t, s, space, others[0], Cluster{leader, others[1]})
+		}
+	}})
 }
 
 // alone: when all others are killed, the survivor does not answer, since its answer may be old, and says so. It answers again
@@ -146,7 +149,7 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 
 // paused: a leader that was paused does not know that there is another leader, and has requests that wait. A
 // read that it answers when it goes on is not older than the read's beginning.
-func paused(t *testing.T, s *Server, space string, c Cluster, leads func(m *Member, space string) bool) {
+func paused(t *testing.T, s *Server, space string, c Cluster, leads Leads) {
 	leader, others := c.Leader(t, space, leads)
 	old := s.client(t, leader.Addr, space)
 	e := Put(t, old, "paused/key", "", "value")

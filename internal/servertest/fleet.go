@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -58,10 +57,7 @@ func Main(m *testing.M, open Opener) int {
 	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &k); err != nil {
 		panic(err)
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1) // the parent has ended
-	}()
+	EndWithParent()
 	var store lease.Store
 	for {
 		var err error

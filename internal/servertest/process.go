@@ -192,8 +192,10 @@ func awaitState(id int, states string) {
 	}
 }
 
-// signal signals the server before its children, so that it starts no more children.
+// signal signals the server and its children. It stops the server first, so that the server starts no more children.
 func (p *Process) signal(s syscall.Signal) (pids []int) {
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	awaitState(p.cmd.Process.Pid, "TZ")
 	pids = p.tree()
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, s)

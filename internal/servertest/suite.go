@@ -41,9 +41,6 @@ type Server struct {
 	// Garble makes an entry of a space unreadable. Nil: each content is an entry.
 	Garble func(t testing.TB, space, key string)
 
-	// LosesDisk lets the server lose all that it has stored. It is nil if no such server is tested.
-	LosesDisk func(t testing.TB)
-
 	// NoLeader is what errors also match while a cluster has no leader. Nil: only lease.ErrAway.
 	NoLeader error
 
@@ -115,7 +112,7 @@ func Run(t *testing.T, s *Server) {
 	Calm(t, s)
 }
 
-// Faults runs the tests that need the server alone: a crowd comes, and the server is killed, stopped, cut off and wiped.
+// Faults runs the tests that need the server alone: a crowd comes, and the server is killed, stopped and cut off.
 func Faults(t *testing.T, s *Server) {
 	t.Run("CrowdTakesEveryWorkerID", func(t *testing.T) { crowd(t, s) })
 	t.Run("FleetOutlivesItsServerAndNetwork", func(t *testing.T) {
@@ -125,9 +122,6 @@ func Faults(t *testing.T, s *Server) {
 			Fault{"EntriesSurviveAKillAndErrorsNameTheCause", func(t *testing.T, _ string) { survives(t, s) }},
 			Fault{"BadNetwork", func(*testing.T, string) { badNetwork(proxy, s.short()) }})
 	})
-	if s.LosesDisk != nil {
-		t.Run("ServerThatLosesItsDisk", func(t *testing.T) { wiped(t, s, func(t testing.TB, _ string) { s.LosesDisk(t) }) })
-	}
 }
 
 // Calm runs the tests that do not disturb the server. They run in parallel, when t's function has returned.
@@ -140,7 +134,7 @@ func Calm(t *testing.T, s *Server) {
 		"DelayedRequestDoesNotMoveTheBound":  delayedRequest,
 	}
 	for name, wipe := range s.Wipes {
-		tests["WipedStoreHeals/"+name] = func(t *testing.T, s *Server) { wiped(t, s, wipe) }
+		tests["WipedStoreHeals/"+name] = func(t *testing.T, s *Server) { Wiped(t, s, wipe) }
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -526,10 +520,10 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 	proxy.Heal()
 }
 
-// wiped calls wipe, which removes all entries of a space, while worker IDs are held. The holders put their
+// Wiped calls wipe, which removes all entries of a space, while worker IDs are held. The holders put their
 // records back and go on. A newcomer waits until no window can be open any more, and then gets another worker ID. No ID is
 // issued twice.
-func wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
+func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders, window = 3, 9 * time.Second // longer than it takes a slow machine to wipe the store
 	space, ids := NewSpace(), seen{}

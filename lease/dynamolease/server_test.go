@@ -84,10 +84,6 @@ func (s *service) suite() *servertest.Server {
 		Garble: func(t testing.TB, space, key string) {
 			servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: primary(space, key)}))(t)
 		},
-		LosesDisk: func(t testing.TB) {
-			s.LoseDisk(s.dir)
-			servertest.CreateTable(t, s.addr, table)
-		},
 	}
 }
 
@@ -101,6 +97,15 @@ func TestStore(t *testing.T) {
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Faults(t, start(t).suite())
+}
+
+func TestServerThatLosesItsDisk(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	servertest.Wiped(t, s.suite(), func(t testing.TB, _ string) {
+		s.LoseDisk(s.dir)
+		servertest.CreateTable(t, s.addr, table)
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, start(b).suite()) }

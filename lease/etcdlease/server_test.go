@@ -110,7 +110,7 @@ func at(addr string) servertest.Server {
 func server(t testing.TB) *servertest.Server {
 	m := start(t, 1)[0]
 	s := at(m.Addr)
-	s.Process, s.LosesDisk = m.Process, func(testing.TB) { m.LoseDisk(m.Dir) }
+	s.Process = m.Process
 	return &s
 }
 
@@ -125,16 +125,25 @@ func TestServer(t *testing.T) {
 	servertest.Faults(t, server(t))
 }
 
+func TestServerThatLosesItsDisk(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)[0]
+	s := at(m.Addr)
+	servertest.Wiped(t, &s, func(testing.TB, string) { m.LoseDisk(m.Dir) })
+}
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	members := start(t, 3)
 	s := at(members.Addrs())
 	s.Window, s.NoLeader = window, rpctypes.ErrNoLeader
-	servertest.RunCluster(t, s, members, leads(t))
+	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
+	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads(t)) })
+	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads(t)) })
 }
 
 // leads returns a function that reports whether a member leads.
-func leads(t *testing.T) func(m *servertest.Member, _ string) bool {
+func leads(t *testing.T) servertest.Leads {
 	return func(m *servertest.Member, _ string) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -2,7 +2,6 @@ package hostlease_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/hostlease"
 )
@@ -36,31 +36,19 @@ func TestMain(m *testing.M) {
 
 // host is a host with a clock that may be wrong, and a network that may be cut.
 type host struct {
-	lease.Store // of the fleet
-	dir         string
-	ahead       atomic.Int64
-	cut         atomic.Bool
+	*link.Link // to the fleet's store
+	dir        string
+	ahead      atomic.Int64
 }
 
-func newHost(t *testing.T, store lease.Store) *host { return &host{Store: store, dir: t.TempDir()} }
-
-func (h *host) Now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
-
-var errCut = errors.New("the network is cut")
-
-func (h *host) Get(ctx context.Context, key string) (lease.Entry, error) {
-	if h.cut.Load() {
-		return lease.Entry{}, errCut
-	}
-	return h.Store.Get(ctx, key)
+func newHost(t *testing.T, store lease.Store) *host {
+	return &host{Link: link.To(store), dir: t.TempDir()}
 }
 
-func (h *host) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	if h.cut.Load() {
-		return lease.Entry{}, errCut
-	}
-	return h.Store.Put(ctx, key, old, value)
-}
+// clock is a host's clock.
+type clock struct{ *host }
+
+func (c clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // keep starts the host's keeper, and returns a function that ends it.
 func (h *host) keep(t *testing.T, count int) (end func()) {
@@ -74,10 +62,6 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 		require.NoError(t, <-done)
 	}
 }
-
-type clock struct{ h *host }
-
-func (c clock) Now() time.Time { return c.h.Now() }
 
 // process starts a process of the host, with one of so many worker IDs of its block.
 func (h *host) process(t *testing.T, count int) (*hostlease.Lease, *snowflake.Generator) {
@@ -157,7 +141,7 @@ func TestBlockGoesToAnotherHost(t *testing.T) {
 		la, ga := a.process(t, 1)
 		defer la.Release(context.Background())
 		ids.run(t, window, ga)
-		a.cut.Store(true)
+		a.Cut(true)
 		n, errs := ids.run(t, 3*window, ga)
 		require.ErrorIs(t, errs[0], snowflake.ErrLeaseExpired)
 		require.ErrorIs(t, errs[0], hostlease.ErrNoBlock)
@@ -310,7 +294,7 @@ func TestRandomFaults(t *testing.T) {
 						procs[i], gens[i] = nil, nil
 					}
 				case 6:
-					h.cut.Store(!h.cut.Load())
+					h.Cut(r.IntN(2) == 0)
 				case 7:
 					h.ahead.Store(r.Int64N(int64(window)) - int64(window/2))
 				default:
@@ -331,7 +315,7 @@ func TestRandomFaults(t *testing.T) {
 				}
 			}
 			for i := range hosts {
-				hosts[i].cut.Store(false)
+				hosts[i].Cut(false)
 				if procs[i] != nil {
 					_ = procs[i].Release(context.Background())
 				}

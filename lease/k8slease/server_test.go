@@ -50,6 +50,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	servertest.Parallel = 16 // most tests wait for the server
 	os.Exit(servertest.Main(m, func(addr, space string) (lease.Store, func() error, error) {
 		s, err := k8slease.New(config(addr, kubetest.Token), in(space))
 		return s, nil, err
@@ -74,20 +75,23 @@ func suite(c *cluster) *servertest.Server {
 		Garble: func(t testing.TB, space, key string) {
 			c.change(t, space+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
 		},
-		LosesDisk: func(t testing.TB) {
+	}
+}
+
+func TestServer(t *testing.T) {
+	depth.NeedFull(t, "crowds, outages and killed processes")
+	c := start(t)
+	servertest.Run(t, suite(c))
+	t.Run("ServerThatLosesItsDisk", func(t *testing.T) {
+		servertest.Wiped(t, suite(c), func(t testing.TB, _ string) {
 			c.Server.Wipe(t)
 			servertest.Await(t, func() error {
 				c.Namespace(t, "default")
 				_, err := servertest.Client(t, c.Addr, "any").Put(t.Context(), "key", "", nil)
 				return err
 			})
-		},
-	}
-}
-
-func TestServer(t *testing.T) {
-	depth.NeedFull(t, "crowds, outages and killed processes")
-	servertest.Run(t, suite(start(t)))
+		})
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, suite(start(b))) }

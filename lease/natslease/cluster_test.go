@@ -19,34 +19,54 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
+// startThree starts a cluster of three for the suites.
+func startThree(t *testing.T) (cluster, servertest.Server) {
+	c := start(t, 3)
+	s := at(c.Addrs())
+	s.Window = 3 * window / 2 // an answer that does not come is awaited for a second
+	return c, s
+}
+
+// leads reports whether a member leads the stream of a bucket.
+func leads(m *servertest.Member, space string) bool {
+	conn, err := nats.Connect(m.Addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stream, err := js.Stream(ctx, "KV_"+space)
+	return err == nil && stream.CachedInfo().Cluster.Leader == m.Name
+}
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := start(t, 3)
-	leads := func(m *servertest.Member, space string) bool {
-		conn, err := nats.Connect(m.Addr)
-		if err != nil {
-			return false
-		}
-		defer conn.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		stream, err := servertest.Must(jetstream.New(conn))(t).Stream(ctx, "KV_"+space)
-		return err == nil && stream.CachedInfo().Cluster.Leader == m.Name
-	}
+	c, s := startThree(t)
 	t.Run("HasThreeReplicas", func(t *testing.T) {
 		space := servertest.NewSpace()
 		servertest.Put(t, servertest.Client(t, c.Cluster[0].Addr, space), "key", "", "value")
 		assert.Equal(t, 3, stream(t, c.Addrs(), space).CachedInfo().Config.Replicas)
 	})
-	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c, leads) })
-	s := at(c.Addrs())
-	s.Window = 3 * window / 2 // an answer that does not come is awaited for a second
-	servertest.RunCluster(t, s, c.Cluster, leads)
+	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c) })
+	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
+	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, c.Cluster, leads) })
+}
+
+// It is not a part of TestCluster, because an election takes NATS 4 to 9 s.
+func TestClusterThatLosesItsLeader(t *testing.T) {
+	t.Parallel()
+	c, s := startThree(t)
+	servertest.LosesLeader(t, &s, c.Cluster, leads)
 }
 
 // lagging: a replica that does not hear of a change answers with what was stored before. A store that is connected to it
 // returns the change all the same, from another replica.
-func lagging(t *testing.T, c cluster, leads func(*servertest.Member, string) bool) {
+func lagging(t *testing.T, c cluster) {
 	last, others := c.Cluster[2], c.Cluster[:2]
 	space, e := "", lease.Entry{}
 	for leader := last; leader == last; leader, _ = c.Leader(t, space, leads) {
@@ -100,6 +120,7 @@ func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 		}
 		_ = conn.PublishMsg(&nats.Msg{Subject: m.Reply, Header: nats.Header{"Status": {"204"}, jetstream.LastSequenceHeader: {"7"}, "Nats-Num-Pending": {"0"}}})
 	}))(t)
+	servertest.Do(t, conn.Flush())
 	s := servertest.Client(t, addr, servertest.NewSpace())
 	e := servertest.Put(t, s, "folder/key", "", "value")
 	lost := 0

@@ -128,7 +128,7 @@ func at(addr string) servertest.Server {
 func aServer(t testing.TB) *servertest.Server {
 	m := start(t, 1).Cluster[0]
 	s := at(m.Addr)
-	s.Process, s.LosesDisk = m.Process, func(testing.TB) { m.LoseDisk(m.Dir) }
+	s.Process = m.Process
 	return &s
 }
 
@@ -140,15 +140,16 @@ func remove(t testing.TB, addr, space string) {
 	}
 }
 
-func TestStore(t *testing.T) {
-	t.Parallel()
-	s := at(shared(t))
-	servertest.Store(t, &s)
-}
-
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
 	servertest.Run(t, aServer(t))
+}
+
+func TestServerThatLosesItsDisk(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1).Cluster[0]
+	s := at(m.Addr)
+	servertest.Wiped(t, &s, func(testing.TB, string) { m.LoseDisk(m.Dir) })
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, aServer(b)) }

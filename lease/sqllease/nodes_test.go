@@ -1,10 +1,8 @@
 package sqllease_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
@@ -34,27 +31,6 @@ func (d database) rows(t testing.TB, table string) (n int) {
 	t.Helper()
 	require.NoError(t, d.open(t).QueryRow("SELECT COUNT(*) FROM "+table).Scan(&n))
 	return n
-}
-
-func nodesAtOnce(t *testing.T, d database) {
-	starts := depth.Of(10, 200)
-	table := newTable()
-	d.nodesCreated(t, table)
-	workers, errs := make([]int, starts), make([]error, starts)
-	var wg sync.WaitGroup
-	for i := range starts {
-		n := d.nodes(t, table)
-		wg.Go(func() {
-			workers[i], errs[i] = n.Assign(t.Context(), sqllease.Node{Host: "h", Port: fmt.Sprint(i), Type: sqllease.Container}, snowflake.Layout{})
-		})
-	}
-	wg.Wait()
-	servertest.Do(t, errors.Join(errs...))
-	seen := map[int]bool{}
-	for _, w := range workers {
-		assert.True(t, 1 <= w && w <= 1023 && !seen[w], "worker %d is 0, too large, or there twice", w)
-		seen[w] = true
-	}
 }
 
 func nodesRows(t *testing.T, d database) {

@@ -435,6 +435,7 @@ func lockLimits(t *testing.T, s *server) {
 const nodesEnv = "SQLLEASE_NODES"
 
 func assignForEver(spec string) {
+	servertest.EndWithParent()
 	dialect, addr, _ := strings.Cut(spec, " ")
 	d, err := strconv.Atoi(dialect)
 	if err != nil {

@@ -63,9 +63,6 @@ admin.enableServer=false
 	})
 }
 
-// shared returns the address of a server for tests that do not disturb it.
-var shared = servertest.Shared(func(t testing.TB) string { return start(t, 1).Addrs() })
-
 // mode returns "leader", "follower" or "standalone". It returns an empty text if the server does not serve.
 func mode(m *servertest.Member) string {
 	conn, err := net.DialTimeout("tcp", m.Addr, time.Second)
@@ -157,15 +154,28 @@ func server(t testing.TB) *servertest.Server {
 	return &s
 }
 
-func TestCalmServer(t *testing.T) {
-	t.Parallel()
-	s := at(shared(t))
-	servertest.Calm(t, &s)
-}
-
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Faults(t, server(t))
+	s := server(t)
+	servertest.Run(t, s)
+	for name, test := range map[string]func(t *testing.T, addr string){
+		"EntryEditedByHandHasAnotherVersion": entryEditedByHandHasAnotherVersion,
+		"WrongCredentialsAreNamed":           wrongCredentialsAreNamed,
+		"UnreadableEntryIsAnError":           unreadableEntryIsAnError,
+		"EntryThatComesAndGoesIsReadable":    entryThatComesAndGoesIsReadable,
+		"VersionMinusOneIsRefused":           versionMinusOneIsRefused,
+		"RootMayBeTheTop":                    rootMayBeTheTop,
+		"InvalidArgumentsAreRefused":         invalidArgumentsAreRefused,
+		"NowIsTheServersTime":                nowIsTheServersTime,
+		"ReadInTwoSessionsIsRefused":         readInTwoSessionsIsRefused,
+		"ClosedConnectionIsAnError":          closedConnectionIsAnError,
+		"CallsEndIfTheServerDoesNotAnswer":   callsEndIfTheServerDoesNotAnswer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s.Addr)
+		})
+	}
 }
 
 func TestEnsemble(t *testing.T) {
@@ -173,7 +183,10 @@ func TestEnsemble(t *testing.T) {
 	members := start(t, 3)
 	s := at(members.Addrs())
 	s.Open = opener(20 * time.Second)
-	servertest.RunCluster(t, s, members, func(m *servertest.Member, _ string) bool { return mode(m) == "leader" })
+	leads := func(m *servertest.Member, _ string) bool { return mode(m) == "leader" }
+	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
+	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads) })
+	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads) })
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

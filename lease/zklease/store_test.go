@@ -27,9 +27,8 @@ import (
 )
 
 // An operator may edit the data with zkCli.sh set. It has another version then.
-func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
-	t.Parallel()
-	conn, o := connect(t, shared(t)), newRoot()
+func entryEditedByHandHasAnotherVersion(t *testing.T, addr string) {
+	conn, o := connect(t, addr), newRoot()
 	s := open(t, conn, o)
 	old := servertest.Put(t, s, "a", "", "value")
 	nonce, _, err := conn.Get(o.Root + "/a")
@@ -42,9 +41,8 @@ func TestEntryEditedByHandHasAnotherVersion(t *testing.T) {
 	servertest.Put(t, s, "a", e.Version, "value")
 }
 
-func TestWrongCredentialsAreNamed(t *testing.T) {
-	t.Parallel()
-	addr, o := shared(t), newRoot()
+func wrongCredentialsAreNamed(t *testing.T, addr string) {
+	o := newRoot()
 	o.ACL = zk.DigestACL(zk.PermAll, "app", "secret")
 	right := connect(t, addr)
 	require.NoError(t, right.AddAuth("digest", []byte("app:secret")))
@@ -77,9 +75,8 @@ func calls(s *zklease.Store) map[string]func(context.Context) error {
 }
 
 // An entry that cannot be read is not left out.
-func TestUnreadableEntryIsAnError(t *testing.T) {
-	t.Parallel()
-	conn, o := connect(t, shared(t)), newRoot()
+func unreadableEntryIsAnError(t *testing.T, addr string) {
+	conn, o := connect(t, addr), newRoot()
 	s := open(t, conn, o)
 	servertest.Put(t, s, "a/b", "", "value")
 	servertest.Must(conn.SetACL(o.Root+"/a/b", zk.DigestACL(zk.PermAll, "app", "secret"), -1))(t)
@@ -90,9 +87,8 @@ func TestUnreadableEntryIsAnError(t *testing.T) {
 }
 
 // An entry may be removed while it is read, between the two requests of which a read consists.
-func TestEntryThatComesAndGoesIsReadable(t *testing.T) {
-	t.Parallel()
-	addr, o := shared(t), newRoot()
+func entryThatComesAndGoesIsReadable(t *testing.T, addr string) {
+	o := newRoot()
 	proxy := servertest.NewProxy(t, addr)
 	writer, reader := open(t, connect(t, addr), o), open(t, connect(t, proxy.Addr()), o)
 	servertest.Put(t, reader, "b", "", "value")
@@ -118,9 +114,8 @@ func TestEntryThatComesAndGoesIsReadable(t *testing.T) {
 }
 
 // To ZooKeeper, the data version -1 means any.
-func TestVersionMinusOneIsRefused(t *testing.T) {
-	t.Parallel()
-	s := open(t, connect(t, shared(t)), newRoot())
+func versionMinusOneIsRefused(t *testing.T, addr string) {
+	s := open(t, connect(t, addr), newRoot())
 	e := servertest.Put(t, s, "a", "", "value")
 	nonce, _, _ := strings.Cut(e.Version, "-")
 	any := nonce + "--1"
@@ -129,9 +124,8 @@ func TestVersionMinusOneIsRefused(t *testing.T) {
 	require.ErrorIs(t, s.Delete(t.Context(), "a", any), lease.ErrConflict)
 }
 
-func TestRootMayBeTheTop(t *testing.T) {
-	t.Parallel()
-	conn, dir := connect(t, shared(t)), servertest.NewSpace()
+func rootMayBeTheTop(t *testing.T, addr string) {
+	conn, dir := connect(t, addr), servertest.NewSpace()
 	s := open(t, conn, &zklease.Options{Root: "/"})
 	e := servertest.Put(t, s, dir+"/a", "", "value")
 	there, _, err := conn.Exists("/" + dir + "/a")
@@ -140,12 +134,11 @@ func TestRootMayBeTheTop(t *testing.T) {
 	require.Equal(t, []lease.Entry{e}, servertest.Must(s.List(t.Context(), dir+"/"))(t))
 }
 
-func TestInvalidArgumentsAreRefused(t *testing.T) {
-	t.Parallel()
+func invalidArgumentsAreRefused(t *testing.T, addr string) {
 	_, err := zklease.New(nil, nil)
 	require.ErrorIs(t, err, lease.ErrInvalidOptions)
 	require.ErrorContains(t, err, "the conn is nil")
-	conn := connect(t, shared(t))
+	conn := connect(t, addr)
 	for _, root := range []string{"snowflake", "/a\x00"} {
 		_, err := open(t, conn, &zklease.Options{Root: root}).Get(t.Context(), "a")
 		require.ErrorIs(t, err, zk.ErrInvalidPath, root)
@@ -155,9 +148,8 @@ func TestInvalidArgumentsAreRefused(t *testing.T) {
 }
 
 // The times are those of the server, and not of this host, whose clock the answer reaches later.
-func TestNowIsTheServersTime(t *testing.T) {
-	t.Parallel()
-	proxy, o := servertest.NewProxy(t, shared(t)), newRoot()
+func nowIsTheServersTime(t *testing.T, addr string) {
+	proxy, o := servertest.NewProxy(t, addr), newRoot()
 	conn := connectFor(t, proxy.Addr(), time.Minute)
 	s := open(t, conn, o)
 	e := servertest.Put(t, s, "a", "", "value")
@@ -175,9 +167,8 @@ func TestNowIsTheServersTime(t *testing.T) {
 }
 
 // If a session ends while a read is under way, the new session may be with a server that is behind.
-func TestReadInTwoSessionsIsRefused(t *testing.T) {
-	t.Parallel()
-	proxy := servertest.NewProxy(t, shared(t))
+func readInTwoSessionsIsRefused(t *testing.T, addr string) {
+	proxy := servertest.NewProxy(t, addr)
 	const session = 500 * time.Millisecond
 	conn := connectFor(t, proxy.Addr(), session)
 	s := open(t, conn, newRoot())
@@ -238,9 +229,8 @@ func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 	}
 }
 
-func TestClosedConnectionIsAnError(t *testing.T) {
-	t.Parallel()
-	conn := connect(t, shared(t))
+func closedConnectionIsAnError(t *testing.T, addr string) {
+	conn := connect(t, addr)
 	s := open(t, conn, newRoot())
 	e := servertest.Put(t, s, "a", "", "value")
 	conn.Close()
@@ -253,14 +243,13 @@ func TestClosedConnectionIsAnError(t *testing.T) {
 
 // requests returns how many goroutines of this process make a request that its caller gave up.
 func requests() int {
-	stacks := make([]byte, 64<<20)
+	stacks := make([]byte, 8<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "zklease.call[...].func1(")
 }
 
 // If the server does not answer, calls end with their contexts. Their requests end with the connection.
-func TestCallsEndIfTheServerDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	proxy := servertest.NewProxy(t, shared(t))
+func callsEndIfTheServerDoesNotAnswer(t *testing.T, addr string) {
+	proxy := servertest.NewProxy(t, addr)
 	s := open(t, connectFor(t, proxy.Addr(), 3*time.Second), newRoot())
 	servertest.Put(t, s, "a", "", "value")
 	proxy.Hold()

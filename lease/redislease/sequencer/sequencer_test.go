@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +35,8 @@ import (
 const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
 func TestMain(m *testing.M) {
-	logging.Disable() // connections fail on purpose, and the client logs it
+	servertest.Parallel = 16 // the tests mostly wait
+	logging.Disable()        // connections fail on purpose, and the client logs it
 	if addr := os.Getenv(sequencerEnv); addr != "" {
 		runSequencer(addr)
 	}
@@ -46,39 +48,41 @@ func newSequencer(t testing.TB, client redis.UniversalClient, opts *Options) *Se
 	return servertest.Must(New(client, opts))(t)
 }
 
-// unique has all IDs of a test.
+// unique has all IDs of a test. When the test ends, no two may be the same.
 type unique struct {
 	testing.TB
-	mu   sync.Mutex
-	seen map[snowflake.ID]bool
+	ids []snowflake.ID
 }
 
-func newUnique(t testing.TB) *unique { return &unique{TB: t, seen: map[snowflake.ID]bool{}} }
-
-func (u *unique) add(ids ...snowflake.ID) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, id := range ids {
-		if u.seen[id] {
-			u.Errorf("%d was issued twice", id)
+func newUnique(t testing.TB) *unique {
+	u := &unique{TB: t}
+	t.Cleanup(func() {
+		slices.Sort(u.ids)
+		for i := range max(0, len(u.ids)-1) {
+			assert.NotEqual(t, u.ids[i], u.ids[i+1], "%v was issued twice", layouts.Redis().Decode(u.ids[i]))
 		}
-		u.seen[id] = true
-	}
+	})
+	return u
 }
 
-// take takes n IDs. They must be new and increase.
+// take takes n IDs. They must increase, have the shard, and have times between Redis' clock and MaxAhead after it.
 func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	u.Helper()
-	ids := make([]snowflake.ID, n)
-	if got, err := s.Fill(context.Background(), ids); err != nil || got != n {
-		u.Fatalf("Fill of %d: %d, %v", n, got, err)
-	}
+	ids, begun := make([]snowflake.ID, n), serverTime(u, s.key.Client)
+	got, err := s.Fill(context.Background(), ids)
+	require.NoError(u, err)
+	require.Equal(u, n, got)
 	for i := 1; i < n; i++ {
 		if ids[i] <= ids[i-1] {
 			u.Fatalf("%d does not increase: %d after %d", i, ids[i], ids[i-1])
 		}
 	}
-	u.add(ids...)
+	for _, id := range []snowflake.ID{ids[0], ids[n-1]} {
+		p := layouts.Redis().Decode(id)
+		require.Equal(u, s.shard, p.Worker)
+		require.WithinRange(u, p.Time, begun.Truncate(time.Millisecond), serverTime(u, s.key.Client).Add(MaxAhead))
+	}
+	u.ids = append(u.ids, ids...)
 	return ids
 }
 
@@ -95,7 +99,7 @@ func writer(t testing.TB, client *redis.Client) string {
 	return name
 }
 
-func serverTime(t testing.TB, client *redis.Client) time.Time {
+func serverTime(t testing.TB, client redis.UniversalClient) time.Time {
 	t.Helper()
 	return servertest.Must(client.Time(t.Context()).Result())(t)
 }
@@ -103,26 +107,15 @@ func serverTime(t testing.TB, client *redis.Client) time.Time {
 func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	s := newSequencer(t, client, &Options{Shard: 4095})
-	begun := serverTime(t, client).Add(-time.Millisecond)
-	u := newUnique(t)
+	s, u := newSequencer(t, client, &Options{Shard: 4095}), newUnique(t)
 	var last snowflake.ID
-	for i := range 500 {
-		id := servertest.Must(s.NextID(t.Context()))(t)
-		u.add(id)
-		p := layouts.Redis().Decode(id)
-		if end := serverTime(t, client).Add(MaxAhead); id <= last || p.Worker != 4095 || p.Time.Before(begun) || p.Time.After(end) {
-			t.Fatalf("%d: %v after %v, between %v and %v", i, p, last, begun, end)
-		}
+	for range 100 {
+		id := u.take(s, 1)[0]
+		require.Greater(t, id, last)
 		last = id
 	}
-}
-
-func TestSequencerFillTakesIDsOfSeveralMilliseconds(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	s := newSequencer(t, client, nil)
-	u := newUnique(t)
+	id := servertest.Must(s.NextID(t.Context()))(t)
+	require.Greater(t, id, last)
 	for _, n := range []int{1, 1023, 1024, 1025, 10_000, 100_000} {
 		ids := u.take(s, n)
 		for i := 1; i < n; i++ {
@@ -131,73 +124,40 @@ func TestSequencerFillTakesIDsOfSeveralMilliseconds(t *testing.T) {
 			}
 		}
 	}
+	begun := serverTime(t, client)
+	u.take(s, 2*1024_000) // as many as two seconds have: it waits for the second second
+	require.GreaterOrEqual(t, serverTime(t, client).Sub(begun), 900*time.Millisecond)
+
 	n, err := s.Fill(t.Context(), nil)
 	require.Zero(t, n)
 	require.NoError(t, err)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	n, err = s.Fill(done, nil)
-	require.Zero(t, n)
-	require.ErrorIs(t, err, context.Canceled)
-	n, err = s.Fill(done, make([]snowflake.ID, 5))
-	require.Zero(t, n)
-	require.ErrorIs(t, err, context.Canceled)
-}
-
-// If a call asks for as many IDs as two seconds have, it waits for the second second.
-func TestSequencerStaysWithinASecondOfRedis(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	s := newSequencer(t, client, nil)
-	begun := serverTime(t, client)
-	ids := make([]snowflake.ID, 2*1024_000)
-	n, err := s.Fill(t.Context(), ids)
-	now := serverTime(t, client)
-	require.Equal(t, len(ids), n)
-	require.NoError(t, err)
-	last := layouts.Redis().Decode(ids[n-1]).Time
-	require.LessOrEqual(t, last.Sub(now), MaxAhead, "the last ID is of %v, %v ahead of Redis", last, last.Sub(now))
-	require.GreaterOrEqual(t, now.Sub(begun), 900*time.Millisecond)
-}
-
-func TestSequencersNeverRepeatAnID(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	u := newUnique(t)
-	var wg sync.WaitGroup
-	for range 4 {
-		s := newSequencer(t, server.Client(t), nil)
-		for g := range 4 {
-			wg.Go(func() {
-				var last snowflake.ID
-				for range depth.Of(20, 100) {
-					ids := make([]snowflake.ID, 1+g*700)
-					if _, err := s.Fill(context.Background(), ids); err != nil {
-						t.Error(err)
-						return
-					}
-					if ids[0] <= last {
-						t.Errorf("%d after %d", ids[0], last)
-					}
-					last = ids[len(ids)-1]
-					u.add(ids...)
-				}
-			})
-		}
+	for _, ids := range [][]snowflake.ID{nil, make([]snowflake.ID, 5)} {
+		n, err = s.Fill(done, ids)
+		require.Zero(t, n)
+		require.ErrorIs(t, err, context.Canceled)
 	}
-	wg.Wait()
 }
 
 const sequencerEnv = "SEQUENCER_TEST"
 
-// runSequencer is the main function of a child process. It issues IDs until it is killed.
+// runSequencer is the main function of a child process. Its goroutines issue IDs until it is killed.
 func runSequencer(addr string) {
+	servertest.EndWithParent()
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	s, err := New(client, nil)
 	if err != nil {
 		panic(err)
 	}
-	ids := make([]snowflake.ID, 300)
+	for range 3 {
+		go issue(s)
+	}
+	issue(s)
+}
+
+func issue(s *Sequencer) {
+	ids, last := make([]snowflake.ID, 300), snowflake.ID(0)
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		n, err := s.Fill(ctx, ids[:1+i%300])
@@ -208,6 +168,12 @@ func runSequencer(addr string) {
 		if err != nil {
 			time.Sleep(5 * time.Millisecond)
 		}
+		if n > 0 {
+			if ids[0] <= last {
+				fmt.Fprintf(os.Stderr, "%d comes after %d\n", ids[0], last)
+			}
+			last = ids[n-1]
+		}
 	}
 }
 
@@ -217,11 +183,12 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	var children [4]*servertest.Child
+	var children [3]*servertest.Child
 	for i := range children {
 		c := servertest.StartChild(t, sequencerEnv+"="+server.Addr)
 		go func() {
-			for range c.Lines { // it has nothing to say
+			for line := range c.Lines {
+				t.Error(line)
 			}
 		}()
 		children[i] = c
@@ -261,7 +228,7 @@ func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	for _, c := range children {
 		c.Kill()
 		ids, _ := c.IDs()
-		u.add(ids...)
+		u.ids = append(u.ids, ids...)
 	}
 }
 
@@ -302,7 +269,7 @@ func TestSequencerIncreasesIfKeysAreLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	u := newUnique(t)
-	for range 20 {
+	for range 10 {
 		u.take(newSequencer(t, client, nil), 50_000) // that is 50 ms of IDs ahead of the clock
 		servertest.Do(t, client.FlushAll(t.Context()).Err())
 	}
@@ -513,18 +480,9 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 		require.Equal(t, "issued", status, "%d ms back", back)
 		assert.Equal(t, last+1+int64(i), first, "%d ms back", back)
 	}
-}
-
-// The sequencer issues the last ID of the layout, and then returns an error.
-func TestSequencerIssuesTheLayoutsLastID(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	status, _, _ := at(t, client, lastMillisecond-1001)(1, 0, 0)
-	require.Equal(t, "wait", status)
-	status, a, b := at(t, client, lastMillisecond)(2000, 0, 0)
-	require.Equal(t, "issued", status)
-	require.EqualValues(t, lastMillisecond<<sequenceBits, a)
-	require.EqualValues(t, 1024, b)
+	// It issues the last ID of the layout, and then refuses.
+	status, first, n := at(t, client, lastMillisecond)(2000, 0, 0)
+	assert.Equal(t, []any{"issued", int64(lastMillisecond << sequenceBits), int64(1024)}, []any{status, first, n})
 	for range 2 {
 		status, _, _ := at(t, client, lastMillisecond)(1, 0, 0)
 		require.Equal(t, "outside", status)
@@ -580,13 +538,7 @@ func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 		}
 	}
 	wg.Wait()
-}
-
-func TestSequencerWithAfterAtTheEndOfTimeRefuses(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	s := newSequencer(t, client, &Options{After: 1<<63 - 1})
-	_, err := s.NextID(t.Context())
+	_, err := newSequencer(t, client, &Options{After: math.MaxInt64}).NextID(t.Context())
 	require.ErrorIs(t, err, snowflake.ErrTimeExhausted)
 	newUnique(t).take(newSequencer(t, client, nil), 1) // other sequencers work
 }
