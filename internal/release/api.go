@@ -93,22 +93,20 @@ func (t *tree) broken(last string) (string, error) {
 // shared returns the internal packages of a published module that another one imports. They must stay compatible,
 // because a user may update one of the two alone. Packages for tests do not count: they import testing.
 func (t *tree) shared() ([]string, error) {
+	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.Module.Path}} {{join .Imports " "}}`, root+"/...")
+	if err != nil {
+		return nil, err
+	}
 	var shared []string
-	for _, dir := range t.published() {
-		imports, err := output(filepath.Join(t.dir, dir), nil, "go", "list", "-f", `{{join .Imports " "}}`, "./...")
-		if err != nil {
-			return nil, err
+	for line := range strings.Lines(string(lines)) {
+		imports := strings.Fields(line)
+		module := imports[0]
+		if module == root || !slices.Contains(t.published(), folder(module)) || slices.Contains(imports, "testing") {
+			continue
 		}
-		for line := range strings.Lines(string(imports)) {
-			pkgs := strings.Fields(line)
-			if slices.Contains(pkgs, "testing") {
-				continue
-			}
-			for _, pkg := range pkgs {
-				internal := slices.Contains(strings.Split(pkg, "/"), "internal")
-				if internal && isSibling(pkg) && dir != "." && !strings.HasPrefix(pkg, modulePath(dir)+"/") {
-					shared = append(shared, pkg)
-				}
+		for _, pkg := range imports[1:] {
+			if isSibling(pkg) && slices.Contains(strings.Split(pkg, "/"), "internal") && !strings.HasPrefix(pkg, module+"/") {
+				shared = append(shared, pkg)
 			}
 		}
 	}
