@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
@@ -41,18 +40,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func pings(driver, dsn string) error {
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return db.Ping()
-}
-
 var postgresURL = servertest.Shared(func(t testing.TB) string {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	addr, _ := servertest.Postgres(t, "", func(addr string) error { return pings("pgx", url(addr)) }, "-c", "max_connections=500")
+	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() }, "-c", "max_connections=500")
 	return url(addr)
 })
 
@@ -82,12 +72,9 @@ func TestPostgreSQL(t *testing.T) {
 
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
-	dsn := func(addr, name string) string { return "root@tcp(" + addr + ")/" + name }
-	addr, _ := servertest.MariaDB(t, func(addr string) error { return pings("mysql", dsn(addr, "")) })
-	db := servertest.Open(t, "mysql", dsn(addr, ""))
-	_, err := db.Exec(`CREATE DATABASE app`)
-	require.NoError(t, err)
-	try(t, "-for", during, "-mysql", dsn(addr, "app"))
+	dsn := func(addr string) string { return "root@tcp(" + addr + ")/test" }
+	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() })
+	try(t, "-for", during, "-mysql", dsn(addr))
 }
 
 var output = regexp.MustCompile(`^rows committed:      (\d+), and (\d+) stopped by the fence
