@@ -173,18 +173,6 @@ func TestMigrateFromBaidu(t *testing.T) {
 	assert.GreaterOrEqual(t, until.Year(), 2036, "they meet in %v", until)
 }
 
-// An auto-increment has a few billions at most, and every layout's IDs are greater.
-func TestMigrateFromAutoIncrementIssuesGreaterIDs(t *testing.T) {
-	const last = 5_000_000_000
-	for _, l := range []snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout()} {
-		g, err := snowflake.New(1, &snowflake.Options{Layout: l, After: last})
-		require.NoError(t, err)
-		if id, err := g.NextID(); err != nil || id <= last {
-			t.Errorf("%d: %v", id, err)
-		}
-	}
-}
-
 // A UUID of version 7 has a time, and the row gets an ID at that time. So the order
 // of the rows stays the same, to the millisecond.
 func TestMigrateFromUUIDv7KeepsOrder(t *testing.T) {

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -18,8 +19,11 @@ import (
 	"strings"
 )
 
-// patch replaces a text of a file, which must be there once.
-type patch struct{ file, old, new string }
+// patches are texts of Go's time/time.go, each of which must be there once, and what replaces them.
+var patches = map[string]string{
+	"sec, nsec, mono := runtimeNow()\n\tif mono == 0 {": "sec, nsec, mono := runtimeNow()\n\tsec += FaultWall\n\tif mono == 0 {",
+	"var startNano int64 =":                             "// FaultWall, in seconds, sets the clock.\nvar FaultWall int64\n\nvar startNano int64 =",
+}
 
 func main() {
 	log.SetFlags(0)
@@ -28,39 +32,23 @@ func main() {
 	defer os.RemoveAll(dir)
 
 	goTime := filepath.Join(output("go", "env", "GOROOT"), "src", "time", "time.go")
-	overlay := struct{ Replace map[string]string }{map[string]string{
-		goTime: patched(dir, goTime,
-			patch{goTime, "sec, nsec, mono := runtimeNow()\n\tif mono == 0 {",
-				"sec, nsec, mono := runtimeNow()\n\tsec += FaultWall\n\tif mono == 0 {"},
-			patch{goTime, "var startNano int64 =", "// FaultWall, in seconds, sets the clock.\nvar FaultWall int64\n\nvar startNano int64 ="}),
-	}}
-	b, err := json.Marshal(overlay)
+	text, err := os.ReadFile(goTime)
 	check(err)
-	bin := filepath.Join(dir, "faults")
-	output("go", "build", "-tags", "faults", "-overlay", write(dir, "overlay.json", string(b)), "-o", bin,
-		"github.com/seed-5394e6b1/snowflake/bench/compare/faults")
+	for old, new := range patches {
+		if bytes.Count(text, []byte(old)) != 1 {
+			log.Fatalf("%s of this Go version does not have once:\n%s", goTime, old)
+		}
+		text = bytes.Replace(text, []byte(old), []byte(new), 1)
+	}
+	patched, overlay, bin := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "faults")
+	check(os.WriteFile(patched, text, 0o600))
+	files, err := json.Marshal(map[string]any{"Replace": map[string]string{goTime: patched}})
+	check(err)
+	check(os.WriteFile(overlay, files, 0o600))
+	output("go", "build", "-tags", "faults", "-overlay", overlay, "-o", bin, "github.com/seed-5394e6b1/snowflake/bench/compare/faults")
 	run := exec.Command(bin, os.Args[1:]...)
 	run.Stdout, run.Stderr = os.Stdout, os.Stderr
 	check(run.Run())
-}
-
-func patched(dir, path string, patches ...patch) string {
-	b, err := os.ReadFile(path)
-	check(err)
-	text := string(b)
-	for _, p := range patches {
-		if strings.Count(text, p.old) != 1 {
-			log.Fatalf("%s of this Go version does not have once:\n%s", p.file, p.old)
-		}
-		text = strings.Replace(text, p.old, p.new, 1)
-	}
-	return write(dir, filepath.Base(path), text)
-}
-
-func write(dir, name, text string) string {
-	path := filepath.Join(dir, name)
-	check(os.WriteFile(path, []byte(text), 0o600))
-	return path
 }
 
 func output(name string, args ...string) string {

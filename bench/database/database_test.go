@@ -6,29 +6,30 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
 var (
 	rowsFlag    = flag.Int("rows", 1_000_000, "rows to insert into each table, a multiple of -batch")
 	batchFlag   = flag.Int("batch", 1000, "rows in a statement, which is a transaction")
 	singlesFlag = flag.Int("singles", 5000, "rows to insert after them, each in a transaction of its own")
-	clientsFlag = flag.Int("clients", 4, "clients that insert at once")
 	queriesFlag = flag.Int("queries", 51, "range queries of each table")
 	roundsFlag  = flag.Int("rounds", 3, "how often each table is measured")
-	poolsFlag   = flag.String("pools", "32,512", "MB of the servers' buffer pool: a run with each")
-	serversFlag = flag.String("servers", "PostgreSQL,MariaDB", "the servers to run")
 )
+
+// clients is how many clients insert at once.
+const clients = 4
 
 // TestKeys checks for every key that the rows arrive, and that a range query by the
 // key finds exactly the rows of its interval.
 func TestKeys(t *testing.T) {
+	depth.TempDirInMemory() // the benchmark's data is on the disk
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,19 +61,11 @@ func TestUUIDv7(t *testing.T) {
 	}
 }
 
-// BenchmarkKeys measures all tables in turn, as often as -rounds says, and
-// prints the medians as tables in Markdown.
+// BenchmarkKeys measures all tables in turn, as often as -rounds says, and prints the medians as tables in Markdown. Each
+// server runs with a buffer pool that the tables do not fit, and with one that they fit.
 func BenchmarkKeys(b *testing.B) {
-	for name := range strings.SplitSeq(*serversFlag, ",") {
-		start, ok := servers[name]
-		if !ok {
-			b.Fatalf("-servers: there is no %q", name)
-		}
-		for pool := range strings.SplitSeq(*poolsFlag, ",") {
-			mb, err := strconv.Atoi(pool)
-			if err != nil {
-				b.Fatalf("-pools: %v", err)
-			}
+	for name, start := range servers {
+		for _, mb := range []int{32, 512} {
 			b.Run(fmt.Sprintf("server=%s/pool=%dMB", name, mb), func(b *testing.B) { bench(b, start(b, mb), mb) })
 		}
 	}

@@ -4,7 +4,7 @@
 //
 //	go test ./bench/database                                  # 2,000 rows: seconds
 //	go test -run '^$' -bench . -timeout 0 ./bench/database    # a million rows, all of it: an hour or more
-//	go test -run '^$' -bench . -timeout 0 ./bench/database -servers PostgreSQL -pools 32 -rounds 1
+//	go test -run '^$' -bench Keys/server=PostgreSQL/pool=32MB -timeout 0 ./bench/database -rounds 1
 //	go test ./bench/database -args -h                         # the flags
 //
 // It starts servers of the Debian packages postgresql and mariadb-server, with their data in a

@@ -58,7 +58,7 @@ var tables = []table{
 // snowflakes has a generator for each client, whose clock reads the row's time.
 func snowflakes(t testing.TB) func(int, time.Time) any {
 	now := first
-	gens := make([]*snowflake.Generator, *clientsFlag)
+	gens := make([]*snowflake.Generator, clients)
 	for worker := range gens {
 		gen, err := snowflake.New(worker, &snowflake.Options{Clock: snowflake.ClockFunc(func() time.Time { return now })})
 		require.NoError(t, err)

@@ -59,7 +59,7 @@ func (s *server) measure(t testing.TB, k table, rows, singles, queries int) (r r
 func (s *server) insert(t testing.TB, k key, rows []row, size int) (took, cpu time.Duration) {
 	t.Helper()
 	require.Zero(t, len(rows)%size, "%d rows cannot be inserted %d at a time", len(rows), size)
-	stmts := make([]*sql.Stmt, *clientsFlag)
+	stmts := make([]*sql.Stmt, clients)
 	for i := range stmts {
 		conn, err := s.Conn(background)
 		require.NoError(t, err)

@@ -47,7 +47,8 @@ var servers = map[string]func(t testing.TB, pool int) *server{
 
 func startPostgres(t testing.TB, pool int) *server {
 	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable&timezone=UTC" }
-	addr, p := servertest.Postgres(t, "", answers("pgx", dsn), "-c", fmt.Sprintf("shared_buffers=%dMB", pool))
+	addr, p := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() },
+		"-c", fmt.Sprintf("shared_buffers=%dMB", pool))
 	db := servertest.Open(t, "pgx", dsn(addr))
 	return &server{
 		DB:      db,
@@ -69,7 +70,8 @@ func startMariaDB(t testing.TB, pool int) *server {
 	dsn := func(addr string) string {
 		return "root@tcp(" + addr + ")/test?parseTime=true&time_zone=%27%2B00%3A00%27"
 	}
-	addr, p := servertest.MariaDB(t, answers("mysql", dsn), fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
+	addr, p := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() },
+		fmt.Sprintf("--innodb-buffer-pool-size=%dM", pool),
 		"--innodb-log-file-size=96M") // the server's default, and not that of the other tests
 	db := servertest.Open(t, "mysql", dsn(addr))
 	return &server{
@@ -84,18 +86,6 @@ func startMariaDB(t testing.TB, pool int) *server {
 		log:     `SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'innodb_os_log_written'`,
 		sizes: `SELECT replace(index_name, 'PRIMARY', 'rows'), stat_value * @@innodb_page_size FROM mysql.innodb_index_stats
 			WHERE database_name = 'test' AND table_name = 'orders' AND stat_name = 'size'`,
-	}
-}
-
-// answers returns a function that returns nil if the server at an address lets us in.
-func answers(driver string, dsn func(addr string) string) func(addr string) error {
-	return func(addr string) error {
-		db, err := sql.Open(driver, dsn(addr))
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		return db.Ping()
 	}
 }
 

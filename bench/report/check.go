@@ -51,6 +51,8 @@ const (
 	checkTries  = 4 // as long as a ratio is worse; each try has checkRounds rounds
 )
 
+const baselineFile = "baseline.json"
+
 // baseline has the earlier ratios, and the processor and Go version that they were
 // measured with. On other processors, ratios are similar but not equal.
 type baseline struct {
@@ -77,7 +79,7 @@ func sample(ctx context.Context, s *samples, bin string, names []string) error {
 }
 
 // updateBaseline measures the ratios, and writes them as the baseline.
-func updateBaseline(ctx context.Context, bin, path string) error {
+func updateBaseline(ctx context.Context, bin string) error {
 	s := newSamples()
 	for range checkTries {
 		if err := sample(ctx, s, bin, namesOf(checked)); err != nil {
@@ -97,7 +99,7 @@ func updateBaseline(ctx context.Context, bin, path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return os.WriteFile(baselineFile, append(text, '\n'), 0o644)
 }
 
 // readBaseline reads a baseline. It fails unless the baseline has exactly the ratios
@@ -121,8 +123,8 @@ func readBaseline(path string, checks []check) (base baseline, err error) {
 }
 
 // checkBaseline returns errWorse if a ratio is worse than the baseline.
-func checkBaseline(ctx context.Context, bin, path string) error {
-	base, err := readBaseline(path, checked)
+func checkBaseline(ctx context.Context, bin string) error {
+	base, err := readBaseline(baselineFile, checked)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,9 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	if err != nil {
 		return fmt.Errorf("go list %s, which finds it from within the repository only: %w", benchmarks, err)
 	}
-	dir := strings.TrimSpace(string(out))
+	if err := os.Chdir(strings.TrimSpace(string(out))); err != nil { // as go test does; the pages are relative to it, too
+		return err
+	}
 	temp, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
@@ -58,24 +60,24 @@ func run(ctx context.Context, rounds int, benchtime time.Duration, check, update
 	defer os.RemoveAll(temp)
 	bin := filepath.Join(temp, "bench.test.exe")
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", bin, ".")
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return err
 	}
 	switch {
 	case server:
-		return reportServer(ctx, bin, dir, rounds, benchtime)
+		return reportServer(ctx, bin, rounds, benchtime)
 	case update:
-		return updateBaseline(ctx, bin, filepath.Join(dir, "baseline.json"))
+		return updateBaseline(ctx, bin)
 	case check:
-		return checkBaseline(ctx, bin, filepath.Join(dir, "baseline.json"))
+		return checkBaseline(ctx, bin)
 	}
-	return report(ctx, bin, dir, rounds, benchtime)
+	return report(ctx, bin, rounds, benchtime)
 }
 
 // report runs everything, and writes the tables and the chart.
-func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Duration) error {
-	peers, err := peers(ctx, dir)
+func report(ctx context.Context, bin string, rounds int, benchtime time.Duration) error {
+	peers, err := peers(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,16 +86,15 @@ func report(ctx context.Context, bin, dir string, rounds int, benchtime time.Dur
 	if err != nil {
 		return err
 	}
-	docs := filepath.Join(dir, "..", "docs")
-	if err := writeTables(filepath.Join(docs, "benchmarks.md"), map[string]string{
+	if err := writeTables("../docs/benchmarks.md", map[string]string{
 		"libraries": comparison(s),
 		"goals":     goalsTable(goals(s), "benchmarks-all.md"),
 		"machine":   machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers),
 	}); err != nil {
 		return err
 	}
-	if err := writeTables(filepath.Join(docs, "benchmarks-all.md"), tables(s, subjects)); err != nil {
+	if err := writeTables("../docs/benchmarks-all.md", tables(s, subjects)); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(docs, "benchmarks-next.svg"), []byte(chart(s)), 0o644)
+	return os.WriteFile("../docs/benchmarks-next.svg", []byte(chart(s)), 0o644)
 }

@@ -20,17 +20,10 @@ var served = []subject{
 }
 
 // reportServer measures snowflaked, and writes the tables of docs/server-figures.md.
-func reportServer(ctx context.Context, bin, dir string, rounds int, benchtime time.Duration) error {
-	root, program := filepath.Join(dir, "..", ".."), filepath.Join(filepath.Dir(bin), "snowflaked")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
-	cmd.Dir, cmd.Stderr = filepath.Join(root, "server", "cmd", "snowflaked"), os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%v: %w", cmd, err)
-	}
+func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Duration) error {
 	for name, value := range map[string]string{
-		"SNOWFLAKE_BENCH_PROGRAM": program,
-		"SNOWFLAKE_FULL":          "1", // the servers' data is on the disk
-		"CI":                      "1", // all servers have to be there
+		"SNOWFLAKE_FULL": "1", // the servers' data is on the disk
+		"CI":             "1", // all servers have to be there
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -46,7 +39,7 @@ func reportServer(ctx context.Context, bin, dir string, rounds int, benchtime ti
 	all["goals"] = goalsTable(serverGoals(s), "")
 	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -server -rounds %d -benchtime %v", rounds, benchtime), start,
 		"servers", "Redis "+version(ctx, "redis-server")+", PostgreSQL "+version(ctx, "/usr/lib/postgresql/*/bin/postgres"))
-	return writeTables(filepath.Join(root, "docs", "server-figures.md"), all)
+	return writeTables("../../docs/server-figures.md", all)
 }
 
 func serverGoals(s *samples) (all []goal) {

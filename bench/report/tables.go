@@ -95,11 +95,9 @@ func machine(s *samples, command string, start time.Time, others, versions strin
 }
 
 // peers returns the modules that are measured.
-func peers(ctx context.Context, dir string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
-		"{{with .Module}}{{if not (or .Main .Replace .Indirect)}}{{.Path}}@{{.Version}}{{end}}{{end}}", ".")
-	cmd.Dir = dir
-	out, err := cmd.Output()
+func peers(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f",
+		"{{with .Module}}{{if not (or .Main .Replace .Indirect)}}{{.Path}}@{{.Version}}{{end}}{{end}}", ".").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list: %w", err)
 	}

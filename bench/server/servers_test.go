@@ -18,14 +18,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// programEnv names a snowflaked that is built already.
-const programEnv = "SNOWFLAKE_BENCH_PROGRAM"
-
 // program builds snowflaked once.
 var program = servertest.Shared(func(t testing.TB) string {
-	if built := os.Getenv(programEnv); built != "" {
-		return built
-	}
 	path := filepath.Join(servertest.Dir(t, ""), "snowflaked")
 	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = filepath.Join("..", "..", "server", "cmd", "snowflaked")

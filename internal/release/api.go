@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,16 +17,11 @@ const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20251023183803-a4bb9ffd2546
 // release. If a change breaks users, it is an error, unless the next version has a greater minor version (before 1.0)
 // or a greater major version.
 func (t *tree) api() error {
-	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--sort=-version:refname")
+	last, err := t.lastRelease()
 	if err != nil {
 		return err
 	}
-	here, err := output(t.dir, nil, "git", "tag", "--points-at", "HEAD")
-	if err != nil {
-		return err
-	}
-	last, ok := lastRelease(strings.Fields(string(tags)), strings.Fields(string(here)))
-	if !ok {
+	if last == "" {
 		fmt.Println("no release yet: there is no API to keep")
 		return nil
 	}
@@ -96,28 +90,22 @@ func (t *tree) broken(last string) (string, error) {
 	return broken.String(), nil
 }
 
-// shared returns the internal packages that a user's build of one published module needs from another module. They
-// must stay compatible, because the user may update the other module alone.
+// shared returns the internal packages of a published module that another one imports. They must stay compatible,
+// because a user may update one of the two alone. Packages for tests do not count: they import testing.
 func (t *tree) shared() ([]string, error) {
-	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`, root+"/...")
+	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.Module.Path}} {{join .Imports " "}}`, root+"/...")
 	if err != nil {
 		return nil, err
 	}
-	isInternal := func(pkg string) bool { return slices.Contains(strings.Split(pkg, "/"), "internal") }
-	imports, needed := make(map[string]string), make(map[string]bool) // needed by a package that users import or install
-	for line := range strings.Lines(string(lines)) {
-		f := strings.Split(strings.TrimSpace(line), "|")
-		imports[f[0]] = f[1]
-		if !isInternal(f[0]) && slices.Contains(t.published(), t.owner(f[0])) {
-			for _, pkg := range append(strings.Fields(f[2]), f[0]) {
-				needed[pkg] = true
-			}
-		}
-	}
 	var shared []string
-	for by := range needed {
-		for _, pkg := range strings.Fields(imports[by]) {
-			if isSibling(pkg) && isInternal(pkg) && t.owner(pkg) != t.owner(by) {
+	for line := range strings.Lines(string(lines)) {
+		imports := strings.Fields(line)
+		module := imports[0]
+		if module == root || !slices.Contains(t.published(), folder(module)) || slices.Contains(imports, "testing") {
+			continue
+		}
+		for _, pkg := range imports[1:] {
+			if isSibling(pkg) && slices.Contains(strings.Split(pkg, "/"), "internal") && !strings.HasPrefix(pkg, module+"/") {
 				shared = append(shared, pkg)
 			}
 		}
@@ -126,26 +114,16 @@ func (t *tree) shared() ([]string, error) {
 	return slices.Compact(shared), nil
 }
 
-// owner returns the folder of the module that a package belongs to.
-func (t *tree) owner(pkg string) string {
-	dir := folder(pkg)
-	for ; dir != "."; dir = path.Dir(dir) {
-		if _, ok := t.mods[dir]; ok {
-			break
+// lastRelease returns the greatest version that has a tag, or "" if there is none. A release that this commit is, or
+// an earlier commit than a release, does not count.
+func (t *tree) lastRelease() (string, error) {
+	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--no-contains", "HEAD", "--sort=-version:refname")
+	for tag := range strings.FieldsSeq(string(tags)) {
+		if !strings.Contains(tag, "-") {
+			return tag, nil
 		}
 	}
-	return dir
-}
-
-// lastRelease returns the first of tags, the greatest version. If the next version is among the tags of this commit,
-// this is its release, and lastRelease returns an earlier one. If there is none, it returns false.
-func lastRelease(tags, here []string) (string, bool) {
-	for _, tag := range tags {
-		if !strings.Contains(tag, "-") && (tag != version || !slices.Contains(here, version)) {
-			return tag, true
-		}
-	}
-	return "", false
+	return "", err
 }
 
 // mayBreak reports whether a version may break users of the last one.

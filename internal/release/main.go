@@ -1,17 +1,17 @@
 // The release program knows which modules of this repository are published, and at which version.
 // docs/releasing.md says when to run which command.
 //
-//	go run ./internal/release check        # every go.mod requires its siblings at the next version
-//	go run ./internal/release set          # write the next version into every go.mod
-//	go run ./internal/release try          # tag a clone, and use each module as a user does
-//	go run ./internal/release api          # compare the API with the last release
-//	go run ./internal/release strip        # remove the replace lines, for the commit to be tagged
-//	go run ./internal/release tags         # print the tags, the root module's first
-//	go run ./internal/release binaries DIR # build the programs for each platform, with checksums and lists of their modules
+//	go run ./internal/release check  # every go.mod requires its siblings at the next version
+//	go run ./internal/release set    # write the next version into every go.mod
+//	go run ./internal/release try    # tag a clone, and use each module as a user does
+//	go run ./internal/release api    # compare the API with the last release
+//	go run ./internal/release strip  # remove the replace lines, for the commit to be tagged
+//	go run ./internal/release tags   # print the tags, the root module's first
+//
+// programs.sh builds the programs.
 //
 // Other tools do less. multimod keeps a list of modules and tags them, but knows no replace lines. gorelease ignores
-// replace lines, so it cannot load a module whose siblings have no tag yet; api runs apidiff, which can. goreleaser needs
-// syft for the lists of modules, and both together are more than a thousand modules, to build two programs.
+// replace lines, so it cannot load a module whose siblings have no tag yet; api runs apidiff, which can.
 package main
 
 import (
@@ -35,25 +35,22 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	switch command := strings.Join(args[:min(1, len(args))], ""); {
-	case command == "binaries" && len(args) == 2:
-		return t.binaries(args[1], platforms)
-	case len(args) != 1:
-	case command == "check":
+	switch strings.Join(args, " ") {
+	case "check":
 		return t.check()
-	case command == "set":
+	case "set":
 		return t.set()
-	case command == "try":
+	case "try":
 		return t.try()
-	case command == "api":
+	case "api":
 		return t.api()
-	case command == "strip":
+	case "strip":
 		return t.strip()
-	case command == "tags":
+	case "tags":
 		for _, dir := range t.published() {
 			fmt.Println(path.Join(dir, version))
 		}
 		return nil
 	}
-	return errors.New("usage: go run ./internal/release check|set|try|api|strip|tags|binaries DIR")
+	return errors.New("usage: go run ./internal/release check|set|try|api|strip|tags")
 }

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -101,16 +96,30 @@ func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 		"internal/servertest is for tests, and internal/link for the root module alone")
 }
 
-func TestLastReleaseIsTheNextVersionOnceItHasATag(t *testing.T) {
-	tags := []string{"v0.1.1-rc.1", version, "v0.0.10"}
-	last, ok := lastRelease(tags, nil)
-	assert.True(t, ok)
-	assert.Equal(t, version, last, "a later commit without a new version")
-	last, ok = lastRelease(tags, []string{version})
-	assert.True(t, ok)
-	assert.Equal(t, "v0.0.10", last, "the release's own commit")
-	_, ok = lastRelease([]string{version}, []string{version})
-	assert.False(t, ok)
+func TestLastReleaseIsNotTheReleaseOfThisCommit(t *testing.T) {
+	tree := &tree{dir: t.TempDir()}
+	git := func(args ...string) {
+		t.Helper()
+		_, err := output(tree.dir, author, "git", args...)
+		require.NoError(t, err)
+	}
+	lastIs := func(want string) {
+		t.Helper()
+		last, err := tree.lastRelease()
+		require.NoError(t, err)
+		assert.Equal(t, want, last)
+	}
+	git("init", "--quiet")
+	git("commit", "--quiet", "--allow-empty", "--message", "release")
+	git("tag", "v0.1.9")
+	lastIs("")
+	git("commit", "--quiet", "--allow-empty", "--message", "release")
+	git("tag", "v0.1.10")
+	git("tag", "v0.1.11-rc.1")
+	git("tag", "metrics/v0.1.10")
+	lastIs("v0.1.9")
+	git("commit", "--quiet", "--allow-empty", "--message", "a later commit")
+	lastIs("v0.1.10")
 }
 
 func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
@@ -126,48 +135,4 @@ func TestOnlyAGreaterMinorOrMajorVersionMayBreak(t *testing.T) {
 	} {
 		assert.Equal(t, v.may, mayBreak(v.last, v.next), v)
 	}
-}
-
-// A release's programs come with checksums and with the modules that are in them.
-func TestBinariesHaveChecksumsAndTheirModules(t *testing.T) {
-	tree, dir := repository(t), t.TempDir()
-	was := commands
-	defer func() { commands = was }()
-	commands = []string{"cmd/snowflake"} // the other one is large
-	host := runtime.GOOS + "/" + runtime.GOARCH
-	require.NoError(t, tree.binaries(dir, []string{host}))
-	name := "snowflake-" + version + "-" + strings.ReplaceAll(host, "/", "-")
-	program := name
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-	require.NoError(t, err)
-	want := ""
-	for _, file := range []string{program, name + ".cdx.json"} {
-		b, err := os.ReadFile(filepath.Join(dir, file))
-		require.NoError(t, err)
-		want += fmt.Sprintf("%x  %s\n", sha256.Sum256(b), file)
-	}
-	assert.Equal(t, want, string(sums))
-	out, err := exec.Command(filepath.Join(dir, program), "new").Output()
-	require.NoError(t, err)
-	assert.Regexp(t, `^\d+\n$`, string(out))
-
-	b, err := os.ReadFile(filepath.Join(dir, name+".cdx.json"))
-	require.NoError(t, err)
-	var bill struct {
-		BomFormat, SpecVersion string
-		Metadata               struct{ Component component }
-		Components             []component
-	}
-	require.NoError(t, json.Unmarshal(b, &bill))
-	assert.Equal(t, "pkg:golang/"+root+"/cmd/snowflake@"+version, bill.Metadata.Component.PURL)
-	std := strings.TrimPrefix(runtime.Version(), "go")
-	assert.Equal(t, component{"library", "pkg:golang/stdlib@" + std, "stdlib", std, "pkg:golang/stdlib@" + std}, bill.Components[0])
-	for _, c := range bill.Components {
-		assert.Regexp(t, `^v?\d+\.\d+`, c.Version, c.Name)
-	}
-	_, err = billOf("release_test.go")
-	require.Error(t, err)
 }

@@ -35,7 +35,7 @@ func (t *tree) try() error {
 	if err := use(filepath.Join(dir, "all"), env, t.published()...); err != nil {
 		return err
 	}
-	for _, command := range commands {
+	for _, command := range []string{"cmd/snowflake", "server/cmd/snowflaked"} {
 		if _, err := output(dir, env, "go", "install", modulePath(command)+"@"+version); err != nil {
 			return err
 		}
@@ -46,11 +46,13 @@ func (t *tree) try() error {
 	return nil
 }
 
+// author is who commits, for git.
+var author = []string{"GIT_AUTHOR_NAME=try", "GIT_AUTHOR_EMAIL=try", "GIT_COMMITTER_NAME=try", "GIT_COMMITTER_EMAIL=try"}
+
 // tag makes a clone of the repository with what git knows of the folder now, and tags it as a release.
 func (t *tree) tag(clone string) error {
-	env := []string{"GIT_AUTHOR_NAME=try", "GIT_AUTHOR_EMAIL=try", "GIT_COMMITTER_NAME=try", "GIT_COMMITTER_EMAIL=try"}
 	git := func(dir string, args ...string) (string, error) {
-		text, err := output(dir, env, "git", args...)
+		text, err := output(dir, author, "git", args...)
 		return strings.TrimSpace(string(text)), err
 	}
 	commit, err := git(t.dir, "stash", "create") // a commit of what has changed; it changes nothing here

@@ -1,11 +1,8 @@
 package scale
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,33 +24,12 @@ func (p *platform) freeze(d time.Duration) { p.slept.Add(int64(d)) }
 // Now is the wall clock of the processes and of their store.
 func (p *platform) Now() time.Time { return time.Now().Add(time.Duration(p.slept.Load())) }
 
-// remote is the server as the processes ask it. It has a clock only if hasClock is true.
-type remote struct {
-	*server
-	*platform
-	hasClock bool
-}
-
-func (r *remote) clock() time.Time {
-	if !r.hasClock {
-		return time.Time{}
-	}
-	return r.platform.Now()
-}
-
-func (r *remote) Now(ctx context.Context) (time.Time, error) { return r.clock(), r.reach(ctx) }
-
-func (r *remote) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Version: rand.Text(), Value: slices.Clone(value), Time: r.clock()}
-	return e, r.change(ctx, key, old, func() { r.entries[key] = e })
-}
-
 // environment starts a process that leases one of so many worker IDs.
-func (r *remote) environment(t *testing.T, owner string, workers int, window, maxLeap time.Duration) (*lease.Lease, *snowflake.Generator) {
+func (p *platform) environment(t *testing.T, s *server, owner string, workers int, window, maxLeap time.Duration) (*lease.Lease, *snowflake.Generator) {
 	layout := snowflake.DefaultLayout()
 	layout.Epoch = snowflake.UnixEpoch // synctest begins in 2000
-	l, err := lease.Acquire(t.Context(), r, &lease.Options{Layout: layout, Window: window, Owner: owner, Count: workers, NewStore: true,
-		MaxLeap: maxLeap, Clock: r.platform, Logger: slog.New(slog.DiscardHandler)})
+	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: layout, Window: window, Owner: owner, Count: workers, NewStore: true,
+		MaxLeap: maxLeap, Clock: p, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
@@ -84,9 +60,13 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("window=%v/every=%v/clock=%v/maxLeap=%v", test.window, test.every, test.hasClock, test.maxLeap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &remote{newServer(), new(platform), test.hasClock}
-				l, g := r.environment(t, "a", 1024, test.window, test.maxLeap)
-				asked := len(r.asked)
+				s, p := newServer(), new(platform)
+				s.now = p.Now
+				if !test.hasClock {
+					s.now = func() time.Time { return time.Time{} }
+				}
+				l, g := p.environment(t, s, "a", 1024, test.window, test.maxLeap)
+				asked := len(s.asked)
 				var last snowflake.ID
 				var longest time.Duration
 				waiting, failed := 0, 0
@@ -105,9 +85,9 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 						last = id
 					}
 					time.Sleep(runs - time.Since(begun))
-					r.freeze(test.every - runs)
+					p.freeze(test.every - runs)
 				}
-				t.Logf("of 1,000 calls %d waited, %v at most, and %d failed; %d requests", waiting, longest.Round(100*time.Microsecond), failed, len(r.asked)-asked)
+				t.Logf("of 1,000 calls %d waited, %v at most, and %d failed; %d requests", waiting, longest.Round(100*time.Microsecond), failed, len(s.asked)-asked)
 				if test.fails {
 					require.Greater(t, failed, requests/2)
 				} else {
@@ -127,13 +107,14 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 func TestFrozenProcessWhoseWorkerIDIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second
-		r := &remote{newServer(), new(platform), true}
-		a, g := r.environment(t, "a", 2, window, 0)
+		s, p := newServer(), new(platform)
+		s.now = p.Now
+		a, g := p.environment(t, s, "a", 2, window, 0)
 		before, err := g.NextID()
 		require.NoError(t, err)
-		r.freeze(5 * time.Minute)
-		b, _ := r.environment(t, "b", 2, window, 0)
-		c, _ := r.environment(t, "c", 2, window, 0)
+		p.freeze(5 * time.Minute)
+		b, _ := p.environment(t, s, "b", 2, window, 0)
+		c, _ := p.environment(t, s, "c", 2, window, 0)
 
 		begun := time.Now()
 		_, err = g.NextID()
@@ -147,9 +128,9 @@ func TestFrozenProcessWhoseWorkerIDIsTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, after, before)
 
-		r.freeze(5 * time.Minute)
-		d, _ := r.environment(t, "d", 2, window, 0)
-		e, _ := r.environment(t, "e", 2, window, 0)
+		p.freeze(5 * time.Minute)
+		d, _ := p.environment(t, s, "d", 2, window, 0)
+		e, _ := p.environment(t, s, "e", 2, window, 0)
 		require.NoError(t, d.Release(t.Context()))
 		begun = time.Now()
 		last, err := g.NextID()

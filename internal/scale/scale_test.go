@@ -35,12 +35,13 @@ type server struct {
 	entries map[string]lease.Entry
 	refuses bool
 	hangs   bool
+	now     func() time.Time // its clock; the zero time if it has none
 
 	asked             []time.Time
 	reads, read, puts int // requests that read, the entries that they found, and Puts
 }
 
-func newServer() *server { return &server{entries: map[string]lease.Entry{}} }
+func newServer() *server { return &server{entries: map[string]lease.Entry{}, now: time.Now} }
 
 func (s *server) reach(ctx context.Context) error {
 	time.Sleep(time.Millisecond + rand.N(2*time.Millisecond))
@@ -86,10 +87,10 @@ func (s *server) List(ctx context.Context, prefix string) (found []lease.Entry, 
 	return found, nil
 }
 
-func (s *server) Now(ctx context.Context) (time.Time, error) { return time.Now(), s.reach(ctx) }
+func (s *server) Now(ctx context.Context) (time.Time, error) { return s.now(), s.reach(ctx) }
 
 func (s *server) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	e := lease.Entry{Key: key, Version: crand.Text(), Value: slices.Clone(value), Time: time.Now()}
+	e := lease.Entry{Key: key, Version: crand.Text(), Value: slices.Clone(value), Time: s.now()}
 	return e, s.change(ctx, key, old, func() { s.entries[key] = e })
 }
 
