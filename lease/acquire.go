@@ -44,11 +44,6 @@ import (
 // If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
 // it does so in the background.
 func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
-	return acquireOn(ctx, hostDisk, s, opts)
-}
-
-// acquireOn is Acquire with the file system of LocalCopy as a parameter, for tests.
-func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil", ErrInvalidOptions)
 	}
@@ -61,19 +56,17 @@ func acquireOn(ctx context.Context, d disk, s Store, opts *Options) (*Lease, err
 		return nil, err
 	}
 	begun := vmclock.Generation(vm)
-	away := func() error { return nil }
+	directory, _ := s.(*fileStore)
 	if o.LocalCopy != "" {
-		c, err := withLocalCopy(ctx, d, s, &o)
-		if err != nil {
+		if s, err = withLocalCopy(ctx, s, &o); err != nil {
 			return nil, err
 		}
-		s, away = c, c.whyAway
 	}
 	l := newLease(s, o)
 	if err := o.checkSync(); err != nil {
 		return nil, err
 	}
-	l.vm, l.begun, l.away = vm, begun, away
+	l.directory, l.vm, l.begun = directory, vm, begun
 	if err := l.acquire(ctx); err != nil {
 		l.cancel()
 		return nil, err

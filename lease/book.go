@@ -215,16 +215,6 @@ func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
 	return time.Time{}, err
 }
 
-// isNew reports whether a store knows that it was never used.
-func isNew(ctx context.Context, s Store) (bool, error) {
-	if n, ok := s.(interface {
-		isNew(context.Context) (bool, error)
-	}); ok {
-		return n.isNew(ctx)
-	}
-	return false, nil
-}
-
 func (d door) encode() []byte {
 	b, err := json.Marshal(d)
 	if err != nil {

@@ -42,8 +42,7 @@ func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost
 // torn reports whether err says that the machine was cloned, and the directory with the records, too.
 // Each copy could then take the worker ID of the other.
 func (l *Lease) torn(err error) bool {
-	_, isFile := l.store.(*fileStore)
-	return (isFile || l.o.LocalCopy != "") && errors.Is(err, errCloned)
+	return (l.directory != nil || l.o.LocalCopy != "") && errors.Is(err, errCloned)
 }
 
 // newToken returns a token that no other holder has. Copies of a machine may draw the same

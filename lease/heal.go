@@ -57,8 +57,8 @@ func (s *search) lookAtDoor(ctx context.Context) (d door, engine time.Time, isNe
 	if err != nil || d.Open {
 		return d, engine, false, err
 	}
-	if isNew = o.NewStore; d.version == "" && !isNew {
-		if isNew, err = s.store.isNew(ctx); err != nil {
+	if isNew = o.NewStore; d.version == "" && !isNew && s.l.directory != nil {
+		if isNew, err = patiently(ctx, s.l, s.l.directory.isNew); err != nil {
 			return d, engine, false, err
 		}
 	}

@@ -18,12 +18,12 @@ type binding = contract.Binding[snowflake.Layout]
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
 // is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
-	store Store
-	away  func() error // why a LocalCopy could not tell the store
-	o     Options
-	log   journal
-	vm    *atomic.Uint64 // the machine's generation; nil if nobody tells it
-	begun uint64         // the machine's generation when Acquire was called
+	store     Store
+	directory *fileStore // the store of File that store is, or that it copies; else nil
+	o         Options
+	log       journal
+	vm        *atomic.Uint64 // the machine's generation; nil if nobody tells it
+	begun     uint64         // the machine's generation when Acquire was called
 
 	// op is a lock with room for one: whoever has put a value in may change the record. It
 	// guards the fields that follow, up to the blank line.
@@ -184,7 +184,7 @@ func (l *Lease) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Bound, s.Guarded = l.Grant().To, l.vm != nil
-	if l.away != nil { // Acquire made this Lease
+	if l.store != nil { // Acquire made this Lease
 		s.Away, s.Clock = l.away(), l.o.clockSync()
 	}
 	return s

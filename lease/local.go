@@ -51,10 +51,13 @@ const (
 
 // withLocalCopy returns s with copies, and adds the directory's identity to the owner's
 // name.
-func withLocalCopy(ctx context.Context, d disk, s Store, o *Options) (*localCopy, error) {
+func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.patience())
 	defer cancel()
-	local := &fileStore{dir: o.LocalCopy, copy: true, disk: d}
+	local := &fileStore{dir: o.LocalCopy, copy: true, disk: o.disk}
+	if local.disk == nil {
+		local.disk = hostDisk
+	}
 	id, err := local.Get(ctx, identityKey)
 	if err == nil && id.Version == "" {
 		id, err = local.Put(ctx, identityKey, "", []byte(randomText()))
@@ -81,8 +84,6 @@ func (c *localCopy) owns(e Entry) bool {
 	var r Record
 	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner
 }
-
-func (c *localCopy) isNew(ctx context.Context) (bool, error) { return isNew(ctx, c.Store) }
 
 // inTurn calls f when no other call is under way.
 func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
@@ -130,6 +131,14 @@ func ask[T any](ctx context.Context, c *localCopy, request func(context.Context)
 func (c *localCopy) whyAway() error {
 	if err := c.away.Load(); err != nil {
 		return *err
+	}
+	return nil
+}
+
+// away returns why a LocalCopy could not tell the store, nil if it could.
+func (l *Lease) away() error {
+	if c, ok := l.store.(*localCopy); ok {
+		return c.whyAway()
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 			}
 			return do()
 		}
-		o := &Options{Layout: fleet, Owner: "a", Clock: clockAt(0), NewStore: true, Reuse: ReuseKeep, LocalCopy: dir}
-		l, err := acquireOn(context.Background(), noRemovals, m, o)
+		o := &Options{Layout: fleet, Owner: "a", Clock: clockAt(0), NewStore: true, Reuse: ReuseKeep, LocalCopy: dir, disk: noRemovals}
+		l, err := Acquire(context.Background(), m, o)
 		require.NoError(t, err)
 		defer stopRenewing(l)
 		m.take(l.Worker(), "b")

@@ -99,7 +99,7 @@ type copied struct {
 // start starts a process, in which one step fails, and lets it issue IDs if it can.
 func (c *copied) start(f *faulty) error {
 	f.m = c.m
-	l, err := acquireOn(c.Context(), f.disk, asks(f.ask), &Options{Layout: both, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
+	l, err := Acquire(c.Context(), asks(f.ask), &Options{disk: f.disk, Layout: both, Owner: "a", Reuse: ReuseKeep, LocalCopy: c.dir, NewStore: true, Count: c.count})
 	if err != nil {
 		require.NotErrorIs(c, err, ErrBadRecord)
 		return err

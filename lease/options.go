@@ -162,6 +162,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	foreignClock bool // Clock is not the kernel's
+	disk         disk // of LocalCopy; nil: hostDisk
 }
 
 // defaultWindow returns the window of Options whose Window is 0, whatever their layout is.

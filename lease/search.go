@@ -71,10 +71,6 @@ func (p patientStore) Now(ctx context.Context) (time.Time, error) {
 	return patiently(ctx, p.l, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, p.l.store) })
 }
 
-func (p patientStore) isNew(ctx context.Context) (bool, error) {
-	return patiently(ctx, p.l, func(ctx context.Context) (bool, error) { return isNew(ctx, p.l.store) })
-}
-
 // patiently makes a request with the patience of a search.
 func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T, error)) (T, error) {
 	patient, cancel := context.WithTimeout(ctx, l.searchTrip())

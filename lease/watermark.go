@@ -328,8 +328,7 @@ func (l *Lease) lower(at time.Time) {
 // before. The mark is made before the door says so. If the mark is lost, above returns lost. If there is a LocalCopy and the store is away,
 // the bound decides (lowest).
 func (l *Lease) above(ctx context.Context, s Store, d door, lost time.Time) (time.Time, error) {
-	away := func() bool { return l.away != nil && l.away() != nil }
-	if away() {
+	if l.away() != nil {
 		return time.Time{}, nil
 	}
 	var m mark
@@ -341,7 +340,7 @@ func (l *Lease) above(ctx context.Context, s Store, d door, lost time.Time) (tim
 		m, err = getMark(ctx, s)
 	}
 	switch {
-	case err != nil && away():
+	case err != nil && l.away() != nil:
 		return time.Time{}, nil
 	case err != nil:
 		return time.Time{}, err
