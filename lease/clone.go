@@ -10,11 +10,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 )
 
-// A machine that is started from a snapshot is a copy of a machine that may go on, or may be
-// started again. The hypervisor gives each copy another generation than the snapshot's. So a lease compares: if
-// the generation is not what it was before the store was asked for the worker ID, then another
-// copy may hold the same worker ID with the same token. The lease then stamps nothing more of
-// its window, never gives the worker ID back, and takes a worker ID as a new holder.
+// The hypervisor gives each copy of a machine another generation. If the generation is not what it
+// was before the store was asked for the worker ID, another copy may hold the same worker ID with
+// the same token. The lease then stamps nothing more of its window, never gives the worker ID back,
+// and takes a worker ID as a new holder.
 
 // errCloned says that another copy of this machine may hold the same worker ID.
 var errCloned = fmt.Errorf("%w: the machine was cloned, and another copy may have the worker ID", ErrLost)

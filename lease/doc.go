@@ -48,18 +48,11 @@
 // # The protocol
 //
 // A session or a heartbeat that the process watches does not help a process that was paused:
-// after it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time:
-//
-//   - A [Store] keeps entries, and compares and sets them. For each worker ID there is an
-//     entry with a [Record]. It says who holds the worker ID, and has a bound for each clock
-//     sequence.
-//   - The holder first saves a later bound, and only then stamps up to it. [Lease.Grant]
-//     returns what is saved, never what is wished for, and the generator compares every tick
-//     with the grant.
-//   - The next holder reads the bound in the record that it replaces, and stamps only from
-//     there on.
-//   - Every save is a compare-and-set: it names the version that it was made from, and fails
-//     if another save came first.
+// after it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time. In
+// a [Store], each worker ID has an entry with a [Record]: who holds the worker ID, and a bound for each
+// clock sequence. The holder first saves a later bound, and only then stamps up to it. [Lease.Grant]
+// returns what is saved, and the generator compares every tick with the grant. The next holder
+// stamps only from the bound on in the record that it replaces.
 //
 // INVARIANT: an ID with worker ID w, clock sequence c and timestamp t has been issued only by
 // a holder of w whose window under c included t; and the windows of w under c of any two
@@ -68,8 +61,8 @@
 // Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and
 // the function of protocol.go that keeps it, or the method.
 //
-//  1. chain: The versions of a record form one chain, because each replaces the one before it
-//     (Store.Put).
+//  1. chain: The versions of a record form one chain, because each save names the version that it was
+//     made from, and fails if another save came first (Store.Put).
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
 //     holder's token, and a save that meets another token ends the hold (judge).
 //  3. begin: A holder's window under c begins at the bound for c in the record before its stretch, or
@@ -223,9 +216,6 @@
 // proposed, and begins at P or later. No clock appears in this: clocks say only how soon the
 // watermark rises. It rises no further than the engine's clock or, if the engine has no clock, the
 // reader's, so that newcomers need not wait for it.
-//
-// If Options.FloorEvery is set, a holder looks whether the entry "watermark" changes, and then renews more
-// often. Its renewals are the same, so this changes nothing in the proof.
 //
 // dead: A holder that has not renewed for a window no longer counts when the watermark reaches its
 // bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). If it

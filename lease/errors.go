@@ -21,8 +21,7 @@ var (
 
 	// ErrLost means that another process took the worker ID, or that its record was lost and
 	// may not be put back. Stats and the cause of a snowflake.LeaseExpiredError match it until
-	// the worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too. Acquire never
-	// returns it, because it tries again.
+	// the worker ID is replaced; with OnLoss: Stop, Lease.Err matches it too.
 	ErrLost = errors.New("lease: the worker ID is lost")
 
 	// ErrReleased is returned by Lease.Err after Release. It is also the cause of the
@@ -37,26 +36,23 @@ var (
 	ErrBadRecord = errors.New("lease: bad record")
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
-	// the store has no entries: the store is new or has lost them. It is also shown by Stats
-	// while a lost worker ID cannot be replaced for this reason. The wait ends by itself.
+	// the store has no entries, and by the error in Stats while a lost worker ID cannot be
+	// replaced for this reason. The wait ends by itself.
 	ErrWiped = errors.New("lease: the store has no entries: it is new, or has lost them")
 
-	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the
-	// ID.
+	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
 
 	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the
 	// store's history.
 	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
 
-	// ErrUntold is returned by Whois if the owner of the worker ID may have issued the ID
-	// while the store was away. The owner has a LocalCopy, and has not reported to the
-	// store yet.
+	// ErrUntold is returned by Whois if an owner with a LocalCopy may have issued the ID, and
+	// has not reported to the store yet.
 	ErrUntold = errors.New("lease: the store does not know the ID's issuer yet")
 
-	// ErrLayout is returned by Acquire if the store is of another layout or epoch,
-	// and by snowflake.NewLeased if its options have another layout than the lease. The
-	// error is a [*LayoutError].
+	// ErrLayout is returned by Acquire if the store is of another layout or epoch, and by
+	// snowflake.NewLeased for another layout than the lease's. The error is a [*LayoutError].
 	ErrLayout = errors.New("lease: another layout")
 
 	// ErrClockLeap is returned by Acquire, and matched by the errors in Stats and by the

@@ -1,17 +1,16 @@
 package lease_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -46,33 +45,6 @@ func ExampleAcquire() {
 	id, err := gen.NextID()
 	fmt.Println(gen.Decode(id).Worker == l.Worker(), err)
 	// Output: true <nil>
-}
-
-// Three processes want one of two worker IDs. The third gets an error that says who holds
-// them.
-func ExampleAcquire_exhausted() {
-	dir, remove := temporary()
-	defer remove()
-	ctx := context.Background()
-
-	for range 3 { // the third waits for a window and a half
-		l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{First: 4, Count: 2, Window: time.Second})
-		var exhausted *lease.ExhaustedError
-		if errors.As(err, &exhausted) {
-			fmt.Println("all are held:", len(exhausted.Records))
-			continue
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer l.Release(ctx)
-		fmt.Println("worker", l.Worker())
-	}
-	// Unordered output:
-	// worker 4
-	// worker 5
-	// all are held: 2
 }
 
 // With ReuseKeep, an owner gets the same worker ID after each restart.
@@ -185,43 +157,24 @@ func ExampleOptions_localCopy() {
 	// while the store is away: true
 }
 
-// anotherTakes takes a worker ID as another process does if the holder has not renewed for a
-// window.
-func anotherTakes(ctx context.Context, store lease.Store, worker int) {
-	key := fmt.Sprint("worker/", worker)
-	for {
-		e, err := store.Get(ctx, key)
-		if err != nil {
-			panic(err)
-		}
-		value := bytes.Replace(e.Value, []byte(`"owner":"`), []byte(`"owner":"another `), 1)
-		value = bytes.Replace(value, []byte(`"token":"`), []byte(`"token":"another`), 1)
-		if _, err := store.Put(ctx, key, e.Version, value); !errors.Is(err, lease.ErrConflict) {
-			return
-		}
-	}
-}
-
 // By default a lost worker ID is replaced, and the same generator goes on. A program that
 // would rather end sets OnLoss, and waits for Done.
 func ExampleOnLoss() {
 	dir, remove := temporary()
 	defer remove()
-	ctx := context.Background()
-	store := lease.File(dir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 
-	l, err := lease.Acquire(ctx, store, &lease.Options{
-		OnLoss: lease.Stop,
-		Window: 300 * time.Millisecond,
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{OnLoss: lease.Stop})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	anotherTakes(ctx, store, l.Worker())
-
-	<-l.Done() // beside the channels on which the program waits for work
-	fmt.Println("lost:", errors.Is(l.Err(), lease.ErrLost))
-	// Output: lost: true
+	defer l.Release(context.Background())
+	select {
+	case <-l.Done():
+		fmt.Println("lost:", l.Err())
+	case <-ctx.Done():
+		fmt.Println("interrupted")
+	}
 }

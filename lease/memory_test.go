@@ -298,9 +298,6 @@ func (m *memory) take(worker int, owner string) {
 	})
 }
 
-// touch renews a record.
-func (m *memory) touch(worker int) { m.set(func() { m.change(worker, func(*Record) {}) }) }
-
 // give makes a worker ID free.
 func (m *memory) give(worker int) {
 	m.set(func() { m.change(worker, func(r *Record) { r.State = Free }) })

@@ -61,21 +61,19 @@ type Options struct {
 	// of the layout if that is more. At least 1 ms and a tick, at most [MaxWindow].
 	//
 	// If the store goes away, IDs are issued for at least two thirds of a window. To bridge
-	// an outage, such as a failover of the store, choose one and a half times its length.
+	// an outage, such as a failover of the store, choose one and a half times its length. 3 s suits
+	// a file, 30 s a fleet.
 	//
-	// A long window costs time after a crash: nobody can use the dead process's worker ID
-	// until the window has passed. So the range needs as many spare worker IDs as processes
-	// may crash in one window, and an owner that keeps its worker ID (ReuseKeep) waits for
-	// it. A short window costs load. 3 s suits a file, which is seldom away; 30 s suits a
-	// fleet.
+	// A short window costs load. A long window costs time after a crash: nobody can use the dead
+	// process's worker ID until the window has passed. So the range needs as many spare worker
+	// IDs as processes may crash in one window, and with ReuseKeep the owner waits.
 	Window time.Duration
 
 	// FloorEvery is how often the lease is renewed while somebody reads the [Watermark]: the watermark lags
-	// by as much. Choose how often the reader asks, such as 100 ms. A renewal is a save in the store. Whether
-	// somebody reads is found by three reads of an entry in each window, so the first readings within
-	// a window, and after a [Lease.Hold] of more than a window, may lag by a third of a window more.
-	// 0: the lease is renewed three times in a window, whoever reads. At least 1 ms and a tick, at most a third
-	// of Window.
+	// by as much. Choose how often the reader asks, such as 100 ms. The lease looks three times in a window
+	// whether somebody reads, so the first readings, and readings after a [Lease.Hold] of more than a window,
+	// may lag by a third of a window more. 0: three times in a window. At least 1 ms and a tick, at most a
+	// third of Window.
 	FloorEvery time.Duration
 
 	// First and Count are the range of worker IDs: Count worker IDs, beginning with First.
@@ -98,20 +96,17 @@ type Options struct {
 
 	// LocalCopy is a directory on this host for a copy of the lease. With it the owner can
 	// start, and go on, while the store is away; only its very first acquisition needs the
-	// store. While the store is away, such a start takes up to a window, because it waits
-	// for the store's answer, and after a crash up to another window, until the bound has
-	// passed. Empty: no copy.
+	// store. A start then takes up to a window, because it waits for the store's answer, and
+	// after a crash up to another, until the bound has passed. Empty: no copy.
 	//
 	// It works only with Reuse: ReuseKeep, because while the store is away nobody can ask
 	// whether another process got the worker ID. For the same reason the directory's
 	// identity becomes a part of the owner's name: if the directory is lost, or the owner
 	// moves to another host, it gets another worker ID.
 	//
-	// The directory must stay as long as the lease lasts. If the copy is gone, the worker
-	// ID is lost (see OnLoss). If the first acquisition fails half-way, such as on a full
-	// disk, the next one takes the same worker ID. When the store is back it gets
-	// everything that it missed, at the latest when the owner acquires a lease again; see
-	// [Whois].
+	// If the copy is removed while the lease lasts, the worker ID is lost (see OnLoss). When the
+	// store is back it gets everything that it missed, at the latest when the owner acquires a
+	// lease again; see [Whois].
 	//
 	// HAZARD: IDs may repeat if the directory is copied or restored from a backup, because
 	// the owner then exists twice; or if the store loses the worker ID's record while the
@@ -132,9 +127,8 @@ type Options struct {
 	// snapshot. Then nothing more of the window is stamped, and the lease takes another worker
 	// ID. With LocalCopy or the store of File the lease ends, and an Acquire that is under way
 	// fails, because the directory was cloned, too. With ReuseKeep only one copy gets a worker
-	// ID, because all copies have one owner. Empty:
-	// /dev/vmclock0 if this process can read it and the hypervisor counts; [Stats] says whether
-	// it is so, and the log why not. If a path is given and cannot be used, Acquire fails. Linux only.
+	// ID, because all copies have one owner. Linux only. If the path cannot be used, Acquire fails.
+	// Empty: /dev/vmclock0 if it can be used; [Stats] says whether it is, and the log why not.
 	//
 	// An ID that was returned before the snapshot exists in each copy.
 	VMClock string
@@ -145,10 +139,9 @@ type Options struct {
 
 	// MaxClockError lets Acquire fail, with an error that matches [ErrClockUnsynchronized], if the
 	// kernel does not say that a time service sets the clock, or says that the clock may be off by
-	// more than this. IDs that are stamped with a clock that is ahead cannot be taken back. 0:
-	// Acquire does not refuse; it is logged if the clock is not synchronized, or may be off
-	// by more than 1 s. In containers and test machines the kernel often says that it is not
-	// synchronized though it is right. Linux only, with Clock: nil. See [Stats].
+	// more than this. 0: it is only logged if the clock is not synchronized, or may be off by more
+	// than 1 s. In containers and test machines the kernel often says so though the clock is right.
+	// Linux only, with Clock: nil. See [Stats].
 	MaxClockError time.Duration
 
 	// Logger gets what an operator should know: an error if no IDs are issued because the
@@ -156,9 +149,8 @@ type Options struct {
 	// the store lost entries, if renewals have failed for half a window, if the store is away
 	// and the LocalCopy is used, if the clock leapt or stepped back, and if the layout will
 	// run out within a year; information when a worker ID was acquired, replaced or released,
-	// if the kernel does not say then that the clock is right, and when one of these troubles is over. A trouble that lasts is logged once, and again
-	// if its cause is another. "next" says what will happen by itself. nil: slog.Default(),
-	// as it is when Acquire is called.
+	// and when a trouble is over. A trouble that lasts is logged once, and again if its cause is
+	// another. "next" says what will happen by itself. nil: slog.Default() at the time of Acquire.
 	Logger *slog.Logger
 
 	foreignClock bool // Clock is not the kernel's

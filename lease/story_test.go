@@ -402,8 +402,6 @@ func (s *story) do(c command) {
 		})
 	case "seize": // WORKER NAME: another process takes a live holder's worker ID from its bound on
 		s.take(c.number(words[0]), words[1])
-	case "renew": // WORKER: that process is alive
-		s.touch(c.number(words[0]))
 	case "free": // WORKER: that process releases it
 		s.give(c.number(words[0]))
 	case "requests": // since the last time
