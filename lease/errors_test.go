@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -53,34 +51,6 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 			assert.ErrorIs(t, tt.err, is)
 		}
 	}
-}
-
-func TestCallsAfterReleaseReturnErrReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := mustAcquire(t, newMemory(), plain, clockAt(0))
-		h.next()
-		require.NoError(t, h.Release(t.Context()))
-		const text = "snowflake: lease expired: released; worker 0 stamped its last ID before 2000-01-01T00:00:00.001Z"
-		for range 2 {
-			_, err := h.g.NextID()
-			assert.EqualError(t, err, text)
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-// If a call runs out of time while it waits for a free worker ID, its error first says who holds them.
-func TestAcquireThatTimesOutNamesTheHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		mustAcquire(t, m, plain, clockAt(0))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := Acquire(ctx, m, &Options{Layout: plain, Owner: "c"})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.True(t, strings.HasPrefix(err.Error(), "lease: no worker ID is free, of 0 to 0: worker 0 is held by a ("), err.Error())
-		assert.True(t, strings.HasSuffix(err.Error(), ": context deadline exceeded"), err.Error())
-	})
 }
 
 func TestZeroLeaseIsRefused(t *testing.T) {

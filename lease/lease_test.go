@@ -2,9 +2,7 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,60 +42,6 @@ func TestContextEndsAcquireButNotTheLease(t *testing.T) {
 func stopRenewing(l *Lease) {
 	l.cancel()
 	<-l.ended
-}
-
-func TestOptionAfterHoldsWithALease(t *testing.T) {
-	for _, policy := range []snowflake.BackwardPolicy{snowflake.FailPolicy(), snowflake.ClockSeqPolicy()} {
-		for seq := range 3 {
-			synctest.Test(t, func(t *testing.T) {
-				after, err := seqs.Encode(snowflake.Parts{Time: time.Now().Add(time.Hour), ClockSeq: seq})
-				require.NoError(t, err)
-				c := clockAt(0)
-				l, err := Acquire(t.Context(), newMemory(), &Options{Layout: seqs, Clock: c, MaxLeap: 24 * time.Hour})
-				require.NoError(t, err)
-				defer l.Release(context.Background())
-				g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, After: after, OnBackward: policy})
-				require.NoError(t, err)
-				_, err = g.NextID()
-				require.ErrorIs(t, err, snowflake.ErrClockBackward)
-				c.step(time.Hour + ms)
-				time.Sleep(span)
-				id, err := g.NextID()
-				require.NoError(t, err)
-				require.Greater(t, id, after)
-				c.step(-2 * time.Hour)
-				_, err = g.NextID()
-				require.ErrorIs(t, err, snowflake.ErrClockBackward)
-			})
-		}
-	}
-}
-
-func TestManyAtOnceGetDifferentWorkerIDs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		m.becomes(slow(ms)) // so that many want the same worker ID
-		workers := make(chan int, 256)
-		var wg sync.WaitGroup
-		for k := range 256 {
-			wg.Go(func() {
-				h, err := acquire(t, m, fleet, clockAt(0), named(fmt.Sprint(k)))
-				if assert.NoError(t, err) {
-					workers <- h.Worker()
-				}
-			})
-		}
-		wg.Wait()
-		close(workers)
-		seen := map[int]bool{}
-		for w := range workers {
-			assert.False(t, seen[w])
-			seen[w] = true
-		}
-		assert.Len(t, seen, 256)
-		_, err := acquire(t, m, fleet, clockAt(0), named("one more"))
-		assert.ErrorIs(t, err, ErrExhausted)
-	})
 }
 
 func TestRecordsOfAnotherLayoutAreRefused(t *testing.T) {

@@ -367,6 +367,10 @@ func (s *story) do(c command) {
 		default:
 			p.c.step(d)
 		}
+	case "drift": // NAME DURATION every=DURATION for=DURATION: its clock runs fast or slow
+		for end := time.Now().Add(c.duration(c.options["for"])); time.Now().Before(end); p.c.step(c.duration(words[1])) {
+			time.Sleep(c.duration(c.options["every"]))
+		}
 	case "clone": // NAME: its machine is a copy
 		p.clone()
 	case "store": // up|down|hangs|bad|loses answers, slow=DURATION, late=DURATION, refuses=PREFIX,..., fails=N, repeats=N
