@@ -1,8 +1,11 @@
 package lease
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,5 +264,61 @@ func TestReplacementWorksIfGeneratorsClockIsALittleBehind(t *testing.T) {
 		m.take(h.Worker(), "b")
 		time.Sleep(2 * span)
 		assert.NotEqual(t, lost, h.next().Worker)
+	})
+}
+
+// If borrowed ticks reach the window's end, the call waits for the regular renewal.
+func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		g := h.Grant()
+		saves, begun := m.saved(), time.Now()
+		require.NoError(t, h.extend(t.Context(), g, h.c.Now()))
+		assert.Equal(t, saves+1, m.saved())
+		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/24-ms)
+		assert.True(t, h.Grant().To.After(g.To))
+
+		m.becomes(down)
+		g = h.Grant()
+		require.Equal(t, errDown, h.extend(t.Context(), g, h.c.Now()))
+		assert.WithinDuration(t, g.To, time.Now(), 0, "the clock has reached the end")
+		ctx, cancel := context.WithTimeout(t.Context(), ms)
+		defer cancel()
+		require.ErrorIs(t, h.extend(ctx, g, g.To.Add(-time.Second)), context.DeadlineExceeded)
+	})
+}
+
+// If the lease's clock is far behind the generator's reading, extend gives up after two renewals.
+func TestExtendGivesUpIfTheClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		h.c.step(-time.Hour)
+		saves := m.saved()
+		require.ErrorIs(t, h.extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
+		assert.Equal(t, saves+2, m.saved())
+	})
+}
+
+func TestDurationsInJSONLogsAreReadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := mustAcquire(t, newMemory(), plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+		assert.Contains(t, log.String(), `"window":"3s"`)
+		require.NoError(t, h.Release(t.Context()))
+	})
+}
+
+func TestLayoutThatRunsOutIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		old := plain
+		old.Epoch = snowflake.Epoch(time.Now().Add(time.Hour + 365*24*time.Hour - 1<<41*ms).UnixMilli())
+		mustAcquire(t, newMemory(), old, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }).next()
+		for _, told := range []int{0, 1, 1} {
+			time.Sleep(40 * time.Minute)
+			assert.Equal(t, told, strings.Count(log.String(), `WARN msg="lease: the layout will run out of time"`))
+		}
 	})
 }

@@ -306,7 +306,7 @@ func (s *story) end() {
 	for _, p := range s.all {
 		p.crash()
 		p.resume(nil)
-		if l := p.lease(); l != nil {
+		if l := p.l.Load(); l != nil {
 			<-l.ended
 		}
 	}
@@ -317,7 +317,7 @@ func (s *story) end() {
 func (s *story) do(c command) {
 	what, words := c.words[0], append(c.words[1:], "", "")
 	p := s.party(words[0])
-	if slices.Contains([]string{"release", "stats", "accept", "hold"}, what) && p.lease() == nil {
+	if slices.Contains([]string{"release", "stats", "accept", "hold"}, what) && p.l.Load() == nil {
 		p.says("it has no lease")
 		return
 	}
@@ -333,7 +333,7 @@ func (s *story) do(c command) {
 		p.cancel()
 	case "release":
 		go func() {
-			if err := p.lease().Release(s.t.Context()); err != nil {
+			if err := p.l.Load().Release(s.t.Context()); err != nil {
 				p.says("Release fails: %v", err)
 			}
 		}()
@@ -416,7 +416,7 @@ func (s *story) do(c command) {
 	case "records": // of the store, or [DIR] of a local copy
 		s.tellRecords(words[0])
 	case "stats":
-		stats := p.lease().Stats()
+		stats := p.l.Load().Stats()
 		p.says("%d renewals, %d failures, %d replacements; last error: %v", stats.Renewals, stats.Failures, stats.Replacements, stats.LastError)
 		if stats.Clones > 0 {
 			p.says("cloned: %d times", stats.Clones)
@@ -424,13 +424,13 @@ func (s *story) do(c command) {
 		if stats.Away != nil {
 			p.says("the store is away: %v", stats.Away)
 		}
-		if err := p.lease().Err(); err != nil {
+		if err := p.l.Load().Err(); err != nil {
 			p.says("the lease has ended: %v", err)
 		}
 	case "accept": // the leap of its clock
-		p.lease().AcceptLeap()
+		p.l.Load().AcceptLeap()
 	case "hold": // NAME begins a transaction
-		p.done = append(p.done, p.lease().Hold())
+		p.done = append(p.done, p.l.Load().Hold())
 	case "commit": // NAME: its earliest transaction
 		p.done[0]()
 		p.done = p.done[1:]
@@ -513,25 +513,14 @@ type party struct {
 	copy    string // Options.LocalCopy
 	clones  uint64 // of its machine
 
+	l atomic.Pointer[Lease]
+	g atomic.Pointer[snowflake.Generator]
+
 	state   sync.Mutex
-	l       *Lease
-	g       *snowflake.Generator
 	crashed bool
 	rule    string        // where the process stops
 	stopped chan struct{} // it stands still until this is closed; nil if it runs
 	failure error         // the answer to the request at which it stood still
-}
-
-func (p *party) lease() *Lease {
-	p.state.Lock()
-	defer p.state.Unlock()
-	return p.l
-}
-
-func (p *party) generator() *snowflake.Generator {
-	p.state.Lock()
-	defer p.state.Unlock()
-	return p.g
 }
 
 func (p *party) says(format string, args ...any) {
@@ -611,11 +600,10 @@ func (s *story) acquire(name string, c command) {
 			return
 		}
 		g, err := snowflake.NewLeased(l, generator)
-		p.state.Lock()
-		defer p.state.Unlock()
 		assert.NoError(s.t, err)
-		p.l, p.g = l, g
-		if p.crashed {
+		p.l.Store(l)
+		p.g.Store(g)
+		if p.isCrashed() {
 			l.cancel()
 		}
 	}()
@@ -683,10 +671,11 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 	mark, last := s.mark, p.last
 	s.mu.Unlock()
 	begun := p.c.Now()
-	if p.generator() == nil {
+	g := p.g.Load()
+	if g == nil {
 		return ": it has no worker ID yet", s.at(time.Now()), time.Now()
 	}
-	id, err := p.g.NextIDContext(ctx)
+	id, err := g.NextIDContext(ctx)
 	if now = time.Now(); err != nil {
 		return ": " + err.Error(), s.at(now), now
 	}
@@ -752,8 +741,8 @@ func (p *party) crash() {
 	if p.stopped == nil {
 		p.stopped = make(chan struct{})
 	}
-	if p.l != nil {
-		p.l.cancel()
+	if l := p.l.Load(); l != nil {
+		l.cancel()
 	}
 }
 
