@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -154,12 +154,7 @@ func (s *suite) prefixes() {
 			}
 		}
 		got := s.list(s.storage.Open(), prefix)
-		for i, e := range got {
-			if i >= len(want) || e.Key != want[i] || string(e.Value) != e.Key {
-				s.Fatalf("List(%q) returns %s, not %q", prefix, show(got...), want)
-			}
-		}
-		if len(got) != len(want) {
+		if !slices.EqualFunc(got, want, func(e lease.Entry, key string) bool { return e.Key == key && string(e.Value) == key }) {
 			s.Fatalf("List(%q) returns %s, not %q", prefix, show(got...), want)
 		}
 	}
@@ -230,46 +225,41 @@ func (s *suite) noAliases() {
 func (s *suite) readersKeepUp() {
 	const keys, rounds, readers = 3, 25, 3
 	stores := s.open(keys + readers)
-	var begun, done [keys]atomic.Int64
-	var writing sync.WaitGroup
-	version := make([]string, keys)
+	var version [keys]string
 	for k := range keys {
-		version[k] = s.put(stores[k], fmt.Sprintf("k/%d", k), "", "0").Version
+		version[k] = s.put(stores[k], fmt.Sprint("k/", k), "", "0").Version
 	}
-	writing.Add(keys)
-	check := func(e lease.Entry, least, most int64) {
-		n, err := strconv.ParseInt(string(e.Value), 10, 64)
-		if err != nil || n < least || n > most {
-			s.Errorf("a reader sees %s; it was value %d before and %d after", show(e), least, most)
+	var stored [keys]atomic.Int64 // the last value of each key
+	var writing atomic.Int32
+	writing.Store(keys)
+	write := func(k int) {
+		defer writing.Add(-1)
+		for n := range int64(rounds) {
+			e, err := stores[k].Put(s.ctx, fmt.Sprint("k/", k), version[k], []byte(strconv.FormatInt(n+1, 10)))
+			if err != nil {
+				s.Errorf("the only writer of an entry: %v", err)
+				return
+			}
+			version[k] = e.Version
+			stored[k].Store(n + 1)
+			time.Sleep(time.Millisecond)
 		}
 	}
-	ended := make(chan struct{})
-	go func() { writing.Wait(); close(ended) }()
+	check := func(e lease.Entry, least int64) {
+		if n, err := strconv.ParseInt(string(e.Value), 10, 64); err != nil || n < least {
+			s.Errorf("a reader sees %s, after value %d was stored", show(e), least)
+		}
+	}
 	together(keys+readers, func(i int) {
 		if i < keys {
-			defer writing.Done()
-			for n := int64(1); n <= rounds; n++ {
-				begun[i].Store(n)
-				e, err := stores[i].Put(s.ctx, fmt.Sprintf("k/%d", i), version[i], []byte(strconv.FormatInt(n, 10)))
-				if err != nil {
-					s.Errorf("the only writer of an entry: %v", err)
-					return
-				}
-				version[i] = e.Version
-				done[i].Store(n)
-				time.Sleep(time.Millisecond)
-			}
+			write(i)
 			return
 		}
-		for more := true; more; {
-			select {
-			case <-ended:
-				more = false // look once more, since all is stored now
-			case <-time.After(time.Millisecond):
-			}
+		for more := true; more; time.Sleep(time.Millisecond) {
+			more = writing.Load() > 0 // else look once more, since all is stored now
 			var least [keys]int64
 			for k := range keys {
-				least[k] = done[k].Load()
+				least[k] = stored[k].Load()
 			}
 			entries, err := stores[i].List(s.ctx, "k/")
 			if err != nil || len(entries) != keys {
@@ -277,17 +267,16 @@ func (s *suite) readersKeepUp() {
 				return
 			}
 			for _, e := range entries {
-				k := int(e.Key[len(e.Key)-1] - '0')
-				check(e, least[k], begun[k].Load())
+				check(e, least[e.Key[len(e.Key)-1]-'0'])
 			}
 			k := i % keys
-			low := done[k].Load()
-			e, err := stores[i].Get(s.ctx, fmt.Sprintf("k/%d", k))
+			low := stored[k].Load()
+			e, err := stores[i].Get(s.ctx, fmt.Sprint("k/", k))
 			if err != nil {
 				s.Errorf("getting while it changes: %v", err)
 				return
 			}
-			check(e, low, begun[k].Load())
+			check(e, low)
 		}
 	})
 }
