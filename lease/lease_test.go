@@ -171,21 +171,6 @@ func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
 	})
 }
 
-func TestAcquireReturnsWithMostOfTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		require.NoError(t, mustAcquire(t, m, plain, clockAt(0)).Release(t.Context()))
-		slowly := asks(func(ctx context.Context, q *query) error {
-			if q.do == "get" || q.do == "delete" {
-				time.Sleep(span * 3 / 10)
-			}
-			return m.asks(ctx, q)
-		})
-		b := mustAcquire(t, slowly, plain, clockAt(0), named("b"))
-		assert.GreaterOrEqual(t, time.Until(b.Grant().To), span/2)
-	})
-}
-
 // patient is a store with another default window.
 type patient struct {
 	*memory
@@ -247,24 +232,6 @@ func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 			})
 		}
 	}
-}
-
-// If the generator's clock is a little behind the lease's clock, a replacement works too.
-func TestReplacementWorksIfGeneratorsClockIsALittleBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, Clock: clockAt(0), NewStore: true})
-		require.NoError(t, err)
-		defer l.Release(context.Background())
-		c := clockAt(-100 * ms)
-		g, err := snowflake.NewLeased(l, &snowflake.Options{Clock: c, OnBackward: snowflake.FailPolicy()})
-		require.NoError(t, err)
-		h := &holder{l, t, g, c, map[snowflake.ID]bool{}}
-		lost := h.next().Worker
-		m.take(h.Worker(), "b")
-		time.Sleep(2 * span)
-		assert.NotEqual(t, lost, h.next().Worker)
-	})
 }
 
 // If borrowed ticks reach the window's end, the call waits for the regular renewal.

@@ -268,9 +268,6 @@ func (m *memory) neverUsed() bool {
 	return len(m.versions) == 0
 }
 
-// wipe removes everything.
-func (m *memory) wipe() { m.set(func() { clear(m.entries) }) }
-
 // change changes the record of a worker ID. m.mu must be held.
 func (m *memory) change(worker int, f func(*Record)) {
 	key := recordKey(worker)

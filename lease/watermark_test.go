@@ -162,40 +162,6 @@ func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 	}
 }
 
-// Readers and holders that come and go, at random.
-func TestWatermarkIsBelowAllLaterIDs(t *testing.T) {
-	for range 20 {
-		withEngine(t, func(t *testing.T, m *memory) {
-			hs := make([]*holder, 4)
-			last := snowflake.ID(0)
-			for range 200 {
-				i := rand.N(len(hs))
-				h := hs[i]
-				switch {
-				case h == nil:
-					hs[i], _ = acquire(t, m, fleet, clockAt(rand.N(time.Second)-time.Second/2), named(fmt.Sprint(i)))
-				case rand.N(20) == 0:
-					require.NoError(t, h.Release(t.Context()))
-					hs[i] = nil
-				case rand.N(3) == 0:
-					seen, err := Watermark(t.Context(), m)
-					require.NoError(t, err)
-					require.GreaterOrEqual(t, seen, last)
-					last = seen
-				default:
-					if rand.N(10) == 0 {
-						h.c.step(rand.N(200*ms) - 100*ms)
-					}
-					if id, err := h.g.NextID(); err == nil {
-						require.Greater(t, id, last)
-					}
-				}
-				time.Sleep(rand.N(span / 10))
-			}
-		})
-	}
-}
-
 // A reader that was stopped does not take a holder for dead by what it had listed before. Another reader of its process has
 // seen the records since.
 func TestReaderThatWasStoppedTakesNobodyForDead(t *testing.T) {

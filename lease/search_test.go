@@ -1,0 +1,69 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// occupy gives each worker ID of a layout, for which is returns true, to a live holder.
+func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
+	for worker := range 1 << layout.WorkerBits {
+		if is(worker) {
+			r := Record{Worker: worker, Layout: layout}.take(window{}, Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, time.Now())
+			r.Saves, r.Marked = 1, true
+			_, err := putRecord(t.Context(), m, r)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// However many worker IDs there are, a start reads a few records.
+func TestStartReadsLittle(t *testing.T) {
+	for _, bits := range []uint8{4, 10, 14} {
+		synctest.Test(t, func(t *testing.T) {
+			layout := fleet
+			layout.WorkerBits = bits
+			m := newMemory()
+			m.occupy(t, layout, func(int) bool { return rand.N(2) == 0 })
+			const starts = 200
+			most := 0
+			m.reads = 0
+			for i := range starts {
+				before := m.reads
+				h := mustAcquire(t, m, layout, clockAt(0), named(fmt.Sprint("n", i)))
+				most = max(most, m.reads-before)
+				require.NoError(t, h.Release(t.Context()))
+			}
+			assert.LessOrEqual(t, m.reads, 9*starts)
+			if bits > 4 {
+				assert.LessOrEqual(t, most, 40)
+			}
+			before := m.reads
+			mustAcquire(t, m, layout, clockAt(0), named(fmt.Sprint("n", starts-1)))
+			assert.LessOrEqual(t, m.reads-before, 4, "it looks at its former worker ID first")
+		})
+	}
+}
+
+// If hardly any worker ID is free, a search reads some at random only once. Later it reads all of them at once.
+func TestStartOnAFullStoreAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.occupy(t, fleet, func(worker int) bool { return worker != 7 })
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		assert.Equal(t, 7, h.Worker())
+		assert.LessOrEqual(t, m.asked, maxProbes+10)
+		m.asked = 0
+		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
+		require.NoError(t, err) // it waited until a holder was dead
+		assert.LessOrEqual(t, m.asked, maxProbes+60*5)
+	})
+}
