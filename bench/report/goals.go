@@ -104,7 +104,7 @@ func fasterThanEach(s *samples) goal {
 		}
 		if v > worst {
 			worst = v
-			g.measured, g.met = fmt.Sprintf("%s of %s's time, the least apart", thousandths(v), of), v < 1
+			g.measured, g.met = fmt.Sprintf("%s of the time of %s, the fastest peer", thousandths(v), of), v < 1
 		}
 	}
 	return g
