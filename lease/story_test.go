@@ -259,7 +259,7 @@ func (s *story) relative(text string) string {
 	text = strings.NewReplacer("lease: ", "", "snowflake: ", "").Replace(processes.ReplaceAllString(text, ""))
 	text = copies.ReplaceAllString(tail.ReplaceAllString(text, ""), " @copy")
 	if s.root != "" {
-		text = strings.ReplaceAll(text, s.root+"/", "")
+		text = strings.ReplaceAll(filepath.ToSlash(text), filepath.ToSlash(s.root)+"/", "")
 	}
 	return instants.ReplaceAllStringFunc(text, func(instant string) string {
 		at, err := time.Parse(time.RFC3339Nano, strings.Replace(strings.Replace(instant, " +0000 UTC", "Z", 1), " ", "T", 1))
