@@ -48,8 +48,8 @@ import (
 // clients, as on some network file systems.
 //
 // HAZARD: the store forgets a worker ID if all of its files are removed alone. It also
-// forgets a directory that is removed, replaced or not mounted, if the file .NAME.identity
-// beside it could not be written or is gone too. The worker IDs then count as never used, so
+// forgets a directory that is emptied, removed, replaced or not mounted, if the file
+// .NAME.identity beside it could not be written or is gone too. The worker IDs then count as never used, so
 // IDs may repeat until their old holders renew.
 func File(dir string) Store { return &fileStore{dir: dir, disk: hostDisk} }
 

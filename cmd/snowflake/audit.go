@@ -36,7 +36,12 @@ It keeps all IDs in memory, up to 40 bytes each, and takes %d million. Audit a
 larger table in parts, by the ranges of IDs that "snowflake range" prints: no ID
 is in two of them. If something is wrong, or there is nothing to audit, the exit
 status is 1.`, audit.Most/1_000_000),
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("audit reads standard input: write <%s", args[0])
+			}
+			return nil
+		},
 	}
 	column := c.Flags().String("column", "", "`NAME|N` of the column in CSV: N counts from 1, if the columns have no names")
 	separator := c.Flags().String("separator", ",", "the `character` between columns, or tab")

@@ -48,7 +48,7 @@ a layout with another epoch, such as 41/10/12@2020-01-01.`,
 		if err != nil {
 			return err
 		}
-		v, err := follows(old, l, last)
+		v, err := follows(old, l, last, s.now())
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func tickShift(l snowflake.Layout) uint8 {
 }
 
 // follows decides, and writes the reasons.
-func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
+func follows(old, l snowflake.Layout, last snowflake.ID, now time.Time) (verdict, error) {
 	err := l.Follows(old, last)
 	var overlap *snowflake.OverlapError
 	if err != nil && !errors.As(err, &overlap) {
@@ -133,7 +133,7 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 		at := slices.MaxFunc([]time.Time{v.First.Time.Time, begin}, time.Time.Compare)
 		say("OLD has issued %d, stamped %s.", last, holding.Moment(stamped))
 		say("NEW can issue %d, at %s, which is not greater.", v.First.ID, holding.Moment(at))
-		if v.From, v.Epoch = remedies(l, last, begin); v.From != nil {
+		if v.From, v.Epoch = remedies(l, last, begin, now); v.From != nil {
 			say("NEW follows if it begins at %s or later.", holding.Moment(v.From.Time))
 		}
 		if v.Epoch != nil {
@@ -153,8 +153,8 @@ func follows(old, l snowflake.Layout, last snowflake.ID) (verdict, error) {
 }
 
 // remedies returns the time from which l follows last, and the epoch with which l
-// follows last from begin on. They are nil if there are none.
-func remedies(l snowflake.Layout, last snowflake.ID, begin time.Time) (from, epoch *jsontime.Time) {
+// follows last from begin on. They are nil if there are none that help now.
+func remedies(l snowflake.Layout, last snowflake.ID, begin, now time.Time) (from, epoch *jsontime.Time) {
 	shift := tickShift(l)
 	next := (last>>shift + 1) << shift // the first ID of the first tick whose IDs are all greater than last
 	if next <= 0 || l.Check(next) != nil {
@@ -162,7 +162,7 @@ func remedies(l snowflake.Layout, last snowflake.ID, begin time.Time) (from, epo
 	}
 	from = &jsontime.Time{Time: l.Decode(next).Time}
 	l.Epoch -= snowflake.EpochAt(from.Add(time.Millisecond-1)) - snowflake.EpochAt(begin) // a Duration holds 292 years only
-	if l.Expires().After(begin) {
+	if end := l.Expires(); end.After(begin) && end.After(now) {
 		epoch = &jsontime.Time{Time: l.Epoch.Time()}
 	}
 	return from, epoch

@@ -19,7 +19,7 @@
 // before or after the other arguments.
 //
 // The exit status is 2 if the input was refused; then nothing is on standard output.
-// It is 1 if something else went wrong, or if audit, whois or follows has bad news.
+// It is 1 if something else went wrong, or if audit, whois, watermark or follows has bad news.
 package main
 
 import (
