@@ -285,6 +285,7 @@ func TestLayoutThatRunsOutIsLoggedOnce(t *testing.T) {
 		mustAcquire(t, newMemory(), old, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }).next()
 		for _, told := range []int{0, 1, 1} {
 			time.Sleep(40 * time.Minute)
+			synctest.Wait()
 			assert.Equal(t, told, strings.Count(log.String(), `WARN msg="lease: the layout will run out of time"`))
 		}
 	})
