@@ -340,9 +340,13 @@ func (c *localCopy) take(ctx context.Context, here, next Entry) (Entry, error) {
 	}
 	c.there[next.Key] = there
 	for _, key := range []string{doorKey, ownerKey(c.owner)} { // a start needs them while the shared store is away
+		known := c.there[key]
+		if known.Version == "" {
+			continue // the shared store was away when it was asked for the entry
+		}
 		is, err := c.local.Get(ctx, key)
-		if err == nil && string(is.Value) != string(c.there[key].Value) {
-			_, err = c.local.Put(ctx, key, is.Version, c.there[key].Value)
+		if err == nil && string(is.Value) != string(known.Value) {
+			_, err = c.local.Put(ctx, key, is.Version, known.Value)
 		}
 		if err != nil {
 			return Entry{}, err

@@ -112,6 +112,40 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 }
 
 // If the worker ID went to another owner, and the copy cannot be removed, the holder says so: a later start would use it.
+// While the store is away, a process reads its copy of the entry "store". Another process of the owner gives the worker ID back.
+// Once the store answers, the first process takes the worker ID, and leaves the copy as it is: a start needs it.
+func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, o := newMemory(), &Options{Layout: plain, Owner: "a", Window: 3 * time.Second}
+		withCopy(t.TempDir())(o)
+		h := mustAcquire(t, m, plain, clockAt(0), withCopy(o.LocalCopy))
+		open := func() *localCopy {
+			o := *o
+			s, err := withLocalCopy(t.Context(), m, &o)
+			require.NoError(t, err)
+			return s.(*localCopy)
+		}
+		record := *h.record.Load()
+		require.NoError(t, h.Release(t.Context()))
+		first, second := open(), open()
+
+		m.becomes(down)
+		_, err := first.Get(t.Context(), doorKey)
+		require.NoError(t, err)
+		m.becomes()
+		r, err := getRecord(t.Context(), second, record.Worker)
+		require.NoError(t, err)
+		r.Owner = ""
+		r, err = putRecord(t.Context(), second, r)
+		require.NoError(t, err)
+		record.version = r.version
+		_, err = putRecord(t.Context(), first, record)
+		require.NoError(t, err)
+		_, err = getDoor(t.Context(), first.local)
+		assert.NoError(t, err)
+	})
+}
+
 func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
