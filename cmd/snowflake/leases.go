@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -41,12 +40,9 @@ lie up to a window before the process began, because its clock may be set back.`
 	}
 	dir := neededDir(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		ids := make([]snowflake.ID, len(args))
-		for i, arg := range args {
-			var err error
-			if ids[i], err = snowflake.ParseID(arg); err != nil {
-				return err
-			}
+		ids, err := holding.ParseIDs(args)
+		if err != nil {
+			return err
 		}
 		return failed(holding.WriteIssuers(c.Context(), s.out, lease.File(*dir), s.json, ids))
 	}

@@ -74,6 +74,18 @@ type issuer struct {
 	Error  string         `json:"error,omitempty"`
 }
 
+// ParseIDs reads the IDs of a command line.
+func ParseIDs(args []string) ([]snowflake.ID, error) {
+	ids := make([]snowflake.ID, len(args))
+	for i, arg := range args {
+		var err error
+		if ids[i], err = snowflake.ParseID(arg); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
 // WriteIssuers says of each ID who issued it, or why nobody can have, one ID a line.
 func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool, ids []snowflake.ID) error {
 	var nobody error

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -94,12 +93,9 @@ func whois(ctx context.Context, args []string, getenv func(string) string, stdou
 		if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
 			return refused("%q comes after an ID: flags come before the IDs", args[i])
 		}
-		ids := make([]snowflake.ID, len(args))
-		for i, arg := range args {
-			var err error
-			if ids[i], err = snowflake.ParseID(arg); err != nil {
-				return usageError{err}
-			}
+		ids, err := holding.ParseIDs(args)
+		if err != nil {
+			return usageError{err}
 		}
 		return holding.WriteIssuers(ctx, stdout, store, asJSON, ids)
 	})
