@@ -276,9 +276,16 @@ func (l *Lease) tell() {
 	l.news = make(chan struct{})
 }
 
-func (l *Lease) lock(ctx context.Context) error {
+func (l *Lease) lock(ctx context.Context) error { return take(ctx, l.op) }
+
+// take waits for its turn, which it then has. A call whose context has ended does not get a turn: whether it gets one
+// would be chance if the turn is free.
+func take(ctx context.Context, turn chan<- struct{}) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	select {
-	case l.op <- struct{}{}:
+	case turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

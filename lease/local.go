@@ -87,13 +87,11 @@ func (c *localCopy) owns(e Entry) bool {
 
 // inTurn calls f when no other call is under way.
 func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-		return f()
-	case <-ctx.Done():
-		return none, ctx.Err()
+	if err := take(ctx, c.turn); err != nil {
+		return none, err
 	}
+	defer func() { <-c.turn }()
+	return f()
 }
 
 // ask makes a request to the shared store. If the owner has a worker ID here and can go on
