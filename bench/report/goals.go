@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,9 +10,9 @@ import (
 
 // goal is a figure that the library should reach, and the figure that it has.
 type goal struct {
-	text, measured string
-	met            bool
-	where          string // the title of a table
+	text, of, measured string // of: if several goals have the text, the case that this goal is for
+	met                bool
+	where              string // the title of a table
 }
 
 // known reports whether a goal's figures were measured.
@@ -19,21 +20,43 @@ func known(values ...float64) bool {
 	return !slices.ContainsFunc(values, math.IsNaN)
 }
 
-// goalsTable returns the goals as a table in Markdown, with links to the tables of a page.
-func goalsTable(all []goal, page string) string {
+// goalsTable returns the goals as a table in Markdown, with links to the tables of the page.
+func goalsTable(all []goal) string {
 	var rows [][]string
-	for _, g := range all {
-		met := "no"
-		switch {
-		case g.measured == "":
-			g.measured, met = "–", "not measured"
-		case g.met:
-			met = "yes"
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].text == all[0].text {
+			n++
 		}
-		anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(g.where), " ", "-"), ",", "")
-		rows = append(rows, []string{g.text, g.measured, met, fmt.Sprintf("[%s](%s#%s)", g.where, page, anchor)})
+		rows = append(rows, goalsRow(all[:n]))
+		all = all[n:]
 	}
 	return markdown([]string{"goal", "measured", "met", "table"}, rows)
+}
+
+// goalsRow is the row of goals that have one text.
+func goalsRow(goals []goal) []string {
+	var measured, missed, unknown []string
+	for _, g := range goals {
+		switch {
+		case g.measured == "":
+			unknown = append(unknown, g.of)
+			continue
+		case !g.met:
+			missed = append(missed, g.of)
+		}
+		measured = append(measured, strings.TrimPrefix(g.of+": "+g.measured, ": "))
+	}
+	var met []string
+	if len(missed) > 0 {
+		met = append(met, strings.TrimSuffix("no: "+strings.Join(missed, ", "), ": "))
+	}
+	if len(unknown) > 0 {
+		met = append(met, strings.TrimSuffix("not measured: "+strings.Join(unknown, ", "), ": "))
+	}
+	where := goals[0].where
+	anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(where), " ", "-"), ",", "")
+	return []string{goals[0].text, cmp.Or(strings.Join(measured, "; "), "–"), cmp.Or(strings.Join(met, "; "), "yes"), "[" + where + "](#" + anchor + ")"}
 }
 
 func goals(s *samples) []goal {
@@ -112,7 +135,7 @@ func fasterThanEach(s *samples) goal {
 
 // noSlower is a goal that compares us with the fastest peer.
 func noSlower(s *samples, goroutines string) goal {
-	g := goal{text: "NextID no slower than the best peer, by " + goroutines + " goroutines", where: "One ID"}
+	g := goal{text: "NextID no slower than the best peer", of: goroutines + " goroutines", where: "One ID"}
 	ours := s.median("Next/lib=ours/goroutines="+goroutines, "ns/op")
 	best, peer := math.Inf(1), ""
 	for _, name := range s.names {
@@ -131,8 +154,8 @@ func noSlower(s *samples, goroutines string) goal {
 }
 
 func saturates(s *samples, name string) goal {
-	g := goal{where: "At the ceiling", text: fmt.Sprintf("at least 99%% of the ceiling on at most 30%% of a core, %s bits, goroutines %s",
-		key(name, "bits"), key(name, "goroutines"))}
+	g := goal{where: "At the ceiling", text: "at least 99% of the ceiling on at most 30% of a core",
+		of: fmt.Sprintf("%s bits, goroutines %s", key(name, "bits"), key(name, "goroutines"))}
 	if ceiling, core := s.median(name, "%ceiling"), s.median(name, "%core"); known(ceiling, core) {
 		g.measured, g.met = fmt.Sprintf("%.1f%% on %s", ceiling, percent(core)), ceiling >= 99 && core <= 30
 	}
@@ -144,8 +167,8 @@ func saturates(s *samples, name string) goal {
 const wakeUp = 10e6
 
 func waits(s *samples, name string) goal {
-	g := goal{where: "The longest wait", text: fmt.Sprintf("the longest wait at most %s over the ideal, %s bits, callers %s",
-		shortTime(wakeUp), key(name, "bits"), key(name, "callers"))}
+	g := goal{where: "The longest wait", text: fmt.Sprintf("the longest wait at most %s over the ideal", shortTime(wakeUp)),
+		of: fmt.Sprintf("%s bits, callers %s", key(name, "bits"), key(name, "callers"))}
 	if ideal, longest := s.median(name, "ideal-ns"), s.median(name, "longest-ns"); known(ideal, longest) {
 		g.measured, g.met = fmt.Sprintf("%s, ideal %s", shortTime(longest), shortTime(ideal)), longest <= ideal+wakeUp
 	}

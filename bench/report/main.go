@@ -1,7 +1,7 @@
 // Command report measures this library beside its peers, and writes the tables of pages in docs/. The pages' words are
 // their own. Run it from the root of the repository.
 //
-//	go run ./bench/report          # measure all, write the tables of docs/benchmarks.md and docs/benchmarks-all.md, and the chart
+//	go run ./bench/report          # measure all, write the tables of docs/benchmarks.md and the chart
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json
 //	go run ./bench/report -update  # measure them, and make them the baseline
 //	go run ./bench/report -server  # measure snowflaked, write the tables of docs/server-figures.md
@@ -86,14 +86,10 @@ func report(ctx context.Context, bin string, rounds int, benchtime time.Duration
 	if err != nil {
 		return err
 	}
-	if err := writeTables("../docs/benchmarks.md", map[string]string{
-		"libraries": comparison(s),
-		"goals":     goalsTable(goals(s), "benchmarks-all.md"),
-		"machine":   machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers),
-	}); err != nil {
-		return err
-	}
-	if err := writeTables("../docs/benchmarks-all.md", tables(s, subjects)); err != nil {
+	all := tables(s, subjects)
+	all["goals"] = goalsTable(goals(s))
+	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers)
+	if err := writeTables("../docs/benchmarks.md", all); err != nil {
 		return err
 	}
 	return os.WriteFile("../docs/benchmarks-next.svg", []byte(chart(s)), 0o644)

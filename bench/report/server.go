@@ -36,22 +36,9 @@ func reportServer(ctx context.Context, bin string, rounds int, benchtime time.Du
 		}
 	}
 	all := tables(s, served)
-	all["goals"] = goalsTable(serverGoals(s), "")
 	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -server -rounds %d -benchtime %v", rounds, benchtime), start,
 		"servers", "Redis "+version(ctx, "redis-server")+", PostgreSQL "+version(ctx, "/usr/lib/postgresql/*/bin/postgres"))
 	return writeTables("../../docs/server-figures.md", all)
-}
-
-func serverGoals(s *samples) (all []goal) {
-	for _, g := range [][3]string{
-		{"GET /id at most 1.25 times the processor time of a constant, without the access log", "false", "cpu-ratio"},
-		{"the same processor time, with it", "true", "cpu-ratio"},
-		{"a constant at most 1.25 times as often a second as GET /id, without the access log", "false", "rate-ratio"},
-		{"the same rate, with it", "true", "rate-ratio"},
-	} {
-		all = append(all, atMost(s, g[0], "Overhead/access-log="+g[1], g[2], 1.25, hundredths, "Beside a handler that returns a constant"))
-	}
-	return all
 }
 
 // version returns the version of a program: a name, or a pattern of which the last file counts.

@@ -54,8 +54,8 @@
 // repeats. In a run with leases each request to put a record, its arrival, its answer, each
 // grant and each stamped tick has to be a step of this model. Package steps evaluates the file itself; model.go says
 // which step an act is. A run is held against the model until something happens that the model supposes not to happen: a
-// machine is cloned, a record is lost while the entry "store" stays, or a request is stored twice.
-// LocalCopy is not in the model.
+// machine is cloned, a record or the entry "store" is lost alone, or a request is stored twice. LocalCopy is not in the
+// model. If the store's clock is wrong, holders that are taken for dead are not checked.
 //
 // # Crashes at any instruction
 //
