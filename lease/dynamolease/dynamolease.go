@@ -13,8 +13,11 @@
 // # The table
 //
 // The table has the partition key "store" and the sort key "key", both of type S, and no other
-// index. The README has the command that makes it. Several fleets can share a table, each with an
-// Options.Store of its own.
+// index. Several fleets can share a table, each with an Options.Store of its own. To make it:
+//
+//	aws dynamodb create-table --table-name snowflake --billing-mode PAY_PER_REQUEST --deletion-protection-enabled \
+//	    --attribute-definitions AttributeName=store,AttributeType=S AttributeName=key,AttributeType=S \
+//	    --key-schema AttributeName=store,KeyType=HASH AttributeName=key,KeyType=RANGE
 //
 // A process needs these rights:
 //

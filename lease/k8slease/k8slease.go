@@ -11,8 +11,9 @@
 // Outside of a pod, [New] takes a config, such as package tools/clientcmd of client-go makes.
 //
 // The pod's service account needs the rights get, list, create, patch and delete on leases of
-// the group coordination.k8s.io in one namespace, and nothing else. If a right or the namespace is
-// missing, the error names the object and says what to do.
+// the group coordination.k8s.io in one namespace, and nothing else: deploy/kubernetes/rbac.yaml gives
+// them. If a right or the namespace is missing, the error names the object and says what to do.
+// docs/kubernetes.md says when to choose this store, and has a whole service.
 //
 // # What is stored
 //

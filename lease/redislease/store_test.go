@@ -155,7 +155,7 @@ func TestMissingRightsAreRefused(t *testing.T) {
 	refuses(t, opened(t, server.User(t, admin, "nowrite", "%R~*", "+@all"), nil), nil, "NOPERM")
 	refuses(t, opened(t, server.User(t, admin, "nozadd", "~*", "+@all", "-zadd"), nil), nil, "can't run this command")
 
-	// The rights that the README names are enough.
+	// The rights that the documentation names are enough.
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+zrangebylex", "+zadd", "+zrem")
 	admin.FlushAll(t.Context())
 	for range 2 {

@@ -363,7 +363,7 @@ func refusedUsers(t *testing.T, s *server) {
 		s.owner().exec(t, "GRANT "+rights+" ON "+table+" TO reader")
 		refused("reader", "reader", table, denied)
 	}
-	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader") // the rights that the README names
+	s.owner().exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO reader") // the rights that the documentation names
 	store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, "reader", "reader") }}.store(t, table)
 	version := put(t, store, "a", put(t, store, "a", "", "first"), "second")
 	assert.NoError(t, store.Delete(t.Context(), "a", version))

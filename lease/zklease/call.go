@@ -15,7 +15,8 @@ import (
 
 // Connect connects to the servers as [zk.Connect] does, with [Dial], and without a log: package
 // zk would write to standard error, though its errors reach the caller too. The caller closes
-// the connection, after the leases are released. session is the session timeout, such as 4 s.
+// the connection, after the leases are released. session is the session timeout, such as 4 s: with
+// package zk alone, a process takes almost seven times as long to give up a server that hangs.
 func Connect(servers []string, session time.Duration) (*zk.Conn, error) {
 	conn, _, err := zk.Connect(servers, session, zk.WithDialer(Dial), zk.WithLogger(silent{}))
 	return conn, err

@@ -605,7 +605,7 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 	admin := server.Client(t)
 	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context())
 	require.ErrorContains(t, err, "NOPERM")
-	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the README names
+	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the documentation names
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
 }
 
