@@ -106,7 +106,8 @@ const blockKey = "block"
 // Keep leases a block from the fleet's store, and publishes it in dir until ctx is done. Then it releases
 // the block, which others can have when its window has ended, and returns nil. opts are the options of
 // lease.Acquire; Layout is the fleet's. Keep returns the errors of lease.Acquire; and with
-// OnLoss: lease.Stop an error that matches lease.ErrLost.
+// OnLoss: lease.Stop an error that matches lease.ErrLost. If it returns an error, end the program,
+// because Acquire then waits in vain.
 func (f Fleet) Keep(ctx context.Context, fleet lease.Store, dir string, opts *lease.Options) error {
 	host, _, err := f.parts()
 	if err != nil {
