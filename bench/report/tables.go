@@ -40,7 +40,6 @@ var subjects = []subject{
 		{"p99-ns", "p99", shortTime, false}, {"p99.9-ns", "p99.9", shortTime, false}, {"longest-ns", "longest", shortTime, false}}},
 	{"Wait", []string{"bits", "lib"}, "callers", "", []unit{{"ideal-ns", "ideal", shortTime, false},
 		{"longest-ns", "longest", shortTime, false}, {"fewest-ids", "fewest IDs", count, false}, {"most-ids", "most IDs of a caller", count, false}}},
-	{"Deadlines", []string{"bits", "lib", "callers"}, "", "", []unit{{"%ceiling", "of the ceiling", percent, true}}},
 	{"Burst", []string{"lib"}, "", "way", []unit{{"ns/op", "ms in all", millis, true}}},
 	{"Fill", nil, "lib", "", []unit{{"ns/op", "ns an ID", nanos, true}, {"allocs/op", "allocations", count, false}}},
 	{"Text", []string{"form"}, "lib", "do", []unit{{"ns/op", "ns", nanos, true}, {"allocs/op", "allocations", count, false}}},
