@@ -88,7 +88,7 @@
 // replacement: The invariant holds across a replacement. The proof above is about one record at a
 // time. So a lease that held w and then takes w' counts as two holders, one of w and one of
 // w'. While it takes w', the generator may still stamp the rest of the window of w, because
-// the next holder of w begins where that window ends. The generator is granted w' when w' is
+// the next holder of w begins at the end of this window. The generator is granted w' when w' is
 // saved and the clock has reached its window; from then on it stamps w' alone. If w' equals w,
 // the new window begins, as every holder's does, at the bound in the store or later; and at
 // the bound that the lease remembers or later, in case the record of w was lost.
@@ -204,7 +204,7 @@
 //     instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (lowest, publish).
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
-//     is saved is where the window begins. Then it looks at the proposed instant, and begins there
+//     is saved is the beginning of the window. Then it looks at the proposed instant, and begins there
 //     or later (above).
 //
 // INVARIANT: if a holder renews, it issues no ID whose time is before a published instant.
@@ -224,8 +224,8 @@
 // transaction that it began before may still commit. Only the database can stop these:
 // docs/watermark.md shows how.
 //
-// HAZARD: if the store has no clock of its own and the holder's machine stood still, so that none of
-// its clocks shows the pause, the holder does not know that it counted as dead, and does not look.
+// HAZARD: if the store has no clock, and the holder's machine stood still so that its clocks do not
+// show the pause, the holder does not know that it counted as dead, and does not look.
 //
 // If a record is lost, nobody knows its floor, and the watermark stands still until the record is
 // back or every window under it must have ended. If all entries are lost, there is no watermark
@@ -234,8 +234,8 @@
 // stamp without the store, so it always counts. A floor counts as a stamp: if a clock is set back to
 // before it, the policy decides.
 //
-// HAZARD: if the engine's clock leaps forward by more than a window, a live holder whose clock is
-// behind the others' by as much counts as dead until its next renewal. Its IDs may be below the watermark.
+// HAZARD: if the engine's clock leaps forward by more than a window, a live holder whose clock reads
+// earlier by as much counts as dead until its next renewal. Its IDs may be below the watermark.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

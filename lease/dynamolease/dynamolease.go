@@ -13,7 +13,7 @@
 // # The table
 //
 // The table has the partition key "store" and the sort key "key", both of type S, and no other
-// index. Several fleets can share a table, each with an Options.Store of its own. To make it:
+// index. Several fleets can share a table, each with another Options.Store. To make the table:
 //
 //	aws dynamodb create-table --table-name snowflake --billing-mode PAY_PER_REQUEST --deletion-protection-enabled \
 //	    --attribute-definitions AttributeName=store,AttributeType=S AttributeName=key,AttributeType=S \

@@ -33,7 +33,7 @@
 //     keeper's lease is published in one directory, so they are processes of one directory. Then
 //     they are the same process, by 2.
 //
-// The published window is one that is saved in the fleet's store, so a process that reads it late
+// The published window is saved in the fleet's store first, so a process that reads it late
 // stamps less, and never more. No clock appears in this.
 //
 // # Hazards

@@ -26,7 +26,7 @@
 //     age, the record of a worker ID would vanish although its window may be open.
 //   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
 //   - A read first writes to a key whose name ends with =read, and believes only an answer that
-//     knows this write. Any server of a cluster may answer a read, also one that lags, was cut off
+//     knows this write. Any server of a cluster may answer a read, also a server that lags, was cut off
 //     or was paused; a write needs a majority. So a reader needs the right to write, and while a
 //     majority is away, reads fail too.
 //   - NATS does not tell the time at which it stored an entry along with the revision. So entries

@@ -94,7 +94,7 @@
 //
 // HAZARD: a driver of PostgreSQL that lets a connection go back to the pool in a
 // transaction, as pgx does not: do not begin a transaction by a statement of your own. With
-// MySQL the store begins a transaction itself where that is needed.
+// MySQL the store begins a transaction itself if it needs one.
 package sqllease
 
 import "log/slog"

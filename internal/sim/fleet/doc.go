@@ -44,7 +44,7 @@
 // is simulated: entries of one List that are of different moments. A store that goes back to
 // earlier values is a hazard that the docs name, and is not simulated either.
 //
-// In some runs the store loses entries: all, those of a kind, or one. The nodes then have
+// In some runs the store loses entries: all, all of a kind, or one. The nodes then have
 // windows of different lengths. If nothing else happens to a node that holds a worker ID, it
 // keeps the worker ID, and all of its calls succeed.
 //
