@@ -37,12 +37,16 @@
 //	snowflake_lease_clock_synchronized              1 if the kernel says that a time service sets the clock, else 0; on Linux only
 //	snowflake_lease_clock_max_error_seconds         how far the clock may be off, by the time service; on Linux only
 //	snowflake_lease_last_renewal_timestamp_seconds  when the last successful renewal began
-//	snowflake_lease_last_renewal_successful                        1 if the last renewal succeeded, else 0
+//	snowflake_lease_last_renewal_successful         1 if the last renewal succeeded, else 0
 //	snowflake_lease_store_away                      1 if renewals go to the local copy only, else 0
 //	snowflake_lease_ended                           1 after Release, or after a loss with OnLoss: Stop, else 0
 //
-// The folder rules has alerts, rules/snowflake.yml, and dashboard.json is a dashboard
-// for Grafana.
+// # Alerts and a dashboard
+//
+// rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md says what
+// to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New, Import. promtool, of
+// Debian's package prometheus, tests the alerts (promtool test rules rules/snowflake_test.yml) and checks the
+// dashboard's queries; nobody has looked at the dashboard in a Grafana.
 package metrics
 
 import (
@@ -66,8 +70,8 @@ type Options struct {
 	// Labels are put on each metric. If a process has several generators, give each a
 	// different label, such as prometheus.Labels{"generator": "orders"}; otherwise the
 	// registry refuses the second collector. If processes of one job lease their worker IDs from different stores,
-	// add a label "fleet", which the alert on shared worker IDs looks at. If generators differ in Options.Datacenter,
-	// add a label "datacenter", which the alert on shared worker IDs looks at. The label "error" is taken, by the refused calls.
+	// add a label "fleet"; if generators differ in Options.Datacenter, a label "datacenter". Otherwise the alert on
+	// shared worker IDs fires. The label "error" is taken, by the refused calls.
 	Labels prometheus.Labels
 
 	// Clock is the clock that remaining times are counted from. nil: the lease's clock,
