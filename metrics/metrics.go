@@ -45,7 +45,7 @@
 //
 // rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md says what
 // to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New, Import. promtool, of
-// Debian's package prometheus, tests the alerts (promtool test rules rules/snowflake_test.yml) and checks the
+// Debian's package prometheus, tests the alerts, as the head of rules/snowflake.yml says, and checks the
 // dashboard's queries; nobody has looked at the dashboard in a Grafana.
 package metrics
 
