@@ -49,14 +49,19 @@ func goalsRow(goals []goal) []string {
 	}
 	var met []string
 	if len(missed) > 0 {
-		met = append(met, strings.TrimSuffix("no: "+strings.Join(missed, ", "), ": "))
+		met = append(met, strings.TrimSuffix("no: "+strings.Join(missed, "; "), ": "))
 	}
 	if len(unknown) > 0 {
-		met = append(met, strings.TrimSuffix("not measured: "+strings.Join(unknown, ", "), ": "))
+		met = append(met, strings.TrimSuffix("not measured: "+strings.Join(unknown, "; "), ": "))
 	}
 	where := goals[0].where
 	anchor := strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(where), " ", "-"), ",", "")
-	return []string{goals[0].text, cmp.Or(strings.Join(measured, "; "), "–"), cmp.Or(strings.Join(met, "; "), "yes"), "[" + where + "](#" + anchor + ")"}
+	return []string{
+		goals[0].text,
+		cmp.Or(strings.Join(measured, "; "), "–"),
+		cmp.Or(strings.Join(met, "; "), "yes"),
+		fmt.Sprintf("[%s](#%s)", where, anchor),
+	}
 }
 
 func goals(s *samples) []goal {

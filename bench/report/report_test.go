@@ -153,7 +153,7 @@ func TestGoalsSayWhatIsMissed(t *testing.T) {
 	table := goalsTable(goals(parsed(t, output)))
 	for _, want := range []string{
 		"| NextID no slower than the best peer | 64 goroutines: 50.0 ns, google-uuid-v7 49.0 | " +
-			"no: 64 goroutines; not measured: 2 goroutines, 8 goroutines, 1000 goroutines | [One ID](#one-id) |",
+			"no: 64 goroutines; not measured: 2 goroutines; 8 goroutines; 1000 goroutines | [One ID](#one-id) |",
 		"| at least 99% of the ceiling on at most 30% of a core | 12 bits, goroutines 64: 99.0% on 21% | yes |",
 		"| Decode at most 2 ns | – | not measured |",
 	} {
