@@ -87,7 +87,7 @@ func report(ctx context.Context, bin string, rounds int, benchtime time.Duration
 		return err
 	}
 	all := tables(s, subjects)
-	all["goals"] = goalsTable(goals(s))
+	all["libraries"], all["goals"] = comparison(s), goalsTable(goals(s))
 	all["machine"] = machine(s, fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %v", rounds, benchtime), start, "peers", peers)
 	if err := writeTables("../docs/benchmarks.md", all); err != nil {
 		return err

@@ -121,13 +121,24 @@ BenchmarkMemory/lib=sno-2 1 152 B/generator 0 goroutines/generator 343 ns/genera
 	}
 }
 
+func TestComparisonHasARowForEachLibrary(t *testing.T) {
+	table := comparison(parsed(t, output))
+	for _, want := range []string{
+		"| library | ns an ID, 1 goroutine | 64 goroutines | of the ceiling / of a core, 12 bits, 64 goroutines | longest wait of 1,000 callers, 12 bits |",
+		"| ours | 40.0 | 50.0 | 99% / 21% | – |\n| floor | 38.0 | – | – | – |\n",
+		"| yitter | – | – | 250% / 90% | – |\n",
+	} {
+		assert.Contains(t, table, want)
+	}
+}
+
 // The pages of docs/ have a place for each table, and nothing else of them changes.
 func TestPagesHaveAPlaceForEachTable(t *testing.T) {
 	s := parsed(t, output, serverOutput)
 	for name, all := range map[string]map[string]string{"benchmarks.md": tables(s, subjects), "server-figures.md": tables(s, served)} {
 		all["machine"] = "machine's table\n"
 		if name == "benchmarks.md" {
-			all["goals"] = "goals' table\n"
+			all["libraries"], all["goals"] = comparison(s), "goals' table\n"
 		}
 		before, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		require.NoError(t, err)

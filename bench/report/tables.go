@@ -115,6 +115,38 @@ func key(name, key string) string {
 	return ""
 }
 
+// comparison is the table that a reader decides by: a row for each library.
+func comparison(s *samples) string {
+	columns := []struct {
+		title, bench, key, value string
+		units                    []unit
+	}{
+		{"ns an ID, 1 goroutine", "Next", "goroutines", "1", []unit{{name: "ns/op", format: nanos}}},
+		{"64 goroutines", "Next", "goroutines", "64", []unit{{name: "ns/op", format: nanos}}},
+		{"of the ceiling / of a core, 12 bits, 64 goroutines", "Saturated/bits=12", "goroutines", "64", []unit{{name: "%ceiling", format: percent}, {name: "%core", format: percent}}},
+		{"longest wait of 1,000 callers, 12 bits", "Wait/bits=12", "callers", "1000", []unit{{name: "longest-ns", format: shortTime}}},
+	}
+	header := []string{"library"}
+	var libs []string
+	for _, c := range columns {
+		header = append(header, c.title)
+		for _, name := range s.names {
+			if lib := key(name, "lib"); strings.HasPrefix(name, c.bench+"/") && key(name, c.key) == c.value && !slices.Contains(libs, lib) {
+				libs = append(libs, lib)
+			}
+		}
+	}
+	var rows [][]string
+	for _, lib := range libs {
+		row := []string{lib}
+		for _, c := range columns {
+			row = append(row, cmp.Or(cell(s, c.units, fmt.Sprintf("%s/lib=%s/%s=%s", c.bench, lib, c.key, c.value)), "–"))
+		}
+		rows = append(rows, row)
+	}
+	return markdown(header, rows)
+}
+
 // table returns the subject's table in Markdown. Rows and columns are in the order of the source.
 func (sub subject) table(s *samples) string {
 	var titles []string
