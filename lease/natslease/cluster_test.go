@@ -54,14 +54,16 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c) })
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, c.Cluster, leads) })
+	t.Run("FleetOutlivesTheMajority", func(t *testing.T) {
+		servertest.Outage(t, &s, s.Addr, servertest.LosesMajority(&s, c.Cluster, leads)...)
+	})
 }
 
 // It is not a part of TestCluster, because an election takes NATS 4 to 9 s.
 func TestClusterThatLosesItsLeader(t *testing.T) {
 	t.Parallel()
 	c, s := startThree(t)
-	servertest.LosesLeader(t, &s, c.Cluster, leads)
+	servertest.Outage(t, &s, s.Addr, servertest.LosesLeader(&s, c.Cluster, leads)...)
 }
 
 // lagging: a replica that does not hear of a change answers with what was stored before. A store that is connected to it

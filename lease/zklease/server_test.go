@@ -156,8 +156,13 @@ func server(t testing.TB) *servertest.Server {
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
+	servertest.Faults(t, server(t))
+}
+
+func TestCalmServer(t *testing.T) {
+	t.Parallel()
 	s := server(t)
-	servertest.Run(t, s)
+	servertest.Calm(t, s)
 	for name, test := range map[string]func(t *testing.T, addr string){
 		"EntryEditedByHandHasAnotherVersion": entryEditedByHandHasAnotherVersion,
 		"WrongCredentialsAreNamed":           wrongCredentialsAreNamed,
@@ -185,8 +190,9 @@ func TestEnsemble(t *testing.T) {
 	s.Open = opener(20 * time.Second)
 	leads := func(m *servertest.Member, _ string) bool { return mode(m) == "leader" }
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads) })
+	t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
+		servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, members, leads), servertest.LosesMajority(&s, members, leads))...)
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }
