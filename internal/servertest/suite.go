@@ -396,9 +396,11 @@ func survives(t *testing.T, s *Server) {
 	var all sync.WaitGroup
 	for name, call := range Calls(store, "key/0") {
 		all.Go(func() {
+			wait := s.short()
 			assert.EventuallyWithT(t, func(c *assert.CollectT) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
 				defer cancel()
+				wait *= 2
 				assert.ErrorContains(c, call(ctx), "connection refused", "%s without a server", name)
 			}, patience, 5*time.Millisecond)
 		})
