@@ -8,11 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,50 +141,27 @@ func Calm(t *testing.T, s *Server) {
 	}
 }
 
-// holder is a lease with its generator, as a process would have it.
-type holder struct {
-	*lease.Lease
-	gen   *snowflake.Generator
-	name  string
-	crash func() // leaves the record as it is from now on
-
-	behind *atomic.Int64 // by how many nanoseconds its clock is behind
-}
-
-// join takes a worker ID of a store that may have lost its entries. When the test ends or crash is called, the lease stops
-// renewing, and its record is not changed any more.
-func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
-	network, behind := link.To(store), new(atomic.Int64)
-	o.Layout, o.MaxLeap, o.OnLoss, o.Logger = fleetLayout(), 24*time.Hour, lease.Stop, slog.New(slog.DiscardHandler)
-	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) })
-	l, err := lease.Acquire(ctx, network, &o)
-	if err != nil {
-		return nil, err
-	}
-	crash := func() { network.Cut(true) }
-	t.Cleanup(func() {
-		crash()
-		_ = l.Release(context.Background()) // it ends, and cannot tell the store
-	})
-	g, err := snowflake.NewLeased(l, &snowflake.Options{OnBackward: snowflake.ClockSeqPolicy()})
-	return &holder{l, g, o.Owner, crash, behind}, err
+// join takes a worker ID of a store that may have lost its entries.
+func join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
+	o.Layout = fleetLayout()
+	return link.Join(ctx, t, store, o)
 }
 
 // acquire takes a worker ID of a new store.
-func acquire(t testing.TB, store lease.Store, o lease.Options) (*holder, error) {
+func acquire(t testing.TB, store lease.Store, o lease.Options) (*link.Holder, error) {
 	o.NewStore = true
 	return join(context.Background(), t, store, o)
 }
 
-func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *holder {
+func mustAcquire(t testing.TB, store lease.Store, o lease.Options) *link.Holder {
 	t.Helper()
 	return Must(acquire(t, store, o))(t)
 }
 
 // acquireAll lets n clients acquire at once, and returns how long each took.
-func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration) ([]*holder, []time.Duration) {
+func acquireAll(t testing.TB, stores []lease.Store, n int, window time.Duration) ([]*link.Holder, []time.Duration) {
 	t.Helper()
-	holders, took := make([]*holder, n), make([]time.Duration, n)
+	holders, took := make([]*link.Holder, n), make([]time.Duration, n)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -240,7 +215,7 @@ func (s *Server) only(owner string) lease.Options {
 }
 
 // await acquires a worker ID that has to come free.
-func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *holder) {
+func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *link.Holder) {
 	t.Helper()
 	Await(t, func() (err error) {
 		h, err = acquire(t, store, o)
@@ -253,29 +228,29 @@ func (s *Server) await(t *testing.T, store lease.Store, o lease.Options) (h *hol
 type seen map[snowflake.ID]string
 
 // issue issues up to n IDs. If the lease expires before, it returns the error.
-func (ids seen) issue(t *testing.T, h *holder, n int) error {
+func (ids seen) issue(t *testing.T, h *link.Holder, n int) error {
 	t.Helper()
 	for range n {
-		id, err := h.gen.NextID()
+		id, err := h.Gen.NextID()
 		if err != nil {
 			return err
 		}
 		if by, ok := ids[id]; ok {
-			t.Fatalf("%s issues %d (%v), which %s issued before", h.name, id, fleetLayout().Decode(id), by)
+			t.Fatalf("%s issues %d (%v), which %s issued before", h.Name, id, fleetLayout().Decode(id), by)
 		}
-		ids[id] = h.name
+		ids[id] = h.Name
 	}
 	return nil
 }
 
 // issueSoon issues n IDs. While the window has ended, it tries again: the server may be away, or on a
 // busy machine a renewal may be late.
-func (ids seen) issueSoon(t *testing.T, h *holder, n int) {
+func (ids seen) issueSoon(t *testing.T, h *link.Holder, n int) {
 	t.Helper()
 	Await(t, func() error {
 		err := ids.issue(t, h, n)
 		if err != nil && !errors.Is(err, snowflake.ErrLeaseExpired) {
-			t.Fatalf("%s does not issue IDs: %v, %+v", h.name, err, h.Stats())
+			t.Fatalf("%s does not issue IDs: %v, %+v", h.Name, err, h.Stats())
 		}
 		return err
 	})
@@ -339,7 +314,7 @@ func recovers(t *testing.T, store lease.Store, e lease.Entry) {
 }
 
 // toTheEnd issues IDs until the holder's window has ended, because its server is away.
-func (ids seen) toTheEnd(t *testing.T, h *holder) {
+func (ids seen) toTheEnd(t *testing.T, h *link.Holder) {
 	t.Helper()
 	err := ids.issue(t, h, math.MaxInt)
 	var expired *snowflake.LeaseExpiredError
@@ -422,7 +397,7 @@ func survives(t *testing.T, s *Server) {
 }
 
 // shortHolder acquires a worker ID, as the only client of a new space.
-func (s *Server) shortHolder(t *testing.T) *holder {
+func (s *Server) shortHolder(t *testing.T) *link.Holder {
 	t.Helper()
 	o := s.only("a")
 	o.Window = s.short()
@@ -495,7 +470,7 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
 	space, ids := NewSpace(), seen{}
-	var all []*holder
+	var all []*link.Holder
 	for i := range holders {
 		o := lease.Options{Owner: fmt.Sprint("holder ", i), First: i, Count: 1, Window: long}
 		all = append(all, mustAcquire(t, s.client(t, s.Addr, space), o))
@@ -504,7 +479,7 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	wipe(t, space)
 	store := s.client(t, s.Addr, space)
 	newcomer := lease.Options{Owner: "newcomer", Count: holders + 1, Window: s.window()}
-	comes := func(within time.Duration) (*holder, error) {
+	comes := func(within time.Duration) (*link.Holder, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		return join(ctx, t, store, newcomer)
@@ -518,12 +493,12 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 		return err
 	})
 	for i, h := range all {
+		h.StepBack(time.Hour)
 		Await(t, func() error {
-			h.behind.Store(int64(time.Hour))
 			if err := ids.issue(t, h, 10); err != nil || record(t, store, i).Saves > 0 {
 				return err
 			}
-			return fmt.Errorf("%s does not put its record back: %+v", h.name, h.Stats())
+			return fmt.Errorf("%s does not put its record back: %+v", h.Name, h.Stats())
 		})
 	}
 	Await(t, func() error {
@@ -537,7 +512,7 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	})
 	for _, h := range all {
 		ids.issueSoon(t, h, 1000)
-		assert.NoError(t, h.Err(), h.name)
+		assert.NoError(t, h.Err(), h.Name)
 	}
 }
 
