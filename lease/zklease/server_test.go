@@ -156,13 +156,8 @@ func server(t testing.TB) *servertest.Server {
 
 func TestServer(t *testing.T) {
 	depth.Parallel(t)
-	servertest.Faults(t, server(t))
-}
-
-func TestCalmServer(t *testing.T) {
-	t.Parallel()
 	s := server(t)
-	servertest.Calm(t, s)
+	servertest.Run(t, s)
 	for name, test := range map[string]func(t *testing.T, addr string){
 		"EntryEditedByHandHasAnotherVersion": entryEditedByHandHasAnotherVersion,
 		"WrongCredentialsAreNamed":           wrongCredentialsAreNamed,
