@@ -110,9 +110,10 @@ func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
 	}}}
 }
 
-// alone: when all others are killed, the survivor does not answer, since its answer may be old, and says so. It answers again
-// when there is a majority.
-func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
+// Alone kills all others, and checks that the survivor does not answer, since its answer may be old, and says so. It returns a
+// client of the survivor, and an entry.
+func Alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) (lease.Store, lease.Entry) {
+	t.Helper()
 	store := s.client(t, survivor.Addr, space)
 	old := Put(t, store, "alone/"+survivor.Name, "", "value")
 	others.together(t, func(m *Member) { m.Kill() })
@@ -133,6 +134,12 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 		}
 		return nil
 	})
+	return store, old
+}
+
+// alone: when all others are killed, the survivor does not answer. It answers again when there is a majority.
+func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
+	store, old := Alone(t, s, space, survivor, others)
 	others.together(t, func(m *Member) { m.Restart() })
 	Await(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -50,12 +50,16 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c) })
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) {
-		faults := servertest.LosesMajority(&s, c.Cluster, leads)
-		if depth.Full() { // an election takes NATS 4 to 9 s, and a replica that lags tells as much of old answers
-			faults = slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), faults)
-		}
-		servertest.Outage(t, &s, s.Addr, faults...)
+	if depth.Full() { // a leader that is gone costs an election, which takes NATS 4 to 9 s
+		t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
+			servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), servertest.LosesMajority(&s, c.Cluster, leads))...)
+		})
+	}
+	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) {
+		space := servertest.NewSpace()
+		servertest.Put(t, servertest.Client(t, c.Addrs(), space), "key", "", "value")
+		leader, others := c.Leader(t, space, leads)
+		servertest.Alone(t, &s, space, leader, others)
 	})
 }
 
