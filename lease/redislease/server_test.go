@@ -60,7 +60,6 @@ func TestStoreWithAReplica(t *testing.T) {
 	server := redistest.Start(t)
 	replica := redistest.StartReplica(t, server, server.Addr)
 	t.Run("ReplicaItselfIsRefused", func(t *testing.T) {
-		t.Parallel()
 		store := opened(t, replica.Client(t), nil)
 		refuses(t, store, lease.ErrAway, "READONLY", replica.Addr)
 	})
