@@ -1,22 +1,14 @@
 package lease_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -66,107 +58,6 @@ func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {
 	}
 	empty()
 	mustPut(t, s, "worker/1", one.Version, "two")
-}
-
-func TestFileOnAReadOnlyFileSystemReturnsItsError(t *testing.T) {
-	mount := mountTmpfs(t, "size=64k")
-	remount := func(flags uintptr) {
-		require.NoError(t, syscall.Mount("tmpfs", mount, "tmpfs", syscall.MS_REMOUNT|flags, ""))
-	}
-	dir := filepath.Join(mount, "leases")
-	s := lease.File(dir)
-	one := mustPut(t, s, "worker/1", "", "one")
-	remount(syscall.MS_RDONLY)
-	is, err := s.Get(t.Context(), "worker/1")
-	require.NoError(t, err)
-	require.Equal(t, one, is)
-	_, err = s.Put(t.Context(), "worker/1", one.Version, nil)
-	require.ErrorIs(t, err, syscall.EROFS)
-	names(t, err, fileOf(dir, 1)+"~lock")
-	missing := filepath.Join(mount, "missing")
-	_, err = lease.Acquire(t.Context(), lease.File(missing), nil)
-	require.ErrorIs(t, err, syscall.EROFS)
-	names(t, err, missing)
-	remount(0)
-	mustPut(t, s, "worker/1", one.Version, "two")
-}
-
-// TestFileStops is the process that is stopped in TestStoppedProcessKeepsItsFileLock.
-func TestFileStops(t *testing.T) {
-	dir := os.Getenv(fileCrashDir)
-	if dir == "" {
-		t.Skip("it is for TestStoppedProcessKeepsItsFileLock to run")
-	}
-	s := lease.CrashingFile(dir, func(step string) {
-		if step == os.Getenv(fileCrashStep) {
-			continued := make(chan os.Signal, 1)
-			signal.Notify(continued, syscall.SIGCONT)
-			os.Stdout.WriteString("stopping\n")
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			<-continued // it may run a few steps more before it stops
-		}
-	})
-	one, err := s.Get(t.Context(), "worker/1")
-	require.NoError(t, err)
-	mustPut(t, s, "worker/1", one.Version, "two")
-}
-
-// lockHeldUp checks what other processes can do while a process that hangs holds the lock of worker 1, whose entry is one.
-func lockHeldUp(t *testing.T, dir string, one lease.Entry) {
-	t.Helper()
-	s := lease.File(dir)
-	var err error
-	require.Eventually(t, func() bool { // a busy machine may make no attempt in this time
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // most of it goes by between two attempts
-		defer cancel()
-		_, err = s.Put(ctx, "worker/1", one.Version, []byte("other"))
-		return !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "1~lock: locked by another: ")
-	}, time.Minute, time.Millisecond)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	names(t, err, fileOf(dir, 1)+"~lock")
-	mustPut(t, s, "worker/2", "", "one")
-	all, err := s.List(t.Context(), "worker/")
-	require.NoError(t, err)
-	require.Len(t, all, 2)
-	require.Contains(t, all, one)
-	l, err := lease.Acquire(t.Context(), s, &lease.Options{Layout: snowflake.ClockSeqLayout(), First: 3, Count: 1, NewStore: true})
-	require.NoError(t, err)
-	require.NoError(t, l.Release(t.Context()))
-}
-
-// If a process is stopped during a save, it keeps its lock. When it is killed, the system releases the
-// lock.
-func TestStoppedProcessKeepsItsFileLock(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	for _, sent := range []syscall.Signal{syscall.SIGKILL, syscall.SIGCONT} {
-		dir := t.TempDir()
-		s := lease.File(dir)
-		one := mustPut(t, s, "worker/1", "", "one")
-
-		cmd := exec.Command(self, "-test.run", "^TestFileStops$")
-		cmd.Env = append(os.Environ(), fileCrashDir+"="+dir, fileCrashStep+"=rename 1")
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		defer cmd.Process.Kill()
-		said, err := bufio.NewReader(out).ReadString('\n')
-		require.NoError(t, err)
-		require.Equal(t, "stopping\n", said)
-
-		lockHeldUp(t, dir, one)
-
-		require.NoError(t, cmd.Process.Signal(sent))
-		if sent == syscall.SIGCONT {
-			require.NoError(t, cmd.Wait())
-		} else {
-			require.Error(t, cmd.Wait())
-		}
-		is, err := s.Get(t.Context(), "worker/1")
-		require.NoError(t, err)
-		require.Equal(t, sent == syscall.SIGCONT, string(is.Value) == "two")
-		mustPut(t, s, "worker/1", is.Version, "three")
-	}
 }
 
 // If a file is replaced by a pipe, opening it must not block for ever.

@@ -111,7 +111,6 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 	})
 }
 
-// If the worker ID went to another owner, and the copy cannot be removed, the holder says so: a later start would use it.
 // While the store is away, a process reads its copy of the entry "store". Another process of the owner gives the worker ID back.
 // Once the store answers, the first process takes the worker ID, and leaves the copy as it is: a start needs it.
 func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *testing.T) {
@@ -146,6 +145,7 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 	})
 }
 
+// If the worker ID went to another owner, and the copy cannot be removed, the holder says so: a later start would use it.
 func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

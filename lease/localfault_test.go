@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -30,8 +29,7 @@ type faulty struct {
 
 	mu   sync.Mutex
 	how  string
-	at   int    // the step that fails, from 0 on
-	of   string // if not empty, only steps with this name count
+	at   int // the step that fails, from 0 on
 	done []string
 }
 
@@ -40,15 +38,10 @@ var faults = []string{"fails", "is made, and said to have failed", "is not reach
 
 func (f *faulty) step(what string, onDisk bool, do func() error) error {
 	f.mu.Lock()
+	n := len(f.done)
 	f.done = append(f.done, what)
-	n := -1
-	for _, done := range f.done {
-		if f.of == "" || f.of == done {
-			n++
-		}
-	}
 	f.mu.Unlock()
-	at, past := n == f.at && (f.of == "" || f.of == what), n >= f.at
+	at, past := n == f.at, n >= f.at
 	switch {
 	case f.how == faults[0] && at, f.how == faults[2] && past, f.how == faults[3] && past && !at, f.how == faults[4] && past && onDisk:
 		return fmt.Errorf("%s: %w", what, errFault)
@@ -126,18 +119,20 @@ func (c *copied) start(f *faulty) error {
 // workers returns the worker IDs that were ever taken.
 func (c *copied) workers() int { return c.m.count() }
 
-// Whichever step of a start fails, the next start gets the same worker ID, and repeats no ID. The quick run looks at every
-// third step, with each fault at others.
+// Whichever step of a start fails, or of two, the next start gets the same worker ID, and repeats no ID. In the quick run,
+// one of the faults happens at each step.
 func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 	t.Parallel()
-	for _, before := range []string{"new", "given back by another", "had before"} {
+	for _, before := range []string{"new", "failed before", "given back by another", "had before"} {
 		for first, how := range faults {
 			t.Run(before+", "+how, func(t *testing.T) {
-				for at := depth.Of(first%3, 0); ; at += depth.Of(3, 1) {
+				for at := depth.Of(first, 0); ; at += depth.Of(len(faults), 1) {
 					last := false
 					synctest.Test(t, func(t *testing.T) {
 						c := &copied{T: t, m: newMemory(), dir: t.TempDir(), seen: map[snowflake.ID]bool{}}
 						switch before {
+						case "failed before":
+							_ = c.start(&faulty{how: how, at: at})
 						case "given back by another":
 							c.count = 1
 							ctx, cancel := context.WithCancel(t.Context())
@@ -167,40 +162,6 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 						return
 					}
 				}
-			})
-		}
-	}
-}
-
-// All starts that fail use one worker ID, even if each of them fails after it has saved in the store.
-func TestFailedStartsWithLocalCopyUseOneWorkerID(t *testing.T) {
-	t.Parallel()
-	for _, how := range faults {
-		for _, of := range []string{"", "rename 0"} {
-			t.Run(how+" "+of, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := &copied{T: t, m: newMemory(), dir: t.TempDir(), seen: map[snowflake.ID]bool{}}
-					if of != "" {
-						c.count = 1
-					}
-					for i := range depth.Of(20, 100) {
-						f := &faulty{how: how, of: of, at: 1}
-						if of == "" {
-							f.at = i % depth.Of(20, 50) * depth.Of(2, 1)
-						} else if i > 0 { // it is wanted already
-							f.at = 0
-						}
-						err := c.start(f)
-						if of != "" && (how == faults[2] || how == faults[4]) { // other failures are tried again
-							require.ErrorIs(t, err, errFault)
-						}
-						time.Sleep(time.Duration(i) * 10 * ms)
-					}
-					begun := time.Now()
-					require.NoError(t, c.start(new(faulty)))
-					assert.LessOrEqual(t, time.Since(begun), 3*span)
-					assert.Equal(t, 1, c.workers())
-				})
 			})
 		}
 	}

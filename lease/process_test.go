@@ -312,6 +312,7 @@ func TestKilledProcessesRepeatNoID(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "leases")
 			rnd := seeded(t)
 			each := max(1, *kills*test.share/100/test.processes)

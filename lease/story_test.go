@@ -687,7 +687,7 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 		"an ID is at or below the watermark":     id <= mark,
 		"an ID is not greater than the last":     id <= last && s.layout.ClockSeqBits == 0 && !p.rewinds,
 		"an ID's time is no moment of the call":  is.Time.Before(begun.Truncate(ms)) || is.Time.After(p.c.Now()),
-		"an ID is not before the recorded bound": !is.Time.Before(p.bound(is.Worker, is.ClockSeq)),
+		"an ID is not before the recorded bound": !p.recorded(is),
 	} {
 		if broken {
 			s.broken(fmt.Sprintf("%s: %s: %+v", p.name, why, is))
@@ -701,15 +701,17 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 	return result, s.at(is.Time), now
 }
 
-// bound returns the latest bound that was recorded of a worker ID and clock sequence. s.mu must be held.
-func (p *party) bound(worker, seq int) time.Time {
-	bound := later(p.bounds[[2]int{worker, seq}], p.record(worker).bound(seq))
-	if p.copy != "" {
-		r, err := getRecord(p.t.Context(), File(p.copy), worker)
-		require.NoError(p.t, err)
-		bound = later(bound, r.bound(seq))
+// recorded reports whether an ID's time is before a bound that was saved, in the store or in the local copy.
+func (p *party) recorded(is snowflake.Parts) bool {
+	if is.Time.Before(p.bounds[[2]int{is.Worker, is.ClockSeq}]) || is.Time.Before(p.record(is.Worker).bound(is.ClockSeq)) {
+		return true
 	}
-	return bound
+	if p.copy == "" {
+		return false
+	}
+	r, err := getRecord(p.t.Context(), File(p.copy), is.Worker)
+	require.NoError(p.t, err)
+	return is.Time.Before(r.bound(is.ClockSeq))
 }
 
 // stop lets the process stand still, now or at a request.

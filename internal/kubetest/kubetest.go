@@ -52,6 +52,7 @@ func Start(t testing.TB) *Server {
 		"--name", "m", "--data-dir", filepath.Join(dir, "etcd"),
 		"--listen-client-urls", url, "--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
+		"--heartbeat-interval", "10", "--election-timeout", "100", // before it elects itself, it waits for others
 		"--logger", "zap", "--log-level", "warn",
 	}}, func() error { return request("GET", url+"/health", "", nil, nil) })
 
@@ -76,7 +77,7 @@ func Start(t testing.TB) *Server {
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
-	}}, func() error { return s.Ask(Token, "GET", "/readyz", nil, nil) })
+	}}, func() error { return s.Ask(Token, "GET", "/readyz/etcd", nil, nil) }) // it serves, and still makes its own roles
 	return s
 }
 

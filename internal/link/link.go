@@ -5,9 +5,13 @@ package link
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
+	"sync/atomic"
+	"testing"
 	"time"
 
+	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -87,3 +91,33 @@ func (l *Link) Delete(ctx context.Context, key, old string) error {
 
 // To returns a link to a store.
 func To(s lease.Store) *Link { return &Link{Store: s} }
+
+// Holder is a lease with its generator, as a process has it. Its network can be cut, and its clock can be set back.
+type Holder struct {
+	*lease.Lease
+	Gen     *snowflake.Generator
+	Name    string
+	Network *Link
+	behind  atomic.Int64 // by how many nanoseconds its clock is behind
+}
+
+// Join takes a worker ID of a layout with clock sequences. When the test ends, the lease ends without telling the store.
+func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*Holder, error) {
+	h := &Holder{Name: o.Owner, Network: To(store)}
+	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(h.behind.Load())) })
+	o.OnLoss, o.Logger = lease.Stop, slog.New(slog.DiscardHandler)
+	o.MaxLeap = 24 * time.Hour // the engine's clock need not be right
+	var err error
+	if h.Lease, err = lease.Acquire(ctx, h.Network, &o); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		h.Network.Cut(true)
+		_ = h.Release(context.Background())
+	})
+	h.Gen, err = snowflake.NewLeased(h.Lease, &snowflake.Options{OnBackward: snowflake.ClockSeqPolicy()})
+	return h, err
+}
+
+// StepBack sets the holder's clock back. When the next ID is issued, another clock sequence is saved.
+func (h *Holder) StepBack(by time.Duration) { h.behind.Add(int64(by)) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -77,7 +78,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 		Do(b, mustAcquire(b, stores[0], lease.Options{Owner: "makes the store"}).Release(b.Context()))
 		holders, took := acquireAll(b, stores, n, long)
 		for _, h := range holders {
-			h.crash()
+			h.Network.Cut(true)
 		}
 		all = append(all, took...)
 	}
@@ -91,7 +92,7 @@ func benchAcquire(b *testing.B, s *Server, n int) {
 func benchFleet(b *testing.B, s *Server, n int) {
 	window := cmp.Or(s.Fleet, 3*time.Second)
 	stores := s.clients(b, 16, s.Addr, NewSpace())
-	var holders []*holder
+	var holders []*link.Holder
 	for len(holders) < n { // a few at a time, as a fleet is deployed
 		few, _ := acquireAll(b, stores, 32, window)
 		holders = append(holders, few...)
@@ -111,7 +112,7 @@ func benchFleet(b *testing.B, s *Server, n int) {
 	var failures uint64
 	for _, h := range holders {
 		failures += h.Stats().Failures
-		h.crash()
+		h.Network.Cut(true)
 	}
 	b.ReportMetric(float64(failures), "failures")
 	b.ReportMetric(0, "ns/op")

@@ -87,8 +87,8 @@ func (c Cluster) Leader(t testing.TB, space string, leads Leads) (leader *Member
 // Leads reports whether a member leads a space, as far as it is known now.
 type Leads func(m *Member, space string) bool
 
-// LosesLeader lets a fleet issue IDs while the leader of a cluster of three is replaced. s has the cluster's addresses.
-func LosesLeader(t *testing.T, s *Server, c Cluster, leads Leads) {
+// LosesLeader is for Outage: the leader of a cluster of three is replaced. s has the cluster's addresses.
+func LosesLeader(s *Server, c Cluster, leads Leads) []Fault {
 	faults := []Fault{{"LeaderThatWasPausedDoesNotAnswerOldly", func(t *testing.T, space string) { paused(t, s, space, c, leads) }}}
 	if depth.Full() {
 		faults = append(faults, Fault{"LeaderIsKilled", func(t *testing.T, space string) {
@@ -96,24 +96,24 @@ func LosesLeader(t *testing.T, s *Server, c Cluster, leads Leads) {
 			leader.Kill()
 		}})
 	}
-	Outage(t, s, s.Addr, faults...)
+	return faults
 }
 
-// LosesMajority lets a fleet issue IDs while two servers of a cluster of three are killed and started again. s has the
-// cluster's addresses.
-func LosesMajority(t *testing.T, s *Server, c Cluster, leads Leads) {
-	Outage(t, s, s.Addr, Fault{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
+// LosesMajority is for Outage: two servers of a cluster of three are killed and started again. s has the cluster's addresses.
+func LosesMajority(s *Server, c Cluster, leads Leads) []Fault {
+	return []Fault{{"ServerThatIsAloneDoesNotAnswer", func(t *testing.T, space string) {
 		leader, others := c.Leader(t, space, leads)
 		alone(t, s, space, leader, others)
 		if depth.Full() {
 			alone(t, s, space, others[0], Cluster{leader, others[1]})
 		}
-	}})
+	}}}
 }
 
-// alone: when all others are killed, the survivor does not answer, since its answer may be old, and says so. It answers again
-// when there is a majority.
-func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
+// Alone kills all others, and checks that the survivor does not answer, since its answer may be old, and says so. It returns a
+// client of the survivor, and an entry.
+func Alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) (lease.Store, lease.Entry) {
+	t.Helper()
 	store := s.client(t, survivor.Addr, space)
 	old := Put(t, store, "alone/"+survivor.Name, "", "value")
 	others.together(t, func(m *Member) { m.Kill() })
@@ -134,6 +134,12 @@ func alone(t *testing.T, s *Server, space string, survivor *Member, others Clust
 		}
 		return nil
 	})
+	return store, old
+}
+
+// alone: when all others are killed, the survivor does not answer. It answers again when there is a majority.
+func alone(t *testing.T, s *Server, space string, survivor *Member, others Cluster) {
+	store, old := Alone(t, s, space, survivor, others)
 	others.together(t, func(m *Member) { m.Restart() })
 	Await(t, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -108,7 +108,7 @@ func (k task) hold(store lease.Store) error {
 // fleetLayout has few IDs in a tick. If two holders had one worker ID, they would issue the same IDs.
 func fleetLayout() snowflake.Layout {
 	l := snowflake.DefaultLayout()
-	l.SequenceBits, l.TimeBits = 6, 47
+	l.SequenceBits, l.ClockSeqBits, l.TimeBits = 6, 3, 44
 	return l
 }
 

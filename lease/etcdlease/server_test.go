@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,8 +139,9 @@ func TestCluster(t *testing.T) {
 	s := at(members.Addrs())
 	s.Window, s.NoLeader = window, rpctypes.ErrNoLeader
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads(t)) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads(t)) })
+	t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
+		servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, members, leads(t)), servertest.LosesMajority(&s, members, leads(t)))...)
+	})
 }
 
 // leads returns a function that reports whether a member leads.

@@ -1,11 +1,8 @@
 package leasetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -13,37 +10,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// holder is a lease with its generator, as a process would have it.
-type holder struct {
-	*lease.Lease
-	*snowflake.Generator
-	owner   string
-	network *link.Link
-}
-
-// Worker returns the worker ID, which lease and generator share.
-func (h *holder) Worker() int { return h.Lease.Worker() }
-
 // acquire takes one of the worker IDs 0 and 1.
-func (s *suite) acquire(owner string, window time.Duration) (*holder, error) {
-	network := link.To(s.storage.Open())
-	l, err := lease.Acquire(s.ctx, network, &lease.Options{
-		Owner: owner, Count: 2, Window: window, NewStore: true, OnLoss: lease.Stop,
-		MaxLeap: 24 * time.Hour, // the engine's clock need not be right
-		Logger:  slog.New(slog.DiscardHandler),
+func (s *suite) acquire(owner string, window time.Duration) (*link.Holder, error) {
+	return link.Join(s.ctx, s.T, s.storage.Open(), lease.Options{
+		Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: window, NewStore: true,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.Cleanup(func() {
-		network.Cut(true)
-		_ = l.Release(context.Background()) // it ends, and cannot tell the store
-	})
-	g, err := snowflake.NewLeased(l, nil)
-	return &holder{l, g, owner, network}, err
 }
 
-func (s *suite) mustAcquire(owner string, window time.Duration) *holder {
+func (s *suite) mustAcquire(owner string, window time.Duration) *link.Holder {
 	s.Helper()
 	h, err := s.acquire(owner, window)
 	if err != nil {
@@ -53,20 +27,20 @@ func (s *suite) mustAcquire(owner string, window time.Duration) *holder {
 }
 
 // issue issues an ID that was not issued before.
-func (s *suite) issue(seen map[snowflake.ID]string, h *holder) snowflake.ID {
+func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID {
 	s.Helper()
-	id, err := h.NextIDContext(s.ctx)
+	id, err := h.Gen.NextIDContext(s.ctx)
 	for errors.Is(err, snowflake.ErrLeaseExpired) && h.Err() == nil && s.ctx.Err() == nil { // on a busy machine a renewal may be late
 		time.Sleep(s.window / 20)
-		id, err = h.NextIDContext(s.ctx)
+		id, err = h.Gen.NextIDContext(s.ctx)
 	}
 	if err != nil {
-		s.Fatalf("%s: %v", h.owner, err)
+		s.Fatalf("%s: %v", h.Name, err)
 	}
 	if by, ok := seen[id]; ok {
-		s.Fatalf("%s issues %d, which %s issued before", h.owner, id, by)
+		s.Fatalf("%s issues %d, which %s issued before", h.Name, id, by)
 	}
-	seen[id] = h.owner
+	seen[id] = h.Name
 	return id
 }
 
@@ -103,7 +77,7 @@ func (s *suite) crashed() {
 	s.mustAcquire("another", lease.MaxWindow)
 	a := s.mustAcquire("a", s.window)
 	s.issue(seen, a)
-	a.network.Cut(true)
+	a.Network.Cut(true)
 	bound := a.Grant().To
 	b, err := s.acquire("b", s.window)
 	for errors.Is(err, lease.ErrExhausted) {
@@ -115,37 +89,30 @@ func (s *suite) crashed() {
 	for range 100 {
 		s.issue(seen, b)
 	}
-	if id, err := a.NextID(); !errors.Is(err, snowflake.ErrLeaseExpired) {
+	if id, err := a.Gen.NextID(); !errors.Is(err, snowflake.ErrLeaseExpired) {
 		s.Errorf("the holder that was cut off issues %d: %v", id, err)
 	}
-	a.network.Cut(false)
+	a.Network.Cut(false)
 	select {
 	case <-a.Done():
 	case <-s.ctx.Done():
-		s.Errorf("the old holder does not learn that it lost its worker ID: %+v", a.Lease.Stats())
+		s.Errorf("the old holder does not learn that it lost its worker ID: %+v", a.Stats())
 	}
 }
 
-// lost: a holder whose record is removed puts it back, and goes on.
+// lost: a holder whose record is removed puts it back when it saves the next time, and goes on. If its clock steps back, it saves
+// another clock sequence at once.
 func (s *suite) lost() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
-	a := s.mustAcquire("a", 15*s.window) // longer than a renewal may be late on a slow machine
+	a := s.mustAcquire("a", lease.MaxWindow)
 	s.issue(seen, a)
 	key := fmt.Sprint("worker/", a.Worker())
-	for { // a renewal may come between
-		if err := store.Delete(s.ctx, key, s.get(store, key).Version); err == nil {
-			break
-		} else if !errors.Is(err, lease.ErrConflict) {
-			s.Fatalf("deleting the record: %v", err)
-		}
-	}
-	for !slices.ContainsFunc(s.list(store, "worker/"), func(e lease.Entry) bool { return e.Key == key }) {
-		s.issue(seen, a)
-		if time.Sleep(s.window / 20); s.ctx.Err() != nil {
-			s.Fatalf("the record does not come back: %+v", a.Lease.Stats())
-		}
-	}
+	s.delete(store, key, s.get(store, key).Version)
+	a.StepBack(time.Hour)
 	s.issue(seen, a)
+	if e := s.get(store, key); e.Version == "" {
+		s.Fatalf("the record does not come back: %+v", a.Stats())
+	}
 	if err := a.Err(); err != nil {
 		s.Errorf("the holder has lost its worker ID: %v", err)
 	}

@@ -5,6 +5,7 @@ package natslease_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,17 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
-
-// startThree starts a cluster of three for the suites.
-func startThree(t *testing.T) (cluster, servertest.Server) {
-	c := start(t, 3)
-	s := at(c.Addrs())
-	s.Window = 3 * window / 2 // an answer that does not come is awaited for a second
-	return c, s
-}
 
 // leads reports whether a member leads the stream of a bucket.
 func leads(m *servertest.Member, space string) bool {
@@ -46,7 +40,9 @@ func leads(m *servertest.Member, space string) bool {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c, s := startThree(t)
+	c := start(t, 3)
+	s := at(c.Addrs())
+	s.Window = 3 * window / 2 // an answer that does not come is awaited for a second
 	t.Run("HasThreeReplicas", func(t *testing.T) {
 		space := servertest.NewSpace()
 		servertest.Put(t, servertest.Client(t, c.Cluster[0].Addr, space), "key", "", "value")
@@ -54,14 +50,17 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("ReplicaThatLagsIsNotBelieved", func(t *testing.T) { lagging(t, c) })
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, c.Cluster, leads) })
-}
-
-// It is not a part of TestCluster, because an election takes NATS 4 to 9 s.
-func TestClusterThatLosesItsLeader(t *testing.T) {
-	t.Parallel()
-	c, s := startThree(t)
-	servertest.LosesLeader(t, &s, c.Cluster, leads)
+	if depth.Full() { // a leader that is gone costs an election, which takes NATS 4 to 9 s
+		t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
+			servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, c.Cluster, leads), servertest.LosesMajority(&s, c.Cluster, leads))...)
+		})
+	}
+	t.Run("ServerThatIsAloneDoesNotAnswer", func(t *testing.T) {
+		space := servertest.NewSpace()
+		servertest.Put(t, servertest.Client(t, c.Addrs(), space), "key", "", "value")
+		leader, others := c.Leader(t, space, leads)
+		servertest.Alone(t, &s, space, leader, others)
+	})
 }
 
 // lagging: a replica that does not hear of a change answers with what was stored before. A store that is connected to it

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -46,6 +47,15 @@ func start(t testing.TB, n int, config ...string) cluster {
 		}
 		if routes = append(routes, "nats://"+c.link.Addr()); m == last { // it connects to itself only
 			routes = []string{"nats://" + m.Peers[0]}
+		}
+		if m != last { // if all started at once, their first election would fail now and then, and the next takes 4 to 9 s
+			servertest.Await(t, func() error {
+				conn, err := net.Dial("tcp", last.Peers[0])
+				if err == nil {
+					err = conn.Close()
+				}
+				return err
+			})
 		}
 		lines := append([]string{"server_name: " + m.Name, "listen: " + m.Addr, "jetstream: {store_dir: " + m.Dir + ", max_file: 10G}"}, config...)
 		if n > 1 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -38,7 +39,11 @@ func opened(t testing.TB, client redis.UniversalClient, opts *Options) *Store {
 // put stores a value, and returns its version.
 func put(t testing.TB, s lease.Store, key, old, value string) string {
 	t.Helper()
-	e := servertest.Must(s.Put(t.Context(), key, old, []byte(value)))(t)
+	e, err := s.Put(t.Context(), key, old, []byte(value))
+	for errors.Is(err, ErrReplicas) { // on a busy machine a replica is late
+		e, err = s.Get(t.Context(), key)
+	}
+	servertest.Do(t, err)
 	return e.Version
 }
 
@@ -50,7 +55,11 @@ func acquire(t testing.TB, store lease.Store, opts *lease.Options) (*lease.Lease
 		o = *opts
 	}
 	o.NewStore, o.Logger = true, slog.New(slog.DiscardHandler)
-	l := servertest.Must(lease.Acquire(t.Context(), store, &o))(t)
+	l, err := lease.Acquire(t.Context(), store, &o)
+	for errors.Is(err, ErrReplicas) { // on a busy machine a replica is late
+		l, err = lease.Acquire(t.Context(), store, &o)
+	}
+	servertest.Do(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -221,7 +230,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := call(ctx)
-		require.NoError(t, ctx.Err(), "it took longer than the caller had")
+		assert.NoError(t, ctx.Err(), "it took longer than the caller had")
 		return err
 	}
 	late := func(store *Store, old string) error {
@@ -236,8 +245,14 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	require.ErrorIs(t, late(store, version), ErrReplicas)
 	require.ErrorIs(t, late(store, before), lease.ErrConflict)
 	other := opened(t, master.Client(t), &Options{Replicas: 1}) // its connection has written nothing
-	require.ErrorIs(t, get(other), ErrReplicas, "an entry that no replica acknowledged is read")
-	require.ErrorIs(t, inTime(func(ctx context.Context) error { _, err := other.List(ctx, ""); return err }), ErrReplicas)
+	two := opened(t, client, &Options{Replicas: 2})
+	var reads sync.WaitGroup
+	reads.Go(func() { assert.ErrorIs(t, get(other), ErrReplicas, "an entry that no replica acknowledged is read") })
+	reads.Go(func() {
+		assert.ErrorIs(t, inTime(func(ctx context.Context) error { _, err := other.List(ctx, ""); return err }), ErrReplicas)
+	})
+	reads.Go(func() { assert.ErrorIs(t, get(two), ErrReplicas) })
+	reads.Wait()
 	replica.Resume()
 	redistest.InStep(t, master, replica)
 	client.ConfigResetStat(t.Context())
@@ -246,9 +261,7 @@ func TestPutsAndReadsWaitForReplicas(t *testing.T) {
 	require.Equal(t, "late", string(e.Value), "when the replica has caught up")
 	assert.Contains(t, client.Info(t.Context(), "commandstats").Val(), "cmdstat_zrem:calls=1,")
 	put(t, store, "a", e.Version, "value") // in place of what fewer acknowledged, which is written
-	two := opened(t, client, &Options{Replicas: 2})
 	require.ErrorIs(t, late(two, ""), lease.ErrConflict)
-	require.ErrorIs(t, get(two), ErrReplicas)
 }
 
 // deadline is a context with a deadline. It is not done when the deadline passes.

@@ -185,8 +185,9 @@ func TestEnsemble(t *testing.T) {
 	s.Open = opener(20 * time.Second)
 	leads := func(m *servertest.Member, _ string) bool { return mode(m) == "leader" }
 	t.Run("Store", func(t *testing.T) { servertest.Store(t, &s) })
-	t.Run("FleetOutlivesTheLeader", func(t *testing.T) { servertest.LosesLeader(t, &s, members, leads) })
-	t.Run("FleetOutlivesTheMajority", func(t *testing.T) { servertest.LosesMajority(t, &s, members, leads) })
+	t.Run("FleetOutlivesTheLeaderAndTheMajority", func(t *testing.T) {
+		servertest.Outage(t, &s, s.Addr, slices.Concat(servertest.LosesLeader(&s, members, leads), servertest.LosesMajority(&s, members, leads))...)
+	})
 }
 
 func BenchmarkServer(b *testing.B) { servertest.Bench(b, server(b)) }

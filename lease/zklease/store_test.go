@@ -250,7 +250,7 @@ func requests() int {
 // If the server does not answer, calls end with their contexts. Their requests end with the connection.
 func callsEndIfTheServerDoesNotAnswer(t *testing.T, addr string) {
 	proxy := servertest.NewProxy(t, addr)
-	s := open(t, connectFor(t, proxy.Addr(), 3*time.Second), newRoot())
+	s := open(t, connectFor(t, proxy.Addr(), 2*time.Second), newRoot())
 	servertest.Put(t, s, "a", "", "value")
 	proxy.Hold()
 	var all sync.WaitGroup
