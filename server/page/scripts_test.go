@@ -166,8 +166,8 @@ func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 	return l
 }
 
-// If a user copies the page's flags to the command, or the literal to Go, the layout is the same, and what the form shows of a
-// layout is read back as the same.
+// If a user copies the page's flags to the command, or the literal to Go, the layout is the same. What the form shows of a
+// layout, and what the command shows of it, is read back as the same.
 func TestSpellingsAreTheLayout(t *testing.T) {
 	var all []snowflake.Layout
 	for _, k := range layouts.All() {
@@ -194,6 +194,9 @@ func TestSpellingsAreTheLayout(t *testing.T) {
 		read, err := texts.Layout(spelling)
 		require.NoError(t, err, got[i].Flags)
 		require.Equal(t, l, read, got[i].Flags)
+		again, err := texts.Layout(texts.Spell(l))
+		require.NoError(t, err)
+		require.Equal(t, l, again, "the command spells it %s", texts.Spell(l))
 		require.Equal(t, l, evaluate(t, got[i].Literal), got[i].Literal)
 		require.Equal(t, questions[i], got[i].Again, got[i].Literal)
 	}
