@@ -43,12 +43,9 @@ const patience = time.Minute
 
 // startRedis starts a server, and makes its store as the page says. It returns the server's URL and the store.
 func startRedis(t *testing.T) (url string, store lease.Store) {
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	addr, _ := servertest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	args := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", ""}
-	servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error { return client.Ping(context.Background()).Err() })
 	store, err := redislease.New(client, nil)
 	require.NoError(t, err)
 	url = "redis://" + addr
@@ -156,11 +153,7 @@ func TestOnLambda(t *testing.T) {
 	require.NoError(t, err, h)
 	assert.Equal(t, "2026/11/23/[1]abc", h.Owner, h)
 	signal(syscall.SIGTERM)
-	for begun := time.Now(); held(t, store) > 0; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatal("the worker ID is not free")
-		}
-	}
+	require.Eventually(t, func() bool { return held(t, store) == 0 }, patience, 10*time.Millisecond, "the worker ID is not free")
 	signal(syscall.SIGKILL)
 	<-exited
 }
@@ -177,19 +170,14 @@ func TestOnCloudRun(t *testing.T) {
 		return http.Post(fmt.Sprintf("http://127.0.0.1:%d", port), "application/json", strings.NewReader(body))
 	}
 	var resp *http.Response
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	require.Eventually(t, func() (serves bool) {
 		var err error
-		if resp, err = post(`{"item":"tea"}`); err == nil {
-			break
-		}
-		if time.Since(begun) > patience {
-			t.Fatal(err)
-		}
-	}
+		resp, err = post(`{"item":"tea"}`)
+		return err == nil
+	}, patience, 10*time.Millisecond)
 	var got order
-	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Item != "tea" {
-		t.Error(got, err)
-	}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&got))
+	assert.Equal(t, "tea", got.Item)
 	resp.Body.Close()
 	h, err := lease.Whois(t.Context(), store, got.ID)
 	assert.NoError(t, err, h)

@@ -56,6 +56,21 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	}, func() error { return ready(addr) })
 }
 
+// Redis starts a Redis server. It saves nothing to disk, unless args say so.
+func Redis(t testing.TB, args ...string) (addr string, p *Process) {
+	t.Helper()
+	path, port := Program(t, "redis-server", "redis-server"), strconv.Itoa(Port(t))
+	addr = net.JoinHostPort("127.0.0.1", port)
+	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", Dir(t, ""), "--save", ""}, args...)
+	return addr, Start(t, Command{Path: path, Args: args}, func() error {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+}
+
 // finish runs a command to its end.
 func finish(t testing.TB, c Command) {
 	t.Helper()

@@ -32,7 +32,9 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	request := func(conn net.Conn, path string) { fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path) }
+	request := func(conn net.Conn, path string) {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+	}
 	connected := connect() // on a busy machine, http.Client may drop a connection
 	answers := bufio.NewReader(connected)
 	ask := func(path string) (status int, body string) {

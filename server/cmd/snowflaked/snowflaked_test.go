@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -253,18 +252,8 @@ func made(t *testing.T, url string) string {
 // startRedis starts a server that loses nothing when it is killed, and returns the URL of a store.
 func startRedis(t *testing.T) (server *servertest.Process, url string) {
 	t.Helper()
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	server = servertest.Start(t, servertest.Command{
-		Path: path,
-		Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--appendonly", "yes", "--appendfsync", "always"},
-	}, func() error {
-		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-	return server, made(t, fmt.Sprint("redis://127.0.0.1:", port))
+	addr, server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	return server, made(t, "redis://"+addr)
 }
 
 // Three instances share a store and nothing else. They are killed in turn under load: no ID comes
