@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	depth.TempDirInMemory()
 	os.Exit(m.Run())
 }
 

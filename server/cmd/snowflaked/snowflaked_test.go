@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 		drain = func(time.Duration) { _, _ = io.Copy(io.Discard, os.Stdin) }
 		main()
 	}
+	depth.TempDirInMemory()
 	depth.AtOnce(8)
 	os.Exit(m.Run())
 }
@@ -134,8 +135,9 @@ func (p *instance) logged(msg string) map[string]any {
 func (p *instance) awaitLog(msg string) (entry map[string]any) {
 	p.t.Helper()
 	await(p.t, msg, func() bool {
+		gone := isClosed(p.gone) // before the last look
 		entry = p.logged(msg)
-		return entry != nil || isClosed(p.gone)
+		return entry != nil || gone
 	})
 	require.NotNil(p.t, entry, "it ended:\n%s", &p.log)
 	return entry
