@@ -51,6 +51,14 @@ test("what is no BigInt", () => {
   }
 });
 
+test("a field that is left out is 0", () => {
+  const time = 1_800_000_000_000_000_000n;
+  const zero = { clockSeq: 0n, datacenter: 0n, worker: 0n, sequence: 0n };
+  for (const l of Object.values(snowflake.layouts)) {
+    if (time < snowflake.expires(l)) assert.equal(snowflake.encode(l, { time }), snowflake.encode(l, { time, ...zero }));
+  }
+});
+
 test("what is no layout", () => {
   const l = snowflake.layouts.sonyflake;
   const users = {
