@@ -30,8 +30,8 @@ type answer func(r *http.Request) (reply, error)
 func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, err := a(r)
 	switch {
-	case errors.As(err, new(*http.MaxBytesError)): // its length was not announced
-		tooLarge(w, r)
+	case errors.As(err, new(*http.MaxBytesError)):
+		http.Error(w, fmt.Sprintf("the request has over %d bytes", maxBody), http.StatusRequestEntityTooLarge)
 	case err != nil:
 		writeError(w, r, err)
 	default:

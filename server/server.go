@@ -288,9 +288,6 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 	}
 	defer q.end()
 	r = r.WithContext(q)
-	if r.ContentLength > maxBody {
-		next = http.HandlerFunc(tooLarge)
-	}
 	if r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	}
@@ -303,10 +300,6 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 
 // timeToAnswer leaves the rest of Timeout to the refusal.
 func (s *Server) timeToAnswer() time.Duration { return s.o.Timeout - s.o.Timeout/20 }
-
-func tooLarge(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, fmt.Sprintf("the request has over %d bytes", maxBody), http.StatusRequestEntityTooLarge)
-}
 
 // guard lets a request pass that has the token and for which there is room.
 func (s *Server) guard(next http.Handler) http.Handler {

@@ -21,8 +21,8 @@ func layoutCommand(s *streams) *cobra.Command {
 		Use:   "layout [NAME|SPEC]",
 		Short: "Say which bits and how many IDs a layout has, or list the layouts",
 		Long: `Lists the fields of a layout, and says how many workers and how many IDs a second
-it has, and when its time runs out. Without an argument it lists the layouts
-that have a name.
+it has, when its time runs out, and how --layout spells it. Without an argument
+it lists the layouts that have a name.
 
 A layout says how the bits of an ID are shared. It has a name, such as twitter,
 or is written as the widths of its fields in bits, from high to low:
@@ -112,6 +112,7 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	}
 	perSecond := math.Ldexp(float64(time.Second), int(l.SequenceBits)) / float64(l.Unit)
 	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))))
+	fmt.Fprintf(w, "--layout\t%s\n", texts.Spell(l))
 	fmt.Fprintf(w, "epoch\t%s\n", l.Epoch.Time().Format(time.RFC3339Nano))
 	fmt.Fprintf(w, "tick\t%v\n", l.Unit)
 	fmt.Fprintf(w, "runs out\t%s\n", l.Expires().Format(time.RFC3339Nano))

@@ -74,6 +74,11 @@ func testSQL(t *testing.T, driver, dsn string) {
 		require.NoError(t, db.QueryRow(db.Rebind(`SELECT id FROM orders WHERE id = ?`), OrderID(ids[2])).Scan(&id))
 		assert.Equal(t, OrderID(ids[2]), id)
 	})
+	if driver == "pgx" {
+		var n int
+		require.NoError(t, db.QueryRow(`SELECT count(*) FROM orders WHERE id = ANY($1)`, snowflake.Array(ids[:2])).Scan(&n))
+		assert.Equal(t, 2, n)
+	}
 	t.Run("sqlx", func(t *testing.T) { testSQLX(t, db, ids) })
 }
 
@@ -110,7 +115,11 @@ func TestMariaDB(t *testing.T) {
 
 // onPostgreSQL has the recipes for PostgreSQL. They share a database, one after the other.
 var onPostgreSQL = map[string]func(t *testing.T, url string){
-	"sql":     func(t *testing.T, url string) { testSQL(t, "pgx", url) },
+	"sql": func(t *testing.T, url string) {
+		for _, mode := range modes {
+			testSQL(t, "pgx", url+"&default_query_exec_mode="+mode)
+		}
+	},
 	"pgx":     testPgx,
 	"gorm":    func(t *testing.T, url string) { testGORM(t, postgres.Open(url)) },
 	"sqlc":    testSQLC,

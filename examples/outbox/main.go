@@ -42,6 +42,7 @@ type outbox struct {
 	*sql.DB
 	dialect   sqllease.Dialect
 	store     lease.Store
+	window    time.Duration // of the writers' leases
 	floor     time.Duration // lease.Options.FloorEvery
 	work      time.Duration // how long a transaction takes at most
 	committed atomic.Int64  // rows
@@ -69,22 +70,22 @@ func main() {
 	defer db.Close()
 	store, err := sqllease.New(db, dialect, nil)
 	check(err)
-	o := &outbox{DB: db, dialect: dialect, store: store, floor: *floor, work: *work}
+	o := &outbox{DB: db, dialect: dialect, store: store, window: 3 * time.Second, floor: *floor, work: *work}
 	o.createTables()
 
 	var writers, pollers sync.WaitGroup
-	writing, stop := context.WithTimeout(context.Background(), *during)
-	defer stop()
 	ended := make(chan struct{})
 	for n := range 8 {
-		writers.Go(func() { o.write(writing, n) })
+		writers.Go(func() { o.write(context.Background(), n, *during) })
 	}
 	var naive, whole int
 	var lag time.Duration
 	pollers.Go(func() { naive = o.poll(ended, o.all) })
 	pollers.Go(func() { whole = o.poll(ended, o.watermark(&lag)) })
 	writers.Wait()
-	o.awaitLastRow(8 * time.Second)
+	for _, last := range o.ids(`SELECT id FROM outbox ORDER BY id DESC LIMIT 1`) {
+		o.awaitMark(last)
+	}
 	close(ended)
 	pollers.Wait()
 	n := int(o.committed.Load())
@@ -102,34 +103,34 @@ func (o *outbox) createTables() {
 	o.exec(`INSERT INTO outbox_mark VALUES (0)`)
 }
 
-// awaitLastRow waits until the watermark has passed all rows, but no longer than most.
-func (o *outbox) awaitLastRow(most time.Duration) {
-	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if len(o.ids(`SELECT id FROM outbox WHERE id > (SELECT id FROM outbox_mark) LIMIT 1`)) == 0 {
-			return
-		}
+// awaitMark waits until the watermark has passed a row.
+func (o *outbox) awaitMark(id snowflake.ID) {
+	for len(o.ids(`SELECT id FROM outbox_mark WHERE id >= ?`, id)) == 0 {
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// write inserts rows with IDs of a clock that is off by up to half a second, until ctx ends.
-func (o *outbox) write(ctx context.Context, n int) {
+// write inserts rows for a while, with IDs of a clock that is off by up to half a second.
+func (o *outbox) write(ctx context.Context, n int, during time.Duration) {
 	off := time.Duration(n)*time.Second/7 - slowest
 	starting, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	l, err := lease.Acquire(starting, o.store, &lease.Options{
-		Owner: fmt.Sprint("writer-", n), NewStore: true, Window: 3 * time.Second, FloorEvery: o.floor, Logger: slog.New(slog.DiscardHandler),
+		Owner: fmt.Sprint("writer-", n), NewStore: true, Window: o.window, FloorEvery: o.floor, Logger: slog.New(slog.DiscardHandler),
 		Clock: snowflake.ClockFunc(func() time.Time { return time.Now().Add(off) }),
 	})
 	check(err)
 	defer l.Release(context.Background())
 	g, err := snowflake.NewLeased(l, nil)
 	check(err)
+	ctx, cancel = context.WithTimeout(ctx, during)
+	defer cancel()
 	for ctx.Err() == nil {
-		work := rand.N(o.work)
+		work := func(snowflake.ID) { time.Sleep(rand.N(o.work)) }
 		done := l.Hold() // before the first ID
-		if n == 7 {      // this writer shows what the fence is for: it has no Hold while it sleeps
+		if n == 7 {      // this writer shows what the fence is for: it has no Hold, and sleeps until the watermark has passed its row
 			done()
-			work = 5 * time.Second
+			work = o.awaitMark
 		}
 		err := o.insert(g, n, work)
 		done() // after the commit
@@ -149,8 +150,8 @@ func (o *outbox) write(ctx context.Context, n int) {
 
 var errLate = errors.New("the watermark has passed the row")
 
-// insert is a writer's transaction.
-func (o *outbox) insert(g *snowflake.Generator, writer int, work time.Duration) error {
+// insert is a writer's transaction, which works after it has inserted its row.
+func (o *outbox) insert(g *snowflake.Generator, writer int, work func(snowflake.ID)) error {
 	tx, err := o.Begin()
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (o *outbox) insert(g *snowflake.Generator, writer int, work time.Duration) 
 	if _, err := tx.Exec(o.text(`INSERT INTO outbox VALUES (?, ?)`), id, writer); err != nil {
 		return err
 	}
-	time.Sleep(work)
+	work(id)
 	var mark snowflake.ID
 	lock := `SELECT id FROM outbox_mark FOR SHARE`
 	if o.dialect == sqllease.MySQL {

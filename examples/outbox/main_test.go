@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
-	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
@@ -83,8 +82,8 @@ up to the watermark: (\d+) read, 0 lost; it was at most \S+ behind
 of that:             the slowest clock 500ms, the longest transaction \S+
 $`)
 
-// during is as long as one transaction of the writer that the fence stops.
-var during = depth.Of(5*time.Second, 10*time.Second).String()
+// during is for how long rows are written.
+var during = depth.Of(2*time.Second, 10*time.Second).String()
 
 // program is this test binary as the program.
 func program(t *testing.T, args ...string) *exec.Cmd {
@@ -119,40 +118,18 @@ func try(t *testing.T, args ...string) {
 	}
 }
 
-// away is a store that is away while off is true.
-type away struct {
-	*sqllease.Store
-	off atomic.Bool
-}
-
-var errAway = errors.New("the store is away")
-
-func (s *away) Get(ctx context.Context, key string) (lease.Entry, error) {
-	if s.off.Load() {
-		return lease.Entry{}, errAway
-	}
-	return s.Store.Get(ctx, key)
-}
-
-func (s *away) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	if s.off.Load() {
-		return lease.Entry{}, errAway
-	}
-	return s.Store.Put(ctx, key, old, value)
-}
-
 // A writer whose lease expires goes on when the store is back.
 func TestWriterGoesOnWhenTheStoreIsBack(t *testing.T) {
 	t.Parallel()
 	db := servertest.Open(t, "pgx", postgres(t))
 	leases, err := sqllease.New(db, sqllease.PostgreSQL, nil)
 	require.NoError(t, err)
-	store := &away{Store: leases}
-	o := &outbox{DB: db, dialect: sqllease.PostgreSQL, store: store, work: 10 * time.Millisecond}
+	store := link.To(leases)
+	o := &outbox{DB: db, dialect: sqllease.PostgreSQL, store: store, window: time.Second / 2, work: 10 * time.Millisecond}
 	o.createTables()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writer sync.WaitGroup
-	writer.Go(func() { o.write(ctx, 0) })
+	writer.Go(func() { o.write(ctx, 0, time.Hour) })
 	defer writer.Wait()
 	defer cancel()
 	writes := func() {
@@ -166,8 +143,8 @@ func TestWriterGoesOnWhenTheStoreIsBack(t *testing.T) {
 		})
 	}
 	writes()
-	store.off.Store(true)
-	time.Sleep(4 * time.Second) // longer than the window
-	store.off.Store(false)
+	store.Cut(true)
+	time.Sleep(2 * o.window)
+	store.Cut(false)
 	writes()
 }

@@ -56,7 +56,7 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 		fence, hold bool
 		during      time.Duration
 	}{
-		{true, true, depth.Of(3*time.Second, 90*time.Second)},
+		{true, true, depth.Of(1500*time.Millisecond, 90*time.Second)},
 		{true, false, depth.Of(0, 20*time.Second)},
 		{false, true, depth.Of(0, 40*time.Second)},
 		{false, false, depth.Of(0, 20*time.Second)},
@@ -71,7 +71,6 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 			if run.fence && r.missed > 0 {
 				t.Errorf("%d of %d rows are missed", r.missed, r.rows)
 			}
-			assert.NotZero(t, r.rows, "no row was written")
 			if !run.fence && r.missed == 0 {
 				t.Error("no row is missed without the fence")
 			}
@@ -134,6 +133,12 @@ func trial(t *testing.T, dsn string, during time.Duration, env ...string) result
 		writers[n] = start("writer", n)
 	}
 	time.Sleep(during)
+	servertest.Await(t, func() error {
+		if len(o.ids(`SELECT id FROM outbox LIMIT 1`)) == 0 {
+			return errors.New("no row was written")
+		}
+		return nil
+	})
 	ended.Store(true)
 	end := func(c *servertest.Child) {
 		require.NoError(t, c.Tell("end"))
@@ -148,9 +153,7 @@ func trial(t *testing.T, dsn string, during time.Duration, env ...string) result
 		}
 	}
 	there := o.ids(`SELECT id FROM outbox ORDER BY id`)
-	for len(there) > 0 && o.ids(`SELECT id FROM outbox_mark`)[0] < there[len(there)-1] {
-		time.Sleep(10 * time.Millisecond)
-	}
+	o.awaitMark(there[len(there)-1])
 	end(poller) // it reads once more
 	poller.Wait()
 	watches.Wait()
@@ -261,7 +264,7 @@ func (c *child) writeRows() {
 			done = l.Hold()
 		}
 		c.at("after Hold")
-		err := c.insert(g, c.n, rand.N(trialWindow/4))
+		err := c.insert(g, c.n, func(snowflake.ID) { time.Sleep(rand.N(trialWindow / 4)) })
 		done()
 		if errors.Is(err, errLate) {
 			fmt.Fprintln(os.Stderr, "late")

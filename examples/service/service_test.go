@@ -394,10 +394,13 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, postgres(t))
 	_, url := newStore(t, proxy.Addr())
-	p := start(t, "STORE="+url, "WINDOW=2s")
+	p := start(t, "STORE="+url, "WINDOW=1s")
+	order := func() { // as often as it takes, because the window may end at any time if the machine is busy
+		t.Helper()
+		servertest.Await(t, func() error { _, err := post(http.DefaultClient, p.url, "tea"); return err })
+	}
 	p.await("/readyz", http.StatusOK)
-	_, err := post(http.DefaultClient, p.url, "tea")
-	require.NoError(t, err)
+	order()
 	proxy.Reset()
 	assert.Equal(t, "not ready\n", p.await("/readyz", http.StatusServiceUnavailable))
 	assert.Regexp(t, "window ended at .*: .*connect", p.logged("not ready").Error)
@@ -414,11 +417,10 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	assert.Equal(t, "no ID can be issued now\n", string(body))
 	proxy.Heal()
 	p.await("/readyz", http.StatusOK)
-	_, err = post(http.DefaultClient, p.url, "tea")
-	require.NoError(t, err)
+	order()
 	_, metrics := p.get("/metrics")
 	for _, line := range []string{
-		"snowflake_ids_issued_total 2", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} 1`,
+		"snowflake_ids_issued_total 2", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} `,
 		"snowflake_lease_last_renewal_successful 1", "snowflake_worker_id " + fmt.Sprint(p.worker), "go_goroutines ",
 	} {
 		assert.Contains(t, metrics, "\n"+line)

@@ -44,7 +44,7 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	install := Program(t, debian, "mariadb-install-db")
 	mariadbd := Program(t, debian, "mariadbd", "/usr/sbin/mariadbd")
 	dir, port := Dir(t, user), Port(t)
-	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir, "--skip-name-resolve", "--innodb-log-file-size=8M"}
 	finish(t, Command{Path: install, User: user, Dir: dir, Args: append(common[:len(common):len(common)],
 		"--auth-root-authentication-method=normal")})
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -52,8 +52,23 @@ func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr 
 	return addr, Start(t, Command{
 		Path: mariadbd, User: user, Dir: dir,
 		Args: append(append(common[:len(common):len(common)], "--bind-address=127.0.0.1", fmt.Sprint("--port=", port),
-			"--socket="+in("s"), "--pid-file="+in("pid"), "--tmpdir="+dir), args...),
+			"--socket="+in("s"), "--pid-file="+in("pid")), args...),
 	}, func() error { return ready(addr) })
+}
+
+// Redis starts a Redis server. It saves nothing to disk, unless args say so.
+func Redis(t testing.TB, args ...string) (addr string, p *Process) {
+	t.Helper()
+	path, port := Program(t, "redis-server", "redis-server"), strconv.Itoa(Port(t))
+	addr = net.JoinHostPort("127.0.0.1", port)
+	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", Dir(t, ""), "--save", ""}, args...)
+	return addr, Start(t, Command{Path: path, Args: args}, func() error {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
 }
 
 // finish runs a command to its end.

@@ -44,13 +44,14 @@ type Layout struct {
 	About  string   `json:"about,omitempty"`
 	Source string   `json:"source,omitempty"`
 	Text   string   `json:"layout"` // as Layout.String writes it
+	Spec   string   `json:"spec"`   // as --layout reads it
 	snowflake.Layout
 	Expires jsontime.Time `json:"expires"`
 }
 
 // Describe describes a layout.
 func Describe(k layouts.Known) Layout {
-	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
+	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), texts.Spell(k.Layout), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
 }
 
 // Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, First, Last, Twins and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,39 @@ func parseSpec(s string) (snowflake.Layout, error) {
 		*fields[i] = uint8(n)
 	}
 	return l, nil
+}
+
+// Spell writes a layout as Layout reads it, in widths: 39/16/8@2014-09-01,10ms,worker-last.
+func Spell(l snowflake.Layout) string {
+	widths := []uint8{l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits}
+	if l.DatacenterBits == 0 {
+		widths = slices.Delete(widths, 2, 3)
+		if l.ClockSeqBits == 0 {
+			widths = slices.Delete(widths, 1, 2)
+		}
+	}
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(widths), " ", "/"), "[]")
+	switch epoch := spellEpoch(l.Epoch); {
+	case l.WorkerLast:
+		return fmt.Sprintf("%s@%s,%v,worker-last", text, epoch, l.Unit)
+	case l.Unit != time.Millisecond:
+		return fmt.Sprintf("%s@%s,%v", text, epoch, l.Unit)
+	case l.Epoch != snowflake.DefaultEpoch:
+		return text + "@" + epoch
+	}
+	return text
+}
+
+// spellEpoch writes a date, a time, or Unix milliseconds if the year has no four digits.
+func spellEpoch(e snowflake.Epoch) string {
+	t := e.Time()
+	switch {
+	case t.Year() < 0 || t.Year() > 9999:
+		return fmt.Sprint(int64(e))
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.Format(time.DateOnly)
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 // change reads what comes after the @.

@@ -67,10 +67,14 @@ func TestLayout(t *testing.T) {
 		"sonyflake@5":                        "time=39 sequence=8 worker=16 unit=10ms epoch=1970-01-01T00:00:00.005Z",
 		"8/4/4@2020-02-03T04:05:06.007Z,10s": "time=8 worker=4 sequence=4 unit=10s epoch=2020-02-03T04:05:06.007Z",
 		"8/4/5@0,1ms,worker-last":            "time=8 sequence=5 worker=4 unit=1ms epoch=1970-01-01T00:00:00.000Z",
+		"8/4/5@300000000000000":              "time=8 worker=4 sequence=5 unit=1ms epoch=11476-08-15T05:20:00.000Z",
 	} {
 		l, err := Layout(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, l.String(), text)
+		again, err := Layout(Spell(l))
+		require.NoError(t, err, text)
+		assert.Equal(t, l, again, "%s is spelled %s", text, Spell(l))
 	}
 	for text, says := range map[string]string{
 		"twiter": `unknown layout "twiter"`, "41/10": "2 fields", "1/1/1/1/1/1": "6 fields", "41//12": `""`, "41/256/12": `"256"`, "41/11/12": "64 bits",

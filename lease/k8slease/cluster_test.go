@@ -412,6 +412,11 @@ func TestServerThatFails(t *testing.T) {
 		_, err = s.Put(t.Context(), "key", "version", nil)
 		refused(t, err, lease.ErrAway, "lease default/any")
 	}
+	s = nobody.through(t, "any", func(http.RoundTripper, *http.Request) (*http.Response, error) {
+		return nil, errors.New("http: server closed idle connection")
+	})
+	_, err := s.Get(t.Context(), "key")
+	refused(t, err, lease.ErrAway, "lease default/any")
 }
 
 // client-go logs to standard error if the answer to a request breaks off. The logger is that of the whole process, so

@@ -398,7 +398,8 @@ func (s *Store) explain(name string, err error) error {
 		advice = ": the API server does not know the token: it may have expired, or be of another cluster"
 	case apierrors.IsNotFound(err):
 		advice = ": is there a namespace " + s.namespace + "? kubectl create namespace " + s.namespace + " makes it"
-	case errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == http.StatusTooManyRequests):
+	case errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == http.StatusTooManyRequests),
+		strings.Contains(err.Error(), "http: server closed idle connection"): // net/http does not export it
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}
 	return fmt.Errorf("k8slease: %s: %w%s", s.place(name), err, advice)

@@ -1,153 +1,36 @@
 package page
 
 import (
-	"bytes"
-	"encoding/json"
 	"go/constant"
 	"go/token"
 	"go/types"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/jstest"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// underNode imports the page's scripts except page.js, and runs code, which reads the value called input and returns a
-// value as JSON.
+// underNode imports the page's scripts except page.js, and runs code.
 func underNode(t *testing.T, input any, code string, output any) {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("node is not installed: apt-get install nodejs")
-		}
-		t.Skip("node is not installed: apt-get install nodejs")
-	}
-	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	write("package.json", `{"type":"module"}`)
+	files := map[string]string{}
 	for _, name := range []string{"server.js", "snowflake.js", "identify.js", "design.js"} {
-		write(name, get("GET", "/"+name, nil).Body.String())
+		files[name] = get("GET", "/"+name, nil).Body.String()
 	}
-	write("test.js", `
-		import { readFileSync } from "node:fs";
+	jstest.Run(t, files, `
 		import * as snowflake from "./snowflake.js";
 		import * as identify from "./identify.js";
-		import * as design from "./design.js";
-		const layoutOf = (l) => ({ ...l, epoch: BigInt(l.epoch), unit: BigInt(l.unit) });
-		const input = JSON.parse(readFileSync(0, "utf8"));
-		const result = (() => {`+code+`})();
-		process.stdout.write(JSON.stringify(result, (_, v) => typeof v === "bigint" ? v.toString() : v));`)
-	in, err := json.Marshal(input)
-	require.NoError(t, err)
-	cmd := exec.Command(node, filepath.Join(dir, "test.js"))
-	cmd.Stdin = bytes.NewReader(in)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s", stderr.String())
-	require.NoError(t, json.Unmarshal(out, output))
-}
-
-// fields is a layout as the scripts read it.
-type fields struct {
-	Epoch          int64 `json:"epoch,string"`
-	Unit           int64 `json:"unit,string"`
-	TimeBits       uint8 `json:"timeBits"`
-	ClockSeqBits   uint8 `json:"clockSeqBits"`
-	DatacenterBits uint8 `json:"datacenterBits"`
-	WorkerBits     uint8 `json:"workerBits"`
-	SequenceBits   uint8 `json:"sequenceBits"`
-	WorkerLast     bool  `json:"workerLast"`
-}
-
-func fieldsOf(l snowflake.Layout) fields {
-	return fields{int64(l.Epoch), int64(l.Unit), l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits, l.WorkerLast}
-}
-
-// randomLayout returns a layout that may be invalid.
-func randomLayout(r *rand.Rand) snowflake.Layout {
-	units := []time.Duration{1, 1000, time.Millisecond, 10 * time.Millisecond, time.Second, time.Minute, time.Hour, 90 * time.Minute,
-		1500 * time.Microsecond, time.Duration(r.Int64N(1e12)), time.Duration(r.Int64() >> r.IntN(63))}
-	l := snowflake.Layout{
-		Epoch: snowflake.Epoch(r.Int64N(1<<42) - 1<<40), Unit: units[r.IntN(len(units))],
-		TimeBits: uint8(r.IntN(50)), WorkerBits: uint8(r.IntN(16)), SequenceBits: uint8(r.IntN(16)), WorkerLast: r.IntN(4) == 0,
-	}
-	if r.IntN(3) == 0 {
-		l.ClockSeqBits = uint8(r.IntN(6))
-	}
-	if r.IntN(3) == 0 {
-		l.DatacenterBits = uint8(r.IntN(8))
-	}
-	if r.IntN(3) == 0 {
-		l.Epoch = l.Epoch / 86400000 * 86400000
-	}
-	if r.IntN(20) == 0 {
-		l.Unit = -l.Unit
-	}
-	return l
-}
-
-// The page computes as the library does. If it refuses a layout, it uses the library's words.
-func TestArithmeticEqualsTheLibrarys(t *testing.T) {
-	type question struct {
-		Layout fields `json:"layout"`
-		ID     int64  `json:"id,string"`
-	}
-	type answer struct{ Parts, Error, Checked, Expires, Again, Base32, Base58, Base62 string }
-	r := rand.New(rand.NewPCG(1, 2))
-	var questions []question
-	var want []answer
-	for range depth.Of(2000, 100_000) {
-		l := randomLayout(r)
-		id := snowflake.ID(r.Int64() >> r.IntN(63))
-		questions = append(questions, question{fieldsOf(l), int64(id)})
-		a := answer{Base32: id.Base32(), Base58: id.Base58(), Base62: id.Base62()}
-		if err := l.Validate(); err != nil {
-			a.Error = strings.TrimPrefix(err.Error(), "snowflake: invalid layout: ")
-			want = append(want, a)
-			continue
-		}
-		a.Expires = strings.Fields(snowflake.Parts{Time: l.Expires()}.String())[0]
-		if err := l.Check(id); err != nil {
-			a.Checked = strings.TrimPrefix(err.Error(), "snowflake: invalid ID: ")
-		} else {
-			a.Parts, a.Again = l.Decode(id).String(), id.String()
-		}
-		want = append(want, a)
-	}
-	var got []answer
-	underNode(t, questions, `
-		const said = (f) => { try { f(); return ""; } catch (e) { return e.message; } };
-		return input.map(({ layout, id: text }) => {
-			const l = layoutOf(layout), id = BigInt(text);
-			const a = { Base32: snowflake.base32(id), Base58: snowflake.base58(id), Base62: snowflake.base62(id), Error: said(() => snowflake.validate(l)) };
-			if (a.Error) return a;
-			a.Expires = "time=" + snowflake.formatTime(snowflake.expires(l));
-			a.Checked = said(() => snowflake.check(l, id));
-			if (a.Checked) return a;
-			const parts = snowflake.decode(l, id);
-			return { ...a, Parts: snowflake.format(parts), Again: snowflake.encode(l, parts).toString() };
-		});`, &got)
-	require.Len(t, got, len(want))
-	for i := range want {
-		require.Equal(t, want[i], got[i], "%+v", questions[i])
-	}
+		import * as design from "./design.js";`, input, code, output)
 }
 
 // units are the units of time in a literal of Go.
@@ -166,25 +49,25 @@ func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 	return l
 }
 
-// If a user copies the page's flags to the command, or the literal to Go, the layout is the same, and what the form shows of a
-// layout is read back as the same.
+// If a user copies the page's flags to the command, or the literal to Go, the layout is the same. What the form shows of a
+// layout, and what the command shows of it, is read back as the same.
 func TestSpellingsAreTheLayout(t *testing.T) {
 	var all []snowflake.Layout
 	for _, k := range layouts.All() {
 		all = append(all, k.Layout)
 	}
 	for r := rand.New(rand.NewPCG(7, 8)); len(all) < depth.Of(1000, 50_000); {
-		if l := randomLayout(r); l.Validate() == nil {
+		if l := jstest.RandomLayout(r); l.Validate() == nil {
 			all = append(all, l)
 		}
 	}
-	var questions []fields
+	var questions []jstest.Layout
 	for _, l := range all {
-		questions = append(questions, fieldsOf(l))
+		questions = append(questions, jstest.LayoutOf(l))
 	}
 	var got []struct {
 		Flags, Literal string
-		Again          fields
+		Again          jstest.Layout
 	}
 	underNode(t, questions, `return input.map(layoutOf).map((l) =>
 		({ Flags: design.flags(l), Literal: design.goLiteral(l), Again: design.read(design.texts(l)).layout }));`, &got)
@@ -194,6 +77,9 @@ func TestSpellingsAreTheLayout(t *testing.T) {
 		read, err := texts.Layout(spelling)
 		require.NoError(t, err, got[i].Flags)
 		require.Equal(t, l, read, got[i].Flags)
+		again, err := texts.Layout(texts.Spell(l))
+		require.NoError(t, err)
+		require.Equal(t, l, again, "the command spells it %s", texts.Spell(l))
 		require.Equal(t, l, evaluate(t, got[i].Literal), got[i].Literal)
 		require.Equal(t, questions[i], got[i].Again, got[i].Literal)
 	}
@@ -215,7 +101,7 @@ func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 		questions = append(questions, [2]string{"2026-01-01", unit})
 	}
 	var got []struct {
-		Layout *fields
+		Layout *jstest.Layout
 		Error  string
 	}
 	underNode(t, questions, `
@@ -225,7 +111,7 @@ func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 		want, err := texts.Layout("30/1/8/9@" + q[0] + "," + q[1])
 		if err == nil {
 			require.NotNil(t, got[i].Layout, "%q: %s", q, got[i].Error)
-			require.Equal(t, fieldsOf(want), *got[i].Layout, "%q", q)
+			require.Equal(t, jstest.LayoutOf(want), *got[i].Layout, "%q", q)
 		} else {
 			require.Nil(t, got[i].Layout, "%q: %v", q, err)
 			require.ErrorContains(t, err, got[i].Error, "%q", q)

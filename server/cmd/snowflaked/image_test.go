@@ -12,8 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,14 +101,11 @@ func TestImage(t *testing.T) {
 	if out, err := exec.Command("sh", "../../../deploy/docker/tree.sh", tree).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	redis := strconv.Itoa(servertest.Port(t))
-	servertest.Start(t, servertest.Command{Path: servertest.Program(t, "redis-server", "redis-server"), Args: []string{"--port", redis, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", ""}},
-		func() error { return exec.Command("redis-cli", "-p", redis, "ping").Run() })
-
+	redis, _ := servertest.Redis(t)
 	listen, admin := servertest.Port(t), servertest.Port(t) // the image's ports may be taken here
 	i.env["SNOWFLAKED_LISTEN"] = strings.Replace(i.env["SNOWFLAKED_LISTEN"], ":8080", fmt.Sprint(":", listen), 1)
 	i.env["SNOWFLAKED_ADMIN"] = strings.Replace(i.env["SNOWFLAKED_ADMIN"], ":8081", fmt.Sprint(":", admin), 1)
-	i.env["SNOWFLAKED_STORE"] = "redis://127.0.0.1:" + redis
+	i.env["SNOWFLAKED_STORE"] = "redis://" + redis
 	settings(t, i.env)
 	i.env["SNOWFLAKED_NEW_STORE"] = "true"
 	i.env["SNOWFLAKED_DRAIN"] = "10ms"
@@ -138,15 +133,7 @@ func TestImage(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		out, err := contained(append(i.health, "-ready")).CombinedOutput()
-		if err == nil {
-			break
-		}
-		if time.Since(begun) > patience {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
+	await(t, "readiness", func() bool { return contained(append(i.health, "-ready")).Run() == nil })
 	if out, err := contained(i.health).CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v, %s", err, out)
 	}
@@ -154,8 +141,8 @@ func TestImage(t *testing.T) {
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	id, err := io.ReadAll(resp.Body)
-	require.NoError(t, err, "%v, %s", err, id)
-	assert.True(t, regexp.MustCompile(`^\d+\n?$`).Match(id), "%v, %s", err, id)
+	require.NoError(t, err)
+	assert.Regexp(t, `^\d+\n?$`, string(id))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-exit:
@@ -163,15 +150,14 @@ func TestImage(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it does not end")
 	}
-	files := 0
-	err = filepath.WalkDir(tree, func(path string, d os.DirEntry, err error) error {
+	var files []string
+	require.NoError(t, filepath.WalkDir(tree, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			files++
+			files = append(files, path)
 		}
 		return err
-	})
-	require.NoError(t, err)
-	assert.Equal(t, 2, files)
+	}))
+	assert.Len(t, files, 2)
 }
 
 // What the compose file tells the program, it understands, with time to stop. Images have no registry in their names.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -46,14 +45,9 @@ func TestMain(m *testing.M) {
 		drain = func(time.Duration) { _, _ = io.Copy(io.Discard, os.Stdin) }
 		main()
 	}
+	depth.TempDirInMemory()
 	depth.AtOnce(8)
 	os.Exit(m.Run())
-}
-
-func program(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), append(env, "SNOWFLAKED_TEST_PROGRAM=1")...)
-	return cmd
 }
 
 // instance is a process that serves.
@@ -87,16 +81,27 @@ func (l *lockedBuffer) String() string {
 // start starts an instance, on a free port unless args name one, and waits until it serves.
 func start(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
-	return startAs(t, func(*exec.Cmd) {}, env, args...)
+	return startAs(t, nil, env, args...)
 }
 
 // startAs is start of a command that is changed first.
 func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
 	t.Helper()
-	p := &instance{t: t, gone: make(chan struct{})}
-	p.cmd = program(env, append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
-	change(p.cmd)
+	p := launch(t, change, env, args...)
+	p.url = "http://" + p.awaitLog("serving")["address"].(string)
+	return p
+}
+
+// launch starts an instance. Each line that it writes has to be JSON.
+func launch(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
+	cmd.Env = append(os.Environ(), append(env, "SNOWFLAKED_TEST_PROGRAM=1")...)
+	p := &instance{t: t, cmd: cmd, gone: make(chan struct{})}
 	p.cmd.Stderr = &p.log
+	if change != nil {
+		change(p.cmd)
+	}
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
@@ -104,11 +109,14 @@ func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string)
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
+		<-p.gone
+		for line := range strings.Lines(p.log.String()) {
+			assert.True(t, json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n"), line) // a kill may cut a line
+		}
 		if t.Failed() {
 			t.Logf("the log of %s:\n%s", p.url, p.log.String())
 		}
 	})
-	p.url = "http://" + p.awaitLog("serving")["address"].(string)
 	return p
 }
 
@@ -127,8 +135,9 @@ func (p *instance) logged(msg string) map[string]any {
 func (p *instance) awaitLog(msg string) (entry map[string]any) {
 	p.t.Helper()
 	await(p.t, msg, func() bool {
+		gone := isClosed(p.gone) // before the last look
 		entry = p.logged(msg)
-		return entry != nil || isClosed(p.gone)
+		return entry != nil || gone
 	})
 	require.NotNil(p.t, entry, "it ended:\n%s", &p.log)
 	return entry
@@ -245,18 +254,8 @@ func made(t *testing.T, url string) string {
 // startRedis starts a server that loses nothing when it is killed, and returns the URL of a store.
 func startRedis(t *testing.T) (server *servertest.Process, url string) {
 	t.Helper()
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	server = servertest.Start(t, servertest.Command{
-		Path: path,
-		Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--appendonly", "yes", "--appendfsync", "always"},
-	}, func() error {
-		c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-	return server, made(t, fmt.Sprint("redis://127.0.0.1:", port))
+	addr, server := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	return server, made(t, "redis://"+addr)
 }
 
 // Three instances share a store and nothing else. They are killed in turn under load: no ID comes
@@ -449,7 +448,8 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	status, body, _ := get(t, http.DefaultClient, p.url+"/readyz")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	assert.NotContains(t, body, "127.0.0.1")
-	assert.Contains(t, p.awaitLog("no ID could be issued")["error"], "127.0.0.1", "the log does not say why")
+	assert.Regexp(t, "127.0.0.1|the store did not answer", p.awaitLog("no ID could be issued")["error"], "the log does not say why")
+	p.awaitLog("a driver says")
 	status, _, _ = get(t, http.DefaultClient, p.url+"/healthz")
 	assert.Equal(t, http.StatusOK, status)
 	redis.Restart()
