@@ -33,8 +33,9 @@ import (
 //
 // If the directory goes away, for example because it is unmounted, it is an outage: the
 // store goes on when the directory is back. The file .NAME.identity, which lies beside a
-// directory called NAME if it can be written there, says that the directory was in use. To
-// begin anew, remove both, when no process has issued IDs for longer than its window.
+// directory called NAME if it can be written there, says that the directory was in use, and whether
+// a file system was mounted there. To begin anew, remove both, when no process has issued IDs for
+// longer than its window.
 //
 // If files in the directory disappear, also all of them, holders put their records back, and
 // newcomers wait: see [Acquire].
@@ -47,6 +48,9 @@ import (
 // its lock files as stale, or if its file system does not share locks among all of its
 // clients, as on some network file systems.
 //
+// HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point, is
+// unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
+//
 // HAZARD: the store forgets a worker ID if all of its files are removed alone. It also
 // forgets a directory that is emptied, removed, replaced or not mounted, if the file
 // .NAME.identity beside it could not be written or is gone too. The worker IDs then count as never used, so
@@ -58,9 +62,10 @@ type fileStore struct {
 	copy bool // it is the directory of Options.LocalCopy, which has no mark beside it
 	disk disk
 
-	running sync.Map    // by key: the *operation that is under way
-	used    atomic.Bool // the directory had an entry
-	marked  atomic.Bool // the mark beside the directory was written, as far as it can be
+	running sync.Map      // by key: the *operation that is under way
+	used    atomic.Bool   // the directory had an entry
+	device  atomic.Uint64 // the file system of the directory, as it was seen last; 0 if it was not seen
+	marked  atomic.Bool   // the mark beside the directory was written, as far as it can be
 }
 
 // Keys have no '~'.
@@ -133,10 +138,8 @@ func (s *fileStore) Put(ctx context.Context, key, old string, value []byte) (Ent
 			return Entry{}, err
 		}
 		s.used.Store(true)
-		if outside := s.outside(); outside != "" && !s.marked.Swap(true) {
-			if is, err := op.exists(outside); !is && err == nil {
-				_ = op.replace(outside, []byte("in use\n")) // without the right to write there, there is no such mark
-			}
+		if s.outside() != "" && !s.marked.Swap(true) {
+			s.mark(op)
 		}
 		return e, nil
 	})
@@ -214,9 +217,14 @@ func (s *fileStore) get(op *operation, key string) (Entry, error) {
 	return e, nil
 }
 
-// isThere returns an error if the directory does not exist though it was used.
+// isThere returns an error if the directory was used and does not exist, or if an empty directory of another file
+// system is in its place.
 func (s *fileStore) isThere(op *operation) error {
-	if is, err := op.exists(s.dir); is || err != nil || s.copy {
+	info, err := askFor(op, "stat", s.dir, os.Stat)
+	if err == nil {
+		return s.isMounted(op, deviceOf(info))
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if was, err := s.wasUsed(op); !was || err != nil {
@@ -225,11 +233,81 @@ func (s *fileStore) isThere(op *operation) error {
 	if is, err := op.exists(s.dir); is || err != nil { // another process has made it since
 		return err
 	}
-	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: the directory is gone, or not mounted: put it back or, when no process has issued IDs under it for longer than its window, remove %s: %w", ErrAway, s.outside(), fs.ErrNotExist)}
+	return s.away("gone, or not mounted")
+}
+
+// isMounted returns an error if the directory, which is on this file system, is empty, and was on another one: then it
+// is not mounted, and what is seen is the mount point.
+func (s *fileStore) isMounted(op *operation, device uint64) error {
+	was := s.device.Load()
+	if was == device {
+		return nil
+	}
+	moved := was != 0
+	if !moved {
+		mark, err := s.marks(op)
+		if moved = mark == markMounted && !s.isMountPoint(op); err != nil {
+			return err
+		}
+	}
+	if moved {
+		if files, err := askFor(op, "list", s.dir, os.ReadDir); err != nil {
+			return err
+		} else if len(files) == 0 {
+			return s.away("empty, and on another file system than before, so it is not mounted")
+		}
+	}
+	s.device.Store(device)
+	return nil
+}
+
+// away returns the error of an outage.
+func (s *fileStore) away(what string) error {
+	return &FileError{Path: s.dir, Err: fmt.Errorf("%w: the directory is %s: put it back or, when no process has issued IDs under it for longer than its window, remove %s: %w",
+		ErrAway, what, s.outside(), fs.ErrNotExist)}
+}
+
+// What the mark beside the directory says.
+const (
+	markUsed    = "in use\n"
+	markMounted = "in use, mounted\n" // a file system is mounted at the directory
+)
+
+// mark writes the mark, if it can be written.
+func (s *fileStore) mark(op *operation) {
+	text := markUsed
+	if s.isMountPoint(op) {
+		text = markMounted
+	}
+	if is, err := s.marks(op); err == nil && is != text {
+		_ = op.replace(s.outside(), []byte(text)) // without the right to write there, there is no such mark
+	}
+}
+
+// marks returns what the mark says, or "" if there is no mark.
+func (s *fileStore) marks(op *operation) (string, error) {
+	if s.outside() == "" {
+		return "", nil
+	}
+	b, err := askFor(op, "read", s.outside(), readFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return string(b), err
+}
+
+// isMountPoint reports whether the directory is on another file system than the directory above it.
+func (s *fileStore) isMountPoint(op *operation) bool {
+	dir, err := askFor(op, "stat", s.dir, os.Stat)
+	above, bad := askFor(op, "stat", filepath.Dir(s.outside()), os.Stat)
+	return err == nil && bad == nil && deviceOf(dir) != deviceOf(above)
 }
 
 // wasUsed reports whether the directory has had an entry, as far as that is known without it.
 func (s *fileStore) wasUsed(op *operation) (bool, error) {
+	if s.copy {
+		return false, nil
+	}
 	if outside := s.outside(); outside != "" && !s.used.Load() {
 		return op.exists(outside)
 	}

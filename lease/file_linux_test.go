@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -36,6 +37,23 @@ func fillUp(t *testing.T, dir string) (empty func()) {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 	}
 	return func() { require.NoError(t, os.Remove(path)) }
+}
+
+// Processes do not take the mount point for an emptied directory, and save nothing there.
+func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
+	real, dir := mountTmpfs(t, ""), filepath.Join(t.TempDir(), "leases")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	mount := func() error { return syscall.Mount(real, dir, "", syscall.MS_BIND, "") }
+	unmount := func() error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+	require.NoError(t, mount())
+	defer unmount()
+	isAnOutage(t, dir,
+		unmount,
+		func() error {
+			files, err := os.ReadDir(dir)
+			assert.Empty(t, files)
+			return errors.Join(err, mount())
+		})
 }
 
 func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {

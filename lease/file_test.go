@@ -282,17 +282,26 @@ func TestCrashAtAnyStepLeavesAWholeEntry(t *testing.T) {
 
 func TestMovedDirectoryIsAnOutage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
+	isAnOutage(t, dir,
+		func() error { return os.Rename(dir, dir+".away") },
+		func() error { return os.Rename(dir+".away", dir) })
+}
+
+// isAnOutage lets a directory go and come back while it is used.
+func isAnOutage(t *testing.T, dir string, leave, comeBack func() error) {
+	t.Helper()
 	l, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Window: 100 * time.Millisecond})
 	require.NoError(t, err)
-	require.NoError(t, os.Rename(dir, dir+".away"))
-	eventually(t, func() bool { return l.Stats().Failures > 2 })
+	require.NoError(t, leave())
+	failures := l.Stats().Failures
+	eventually(t, func() bool { return l.Stats().Failures > failures+2 })
 	require.NoError(t, l.Err())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = lease.Acquire(ctx, lease.File(dir), nil)
 	require.ErrorIs(t, err, lease.ErrAway, "the mark beside the directory says that it was in use")
 	require.ErrorContains(t, err, filepath.Join(filepath.Dir(dir), ".leases.identity"))
-	require.NoError(t, os.Rename(dir+".away", dir))
+	require.NoError(t, comeBack())
 	before := l.Stats().Renewals
 	eventually(t, func() bool { return l.Stats().Renewals > before })
 	require.NoError(t, l.Release(t.Context()))

@@ -4,6 +4,7 @@ package lease
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"time"
 )
@@ -20,3 +21,6 @@ func unlock(*os.File) {}
 
 // patienceWith returns 0: other processes that have a file open do not exclude a request.
 func patienceWith(string, error) time.Duration { return 0 }
+
+// deviceOf returns 0: the file system of a file is not known.
+func deviceOf(fs.FileInfo) uint64 { return 0 }

@@ -53,3 +53,11 @@ func isAt(f *os.File, path string) bool {
 
 // patienceWith returns 0: other processes that have a file open do not exclude a request.
 func patienceWith(string, error) time.Duration { return 0 }
+
+// deviceOf returns the file system of a file.
+func deviceOf(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Dev)
+	}
+	return 0
+}
