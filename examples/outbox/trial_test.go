@@ -52,11 +52,12 @@ var points = []string{
 
 func TestNoRowIsMissedWhateverStops(t *testing.T) {
 	t.Parallel()
+	long := depth.Of(0, 90*time.Second)
 	for _, run := range []struct {
 		fence, hold bool
 		during      time.Duration
 	}{
-		{true, true, depth.Of(1500*time.Millisecond, 90*time.Second)},
+		{true, true, depth.Of(1500*time.Millisecond, long)},
 		{true, false, depth.Of(0, 20*time.Second)},
 		{false, true, depth.Of(0, 40*time.Second)},
 		{false, false, depth.Of(0, 20*time.Second)},
@@ -66,20 +67,34 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("fence=%t/Hold=%t", run.fence, run.hold), func(t *testing.T) {
 			t.Parallel()
-			r := trial(t, postgres(t), run.during, fmt.Sprint("OUTBOX_FENCE=", run.fence), fmt.Sprint("OUTBOX_HOLD=", run.hold))
-			t.Logf("%d rows, %d missed, %d stopped by the fence, %d stops\n%v", r.rows, r.missed, r.late, r.stops(), r.at)
-			if run.fence && r.missed > 0 {
-				t.Errorf("%d of %d rows are missed", r.missed, r.rows)
+			shows := func(r result) error {
+				switch {
+				case !run.fence && r.missed == 0:
+					return errors.New("no row is missed without the fence")
+				case run.during != long:
+					return nil
+				case r.late == 0:
+					return errors.New("the fence has stopped nothing")
+				}
+				for _, point := range points {
+					if r.at[point] == 0 {
+						return fmt.Errorf("nothing stopped %v", point)
+					}
+				}
+				return nil
 			}
-			if !run.fence && r.missed == 0 {
-				t.Error("no row is missed without the fence")
-			}
-			if run.during < time.Minute {
-				return
-			}
-			assert.NotZero(t, r.late, "the fence has stopped nothing")
-			for _, point := range points {
-				assert.NotZero(t, r.at[point], "nothing stopped %v", point)
+			const most = 4 // trials: on a busy machine, less happens in the same time
+			for n := 1; ; n++ {
+				r := trial(t, postgres(t), run.during, fmt.Sprint("OUTBOX_FENCE=", run.fence), fmt.Sprint("OUTBOX_HOLD=", run.hold))
+				t.Logf("%d rows, %d missed, %d stopped by the fence, %d stops\n%v", r.rows, r.missed, r.late, r.stops(), r.at)
+				if run.fence {
+					assert.Zerof(t, r.missed, "of %d rows are missed", r.rows)
+				}
+				if err := shows(r); err == nil {
+					return
+				} else if n == most {
+					t.Fatal(err)
+				}
 			}
 		})
 	}
