@@ -1,7 +1,7 @@
 // The service program is an HTTP service to copy. It gives each order an ID, under a leased worker
 // ID. When it is told to stop, it releases the worker ID.
 //
-//	go run . -store postgres://app@localhost/app
+//	go run . -new-store -store postgres://app@localhost/app     # on a laptop
 //	curl -d '{"item":"tea"}' localhost:8080/orders
 //
 // It answers POST /orders, GET /metrics for Prometheus, GET /readyz (200 if this process
@@ -20,7 +20,7 @@
 // Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
 //
 // If the store has no entries, they may have been lost. So the first process of a fleet waits for three
-// minutes. Meanwhile it does not listen.
+// minutes. Meanwhile it does not listen. With -new-store it does not wait: never deploy a program with it.
 package main
 
 import (
@@ -69,12 +69,13 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 
 // config has the values of the flags.
 type config struct {
-	addr   string
-	store  string
-	owner  string
-	window time.Duration
-	drain  time.Duration
-	grace  time.Duration
+	addr     string
+	store    string
+	newStore bool
+	owner    string
+	window   time.Duration
+	drain    time.Duration
+	grace    time.Duration
 }
 
 // parse reads the flags. If a flag is not set, it reads the flag's environment variable.
@@ -82,6 +83,7 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
 	flags.StringVar(&c.addr, "addr", ":8080", "address to listen at")
 	flags.StringVar(&c.store, "store", "", "store of worker IDs: "+storeUsage)
+	flags.BoolVar(&c.newStore, "new-store", false, "the store was never used, so that nothing is waited for; not in production")
 	flags.StringVar(&c.owner, "owner", "", "who has the worker ID; empty: the host's name, which is a pod's name in Kubernetes")
 	flags.DurationVar(&c.window, "window", 0, "for how long IDs go on if the store is away; 0: the store's own window")
 	flags.DurationVar(&c.drain, "drain", 5*time.Second, "for how long to go on serving after SIGTERM")
@@ -91,10 +93,10 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 		flags.PrintDefaults()
 	}
 	flags.VisitAll(func(f *flag.Flag) {
-		name := strings.ToUpper(f.Name)
+		name := strings.ReplaceAll(strings.ToUpper(f.Name), "-", "_")
 		if v := getenv(name); v != "" && err == nil {
 			if err = flags.Set(f.Name, v); err != nil {
-				err = fmt.Errorf("the environment variable %s=%q is not a duration such as 30s: %w", name, v, err)
+				err = fmt.Errorf("the environment variable %s=%q: %w", name, v, err)
 			}
 		}
 	})
@@ -142,7 +144,7 @@ const startTime = lease.MaxWindow + 2*time.Minute
 func acquire(ctx context.Context, store lease.Store, c config) (*lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window})
+	return lease.Acquire(ctx, store, &lease.Options{Owner: c.owner, Window: c.window, NewStore: c.newStore})
 }
 
 // releaseTime is how long Release may take.

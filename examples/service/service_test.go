@@ -56,7 +56,7 @@ var postgres = servertest.Shared(func(t testing.TB) string {
 	return addr
 })
 
-// newStore makes a store, and returns it and its URL at the address. The program would wait for minutes first.
+// newStore returns a store that was never used, and its URL at the address.
 func newStore(t *testing.T, addr string) (store lease.Store, url string) {
 	t.Helper()
 	schema := servertest.NewSpace()
@@ -66,9 +66,6 @@ func newStore(t *testing.T, addr string) (store lease.Store, url string) {
 	store, closeStore, err := openStore(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = closeStore() })
-	l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Owner: "made"})
-	require.NoError(t, err)
-	require.NoError(t, l.Release(t.Context()))
 	return store, url
 }
 
@@ -101,7 +98,7 @@ type entry struct {
 // begin starts a program.
 func begin(t *testing.T, env ...string) *instance {
 	t.Helper()
-	env = append([]string{programEnv + "=1", "ADDR=127.0.0.1:0", "DRAIN=0s"}, env...)
+	env = append([]string{programEnv + "=1", "ADDR=127.0.0.1:0", "DRAIN=0s", "NEW_STORE=true"}, env...)
 	p := &instance{Child: servertest.StartChild(t, env...), t: t, exited: make(chan struct{})}
 	t.Cleanup(func() {
 		p.Kill()
@@ -451,17 +448,19 @@ func TestInvalidOrdersAreRefused(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for says, test := range map[string][2]string{
-		"-window -1s":           {"-window=-1s"},
-		"-drain -1s":            {"-drain=-1s"},
-		`"extra" is not a flag`: {"extra"},
-		`GRACE="soon" is not a duration such as 30s`: {"", "soon"},
+		"-window -1s":               {"-window=-1s"},
+		"-drain -1s":                {"-drain=-1s"},
+		`"extra" is not a flag`:     {"extra"},
+		`GRACE="soon": parse error`: {"", "soon"},
 	} {
 		_, err := parse(strings.Fields(test[0]), func(name string) string { return map[string]string{"GRACE": test[1]}[name] })
 		assert.ErrorContains(t, err, says)
 	}
-	c, err := parse([]string{"-drain=1s"}, func(name string) string { return map[string]string{"DRAIN": "2s", "GRACE": "3s"}[name] })
+	c, err := parse([]string{"-drain=1s"}, func(name string) string {
+		return map[string]string{"DRAIN": "2s", "GRACE": "3s", "NEW_STORE": "true"}[name]
+	})
 	require.NoError(t, err)
-	assert.Equal(t, config{addr: ":8080", drain: time.Second, grace: 3 * time.Second}, c, "a flag counts more than its variable")
+	assert.Equal(t, config{addr: ":8080", newStore: true, drain: time.Second, grace: 3 * time.Second}, c, "a flag counts more than its variable")
 }
 
 func TestProgramThatCannotStartSaysWhy(t *testing.T) {

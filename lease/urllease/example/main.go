@@ -1,7 +1,7 @@
 // The example leases a worker ID from the store that a URL names, and issues a few IDs.
 //
-//	go run ./example -new redis://localhost:6379
-//	go run ./example -new sqlite:leases.db
+//	go run ./lease/urllease/example -new redis://localhost:6379
+//	go run ./lease/urllease/example -new sqlite:leases.db
 //
 // -new says that the store was never used: without it, the first start of a fleet takes three minutes.
 package main
