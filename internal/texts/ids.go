@@ -151,7 +151,7 @@ func foreign(s string) string {
 		return "an ID of muyo/sno, of 80 bits"
 	case len(s) == 24 && only(s, "0123456789abcdef"):
 		return "an ObjectID of MongoDB, of 96 bits"
-	case len(s) == 20 && only(s, "0123456789abcdefghijklmnopqrstuv"):
+	case len(s) == 20 && only(s, "0123456789abcdefghijklmnopqrstuv") && !only(s, "0123456789"): // a number of 20 digits is more likely
 		return "an ID of rs/xid, of 96 bits"
 	}
 	return ""

@@ -44,6 +44,7 @@ func TestIDsRefuses(t *testing.T) {
 		"":                                     "empty",
 		"12x ":                                 `"12x "`,
 		"9223372036854775808":                  "over 9223372036854775807",
+		"99999999999999999999":                 "over 9223372036854775807",
 		"018f6b1e-5c3b-7c8e-9d2a-0123456789ab": "a UUID, version 7",
 		"01ARZ3NDEKTSV4RRFFQ69G5FAV":           "a ULID",
 		"brpk4q72xwf2m63l":                     "muyo/sno",
