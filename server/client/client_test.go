@@ -141,13 +141,14 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var issued []time.Time // of each batch
 				s := &counter{after: func(int64) error { issued = append(issued, time.Now()); return nil }}
-				c, err := New("http://late", &Options{Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second, HTTPClient: doer(func(r *http.Request) (*http.Response, error) {
+				network := doer(func(r *http.Request) (*http.Response, error) {
 					resp, err := s.Do(r)
 					if len(issued) == 1 {
 						time.Sleep(late)
 					}
 					return resp, err
-				})})
+				})
+				c, err := New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second})
 				require.NoError(t, err)
 				for range 10 {
 					id, err := c.NextID(t.Context())
