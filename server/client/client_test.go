@@ -143,7 +143,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 				s := &counter{after: func(int64) error { issued = append(issued, time.Now()); return nil }}
 				network := doer(func(r *http.Request) (*http.Response, error) {
 					resp, err := s.Do(r)
-					if len(issued) == 1 {
+					if s.calls.Load() == 1 {
 						time.Sleep(late)
 					}
 					return resp, err
@@ -153,6 +153,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 				for range 10 {
 					id, err := c.NextID(t.Context())
 					require.NoError(t, err)
+					synctest.Wait()
 					require.LessOrEqual(t, time.Since(issued[(id-1)/10]), time.Second, "the ID is %d", id)
 					time.Sleep(300 * time.Millisecond)
 				}
