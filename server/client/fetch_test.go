@@ -60,6 +60,7 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 					require.Equal(t, want, id)
 				}
 				assert.Equal(t, test.takes, time.Since(begun))
+				synctest.Wait()
 				all["a"], all["b"] = new(counter), nil
 				time.Sleep(time.Minute)
 				id, err := c.NextID(t.Context())
