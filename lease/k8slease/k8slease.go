@@ -21,8 +21,13 @@
 // hyphens for each slash: snowflake--a--7 is the entry of the key a/7. The annotation
 // snowflake-ids/value has the value, and snowflake-ids/version the version, a random text.
 // (An object's resourceVersion may come again after etcd was restored from a backup.) The
-// spec is for people: kubectl get leases -l snowflake-ids/kind=worker shows who holds a worker ID.
+// spec and the labels are for people: kubectl get leases -l snowflake-ids/kind=worker shows who holds a worker ID.
 // Nothing reads the spec.
+//
+// A list reads the Leases of the whole namespace, and takes the entries by their names. The API server leaves out the Leases
+// whose label snowflake-ids/kind has the value of another kind of entry. If somebody removes labels, a list is larger, and
+// misses nothing. The label's value must not be changed to that of another kind. Use a namespace that has
+// few other Leases: kube-node-lease, say, has a Lease for each node.
 //
 // A renewal is one JSON patch, which tests the version and replaces it.
 //
@@ -68,6 +73,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -218,6 +224,9 @@ func (s *Store) key(o *coordination.Lease) string {
 	return strings.ReplaceAll(strings.TrimPrefix(o.Name, s.prefix+"--"), "--", "/")
 }
 
+// kinds are the kinds of package lease's entries. Lists leave them out unless they ask for them.
+var kinds = []string{"history", "mark", "owner", "store", "worker"}
+
 // kind returns the first part of a key as the value of a label, which has at most 63
 // characters.
 func kind(key string) string {
@@ -253,24 +262,26 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	selector := storeLabel + "=" + s.prefix
-	if strings.Contains(prefix, "/") {
-		selector += "," + kindLabel + "=" + kind(prefix)
+	var options meta.ListOptions
+	if strings.Contains(prefix, "/") { // an object without labels counts: somebody may have removed them
+		others := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind(prefix) })
+		options.LabelSelector = kindLabel + " notin (" + strings.Join(others, ",") + ")"
 	}
 	ctx = silent(ctx)
 	pages := pager.New(func(ctx context.Context, opts meta.ListOptions) (runtime.Object, error) {
 		page := new(coordination.LeaseList)
 		return page, s.leases(s.client.Get()).SpecificallyVersionedParams(&opts, meta.ParameterCodec, meta.Unversioned).Do(ctx).Into(page)
 	})
-	list, _, err := pages.List(ctx, meta.ListOptions{LabelSelector: selector})
+	list, _, err := pages.List(ctx, options)
 	if err != nil {
 		return nil, s.explain(s.name(prefix)+"*", err)
 	}
 	err = objects.EachListItem(list, func(o runtime.Object) error {
-		if !strings.HasPrefix(s.key(o.(*coordination.Lease)), prefix) {
+		l := o.(*coordination.Lease)
+		if !strings.HasPrefix(l.Name, s.prefix+"--") || !strings.HasPrefix(s.key(l), prefix) {
 			return nil
 		}
-		e, err := s.entry(o.(*coordination.Lease))
+		e, err := s.entry(l)
 		all = append(all, e)
 		return err
 	})

@@ -362,7 +362,7 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 		switch {
 		case !over && (passes(err) || errors.Is(err, jetstream.ErrNoStreamResponse)):
 			refusal = err
-		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is the limit of open or page
+		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is the limit of soon or page
 			return s.explain(ctx, key, err)
 		}
 		s.kv.Store(nil)
@@ -370,13 +370,11 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 	}
 }
 
-// open returns the bucket. While the bucket is being made, requests may stay without an answer, so open gives up soon.
+// open returns the bucket.
 func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
 	if kv := s.kv.Load(); kv != nil {
 		return *kv, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime/5)
-	defer cancel()
 	kv, err := s.find(ctx)
 	if err == nil {
 		s.kv.Store(&kv)
@@ -395,13 +393,21 @@ func passes(err error) bool {
 		errors.As(err, &api) && api.ErrorCode == noPeers
 }
 
+// soon makes one request. While the bucket is being made, a request may stay without an answer, so soon gives it up.
+func soon[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime/5)
+	defer cancel()
+	return request(ctx)
+}
+
 // find looks for the bucket, and makes it if there is no such bucket.
 func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
-	stream, err := s.js.Stream(ctx, "KV_"+s.bucket)
+	look := func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, "KV_"+s.bucket) }
+	stream, err := soon(ctx, look)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = s.js.CreateStream(ctx, s.config())
+		stream, err = soon(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.CreateStream(ctx, s.config()) })
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was quicker
-			stream, err = s.js.Stream(ctx, "KV_"+s.bucket)
+			stream, err = soon(ctx, look)
 		}
 	}
 	if err != nil {
@@ -412,7 +418,7 @@ func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 		!has.AllowDirect || !has.AllowMsgTTL || !has.AllowRollup || has.Mirror != nil || len(has.Sources) > 0 {
 		return nil, fmt.Errorf("%w: the bucket was not made by this package, or was changed: let the store make it", lease.ErrInvalidOptions)
 	}
-	return s.js.KeyValue(ctx, s.bucket)
+	return soon(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, s.bucket) })
 }
 
 // config is the configuration of a new bucket.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/natslease"
@@ -100,6 +101,20 @@ func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 		})
 	}
 	require.GreaterOrEqual(t, given.Load(), int64(20))
+}
+
+// Each request has a fifth of the time that a call has, also if the call makes several.
+func TestSlowServerIsAwaited(t *testing.T) {
+	t.Parallel()
+	proxy := servertest.NewProxy(t, shared(t))
+	conn := connect(t, proxy.Addr())
+	servertest.Do(t, conn.Flush())
+	proxy.Delay(depth.Of[time.Duration](60, 300) * time.Millisecond) // a round trip is 0.12 s of 1 s, or 0.6 s of 5 s
+	s := opened(t, conn, servertest.NewSpace())
+	servertest.Await(t, func() error { // the first call makes the bucket; a busy machine may need a second one
+		_, err := s.Get(t.Context(), "key")
+		return err
+	})
 }
 
 // An operator may delete a key by NATS's own tools. The key that is left behind can be made again, and the server

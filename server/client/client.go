@@ -7,7 +7,7 @@
 //
 // The client takes a batch of IDs ahead and fetches the next one in the background before the batch
 // is used up. So most calls of NextID cost no round trip. IDs that are older than Options.MaxAge
-// are discarded: their timestamps would be stale.
+// are discarded: their timestamps would be stale. Their age counts from the time at which the client asked for them.
 //
 // # What is promised
 //
@@ -19,8 +19,7 @@
 // Order: the IDs of one batch are handed out in increasing order. If one server answers all
 // batches, all IDs of the client increase, as the IDs of a snowflake.Generator do. If several
 // servers answer in turn, through a load balancer or because a server failed, IDs of different batches have no order among
-// them, beyond the order of their times: a time is true to MaxAge, the time of a call, and the
-// difference of the servers' clocks.
+// them, beyond the order of their times: a time is true to MaxAge and the difference of the servers' clocks.
 //
 // Calls that wait are served in order of arrival.
 package client
@@ -46,7 +45,7 @@ import (
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
 	// Others are the URLs of further servers. If a call to a server fails, the client asks the next server at once. It stays
-	// with a server that answers, and pauses when all have failed.
+	// with a server that answers, and pauses when all have failed. NextID returns a refusal only if all servers refused in a row.
 	Others []string
 
 	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2.
@@ -62,11 +61,13 @@ type Options struct {
 	// Batch is left, or when the IDs that are left are older than half of MaxAge.
 	Batch int
 
-	// MaxAge is for how long an ID may lie in the buffer, from its receipt on. 0: 5 s.
+	// MaxAge is how old an ID may be when NextID returns it. Its age counts from the time at which the client asked for it,
+	// so that IDs are discarded if the process or its machine stood still meanwhile. 0: 5 s.
 	MaxAge time.Duration
 
 	// Timeout is for how long a call to a server may take before the client calls again. It is less than
-	// MaxWait, or a server that hangs would leave no time for another call. 0: 5 s, or a third of MaxWait if that is less.
+	// MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less, a call may take MaxAge: later
+	// its IDs would be too old. 0: 5 s, or a third of MaxWait if that is less.
 	Timeout time.Duration
 
 	// VMClock is the path of a device that tells if the machine was cloned: started again from a
@@ -100,6 +101,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return d, fmt.Errorf("client: %w: MaxAge %v, Timeout %v, MaxWait %v: none may be negative, and Timeout is less than MaxWait",
 			snowflake.ErrInvalidOptions, d.MaxAge, d.Timeout, d.MaxWait)
 	}
+	d.Timeout = min(d.Timeout, d.MaxAge)
 	return d, nil
 }
 
@@ -134,9 +136,13 @@ type buffered struct {
 
 // answer is what the IDs of an answer have in common.
 type answer struct {
-	born     uint64 // the machine's generation when the server was asked
-	received time.Time
+	born  uint64    // the machine's generation when the server was asked
+	asked time.Time // before the call
+	wall  time.Time // the same by the wall clock, which goes on while the machine is suspended
 }
+
+// age returns how old the IDs may be.
+func (a *answer) age(now time.Time) time.Duration { return max(now.Sub(a.asked), now.Sub(a.wall)) }
 
 // New returns a client of the server, or load balancer, at a URL such as http://127.0.0.1:8080. It
 // makes no call: the first call of NextID does. A URL that no server can have, or an option that is
@@ -164,7 +170,7 @@ func New(server string, opts *Options) (*Client, error) {
 // NextID returns an ID that was handed out to nobody else. If the buffer is empty, it waits for the
 // next batch, until ctx is done and for Options.MaxWait at most; then the error matches ctx's error
 // or context.DeadlineExceeded, and has the error of the last call to the server. If calling again
-// cannot help, the server's error, a *connect.Error, is returned at once: a wrong token, say.
+// cannot help, whichever server is called, the last server's error, a *connect.Error, is returned at once: a wrong token, say.
 func (c *Client) NextID(ctx context.Context) (snowflake.ID, error) {
 	if err := cmp.Or(ctx.Err(), c.closed()); err != nil {
 		return 0, err
@@ -196,7 +202,7 @@ func (c *Client) take() (id snowflake.ID, ok bool) {
 
 // isGood is whether an ID is not too old. If the machine was cloned, another copy may return the same ID.
 func (c *Client) isGood(b buffered, now time.Time) bool {
-	return now.Sub(b.answer.received) <= c.o.MaxAge && b.answer.born == c.generation()
+	return b.answer.age(now) <= c.o.MaxAge && b.answer.born == c.generation()
 }
 
 // generation returns the machine's, or 0 if nobody tells it.
@@ -205,7 +211,7 @@ func (c *Client) generation() uint64 { return vmclock.Generation(c.vm) }
 // left counts the IDs in the buffer, unless they are so old that they may expire before the next batch comes.
 func (c *Client) left(now time.Time) int {
 	last := c.last.Load()
-	if last == nil || now.Sub(last.received) > c.o.MaxAge/2 || last.born != c.generation() {
+	if last == nil || last.age(now) > c.o.MaxAge/2 || last.born != c.generation() {
 		return 0
 	}
 	return len(c.ids)

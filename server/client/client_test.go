@@ -130,6 +130,61 @@ func TestOldIDsAreDropped(t *testing.T) {
 	})
 }
 
+type doer func(*http.Request) (*http.Response, error)
+
+func (f doer) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An ID's age counts from the question, however long the answer is on its way.
+func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
+	for _, late := range []time.Duration{900 * time.Millisecond, 8 * time.Second} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var issued []time.Time // of each batch
+				s := &counter{after: func(int64) error { issued = append(issued, time.Now()); return nil }}
+				network := doer(func(r *http.Request) (*http.Response, error) {
+					resp, err := s.Do(r)
+					if s.calls.Load() == 1 {
+						time.Sleep(late)
+					}
+					return resp, err
+				})
+				c, err := New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second})
+				require.NoError(t, err)
+				for range 10 {
+					id, err := c.NextID(t.Context())
+					require.NoError(t, err)
+					synctest.Wait()
+					require.LessOrEqual(t, time.Since(issued[(id-1)/10]), time.Second, "the ID is %d", id)
+					time.Sleep(300 * time.Millisecond)
+				}
+				_ = c.Close()
+			})
+		})
+	}
+}
+
+// While a machine is suspended, its monotonic clock may stand still. The wall clock may be set back.
+func TestIDsGrowOldByTheFasterClock(t *testing.T) {
+	for name, back := range map[string]struct{ monotonic, wall time.Duration }{
+		"suspended": {0, time.Hour}, "set back": {time.Hour, -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, &counter{}, Options{Batch: 10})
+				_, err := c.NextID(t.Context())
+				require.NoError(t, err)
+				synctest.Wait()
+				last := c.last.Load()
+				last.asked, last.wall = last.asked.Add(-back.monotonic), last.wall.Add(-back.wall)
+				id, err := c.NextID(t.Context())
+				require.NoError(t, err)
+				assert.Greater(t, id, snowflake.ID(10))
+				_ = c.Close()
+			})
+		})
+	}
+}
+
 // Callers that wait get IDs in the order in which they came, however many they are.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

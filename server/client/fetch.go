@@ -48,34 +48,38 @@ func (c *Client) end(f *fetch, enough func() bool) bool {
 	return true
 }
 
-// isFull is whether so many IDs are left that no call waits.
-func (c *Client) isFull() bool { return c.left(time.Now()) >= c.refill() }
+// isEnough is whether so many IDs are left that no call waits. If answers take longer than half of MaxAge, the IDs that are
+// left never count, so it is enough if no call waits.
+func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.nobodyWaits() }
 
 func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
 
-// run fetches until enough IDs are left. If a call fails, it asks the next server, and pauses when each server
-// has failed. If nobody waits then, it gives up: the next call of NextID begins again.
+// run fetches until enough IDs are left, or nobody waits. If a call fails, it asks the next server, and pauses when each
+// server has failed. If nobody waits then, it gives up: the next call of NextID begins again.
 func (c *Client) run(f *fetch) {
-	failed := 0 // calls in a row
+	failed, refused := 0, 0 // calls in a row
 	for pause := minPause; ; {
 		n := min(c.o.Batch+int(c.waiting.Load()), c.most)
-		born := c.generation()
+		asked := time.Now()
+		a := &answer{c.generation(), asked, asked.Round(0)}
 		ids, err := c.call(n)
 		if err == nil {
 			f.failed.Store(nil)
-			c.fill(ids, &answer{born, time.Now()})
-			if c.end(f, c.isFull) {
+			c.fill(ids, a)
+			if c.end(f, c.isEnough) {
 				return
 			}
-			failed, pause = 0, minPause
+			failed, refused, pause = 0, 0, minPause
 			continue
 		}
 		f.failed.Store(&err)
 		if connect.CodeOf(err) == connect.CodeInvalidArgument && n > c.o.Batch {
 			c.most = c.o.Batch // to ask for fewer IDs can help
-		} else if !helps(err) {
+		} else if helps(err) {
+			refused = 0
+		} else if refused++; refused == len(c.servers) {
 			f.refused = err
-			c.end(f, c.isFull)
+			c.end(f, c.isEnough)
 			return
 		}
 		c.at = (c.at + 1) % len(c.servers)
@@ -147,7 +151,7 @@ func check(ids []int64, n int) error {
 	return nil
 }
 
-// helps is whether calling again may help. An error that is not the server's is one of the network.
+// helps is whether calling the same server again may help. An error that is not the server's is one of the network.
 func helps(err error) bool {
 	var e *connect.Error
 	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {

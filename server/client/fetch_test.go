@@ -27,15 +27,26 @@ func (h hosts) Do(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// If a server refuses connections, hangs or is unavailable, the next one is asked at once, and stays the one that is asked.
+// refuse returns what a server does first if it refuses with a code.
+func refuse(code connect.Code) func(int64) error {
+	return func(int64) error { return connect.NewError(code, errors.New("refused")) }
+}
+
+// If a server refuses connections or calls, hangs or is unavailable, the next one is asked at once, and stays the one that
+// is asked.
 func TestNextServerIsAskedAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		first *counter
 		takes time.Duration
 	}{
-		"refuses":     {nil, 0},
-		"unavailable": {&counter{before: unavailable}, 0},
-		"hangs":       {&counter{before: func(int64) error { time.Sleep(time.Minute); return nil }}, 2 * time.Second},
+		"refuses":             {nil, 0},
+		"unavailable":         {&counter{before: unavailable}, 0},
+		"hangs":               {&counter{before: func(int64) error { time.Sleep(time.Minute); return nil }}, 2 * time.Second},
+		"not found":           {&counter{before: refuse(connect.CodeNotFound)}, 0},
+		"unimplemented":       {&counter{before: refuse(connect.CodeUnimplemented)}, 0},
+		"forbidden":           {&counter{before: refuse(connect.CodePermissionDenied)}, 0},
+		"unauthenticated":     {&counter{before: refuse(connect.CodeUnauthenticated)}, 0},
+		"failed precondition": {&counter{before: refuse(connect.CodeFailedPrecondition)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,6 +60,7 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 					require.Equal(t, want, id)
 				}
 				assert.Equal(t, test.takes, time.Since(begun))
+				synctest.Wait()
 				all["a"], all["b"] = new(counter), nil
 				time.Sleep(time.Minute)
 				id, err := c.NextID(t.Context())
@@ -61,23 +73,61 @@ func TestNextServerIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A server that hangs is asked again after Timeout, also for the first answer, and within the time that NextID waits.
-func TestHangingAnswerIsAskedForAgain(t *testing.T) {
+// A refusal counts only if the other servers refuse, too: this one is away for three calls.
+func TestServerThatIsAwayIsAwaitedIfTheOtherRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &counter{before: func(call int64) error {
-			if call == 1 {
-				time.Sleep(time.Hour)
+		away := &counter{before: func(call int64) error {
+			if call <= 3 {
+				return unavailable(call)
 			}
 			return nil
 		}}
-		c := newClient(t, s, Options{MaxWait: 3 * time.Second})
-		begun := time.Now()
-		_, err := c.NextID(t.Context())
+		all := hosts{"a": &counter{before: refuse(connect.CodeUnauthenticated)}, "b": away}
+		c, err := New("http://a", &Options{HTTPClient: all, Others: []string{"http://b"}})
 		require.NoError(t, err)
-		assert.LessOrEqual(t, time.Since(begun), 2*time.Second)
+		id, err := c.NextID(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, id)
 		_ = c.Close()
-		time.Sleep(time.Hour)
 	})
+}
+
+// If answers take longer than half of MaxAge, a client that nobody calls stops to fetch.
+func TestSlowServerIsNotAskedForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counter{before: func(int64) error { time.Sleep(800 * time.Millisecond); return nil }}
+		c := newClient(t, s, Options{MaxAge: time.Second})
+		for range 3 {
+			_, err := c.NextID(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Hour)
+			require.False(t, c.fetches())
+		}
+		assert.LessOrEqual(t, s.calls.Load(), int64(6))
+		_ = c.Close()
+	})
+}
+
+// A server that hangs is asked again after Timeout, also for the first answer, and within the time that NextID waits. An
+// answer after MaxAge would be of no use.
+func TestHangingAnswerIsAskedForAgain(t *testing.T) {
+	for most, o := range map[time.Duration]Options{2 * time.Second: {MaxWait: 3 * time.Second}, time.Second: {MaxAge: time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &counter{before: func(call int64) error {
+				if call == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}}
+			c := newClient(t, s, o)
+			begun := time.Now()
+			_, err := c.NextID(t.Context())
+			require.NoError(t, err)
+			assert.LessOrEqual(t, time.Since(begun), most+2*minPause)
+			_ = c.Close()
+			time.Sleep(time.Hour)
+		})
+	}
 }
 
 // A caller that asks now and then does not wait when a batch expires: the next batch came before.
@@ -104,15 +154,16 @@ func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	for code, most := range map[connect.Code]time.Duration{connect.CodeUnauthenticated: 0, connect.CodeInvalidArgument: 2 * minPause} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &counter{before: func(int64) error { return connect.NewError(code, errors.New("refused")) }}
-			c := newClient(t, s, Options{})
-			begun := time.Now()
-			for range 10 {
-				_, err := c.NextID(t.Context())
-				require.Equal(t, code, connect.CodeOf(err))
-				require.LessOrEqual(t, time.Since(begun), most)
+			for _, others := range [][]string{nil, {"http://other"}} {
+				c := newClient(t, &counter{before: refuse(code)}, Options{Others: others})
+				begun := time.Now()
+				for range 10 {
+					_, err := c.NextID(t.Context())
+					require.Equal(t, code, connect.CodeOf(err))
+					require.LessOrEqual(t, time.Since(begun), most)
+				}
+				_ = c.Close()
 			}
-			_ = c.Close()
 		})
 	}
 }
