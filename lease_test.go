@@ -182,7 +182,7 @@ func newClonedLease() (*testLease, *atomic.Uint64) {
 	l, generation := newTestLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour)), new(atomic.Uint64)
 	l.terms = terms{
 		Generation: generation,
-		Granted:    func() (Grant, uint64) { return l.Grant(), 0 },
+		Born:       func() uint64 { return 0 },
 		Extend:     func(context.Context, Grant, time.Time) error { return errClone },
 	}
 	return l, generation

@@ -128,13 +128,10 @@ func (l *Lease) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowfl
 		Bind:   l.bind,
 
 		Generation: l.vm,
-		Granted: func() (snowflake.Grant, uint64) {
-			g := l.grant.Load()
-			return g.Grant, g.generation
-		},
-		Extend:  l.extend,
-		CanBump: l.canBump,
-		Bump:    l.bump,
+		Born:       func() uint64 { return l.grant.Load().generation },
+		Extend:     l.extend,
+		CanBump:    l.canBump,
+		Bump:       l.bump,
 	}
 }
 

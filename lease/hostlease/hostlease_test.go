@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 type host struct {
 	*link.Link // to the fleet's store
 	dir        string
+	vmclock    string // Options.VMClock
 	ahead      atomic.Int64
 }
 
@@ -55,7 +56,7 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- fleet.Keep(ctx, h, h.dir, &lease.Options{Owner: h.dir, Window: window, Count: count, Clock: clock{h}, NewStore: true, Logger: quiet})
+		done <- fleet.Keep(ctx, h, h.dir, &lease.Options{Owner: h.dir, Window: window, Count: count, Clock: clock{h}, NewStore: true, Logger: quiet, VMClock: h.vmclock})
 	}()
 	return func() {
 		cancel()
@@ -66,7 +67,7 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 // process starts a process of the host, with one of so many worker IDs of its block.
 func (h *host) process(t *testing.T, count int) (*hostlease.Lease, *snowflake.Generator) {
 	t.Helper()
-	l, err := fleet.Acquire(t.Context(), h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet})
+	l, err := fleet.Acquire(t.Context(), h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet, VMClock: h.vmclock})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, &snowflake.Options{Datacenter: 3})
 	require.NoError(t, err)
