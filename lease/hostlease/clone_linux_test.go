@@ -2,15 +2,18 @@ package hostlease_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/hostlease"
 )
 
 // newMachine returns the path of a device that tells the generation of a machine.
@@ -38,5 +41,38 @@ func TestGuardedProcessesStampTheBlock(t *testing.T) {
 			workers[l.Worker()] = true
 		}
 		assert.Len(t, workers, 2)
+	})
+}
+
+// A machine is cloned with its directory. Processes that start in the copies do not use the block from before the snapshot, and
+// the keeper takes another one at once.
+func TestCopiesOfAMachineDoNotShareABlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, lease.File(t.TempDir()))
+		h.vmclock = newMachine(t, 7)
+		defer h.keep(t, 0)()
+		l, g := h.process(t, 1)
+		before := g.Worker()
+		twin := newHost(t, h) // the keeper of the copy is not running
+		twin.vmclock = newMachine(t, 8)
+		require.NoError(t, os.CopyFS(filepath.Join(twin.dir, "run"), os.DirFS(h.dir)))
+		twin.dir = filepath.Join(twin.dir, "run")
+		vmclocktest.Write(t, h.vmclock, 9)
+		_, err := g.NextID()
+		require.ErrorIs(t, err, lease.ErrLost)
+		<-l.Done()
+
+		begun := time.Now()
+		l, g = h.process(t, 0)
+		defer l.Release(context.Background())
+		assert.Less(t, time.Since(begun), time.Second)
+		assert.NotEqual(t, before>>2, g.Worker()>>2)
+		_, err = g.NextID()
+		require.NoError(t, err)
+
+		ctx, cancel := context.WithTimeout(t.Context(), window)
+		defer cancel()
+		_, err = fleet.Acquire(ctx, twin.dir, &lease.Options{Window: window / 2, Clock: clock{twin}, Logger: quiet, VMClock: twin.vmclock})
+		require.ErrorIs(t, err, hostlease.ErrNoBlock)
 	})
 }

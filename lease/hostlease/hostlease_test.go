@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -125,7 +126,9 @@ func TestProcessesOfHostsIssueTheirOwnIDs(t *testing.T) {
 			holding, err := lease.Whois(t.Context(), store, id)
 			require.NoError(t, err)
 			assert.Equal(t, h.dir, holding.Owner)
-			holding, err = lease.Whois(t.Context(), hostlease.Workers(h.dir), id)
+			workers, err := hostlease.Workers(t.Context(), h.dir)
+			require.NoError(t, err)
+			holding, err = lease.Whois(t.Context(), workers, id)
 			require.NoError(t, err)
 			assert.Equal(t, gens[i].Worker()&3, holding.Worker)
 		}
@@ -205,6 +208,62 @@ func TestKeeperIsStartedAgain(t *testing.T) {
 		defer a.keep(t, 2)()
 		time.Sleep(window)
 		goesOn(1)
+	})
+}
+
+// A host's directory is removed and made again, while its keeper runs or is started again, as systemd's RuntimeDirectory is. The
+// processes of before issue IDs until their window ends, and the keeper takes another block for new processes.
+func TestDirectoryIsRemoved(t *testing.T) {
+	for name, stops := range map[string]bool{"while the keeper runs": false, "while the keeper is started again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, ids := newHost(t, lease.File(t.TempDir())), issued{}
+				end := h.keep(t, 0)
+				before, old := h.process(t, 1)
+				defer before.Release(context.Background())
+				ids.run(t, window/4, old)
+				if stops {
+					end()
+				}
+				require.NoError(t, os.RemoveAll(h.dir))
+				require.NoError(t, os.Mkdir(h.dir, 0o755))
+				if stops {
+					end = h.keep(t, 0)
+				}
+				defer func() { end() }()
+				_, errs := ids.run(t, window/4, old)
+				require.NoError(t, errs[0])
+				l, g := h.process(t, 1)
+				defer l.Release(context.Background())
+				assert.NotEqual(t, before.Worker(), l.Worker())
+				n, errs := ids.run(t, 2*window, old, g)
+				require.NoError(t, errs[1])
+				assert.Greater(t, n[1], 400)
+				require.ErrorIs(t, errs[0], lease.ErrLost)
+				assert.ErrorContains(t, errs[0], "was removed")
+				<-before.Done()
+				assert.ErrorContains(t, before.Err(), "was removed")
+				again, _ := h.process(t, 0)
+				require.NoError(t, again.Release(t.Context()))
+				assert.Equal(t, lease.ErrReleased, again.Err())
+			})
+		})
+	}
+}
+
+// A process is ready as long as its Bound is after its clock's time.
+func TestBoundIsOfTheBlockToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, lease.File(t.TempDir()))
+		end := h.keep(t, 0)
+		l, g := h.process(t, 0)
+		defer l.Release(context.Background())
+		assert.True(t, l.Stats().Bound.After(time.Now()))
+		end()
+		time.Sleep(2 * window)
+		_, err := g.NextID()
+		require.ErrorIs(t, err, hostlease.ErrNoBlock)
+		assert.False(t, l.Stats().Bound.After(time.Now()))
 	})
 }
 
