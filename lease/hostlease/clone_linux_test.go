@@ -76,3 +76,23 @@ func TestCopiesOfAMachineDoNotShareABlock(t *testing.T) {
 		require.ErrorIs(t, err, hostlease.ErrNoBlock)
 	})
 }
+
+// The fleet's store was cloned, too, so the keeper's lease ends. New processes do not use its block, whether or not the hypervisor tells them.
+func TestKeeperOfACopyTakesItsBlockBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, nil)
+		vmclock := newMachine(t, 7)
+		kept := make(chan error, 1)
+		go func() {
+			kept <- fleet.Keep(t.Context(), lease.File(t.TempDir()), h.dir, &lease.Options{Window: window, NewStore: true, Logger: quiet, VMClock: vmclock})
+		}()
+		l, _ := h.process(t, 0)
+		require.NoError(t, l.Release(t.Context()))
+		vmclocktest.Write(t, vmclock, 8)
+		require.ErrorIs(t, <-kept, lease.ErrLost)
+		l, g := h.process(t, 0)
+		defer l.Release(context.Background())
+		_, err := g.NextID()
+		require.ErrorIs(t, err, hostlease.ErrNoBlock)
+	})
+}

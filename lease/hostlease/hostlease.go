@@ -57,7 +57,8 @@
 // of each copy takes another one at once. Otherwise IDs may repeat until the window of this block ends.
 //
 // HAZARD: if a process starts while the directory is being removed, it may find the published block, and no trace
-// of the process that has its number. IDs may repeat until the window of this block ends.
+// of the process that has its number. IDs may repeat until the window of this block ends. So they may if only the folder numbers
+// in the directory is removed.
 package hostlease
 
 import (
@@ -176,7 +177,7 @@ func (f Fleet) Keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 	o := with(host, opts)
 	err = f.keep(ctx, fleet, dir, o)
 	for errors.Is(err, errRemoved) && ctx.Err() == nil {
-		slog.Warn("hostlease: the directory was removed; Keep takes another block", "dir", dir)
+		cmp.Or(o.Logger, slog.Default()).Warn("hostlease: the directory was removed; Keep takes another block", "dir", dir)
 		o.NewStore = false // it has entries now
 		if err = f.keep(ctx, fleet, dir, o); ctx.Err() != nil {
 			return nil
@@ -201,7 +202,8 @@ func (f Fleet) keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 	}()
 	k := keeper{dir: dir}
 	for terms := l.Terms(); ; {
-		born := generation(terms) // before the grant is read: a block of an earlier generation does not count
+		ended := l.Err()          // before the grant is read: a lease that ends may take back what it granted
+		born := generation(terms) // so is this: a block of an earlier generation does not count
 		g := l.Grant()
 		err := k.publish(ctx, block{Fleet: f, Block: g.Worker, From: g.From, To: g.To, Generation: born})
 		switch {
@@ -210,7 +212,10 @@ func (f Fleet) keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 		case errors.Is(err, errRemoved):
 			return err
 		case err != nil:
-			slog.Warn("hostlease: the block is not published; Keep tries again", "dir", dir, "error", err)
+			cmp.Or(opts.Logger, slog.Default()).Warn("hostlease: the block is not published; Keep tries again", "dir", dir, "error", err)
+		}
+		if ended != nil {
+			return ended
 		}
 		if born != nil && terms.Generation.Load() != *born {
 			_ = terms.Extend(ctx, g, time.Now()) // the machine was cloned: the lease renews itself at once, and takes another block
@@ -219,7 +224,6 @@ func (f Fleet) keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 		case <-ctx.Done():
 			return nil
 		case <-l.Done():
-			return l.Err()
 		case <-time.After(publishEvery):
 		}
 	}

@@ -2,6 +2,8 @@ package hostlease_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -68,7 +70,9 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 // process starts a process of the host, with one of so many worker IDs of its block.
 func (h *host) process(t *testing.T, count int) (*hostlease.Lease, *snowflake.Generator) {
 	t.Helper()
-	l, err := fleet.Acquire(t.Context(), h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet, VMClock: h.vmclock})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*window)
+	defer cancel()
+	l, err := fleet.Acquire(ctx, h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet, VMClock: h.vmclock})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, &snowflake.Options{Datacenter: 3})
 	require.NoError(t, err)
@@ -303,8 +307,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Three hosts with two blocks, whose keepers and processes end and start, whose clocks step, and whose network is cut,
-// issue no ID twice. A tick is a second, so that a window which is granted twice shows.
+// Three hosts with two blocks, whose keepers and processes end and start, whose clocks step, whose directories are removed, and
+// whose network is cut, issue no ID twice. A tick is a second, so that a window which is granted twice shows.
 func TestRandomFaults(t *testing.T) {
 	f := hostlease.Fleet{HostBits: 1, Layout: snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 41, WorkerBits: 2, SequenceBits: 2}}
 	for seed := range depth.Of[uint64](4, 100) {
@@ -324,7 +328,7 @@ func TestRandomFaults(t *testing.T) {
 			}
 			for range 300 {
 				i := r.IntN(len(hosts))
-				switch h := hosts[i]; r.IntN(12) {
+				switch h := hosts[i]; r.IntN(13) {
 				case 0, 1:
 					if ends[i] == nil {
 						ctx, cancel := context.WithCancel(context.Background())
@@ -357,6 +361,10 @@ func TestRandomFaults(t *testing.T) {
 					h.Cut(r.IntN(2) == 0)
 				case 7:
 					h.ahead.Store(r.Int64N(int64(window)) - int64(window/2))
+				case 8:
+					if err := os.Rename(h.dir, filepath.Join(t.TempDir(), "removed")); !errors.Is(err, fs.ErrNotExist) {
+						require.NoError(t, err)
+					}
 				default:
 					time.Sleep(time.Duration(r.Int64N(int64(window / 4))))
 				}
