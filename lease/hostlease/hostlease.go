@@ -57,8 +57,8 @@
 // of each copy takes another one at once. Otherwise IDs may repeat until the window of this block ends.
 //
 // HAZARD: if a process starts while the directory is being removed, it may find the published block, and no trace
-// of the process that has its number. IDs may repeat until the window of this block ends. So they may if only the folder numbers
-// in the directory is removed.
+// of the process that has its number. IDs may repeat until the window of this block ends. So they may if only the
+// folder numbers in the directory is removed.
 package hostlease
 
 import (
@@ -176,7 +176,7 @@ func (f Fleet) Keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 	}
 	o := with(host, opts)
 	err = f.keep(ctx, fleet, dir, o)
-	for errors.Is(err, errRemoved) && ctx.Err() == nil {
+	for errors.Is(err, errRemoved) {
 		cmp.Or(o.Logger, slog.Default()).Warn("hostlease: the directory was removed; Keep takes another block", "dir", dir)
 		o.NewStore = false // it has entries now
 		if err = f.keep(ctx, fleet, dir, o); ctx.Err() != nil {
@@ -249,8 +249,8 @@ func (k *keeper) publish(ctx context.Context, b block) error {
 	if is != nil {
 		name = is.Numbers
 	}
-	if k.told == nil {
-		k.numbers = cmp.Or(name, k.numbers, rand.Text())
+	if k.told == nil { // no process has the lease, so it may have any folder
+		k.numbers = cmp.Or(name, rand.Text())
 	} else if name != k.numbers {
 		return errRemoved
 	}
