@@ -236,7 +236,7 @@ func (l exhaustLease) Terms() (t terms) {
 	}
 	if x.lease == cloneable {
 		t.Generation = &x.generation
-		t.Granted = func() (Grant, uint64) { return l.Grant(), x.world.deal.of }
+		t.Born = func() uint64 { return x.world.deal.of }
 	}
 	return t
 }

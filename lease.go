@@ -49,7 +49,7 @@ type window struct {
 	cause   error         // why
 	end     time.Time     // no ID is stamped at or past it
 
-	generation uint64 // what terms.Generation was before the lease asked for the worker ID
+	generation uint64 // what terms.Generation was before the lease asked for the worker ID, or earlier
 }
 
 // termsOf returns the terms of a lease. They are zero if it has none.
@@ -85,13 +85,15 @@ func (g *Generator) lease(l Lease, t terms) error {
 func (g *Generator) look() error {
 	g.fresh = never
 	w, q := g.window, &g.seq
-	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
+	born := uint64(0)
 	if w.terms.Generation != nil {
-		grant, w.generation = w.terms.Granted()
+		born = w.terms.Born() // before the grant is read: if the grant is newer, calls only ask the lease again
 	}
+	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
 	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
+	w.generation = born
 	if w.grant == nil || *w.grant != grant {
 		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}

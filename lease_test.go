@@ -182,7 +182,7 @@ func newClonedLease() (*testLease, *atomic.Uint64) {
 	l, generation := newTestLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour)), new(atomic.Uint64)
 	l.terms = terms{
 		Generation: generation,
-		Granted:    func() (Grant, uint64) { return l.Grant(), 0 },
+		Born:       func() uint64 { return 0 },
 		Extend:     func(context.Context, Grant, time.Time) error { return errClone },
 	}
 	return l, generation
@@ -210,6 +210,44 @@ func TestGeneratorReturnsNothingOfAWindowOnAClonedMachine(t *testing.T) {
 			}
 			assert.Equal(t, issued, g.Stats().Issued)
 		})
+	}
+}
+
+// lateLease calls then after each answer.
+type lateLease struct {
+	*testLease
+	then func()
+}
+
+func (l lateLease) Grant() Grant {
+	defer l.then()
+	return l.testLease.Grant()
+}
+
+// The machine is cloned, and the lease takes another worker ID, while the generator asks for the grant and its generation: the
+// generator does not take the grant from before the clone for a later one.
+func TestCloneWhileTheGrantIsRead(t *testing.T) {
+	cloned, generation := newClonedLease()
+	born, answers := uint64(0), 0
+	l := lateLease{cloned, func() {
+		if answers++; answers == 2 { // NewLeased has asked for the worker ID before
+			generation.Store(1)
+			born = 1
+			cloned.change(func(g *Grant) { g.Worker = 2 })
+		}
+	}}
+	l.terms.Born = func() uint64 {
+		defer l.then()
+		return born
+	}
+	g, err := NewLeased(l, nil)
+	require.NoError(t, err)
+	for range 3 {
+		if id, err := g.NextID(); err == nil {
+			assert.Equal(t, 2, g.Decode(id).Worker)
+		} else {
+			require.ErrorIs(t, err, errClone)
+		}
 	}
 }
 

@@ -218,11 +218,11 @@
 // reader's, so that newcomers need not wait for it.
 //
 // dead: A holder that has not renewed for a window no longer counts when the watermark reaches its
-// bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). If it
-// renews after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue
-// IDs in the rest of a window that the watermark has passed, if its clock reads so; and a
-// transaction that it began before may still commit. Only the database can stop these:
-// docs/watermark.md shows how.
+// bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). So does
+// the record of a lease that was released without a generator (Lease.Release). If a holder renews
+// after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue IDs in the rest
+// of a window that the watermark has passed, if its clock reads so; and a transaction that it began
+// before may still commit. Only the database can stop these: docs/watermark.md shows how.
 //
 // HAZARD: if the store has no clock, and the holder's machine stood still so that its clocks do not
 // show the pause, the holder does not know that it counted as dead, and does not look.

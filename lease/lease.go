@@ -128,13 +128,10 @@ func (l *Lease) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowfl
 		Bind:   l.bind,
 
 		Generation: l.vm,
-		Granted: func() (snowflake.Grant, uint64) {
-			g := l.grant.Load()
-			return g.Grant, g.generation
-		},
-		Extend:  l.extend,
-		CanBump: l.canBump,
-		Bump:    l.bump,
+		Born:       func() uint64 { return l.grant.Load().generation },
+		Extend:     l.extend,
+		CanBump:    l.canBump,
+		Bump:       l.bump,
 	}
 }
 
@@ -233,7 +230,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	err := errPutBack
 	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
-		err = l.move(patient, func(r Record) Record { return r.release(l.window, next, state, l.o.Layout.Unit) })
+		err = l.move(patient, func(r Record) Record {
+			r = r.release(l.window, next, state, l.o.Layout.Unit)
+			if stop == nil { // nobody has stopped whoever stamps by Grant
+				r.Prior = r.Prior.and(r.Least, next)
+			}
+			return r
+		})
 	}
 	if err != nil {
 		return unanswered(ctx, patient, err)

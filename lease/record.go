@@ -86,7 +86,7 @@ type Record struct {
 	Least   time.Time `json:"least,omitzero"`
 	NoFloor bool      `json:"no_floor,omitempty"`
 
-	// Prior is what earlier holders may still stamp that were taken for dead.
+	// Prior is what earlier holders may still stamp that were taken for dead, or had no generator that stopped.
 	Prior prior `json:"prior,omitzero"`
 
 	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.

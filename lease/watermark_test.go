@@ -183,6 +183,21 @@ func TestReaderThatWasStoppedTakesNobodyForDead(t *testing.T) {
 	})
 }
 
+// If a lease has no generator, Release stops nobody who stamps by its Grant. So the watermark waits for the window's end.
+func TestWatermarkWaitsForAWindowWithoutAGenerator(t *testing.T) {
+	withEngine(t, func(t *testing.T, m *memory) {
+		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, NewStore: true, Window: span})
+		require.NoError(t, err)
+		g := l.Grant()
+		require.NoError(t, l.Release(t.Context()))
+		assert.False(t, m.mark(t).After(g.From))
+		time.Sleep(time.Until(g.To) - 1)
+		assert.False(t, m.mark(t).After(g.From))
+		time.Sleep(fleet.Unit)
+		assert.Less(t, m.ago(t), 2*fleet.Unit)
+	})
+}
+
 // A holder is not blamed for what an earlier holder of its worker ID may still stamp.
 func TestWatermarkErrorTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

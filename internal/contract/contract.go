@@ -21,10 +21,10 @@ type Terms[Layout, Clock, Grant any] struct {
 	// Generation changes if the machine is cloned. nil: nobody tells.
 	Generation *atomic.Uint64
 
-	// Granted is called in place of Lease.Grant if there is a Generation. It also returns
-	// what Generation was before the lease asked for the grant's worker ID. If Generation
-	// has changed since, the generator issues nothing of this grant. It asks Extend.
-	Granted func() (g Grant, generation uint64)
+	// Born returns what Generation was before the lease asked for the grant's worker ID. It
+	// is called before Lease.Grant, if there is a Generation. If Generation has changed
+	// since, the generator issues nothing of this grant. It asks Extend.
+	Born func() uint64
 
 	// Bind is called by NewLeased, last of all. If it returns an error, NewLeased
 	// fails with that error.

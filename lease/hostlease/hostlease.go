@@ -20,6 +20,12 @@
 // If the keeper ends, the processes issue IDs until its window ends. If it is started again before, it takes another
 // block, and they go on with greater IDs.
 //
+// The directory should outlive the keeper: with systemd's RuntimeDirectory, set RuntimeDirectoryPreserve=yes. If the directory is
+// removed and made again, the keeper takes another block. The processes issue IDs until the window of the block before ends, and
+// then their leases end with an error that matches [lease.ErrLost]: start them again.
+//
+// [lease.Watermark] of the fleet's store stands still while keepers run, because their leases have no generators.
+//
 // # Why no ID repeats
 //
 // The high bits of a worker ID are the block b, the low bits are the number k in the block. The
@@ -27,11 +33,13 @@
 // stamps b and k at the time t only if t is in both windows:
 //
 //  1. Windows of b of two keepers' leases have no instant in common (package lease).
-//  2. Windows of k of two processes have no instant in common, if they have the same directory
+//  2. Windows of k of two processes have no instant in common, if they have the same folder of numbers
 //     (package lease).
-//  3. So if two processes have stamped b, k and t, their keepers' leases are the same, by 1. A
-//     keeper's lease is published in one directory, so they are processes of one directory. Then
-//     they are the same process, by 2.
+//  3. A keeper publishes a lease with the name of one folder of numbers, which is random. If it finds that the
+//     name which it published is gone, the directory was removed: then it takes another lease before it publishes
+//     again. A process uses only leases that are published with the name of its own folder.
+//  4. So if two processes have stamped b, k and t, their keepers' leases are the same, by 1. Then their folders are
+//     the same, by 3, and they are the same process, by 2.
 //
 // The published window is saved in the fleet's store first, so a process that reads it late
 // stamps less, and never more. No clock appears in this.
@@ -41,12 +49,23 @@
 // The hazards of package lease hold at both levels.
 //
 // HAZARD: if the directory is copied to another host, or shared with it, a keeper's window is
-// published twice, and IDs may repeat until this window ends. A directory in /run, which is gone after a
-// restart, is not copied.
+// published twice, and IDs may repeat until this window ends. Choose a directory in /run, which is gone after a
+// restart.
+//
+// HAZARD: a snapshot of a machine with its memory has a copy of /run, too. If the hypervisor tells the keeper and the
+// processes (Options.VMClock), no process of a copy uses the block that was published before the snapshot, and the keeper
+// of each copy takes another one at once. Otherwise IDs may repeat until the window of this block ends.
+//
+// HAZARD: if a process starts while the directory is being removed, it may find the published block, and no trace
+// of the process that has its number. IDs may repeat until the window of this block ends. So they may if only the
+// folder numbers in the directory is removed.
 package hostlease
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,18 +109,60 @@ func (f Fleet) parts() (host, process snowflake.Layout, err error) {
 
 // block is what a keeper publishes: the block's number, and its window.
 type block struct {
-	Fleet    Fleet
-	Block    int
-	From, To time.Time
+	Fleet      Fleet
+	Block      int
+	From, To   time.Time
+	Numbers    string  // the folder with the leases of the numbers in the block
+	Generation *uint64 // the machine's before the block was leased; nil if nobody tells it
+}
+
+// counts reports whether b was leased by this machine, and not by the machine that it is a copy of.
+func (b *block) counts(generation *uint64) bool {
+	return generation == nil || b.Generation == nil || *generation == *b.Generation
 }
 
 // Workers returns the store of a host's directory, for [lease.Whois] and [lease.Holders]: which process had which number
-// in the host's block. The fleet's store knows which host had which block.
-func Workers(dir string) lease.Store { return lease.File(filepath.Join(dir, "workers")) }
+// in the host's block. The fleet's store knows which host had which block. If no keeper has published a block in the
+// directory, the error matches ErrNoBlock.
+func Workers(ctx context.Context, dir string) (lease.Store, error) {
+	b, _, err := read(ctx, dir)
+	if err == nil && b == nil {
+		err = fmt.Errorf("%w: no keeper has published it in %s", ErrNoBlock, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return numbers(dir, b.Numbers), nil
+}
 
+func numbers(dir, name string) lease.Store { return lease.File(filepath.Join(dir, "numbers", name)) }
+
+// published returns the store of what is published. A store that was used does not make its directory again, so it
+// is a new one each time.
 func published(dir string) lease.Store { return lease.File(filepath.Join(dir, "host")) }
 
 const blockKey = "block"
+
+// read reads the block that is published now; nil if there is none.
+func read(ctx context.Context, dir string) (*block, lease.Entry, error) {
+	e, err := published(dir).Get(ctx, blockKey)
+	if err != nil || e.Version == "" {
+		return nil, e, err
+	}
+	b := new(block)
+	if err := json.Unmarshal(e.Value, b); err != nil {
+		return nil, e, fmt.Errorf("%w: %s: %w", lease.ErrBadRecord, blockKey, err)
+	}
+	return b, e, nil
+}
+
+// generation returns the machine's before a lease with terms t was acquired; nil if nobody tells it.
+func generation(t contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]) *uint64 {
+	if t.Generation == nil {
+		return nil
+	}
+	return new(t.Born())
+}
 
 // Keep leases a block from the fleet's store, and publishes it in dir until ctx is done. Then it releases
 // the block, which others can have when its window has ended, and returns nil. opts are the options of
@@ -113,7 +174,24 @@ func (f Fleet) Keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 	if err != nil {
 		return err
 	}
-	l, err := lease.Acquire(ctx, fleet, with(host, opts))
+	o := with(host, opts)
+	err = f.keep(ctx, fleet, dir, o)
+	for errors.Is(err, errRemoved) {
+		cmp.Or(o.Logger, slog.Default()).Warn("hostlease: the directory was removed; Keep takes another block", "dir", dir)
+		o.NewStore = false // it has entries now
+		if err = f.keep(ctx, fleet, dir, o); ctx.Err() != nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// errRemoved says that what a keeper published is gone. The directory was removed, and processes may still use the block.
+var errRemoved = errors.New("hostlease: the directory was removed")
+
+// keep is Keep with one lease. If the directory is removed, it returns errRemoved.
+func (f Fleet) keep(ctx context.Context, fleet lease.Store, dir string, opts *lease.Options) error {
+	l, err := lease.Acquire(ctx, fleet, opts)
 	if err != nil {
 		return err
 	}
@@ -122,36 +200,67 @@ func (f Fleet) Keep(ctx context.Context, fleet lease.Store, dir string, opts *le
 		defer cancel()
 		_ = l.Release(ctx) // if it fails, the block comes free by itself
 	}()
-	store, told := published(dir), snowflake.Grant{}
-	for {
-		if g := l.Grant(); g != told {
-			if err := f.publish(ctx, store, g); err == nil {
-				told = g
-			} else if ctx.Err() == nil {
-				slog.Warn("hostlease: the block is not published; Keep tries again", "dir", dir, "error", err)
-			}
+	k := keeper{dir: dir}
+	for terms := l.Terms(); ; {
+		ended := l.Err()          // before the grant is read: a lease that ends may take back what it granted
+		born := generation(terms) // so is this: a block of an earlier generation does not count
+		g := l.Grant()
+		err := k.publish(ctx, block{Fleet: f, Block: g.Worker, From: g.From, To: g.To, Generation: born})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errRemoved):
+			return err
+		case err != nil:
+			cmp.Or(opts.Logger, slog.Default()).Warn("hostlease: the block is not published; Keep tries again", "dir", dir, "error", err)
+		}
+		if ended != nil {
+			return ended
+		}
+		if born != nil && terms.Generation.Load() != *born {
+			_ = terms.Extend(ctx, g, time.Now()) // the machine was cloned: the lease renews itself at once, and takes another block
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.Done():
-			return l.Err()
 		case <-time.After(publishEvery):
 		}
 	}
 }
 
-// publishEvery is how often a keeper looks whether its lease was renewed.
+// publishEvery is how often a keeper looks whether its lease was renewed, and whether what it published is still there.
 const publishEvery = 100 * time.Millisecond
 
-func (f Fleet) publish(ctx context.Context, store lease.Store, g snowflake.Grant) error {
-	value, err := json.Marshal(block{f, g.Worker, g.From, g.To})
-	if err != nil {
+// keeper is what has been published of one lease.
+type keeper struct {
+	dir     string
+	numbers string // the name of the folder of numbers
+	told    []byte // what was published last; nil if nothing was
+}
+
+// publish publishes b, with the folder of numbers that is published already or, if there is none, a new one.
+func (k *keeper) publish(ctx context.Context, b block) error {
+	is, e, err := read(ctx, k.dir)
+	if err != nil && e.Version == "" {
 		return err
 	}
-	is, err := store.Get(ctx, blockKey)
-	if err == nil {
-		_, err = store.Put(ctx, blockKey, is.Version, value)
+	name := ""
+	if is != nil {
+		name = is.Numbers
+	}
+	if k.told == nil { // no process has the lease, so it may have any folder
+		k.numbers = cmp.Or(name, rand.Text())
+	} else if name != k.numbers {
+		return errRemoved
+	}
+	b.Numbers = k.numbers
+	value, err := json.Marshal(b)
+	if err != nil || bytes.Equal(value, k.told) {
+		return err
+	}
+	if _, err = published(k.dir).Put(ctx, blockKey, e.Version, value); err == nil {
+		k.told = value
 	}
 	return err
 }
@@ -171,8 +280,9 @@ func with(layout snowflake.Layout, opts *lease.Options) *lease.Options {
 type Lease struct {
 	*lease.Lease // of the number in the block
 	f            Fleet
-	host         lease.Store
+	dir, numbers string
 	block        atomic.Pointer[block]
+	lost         atomic.Pointer[error] // why the lease ended, if it was not released
 }
 
 // Acquire takes a worker ID of the block that a keeper has published in dir. If there is no block, it waits for it until ctx is
@@ -183,35 +293,70 @@ func (f Fleet) Acquire(ctx context.Context, dir string, opts *lease.Options) (*L
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{f: f, host: published(dir)}
-	for l.block.Load() == nil {
-		if err := l.read(ctx); err != nil {
-			return nil, err
-		} else if l.block.Load() == nil && !sleep(ctx, publishEvery) {
-			return nil, fmt.Errorf("%w: no keeper has published it in %s: %w", ErrNoBlock, dir, ctx.Err())
+	l := &Lease{f: f, dir: dir}
+	for err == nil {
+		var b *block
+		switch b, err = l.read(ctx); {
+		case ctx.Err() != nil:
+			err = fmt.Errorf("%w: no keeper has published it in %s: %w", ErrNoBlock, dir, ctx.Err())
+		case err != nil:
+		case b != nil && l.Lease == nil:
+			l.numbers = b.Numbers
+			l.Lease, err = lease.Acquire(ctx, numbers(dir, b.Numbers), with(process, opts))
+		case l.block.Load() != nil: // the block is still published with the folder that the number is of
+			return l, nil
+		default:
+			sleep(ctx, publishEvery)
 		}
 	}
-	if l.Lease, err = lease.Acquire(ctx, Workers(dir), with(process, opts)); err != nil {
+	if l.Lease == nil {
 		return nil, err
 	}
-	return l, nil
+	l.release()
+	if errors.Is(err, lease.ErrLost) { // the directory was removed meanwhile
+		return f.Acquire(ctx, dir, opts)
+	}
+	return nil, err
 }
 
-// read reads the block that is published now.
-func (l *Lease) read(ctx context.Context) error {
-	e, err := l.host.Get(ctx, blockKey)
-	if err != nil || e.Version == "" {
-		return err
+// release releases the number in the block.
+func (l *Lease) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = l.Lease.Release(ctx) // if it fails, the number comes free by itself
+}
+
+// read reads the block that is published now, and takes it over if the lease has a number, and the block counts.
+func (l *Lease) read(ctx context.Context) (*block, error) {
+	b, _, err := read(ctx, l.dir)
+	switch {
+	case err != nil || b == nil:
+		return nil, err
+	case b.Fleet != l.f:
+		return nil, fmt.Errorf("%w: the keeper divides %v after %d bits, and this process %v after %d", lease.ErrLayout, b.Fleet.Layout, b.Fleet.HostBits, l.f.Layout, l.f.HostBits)
+	case l.Lease == nil:
+	case b.Numbers != l.numbers:
+		return nil, fmt.Errorf("%w: the directory %s was removed and made again; acquire a lease again", lease.ErrLost, l.dir)
+	case b.counts(generation(l.Lease.Terms())):
+		l.block.Store(b)
 	}
-	var b block
-	if err := json.Unmarshal(e.Value, &b); err != nil {
-		return fmt.Errorf("%w: %s: %w", lease.ErrBadRecord, blockKey, err)
+	return b, nil
+}
+
+// Err returns nil until Done is closed. After that it returns an error that matches lease.ErrReleased or lease.ErrLost.
+func (l *Lease) Err() error {
+	err := l.Lease.Err()
+	if lost := l.lost.Load(); err != nil && lost != nil {
+		return *lost
 	}
-	if b.Fleet != l.f {
-		return fmt.Errorf("%w: the keeper divides %v after %d bits, and this process %v after %d", lease.ErrLayout, b.Fleet.Layout, b.Fleet.HostBits, l.f.Layout, l.f.HostBits)
-	}
-	l.block.Store(&b)
-	return nil
+	return err
+}
+
+// Stats returns how the lease is doing. Bound is the end of the span that lies in both windows.
+func (l *Lease) Stats() lease.Stats {
+	s := l.Lease.Stats()
+	s.Bound = l.Grant().To
+	return s
 }
 
 // Grant returns the worker ID, and the span of time that lies in both windows.
@@ -240,11 +385,21 @@ func (l *Lease) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowfl
 			return fmt.Errorf("%w: the generator has %v, and the fleet %v", lease.ErrLayout, b.Layout, l.f.Layout)
 		}
 		b.Layout = layout
+		stop := b.Stop
+		b.Stop = func(cause error) time.Time {
+			if lost := l.lost.Load(); lost != nil {
+				cause = *lost
+			}
+			return stop(cause)
+		}
 		return bind(b)
 	}
 	t.Extend = func(ctx context.Context, g snowflake.Grant, now time.Time) error {
 		for begun := time.Now(); ; {
-			if err := l.read(ctx); err != nil {
+			if _, err := l.read(ctx); err != nil {
+				if errors.Is(err, lease.ErrLost) && l.lost.CompareAndSwap(nil, &err) {
+					go l.release()
+				}
 				return err
 			}
 			is, own := l.Grant(), l.Lease.Grant()

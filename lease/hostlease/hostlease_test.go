@@ -2,9 +2,12 @@ package hostlease_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -38,6 +41,7 @@ func TestMain(m *testing.M) {
 type host struct {
 	*link.Link // to the fleet's store
 	dir        string
+	vmclock    string // Options.VMClock
 	ahead      atomic.Int64
 }
 
@@ -55,7 +59,7 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- fleet.Keep(ctx, h, h.dir, &lease.Options{Owner: h.dir, Window: window, Count: count, Clock: clock{h}, NewStore: true, Logger: quiet})
+		done <- fleet.Keep(ctx, h, h.dir, &lease.Options{Owner: h.dir, Window: window, Count: count, Clock: clock{h}, NewStore: true, Logger: quiet, VMClock: h.vmclock})
 	}()
 	return func() {
 		cancel()
@@ -66,7 +70,9 @@ func (h *host) keep(t *testing.T, count int) (end func()) {
 // process starts a process of the host, with one of so many worker IDs of its block.
 func (h *host) process(t *testing.T, count int) (*hostlease.Lease, *snowflake.Generator) {
 	t.Helper()
-	l, err := fleet.Acquire(t.Context(), h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*window)
+	defer cancel()
+	l, err := fleet.Acquire(ctx, h.dir, &lease.Options{Window: window / 2, Count: count, Clock: clock{h}, Logger: quiet, VMClock: h.vmclock})
 	require.NoError(t, err)
 	g, err := snowflake.NewLeased(l, &snowflake.Options{Datacenter: 3})
 	require.NoError(t, err)
@@ -124,7 +130,9 @@ func TestProcessesOfHostsIssueTheirOwnIDs(t *testing.T) {
 			holding, err := lease.Whois(t.Context(), store, id)
 			require.NoError(t, err)
 			assert.Equal(t, h.dir, holding.Owner)
-			holding, err = lease.Whois(t.Context(), hostlease.Workers(h.dir), id)
+			workers, err := hostlease.Workers(t.Context(), h.dir)
+			require.NoError(t, err)
+			holding, err = lease.Whois(t.Context(), workers, id)
 			require.NoError(t, err)
 			assert.Equal(t, gens[i].Worker()&3, holding.Worker)
 		}
@@ -207,6 +215,62 @@ func TestKeeperIsStartedAgain(t *testing.T) {
 	})
 }
 
+// A host's directory is removed and made again, while its keeper runs or is started again, as systemd's RuntimeDirectory is. The
+// processes of before issue IDs until their window ends, and the keeper takes another block for new processes.
+func TestDirectoryIsRemoved(t *testing.T) {
+	for name, stops := range map[string]bool{"while the keeper runs": false, "while the keeper is started again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, ids := newHost(t, lease.File(t.TempDir())), issued{}
+				end := h.keep(t, 0)
+				before, old := h.process(t, 1)
+				defer before.Release(context.Background())
+				ids.run(t, window/4, old)
+				if stops {
+					end()
+				}
+				require.NoError(t, os.RemoveAll(h.dir))
+				require.NoError(t, os.Mkdir(h.dir, 0o755))
+				if stops {
+					end = h.keep(t, 0)
+				}
+				defer func() { end() }()
+				_, errs := ids.run(t, window/4, old)
+				require.NoError(t, errs[0])
+				l, g := h.process(t, 1)
+				defer l.Release(context.Background())
+				assert.NotEqual(t, before.Worker(), l.Worker())
+				n, errs := ids.run(t, 2*window, old, g)
+				require.NoError(t, errs[1])
+				assert.Greater(t, n[1], 400)
+				require.ErrorIs(t, errs[0], lease.ErrLost)
+				assert.ErrorContains(t, errs[0], "was removed")
+				<-before.Done()
+				assert.ErrorContains(t, before.Err(), "was removed")
+				again, _ := h.process(t, 0)
+				require.NoError(t, again.Release(t.Context()))
+				assert.Equal(t, lease.ErrReleased, again.Err())
+			})
+		})
+	}
+}
+
+// A process is ready as long as its Bound is after its clock's time.
+func TestBoundIsOfTheBlockToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, lease.File(t.TempDir()))
+		end := h.keep(t, 0)
+		l, g := h.process(t, 0)
+		defer l.Release(context.Background())
+		assert.True(t, l.Stats().Bound.After(time.Now()))
+		end()
+		time.Sleep(2 * window)
+		_, err := g.NextID()
+		require.ErrorIs(t, err, hostlease.ErrNoBlock)
+		assert.False(t, l.Stats().Bound.After(time.Now()))
+	})
+}
+
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	for _, bits := range []uint8{0, 3, 4} {
@@ -243,8 +307,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Three hosts with two blocks, whose keepers and processes end and start, whose clocks step, and whose network is cut,
-// issue no ID twice. A tick is a second, so that a window which is granted twice shows.
+// Three hosts with two blocks, whose keepers and processes end and start, whose clocks step, whose directories are removed, and
+// whose network is cut, issue no ID twice. A tick is a second, so that a window which is granted twice shows.
 func TestRandomFaults(t *testing.T) {
 	f := hostlease.Fleet{HostBits: 1, Layout: snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: time.Second, TimeBits: 41, WorkerBits: 2, SequenceBits: 2}}
 	for seed := range depth.Of[uint64](4, 100) {
@@ -264,7 +328,7 @@ func TestRandomFaults(t *testing.T) {
 			}
 			for range 300 {
 				i := r.IntN(len(hosts))
-				switch h := hosts[i]; r.IntN(12) {
+				switch h := hosts[i]; r.IntN(13) {
 				case 0, 1:
 					if ends[i] == nil {
 						ctx, cancel := context.WithCancel(context.Background())
@@ -297,6 +361,10 @@ func TestRandomFaults(t *testing.T) {
 					h.Cut(r.IntN(2) == 0)
 				case 7:
 					h.ahead.Store(r.Int64N(int64(window)) - int64(window/2))
+				case 8:
+					if err := os.Rename(h.dir, filepath.Join(t.TempDir(), "removed")); !errors.Is(err, fs.ErrNotExist) {
+						require.NoError(t, err)
+					}
 				default:
 					time.Sleep(time.Duration(r.Int64N(int64(window / 4))))
 				}
