@@ -86,6 +86,7 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	_, log = command(exitUsage, "1")
 	assert.Contains(t, log, "watermark takes no arguments")
 	require.NoError(t, l.Release(context.Background()))
+	await(t, "the end of its window", func() bool { _, text := ask(quiet, "/watermark"); return !strings.Contains(text, "idle-1") })
 	text, log = command(exitOK)
 	require.Greater(t, id(text), id(first))
 	assert.Empty(t, log)
