@@ -68,11 +68,9 @@ var (
 	snowflaked = servertest.Shared(func(t testing.TB) web { return startSnowflaked(t, "-access-log=false") })
 
 	redisServer = servertest.Shared(func(t testing.TB) *redis.Client {
-		path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-		client := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port), ContextTimeoutEnabled: true, PoolSize: 2 * workers})
+		addr, _ := servertest.Redis(t)
+		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, PoolSize: 2 * workers})
 		t.Cleanup(func() { _ = client.Close() })
-		args := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--save", ""}
-		servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error { return client.Ping(context.Background()).Err() })
 		return client
 	})
 

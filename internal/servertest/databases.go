@@ -3,13 +3,18 @@
 package servertest
 
 import (
+	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
 // Postgres starts a PostgreSQL server with the superuser "owner", who needs the password if it is not
@@ -63,11 +68,18 @@ func Redis(t testing.TB, args ...string) (addr string, p *Process) {
 	addr = net.JoinHostPort("127.0.0.1", port)
 	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", Dir(t, ""), "--save", ""}, args...)
 	return addr, Start(t, Command{Path: path, Args: args}, func() error {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return err
 		}
-		return err
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		fmt.Fprint(conn, "PING\r\n")
+		answer, err := bufio.NewReader(conn).ReadString('\n')
+		if strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NOAUTH") {
+			return nil
+		}
+		return cmp.Or(err, errors.New(answer))
 	})
 }
 

@@ -54,12 +54,9 @@ func TestSQLiteIsStore(t *testing.T) {
 }
 
 func TestRedisIsStore(t *testing.T) {
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	addr := fmt.Sprint("127.0.0.1:", port)
+	addr, _ := servertest.Redis(t, "--requirepass", "p@s/?s")
 	client := redis.NewClient(&redis.Options{Addr: addr, Password: "p@s/?s", DB: 3})
 	defer client.Close()
-	servertest.Start(t, servertest.Command{Path: path, Args: []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
-		"--save", "", "--requirepass", "p@s/?s"}}, func() error { return client.Ping(context.Background()).Err() })
 	isStore(t, "redis://:p%40s%2F%3Fs@"+addr+"/3?prefix=orders:")
 	require.EqualValues(t, 1, client.Exists(t.Context(), "orders:leases").Val())
 

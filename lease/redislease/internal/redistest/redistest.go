@@ -5,7 +5,6 @@ package redistest
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -27,19 +26,8 @@ type Server struct {
 // Start starts a server. It saves nothing to disk, unless args say so.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	path, port := servertest.Program(t, "redis-server", "redis-server"), servertest.Port(t)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
-	t.Cleanup(func() { _ = client.Close() })
-	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", servertest.Dir(t, ""), "--save", "", "--repl-diskless-sync-delay", "0"}, args...)
-	s.Process = servertest.Start(t, servertest.Command{Path: path, Args: args}, func() error {
-		err := client.Ping(context.Background()).Err()
-		if redis.HasErrorPrefix(err, "NOAUTH") {
-			return nil
-		}
-		return err
-	})
-	return s
+	addr, p := servertest.Redis(t, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
+	return &Server{p, addr}
 }
 
 // Options returns options for a client that a store accepts.
