@@ -246,9 +246,10 @@ func (s *fileStore) isMounted(op *operation, device uint64) error {
 	moved := was != 0
 	if !moved {
 		mark, err := s.marks(op)
-		if moved = mark == markMounted && !s.isMountPoint(op); err != nil {
+		if err != nil {
 			return err
 		}
+		moved = mark == markMounted && !s.isMountPoint(op)
 	}
 	if moved {
 		if files, err := askFor(op, "list", s.dir, os.ReadDir); err != nil {

@@ -39,21 +39,42 @@ func fillUp(t *testing.T, dir string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// Processes do not take the mount point for an emptied directory, and save nothing there.
-func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
+// mountPoint returns a directory at which a file system is mounted.
+func mountPoint(t *testing.T) (dir string, mount, unmount func() error) {
 	real, dir := mountTmpfs(t, ""), filepath.Join(t.TempDir(), "leases")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	mount := func() error { return syscall.Mount(real, dir, "", syscall.MS_BIND, "") }
-	unmount := func() error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+	mount = func() error { return syscall.Mount(real, dir, "", syscall.MS_BIND, "") }
+	unmount = func() error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 	require.NoError(t, mount())
-	defer unmount()
-	isAnOutage(t, dir,
-		unmount,
-		func() error {
-			files, err := os.ReadDir(dir)
-			assert.Empty(t, files)
-			return errors.Join(err, mount())
-		})
+	t.Cleanup(func() { _ = unmount() })
+	return dir, mount, unmount
+}
+
+// Processes do not take the mount point for an emptied directory, and save nothing there.
+func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
+	dir, mount, unmount := mountPoint(t)
+	isAnOutage(t, dir, unmount, func() error {
+		files, err := os.ReadDir(dir)
+		assert.Empty(t, files)
+		return errors.Join(err, mount())
+	})
+}
+
+// If the mark beside the directory cannot be written, the store that has used the directory knows the file system.
+func TestUnmountedDirectoryIsAnOutageWithoutAMark(t *testing.T) {
+	dir, mount, unmount := mountPoint(t)
+	s := lease.File(dir)
+	one := mustPut(t, s, "worker/1", "", "one")
+	_, err := s.Get(t.Context(), "worker/2")
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(filepath.Dir(dir), ".leases.identity")))
+	require.NoError(t, unmount())
+	_, err = s.Get(t.Context(), "worker/1")
+	require.ErrorIs(t, err, lease.ErrAway)
+	_, err = s.Put(t.Context(), "worker/1", "", nil)
+	require.ErrorIs(t, err, lease.ErrAway)
+	require.NoError(t, mount())
+	mustPut(t, s, "worker/1", one.Version, "two")
 }
 
 func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {

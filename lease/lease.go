@@ -279,11 +279,11 @@ func (l *Lease) tell() {
 	l.news = make(chan struct{})
 }
 
-func (l *Lease) lock(ctx context.Context) error { return take(ctx, l.op) }
+func (l *Lease) lock(ctx context.Context) error { return awaitTurn(ctx, l.op) }
 
-// take waits for its turn, which it then has. A call whose context has ended does not get a turn: whether it gets one
+// awaitTurn waits for the turn of a call, which has it then. A call whose context has ended does not get a turn: whether it gets one
 // would be chance if the turn is free.
-func take(ctx context.Context, turn chan<- struct{}) error {
+func awaitTurn(ctx context.Context, turn chan<- struct{}) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -87,7 +87,7 @@ func (c *localCopy) owns(e Entry) bool {
 
 // inTurn calls f when no other call is under way.
 func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
-	if err := take(ctx, c.turn); err != nil {
+	if err := awaitTurn(ctx, c.turn); err != nil {
 		return none, err
 	}
 	defer func() { <-c.turn }()
