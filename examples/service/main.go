@@ -96,7 +96,11 @@ func parse(args []string, getenv func(string) string) (c config, err error) {
 		name := strings.ReplaceAll(strings.ToUpper(f.Name), "-", "_")
 		if v := getenv(name); v != "" && err == nil {
 			if err = flags.Set(f.Name, v); err != nil {
-				err = fmt.Errorf("the environment variable %s=%q: %w", name, v, err)
+				wanted := "a duration such as 30s"
+				if f.Name == "new-store" {
+					wanted = "true or false"
+				}
+				err = fmt.Errorf("the environment variable %s=%q is not %s: %w", name, v, wanted, err)
 			}
 		}
 	})

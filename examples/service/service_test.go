@@ -448,10 +448,10 @@ func TestInvalidOrdersAreRefused(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for says, test := range map[string][2]string{
-		"-window -1s":               {"-window=-1s"},
-		"-drain -1s":                {"-drain=-1s"},
-		`"extra" is not a flag`:     {"extra"},
-		`GRACE="soon": parse error`: {"", "soon"},
+		"-window -1s":           {"-window=-1s"},
+		"-drain -1s":            {"-drain=-1s"},
+		`"extra" is not a flag`: {"extra"},
+		`GRACE="soon" is not a duration such as 30s`: {"", "soon"},
 	} {
 		_, err := parse(strings.Fields(test[0]), func(name string) string { return map[string]string{"GRACE": test[1]}[name] })
 		assert.ErrorContains(t, err, says)

@@ -464,8 +464,8 @@ func badNetwork(proxy *Proxy, window time.Duration) {
 }
 
 // Wiped calls wipe, which removes all entries of a space, while worker IDs are held. When the holders save the next time, as
-// they do at once if their clocks step back, they put their records back and go on. A newcomer waits until no window can be open any more, and then gets another worker ID. No ID is
-// issued twice.
+// they do at once if their clocks step back, they put their records back and go on. A newcomer waits until no window can be
+// open any more, and then gets another worker ID. No ID is issued twice.
 func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 	t.Helper()
 	const holders = 3
