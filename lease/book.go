@@ -59,7 +59,7 @@ func getMarked(ctx context.Context, s Store, worker int) (Record, error) {
 		return r, err
 	}
 	mark, err := s.Get(ctx, markKey(worker))
-	if err != nil || mark.Version == "" {
+	if is := mark.Version != "" || errors.Is(err, ErrBadRecord); !is {
 		return r, err
 	}
 	r, err = getRecord(ctx, s, worker) // it was there before the mark, so it is lost only if it is not there now
@@ -82,6 +82,9 @@ func allRecords(ctx context.Context, s Store) (records map[int]Record, bad map[i
 	}
 	for worker, e := range found {
 		r, err := decodeRecord(worker, e)
+		if err != nil && e.Value == nil { // Get says more
+			r, err = getRecord(ctx, s, worker)
+		}
 		if records[worker] = r; err != nil {
 			delete(records, worker)
 			bad[worker] = err
@@ -112,7 +115,7 @@ func putMark(ctx context.Context, s Store, r Record) error {
 		return err
 	}
 	is, err := s.Get(ctx, markKey(r.Worker))
-	if err == nil && string(is.Value) != r.Token {
+	if errors.Is(err, ErrBadRecord) || err == nil && string(is.Value) != r.Token {
 		err = fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
 	}
 	return err
@@ -223,40 +226,15 @@ func (d door) encode() []byte {
 	return b
 }
 
-func getDoor(ctx context.Context, s Store) (door, error) {
-	var d door
+// getDoor returns the store's door. If the door cannot be read and may be replaced, it has nothing
+// but a version, and the error matches ErrBadRecord.
+func getDoor(ctx context.Context, s Store) (d door, err error) {
 	e, err := s.Get(ctx, doorKey)
-	if err != nil || e.Version == "" {
-		return d, err
+	if err == nil && e.Version != "" {
+		if bad := json.Unmarshal(e.Value, &d); bad != nil {
+			d, err = door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)
+		}
 	}
-	if err := json.Unmarshal(e.Value, &d); err != nil {
-		return d, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
-	}
-	d.version, d.stored = e.Version, e.Time
-	return d, nil
-}
-
-// sightings are the versions of entries, and since when they have been seen.
-type sightings map[string]sighting
-
-type sighting struct {
-	version string
-	since   time.Time
-}
-
-// sees notes that an entry has this version.
-func (s sightings) sees(key, version string) {
-	if s[key].version != version {
-		s[key] = sighting{version, time.Now()}
-	}
-}
-
-// idle returns for how long an entry is known not to have changed. stored is Entry.Time. now
-// is the engine's time, zero if it has no clock; then it is known only from what was seen.
-func (s sightings) idle(key, version string, stored, now time.Time) time.Duration {
-	if !now.IsZero() && !stored.IsZero() {
-		return now.Sub(stored)
-	}
-	s.sees(key, version)
-	return time.Since(s[key].since)
+	d.version = e.Version
+	return d, err
 }

@@ -71,7 +71,7 @@ func choose(o *Options, records []Record, former int, idle func(Record) time.Dur
 	e := &ExhaustedError{First: o.First, Last: o.last()}
 	for _, r := range records {
 		if r.Saves > 0 && (!has || o.Reuse != ReuseKeep || r.Owner == o.Owner) {
-			e.Records = append(e.Records, r)
+			e.Holders = append(e.Holders, r.held())
 		}
 	}
 	if has && o.Reuse == ReuseKeep {

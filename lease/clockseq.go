@@ -42,18 +42,18 @@ func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
 	w := window{seq: seq, from: l.o.begin(begin, now), before: begin}
-	var own time.Time // nothing that was published is later
+	var own Record
 	err := errPutBack
 	for errors.Is(err, errPutBack) {
 		err = l.move(ctx, func(r Record) Record {
-			own = r.Least
+			own = r
 			r = r.extend(w, now.Add(l.o.Window))
 			r.Least = earlier(r.Least, w.from)
 			return r
 		})
 	}
 	if err == nil {
-		w.above, err = l.above(ctx, l.store, door{}, later(own, l.passed()))
+		w.above, err = l.above(ctx, l.store, door{}, own, later(own.Least, l.passed())) // nothing later was published
 	}
 	if err != nil {
 		if errors.Is(err, ErrLost) {

@@ -77,6 +77,12 @@
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
 // taken for dead (live) decides only how soon a worker ID is free.
 //
+// silence: A holder is dead if its record has not changed for its window. Those who wait for that
+// count it by their monotonic clocks (Record.live, watch), and keep in the entry "silence" how long it
+// was, so that the next process goes on from there. If the engine has a clock, and both that clock and
+// the waiting process's own have passed the holder's bounds, the engine's clock counts, too. So no
+// single clock that is wrong makes a live holder look dead.
+//
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier
 // holdings are in other entries, which are made before the record that counts them (succeed).
 //
@@ -112,13 +118,20 @@
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
 //     may, as long as its window lasts and less than a window has passed since its last save,
 //     by every clock that can tell (restorable), and no release has gone without an answer (it
-//     may have freed the worker ID). The bound does not move in the same save. The
+//     may have freed the worker ID). If only the engine's clock says that it is too late, the
+//     holder asks again until its window ends. The bound does not move in the same save. The
 //     holder looks again when it knows that the record is there (mayRestore): if it is too late
 //     by then, the worker ID is lost.
+//   - heal: Then the holder puts back the watermark and the entry "store", too, and counts the time of
+//     the next rule in it, so that a newcomer hours later does not wait (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
-//     [MaxWindow] and a minute. The time is counted in the entry, so newcomers wait for it
-//     together (door.advance). Then worker IDs that still have no record may be taken, from
-//     the newcomer's time on, or from the engine's if it is later (door.heal).
+//     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
+//     kept in the entry, so they wait for it together, one after the other (door.advance). Then
+//     worker IDs that still have no record may be taken, from the newcomer's time on, or from the
+//     engine's if it is later (door.heal). While these two clocks differ by more than a minute, one
+//     of them is wrong, and nobody takes a worker ID.
+//   - unreadable: An entry that cannot be read counts as lost, and is made anew. If it is a record, it
+//     stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
 //     time, and then from the newcomer's or the engine's time on (Record.missing).
@@ -166,8 +179,8 @@
 //   - clock back: The clock is set back across a restart. The new holder takes a worker ID or a clock
 //     sequence whose bound its clock has passed. If there is no such bound, it waits for up to
 //     a window, or fails with the difference.
-//   - looks dead: A live holder looks dead, because it has not renewed for a window by the store's clock.
-//     It loses the worker ID and takes another.
+//   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the worker
+//     ID and takes another.
 //
 // # A clock that leaps forward
 //
@@ -194,7 +207,7 @@
 //
 // # The watermark
 //
-// [Watermark] returns an ID that no ID issued from now on is at or below. Three things make it:
+// [Watermark] returns an ID below every ID issued from now on. Three things make it:
 //
 //   - floor: Each save has a floor (Record.Least): the holder stamps nothing before it any more,
 //     whatever its clock reads and whether or not the save succeeds, because the generator closes
@@ -202,7 +215,9 @@
 //     (least).
 //   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes an
 //     instant, and then lists the records. It returns no more than was proposed before the list,
-//     and no more than the floors in the list allow (lowest, publish).
+//     and no more than the floors in the list allow (lowest, publish). It never proposes an instant
+//     after the latest bound in the store (latest). No ID is after this bound, so no row is missed;
+//     and no clock of the engine or of a reader moves it.
 //   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
 //     is saved is the beginning of the window. Then it looks at the proposed instant, and begins there
 //     or later (above).
@@ -214,11 +229,12 @@
 // floor that the holder saves later is not earlier, unless it changes to another clock sequence,
 // which is another window. If the window was saved after the list, the holder looked after P was
 // proposed, and begins at P or later. No clock appears in this: clocks say only how soon the
-// watermark rises. It rises no further than the engine's clock or, if the engine has no clock, the
-// reader's, so that newcomers need not wait for it.
+// watermark rises. It rises no further than the reader's clock and the engine's, so that newcomers
+// need not wait for it.
 //
-// dead: A holder that has not renewed for a window no longer counts when the watermark reaches its
-// bound (lowest); the next holder's record keeps what it may still stamp (Record.Prior). So does
+// dead: A holder that is dead (silence) counts until its bounds have passed by the clock of the reader
+// and of the engine, and never again after that, however many die one after the other (lowest). If
+// it is replaced before, the next holder's record keeps what it may still stamp (Record.Prior). So does
 // the record of a lease that was released without a generator (Lease.Release). If a holder renews
 // after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue IDs in the rest
 // of a window that the watermark has passed, if its clock reads so; and a transaction that it began
@@ -227,15 +243,14 @@
 // HAZARD: if the store has no clock, and the holder's machine stood still so that its clocks do not
 // show the pause, the holder does not know that it counted as dead, and does not look.
 //
-// If a record is lost, nobody knows its floor, and the watermark stands still until the record is
-// back or every window under it must have ended. If all entries are lost, there is no watermark
-// until a newcomer has made the store again. The entry "store" says that there was a watermark: if
-// it alone is lost, newcomers begin a minute ahead of their clock. A holder with a LocalCopy may
-// stamp without the store, so it always counts. A floor counts as a stamp: if a clock is set back to
-// before it, the policy decides.
-//
-// HAZARD: if the engine's clock leaps forward by more than a window, a live holder whose clock reads
-// earlier by as much counts as dead until its next renewal. Its IDs may be below the watermark.
+// If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still until
+// the record is back or every window under it must have ended. If all entries are lost, there is no
+// watermark until a holder or a newcomer has made the store again. A holder whose record was lost
+// puts the watermark back at its floor, because nothing later was proposed while it lived. If the
+// watermark alone is lost, newcomers begin at the latest bound of all others (Lease.above). A holder
+// with a LocalCopy may stamp without the store, so it counts until it is released; if it starts
+// while the store is away, it begins at its clock. A floor counts as a stamp: if a clock is set back
+// to before it, the policy decides.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

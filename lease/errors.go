@@ -31,8 +31,9 @@ var (
 	// ErrBadRecord is returned by Acquire, and by a Store's methods, if an entry cannot be
 	// read. The error of the file store is a [*FileError], which names the file. A record
 	// that cannot be read never counts as empty: its worker ID is unusable until it is
-	// repaired or removed by hand. IDs may repeat if you put an older record in its place, and
-	// the worker ID was used since.
+	// repaired or removed by hand, and its holder takes another one. What else cannot be read
+	// counts as lost, and is replaced. IDs may repeat if you put an older record in the place of
+	// another one, and the worker ID was used since.
 	ErrBadRecord = errors.New("lease: bad record")
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
@@ -71,7 +72,7 @@ var (
 // ExhaustedError says who holds the worker IDs of the range. It matches [ErrExhausted].
 type ExhaustedError struct {
 	First, Last int      // the first and the last worker ID of the range
-	Records     []Record // their records, by worker; if Owner is set, only the record of the owner's worker ID
+	Holders     []Holder // by worker; if Owner is set, only the holder of the owner's worker ID
 	Owner       string   // with ReuseKeep: set if this owner already has a worker ID, because it gets no second one
 
 	Lost map[int]error // the worker IDs of the range that are unusable, and why: the record is lost or cannot be read
@@ -85,9 +86,9 @@ func (e *ExhaustedError) Error() string {
 		fmt.Fprintf(&b, "; owner %s already keeps one", e.Owner)
 	}
 	sep := ": "
-	for i, r := range e.Records {
+	for i, r := range e.Holders {
 		if i == most {
-			fmt.Fprintf(&b, "; and %d more", len(e.Records)-most)
+			fmt.Fprintf(&b, "; and %d more", len(e.Holders)-most)
 			break
 		}
 		fmt.Fprintf(&b, "%s%v", sep, r)

@@ -39,12 +39,12 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 			"lease: another layout: the store has " + snowflake.DefaultLayout().String() + ", not " + snowflake.DefaultLayout().String()},
 		{&ClockLeapError{Worker: 1, Bound: at, Expected: at.Add(-time.Hour - 123456), MaxLeap: time.Minute}, []error{ErrClockLeap},
 			"lease: the clock leapt forward: worker 1 would stamp up to 2026-11-21T12:00:00.123Z, 1h0m0s ahead of 2026-11-21T11:00:00.123Z; MaxLeap allows 1m0s"},
-		{&ExhaustedError{First: 3, Last: 4, Records: []Record{record, record}}, []error{ErrExhausted},
-			"lease: no worker ID is free, of 3 to 4: " + record.String() + "; " + record.String()},
+		{&ExhaustedError{First: 3, Last: 4, Holders: []Holder{record.held(), record.held()}}, []error{ErrExhausted},
+			"lease: no worker ID is free, of 3 to 4: " + record.held().String() + "; " + record.held().String()},
 		{&snowflake.LeaseExpiredError{Worker: 1, NotAfter: at, Time: at.Add(time.Minute), Cause: hangs}, []error{snowflake.ErrLeaseExpired, context.DeadlineExceeded},
 			"snowflake: lease expired: file /l/worker-0.lock: lock: context deadline exceeded; " +
 				"worker 1 may stamp IDs before 2026-11-21T12:00:00.123Z, the next would be at 2026-11-21T12:01:00.123Z"},
-		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, record.String()},
+		{errors.New("worker 3 is free from 2026-11-21T12:00:00.123Z on, and was held by orders-1 (h, pid 7)"), nil, record.held().String()},
 	} {
 		assert.EqualError(t, tt.err, tt.text)
 		for _, is := range tt.is {

@@ -104,7 +104,6 @@ func (s scope) tell(t *testing.T, story []step, next func(ending) *step) (words 
 		w := newWorld(s)
 		w.telling = next == nil
 		newTimer, randomText, dice = w.newTimer, w.randomText, w.dice
-		clear(watched.stores)
 		if s.held {
 			w.take(step{begin, 0, 0})
 			for w.procs[0].gen == nil {

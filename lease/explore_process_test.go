@@ -37,6 +37,8 @@ type process struct {
 	issued  int
 	put     bool // it has sent a save
 	listed  bool
+	sights  map[string]sight
+	shared  int // when it last looked at the entry "silence"
 	since   int
 	last    snowflake.ID
 	windows map[[2]int]snowflake.Grant // by worker ID and clock sequence, as they were granted last
@@ -140,11 +142,12 @@ func (p *process) view() {
 	w := p.w
 	p.begun = true
 	go func() {
-		id, err := Watermark(context.Background(), asks(p.ask))
+		m, err := Watermark(context.Background(), asks(p.ask))
+		id := m.ID
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		p.done = true
-		if held := new(WatermarkError); err != nil && !errors.As(err, &held) {
+		if err != nil {
 			return
 		}
 		w.tell("%s gets the watermark %s", p.name, w.at(w.layout().Decode(id).Time))

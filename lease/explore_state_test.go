@@ -3,6 +3,7 @@ package lease
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,9 +31,6 @@ func (w *world) state() string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.ids)) {
 		fmt.Fprintln(&b, id, w.ids[id].name)
-	}
-	if w.clockless {
-		dump(&b, reflect.ValueOf(watched.stores))
 	}
 	for i, p := range w.procs {
 		w.stateOf(&b, i, p)
@@ -158,7 +156,11 @@ func write(b *strings.Builder, e Entry) {
 	b.WriteString(e.Key)
 	b.WriteByte(' ')
 	version(b, e.Key, e.Version)
-	b.Write(e.Value)
+	if of := (silence{}); e.Key == silenceKey && json.Unmarshal(e.Value, &of) == nil {
+		dump(b, reflect.ValueOf(of.Of))
+	} else {
+		b.Write(e.Value)
+	}
 	b.WriteByte(' ')
 	stored := strconv.FormatInt(e.Time.Unix(), 36)
 	if !strings.HasPrefix(e.Key, recordPrefix) && e.Key != doorKey {
@@ -194,12 +196,36 @@ func (r *asked) answer() string {
 	return b.String()
 }
 
-// forget forgets what a search has read. If the store has no clock, the search knows since when entries have not changed.
+// forget forgets what a search has read, but not since when it has seen entries unchanged.
 func (p *process) forget() {
-	if !p.w.clockless {
-		p.events.Reset()
-		fmt.Fprint(&p.events, p.since, p.listed)
+	p.events.Reset()
+	fmt.Fprint(&p.events, p.since, p.listed, p.shared)
+	for _, key := range slices.Sorted(maps.Keys(p.sights)) {
+		version(&p.events, key, p.sights[key].version)
+		fmt.Fprint(&p.events, key, p.sights[key].since)
 	}
+	p.events.WriteByte('\n')
+}
+
+// sees notes which versions a process has seen, as watch does.
+func (p *process) sees(r *asked) {
+	for _, e := range r.entries {
+		key := e.Key
+		if r.do == "get" {
+			key = r.key // also of no entry
+		}
+		if was, ok := p.sights[key]; !ok || was.version != e.Version {
+			p.sights[key] = sight{e.Version, p.w.now}
+		}
+		if key == silenceKey {
+			p.shared = p.w.now
+		}
+	}
+}
+
+type sight struct {
+	version string
+	since   int
 }
 
 // atRest reports whether the process only waits for its next renewal.
@@ -263,7 +289,7 @@ func dumpMap(b *strings.Builder, v reflect.Value) {
 		var one strings.Builder
 		dump(&one, it.Key())
 		one.WriteByte(':')
-		if v.Type() == reflect.TypeFor[sightings]() {
+		if v.Type() == reflect.TypeFor[sightings]() || v.Type() == reflect.TypeFor[map[string]unchanged]() {
 			version(&one, it.Key().String(), it.Value().Field(0).String())
 			dump(&one, it.Value().Field(1))
 		} else {

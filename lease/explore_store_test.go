@@ -60,6 +60,7 @@ func (p *process) ask(ctx context.Context, q *query) error {
 		runtime.Goexit()
 	}
 	p.note(r.answer())
+	p.sees(r)
 	q.entries = r.entries
 	return r.err
 }

@@ -27,7 +27,7 @@ import (
 //     watermark was returned, or after such a step of an earlier process: it would have the same effect there (mayMove).
 //   - A request is made at once if nobody in the scope changes its entry in a way that matters (calm): the entry of an
 //     owner, the marks and the entry "store" if no entries are lost, and the watermark if nobody reads it.
-//   - A process that searches and rests forgets what it has read, because the store's clock says who is dead (search.wait).
+//   - A process that searches and rests forgets what it has read, but for since when entries have not changed (search.wait).
 //   - The processes that have not begun are the same, so the first of them begins. If no process has begun, the worker IDs
 //     are the same, so the process looks at one of them first (lucks).
 //   - States that differ only in how often something was saved, and in times that no function reads, are the same (reduced).

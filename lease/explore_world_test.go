@@ -309,7 +309,7 @@ func newWorld(s scope) *world {
 	w.store.ownClock = !s.clockless
 	w.store.entries[doorKey] = Entry{Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.began}
 	for i := range s.processes + s.readers {
-		p := &process{w: w, late: -s.span() - 1, views: i >= s.processes, windows: map[[2]int]snowflake.Grant{}, signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
+		p := &process{w: w, late: -s.span() - 1, views: i >= s.processes, windows: map[[2]int]snowflake.Grant{}, sights: map[string]sight{}, signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
 		if p.name = fmt.Sprint("reader ", i-s.processes+1); !p.views {
 			p.name = []string{"A", "B", "A'", "B'"}[i]
 		}

@@ -119,7 +119,7 @@ func (s *fileStore) list(op *operation, folder, prefix string) (entries []Entry,
 			// it sometimes is), but never without its lock.
 			var e Entry
 			if e, err = s.get(op, strings.TrimSuffix(key, lockSuffix)); e.Version != "" {
-				entries = append(entries, e)
+				entries, err = append(entries, e), nil // also if it cannot be read
 			}
 		}
 	}
@@ -179,6 +179,9 @@ func (s *fileStore) lock(op *operation, key, old string) (*os.File, error) {
 			return nil, err
 		}
 		is, bad := s.get(op, key)
+		if is.Version != "" && is.Version == old {
+			bad = nil // also if it cannot be read
+		}
 		if bad == nil && is.Version != old {
 			bad = fmt.Errorf("%w: %s has version %q, not %q", ErrConflict, key, is.Version, old)
 		}
@@ -209,10 +212,11 @@ func (s *fileStore) get(op *operation, key string) (Entry, error) {
 		return Entry{}, err
 	}
 	e, err := decodeEntry(b)
-	if err != nil {
-		return Entry{}, &FileError{Path: path, Err: err}
-	}
 	e.Key = key
+	if err != nil {
+		e.Version, e.Value = fmt.Sprintf("unreadable-%08x", crc32.Checksum(b, castagnoli)), nil
+		return e, &FileError{Path: path, Err: err}
+	}
 	s.used.Store(true)
 	return e, nil
 }

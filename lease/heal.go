@@ -12,67 +12,125 @@ import (
 // open returns the store's door once it is open. If the store has no door, open makes it.
 func (s *search) open(ctx context.Context) (door, error) {
 	l := s.l
-	for told := false; ; told = true {
-		d, engine, isNew, err := s.lookAtDoor(ctx)
+	for told := (time.Time{}); ; {
+		d, c, isNew, err := s.lookAtDoor(ctx)
 		if err != nil || d.Open {
+			l.waitsUntil(time.Time{})
 			return d, err
 		}
-		idle := l.seen.idle(doorKey, d.version, d.stored, engine)
-		next, left := d.advance(idle, engine, isNew, healing(l.o.Layout.Unit))
-		if d.version == "" {
-			next.Name, next.Layout = randomText(), l.o.Layout
-		}
-		if d.version == "" || next != d {
-			e, err := s.store.Put(ctx, doorKey, d.version, next.encode())
-			if errors.Is(err, ErrConflict) {
-				continue // another process was quicker
-			}
-			if err != nil {
-				return d, err
-			}
-			l.seen.sees(doorKey, e.Version)
-		}
-		if next.Open {
+		next, left, err := l.advanceDoor(ctx, s.store, d, c, isNew)
+		if errors.Is(err, ErrConflict) || err == nil && next.Open {
 			continue
 		}
-		waits := fmt.Errorf("%w: a worker ID is taken in %v, when every window has ended under a record that may be lost", ErrWiped, left.Round(time.Second))
-		if !told {
-			l.log.waits(l, left)
-			l.tripped(waits)
+		if err != nil {
+			return d, err
 		}
-		if ended := sleep(ctx, min(progress+randomN(progress), left)); ended != nil {
+		waits := fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
+		l.waitsUntil(time.Now().Add(left))
+		if told.IsZero() || time.Since(told) >= tellEvery {
+			told = time.Now()
+			l.log.waits(l, left, c)
+		}
+		l.tripped(waits)
+		if ended := sleep(ctx, beforeEnd(ctx, min(progress+randomN(progress), left))); ended != nil {
 			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
 		}
 		s.begun = time.Now() // a wait for a worker ID begins behind the door
 	}
 }
 
-// lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the
-// engine's time, and whether the store is known to be new.
-func (s *search) lookAtDoor(ctx context.Context) (d door, engine time.Time, isNew bool, err error) {
+// tellEvery is how often the log says how long a process waits that has no worker ID yet.
+const tellEvery = 30 * time.Second
+
+// waitsFor says what ends the wait for a store that has no entries.
+func waitsFor(left time.Duration, c clocks) string {
+	if !c.agree() {
+		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
+			formatTime(c.engine), formatTime(c.own), skew)
+	}
+	return fmt.Sprintf("a worker ID is taken in %v, when every window has ended under a record that may be lost", left.Round(time.Second))
+}
+
+// lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the clocks, and
+// whether the store is known to be new.
+func (s *search) lookAtDoor(ctx context.Context) (d door, c clocks, isNew bool, err error) {
 	o := &s.l.o
-	if d, err = getDoor(ctx, s.store); err == nil && d.version != "" && d.Layout != o.Layout {
+	d, err = getDoor(ctx, s.store)
+	switch {
+	case errors.Is(err, ErrBadRecord) && d.version != "":
+		err = nil // it is made anew, as if it were lost
+	case err == nil && d.version != "" && d.Layout != o.Layout:
 		err = &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: o.Layout}
 	}
 	if err != nil || d.Open {
-		return d, engine, false, err
+		return d, c, false, err
 	}
 	if isNew = o.NewStore; d.version == "" && !isNew && s.l.directory != nil {
 		if isNew, err = patiently(ctx, s.l, s.l.directory.isNew); err != nil {
-			return d, engine, false, err
+			return d, c, false, err
 		}
 	}
-	engine, err = clockOf(ctx, s.store)
-	return d, engine, isNew, err
+	c.own = o.now()
+	c.engine, err = clockOf(ctx, s.store)
+	return d, c, isNew, err
 }
 
-// outwait saves for how long the record of a worker ID is known to be lost. It returns for how long the worker ID is not used
-// yet. If that is 0, next may be taken. idle is for how long r is known not to have changed.
-func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, idle time.Duration, now, engine time.Time) (next Record, left time.Duration, err error) {
+// advanceDoor saves how long d is known to be closed, or makes the door if there is none or it cannot be read.
+// It returns how long the door stays closed. If another process was quicker, the error matches
+// ErrConflict.
+func (l *Lease) advanceDoor(ctx context.Context, s Store, d door, c clocks, isNew bool) (next door, left time.Duration, err error) {
+	m := thisMoment()
+	next, left = d.advance(m.at.Sub(l.seen.sees(doorKey, d.version)), m, c, isNew, healing(l.o.Layout.Unit))
+	if d.Name == "" {
+		next.Name, next.Layout = randomText(), l.o.Layout
+		next.Marked = l.record.Load() != nil // a holder puts the watermark back, too
+	} else if next == d {
+		return next, left, nil
+	}
+	e, err := s.Put(ctx, doorKey, d.version, next.encode())
+	if err == nil {
+		l.seen.sees(doorKey, e.Version)
+	}
+	return next, left, err
+}
+
+// heal puts back what the store lost besides the record of this holder, which was put back before:
+// the watermark and the store's door. Until the door is open, each call counts how long it is
+// closed, so that newcomers do not wait for all of that time themselves.
+func (l *Lease) heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.o.trip())
+	defer cancel()
+	d, err := getDoor(ctx, l.store)
+	if err != nil && (!errors.Is(err, ErrBadRecord) || d.version == "") {
+		return err
+	}
+	m, err := getMark(ctx, l.store)
+	if err == nil && m.lost() {
+		own := *l.record.Load()
+		_, err = l.restoreMark(ctx, l.store, m, own, later(own.Least, l.passed())) // nothing later was proposed while this holder lived
+	}
+	if err != nil {
+		return err
+	}
+	if d.Open {
+		l.wiped.Store(false)
+		return nil
+	}
+	c := clocks{own: l.o.now()}
+	if c.engine, err = clockOf(ctx, l.store); err == nil {
+		_, _, err = l.advanceDoor(ctx, l.store, d, c, false)
+	}
+	return err
+}
+
+// outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
+// the worker ID stays unused. If that is 0, next may be taken. seen is how long r was seen unchanged.
+func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, seen time.Duration, m moment, c clocks) (next Record, left time.Duration, err error) {
 	whole := healing(layout.Unit)
 	if next = r; r.version == "" {
 		next.Layout, next.Marked, left = layout, true, whole
-	} else if next, left = r.missing(idle, now, engine, whole); left <= 0 || next.Waited == r.Waited {
+		next.Waited = next.Waited.more(0, m)
+	} else if next, left = r.missing(seen, m, c, whole); left <= 0 || next.Waited == r.Waited {
 		return next, left, nil
 	}
 	next.Saves++
@@ -82,7 +140,3 @@ func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, id
 	}
 	return saved, left, err
 }
-
-// progress is how often those who wait for a store that lost its entries save for how long
-// they have waited.
-const progress = time.Second

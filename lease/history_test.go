@@ -167,7 +167,7 @@ func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 		longer := unused.holding()
 		longer.To = begin.Add(time.Second)
 		unused.Ended = []Holding{earlier, longer}
-		next := unused.take(window{from: begin, before: begin}, Record{Token: "b", Window: span}, begin)
+		next := unused.take(window{from: begin, before: begin}, Record{Token: "b", Window: span}, clocks{own: begin})
 		saved, chunk := next.succeed(unused, begin.Add(-time.Hour))
 		assert.Equal(t, []Holding{earlier}, saved.Ended)
 		assert.Nil(t, chunk)

@@ -2,4 +2,8 @@
 
 package lease
 
+import "time"
+
 var kernelClock = func() ClockSync { return ClockSync{} }
+
+func kernelBoot() (host string, boot time.Duration) { return "", 0 }

@@ -47,6 +47,16 @@ func (h *horizon) observe(now, at time.Time) {
 	h.read, h.at = now, at
 }
 
+// steady reads a clock that no one sets, and that runs on while the host is suspended, if the system
+// has one: without it the clock would seem to leap when the host wakes up.
+func (l *Lease) steady() time.Time {
+	m := thisMoment()
+	if m.host == "" || m.host != l.made.host {
+		return m.at
+	}
+	return l.made.at.Add(m.boot - l.made.boot)
+}
+
 // slack is how far a steady clock may differ from the monotonic clock after some time: by
 // slew and, because a clock may be slewed, by an eighth of the time.
 func slack(passed time.Duration) time.Duration { return passed/8 + slew }

@@ -24,6 +24,7 @@ type Lease struct {
 	log       journal
 	vm        *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	begun     uint64         // the machine's generation when Acquire was called
+	made      moment         // when it was called
 
 	// op is a lock with room for one: whoever has put a value in may change the record. It
 	// guards the fields that follow, up to the blank line.
@@ -41,13 +42,14 @@ type Lease struct {
 	horizon   horizon
 	gaveBack  <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
 	lost      map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
-	seen      sightings       // by searches
+	watch                     // of the entries that the renewing goroutine, and Acquire before it, have seen
 	last      int             // the worker ID that a search tried to take last, or none
 
 	record   atomic.Pointer[Record] // as last known to be stored; nil while there is no worker ID
 	grant    atomic.Pointer[granted]
 	accepted atomic.Bool // AcceptLeap was called
 	mark     atomic.Pointer[time.Time]
+	wiped    atomic.Bool // the store lost the record, and perhaps more that is not put back yet
 	holds    holds
 
 	mu      sync.Mutex
@@ -75,6 +77,7 @@ type Stats struct {
 	LastError    error     // why the last renewal failed, nil if it succeeded; after a time-out also the error before it
 	Renewed      time.Time // when the last successful renewal began, by this host's clock
 	Bound        time.Time // IDs may be issued for times before it
+	WaitsUntil   time.Time // until when no worker ID is taken, because the store lost its entries; zero if it did not
 	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
 	Clock        ClockSync // what the kernel says of the clock now
 	Guarded      bool      // the hypervisor tells if the machine was cloned (see Options.VMClock)
@@ -93,9 +96,10 @@ func newLease(s Store, o Options) *Lease {
 		store: s,
 		o:     o,
 		log:   journal{log: o.Logger},
+		made:  thisMoment(),
 		op:    make(chan struct{}, 1),
 		lost:  map[int]Record{},
-		seen:  sightings{},
+		watch: watch{seen: sightings{}},
 		last:  none,
 		news:  make(chan struct{}),
 		asked: make(chan struct{}, 1),
@@ -233,7 +237,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		err = l.move(patient, func(r Record) Record {
 			r = r.release(l.window, next, state, l.o.Layout.Unit)
 			if stop == nil { // nobody has stopped whoever stamps by Grant
-				r.Prior = r.Prior.and(r.Least, next)
+				r.Prior = r.Prior.and(prior{r.Least, next})
 			}
 			return r
 		})

@@ -35,6 +35,7 @@ type localCopy struct {
 
 	patience time.Duration         // with the shared store
 	away     atomic.Pointer[error] // why the shared store was not told of the last save
+	wiped    atomic.Bool           // the shared store lost the record
 
 	// turn is a lock with room for one. It guards the fields that follow.
 	turn  chan struct{}
@@ -139,6 +140,14 @@ func (l *Lease) away() error {
 		return c.whyAway()
 	}
 	return nil
+}
+
+// isWiped reports whether the store lost entries that this holder may have to put back.
+func (l *Lease) isWiped() bool {
+	if c, ok := l.store.(*localCopy); ok && c.wiped.Swap(false) {
+		l.wiped.Store(true)
+	}
+	return l.wiped.Load() && l.away() == nil
 }
 
 // Now returns the engine's time if the shared store answers.
@@ -402,6 +411,7 @@ func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error
 		case there.Version != "" && !c.owns(there):
 			return errTaken
 		case there.Version == "": // the shared store has lost the record
+			c.wiped.Store(true)
 			err = c.markAgain(ctx, worker, here)
 		}
 		if err = errors.Join(err, c.sendChunks(ctx, worker)); err == nil {

@@ -234,9 +234,10 @@ func (j *journal) missing(l *Lease, worker int) {
 		fmt.Sprintf("others are taken; it is used again in %v, when none of its windows can be open any more", healing(l.o.Layout.Unit)))
 }
 
-// waits logs that the store has no entries.
-func (j *journal) waits(l *Lease, wait time.Duration) {
-	j.warn(l, none, "the store has no entries: it is new, or has lost them", "wait", wait.Round(time.Second), "next", "a worker ID is taken after the wait, when no window of a lost record can be open any more; Options.NewStore says that the store is known to be new")
+// waits logs that the store is new, or has lost its entries, and how long this process waits.
+func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
+	j.warn(l, none, "the store is new, or has lost entries", "wait", left.Round(time.Second),
+		"next", waitsFor(left, c)+"; lease.Init, run once before the first start, avoids this wait, as Options.NewStore does on a laptop")
 }
 
 // putBack logs that the record was lost and was put back.

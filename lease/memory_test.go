@@ -23,6 +23,11 @@ import (
 // Leases that are tested for their log have another handler.
 func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
+// The bubbles of the tests are hosts that do not tell when they were booted.
+func init() { bootClock = noBoot }
+
+func noBoot() (host string, boot time.Duration) { return "", 0 }
+
 // query is a request to a store, and the entries that are the answer.
 type query struct {
 	do, key string // get, list, put, delete or now
@@ -173,6 +178,8 @@ type memory struct {
 	reads    int           // and the entries that they read
 	ownClock bool          // it has a clock,
 	offset   time.Duration // which is off by so much
+
+	*WatermarkReader // of the test
 }
 
 func newMemory() *memory {
@@ -187,6 +194,7 @@ func newMemory() *memory {
 		return ask(ctx, q)
 	}
 	m.becomes()
+	m.WatermarkReader = NewWatermarkReader(m.asks)
 	return m
 }
 

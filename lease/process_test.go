@@ -252,10 +252,12 @@ func (n *nursery) take() *process {
 // bounds returns the stored bounds by worker ID. The records must be readable after every crash.
 func bounds(t *testing.T, dir string) map[int][]time.Time {
 	t.Helper()
-	all, err := lease.Holders(t.Context(), lease.File(dir))
+	all, err := lease.File(dir).List(t.Context(), "worker/")
 	require.NoError(t, err)
 	bounds := map[int][]time.Time{}
-	for _, r := range all {
+	for _, e := range all {
+		var r lease.Record
+		require.NoError(t, json.Unmarshal(e.Value, &r))
 		bounds[r.Worker] = r.Bounds
 	}
 	return bounds

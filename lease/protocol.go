@@ -43,7 +43,7 @@ func judge(own Record, w window, tried []Record, found Record) (Record, error) {
 	if found.version == "" || found.State == Lost || resurrected(own, found) {
 		return found, fmt.Errorf("%w: the record of worker %d is gone", errGone, own.Worker)
 	}
-	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, own.Worker, found.holder(), formatTime(found.From))
+	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, own.Worker, found.held().who(), formatTime(found.From))
 	for _, h := range append(found.Ended, found.holding()) {
 		if h.Token != own.Token && h.ClockSeq == w.seq && h.From.Before(w.to) && h.To.After(w.from) {
 			return found, &overlap{lost, later(w.from, h.From), w.to}
@@ -113,16 +113,16 @@ func (r Record) start(now time.Time) (seq int, from time.Time) {
 // of w on. id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The
 // bound is at most a window ahead of the clock, as a wiped store's wait supposes, also if w
 // begins later: then renewals move it before w begins.
-func (r Record) take(w window, id Record, now time.Time) Record {
+func (r Record) take(w window, id Record, c clocks) Record {
 	next := r
-	if r.State == Held {
-		next.Prior = r.Prior.and(r.Least, r.Bound())
+	if next.Prior = r.Prior.still(c); r.State == Held {
+		next.Prior = next.Prior.and(prior{r.Least, r.last()}.still(c))
 	}
 	next.Least, next.NoFloor = id.Least, false
-	next.State, next.Reuse, next.Waited = Held, max(r.Reuse, id.Reuse), 0
+	next.State, next.Reuse, next.Waited = Held, max(r.Reuse, id.Reuse), waited{}
 	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
 	next.Store, next.Copy = id.Store, id.Copy
-	return next.withWindow(w, later(w.before, now.Add(id.Window)))
+	return next.withWindow(w, later(w.before, c.own.Add(id.Window)))
 }
 
 // extend returns the record with which a holder moves its bound. A bound never goes back.
@@ -162,12 +162,9 @@ func (r Record) restorable(w window, now time.Time, since time.Duration) bool {
 	return now.Before(w.to) && since < r.Window
 }
 
-// live reports whether r is held by a holder that has renewed it within its window. idle is
-// for how long the entry is known not to have changed. If the engine's clock was set back by
-// more than a window, r is not live until its holder renews again.
-func (r Record) live(idle time.Duration) bool {
-	return r.State == Held && -r.Window < idle && idle <= r.Window
-}
+// live reports whether r is held by a holder that may have renewed it within its window. idle is
+// how long the entry is known to be unchanged.
+func (r Record) live(idle time.Duration) bool { return r.State == Held && idle <= r.Window }
 
 // chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
 type chunks struct {
@@ -228,13 +225,12 @@ type door struct {
 	Name   string           `json:"name"` // random
 	Layout snowflake.Layout `json:"layout"`
 	Open   bool             `json:"open"`            // worker IDs may be taken
-	Waited time.Duration    `json:"waited,omitzero"` // for how long the store is known to be without this entry
+	Waited waited           `json:"waited,omitzero"` // how long the store is known to be without its entries
 	Marked bool             `json:"marked,omitzero"` // it has a watermark
 	Healed bool             `json:"healed,omitzero"` // it may have lost records: worker IDs without a record were perhaps used,
 	Floor  time.Time        `json:"floor,omitzero"`  // up to this time by the engine's clock
 
 	version string
-	stored  time.Time // Entry.Time
 }
 
 // heal returns r for a new holder whose clock reads now. If r was never stored, or was made
@@ -247,88 +243,108 @@ func (d door) heal(r Record, now time.Time) Record {
 	return r
 }
 
-// advance returns the door to save in place of a door that is not open, and for how long it
-// stays closed. idle is for how long d is known not to have changed, and engine is the
-// engine's time, zero if it has no clock. isNew says that the store is known to be new.
-func (d door) advance(idle time.Duration, engine time.Time, isNew bool, whole time.Duration) (next door, left time.Duration) {
+// clocks are the readings of a process's own clock and of the engine's, which is zero if the engine
+// has none.
+type clocks struct{ own, engine time.Time }
+
+// agree reports whether the clocks differ by no more than skew. If they differ by more, one of them
+// is wrong, and nothing that never falls is set from them.
+func (c clocks) agree() bool { return c.engine.IsZero() || c.engine.Sub(c.own).Abs() <= skew }
+
+// early returns the reading that is behind the other.
+func (c clocks) early() time.Time {
+	if c.engine.IsZero() {
+		return c.own
+	}
+	return earlier(c.own, c.engine)
+}
+
+// advance returns the door to save in place of a door that is not open, and how long it stays
+// closed. seen is how long a process has seen d unchanged. isNew says that the store is known to be
+// new.
+func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole time.Duration) (next door, left time.Duration) {
 	switch {
 	case isNew:
 		d.Open = true
 		return d, 0
 	case d.version == "":
+		d.Waited = waited{}.more(0, m)
 		return d, whole
 	}
-	if d.Waited, left = waiting(d.Waited, idle, whole); left == 0 {
-		d.Open, d.Healed, d.Floor = true, true, engine
+	if d.Waited, left = d.Waited.until(whole, seen, m, c); left == 0 {
+		d.Open, d.Healed, d.Floor = true, true, c.engine
 	}
 	return d, left
 }
 
-// missing returns what becomes of a worker ID whose record was lost alone: its record, which
-// may be taken if left is 0. idle is for how long r is known not to have changed, now the
-// clock's reading, and engine the engine's time.
-func (r Record) missing(idle time.Duration, now, engine time.Time, whole time.Duration) (next Record, left time.Duration) {
-	if r.Waited, left = waiting(r.Waited, idle, whole); left == 0 {
-		r.Floor = later(r.Floor, later(engine, now)).UTC()
+// missing returns the record of a worker ID whose record alone was lost. If left is 0, the worker ID
+// may be taken. seen is how long a process has seen r unchanged.
+func (r Record) missing(seen time.Duration, m moment, c clocks, whole time.Duration) (next Record, left time.Duration) {
+	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
+		r.Floor = later(r.Floor, later(c.engine, c.own)).UTC()
 	}
 	return r, left
 }
 
-// waiting returns for how long entries are now known to be lost, as it is saved now and then, and for how long they are to be.
-func waiting(waited, idle, whole time.Duration) (saved, left time.Duration) {
-	now := waited + max(0, idle)
-	if now >= whole {
-		return now, 0
-	}
-	if idle >= progress {
-		waited = now
-	}
-	return waited, whole - now
-}
-
-// prior is what earlier holders of a worker ID may still stamp or commit, if their last windows are
-// open after all: from Least on, and before To.
+// prior is a span of times that earlier holders of a worker ID may still stamp, or commit, if they
+// were taken for dead and are not.
 type prior struct {
 	Least time.Time `json:"least"`
 	To    time.Time `json:"to"`
 }
 
-// and returns p with another such holder.
-func (p prior) and(least, to time.Time) prior {
-	if !p.To.IsZero() {
-		least, to = earlier(p.Least, least), later(p.To, to)
+// still returns p unless it has ended by both clocks; then it returns no span.
+func (p prior) still(c clocks) prior {
+	if c.early().Before(p.To) {
+		return p
 	}
-	return prior{least.UTC(), to.UTC()}
+	return prior{}
+}
+
+// and returns the span from the beginning of p and q, whichever is earlier, to the later end.
+func (p prior) and(q prior) prior {
+	switch {
+	case q.To.IsZero():
+		return p
+	case !p.To.IsZero():
+		q = prior{earlier(p.Least, q.Least), later(p.To, q.To)}
+	}
+	return prior{q.Least.UTC(), q.To.UTC()}
 }
 
 // lowest returns the latest instant, up to most, before which no holder stamps anything any more,
-// and the record that keeps it back, nil if there is none. A holder that has not renewed for a
-// window counts as dead if its bound has passed. A holder with a LocalCopy never counts as dead,
-// because it may go on without the store, and begin without it: at its bound if the layout has no
-// clock sequences, and else nobody knows where.
-func lowest(records []Record, most time.Time, idle func(Record) time.Duration) (at time.Time, by *Record) {
+// and the record that keeps it back, nil if there is none. A holder that is dead, because it has not
+// renewed for a window, counts until its bounds have passed, and never again. A holder with a
+// LocalCopy is never dead, because it may go on without the store. If its layout has clock
+// sequences, nobody knows where it then stamps.
+func lowest(records []Record, now, most time.Time, dead func(Record) bool) (at time.Time, by *Record) {
 	at = most
-	for again := true; again; {
-		again = false
-		fall := func(r *Record, p prior) {
-			if p.Least.Before(at) && (p.To.IsZero() || at.Before(p.To)) {
-				at, by, again = p.Least, r, true
-			}
+	for i := range records {
+		r := &records[i]
+		var least []time.Time
+		switch {
+		case r.State != Held:
+		case r.Copy && r.Layout.ClockSeqBits > 0:
+			least = append(least, time.Time{})
+		case r.Copy || now.Before(r.last()) || !dead(*r):
+			least = append(least, r.Least)
 		}
-		for i := range records {
-			r := &records[i]
-			switch {
-			case r.Copy && r.Layout.ClockSeqBits > 0:
-				fall(r, prior{})
-			case r.Copy || r.State == Held && idle(*r) <= r.Window:
-				fall(r, prior{Least: r.Least})
-			case r.State == Held:
-				fall(r, prior{r.Least, r.Bound()})
-			}
-			if !r.Prior.To.IsZero() {
-				fall(r, r.Prior)
+		if now.Before(r.Prior.To) {
+			least = append(least, r.Prior.Least)
+		}
+		for _, l := range least {
+			if l.Before(at) {
+				at, by = l, r
 			}
 		}
 	}
 	return at, by
+}
+
+// latest returns the latest bound of the records: every ID that was issued is before it.
+func latest(records []Record) (bound time.Time) {
+	for _, r := range records {
+		bound = later(bound, r.last())
+	}
+	return bound
 }

@@ -50,7 +50,7 @@ func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
 }
 
 func TestRecordIsLiveForAWindowAfterRenewal(t *testing.T) {
-	for idle, live := range map[time.Duration]bool{0: true, span: true, span + 1: false, 1 - span: true, -span: false} { // the engine's clock may be set back
+	for idle, live := range map[time.Duration]bool{0: true, span: true, span + 1: false, -span: true} {
 		assert.Equal(t, live, rec("a", Held, 3).live(idle), "%v", idle)
 		assert.False(t, rec("a", Free, 3).live(idle))
 	}
@@ -64,15 +64,23 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 // The clock may be set back after the worker ID was chosen, and the window may begin later than now.
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	old := rec("a", Held, 9)
-	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, span, "h", ReuseKeep, "s"
+	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, waited{For: span}, "h", ReuseKeep, "s"
 	id := Record{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true, Least: at(9)}
-	next := old.take(window{from: at(9), before: at(9)}, id, at(1))
+	next := old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
-	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, at(7)).Bound())
+	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(7)}).Bound())
 	want := Record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: Held, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
 		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
 	assert.Equal(t, want, next)
-	assert.Zero(t, rec("a", Free, 9).take(window{}, id, at(1)).Prior, "who gave the worker ID back stamps nothing")
+	assert.Zero(t, rec("a", Free, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
+	assert.Zero(t, old.take(window{}, id, clocks{at(9), at(9)}).Prior, "its window has ended")
+	for _, c := range []clocks{{at(8), at(9)}, {at(9), at(8)}} {
+		assert.Equal(t, prior{at(0), at(9)}, old.take(window{}, id, c).Prior, "its window may be open: %v", c)
+	}
+	old.Prior = prior{at(-3), at(8)}
+	assert.Equal(t, prior{at(-3), at(9)}, old.take(window{}, id, clocks{own: at(7)}).Prior)
+	assert.Equal(t, prior{at(0), at(9)}, old.take(window{}, id, clocks{own: at(8)}).Prior, "a window that has ended is not remembered")
+	old.Prior = prior{}
 	undone := next.undo(rec("a", Free, 9), window{from: at(10), before: at(9)})
 	want.State, want.Owner, want.Reuse = Free, "a", ReuseAny
 	assert.Equal(t, want, undone, "the worker ID goes back, and earlier holders may still be up")
@@ -145,7 +153,7 @@ func TestReleaseDoesNotMoveTheBoundAhead(t *testing.T) {
 func TestHistoryOfTheNextRecord(t *testing.T) {
 	old := rec("a", Held, 3)
 	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
-	next := old.take(window{from: at(3), before: at(3)}, Record{Token: "d", Window: span}, at(3))
+	next := old.take(window{from: at(3), before: at(3)}, Record{Token: "d", Window: span}, clocks{own: at(3)})
 	next.Saves = 9
 	kept, chunk := next.succeed(old, at(-3))
 	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
@@ -177,26 +185,32 @@ func TestWaitAfterALoss(t *testing.T) {
 	assert.Equal(t, 31*time.Minute, healing(10*time.Minute))
 	assert.Greater(t, healing(1<<62), healing(time.Hour))
 
-	shut := door{Name: "s", Waited: 5 * time.Second, version: "1"}
+	shut := door{Name: "s", Waited: waited{For: 5 * time.Second}, version: "1"}
+	right, m := clocks{at(2), at(1)}, moment{}
 	for why, test := range map[string]struct {
-		idle         time.Duration
-		waited, left time.Duration // in seconds, and the same for a store and for a record
+		seen         time.Duration
+		c            clocks
+		waited, left time.Duration // the same for a store and for a record
 	}{
-		"the engine's clock was set back": {-time.Hour, 5, 4},
-		"it is too early to save":         {progress - 1, 5, 3},
-		"it is time to save":              {progress, 6, 3},
+		"it was not seen yet":                 {-time.Hour, right, 5 * time.Second, 4 * time.Second},
+		"it is too early to save":             {progress/8 - 1, right, 5 * time.Second, 4*time.Second - progress/8 + 1},
+		"it is time to save":                  {progress, right, 6 * time.Second, 3 * time.Second},
+		"the engine's clock is wrong":         {4 * time.Second, clocks{at(2), at(2).Add(skew + 1)}, 9 * time.Second, progress},
+		"this host's clock is wrong":          {4 * time.Second, clocks{at(2).Add(skew + 1), at(2)}, 9 * time.Second, progress},
+		"a clock is wrong until it is longer": {9 * time.Second, clocks{at(2).Add(skew + 1), at(2)}, 14 * time.Second, progress},
 	} {
-		d, left := shut.advance(test.idle, at(1), false, 9*time.Second)
-		r, same := Record{Waited: shut.Waited}.missing(test.idle, at(2), at(1), 9*time.Second)
-		assert.Equal(t, []time.Duration{test.waited * time.Second, test.waited * time.Second}, []time.Duration{d.Waited, r.Waited}, why)
-		assert.Equal(t, []time.Duration{test.left * time.Second, test.left * time.Second}, []time.Duration{left.Truncate(time.Second), same.Truncate(time.Second)}, why)
+		d, left := shut.advance(test.seen, m, test.c, false, 9*time.Second)
+		r, same := Record{Waited: shut.Waited}.missing(test.seen, m, test.c, 9*time.Second)
+		assert.Equal(t, []time.Duration{test.waited, test.waited}, []time.Duration{d.Waited.For, r.Waited.For}, why)
+		assert.Equal(t, []time.Duration{test.left, test.left}, []time.Duration{left, same}, why)
+		assert.False(t, d.Open, why)
 	}
-	d, _ := shut.advance(4*time.Second, at(1), false, 9*time.Second)
-	assert.Equal(t, door{Name: "s", Open: true, Waited: 9 * time.Second, Healed: true, Floor: at(1), version: "1"}, d)
+	d, _ := shut.advance(4*time.Second, m, right, false, 9*time.Second)
+	assert.Equal(t, door{Name: "s", Open: true, Waited: waited{For: 9 * time.Second}, Healed: true, Floor: at(1), version: "1"}, d)
 
 	floors := func(before, engine, now int) (all [2]time.Time) {
-		old := Record{Floor: at(before), Store: "t", Waited: time.Minute}
-		missing, _ := old.missing(0, at(now), at(engine), time.Minute)
+		old := Record{Floor: at(before), Store: "t", Waited: waited{For: time.Minute}}
+		missing, _ := old.missing(0, m, clocks{at(now), at(engine)}, time.Minute)
 		return [2]time.Time{door{Name: "s", Healed: true, Floor: at(engine)}.heal(old, at(now)).Floor, missing.Floor}
 	}
 	for _, of := range [][3]int{{3, 2, 1}, {1, 3, 2}, {2, 1, 3}} {
@@ -209,35 +223,59 @@ func TestWaitAfterALoss(t *testing.T) {
 	assert.Equal(t, old, door{Name: "t", Healed: true}.heal(old, at(9)), "the record is newer than the loss")
 }
 
+// The same host goes on with a wait by the clock that runs since it was booted; another host by what it sees.
+func TestWaitGoesOnInTheNextProcess(t *testing.T) {
+	w := waited{}.more(0, moment{host: "h", boot: time.Hour})
+	for why, test := range map[string]struct {
+		seen time.Duration
+		m    moment
+		want time.Duration
+	}{
+		"the same host":           {0, moment{host: "h", boot: time.Hour + 5}, 5},
+		"the same host, but less": {7, moment{host: "h", boot: time.Hour + 5}, 7},
+		"another host":            {2, moment{host: "i", boot: 2 * time.Hour}, 2},
+		"a host without a name":   {2, moment{boot: 2 * time.Hour}, 2},
+	} {
+		assert.Equal(t, waited{test.want, test.m.host, test.m.boot}, w.more(test.seen, test.m), why)
+	}
+	assert.Equal(t, waited{For: 9}, waited{For: 7}.more(2, moment{}), "no host has a name")
+}
+
 func TestLowestInstantThatMayBeStamped(t *testing.T) {
-	copied := rec("a", Free, 3)
+	copied := rec("a", Held, 3)
 	copied.Copy = true
 	plainly := copied
 	plainly.Layout = plain
-	late := rec("b", Held, 5)
-	late.Least = at(4)
+	released := copied
+	released.State = Free
 	given := rec("c", Free, 3)
 	given.Prior = prior{at(-1), at(5)}
+	changing := rec("a", Held, 3) // to a clock sequence with an earlier bound, and the answer was lost
+	changing.Bounds = append(changing.Bounds, at(1))
+	changing.ClockSeq = 1
 	for _, test := range []struct {
 		why     string
 		records []Record
-		idle    time.Duration
+		dead    bool
+		now     int
 		most    int
 		at      int // -99: the beginning of time
 	}{
-		{"nobody", nil, 0, 9, 9},
-		{"it was given back", []Record{rec("a", Free, 3)}, 0, 2, 2},
-		{"a live holder", []Record{rec("a", Held, 3)}, span, 9, 0},
-		{"a dead holder", []Record{rec("a", Held, 3)}, span + 1, 2, 0},
-		{"a dead holder whose bound has passed", []Record{rec("a", Held, 3)}, span + 1, 3, 3},
-		{"a dead holder's bound lies after what another may stamp", []Record{rec("a", Held, 5), late}, span + 1, 4, 0},
-		{"which is found out later", []Record{rec("a", Held, 4), late, rec("c", Free, 3)}, span + 1, 4, 4},
-		{"a holder from before", []Record{given}, 0, 4, -1},
-		{"a holder from before, whose bound has passed", []Record{given}, 0, 5, 5},
-		{"a LocalCopy", []Record{plainly}, time.Hour, 9, 0},
-		{"a LocalCopy with clock sequences", []Record{copied}, time.Hour, 9, -99},
+		{"nobody", nil, false, 9, 8, 8},
+		{"it was given back", []Record{rec("a", Free, 3)}, false, 2, 2, 2},
+		{"a live holder", []Record{rec("a", Held, 3)}, false, 9, 9, 0},
+		{"a dead holder", []Record{rec("a", Held, 3)}, true, 2, 2, 0},
+		{"a dead holder whose bound has passed", []Record{rec("a", Held, 3)}, true, 3, 3, 3},
+		{"a dead holder whose other bound has not passed", []Record{changing}, true, 2, 2, 0},
+		{"two dead holders, of whom one counts", []Record{rec("a", Held, 3), rec("b", Held, 5)}, true, 4, 4, 0},
+		{"two dead holders, of whom none counts", []Record{rec("a", Held, 3), rec("b", Held, 4)}, true, 4, 4, 4},
+		{"a holder from before", []Record{given}, false, 4, 4, -1},
+		{"a holder from before, whose bound has passed", []Record{given}, false, 5, 5, 5},
+		{"a LocalCopy", []Record{plainly}, true, 9, 9, 0},
+		{"a LocalCopy with clock sequences", []Record{copied}, true, 9, 9, -99},
+		{"a LocalCopy that was released", []Record{released}, false, 9, 9, 9},
 	} {
-		got, by := lowest(test.records, at(test.most), func(Record) time.Duration { return test.idle })
+		got, by := lowest(test.records, at(test.now), at(test.most), func(Record) bool { return test.dead })
 		want := at(test.at)
 		if test.at == -99 {
 			want = time.Time{}
@@ -245,8 +283,10 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 		assert.Equal(t, want, got, test.why)
 		assert.Equal(t, test.at == test.most, by == nil, test.why)
 	}
-	high := rec("b", Held, 9)
-	high.Least = at(6)
-	low, _ := lowest([]Record{rec("a", Held, 7), high}, at(9), func(r Record) time.Duration { return map[string]time.Duration{"a": time.Hour}[r.Token] })
-	assert.Equal(t, at(0), low, "a dead holder counts as soon as another keeps the watermark below its bound")
+	ended := rec("b", Held, 9)
+	ended.Least = at(6)
+	low, _ := lowest([]Record{ended, rec("a", Held, 7)}, at(7), at(7), func(Record) bool { return true })
+	assert.Equal(t, at(6), low, "a window that has ended never counts again, also if another keeps the watermark below its end")
+	assert.Equal(t, at(9), latest([]Record{rec("a", Held, 7), ended, changing}))
+	assert.Equal(t, at(3), latest([]Record{changing}))
 }

@@ -77,8 +77,8 @@ type Record struct {
 	// so it is taken for dead after a whole window without a renewal.
 	Window time.Duration `json:"window"`
 
-	// Waited is for how long a Lost record is known to have been lost.
-	Waited time.Duration `json:"waited,omitzero"`
+	// Waited is how long a Lost record is known to have been lost.
+	Waited waited `json:"waited,omitzero"`
 
 	// Least is the time before which the holder stamps nothing any more, and no Hold of it has
 	// stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
@@ -92,7 +92,8 @@ type Record struct {
 	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.
 	Renewed time.Time `json:"renewed,omitzero"`
 
-	version string // Entry.Version; empty if there is no entry
+	version    string // Entry.Version; empty if there is no entry
+	unreadable error  // why the entry cannot be read
 }
 
 // Holding is a stretch of ID time, [From, To), in which one holder had a worker ID and clock
@@ -122,6 +123,16 @@ func (r Record) bound(seq int) time.Time {
 		return later(r.Bounds[seq], r.Floor)
 	}
 	return r.Floor
+}
+
+// last returns the latest bound of all clock sequences. If the answer to a change of the clock
+// sequence was lost, the holder goes on with the sequence before.
+func (r Record) last() time.Time {
+	last := r.Floor
+	for seq := range r.Bounds {
+		last = later(last, r.Bounds[seq])
+	}
+	return last
 }
 
 // holding returns the current Holding.
@@ -168,26 +179,6 @@ func sorted(records iter.Seq[Record]) []Record {
 func (r Record) same(other Record) bool {
 	return r.Worker == other.Worker && r.Saves == other.Saves && r.Token == other.Token && r.State == other.State &&
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
-}
-
-func (r Record) holder() string { return fmt.Sprintf("%s (%s, pid %d)", r.Owner, r.Host, r.PID) }
-
-// String describes r on one line.
-func (r Record) String() string {
-	by, bound := r.holder(), formatTime(r.Bound())
-	switch {
-	case r.State == Lost:
-		return fmt.Sprintf("the record of worker %d is lost", r.Worker)
-	case r.State == Free && r.Reuse == ReuseKeep:
-		return fmt.Sprintf("worker %d is kept for %s, from %s on", r.Worker, by, bound)
-	case r.State == Free:
-		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", r.Worker, bound, by)
-	case r.State == Spent:
-		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", r.Worker, by, bound)
-	case r.State == Dead:
-		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", r.Worker, by, bound)
-	}
-	return fmt.Sprintf("worker %d is held by %s until %s", r.Worker, by, bound)
 }
 
 // decodeRecord returns the record in an entry. Its error matches ErrBadRecord.

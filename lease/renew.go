@@ -45,6 +45,9 @@ func (l *Lease) keep(ctx context.Context) error {
 			if left := l.Grant().To.Sub(l.o.now()); left < wait { // the record was put back with the bound that it had
 				wait = max(left/2, 0)
 			}
+			if l.isWiped() {
+				_ = l.heal(ctx) // tried again after the next renewal
+			}
 			wait = readers.pace(ctx, l, wait)
 		case errors.Is(err, ErrLost):
 			return err
@@ -89,7 +92,7 @@ func (l *Lease) advance(ctx context.Context) error {
 	if l.cloned() {
 		return errCloned
 	}
-	now, begun := l.o.now(), time.Now()
+	now, begun := l.o.now(), l.steady()
 	l.horizon.observe(now, begun)
 	bound := later(l.window.to, now.Add(l.o.Window))
 	worker := l.record.Load().Worker
@@ -130,7 +133,7 @@ func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
 		return err
 	}
 	if l.overdue {
-		above, err := l.above(ctx, l.store, door{}, later(l.o.now(), own.Renewed).Add(skew))
+		above, err := l.above(ctx, l.store, door{}, own, time.Time{})
 		if err != nil {
 			return err
 		}

@@ -98,6 +98,13 @@ func (l *Lease) searchTrip() time.Duration {
 	return l.o.patience()
 }
 
+// waitsUntil notes until when no worker ID is taken because the store lost its entries.
+func (l *Lease) waitsUntil(t time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.WaitsUntil = t
+}
+
 func (l *Lease) succeed() {
 	l.op <- struct{}{}
 	before := l.Worker()

@@ -27,7 +27,7 @@ func (l *Lease) move(ctx context.Context, change func(Record) Record) error {
 		saved, tried, err := replace(ctx, l.store, &l.o, old, change(old))
 		if err == nil {
 			l.record.Store(&saved)
-			l.saved, l.savedAt, l.tried = time.Now(), read, nil // saved is not before Renewed, so that no leap hides in the time that the save took
+			l.saved, l.savedAt, l.tried = l.steady(), read, nil // saved is not before Renewed, so that no leap hides in the time that the save took
 			return nil
 		}
 		l.tried = append(l.tried[max(0, len(l.tried)+1-maxTried):], tried)
@@ -51,6 +51,9 @@ const maxTried = 1000
 func (l *Lease) look(ctx context.Context) error {
 	own := l.record.Load()
 	found, err := getRecord(ctx, l.store, own.Worker)
+	if errors.Is(err, ErrBadRecord) {
+		return fmt.Errorf("%w: its record cannot be read: %w", ErrLost, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,7 @@ func (l *Lease) look(ctx context.Context) error {
 		l.restoring = false
 	}
 	l.record.Store(&kept)
-	l.saved, l.unknown = time.Now(), false
+	l.saved, l.unknown = l.steady(), false
 	return nil
 }
 
@@ -90,8 +93,13 @@ func (l *Lease) mayRestore(ctx context.Context, own Record) error {
 	if err != nil {
 		return err
 	}
-	if l.freed || !own.restorable(l.window, l.o.now(), l.silence(own, l.savedAt, engine)) {
+	now := l.o.now()
+	switch {
+	case l.freed || !own.restorable(l.window, now, l.silence(own, l.savedAt, time.Time{})):
 		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, own.Worker)
+	case !own.restorable(l.window, now, l.silence(own, l.savedAt, engine)):
+		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
+			own.Worker, formatTime(engine))
 	}
 	return nil
 }
@@ -122,7 +130,8 @@ func (l *Lease) putBack(ctx context.Context, found Record) error {
 	}
 	l.restoring = false
 	l.record.Store(&saved)
-	l.saved, l.savedAt, l.unknown, l.tried = time.Now(), now, false, nil
+	l.saved, l.savedAt, l.unknown, l.tried = l.steady(), now, false, nil
+	l.wiped.Store(true)
 	l.log.putBack(l)
 	return errPutBack
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -18,16 +19,19 @@ type search struct {
 
 	// A round begins with the door and the engine's time. What it reads is forgotten when
 	// it ends.
-	door  door
-	now   time.Time      // the engine's; zero if it has no clock
-	asked time.Time      // when now was read
-	owner Entry          // of the owner's last worker ID
-	read  map[int]Record // nil before a round begins
-	bad   map[int]error  // worker IDs that are unusable
-	whole bool           // all worker IDs were read
-	races int            // how often other processes were quicker
+	door     door
+	now      time.Time      // the engine's; zero if it has no clock
+	asked    moment         // when now was read
+	owner    Entry          // of the owner's last worker ID, if it can be read
+	badOwner bool           // the owner's entry cannot be read
+	read     map[int]Record // nil before a round begins
+	bad      map[int]error  // worker IDs that are unusable
+	left     time.Duration  // until the first of those is usable whose record is lost; 0 if there is none
+	whole    bool           // all worker IDs were read
+	races    int            // how often other processes were quicker
 
 	probes   int       // how many worker IDs were read at random
+	shared   time.Time // when share last asked the store
 	failures []error   // of saves, other than conflicts
 	tried    []attempt // the saves that failed but may still be made, and the saves that were made for nothing
 }
@@ -83,8 +87,8 @@ func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T,
 	return result, err
 }
 
-// find takes one worker ID. It waits for a free one for up to a window and a half or, if the
-// engine has no clock, one and a half of the longest window.
+// find takes one worker ID. It waits for a free one for one and a half of the longest window, its own
+// or a holder's; and for a worker ID whose record is lost, until that may be used.
 func (s *search) find(ctx context.Context) (attempt, error) {
 	for {
 		if s.read == nil {
@@ -92,7 +96,7 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 				return attempt{}, s.because(err)
 			}
 		}
-		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.idle, s.passed())
+		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
 			if err := s.readMore(ctx); err != nil {
 				return attempt{}, s.because(err)
@@ -102,6 +106,9 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 		if err != nil {
 			if e, ok := errors.AsType[*ExhaustedError](err); ok && len(s.bad) > 0 {
 				e.Lost = s.bad
+			}
+			if s.share(ctx) {
+				continue
 			}
 			if err := s.wait(ctx, wait, err); err != nil {
 				return attempt{}, err
@@ -131,14 +138,18 @@ func (s *search) begin(ctx context.Context) (err error) {
 	if s.now, err = clockOf(ctx, s.store); err != nil {
 		return err
 	}
-	s.asked, s.l.horizon.ownClock = time.Now(), !s.now.IsZero()
+	s.asked, s.l.horizon.ownClock = thisMoment(), !s.now.IsZero()
 	if s.l.o.Reuse != ReuseOnce {
-		if s.owner, err = s.store.Get(ctx, ownerKey(s.l.o.Owner)); err != nil {
+		s.owner, err = s.store.Get(ctx, ownerKey(s.l.o.Owner))
+		if s.badOwner = errors.Is(err, ErrBadRecord); err != nil && !s.badOwner {
 			return err
 		}
 	}
-	s.read, s.bad, s.whole, s.races = map[int]Record{}, map[int]error{}, false, 0
+	s.read, s.bad, s.left, s.whole, s.races = map[int]Record{}, map[int]error{}, 0, false, 0
 	s.tried = s.l.free(ctx, s.store, s.tried)
+	if s.badOwner && s.l.o.Reuse == ReuseKeep { // one of the records may be the owner's
+		return s.readAll(ctx)
+	}
 	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
 		return s.readOne(ctx, former)
 	}
@@ -163,12 +174,44 @@ func (s *search) engineNow() time.Time {
 	if s.now.IsZero() {
 		return s.now
 	}
-	return s.now.Add(time.Since(s.asked))
+	return s.now.Add(time.Since(s.asked.at))
 }
 
-// idle returns for how long a record is known not to have changed.
-func (s *search) idle(r Record) time.Duration {
-	return s.l.seen.idle(recordKey(r.Worker), r.version, r.Renewed, s.engineNow())
+// clocks returns the readings of both clocks.
+func (s *search) clocks() clocks { return clocks{s.l.o.now(), s.engineNow()} }
+
+// silent returns how long a record is known not to have been renewed when it was read.
+func (s *search) silent(r Record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
+
+// share saves how long records are known to be unchanged whose holders may be dead, and learns
+// what others know: in the first round, eight times in a window, and when ctx is about to end. It
+// reports whether a holder turned out to be dead.
+func (s *search) share(ctx context.Context) bool {
+	longest := s.longest()
+	end, ends := ctx.Deadline()
+	if time.Since(s.shared) < max(progress, longest/8) && !(ends && time.Until(end) < longest/4) {
+		return false
+	}
+	s.shared = time.Now()
+	var suspects []Record
+	for _, r := range s.read {
+		if r.live(s.silent(r)) {
+			suspects = append(suspects, r)
+		}
+	}
+	_ = s.l.share(ctx, s.store, suspects, s.asked) // it is tried again in the next round
+	return slices.ContainsFunc(suspects, func(r Record) bool { return !r.live(s.silent(r)) })
+}
+
+// longest returns the longest window, of this process or of a holder.
+func (s *search) longest() time.Duration {
+	longest := s.l.o.Window
+	for _, r := range s.read {
+		if r.State == Held {
+			longest = max(longest, r.Window)
+		}
+	}
+	return longest
 }
 
 // readMore reads another worker ID at random or, if enough were read, all of them.
@@ -188,7 +231,7 @@ func (s *search) readMore(ctx context.Context) error {
 
 func (s *search) readOne(ctx context.Context, worker int) error {
 	r, err := getMarked(ctx, s.store, worker)
-	if errors.Is(err, ErrBadRecord) && (worker != s.former() || s.l.o.Reuse != ReuseKeep) {
+	if errors.Is(err, ErrBadRecord) {
 		s.bad[worker] = err
 		return nil
 	}
@@ -226,7 +269,9 @@ func (s *search) note(ctx context.Context, r Record) error {
 	case "":
 		r.Layout = l.o.Layout // it was never used
 	case Lost:
-		next, left, err := outwait(ctx, s.store, r, l.o.Layout, s.idle(r), l.o.now(), s.engineNow())
+		m := thisMoment()
+		seen := m.at.Sub(l.seen.sees(recordKey(r.Worker), r.version))
+		next, left, err := outwait(ctx, s.store, r, l.o.Layout, seen, m, s.clocks())
 		if err != nil {
 			return err
 		}
@@ -235,6 +280,9 @@ func (s *search) note(ctx context.Context, r Record) error {
 			l.log.missing(l, r.Worker)
 		}
 		if left > 0 {
+			if s.left == 0 || left < s.left {
+				s.left = left
+			}
 			s.bad[r.Worker] = fmt.Errorf("%w: worker %d is used again in %v", errNoRecord, r.Worker, left.Round(time.Second))
 			return nil
 		}
@@ -261,13 +309,14 @@ func (s *search) because(err error) error {
 // wait waits until a worker ID may come free. none is the error to return if ctx ends
 // first.
 func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
-	longest := s.l.o.Window
-	for _, r := range s.read {
-		if r.State == Held && s.now.IsZero() { // it is not known since when the record has not changed
-			longest = max(longest, r.Window)
-		}
-	}
+	longest := s.longest()
 	s.read = nil
+	if s.left > 0 {
+		if wait <= 0 || s.left < wait {
+			wait = s.left
+		}
+		s.begun = time.Now() // the wait for the lost record ends by itself
+	}
 	if wait <= 0 {
 		return none
 	}
@@ -275,7 +324,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 	if time.Since(s.begun)+wait > longest+longest/2 {
 		return none
 	}
-	if ended := sleep(ctx, s.l.toEnd(wait)); ended != nil {
+	if ended := sleep(ctx, beforeEnd(ctx, s.l.toEnd(wait))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
 	if s.l.trouble() != nil { // a lost worker ID is to be replaced

@@ -22,12 +22,14 @@ import (
 // a clock that clients can ask, and be a [Windower].
 type Store interface {
 	// Get returns the entry of key, as the last Put or Delete that had returned before Get
-	// was called left it, or a later one. If there is none, its Version is empty.
+	// was called left it, or a later one. If there is none, its Version is empty. If there is
+	// one and it cannot be read, the error matches ErrBadRecord; if the entry nevertheless has
+	// a Version, Put and Delete take it.
 	Get(ctx context.Context, key string) (Entry, error)
 
 	// List returns the entries whose keys begin with prefix, in any order. Each was stored
-	// at some moment after List was called. If any of them cannot be read, List fails as a
-	// whole: an entry that is left out would look as if it did not exist.
+	// at some moment after List was called. An entry that cannot be read has a Version and no
+	// Value: if it were left out, it would look as if it did not exist.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 
 	// Put stores value if the entry's version still is old; "" means that there is no entry.

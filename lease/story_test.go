@@ -222,6 +222,7 @@ type story struct {
 	issued map[snowflake.ID]bool
 	bounds map[[2]int]time.Time // the latest that were stored, by worker ID and clock sequence
 	mark   snowflake.ID         // the watermark
+	asleep time.Duration        // for how long all hosts were suspended
 }
 
 // line is what a party saw.
@@ -303,6 +304,7 @@ func (s *story) seen() (told []string) {
 // end lets all processes end.
 func (s *story) end() {
 	s.becomes()
+	bootClock = noBoot
 	for _, p := range s.all {
 		p.crash()
 		p.resume(nil)
@@ -322,11 +324,14 @@ func (s *story) do(c command) {
 		return
 	}
 	switch what {
-	case "world": // workers=N sequences=N engine=yes
+	case "world": // workers=N sequences=N engine=yes boot=yes
 		bitsOf := func(key string) uint8 { return uint8(bits.Len(uint(max(1, c.number(c.options[key])) - 1))) }
 		s.workers = max(1, c.number(c.options["workers"]))
 		s.layout = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: bitsOf("workers"), ClockSeqBits: bitsOf("sequences"), SequenceBits: 4}
 		s.ownClock = s.ownClock || c.options["engine"] == "yes"
+		if c.options["boot"] == "yes" { // all parties have one host, which tells when it was booted
+			bootClock = func() (string, time.Duration) { return "host", time.Since(s.begun) + s.asleep }
+		}
 	case "acquire": // NAME, options
 		s.acquire(words[0], c)
 	case "cancel": // NAME: its Acquire
@@ -367,6 +372,11 @@ func (s *story) do(c command) {
 		default:
 			p.c.step(d)
 		}
+		if what == "suspend" {
+			s.asleep += d
+		}
+	case "garble": // KEY: its entry cannot be read
+		s.set(func() { s.store(&query{do: "put", key: words[0], value: []byte("?")}) })
 	case "drift": // NAME DURATION every=DURATION for=DURATION: its clock runs fast or slow
 		for end := time.Now().Add(c.duration(c.options["for"])); time.Now().Before(end); p.c.step(c.duration(words[1])) {
 			time.Sleep(c.duration(c.options["every"]))
@@ -434,7 +444,10 @@ func (s *story) do(c command) {
 	case "commit": // NAME: its earliest transaction
 		p.done[0]()
 		p.done = p.done[1:]
-	case "watermark":
+	case "watermark": // [once]
+		if words[0] == "once" { // by a process that has never read it before
+			s.WatermarkReader = NewWatermarkReader(s.asks)
+		}
 		go s.watermark()
 	case "whois": // WORKER INSTANT
 		id, err := s.layout.Encode(snowflake.Parts{Worker: c.number(words[0]), ClockSeq: c.number(c.options["sequence"]), Time: s.begun.Add(c.duration(words[1]))})
@@ -482,7 +495,8 @@ func (s *story) tellRecords(dir string) {
 }
 
 func (s *story) watermark() {
-	id, err := Watermark(s.t.Context(), s.memory)
+	m, err := s.Read(s.t.Context())
+	id := m.ID
 	s.mu.Lock()
 	if id > 0 {
 		if id < s.mark {
@@ -497,6 +511,9 @@ func (s *story) watermark() {
 	}
 	if err != nil {
 		text += ": " + err.Error()
+	}
+	if m.HeldBy != nil {
+		text += fmt.Sprintf(": %s: %v", m.Why, m.HeldBy)
 	}
 	s.tells("%s", text)
 }

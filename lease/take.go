@@ -16,26 +16,27 @@ type attempt struct {
 	window window
 	wanted Record
 	read   time.Time // what the clock read,
-	begun  time.Time // and when
+	begun  time.Time // and when,
+	steady time.Time // and by the steady clock
 	born   uint64    // the machine's generation
 	unsure error     // why its save failed, which may still be made; else nil
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
 	l := s.l
-	born, now, begun := l.generation(), l.o.now(), time.Now()
+	born, now, begun, steady := l.generation(), l.o.now(), time.Now(), l.steady()
 	if born != l.begun && l.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	l.horizon.observe(now, begun)
-	if err := l.leap(c.record.Worker, now.Add(l.o.Window), s.engineNow(), begun); err != nil {
+	l.horizon.observe(now, steady)
+	if err := l.leap(c.record.Worker, now.Add(l.o.Window), s.engineNow(), steady); err != nil {
 		return attempt{}, err
 	}
 	id := Record{Token: l.newToken(born, begun), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
 		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
 	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
 	id.Least, _ = l.least(w)
-	return attempt{c, w, c.record.take(w, id, now), now, begun, born, nil}, nil
+	return attempt{c, w, c.record.take(w, id, clocks{now, s.engineNow()}), now, begun, steady, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
@@ -47,7 +48,7 @@ func (s *search) save(ctx context.Context, a *attempt) (saved Record, err error)
 		e, err := s.store.Put(ctx, ownerKey(l.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
 			s.owner = e
-		} else if l.o.Reuse == ReuseKeep { // if it is a conflict, another process of the owner may be taking a worker ID
+		} else if l.o.Reuse == ReuseKeep && !s.badOwner { // if it is a conflict, another process of the owner may be taking a worker ID
 			return saved, err
 		}
 	}
@@ -65,8 +66,7 @@ func (s *search) save(ctx context.Context, a *attempt) (saved Record, err error)
 func (s *search) confirm(ctx context.Context, a *attempt, saved Record) (r Record, err error) {
 	defer func() {
 		if err == nil {
-			lost := later(s.l.o.now(), s.engineNow()).Add(skew)
-			a.window.above, err = s.l.above(ctx, s.store, s.door, lost)
+			a.window.above, err = s.l.above(ctx, s.store, s.door, a.record, time.Time{})
 		}
 	}()
 	if saved.Marked {
@@ -144,9 +144,9 @@ func (l *Lease) hold(a attempt, saved Record) {
 	l.window, l.granted, l.born = a.window, false, a.born
 	l.window.to = saved.bound(a.window.seq)
 	l.restoring = false
-	l.unknown, l.tried, l.saved, l.savedAt = false, nil, time.Now(), a.read
+	l.unknown, l.tried, l.saved, l.savedAt = false, nil, l.steady(), a.read
 	l.o.NewStore = false // it has an entry now
-	l.horizon.reached(saved.Bound(), a.begun)
+	l.horizon.reached(saved.Bound(), a.steady)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Renewed = a.begun

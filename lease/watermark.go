@@ -1,62 +1,69 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Watermark returns an ID that no ID issued from now on under this store is at or below. If
-// each transaction that issues and stores IDs has a [Lease.Hold], every row whose ID is at or
-// below the watermark is there, or never will be: so a poller that reads the rows above its last
-// watermark and up to this one misses none. The watermark never falls, as long as the store
-// keeps its entries. A process whose record was not renewed for a window no longer keeps the
-// watermark back; docs/watermark.md shows how the database stops it.
+// Mark is a reading of the watermark. It is right whether or not somebody keeps it back.
+type Mark struct {
+	ID     snowflake.ID // each ID that is issued from now on is greater
+	HeldBy *Holder      // who keeps it back by more than two windows; nil: nobody
+	Why    string       // why HeldBy keeps it back, for people
+}
+
+// Watermark reads the watermark once: an ID below every ID issued from now on under this store.
+// If each transaction that issues and stores IDs has a [Lease.Hold], every row whose ID is at or
+// below the watermark is there, or never will be. So a poller that reads the rows above its last
+// watermark and up to this one misses none. The watermark never falls, as long as the store keeps
+// its entries. A process whose record was not renewed for a window no longer keeps the watermark
+// back once its bound has passed; docs/watermark.md shows how the database stops it.
 //
-// If a holder keeps the watermark back by more than two of its windows, the error is a
-// [*WatermarkError], which names the holder. The ID is right all the same. A generator with
-// RewindTicks keeps the watermark where it was when its window began. With all other
-// errors it is 0. They match [ErrWiped] if the store has no entries, and ErrBadRecord, or are
-// the store's. The first watermark of a store that is in use is the time of the call, or earlier.
+// A Mark says who keeps the watermark back by more than two windows. A generator with RewindTicks
+// keeps it where it was when its window began. If the error is not nil, the Mark is empty: the error
+// matches [ErrWiped] if the store has no entries, or ErrBadRecord, or is the store's.
 //
-// The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the slowest
-// clock and the oldest open Hold.
+// The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
+// slowest clock and the oldest open Hold. A holder that dies keeps it back for a window. It is
+// never after the latest bound in the store, so it rests when nobody holds a worker ID.
 //
-// A call costs two to four reads, two of which list all records, and up to two saves. It may be
-// called by any number of processes. If the store has no clock, only a process that has called it
-// for a window knows that a holder is dead, and the hosts' clocks say how high the watermark may
-// rise.
-func Watermark(ctx context.Context, s Store) (snowflake.ID, error) {
-	v := viewer{ctx: ctx, store: s}
+// A call costs two to four reads, two of which list all records, and up to three saves. It may be
+// called by any number of processes. A program that reads the watermark again and again uses a
+// [WatermarkReader], which knows sooner that a holder is dead.
+func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermarkReader(s).Read(ctx) }
+
+// WatermarkReader reads the watermark again and again, and remembers how long it has seen each
+// record unchanged. Its methods may be called by any number of goroutines.
+type WatermarkReader struct {
+	store Store
+	turn  chan struct{} // a lock with room for one, which guards watch
+	watch watch
+}
+
+// NewWatermarkReader returns a reader of the watermark of s.
+func NewWatermarkReader(s Store) *WatermarkReader {
+	return &WatermarkReader{s, make(chan struct{}, 1), watch{seen: sightings{}}}
+}
+
+// Read reads the watermark, as [Watermark] does.
+func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
+	if err := awaitTurn(ctx, r.turn); err != nil {
+		return Mark{}, err
+	}
+	defer func() { <-r.turn }()
+	v := viewer{ctx: ctx, store: r.store, watch: &r.watch}
 	if err := v.open(); err != nil {
-		return 0, err
+		return Mark{}, err
 	}
-	at, err := v.watermark()
-	if err != nil && !errors.As(err, new(*WatermarkError)) {
-		return 0, err
-	}
-	l := v.door.Layout
-	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
-	return max(0, id-1), err // 0 also if at is before the epoch
-}
-
-// WatermarkError says which holder keeps the watermark back.
-type WatermarkError struct {
-	Holder Record        // of the worker ID
-	At     time.Time     // the IDs with times before At are at or below the watermark
-	Behind time.Duration // how long ago At was, by the clock of the engine or, if it has no clock, of this host
-	Why    string        // for people
-}
-
-func (e *WatermarkError) Error() string {
-	return fmt.Sprintf("lease: the watermark is at %s, %v ago: %s: %v", formatTime(e.At), e.Behind.Round(time.Millisecond), e.Why, e.Holder)
+	return v.watermark()
 }
 
 const watermarkKey = "watermark"
@@ -67,7 +74,11 @@ type mark struct {
 	Published time.Time `json:"published"` // nothing before it is stamped any more
 
 	version string
+	bad     bool // the entry cannot be read
 }
+
+// lost reports whether the entry is not there, or cannot be read.
+func (m mark) lost() bool { return m.version == "" || m.bad }
 
 // publish returns what may be published if no holder stamps anything before low any more, and all
 // others begin at m.Proposed.
@@ -75,25 +86,43 @@ func (m mark) publish(low time.Time) time.Time { return later(m.Published, earli
 
 func getMark(ctx context.Context, s Store) (m mark, err error) {
 	e, err := s.Get(ctx, watermarkKey)
-	if err != nil || e.Version == "" {
-		return m, err
+	if err == nil && e.Version != "" {
+		m.bad = json.Unmarshal(e.Value, &m) != nil
 	}
-	if err := json.Unmarshal(e.Value, &m); err != nil {
-		return m, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+	if errors.Is(err, ErrBadRecord) {
+		m.bad, err = true, nil
+	}
+	if m.bad {
+		m = mark{bad: true}
 	}
 	m.version = e.Version
-	return m, nil
+	return m, err
+}
+
+// put saves m in place of the entry with m's version. Of two processes that do so, the second gets
+// the mark of the first.
+func (m mark) put(ctx context.Context, s Store) (mark, error) {
+	value, err := json.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	e, err := s.Put(ctx, watermarkKey, m.version, value)
+	if errors.Is(err, ErrConflict) {
+		return getMark(ctx, s)
+	}
+	m.version, m.bad = e.Version, false
+	return m, err
 }
 
 // viewer is a process that looks at all holders of a store.
 type viewer struct {
-	ctx    context.Context
-	store  Store
-	door   door
-	mark   mark
-	engine time.Time // zero if the engine has no clock
-	now    time.Time // the engine's time or, if it has no clock, this host's
-	asked  time.Time // when the records were asked for
+	ctx   context.Context
+	store Store
+	watch *watch
+	door  door
+	mark  mark
+	now   time.Time // by the engine's clock and this host's, whichever is behind
+	asked moment    // when the records were asked for
 }
 
 // open reads the door and the mark. When the first mark has been made, and before anything is
@@ -123,7 +152,7 @@ func (v *viewer) open() (err error) {
 
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
 // then, up to what was proposed before.
-func (v *viewer) watermark() (time.Time, error) {
+func (v *viewer) watermark() (Mark, error) {
 	low, by, err := v.look()
 	if err == nil && low.After(v.mark.Proposed) {
 		if err = v.save(mark{Proposed: low, Published: v.mark.Published}); err == nil {
@@ -135,95 +164,89 @@ func (v *viewer) watermark() (time.Time, error) {
 		err = v.save(mark{Proposed: later(v.mark.Proposed, at), Published: at})
 	}
 	if err != nil {
-		return at, err
+		return Mark{}, err
 	}
-	at = v.mark.Published
-	if behind := v.now.Sub(at); by != nil && behind > 2*by.Window {
-		return at, &WatermarkError{Holder: *by, At: at, Behind: behind, Why: v.why(*by)}
+	at, l := v.mark.Published, v.door.Layout
+	id, _ := l.Encode(snowflake.Parts{Time: earlier(at, l.Expires().Add(-1))})
+	m := Mark{ID: max(0, id-1)} // 0 also if at is before the epoch
+	if by != nil && v.now.Sub(at) > 2*by.Window {
+		h := by.held()
+		m.HeldBy, m.Why = &h, v.why(*by)
 	}
-	return at, nil
+	return m, nil
 }
 
 // save stores m in place of v.mark, and takes it over; or the mark that another process stored.
-func (v *viewer) save(m mark) error {
-	value, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	e, err := v.store.Put(v.ctx, watermarkKey, v.mark.version, value)
-	if errors.Is(err, ErrConflict) {
-		v.mark, err = getMark(v.ctx, v.store)
-		return err
-	}
-	m.version, v.mark = e.Version, m
+func (v *viewer) save(m mark) (err error) {
+	m.version = v.mark.version
+	v.mark, err = m.put(v.ctx, v.store)
 	return err
 }
 
-// look returns the instant before which no holder stamps anything any more, up to now, and the
-// record that keeps it back. If a record is lost, nothing is known, and the instant is zero.
+// look returns the instant before which no holder stamps anything any more, and the record that
+// keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
+// be read, nothing is known for as long as a window under it may be open, and the instant is zero.
 func (v *viewer) look() (low time.Time, by *Record, err error) {
-	if v.engine, err = clockOf(v.ctx, v.store); err != nil {
+	c := clocks{own: time.Now().Round(0)}
+	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
 		return low, nil, err
 	}
-	if v.now = v.engine; v.now.IsZero() {
-		v.now = time.Now().Round(0)
-	}
-	v.asked = time.Now()
+	v.now = c.early()
+	v.asked = thisMoment()
 	found, bad, err := allRecords(v.ctx, v.store)
-	for _, unreadable := range bad {
-		err = cmp.Or(err, unreadable)
-	}
 	if err != nil {
 		return low, nil, err
 	}
 	records := sorted(maps.Values(found))
+	var silent []Record
+	for worker, why := range bad {
+		silent = append(silent, Record{Worker: worker, State: Lost, version: "unreadable", unreadable: why})
+	}
+	unreadable := len(silent)
+	for _, r := range records {
+		v.watch.seen.sees(recordKey(r.Worker), r.version)
+		if r.State == Held && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+			silent = append(silent, r)
+		}
+	}
+	if err = v.watch.share(v.ctx, v.store, slices.Clone(silent), v.asked); err != nil {
+		return low, nil, err
+	}
+	for _, r := range silent[:unreadable] {
+		if v.watch.idle(r, v.asked) < healing(v.door.Layout.Unit) {
+			return low, &r, nil
+		}
+	}
 	for i, r := range records {
 		if r.State == Lost {
-			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.idle(r), v.now, v.engine)
+			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.watch.idle(r, v.asked), v.asked, c)
 			if records[i] = next; err != nil || left > 0 {
 				return low, &next, err
 			}
 		}
 	}
-	low, by = lowest(records, v.now, v.idle)
+	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r Record) bool { return v.dead(r, c) })
 	return low, by, nil
 }
 
-// watched has what this process saw of the stores whose watermark it read, by their names.
-var watched = struct {
-	sync.Mutex
-	stores map[string]sightings
-}{stores: map[string]sightings{}}
-
-// idle returns for how long a record is known not to have changed when it was asked for. It may have changed since.
-func (v *viewer) idle(r Record) time.Duration {
-	watched.Lock()
-	defer watched.Unlock()
-	seen := watched.stores[v.door.Name]
-	if seen == nil {
-		seen = sightings{}
-		watched.stores[v.door.Name] = seen
-	}
-	idle := seen.idle(recordKey(r.Worker), r.version, r.Renewed, v.engine)
-	if v.engine.IsZero() {
-		idle -= time.Since(v.asked)
-	}
-	return idle
-}
+// dead reports whether r was not renewed for its window when it was asked for.
+func (v *viewer) dead(r Record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
 
 // why says why r keeps the watermark back.
 func (v *viewer) why(r Record) string {
 	switch {
+	case r.unreadable != nil:
+		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
 	case r.State == Lost:
-		return "what its holder may still stamp is not known"
-	case r.Prior.Least.Before(r.Least) && v.mark.Published.Before(r.Prior.To):
+		return "its record was lost, and a window under it may be open"
+	case r.Prior.Least.Before(r.Least) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)
 	case r.NoFloor:
 		return "it has no generator, or one that may go back (RewindTicks), and so may stamp any time since it began"
 	case r.Copy:
 		return "it has a LocalCopy, and may go on without the store, or with another clock sequence"
-	case v.idle(r) > r.Window/2:
-		return "it does not renew, and counts until it is dead and its bound has passed"
+	case v.watch.idle(r, v.asked) > r.Window/2:
+		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	}
 	return "it has an open Hold, or its clock is behind"
 }
@@ -323,13 +346,13 @@ func (l *Lease) lower(at time.Time) {
 	}
 }
 
-// above returns from where on a window may be stamped that has been saved just now: from what was
-// proposed before, because whoever proposes more sees what was saved. d is the door if it was read
-// before. The mark is made before the door says so. If the mark is lost, above returns lost. If there is a LocalCopy and the store is away,
-// the bound decides (lowest).
-func (l *Lease) above(ctx context.Context, s Store, d door, lost time.Time) (time.Time, error) {
+// above reads the watermark after a save, and returns the first instant that the saved window may
+// stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
+// the watermark is lost, above puts it back at most, or later than anything that was proposed. own is
+// the record before the save. If there is a LocalCopy and the store is away, the window begins at now.
+func (l *Lease) above(ctx context.Context, s Store, d door, own Record, most time.Time) (time.Time, error) {
 	if l.away() != nil {
-		return time.Time{}, nil
+		return l.o.now(), nil
 	}
 	var m mark
 	var err error
@@ -339,17 +362,38 @@ func (l *Lease) above(ctx context.Context, s Store, d door, lost time.Time) (tim
 	if err == nil {
 		m, err = getMark(ctx, s)
 	}
+	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
+		m, err = l.restoreMark(ctx, s, m, own, most)
+	}
 	switch {
 	case err != nil && l.away() != nil:
-		return time.Time{}, nil
+		return l.o.now(), nil
 	case err != nil:
 		return time.Time{}, err
-	case m.version == "" && (d.version == "" || d.Marked):
-		m.Proposed = lost
 	}
 	at := later(m.Proposed, l.passed())
 	l.mark.Store(&at)
 	return at, nil
+}
+
+// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
+// zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
+func (l *Lease) restoreMark(ctx context.Context, s Store, m mark, own Record, most time.Time) (mark, error) {
+	if most.IsZero() {
+		records, _, err := allRecords(ctx, s)
+		if err != nil {
+			return m, err
+		}
+		records[own.Worker] = own
+		most = later(latest(slices.Collect(maps.Values(records))), l.o.now())
+	}
+	m.Proposed = most.UTC()
+	m, err := m.put(ctx, s)
+	if errors.Is(err, ErrBadRecord) {
+		err = nil // it cannot be replaced
+	}
+	m.Proposed = later(m.Proposed, most)
+	return m, err
 }
 
 // passed returns where the watermark was when above last looked.

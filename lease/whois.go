@@ -120,10 +120,52 @@ func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole 
 	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
 }
 
-// Holders returns the records of all worker IDs that were ever used, sorted by worker ID,
-// and the errors of the records that cannot be read. A Record's State is Dead if its holder
-// no longer renews it: by the engine's clock or, if the engine has no clock, by this host's.
-func Holders(ctx context.Context, s Store) ([]Record, error) {
+// Holder says who has a worker ID, or had it last.
+type Holder struct {
+	Worker   int              `json:"worker"`
+	ClockSeq int              `json:"clockSeq"`
+	State    State            `json:"state"`
+	Owner    string           `json:"owner"` // Options.Owner
+	Host     string           `json:"host"`  // where the holder runs
+	PID      int              `json:"pid"`
+	From     time.Time        `json:"from"`             // the holder's IDs have times from here on,
+	To       time.Time        `json:"to"`               // and before
+	Renewed  time.Time        `json:"renewed,omitzero"` // the last renewal, by the engine's clock; zero if it has none
+	Window   time.Duration    `json:"window"`           // Options.Window, in nanoseconds
+	Reuse    Reuse            `json:"reuse"`            // who may have the worker ID next
+	Layout   snowflake.Layout `json:"layout"`
+}
+
+// held returns what users see of r.
+func (r Record) held() Holder {
+	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
+}
+
+func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.Host, h.PID) }
+
+// String describes h on one line.
+func (h Holder) String() string {
+	by, to := h.who(), formatTime(h.To)
+	switch {
+	case h.State == Lost:
+		return fmt.Sprintf("the record of worker %d is lost", h.Worker)
+	case h.State == Free && h.Reuse == ReuseKeep:
+		return fmt.Sprintf("worker %d is kept for %s, from %s on", h.Worker, by, to)
+	case h.State == Free:
+		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", h.Worker, to, by)
+	case h.State == Spent:
+		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", h.Worker, by, to)
+	case h.State == Dead:
+		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
+	}
+	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
+}
+
+// Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A Holder's
+// State is Dead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
+// host's. If some records cannot be read, Holders returns the others, with an error that joins the
+// reasons.
+func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	found, bad, err := allRecords(ctx, s)
 	if err != nil {
 		return nil, err
@@ -136,14 +178,16 @@ func Holders(ctx context.Context, s Store) ([]Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := sorted(maps.Values(found))
-	for i, r := range records {
+	var holders []Holder
+	for _, r := range sorted(maps.Values(found)) {
+		h := r.held()
 		switch {
 		case r.version == "":
-			records[i].Layout = d.Layout
-		case r.State == Held && !now.IsZero() && !r.live(now.Sub(r.Renewed)), r.State == Held && now.IsZero() && time.Now().After(r.Bound()):
-			records[i].State = Dead
+			h.Layout = d.Layout
+		case r.State == Held && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
+			h.State = Dead
 		}
+		holders = append(holders, h)
 	}
-	return records, errors.Join(slices.Collect(maps.Values(bad))...)
+	return holders, errors.Join(slices.Collect(maps.Values(bad))...)
 }

@@ -72,13 +72,12 @@ type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
 
-	// Watermark returns an ID that no ID issued from now on under the generator's store is at or below: it is
-	// lease.Watermark with the store. It is called if Server.Watermark, GET /watermark or the method Watermark is, and at
-	// most once a second. An error that matches lease.WatermarkError goes to the client, with the holder's owner and host.
-	// For a minute after a call, a metric has the watermark's age, and answers have the header Snowflake-Watermark.
+	// Watermark reads the watermark of the generator's store: it is the method Read of a lease.WatermarkReader. It is
+	// called if Server.Watermark, GET /watermark or the method Watermark is, and at most once a second. If a holder keeps
+	// the watermark back, the client learns the holder's owner and host. For a minute after a call, a metric has the watermark's age, and answers have the header Snowflake-Watermark.
 	// HAZARD: a client of the server has no Lease.Hold. The watermark may pass IDs that the client has not stored yet: store
 	// them under the fence of docs/watermark.md. nil: there is no watermark.
-	Watermark func(context.Context) (snowflake.ID, error)
+	Watermark func(context.Context) (lease.Mark, error)
 
 	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
 	MaxIDs int

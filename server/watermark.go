@@ -29,9 +29,9 @@ type watermark struct {
 	age  prometheus.Gauge
 }
 
-// reading is what a call of Options.Watermark returned. If the call failed, the ID is that of the call before.
+// reading is what a call of Options.Watermark returned. If the call failed, the Mark is that of the call before.
 type reading struct {
-	id     snowflake.ID
+	lease.Mark
 	header []string // the ID as a text; nil if no call has succeeded
 	err    error
 	at     time.Time
@@ -66,24 +66,29 @@ func (w *watermark) Collect(to chan<- prometheus.Metric) {
 // Watermark returns what Options.Watermark returned within the last second, or calls it. Call it regularly if header and metric are
 // to be there although no client asks for the watermark. The log says when the watermark stops rising, and why, and
 // when it rises again.
-func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
+func (s *Server) Watermark(ctx context.Context) (lease.Mark, error) {
+	last, err := s.watermark(ctx)
+	if err != nil {
+		return lease.Mark{}, err
+	}
+	return last.Mark, last.err
+}
+
+func (s *Server) watermark(ctx context.Context) (*reading, error) {
 	if s.o.Watermark == nil {
-		return 0, errNoWatermark
+		return nil, errNoWatermark
 	}
 	select {
 	case s.mark.turn <- struct{}{}:
 		defer func() { <-s.mark.turn }()
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return nil, ctx.Err()
 	}
 	last := s.mark.last.Load()
 	if last == nil || time.Since(last.at) >= rereadAfter {
 		last = s.readWatermark(ctx, last)
 	}
-	if last.err != nil && !errors.As(last.err, new(*lease.WatermarkError)) {
-		return 0, last.err
-	}
-	return last.id, last.err
+	return last, last.err
 }
 
 // readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
@@ -94,37 +99,44 @@ func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
 		before = new(reading)
 	}
 	now := *before
-	id, err := s.o.Watermark(ctx)
+	m, err := s.o.Watermark(ctx)
 	now.err, now.at = err, time.Now()
-	if err == nil || errors.As(err, new(*lease.WatermarkError)) {
-		now.id, now.header = id, []string{id.String()}
+	if err == nil {
+		now.Mark, now.header = m, []string{m.ID.String()}
 	}
-	s.mark.age.Set(now.at.Sub(s.gen.Layout().Decode(now.id).Time).Seconds())
+	s.mark.age.Set(s.behind(&now).Seconds())
 	s.mark.last.Store(&now)
+	stood, stands := before.err != nil || before.HeldBy != nil, err != nil || m.HeldBy != nil
 	switch {
-	case err != nil && before.err == nil:
-		s.o.Logger.WarnContext(ctx, "the watermark stands still", "error", err)
-	case err == nil && before.err != nil:
-		s.o.Logger.InfoContext(ctx, "the watermark rises again", "watermark", id)
+	case !stood && err != nil:
+		s.o.Logger.WarnContext(ctx, "the watermark cannot be read", "error", err)
+	case !stood && stands:
+		s.o.Logger.WarnContext(ctx, "the watermark stands still", "watermark", m.ID, "why", m.Why, "holder", m.HeldBy.String())
+	case stood && !stands:
+		s.o.Logger.InfoContext(ctx, "the watermark rises again", "watermark", m.ID)
 	}
 	return &now
 }
 
+// behind returns how long ago the watermark was when it was read.
+func (s *Server) behind(r *reading) time.Duration { return r.at.Sub(s.gen.Layout().Decode(r.ID).Time) }
+
 // askWatermark answers a client.
 func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error) {
-	id, err := s.Watermark(ctx)
-	out := &pb.WatermarkResponse{Id: int64(id)}
-	if held, ok := errors.AsType[*lease.WatermarkError](err); ok {
-		h := held.Holder
-		out.Held = &pb.Held{
-			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(held.Behind), Why: held.Why,
-		}
-		return out, nil
-	}
+	last, err := s.watermark(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) {
 		err = errUnread // the log has the error
 	}
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.WatermarkResponse{Id: int64(last.ID)}
+	if h := last.HeldBy; h != nil {
+		out.Held = &pb.Held{
+			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(s.behind(last)), Why: last.Why,
+		}
+	}
+	return out, nil
 }
 
 func (v service) Watermark(ctx context.Context, _ *pb.WatermarkRequest) (*pb.WatermarkResponse, error) {

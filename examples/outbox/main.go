@@ -203,17 +203,17 @@ func (o *outbox) all(last snowflake.ID) []snowflake.ID {
 
 // watermark returns a function that reads up to the watermark. lag gets how far it is behind at most.
 func (o *outbox) watermark(lag *time.Duration) func(last snowflake.ID) []snowflake.ID {
-	begun := time.Now()
+	begun, reader := time.Now(), lease.NewWatermarkReader(o.store)
 	return func(last snowflake.ID) []snowflake.ID {
-		mark, err := lease.Watermark(context.Background(), o.store)
-		switch held := (*lease.WatermarkError)(nil); {
-		case errors.Is(err, lease.ErrWiped):
+		m, err := reader.Read(context.Background())
+		if errors.Is(err, lease.ErrWiped) {
 			return nil // no writer has made the store yet
-		case errors.As(err, &held):
-			log.Print(err) // mark is right all the same
-		default:
-			check(err)
 		}
+		check(err)
+		if m.HeldBy != nil {
+			log.Printf("the watermark stands still: %s: %v", m.Why, m.HeldBy)
+		}
+		mark := m.ID
 		if time.Since(begun) > 3*time.Second {
 			*lag = max(*lag, time.Since(snowflake.Decode(mark+1).Time))
 		}

@@ -34,33 +34,33 @@ const About = `  worker    the worker ID
 // WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some records cannot be
 // read, it lists the others and returns the error.
 func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
-	records, bad := lease.Holders(ctx, s)
+	holders, bad := lease.Holders(ctx, s)
 	switch {
-	case len(records) == 0 && bad != nil:
+	case len(holders) == 0 && bad != nil:
 	case asJSON:
-		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Record{}, records...)), bad) // [] if there are none
-	case len(records) == 0:
+		return errors.Join(json.NewEncoder(out).Encode(append([]lease.Holder{}, holders...)), bad) // [] if there are none
+	case len(holders) == 0:
 		fmt.Fprintln(out, "nobody has ever held a worker ID in this store: is it the right store?")
 	default:
-		table(out, records)
+		table(out, holders)
 	}
 	return bad
 }
 
-// table writes a table of records. All records should have one layout. If they do not, it names the layout whenever it
+// table writes a table of holders. All should have one layout. If they do not, it names the layout whenever it
 // changes.
-func table(out io.Writer, records []lease.Record) {
+func table(out io.Writer, holders []lease.Holder) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	var l snowflake.Layout
-	for _, r := range records {
+	for _, r := range holders {
 		if r.Layout != l {
 			l = r.Layout
 			fmt.Fprintf(w, "layout: %v\n", l)
 			fmt.Fprintln(w, "worker\tstate\tuntil\tclockseq\tpid\thost\towner")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
-			Moment(r.Bound()), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
+			Moment(r.To), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
 	}
 }
 
@@ -131,24 +131,27 @@ type keeper struct {
 	Why    string `json:"why"`
 }
 
-// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names the holder, and
-// the error is the *lease.WatermarkError.
+// ErrHeld is matched by the error of WriteWatermark if a holder keeps the watermark back.
+var ErrHeld = errors.New("the watermark is held back")
+
+// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names the holder, and so
+// does the error, which matches ErrHeld.
 func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
-	id, err := lease.Watermark(ctx, s)
-	held, isHeld := errors.AsType[*lease.WatermarkError](err)
-	if err != nil && !isHeld {
+	m, err := lease.Watermark(ctx, s)
+	if err != nil {
 		return err
 	}
-	if !asJSON {
-		_, failed := fmt.Fprintln(out, id)
-		return errors.Join(failed, err)
+	shown := watermark{ID: m.ID}
+	if h := m.HeldBy; h != nil {
+		behind := time.Since(h.Layout.Decode(m.ID).Time).Round(time.Millisecond)
+		shown.Held = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
+		err = fmt.Errorf("%w, by %v: %s: %v", ErrHeld, behind, m.Why, h)
 	}
-	shown := watermark{ID: id}
-	if isHeld {
-		h, behind := held.Holder, held.Behind.Round(time.Millisecond)
-		shown.Held = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), held.Why}
+	if asJSON {
+		return errors.Join(json.NewEncoder(out).Encode(shown), err)
 	}
-	return errors.Join(json.NewEncoder(out).Encode(shown), err)
+	_, failed := fmt.Fprintln(out, m.ID)
+	return errors.Join(failed, err)
 }
 
 // Moment formats a time of an ID.

@@ -13,20 +13,20 @@ import (
 
 func TestTable(t *testing.T) {
 	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-	record := func(worker int, state lease.State) lease.Record {
-		return lease.Record{
+	holder := func(worker int, state lease.State) lease.Holder {
+		return lease.Holder{
 			Worker: worker, State: state, Owner: "web-7", Host: "node-1", PID: 4711,
-			Layout: snowflake.ClockSeqLayout(), Bounds: []time.Time{noon.Add(3 * time.Second)},
+			Layout: snowflake.ClockSeqLayout(), To: noon.Add(3 * time.Second),
 		}
 	}
-	live, spent, strange, other := record(0, lease.Held), record(10, lease.Spent), record(127, lease.Dead), record(3, lease.Free)
-	live.Bounds, live.ClockSeq = append(live.Bounds, noon.Add(time.Hour).In(time.FixedZone("", 3600))), 1
+	live, spent, strange, other := holder(0, lease.Held), holder(10, lease.Spent), holder(127, lease.Dead), holder(3, lease.Free)
+	live.To, live.ClockSeq = noon.Add(time.Hour).In(time.FixedZone("", 3600)), 1
 	spent.Host, spent.PID = "", 0
 	strange.Owner, strange.Host = "a b", "x\ny"
 	other.Layout = snowflake.DefaultLayout()
 
 	var b strings.Builder
-	table(&b, []lease.Record{live, spent, strange, other})
+	table(&b, []lease.Holder{live, spent, strange, other})
 	assert.Equal(t, `layout: time=41 clockseq=3 worker=7 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
 worker  state  until                     clockseq  pid   host    owner
 0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7

@@ -90,10 +90,12 @@ func (m *memory) read(match func(key string) bool) ([]lease.Entry, error) {
 		switch {
 		case !match(key):
 			continue
+		case m.s.garbled[key] && m.is("garbled hides the others"):
+			return nil, errGarbled
+		case m.s.garbled[key] && m.is("garbled is none"):
+			continue
 		case m.s.garbled[key] && !m.is("garbled is an entry"):
-			if !m.is("garbled is none") {
-				return nil, errGarbled
-			}
+			found = append(found, lease.Entry{Key: key, Version: "unreadable"})
 			continue
 		}
 		if !m.is("memory shared with reads") {
@@ -119,6 +121,9 @@ func (m *memory) Get(ctx context.Context, key string) (lease.Entry, error) {
 	})
 	if err != nil || len(found) == 0 {
 		return lease.Entry{}, err
+	}
+	if found[0].Value == nil {
+		return lease.Entry{}, errGarbled
 	}
 	return found[0], nil
 }
@@ -425,7 +430,7 @@ func TestRunFindsEachFault(t *testing.T) {
 		{"LatePutsChangeNothing", []string{"halves", "late Puts win", "Puts that are late arrive twice"}},
 		{"TimesAreTheEnginesTimes", []string{"no time", "clock in whole seconds", "clock that stands still", "another clock than Now's", "clock that runs backward", "Now stands still", "reading is storing"}},
 		{"WipedStoreStartsAnew", []string{"versions begin again after a loss"}},
-		{"UnreadableEntryIsAnError", []string{"garbled is none", "garbled is an entry"}},
+		{"UnreadableEntryIsAnError", []string{"garbled is none", "garbled is an entry", "garbled hides the others"}},
 		{"LeasesChangeHands", []string{"clients that do not meet"}},
 		{"CrashedHoldersWorkerIDComesFree", []string{"clients that do not meet"}},
 		{"LostRecordIsPutBack", []string{"no second creation"}},

@@ -297,8 +297,7 @@ func (s *store) proposed() time.Time {
 
 // client is a process's way to the store.
 type client struct {
-	p      *process
-	honest bool // the store's clock does not lie to it
+	p *process
 }
 
 // answer is what comes back.
@@ -311,7 +310,7 @@ type answer struct {
 
 // Now asks for the time, if the store has a clock.
 func (c client) Now(ctx context.Context) (time.Time, error) {
-	if !c.p.w.OwnClock && !c.honest {
+	if !c.p.w.OwnClock {
 		return time.Time{}, errors.ErrUnsupported
 	}
 	a := c.call(ctx, "now", func(s *store) answer { return answer{now: s.machine.Wall()} })
@@ -322,7 +321,7 @@ func (c client) Now(ctx context.Context) (time.Time, error) {
 func (c client) Get(ctx context.Context, key string) (lease.Entry, error) {
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "get "+key, func(s *store) (a answer) {
-		a.entry = s.get(key, c.honest)
+		a.entry = s.get(key, false)
 		s.w.model.reads(c.p, a.entry.Version, since)
 		return a
 	})
@@ -334,7 +333,7 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	since := c.p.w.model.sent()
 	a := c.call(ctx, "list "+prefix, func(s *store) (a answer) {
 		for half := range 2 {
-			found := s.list(c.honest, func(key string) bool {
+			found := s.list(false, func(key string) bool {
 				return strings.HasPrefix(key, prefix) && int(key[len(key)-1])%2 == half
 			})
 			for _, e := range found {

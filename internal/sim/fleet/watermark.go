@@ -2,34 +2,38 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a process without IDs, to which
-// the store's clock never lies: if that clock is wrong by more than a window, nothing is promised.
+// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a process without IDs. One of
+// three reads as a command does, which remembers nothing.
 func (w *world) poll(number int) {
 	n := newNode(w, len(w.Nodes)+number, Node{Window: w.Window})
 	n.faults.change(Delay, int(w.Window/8))
-	s := client{p: newProcess(n, 0), honest: true}
+	s := client{p: newProcess(n, 0)}
+	reader := lease.NewWatermarkReader(s)
 	if w.Layout.ClockSeqBits > 0 && w.Seed%2 == 0 && !w.sleep(w.Faults/2) { // until it is read, each clock sequence that can be used may be
 		return
 	}
 	for w.sleep(w.up(w.Window/2) + us) {
 		least := w.mark()
 		ctx, cancel := context.WithTimeout(context.Background(), w.Window)
-		id, err := lease.Watermark(ctx, s)
+		if w.Seed%3 == 0 {
+			reader = lease.NewWatermarkReader(s)
+		}
+		m, err := reader.Read(ctx)
+		id := m.ID
 		cancel()
-		if held := (*lease.WatermarkError)(nil); err != nil && !errors.As(err, &held) {
+		if err != nil {
 			if !w.isWiped() && !isStoreError(err) {
 				w.fail("watermark", "it cannot be read: %v", err)
 			}
 			continue
 		}
-		w.logf("watermark: %d, %s: %v", id, w.Layout.Decode(id).Time.Format(timeFormat), err)
+		w.logf("watermark: %d, %s: %v", id, w.Layout.Decode(id).Time.Format(timeFormat), m.Why)
 		if id < least && !w.isWiped() && !w.isEnded() {
 			w.fail("watermark", "it falls from %d to %d", least, id)
 		}
@@ -80,12 +84,8 @@ func (p *process) checkWatermark(t transaction, ids []snowflake.ID) {
 	}
 	passed := w.Layout.Decode(most).Time.Add(w.Layout.Unit)
 	w.store.mu.Lock()
-	misled := w.OwnClock && w.store.machine.changes() > 1
 	silent := w.store.faults.everLied() || time.Since(t.heard) > p.Window || time.Since(p.late) < p.Window // then it may not have looked yet
 	w.store.mu.Unlock()
-	if misled { // by the store's clock, a holder that renews may seem dead
-		return
-	}
 	for _, id := range ids {
 		parts := w.Layout.Decode(id)
 		common := w.isCommon(parts.Worker, parts.ClockSeq, parts.Time)

@@ -144,7 +144,7 @@ func (c *config) newServer(l *lease.Lease, store lease.Store) (*server.Server, e
 	}
 	o := c.server
 	o.Lease, o.Home = l, page.Handler(gen.Layout())
-	o.Watermark = func(ctx context.Context) (snowflake.ID, error) { return lease.Watermark(ctx, store) }
+	o.Watermark = lease.NewWatermarkReader(store).Read
 	if c.accessLog {
 		o.AccessLog = slog.Default()
 	}
