@@ -164,7 +164,8 @@ func (h Holder) String() string {
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A Holder's
 // State is Dead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
 // host's. If some records cannot be read, Holders returns the others, with an error that joins the
-// reasons.
+// reasons. If newcomers wait because the store is new or has lost entries, the error matches
+// [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	found, bad, err := allRecords(ctx, s)
 	if err != nil {
@@ -177,6 +178,9 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 	now, err := clockOf(ctx, s)
 	if err != nil {
 		return nil, err
+	}
+	if d.version != "" && !d.Open {
+		bad[none] = fmt.Errorf("%w: newcomers wait for %v more", ErrWiped, (healing(d.Layout.Unit) - d.Waited.For).Round(time.Second))
 	}
 	var holders []Holder
 	for _, r := range sorted(maps.Values(found)) {

@@ -82,7 +82,7 @@ func TestNewWithALease(t *testing.T) {
 	require.Len(t, records, 2)
 	for _, r := range records {
 		assert.Equal(t, r.Worker == 1, r.State == lease.Held)
-		assert.True(t, r.Worker == 1 || r.Bound().Equal(parts.Time.Add(time.Millisecond)))
+		assert.True(t, r.Worker == 1 || r.To.Equal(parts.Time.Add(time.Millisecond)))
 	}
 
 	assert.Regexp(t, fmt.Sprintf(`^layout: .* datacenter=5 .*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "worker", "--dir", dir))
