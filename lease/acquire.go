@@ -26,12 +26,12 @@ import (
 //
 // If the store has no entries, it is new or has lost them. Acquire then waits until every
 // window that may still be open has ended, for [MaxWindow] and a minute; several processes
-// wait for this time together. If ctx ends first, the error matches [ErrWiped]. With
-// Options.NewStore Acquire does not wait.
+// wait for this time together, also one after the other. If ctx ends first, the error matches
+// [ErrWiped]. After [Init], or with Options.NewStore, Acquire does not wait.
 //
-// If all worker IDs are held, Acquire waits for up to a window and a half, in case one is released
-// or its holder is dead; if the engine has no clock, one and a half of the longest window, its own
-// or a holder's. Then it returns an [*ExhaustedError]. If all bounds are further in the future, because the clock was set back, it
+// If all worker IDs are held, Acquire waits for one and a half of the longest window, its own or a
+// holder's, in case one is released or its holder is dead; if the record of a worker ID is lost, until
+// that may be used. Then it returns an [*ExhaustedError]. If all bounds are further in the future, because the clock was set back, it
 // returns a [*snowflake.ClockBackwardError] that says by how much. Other errors match
 // ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrClockLeap,
 // ErrClockUnsynchronized, ctx's error or, if the machine was cloned with the directory of the

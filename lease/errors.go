@@ -15,8 +15,8 @@ import (
 // Errors of this package match one of the following, ErrConflict, an error of package
 // snowflake, the error of the caller's context, or an error of the store's engine.
 var (
-	// ErrExhausted is returned by Acquire if no worker ID of the range came free within a window
-	// and a half or, if the engine has no clock, one and a half of the longest window. The error is an [*ExhaustedError].
+	// ErrExhausted is returned by Acquire if no worker ID of the range came free within one and a
+	// half of the longest window. The error is an [*ExhaustedError].
 	ErrExhausted = errors.New("lease: no worker ID is free")
 
 	// ErrLost means that another process took the worker ID, or that its record was lost and

@@ -84,7 +84,8 @@ type Options struct {
 	Reuse Reuse
 
 	// NewStore says that the store is known never to have been used, so that Acquire need
-	// not wait before it makes it (see [ErrWiped]). Set it in tests and on a laptop.
+	// not wait before it makes it (see [ErrWiped]). Set it in tests and on a laptop; a program
+	// that is deployed has its store made once by [Init].
 	//
 	// HAZARD: if the store was in use and has lost its entries, IDs may repeat.
 	NewStore bool
