@@ -51,10 +51,12 @@ type Lease struct {
 	holds    holds
 
 	mu      sync.Mutex
-	bound   binding // the generator; zero if there is none yet
-	err     error   // why the lease ended
-	loss    error   // why the granted worker ID was lost; nil again after another one is granted
-	failing error   // why the last renewal failed; nil if it succeeded
+	bound   binding   // the generator; zero if there is none yet
+	err     error     // why the lease ended
+	loss    error     // why the granted worker ID was lost; nil again after another one is granted
+	failing error     // why the last renewal failed; nil if it succeeded
+	cause   error     // the last failure that was more than a time-out,
+	caused  time.Time // and when it was
 	stats   Stats
 	wanted  *granted      // calls wait for more than this grant,
 	since   time.Time     // and since when

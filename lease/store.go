@@ -64,6 +64,9 @@ type Windower interface {
 var ErrConflict = errors.New("lease: the entry has another version")
 
 // ErrAway marks an error of a Store that cannot answer now and soon will, for example
-// because it restarts: Acquire then tries again. A Store need not mark connections that are
-// refused, break or time out.
+// because it restarts. [Acquire] also tries again after errors without this mark.
 var ErrAway = errors.New("lease: the store is away")
+
+// ErrRefused marks an error of a Store that asking again does not mend, because the engine refuses
+// this client: its password is wrong, or it lacks rights. [Acquire] returns such an error at once.
+var ErrRefused = errors.New("lease: the store refuses this client")
