@@ -48,8 +48,11 @@ type Options struct {
 	// with a server that answers, and pauses when all have failed. NextID returns a refusal only if all servers refused in a row.
 	Others []string
 
-	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2.
-	// nil: a client that speaks HTTP/1.1, and HTTP/2 to a server with TLS.
+	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that timed out, its idle
+	// connections are closed if it has CloseIdleConnections, as an *http.Client does: nothing may arrive on them any more.
+	// If it speaks HTTP/2 and other calls share its connection, also let the transport send PINGs
+	// (http.Transport.HTTP2), or nobody notices.
+	// nil: a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
 	HTTPClient connect.HTTPClient
 
 	// Token returns the bearer token for a call. It is called for each call to the server, so the
@@ -80,6 +83,10 @@ type Options struct {
 	MaxWait time.Duration
 }
 
+// silence is how long nothing may arrive on a connection of HTTP/2 before a PING is sent, and then before the connection is
+// closed: twice that is less than the time-out of a call.
+const silence = 2 * time.Second
+
 // mostBatch leaves room in the server's limit of 100,000 for calls that wait.
 const mostBatch = 50_000
 
@@ -89,7 +96,9 @@ func (o *Options) withDefaults() (Options, error) {
 		d = *o
 	}
 	if d.HTTPClient == nil {
-		d.HTTPClient = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}
+		d.HTTPClient = &http.Client{Transport: transport}
 	}
 	d.Batch = cmp.Or(d.Batch, 1000)
 	if d.Batch < 1 || d.Batch > mostBatch {
@@ -113,8 +122,9 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int // the server that is asked; it and most belong to the goroutine that fetches
-	most    int // how many IDs a call may ask for: Batch, once the server has refused more
+	at      int  // the server that is asked; it, most and late belong to the goroutine that fetches
+	most    int  // how many IDs a call may ask for: Batch, once the server has refused more
+	late    bool // the last call timed out
 
 	ids     chan buffered          // calls that wait receive in order of arrival
 	last    atomic.Pointer[answer] // nil if there was none
