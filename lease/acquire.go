@@ -84,8 +84,33 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used", "path", vmclock.Device, "error", unused,
 			"next", "IDs are issued all the same, without a guard against clones; let the process read the device")
 	}
+	if engine, ok := s.(interface {
+		Settings(context.Context) ([]string, error)
+	}); ok {
+		go l.checkSettings(engine.Settings)
+	}
 	go l.run(l.ctx)
 	return l, nil
+}
+
+// checkSettings logs with which settings the store's engine may lose what it acknowledged.
+func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) {
+	ctx, cancel := context.WithTimeout(l.ctx, l.o.patience())
+	defer cancel()
+	unsafe, err := settings(ctx)
+	if l.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		l.log.info(l, l.Worker(), "the store's settings cannot be read", "error", err, "next", "IDs are issued all the same; see what docs/stores.md wants to be set")
+	}
+	if len(unsafe) > 0 {
+		l.log.warn(l, l.Worker(), "the store may lose what it acknowledged, and then IDs may repeat", "settings", strings.Join(unsafe, ", "),
+			"next", "IDs are issued all the same; change the settings, as docs/stores.md says")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Unsafe = unsafe
 }
 
 // again calls f until it succeeds, while its error may pass. If the last error is a time-out, again

@@ -78,6 +78,7 @@ type Stats struct {
 	Renewed      time.Time // when the last successful renewal began, by this host's clock
 	Bound        time.Time // IDs may be issued for times before it
 	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
+	Unsafe       []string  // settings with which the store's engine may lose what it acknowledged; nil if it was not asked, or there are none
 	Clock        ClockSync // what the kernel says of the clock now
 	Guarded      bool      // the hypervisor tells if the machine was cloned (see Options.VMClock)
 	Clones       uint64    // how often it has told, and the worker ID was given up

@@ -148,3 +148,34 @@ func TestAfterAnOverlapTheLogSaysUntilWhenIDsWereStamped(t *testing.T) {
 		assert.Contains(t, lines[0], "until="+at.Format("2006-01-02T15:04:05.000Z"))
 	})
 }
+
+// tells is a store whose engine can be asked for its settings.
+type tells struct {
+	*memory
+	unsafe []string
+	err    error
+}
+
+func (s tells) Settings(context.Context) ([]string, error) { return s.unsafe, s.err }
+
+func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			store  tells
+			logged string // empty: nothing
+		}{
+			{tells{unsafe: []string{"a = 1", "b = 2"}}, `level=WARN msg="lease: the store may lose what it acknowledged, and then IDs may repeat" worker=0 owner=a settings="a = 1, b = 2"`},
+			{tells{err: errDown}, `level=INFO msg="lease: the store's settings cannot be read" worker=0 owner=a error="the store is away"`},
+			{tells{}, ""},
+		} {
+			var log bytes.Buffer
+			test.store.memory = newMemory()
+			h := mustAcquire(t, test.store, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			synctest.Wait()
+			assert.Equal(t, test.store.unsafe, h.Stats().Unsafe)
+			assert.Contains(t, log.String(), test.logged)
+			assert.Equal(t, test.logged != "", strings.Contains(log.String(), "settings"), log.String())
+			require.NoError(t, h.Release(t.Context()))
+		}
+	})
+}

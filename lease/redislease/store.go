@@ -6,6 +6,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +103,48 @@ func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	_, now, err := s.read(ctx, "(", "(") // no members
 	return now, err
+}
+
+// Settings returns the server's settings with which a crash may lose what it acknowledged, or with which it may evict it, such
+// as "appendonly = no". If the user may not run CONFIG GET, or the service has no such command, the error says so. In a cluster,
+// it asks the master that has the key.
+func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
+	is, err := conn.Call(ctx, s.key, func() (map[string]string, error) {
+		client, ok := s.key.Client.(*redis.Client)
+		if cluster, is := s.key.Client.(*redis.ClusterClient); is {
+			master, err := cluster.MasterForKey(ctx, s.key.Name)
+			if err != nil {
+				return nil, err
+			}
+			client, ok = master, true
+		}
+		if !ok {
+			return nil, errors.ErrUnsupported
+		}
+		is := map[string]string{}
+		for name := range safe { // Redis 7 takes several names at once, Redis 5 one
+			one, err := client.ConfigGet(ctx, name).Result()
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(is, one)
+		}
+		return is, nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(safe)) {
+		if value, ok := is[name]; ok && !safe[name].MatchString(value) && !(name == "appendfsync" && is["appendonly"] == "no") {
+			unsafe = append(unsafe, name+" = "+value)
+		}
+	}
+	return unsafe, s.key.Wrap(err)
+}
+
+// safe has the values of settings with which nothing that was acknowledged is lost. The key has no expiry, so policies that
+// begin with volatile never evict it.
+var safe = map[string]*regexp.Regexp{
+	"appendonly":       regexp.MustCompile(`^yes$`),
+	"appendfsync":      regexp.MustCompile(`^always$`),
+	"maxmemory-policy": regexp.MustCompile(`^(noeviction|volatile-.*)$`),
 }
 
 // Get implements [lease.Store].

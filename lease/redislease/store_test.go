@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -480,4 +481,28 @@ func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	proxy.Heal()
 	time.Sleep(2 * time.Second)
 	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)
+}
+
+// A lease warns of settings with which the server may lose what it acknowledged.
+func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, test := range []struct{ set, unsafe []string }{
+		{[]string{"appendonly", "no", "maxmemory-policy", "allkeys-lru"}, []string{"appendonly = no", "maxmemory-policy = allkeys-lru"}},
+		{[]string{"appendonly", "yes", "appendfsync", "everysec", "maxmemory-policy", "volatile-ttl"}, []string{"appendfsync = everysec"}},
+		{[]string{"appendfsync", "always", "maxmemory-policy", "noeviction"}, nil},
+	} {
+		for i := 0; i < len(test.set); i += 2 {
+			servertest.Do(t, admin.ConfigSet(t.Context(), test.set[i], test.set[i+1]).Err())
+		}
+		store := opened(t, admin, nil)
+		require.Equal(t, test.unsafe, servertest.Must(store.Settings(t.Context()))(t))
+		l, _ := acquire(t, store, nil)
+		redistest.Eventually(t, "the lease shows them", func() bool { return slices.Equal(test.unsafe, l.Stats().Unsafe) })
+	}
+	_, err := opened(t, server.User(t, admin, "noconfig", "~*", "+@all", "-config"), nil).Settings(t.Context())
+	assert.ErrorContains(t, err, "NOPERM")
+	cluster := redistest.StartCluster(t, leasesKey)
+	assert.Contains(t, servertest.Must(opened(t, cluster.ClusterClient, nil).Settings(t.Context()))(t), "appendonly = no")
 }
