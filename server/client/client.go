@@ -38,6 +38,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/idle"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
@@ -122,9 +123,8 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int  // the server that is asked; it, most and late belong to the goroutine that fetches
-	most    int  // how many IDs a call may ask for: Batch, once the server has refused more
-	late    bool // the last call timed out
+	at      int // the server that is asked; it and most belong to the goroutine that fetches
+	most    int // how many IDs a call may ask for: Batch, once the server has refused more
 
 	ids     chan buffered          // calls that wait receive in order of arrival
 	last    atomic.Pointer[answer] // nil if there was none
@@ -166,12 +166,13 @@ func New(server string, opts *Options) (*Client, error) {
 	if err != nil && o.VMClock != "" {
 		return nil, fmt.Errorf("client: %w: VMClock: %w", snowflake.ErrInvalidOptions, err)
 	}
+	calls := idle.Closing(o.HTTPClient)
 	c := &Client{o: o, vm: vm, most: 2 * mostBatch, ids: make(chan buffered, 2*o.Batch)}
 	for i, server := range append([]string{server}, o.Others...) {
 		if u, err := url.Parse(server); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("client: %w: URL %d is not one such as http://127.0.0.1:8080", snowflake.ErrInvalidOptions, i+1)
 		}
-		c.servers = append(c.servers, snowflakev1connect.NewSnowflakeServiceClient(o.HTTPClient, server))
+		c.servers = append(c.servers, snowflakev1connect.NewSnowflakeServiceClient(calls, server))
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil

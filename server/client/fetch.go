@@ -116,10 +116,6 @@ func (c *Client) fill(ids []int64, a *answer) {
 
 // call asks the server for IDs, once.
 func (c *Client) call(n int) ([]int64, error) {
-	if pool, ok := c.o.HTTPClient.(interface{ CloseIdleConnections() }); ok && c.late {
-		pool.CloseIdleConnections() // not before, because HTTP/2 takes a moment until the connection of the last call is idle
-	}
-	c.late = false
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
 	defer cancel()
 	if c.o.Token != nil {
@@ -130,7 +126,6 @@ func (c *Client) call(n int) ([]int64, error) {
 	nonce := rand.Uint64()
 	out, err := c.servers[c.at].Batch(ctx, &pb.BatchRequest{N: int64(n), Nonce: nonce})
 	if err != nil {
-		c.late = ctx.Err() != nil
 		return nil, err
 	}
 	if out.Nonce != nonce {
