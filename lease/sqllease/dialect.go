@@ -290,8 +290,17 @@ func (t *table) wrap(ctx context.Context, err error) error {
 	case !errors.Is(err, ctx.Err()): // drivers have their own words for it
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return fmt.Errorf("sqllease: table %s: %w", t.name, err)
+	return fmt.Errorf("sqllease: table %s: %w", t.name, oneLine{err})
 }
+
+// oneLine is an error whose text has no newlines. The text of github.com/jackc/pgx has one for each address.
+type oneLine struct{ error }
+
+var newlines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+
+func (e oneLine) Error() string { return newlines.Replace(e.error.Error()) }
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // No driver is imported here, so errors are recognized by a method that PostgreSQL's
 // drivers share, or by their text: by the number at the beginning, which

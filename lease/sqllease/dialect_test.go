@@ -60,3 +60,9 @@ func TestAnswerWithoutItsEndIsAnError(t *testing.T) {
 	_, err := s.List(t.Context(), "worker/")
 	require.ErrorIs(t, err, errCut)
 }
+
+func TestErrorsAreOneLine(t *testing.T) {
+	tb := servertest.Must(newTable(servertest.Open(t, "sqlite", "file::memory:"), SQLite, nil, "leases"))(t)
+	err := tb.wrap(t.Context(), errors.New("failed to connect to `user=app`:\n\t[::1]:5432: refused\n\t127.0.0.1:5432: refused"))
+	require.EqualError(t, err, "sqllease: table leases: failed to connect to `user=app`: [::1]:5432: refused; 127.0.0.1:5432: refused")
+}
