@@ -85,6 +85,7 @@ func TestStartWaitsForWhatMayPassAndSaysForWhat(t *testing.T) {
 		l, err := Acquire(ctx, m, &Options{Layout: plain, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)
 		defer l.Release(t.Context())
+		synctest.Wait()
 		lines := told(&log, "no worker ID could be acquired yet")
 		require.Len(t, lines, 2, log.String())
 		assert.Contains(t, lines[0], "OOM")
@@ -120,6 +121,7 @@ func TestCauseThatChangesIsTold(t *testing.T) {
 		assert.ErrorIs(t, h.Stats().LastError, syscall.ECONNREFUSED)
 		becomes(nil)
 		assert.NotErrorIs(t, h.Stats().LastError, syscall.ECONNREFUSED)
+		synctest.Wait()
 		lines := told(&log, "renewals fail")
 		require.Len(t, lines, 3, log.String())
 		assert.Contains(t, lines[0], "OOM")
@@ -135,13 +137,15 @@ func TestAfterAnOverlapTheLogSaysUntilWhenIDsWereStamped(t *testing.T) {
 		var log bytes.Buffer
 		m := newMemory()
 		h := mustAcquire(t, m, plain, clockAt(0), stops, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		older := m.entries[recordKey(0)]
+		var older Entry
+		m.set(func() { older = m.entries[recordKey(0)] })
 		time.Sleep(span) // it is renewed
 		h.next()
 		m.set(func() { m.store(&query{do: "put", key: older.Key, value: older.Value}) })
 		m.take(0, "b")
 		<-h.Done()
 		at := time.Now().UTC()
+		synctest.Wait() // the log is written after that
 		require.Len(t, told(&log, "IDs may have repeated"), 1, log.String())
 		lines := told(&log, "worker ID lost")
 		require.Len(t, lines, 1)
