@@ -2,12 +2,11 @@ package lease
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -37,9 +36,11 @@ import (
 // ErrClockUnsynchronized, ctx's error or, if the machine was cloned with the directory of the
 // store or of LocalCopy, ErrLost; or are the store's.
 //
-// If the store is away, Acquire asks again until ctx is done or, if ctx has no deadline,
-// for one to two minutes. It takes a store to be away if a connection is refused, breaks or
-// times out, or if the error matches [ErrAway]. It returns all other errors at once.
+// If the store fails, Acquire asks again until ctx is done or, if ctx has no deadline, for one
+// to two minutes, and logs why. The cause may be any that can pass: no server, no memory or disk
+// space, a name that does not resolve. It returns at once only what never mends by itself:
+// invalid options, another layout, a record that cannot be read, a service that lacks what the
+// store needs ([errors.ErrUnsupported]), and what matches [ErrRefused], such as a wrong password.
 //
 // If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
 // it does so in the background.
@@ -57,17 +58,23 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 	}
 	begun := vmclock.Generation(vm)
 	directory, _ := s.(*fileStore)
+	l := newLease(s, o)
 	if o.LocalCopy != "" {
-		if s, err = withLocalCopy(ctx, s, &o); err != nil {
+		err = l.again(ctx, func(ctx context.Context) (err error) {
+			l.store, err = withLocalCopy(ctx, s, &l.o)
+			return err
+		})
+		if err != nil {
+			l.cancel()
 			return nil, err
 		}
 	}
-	l := newLease(s, o)
 	if err := o.checkSync(); err != nil {
+		l.cancel()
 		return nil, err
 	}
 	l.directory, l.vm, l.begun = directory, vm, begun
-	if err := l.acquire(ctx); err != nil {
+	if err := l.again(ctx, l.obtain); err != nil {
 		l.cancel()
 		return nil, err
 	}
@@ -77,23 +84,48 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used", "path", vmclock.Device, "error", unused,
 			"next", "IDs are issued all the same, without a guard against clones; let the process read the device")
 	}
+	if engine, ok := s.(interface {
+		Settings(context.Context) ([]string, error)
+	}); ok {
+		go l.checkSettings(engine.Settings)
+	}
 	go l.run(l.ctx)
 	return l, nil
 }
 
-// acquire is obtain, tried again while the store is away. If the last error is a time-out,
-// it also returns the error before it.
-func (l *Lease) acquire(ctx context.Context) error {
+// checkSettings logs with which settings the store's engine may lose what it acknowledged.
+func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) {
+	ctx, cancel := context.WithTimeout(l.ctx, l.o.patience())
+	defer cancel()
+	unsafe, err := settings(ctx)
+	if l.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		l.log.info(l, l.Worker(), "the store's settings cannot be read", "error", err, "next", "IDs are issued all the same; see what docs/stores.md wants to be set")
+	}
+	if len(unsafe) > 0 {
+		l.log.warn(l, l.Worker(), "the store may lose what it acknowledged, and then IDs may repeat", "settings", strings.Join(unsafe, ", "),
+			"next", "IDs are issued all the same; change the settings, as docs/stores.md says")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Unsafe = unsafe
+}
+
+// again calls f until it succeeds, while its error may pass. If the last error is a time-out, again
+// also returns the error before it.
+func (l *Lease) again(ctx context.Context, f func(context.Context) error) error {
 	begun := time.Now()
 	_, bounded := ctx.Deadline()
 	var cause error
 	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
-		err := l.obtain(ctx)
+		err := f(ctx)
 		switch {
 		case err == nil:
 			return nil
-		case cause == nil && ctx.Err() == nil && mayMend(err):
-			l.log.unacquired(l, err)
+		case ctx.Err() == nil && mayMend(err) && (cause == nil || !isTimeout(err)):
+			l.log.unacquired(ctx, l, err)
 			cause = err
 		case !isTimeout(err):
 			cause = err
@@ -112,15 +144,14 @@ func (l *Lease) acquire(ctx context.Context) error {
 // crowded is for how long Acquire tries again if its context has no deadline.
 const crowded = time.Minute
 
-// mayMend reports whether the store may answer without this error if it is asked again.
+// mayMend reports whether the store may answer without this error if it is asked again. It is true unless the error
+// says what only a person changes, or is what Acquire has waited for already.
 func mayMend(err error) bool {
-	is := func(target error) bool { return errors.Is(err, target) }
-	if slices.ContainsFunc([]error{ErrBadRecord, ErrLayout, ErrInvalidOptions}, is) {
-		return false
-	}
-	op, ok := errors.AsType[*net.OpError](err) // TLS refusals are OpErrors too, with another Op
-	return isTimeout(err) || slices.ContainsFunc([]error{ErrAway, io.EOF, io.ErrUnexpectedEOF, driver.ErrBadConn}, is) ||
-		ok && slices.Contains([]string{"dial", "read", "write"}, op.Op)
+	return !slices.ContainsFunc([]error{
+		ErrInvalidOptions, ErrLayout, ErrBadRecord, ErrRefused, errors.ErrUnsupported,
+		ErrExhausted, ErrWiped, ErrLost, ErrClockLeap, ErrClockUnsynchronized, snowflake.ErrClockBackward, snowflake.ErrInvalidLayout,
+		snowflake.ErrTimeExhausted, snowflake.ErrBeforeEpoch,
+	}, func(target error) bool { return errors.Is(err, target) })
 }
 
 // obtain takes a worker ID, and waits until the clock has reached its window. If the worker
@@ -199,7 +230,21 @@ func unanswered(ctx, patient context.Context, err error) error {
 	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
-// isTimeout reports whether err says only that time was up.
+// isTimeout reports whether err says only that time was up: each error at the end of what it wraps says so. The mark
+// ErrAway beside them says no more. The errors of gRPC say so in their texts alone.
 func isTimeout(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if err == nil {
+		return false
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return isTimeout(inner)
+		}
+	case interface{ Unwrap() []error }:
+		all := slices.DeleteFunc(slices.Clone(e.Unwrap()), func(err error) bool { return err == ErrAway })
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !isTimeout(err) })
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error()) || strings.HasSuffix(err.Error(), context.Canceled.Error())
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -144,7 +145,8 @@ func (e *ClockLeapError) Error() string {
 func (e *ClockLeapError) Is(target error) bool { return target == ErrClockLeap }
 
 // FileError names the file that the file store could not use. It unwraps to the reason:
-// [ErrBadRecord], or an error of the operating system.
+// [ErrBadRecord], or an error of the operating system. It matches [ErrRefused] if this user may not
+// use the file, or if a part of its path is no directory.
 type FileError struct {
 	Path string
 	Err  error
@@ -156,6 +158,11 @@ func (e *FileError) Error() string {
 		err = fmt.Errorf("%s: %w", of.Op, of.Err) // e.Path has it
 	}
 	return once(fmt.Errorf("lease: file %s: %w", e.Path, err)).Error()
+}
+
+// Is reports whether target is [ErrRefused], and the reason is one.
+func (e *FileError) Is(target error) bool {
+	return target == ErrRefused && (errors.Is(e.Err, fs.ErrPermission) || errors.Is(e.Err, syscall.ENOTDIR))
 }
 
 // Unwrap returns the reason.

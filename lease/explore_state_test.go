@@ -247,7 +247,7 @@ func (p *process) settle() {
 }
 
 // aside are the fields on which no later step depends.
-var aside = []string{"Lease.store", "Lease.o", "Lease.log", "Lease.horizon", "Lease.saved", "Lease.bound", "Lease.stats", "Lease.failing",
+var aside = []string{"Lease.store", "Lease.o", "Lease.log", "Lease.horizon", "Lease.saved", "Lease.bound", "Lease.stats", "Lease.failing", "Lease.cause", "Lease.caused",
 	"Generator.counts", "Generator.wall", "Generator.clock", "Generator.refused", "Generator.policy", "Generator.fresh", "sequence.layout", "sequence.taken",
 	"window.lease", "window.terms", "slots.waits", "slots.waited", "sequence.era"}
 

@@ -53,10 +53,12 @@ type Lease struct {
 	holds    holds
 
 	mu      sync.Mutex
-	bound   binding // the generator; zero if there is none yet
-	err     error   // why the lease ended
-	loss    error   // why the granted worker ID was lost; nil again after another one is granted
-	failing error   // why the last renewal failed; nil if it succeeded
+	bound   binding   // the generator; zero if there is none yet
+	err     error     // why the lease ended
+	loss    error     // why the granted worker ID was lost; nil again after another one is granted
+	failing error     // why the last renewal failed; nil if it succeeded
+	cause   error     // the last failure that was more than a time-out,
+	caused  time.Time // and when it was
 	stats   Stats
 	wanted  *granted      // calls wait for more than this grant,
 	since   time.Time     // and since when
@@ -79,6 +81,7 @@ type Stats struct {
 	Bound        time.Time // IDs may be issued for times before it
 	WaitsUntil   time.Time // until when no worker ID is taken, because the store lost its entries; zero if it did not
 	Away         error     // with LocalCopy: why the store did not get the last renewal, nil if it did
+	Unsafe       []string  // settings with which the store's engine may lose what it acknowledged; nil if it was not asked, or there are none
 	Clock        ClockSync // what the kernel says of the clock now
 	Guarded      bool      // the hypervisor tells if the machine was cloned (see Options.VMClock)
 	Clones       uint64    // how often it has told, and the worker ID was given up

@@ -73,11 +73,13 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Owner += " @" + string(id.Value)
-	c := &localCopy{Store: s, local: local, owner: o.Owner, patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
+	c := &localCopy{Store: s, local: local, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
 	all, err := local.List(ctx, recordPrefix)
-	c.holds = slices.ContainsFunc(all, c.owns)
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	o.Owner, c.holds = c.owner, slices.ContainsFunc(all, c.owns)
+	return c, nil
 }
 
 // owns reports whether e is a record of the owner.

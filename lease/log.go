@@ -20,6 +20,7 @@ type journal struct {
 	failing  time.Time // renewals or a replacement fail; the time is when the last successful renewal began
 	cause    string    // why they failed when it was told last,
 	told     time.Time // and when this was
+	cut      time.Time // after an overlap or a clone: the end of what was stamped, of which nothing is granted any more
 	stopped  time.Time // no IDs are issued since then
 	away     time.Time // the shared store is away since then, and the local copy is used
 	leapt    bool
@@ -55,6 +56,14 @@ func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args 
 // passed returns how long ago t was, rounded for people.
 func passed(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
 
+// until returns the end of what was or may be stamped.
+func (j *journal) until(l *Lease) time.Time {
+	if g := l.Grant(); j.cut.IsZero() || g.From.Before(g.To) {
+		return g.To
+	}
+	return j.cut
+}
+
 func (j *journal) acquired(l *Lease) {
 	g := l.Grant()
 	j.info(l, g.Worker, "worker ID acquired", "window", l.o.Window, "until", g.To)
@@ -83,7 +92,7 @@ func (j *journal) lost(l *Lease, worker int, err error) {
 	case l.o.Reuse == ReuseKeep:
 		next = "it is taken again when it is free, because Reuse says to keep it"
 	}
-	j.warn(l, worker, "worker ID lost", "until", l.Grant().To, "error", err, "next", next)
+	j.warn(l, worker, "worker ID lost", "until", j.until(l), "error", err, "next", next)
 }
 
 func (j *journal) replaced(l *Lease, lost int) {
@@ -94,10 +103,19 @@ func (j *journal) replaced(l *Lease, lost int) {
 	j.checkAway(l)
 }
 
-// unacquired is called when Acquire could not ask the store for a worker ID, and asks
-// again.
-func (j *journal) unacquired(l *Lease, err error) {
-	j.warn(l, none, "no worker ID could be acquired yet", "error", err, "next", "the store is asked again")
+// unacquired is called when Acquire has got no worker ID from the store, and asks again. It logs
+// the first error and, at most once in a window, one with another cause.
+func (j *journal) unacquired(ctx context.Context, l *Lease, err error) {
+	cause := strings.Map(noDigit, causeOf(err))
+	if !j.told.IsZero() && (cause == j.cause || time.Since(j.told) < l.o.Window) {
+		return
+	}
+	j.cause, j.told = cause, time.Now()
+	next := "the store is asked again"
+	if by, ok := ctx.Deadline(); ok {
+		next += ", until " + by.UTC().Format(time.RFC3339)
+	}
+	j.warn(l, none, "no worker ID could be acquired yet", "error", err, "next", next)
 }
 
 // unreplaced is called when the store could not be asked for a replacement, or a
@@ -129,7 +147,7 @@ func (j *journal) renewed(l *Lease, err error) {
 func (j *journal) fails(l *Lease, err error, msg string) {
 	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err)) // a bound that moves, or a wait that gets shorter, is no other cause
 	first := j.failing.IsZero() && time.Since(since) >= l.o.Window/2
-	changed := !j.failing.IsZero() && cause != j.cause && !isTimeout(err) && time.Since(j.told) >= l.o.Window
+	changed := !j.failing.IsZero() && cause != j.cause && time.Since(j.told) >= l.o.Window
 	if !first && !changed {
 		return
 	}
@@ -141,7 +159,7 @@ func (j *journal) fails(l *Lease, err error, msg string) {
 	if l.o.now().Before(l.Grant().To) {
 		next += "; IDs are issued until the window's end"
 	}
-	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", l.Grant().To, "error", err, "next", next)
+	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", j.until(l), "error", err, "next", next)
 }
 
 func noDigit(r rune) rune {
@@ -176,8 +194,9 @@ func (j *journal) checkWindow(l *Lease, err error) {
 	case ended && err != nil && j.stopped.IsZero():
 		// If the clock leapt, it is past the window's end by more than the time that has
 		// passed.
-		j.stopped = later(time.Now().Add(g.To.Sub(l.o.now())), l.renewed())
-		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", g.To, "error", err,
+		end := j.until(l)
+		j.stopped = later(time.Now().Add(end.Sub(l.o.now())), l.renewed())
+		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the error is over")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
 		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -177,19 +178,23 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 	if err == nil {
 		l.stats.Renewals++
 		l.stats.Renewed = begun
-		l.stats.LastError, l.failing = nil, nil
+		l.stats.LastError, l.failing, l.cause = nil, nil, nil
 		return
 	}
 	l.stats.Failures++
 	l.blame(err, final)
 }
 
-// blame notes why no more IDs can be stamped. A time-out does not replace the error before
-// it. l.mu must be held.
+// blame notes why no more IDs can be stamped. To a time-out it adds the last error that said more,
+// if this came in the last window. l.mu must be held.
 func (l *Lease) blame(err error, final bool) {
-	if l.stats.LastError == nil || l.failing == nil || !isTimeout(err) {
-		l.stats.LastError = err
+	switch {
+	case !isTimeout(err):
+		l.cause, l.caused = err, time.Now()
+	case l.failing != nil && l.cause != nil && time.Since(l.caused) < l.o.Window:
+		err = once(fmt.Errorf("%w; before, it was: %w", err, l.cause))
 	}
+	l.stats.LastError = err
 	if final || l.failing != nil {
 		l.failing = l.stats.LastError
 	}

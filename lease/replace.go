@@ -20,6 +20,7 @@ func (l *Lease) lose(lost error) {
 	cloned := errors.Is(lost, errCloned)
 	stop := overlaps || cloned
 	if stop {
+		l.log.cut = earlier(l.Grant().To, l.o.now())
 		none := *l.grant.Load()
 		none.To = none.From
 		l.grant.Store(&none)
@@ -29,7 +30,7 @@ func (l *Lease) lose(lost error) {
 		l.stats.Clones++
 	}
 	look := l.bound.Look
-	l.loss, l.failing = lost, nil
+	l.loss, l.failing, l.cause = lost, nil, nil
 	l.tell()
 	l.mu.Unlock()
 	l.unlock()
@@ -113,7 +114,7 @@ func (l *Lease) succeed() {
 	l.log.replaced(l, before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loss, l.failing, l.stats.LastError = nil, nil, nil
+	l.loss, l.failing, l.cause, l.stats.LastError = nil, nil, nil, nil
 	l.stats.Replacements++
 	l.tell()
 }

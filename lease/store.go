@@ -19,7 +19,9 @@ import (
 // key is another key and '/' and more. Values are UTF-8 text without NUL, of up to 64 KiB.
 //
 // A Store may also have a method Now(context.Context) (time.Time, error), if its engine has
-// a clock that clients can ask, and be a [Windower].
+// a clock that clients can ask, and be a [Windower]. If its engine can be asked for settings with which it may lose what it
+// acknowledged, the Store may have a method Settings(context.Context) ([]string, error), which returns those that are set
+// so, such as "appendonly = no". Each lease calls it once, logs a warning, and shows them in Stats.
 type Store interface {
 	// Get returns the entry of key, as the last Put or Delete that had returned before Get
 	// was called left it, or a later one. If there is none, its Version is empty. If there is
@@ -66,6 +68,9 @@ type Windower interface {
 var ErrConflict = errors.New("lease: the entry has another version")
 
 // ErrAway marks an error of a Store that cannot answer now and soon will, for example
-// because it restarts: Acquire then tries again. A Store need not mark connections that are
-// refused, break or time out.
+// because it restarts. [Acquire] also tries again after errors without this mark.
 var ErrAway = errors.New("lease: the store is away")
+
+// ErrRefused marks an error of a Store that asking again does not mend, because the engine refuses
+// this client: its password is wrong, or it lacks rights. [Acquire] returns such an error at once.
+var ErrRefused = errors.New("lease: the store refuses this client")

@@ -195,6 +195,7 @@ func TestMetricsOfALease(t *testing.T) {
 			"snowflake_lease_last_renewal_timestamp_seconds": float64(begun.Unix()),
 			"snowflake_lease_last_renewal_successful":        1,
 			"snowflake_lease_store_away":                     0,
+			"snowflake_lease_store_unsafe_settings":          0,
 			"snowflake_lease_ended":                          0,
 		})
 		time.Sleep(25 * time.Second)
@@ -259,6 +260,21 @@ func TestMetricsSayThatTheStoreIsAway(t *testing.T) {
 			"snowflake_lease_store_away": 1, "snowflake_lease_last_renewal_successful": 1,
 		})
 		network.Cut(false)
+	})
+}
+
+// unsafe is a store whose engine may lose what it acknowledged.
+type unsafe struct{ lease.Store }
+
+func (unsafe) Settings(context.Context) ([]string, error) {
+	return []string{"appendonly = no", "maxmemory-policy = allkeys-lru"}, nil
+}
+
+func TestMetricsCountUnsafeSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, c := acquire(t, unsafe{lease.File(t.TempDir())}, lease.Options{Layout: bubbleLayout()})
+		synctest.Wait()
+		has(t, c, map[string]float64{"snowflake_lease_store_unsafe_settings": 2})
 	})
 }
 

@@ -114,7 +114,8 @@ func Answer(req *http.Request, status int, header http.Header, body string) *htt
 type Refusal struct {
 	Status int
 	Code   string
-	Away   bool // they match lease.ErrAway
+	Away   bool // they match lease.ErrAway,
+	Final  bool // or lease.ErrRefused
 	Says   string
 }
 
@@ -132,6 +133,7 @@ func Refusals(t *testing.T, place, body string, open func(RoundTrip) (lease.Stor
 			err := call(t.Context())
 			require.Error(t, err, "%s, %s", r.Code, name)
 			assert.Equal(t, r.Away, errors.Is(err, lease.ErrAway), "%s, %s: %v", r.Code, name, err)
+			assert.Equal(t, r.Final, errors.Is(err, lease.ErrRefused), "%s, %s: %v", r.Code, name, err)
 			assert.NotErrorIs(t, err, lease.ErrConflict, "%s, %s", r.Code, name)
 			assert.ErrorContains(t, err, r.Says, "%s, %s", r.Code, name)
 			assert.ErrorContains(t, err, place, "%s, %s", r.Code, name)

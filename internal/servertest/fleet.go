@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,7 @@ var opener Opener
 // exit status for os.Exit.
 func Main(m *testing.M, open Opener) int {
 	opener = open
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: askNames}
 	if os.Getenv(childEnv) == "" {
 		depth.TempDirInMemory()
 		depth.AtOnce(Parallel)

@@ -23,7 +23,7 @@ type Proxy struct {
 	mode  mode
 	delay time.Duration
 	heal  chan struct{}     // closed when Hold ends
-	conns map[net.Conn]bool // nil when the test has ended
+	conns map[net.Conn]bool // whether bytes from it are delivered; nil when the test has ended
 }
 
 type mode int
@@ -44,20 +44,29 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // NewProxyOf returns a Proxy whose Hold holds only the connections on which the text was sent, and both directions.
 func NewProxyOf(t testing.TB, target, text string) *Proxy {
 	t.Helper()
-	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	return newProxyAt(t, "127.0.0.1:0", target, text)
+}
+
+// newProxyAt returns a Proxy that listens at an address.
+func newProxyAt(t testing.TB, at, target, text string) *Proxy {
+	t.Helper()
+	l := Must(net.Listen("tcp", at))(t)
 	p := &Proxy{listener: l, target: target, only: []byte(text), heal: make(chan struct{}), conns: map[net.Conn]bool{}}
 	go p.serve()
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.Heal()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for c := range p.conns {
-			_ = c.Close()
-		}
-		p.conns = nil
-	})
+	t.Cleanup(p.Close)
 	return p
+}
+
+// Close ends the proxy and all its connections. Nothing listens on its address any more.
+func (p *Proxy) Close() {
+	_ = p.listener.Close()
+	p.Heal()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
 }
 
 // Addr returns the address on which the proxy listens.
@@ -80,6 +89,24 @@ func (p *Proxy) Reset() {
 	for c := range p.conns {
 		reset(c)
 	}
+}
+
+// Swallow makes the open connections half-open: nothing that is sent on them is ever delivered, not even that they are
+// closed. New connections work.
+func (p *Proxy) Swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = false
+	}
+}
+
+// swallows reports whether a connection is half-open.
+func (p *Proxy) swallows(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delivers, open := p.conns[c]
+	return open && !delivers
 }
 
 // Delay delivers bytes late, in both directions.
@@ -177,6 +204,12 @@ func (p *Proxy) pipe(from, to net.Conn, count func([]byte), named *atomic.Bool, 
 	b := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(b)
+		if p.swallows(from) {
+			if err != nil { // Close closes both
+				return
+			}
+			continue
+		}
 		m, delay, heal := p.state()
 		if len(p.only) > 0 && bytes.Contains(b[:n], p.only) {
 			named.Store(true)

@@ -116,7 +116,7 @@ var defects = []defect{
 	{mutant: "a store that lost its entries is new", seeds: 40, says: "breaks newcomer-waits and newcomer-begins-at-its-clock", leases: true},
 	{mutant: "the token is not compared", seeds: 40, says: "because it does not know yet that it has the worker ID", leases: true},
 	{mutant: "the wall clock is not looked at again", seeds: 20, says: "truth: "},
-	{mutant: "a lost lease goes on", seeds: 80, says: "is granted clock sequence 0 from", leases: true},
+	{mutant: "a lost lease goes on", seeds: 160, says: "is granted clock sequence 0 from", leases: true},
 	{mutant: "a save that failed is taken for made", seeds: 20, says: "is granted clock sequence 0 from", leases: true},
 	{mutant: "release records nothing", seeds: 20, says: "release: "},
 	{mutant: "a clock sequence is used before that is recorded", seeds: 40, says: "is granted clock sequence 1 from", leases: true},

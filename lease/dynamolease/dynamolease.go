@@ -88,6 +88,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/seed-5394e6b1/snowflake/internal/idle"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -120,6 +121,7 @@ var _ lease.Windower = (*Store)(nil)
 // The store does not repeat requests, whatever the config says, because a Put that is repeated
 // would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
 // the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
+// After a request that timed out, none of its idle connections is used again.
 //
 // Errors name the item. An item that Put cannot have written is a [lease.ErrBadRecord]. If
 // DynamoDB throttles, or has a fault of its own, the error matches [lease.ErrAway].
@@ -145,12 +147,15 @@ func New(cfg aws.Config, table string, opts *Options) (*Store, error) {
 		if cfg.HTTPClient == nil {
 			sdks, ok = awshttp.NewBuildableClient(), true
 		}
-		if ok {
-			c.HTTPClient = sdks.WithTransportOptions(func(t *http.Transport) {
-				t.Protocols = new(http.Protocols)
-				t.Protocols.SetHTTP1(true)
-			})
+		if !ok {
+			c.HTTPClient = idle.Closing(c.HTTPClient)
+			return
 		}
+		sdks = sdks.WithTransportOptions(func(t *http.Transport) {
+			t.Protocols = new(http.Protocols)
+			t.Protocols.SetHTTP1(true)
+		})
+		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() }) // it hides its idle connections
 	})
 	return s, nil
 }
@@ -308,6 +313,9 @@ func (s *Store) explain(key string, err error) error {
 		advice = ": make the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
 	case code == "AccessDeniedException":
 		advice = ": the process needs dynamodb:GetItem, dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:Query on the table"
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+	case code == "UnrecognizedClientException", code == "InvalidSignatureException", code == "IncompleteSignatureException":
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	case isThrottled(err), errors.As(err, &answer) && answer.HTTPStatusCode() >= 500:
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}

@@ -105,7 +105,7 @@ var _ lease.Windower = (*Store)(nil)
 // Errors name the key and the endpoints. They match etcd's own errors, such as
 // rpctypes.ErrPermissionDenied, ErrUserEmpty, ErrNoSpace (the quota is full) and ErrNoLeader
 // (a majority is away). A value that Put cannot have written is a [lease.ErrBadRecord]. If
-// the connection breaks, or the cluster has no leader, the error is a [lease.ErrAway].
+// the connection breaks, or the cluster has no leader or no space, the error is a [lease.ErrAway].
 func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("etcdlease: %w: the client is nil", lease.ErrInvalidOptions)
@@ -230,10 +230,10 @@ func isLate(err error) bool {
 }
 
 // isUnavailable reports whether the connection broke, or the cluster cannot answer now, for
-// example because it has no leader.
+// example because it has no leader, has too much to do, or has no space until an operator makes some.
 func isUnavailable(err error) bool {
 	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
-		return known.Code() == codes.Unavailable
+		return known.Code() == codes.Unavailable || known.Code() == codes.ResourceExhausted
 	}
 	return status.Code(err) == codes.Unavailable
 }

@@ -6,6 +6,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +105,48 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
+// Settings returns the server's settings with which a crash may lose what it acknowledged, or with which it may evict it, such
+// as "appendonly = no". If the user may not run CONFIG GET, or the service has no such command, the error says so. In a cluster,
+// it asks the master that has the key.
+func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
+	is, err := conn.Call(ctx, s.key, func() (map[string]string, error) {
+		client, ok := s.key.Client.(*redis.Client)
+		if cluster, is := s.key.Client.(*redis.ClusterClient); is {
+			master, err := cluster.MasterForKey(ctx, s.key.Name)
+			if err != nil {
+				return nil, err
+			}
+			client, ok = master, true
+		}
+		if !ok {
+			return nil, errors.ErrUnsupported
+		}
+		is := map[string]string{}
+		for name := range safe { // Redis 7 takes several names at once, Redis 5 one
+			one, err := client.ConfigGet(ctx, name).Result()
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(is, one)
+		}
+		return is, nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(safe)) {
+		if value, ok := is[name]; ok && !safe[name].MatchString(value) && !(name == "appendfsync" && is["appendonly"] == "no") {
+			unsafe = append(unsafe, name+" = "+value)
+		}
+	}
+	return unsafe, s.key.Wrap(err)
+}
+
+// safe has the values of settings with which nothing that was acknowledged is lost. The key has no expiry, so policies that
+// begin with volatile never evict it.
+var safe = map[string]*regexp.Regexp{
+	"appendonly":       regexp.MustCompile(`^yes$`),
+	"appendfsync":      regexp.MustCompile(`^always$`),
+	"maxmemory-policy": regexp.MustCompile(`^(noeviction|volatile-.*)$`),
+}
+
 // Get implements [lease.Store].
 func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 	entries, _, err := s.read(ctx, "["+key+" ", "("+key+"!") // '!' follows the space
@@ -191,23 +236,49 @@ func isAway(err error) bool {
 	return false
 }
 
-// runAndWait runs a script and waits for the replicas, in one round trip.
+// runAndWait runs a script and waits for the replicas, in one round trip. In a cluster it follows the key if its slot moves.
 func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
-	node := redis.Cmdable(s.key.Client)
 	cluster, ok := s.key.Client.(*redis.ClusterClient)
-	if ok { // WAIT has no key, so a cluster client would send it to any node
-		master, err := cluster.MasterForKey(ctx, s.key.Name)
-		if err != nil {
-			return nil, err
-		}
-		node = master
+	if !ok {
+		return s.runOn(ctx, s.key.Client, false, script, keys, args)
 	}
+	// WAIT has no key, so a cluster client would send it to any node.
+	master, err := cluster.MasterForKey(ctx, s.key.Name)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.runOn(ctx, master, false, script, keys, args)
+	for range maxRedirects {
+		addr, asking := redis.IsAskError(err)
+		if moved, ok := redis.IsMovedError(err); ok {
+			addr = moved
+			cluster.ReloadState(ctx)
+		} else if !asking {
+			break
+		}
+		o := *master.Options() // the cluster client may not know the node yet
+		o.Addr, o.MinIdleConns = addr, 0
+		node := redis.NewClient(&o)
+		reply, err = s.runOn(ctx, node, asking, script, keys, args)
+		_ = node.Close()
+	}
+	return reply, err
+}
+
+// maxRedirects is how often a call follows the key. A node that had the slot names the next one, which may ask to ask another.
+const maxRedirects = 3
+
+// runOn runs a script on a node and waits for its replicas. If asking is true, the node is being given the key's slot.
+func (s *Store) runOn(ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any) ([]string, error) {
 	var answer, acknowledged *redis.Cmd
 	var wait time.Duration
 	pipeline := func(eval func(redis.Pipeliner) *redis.Cmd) {
 		wait = patience(ctx)
 		// Its error is the error of one of the two commands, which are looked at below.
 		_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
+			if asking {
+				p.Do(ctx, "ASKING")
+			}
 			answer, acknowledged = eval(p), p.Do(ctx, "WAIT", s.replicas, wait.Milliseconds())
 			return nil
 		})
@@ -219,9 +290,6 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 	reply, err := answer.StringSlice()
 	switch n, failed := acknowledged.Int(); {
 	case err != nil:
-		if ok && redis.HasErrorPrefix(err, "MOVED") {
-			cluster.ReloadState(ctx)
-		}
 		return nil, err
 	case reply[0] != "stored" && reply[0] != "read":
 		return reply, nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -400,7 +401,8 @@ func count(t *testing.T, seen map[snowflake.ID]bool, id snowflake.ID, bound time
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	client := redistest.StartCluster(t, leasesKey)
+	cluster := redistest.StartCluster(t, leasesKey)
+	client := cluster.ClusterClient
 	for _, replicas := range []int{0, 1} {
 		l, g := acquire(t, opened(t, client, &Options{Replicas: replicas}), &lease.Options{Owner: "one", Reuse: lease.ReuseKeep})
 		id := servertest.Must(g.NextID())(t)
@@ -417,4 +419,90 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	_, err := opened(t, client, &Options{Replicas: 2}).Put(ctx, "a", version, nil)
 	assert.ErrorIs(t, err, ErrReplicas)
+}
+
+// While the key's slot moves to another master, each step of the way is followed at once, however long it lasts.
+func TestClusterMovesTheSlot(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, leasesKey)
+	var stores []*Store
+	for replicas := range 2 {
+		stores = append(stores, opened(t, cluster.ClusterClient, &Options{Replicas: replicas}))
+	}
+	version := put(t, stores[0], "a", "", "value")
+	for range 2 {
+		cluster.Move(t, leasesKey, func() {
+			for _, s := range stores {
+				version = put(t, s, "a", version, "value")
+				e, err := s.Get(t.Context(), "a")
+				require.NoError(t, err)
+				assert.Equal(t, version, e.Version)
+			}
+		})
+	}
+}
+
+// If nothing arrives on open connections any more, while new ones work, the first call that times out lets the client drop all
+// of them that are idle.
+func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
+	t.Parallel()
+	const idle = 20
+	server := redistest.Start(t)
+	proxy := servertest.NewProxy(t, server.Addr)
+	client := redistest.NewClient(t, &redis.Options{Addr: proxy.Addr(), ContextTimeoutEnabled: true, PoolSize: idle, ReadTimeout: time.Minute})
+	fill := func() {
+		var conns []*redis.Conn
+		for range idle {
+			conns = append(conns, client.Conn())
+			servertest.Do(t, conns[len(conns)-1].Ping(t.Context()).Err())
+		}
+		for _, c := range conns {
+			servertest.Do(t, c.Close())
+		}
+		require.EqualValues(t, idle, client.PoolStats().IdleConns)
+	}
+	store := opened(t, client, nil)
+	timesOut := func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := store.Get(ctx, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	fill()
+	proxy.Swallow()
+	timesOut()
+	redistest.Eventually(t, "the idle connections are dropped", func() bool { return client.PoolStats().TotalConns == 0 })
+	_, err := store.Get(t.Context(), "a")
+	require.NoError(t, err)
+
+	fill() // those that answer are kept
+	proxy.Delay(150 * time.Millisecond)
+	timesOut()
+	proxy.Heal()
+	time.Sleep(2 * time.Second)
+	assert.EqualValues(t, idle-1, client.PoolStats().IdleConns)
+}
+
+// A lease warns of settings with which the server may lose what it acknowledged.
+func TestSettingsThatLoseEntriesAreTold(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, test := range []struct{ set, unsafe []string }{
+		{[]string{"appendonly", "no", "maxmemory-policy", "allkeys-lru"}, []string{"appendonly = no", "maxmemory-policy = allkeys-lru"}},
+		{[]string{"appendonly", "yes", "appendfsync", "everysec", "maxmemory-policy", "volatile-ttl"}, []string{"appendfsync = everysec"}},
+		{[]string{"appendfsync", "always", "maxmemory-policy", "noeviction"}, nil},
+	} {
+		for i := 0; i < len(test.set); i += 2 {
+			servertest.Do(t, admin.ConfigSet(t.Context(), test.set[i], test.set[i+1]).Err())
+		}
+		store := opened(t, admin, nil)
+		require.Equal(t, test.unsafe, servertest.Must(store.Settings(t.Context()))(t))
+		l, _ := acquire(t, store, nil)
+		redistest.Eventually(t, "the lease shows them", func() bool { return slices.Equal(test.unsafe, l.Stats().Unsafe) })
+	}
+	_, err := opened(t, server.User(t, admin, "noconfig", "~*", "+@all", "-config"), nil).Settings(t.Context())
+	assert.ErrorContains(t, err, "NOPERM")
+	cluster := redistest.StartCluster(t, leasesKey)
+	assert.Contains(t, servertest.Must(opened(t, cluster.ClusterClient, nil).Settings(t.Context()))(t), "appendonly = no")
 }

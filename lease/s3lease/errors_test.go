@@ -31,7 +31,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		return s3lease.New(faked(f), "workers", &s3lease.Options{PathStyle: true})
 	}, []servertest.Refusal{
 		{Status: 404, Code: "NoSuchBucket", Says: "make the bucket first"},
-		{Status: 403, Code: "AccessDenied", Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
+		{Status: 403, Code: "AccessDenied", Final: true, Says: "s3:GetObject and s3:PutObject on s3://workers/snowflake/*, and s3:ListBucket"},
+		{Status: 403, Code: "SignatureDoesNotMatch", Final: true, Says: "SignatureDoesNotMatch"},
 		{Status: 501, Code: "NotImplemented", Says: "NotImplemented"},
 		{Status: 409, Code: "ConditionalRequestConflict", Away: true, Says: "ConditionalRequestConflict"},
 		{Status: 409, Code: "OperationAborted", Away: true, Says: "OperationAborted"},

@@ -110,6 +110,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 
+	"github.com/seed-5394e6b1/snowflake/internal/idle"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -155,6 +156,7 @@ var _ lease.Windower = (*Store)(nil)
 // The store does not repeat requests, whatever the config says, because a Put that is repeated
 // would fail although it was stored: package lease asks again. If the HTTP client is the SDK's,
 // the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
+// After a request that timed out, none of its idle connections is used again.
 //
 // Errors name the object. An object that Put cannot have written is a [lease.ErrBadRecord]. If
 // the answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the error matches [lease.ErrAway].
@@ -184,12 +186,15 @@ func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 		if cfg.HTTPClient == nil {
 			sdks, ok = awshttp.NewBuildableClient(), true
 		}
-		if ok {
-			c.HTTPClient = sdks.WithTransportOptions(func(t *http.Transport) {
-				t.Protocols = new(http.Protocols)
-				t.Protocols.SetHTTP1(true)
-			})
+		if !ok {
+			c.HTTPClient = idle.Closing(c.HTTPClient)
+			return
 		}
+		sdks = sdks.WithTransportOptions(func(t *http.Transport) {
+			t.Protocols = new(http.Protocols)
+			t.Protocols.SetHTTP1(true)
+		})
+		c.HTTPClient = idle.Renewing(func() idle.Client { return sdks.Freeze() }) // it hides its idle connections
 	})
 	return &Store{client: client, bucket: bucket, prefix: strings.TrimSuffix(o.Prefix, "/") + "/", conditionalDelete: o.ConditionalDelete}, nil
 }
@@ -378,6 +383,9 @@ func (s *Store) explain(key string, err error) error {
 		advice = ": make the bucket first, in the region of the config"
 	case "AccessDenied":
 		advice = ": the process needs s3:GetObject and s3:PutObject on " + s.place("*") + ", and s3:ListBucket on the bucket"
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	case "ConditionalRequestConflict", "OperationAborted", // another request for the object is under way
 		"RequestTimeout": // 400: the request came too slowly. Nothing was stored
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)

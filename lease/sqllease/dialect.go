@@ -6,9 +6,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -73,8 +75,10 @@ func (t table) statements() statements {
 	case MySQL:
 		// The texts are formats for the parameters, because the drivers of MySQL prepare a
 		// statement that has parameters, which is one more round trip.
-		st.get += ` UNION ALL SELECT '', '', '', 0 FROM DUAL WHERE {alone}`
-		st.list += ` UNION ALL SELECT '', '', '', 0 FROM DUAL WHERE {alone}`
+		// LIMIT takes the place of sql_select_limit, which would cut the answer.
+		const end = ` UNION ALL SELECT '', '', '', 0 FROM DUAL WHERE {alone} LIMIT 18446744073709551615`
+		st.get += end
+		st.list += end
 		st.insert = `INSERT INTO {t} (name, version, value, stored) SELECT $1, $2, $3, {now} FROM DUAL WHERE {alone}
 			ON DUPLICATE KEY UPDATE stored = stored + LAST_INSERT_ID(0)`
 		st.update += ` AND {alone}`
@@ -131,6 +135,7 @@ type table struct {
 	db           *sql.DB
 	dialect      Dialect
 	name, quoted string
+	shared       *atomic.Bool // SQLite: all connections have been seen to use one database
 }
 
 // PostgreSQL allows names of 63 characters.
@@ -155,7 +160,7 @@ func newTable(db *sql.DB, dialect Dialect, opts *Options, name string) (table, e
 	if dialect == MySQL {
 		quote = "`"
 	}
-	return table{db, dialect, name, quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote}, nil
+	return table{db, dialect, name, quote + strings.ReplaceAll(name, ".", quote+"."+quote) + quote, new(atomic.Bool)}, nil
 }
 
 func (t *table) definition(columns string) string {
@@ -185,7 +190,10 @@ const retryEvery = 2 * time.Millisecond
 // retry calls f until no other statements are in its way, or until ctx is done.
 func (t *table) retry(ctx context.Context, f func() error) error {
 	for {
-		err := f()
+		err := t.isShared(ctx)
+		if err == nil {
+			err = f()
+		}
 		if err == nil || !isBusy(err) {
 			return t.wrap(ctx, err)
 		}
@@ -197,6 +205,64 @@ func (t *table) retry(ctx context.Context, f func() error) error {
 	}
 }
 
+// isShared returns an error if each connection of the pool has a database of its own: one in memory, or a temporary file of
+// SQLite. Then each would give out the same worker IDs. Nothing is wrong with a pool of one connection.
+func (t *table) isShared(ctx context.Context) error {
+	if t.dialect != SQLite || t.shared.Load() || t.db.Stats().MaxOpenConnections == 1 {
+		return nil
+	}
+	schema, _, named := strings.Cut(t.name, ".")
+	if !named {
+		schema = "main"
+	}
+	one, err := t.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer one.Close()
+	file := schema
+	if schema = strings.ToLower(schema); schema == "temp" {
+		file = "" // it is listed after its first use
+	}
+	err = one.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE lower(name) = ?`, schema).Scan(&file)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if file == "" {
+		if err := sees(ctx, t.db, one, `"`+schema+`".user_version`); err != nil {
+			return err
+		}
+	}
+	t.shared.Store(true)
+	return nil
+}
+
+// sees returns an error if another connection of the pool does not see a number of the database that one sets for a moment.
+func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
+	other, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	var was, seen int32
+	if err := one.QueryRowContext(ctx, `PRAGMA `+number).Scan(&was); err != nil {
+		return err
+	}
+	set := func(n int32) error {
+		_, err := one.ExecContext(ctx, fmt.Sprintf(`PRAGMA %s = %d`, number, n))
+		return err
+	}
+	mark := 1 + rand.Int32N(math.MaxInt32)
+	if err := set(mark); err != nil {
+		return err
+	}
+	err = errors.Join(other.QueryRowContext(ctx, `PRAGMA `+number).Scan(&seen), set(was))
+	if err == nil && seen != mark {
+		err = fmt.Errorf("%w: the database is private to each connection of the pool, since it is in memory or temporary: use a file or, in a test, one connection (SetMaxOpenConns(1))", lease.ErrInvalidOptions)
+	}
+	return err
+}
+
 // ErrNoTable is returned by [Nodes.Assign] if the table does not exist. [Nodes.Create]
 // creates it.
 var ErrNoTable = errors.New("sqllease: no such table")
@@ -204,6 +270,9 @@ var ErrNoTable = errors.New("sqllease: no such table")
 // wrap adds to err where it comes from, and makes it match the error that it means.
 func (t *table) wrap(ctx context.Context, err error) error {
 	pool := t.db.Stats()
+	if err != nil && ctx.Err() != nil && t.dialect != SQLite {
+		go dropSilent(t.db)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -211,16 +280,27 @@ func (t *table) wrap(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrNoTable, t.name, err)
 	case isAway(err):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
+	case isRefusal(err):
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	case ctx.Err() == nil:
 	case pool.MaxOpenConnections > 0 && pool.InUse >= pool.MaxOpenConnections:
-		err = fmt.Errorf("it waited for a connection, since all %d of the pool are in use; give the store a pool of its own: %w",
-			pool.MaxOpenConnections, err)
+		err = fmt.Errorf("%w: %w", fmt.Errorf("it waited for a connection, since all %d of the pool are in use; give the store a pool of its own",
+			pool.MaxOpenConnections), err)
 		fallthrough
 	case !errors.Is(err, ctx.Err()): // drivers have their own words for it
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return fmt.Errorf("sqllease: table %s: %w", t.name, err)
+	return fmt.Errorf("sqllease: table %s: %w", t.name, oneLine{err})
 }
+
+// oneLine is an error whose text has no newlines. The text of github.com/jackc/pgx has one for each address.
+type oneLine struct{ error }
+
+var newlines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
+
+func (e oneLine) Error() string { return newlines.Replace(e.error.Error()) }
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // No driver is imported here, so errors are recognized by a method that PostgreSQL's
 // drivers share, or by their text: by the number at the beginning, which
@@ -236,6 +316,11 @@ func isNoTable(err error) bool {
 // MySQL broke.
 func isAway(err error) bool {
 	return strings.Contains(err.Error(), "invalid connection") || hasState(err, "57P01", "57P02", "57P03", "53300", "25006") || hasNumber(err, 1040, 1053, 1290)
+}
+
+// isRefusal reports whether err says that the password is wrong, or that the user lacks a right.
+func isRefusal(err error) bool {
+	return hasState(err, "28000", "28P01", "42501") || hasNumber(err, 1044, 1045, 1142, 1143, 1227, 1698)
 }
 
 // isBusy reports whether err says that nothing was changed because other statements were in

@@ -8,6 +8,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
 func TestErrorsOfDriversAreClassified(t *testing.T) {
@@ -39,4 +43,26 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 	} {
 		assert.Equal(t, []bool{test.noTable, test.busy, test.away}, []bool{isNoTable(test.err), isBusy(test.err), isAway(test.err)}, "%v", test.err)
 	}
+}
+
+// An answer that was cut is not believed.
+func TestAnswerWithoutItsEndIsAnError(t *testing.T) {
+	db := servertest.Open(t, "sqlite", "file:"+t.TempDir()+"/leases.db")
+	s := servertest.Must(New(db, SQLite, nil))(t)
+	servertest.Must(s.Put(t.Context(), "worker/1", "", nil))(t)
+	s.dialect = MySQL // whose answers have an end
+	s.sql.list = `SELECT name, version, value, stored FROM snowflake_leases WHERE '%[1]s' <> '%[2]s'`
+	s.sql.get = `SELECT name, version, value, stored FROM snowflake_leases WHERE name = '%[1]s'`
+	for _, key := range []string{"worker/1", "worker/2"} {
+		_, err := s.Get(t.Context(), key)
+		require.ErrorIs(t, err, errCut, key)
+	}
+	_, err := s.List(t.Context(), "worker/")
+	require.ErrorIs(t, err, errCut)
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	tb := servertest.Must(newTable(servertest.Open(t, "sqlite", "file::memory:"), SQLite, nil, "leases"))(t)
+	err := tb.wrap(t.Context(), errors.New("failed to connect to `user=app`:\n\t[::1]:5432: refused\n\t127.0.0.1:5432: refused"))
+	require.EqualError(t, err, "sqllease: table leases: failed to connect to `user=app`: [::1]:5432: refused; 127.0.0.1:5432: refused")
 }

@@ -172,6 +172,8 @@ func (s *server) fits(t *testing.T) {
 	t.Run("NodesRepeatNoNumberAfterAKill", func(t *testing.T) {
 		nodesAfterKill(t, s.database(), s.addr, func() { s.Kill(); s.Restart() })
 	})
+	t.Run("TroublesThatPass", func(t *testing.T) { troubles(t, s) })
+	t.Run("IdleConnectionsThatAreHalfOpenAreDropped", func(t *testing.T) { halfOpen(t, s) })
 	servertest.Run(t, s.fleet())
 	for name, test := range map[string]func(*testing.T, *server){"RefusedUsers": refusedUsers, "LockIsNoConflictWhateverItsLimit": lockLimits} {
 		t.Run(name, func(t *testing.T) {
@@ -276,6 +278,8 @@ func otherSettings(t *testing.T, s *server) {
 			"charset=latin1&sql_mode=%27ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT%27",
 			"sql_mode=%27%27&time_zone=%27-11:00%27&tx_isolation=%27SERIALIZABLE%27",
 			"sql_mode=%27TRADITIONAL%27&tx_isolation=%27READ-UNCOMMITTED%27&sql_safe_updates=1",
+			"sql_select_limit=0",
+			"sql_select_limit=1&autocommit=0",
 		} {
 			open = append(open, s.with("app", params))
 		}
@@ -353,6 +357,7 @@ func refusedUsers(t *testing.T, s *server) {
 		store := database{s.dialect, func(t testing.TB) *sql.DB { return s.as(t, user, password) }}.store(t, table)
 		_, err := store.Put(t.Context(), "a", "", nil)
 		require.ErrorContains(t, err, "sqllease: table "+table+": ")
+		assert.ErrorIs(t, err, lease.ErrRefused)
 		assert.ErrorContains(t, err, says)
 	}
 	refused("app", "wrong", table, says)
@@ -418,6 +423,67 @@ func (s *server) fleet() *servertest.Server {
 	f.Process = s.Process
 	f.Wipes["Truncate"] = func(t testing.TB, space string) { s.database().exec(t, "TRUNCATE TABLE w_"+space) }
 	return f
+}
+
+// troubles: no trouble that passes needs a restart.
+func troubles(t *testing.T, s *server) {
+	host := servertest.NewHost(t, s.addr)
+	owner := func(statements ...string) { s.owner().exec(t, statements...) }
+	refuses := servertest.Trouble{Name: "TakesNoWrites", Says: []string{"25006"}, Begin: func(*testing.T, string) func(*testing.T) {
+		owner("ALTER ROLE app SET default_transaction_read_only = on")
+		host.Reset() // a session keeps its settings
+		host.Heal()
+		return func(*testing.T) {
+			owner("ALTER ROLE app RESET default_transaction_read_only")
+			host.Reset()
+			host.Heal()
+		}
+	}}
+	if s.dialect == sqllease.MySQL {
+		refuses = servertest.Trouble{Name: "TakesNoWrites", Says: []string{"read-only"}, Begin: func(*testing.T, string) func(*testing.T) {
+			owner("SET GLOBAL read_only = 1")
+			return func(*testing.T) { owner("SET GLOBAL read_only = 0") }
+		}}
+	}
+	servertest.Troubles(t, s.fleet(), host.Addr(), append(servertest.Moves(host), servertest.HalfOpen(host), servertest.NameIsUnknown(host), refuses)...)
+}
+
+// halfOpen: if nothing arrives on open connections any more, while new ones work, the first call that times out lets the pool
+// close all of them that are idle.
+func halfOpen(t *testing.T, s *server) {
+	const idle = 20
+	proxy := servertest.NewProxy(t, s.addr)
+	db := servertest.Must(connect(s.dialect, proxy.Addr(), "app", password))(t)
+	defer db.Close()
+	db.SetMaxIdleConns(idle)
+	store := servertest.Must(sqllease.New(db, s.dialect, &sqllease.Options{Table: newTable()}))(t)
+	fill := func() {
+		t.Helper()
+		var conns []*sql.Conn
+		for range idle {
+			conns = append(conns, servertest.Must(db.Conn(t.Context()))(t))
+		}
+		for _, c := range conns {
+			servertest.Do(t, c.Close())
+		}
+		require.Equal(t, idle, db.Stats().Idle)
+	}
+	timesOut := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := store.Get(ctx, "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	fill()
+	proxy.Swallow()
+	timesOut()
+	servertest.Await(t, func() error { // it does not last until each has cost its time
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := store.Get(ctx, "a")
+		return err
+	})
 }
 
 // lockLimits: a Put waits for a lock whatever limit the server has for locks.

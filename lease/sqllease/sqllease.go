@@ -36,7 +36,8 @@
 // If the database says that nothing was changed because other statements were in the way (a
 // deadlock, a serialization failure, a lock that was not granted in time, a locked SQLite
 // database), the statement is repeated until the context is done. Errors unwrap to the
-// driver's.
+// driver's. After a statement that timed out, the store pings the idle connections of the pool, and closes those that do
+// not answer within a second: package sql does not look, and each would cost a later statement its time.
 //
 // The user needs SELECT, INSERT, UPDATE and DELETE on the table, and the right to create it if it
 // does not exist. Since PostgreSQL 15 only the database's owner may create tables in the schema
@@ -58,8 +59,8 @@
 //
 // # Settings
 //
-// What was committed must stay committed. The store warns ([Options.Logger]) if it sees another
-// setting.
+// What was committed must stay committed. Each lease asks the database for these settings, and warns
+// of others.
 //
 //   - PostgreSQL: fsync and synchronous_commit on, as by default.
 //   - MySQL and MariaDB: InnoDB, innodb_flush_log_at_trx_commit=1, and with a binary log sync_binlog=1
@@ -97,8 +98,6 @@
 // MySQL the store begins a transaction itself if it needs one.
 package sqllease
 
-import "log/slog"
-
 // Options are the settings of New, Open and NewNodes. The zero value consists entirely of
 // defaults, and so does nil.
 type Options struct {
@@ -108,8 +107,4 @@ type Options struct {
 	// if the database distinguishes case. Empty: "snowflake_leases" for New and Open,
 	// "WORKER_NODE" for NewNodes.
 	Table string
-
-	// Logger gets a warning if a setting of the database may lose what was committed. Nodes
-	// logs nothing. Nil: slog.Default().
-	Logger *slog.Logger
 }

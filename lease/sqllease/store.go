@@ -6,10 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,11 +18,9 @@ import (
 // goroutines and leases.
 type Store struct {
 	table
-	sql    statements
-	logger *slog.Logger // nil: slog.Default()
-	own    bool         // the store has opened db
-	look   sync.Once
-	slow   atomic.Bool // MySQL: statements need transactions
+	sql  statements
+	own  bool        // the store has opened db
+	slow atomic.Bool // MySQL: statements need transactions
 }
 
 var (
@@ -43,11 +39,7 @@ func New(db *sql.DB, dialect Dialect, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{table: t, sql: t.statements()}
-	if opts != nil {
-		s.logger = opts.Logger
-	}
-	return s, nil
+	return &Store{table: t, sql: t.statements()}, nil
 }
 
 // Open returns a store with two connections of its own, so that the application's queries
@@ -79,14 +71,8 @@ func (s *Store) Close() error {
 // DefaultWindow is the window of leases whose Options.Window is 0.
 const DefaultWindow = 30 * time.Second
 
-// DefaultWindow returns [DefaultWindow]. With SQLite it returns 0, which is the default of package
-// lease: the file's users share a machine.
-func (s *Store) DefaultWindow() time.Duration {
-	if s.dialect == SQLite {
-		return 0
-	}
-	return DefaultWindow
-}
+// DefaultWindow returns [DefaultWindow].
+func (s *Store) DefaultWindow() time.Duration { return DefaultWindow }
 
 // Now returns the time of the server's clock. SQLite has no server, so the error is
 // [errors.ErrUnsupported].
@@ -98,7 +84,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, errors.ErrUnsupported
 	}
 	var micros int64
-	err := s.retry(ctx, func() error { return s.db.QueryRowContext(ctx, `SELECT `+s.dialect.micros()).Scan(&micros) })
+	err := s.retry(ctx, func() error { return s.db.QueryRowContext(ctx, `SELECT `+s.dialect.micros()+` LIMIT 1`).Scan(&micros) })
 	return fromMicros(micros), err
 }
 
@@ -118,7 +104,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 
 // read returns the entries that a query finds.
 func (s *Store) read(ctx context.Context, query string, args ...any) (entries []lease.Entry, err error) {
-	err = s.run(ctx, query, args, func(q querier, query string, args []any) (sure bool, err error) {
+	sure := false
+	err = s.run(ctx, query, args, func(q querier, query string, args []any) (bool, error) {
 		entries, sure = nil, s.dialect != MySQL
 		rows, err := q.QueryContext(ctx, query, args...)
 		if err != nil {
@@ -140,11 +127,19 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 		}
 		return sure, errors.Join(rows.Err(), rows.Close())
 	})
-	if errors.Is(err, ErrNoTable) {
+	switch {
+	case errors.Is(err, ErrNoTable):
 		return nil, nil // where there is no table, there are no entries
+	case err != nil:
+		return nil, err
+	case !sure:
+		return nil, s.wrap(ctx, errCut)
 	}
-	return entries, err
+	return entries, nil
 }
+
+// errCut says that an answer lacks its last row, after which nothing can be missing.
+var errCut = errors.New("the answer was cut: something between the store and the table limits how many rows are returned")
 
 // Put implements [lease.Store]. If there is no table, it creates one.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
@@ -158,7 +153,6 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	if err != nil {
 		return lease.Entry{}, s.conflict(key, err)
 	}
-	s.look.Do(func() { s.warn(ctx) })
 	return e, nil
 }
 
@@ -274,18 +268,15 @@ func (s *Store) run(ctx context.Context, query string, args []any, f func(q quer
 	})
 }
 
-// warn logs which settings of the database may lose what was committed.
-func (s *Store) warn(ctx context.Context) {
+// Settings returns the database's settings with which a crash may lose what was committed, such as "fsync = off". If there is
+// no table yet, the error matches [ErrNoTable].
+func (s *Store) Settings(ctx context.Context) ([]string, error) {
 	var settings string
-	if err := s.db.QueryRowContext(ctx, s.sql.settings).Scan(&settings); err != nil || settings == "" {
-		return // to look is an extra, so no error is worth a failure
+	err := s.retry(ctx, func() error { return s.db.QueryRowContext(ctx, s.sql.settings).Scan(&settings) })
+	if err != nil || settings == "" {
+		return nil, err
 	}
-	logger := s.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.WarnContext(ctx, "the database may lose saved entries in a crash, and then IDs may repeat: change its settings",
-		"table", s.name, "settings", settings)
+	return strings.Split(settings, ", "), nil
 }
 
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

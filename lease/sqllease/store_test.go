@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -284,30 +285,59 @@ func TestOpenedStoreIsClosed(t *testing.T) {
 	assert.NotEmpty(t, servertest.Must(other.Get(t.Context(), "a"))(t).Version)
 }
 
-// If the settings of a database may lose what was committed, the first Put logs which ones.
+// If each connection has a database of its own, each would give out the same worker IDs.
+func TestDatabaseOfOneConnectionIsRefused(t *testing.T) {
+	for _, dsn := range []string{":memory:", "", "file::memory:", "file:?mode=memory", "file:x?mode=memory"} {
+		s := servertest.Must(sqllease.Open("sqlite", dsn, sqllease.SQLite, nil))(t)
+		defer s.Close()
+		_, err := lease.Acquire(t.Context(), s, &lease.Options{NewStore: true})
+		require.ErrorIs(t, err, lease.ErrInvalidOptions, dsn)
+		assert.ErrorContains(t, err, "private to each connection")
+
+		db := servertest.Open(t, "sqlite", dsn)
+		_, err = servertest.Must(sqllease.New(db, sqllease.SQLite, nil))(t).Get(t.Context(), "a")
+		assert.ErrorIs(t, err, lease.ErrInvalidOptions, dsn)
+		nodes := servertest.Must(sqllease.NewNodes(db, sqllease.SQLite, nil))(t)
+		assert.ErrorIs(t, nodes.Create(t.Context()), lease.ErrInvalidOptions, dsn)
+		_, err = servertest.Must(sqllease.New(db, sqllease.SQLite, &sqllease.Options{Table: "temp.leases"}))(t).Put(t.Context(), "a", "", nil)
+		assert.ErrorIs(t, err, lease.ErrInvalidOptions, dsn)
+
+		db.SetMaxOpenConns(1)
+		put(t, servertest.Must(sqllease.New(db, sqllease.SQLite, nil))(t), "a", "", "value")
+	}
+	for _, dsn := range []string{"file:shared?mode=memory&cache=shared", "file:/shared.db?vfs=memdb", "file:" + t.TempDir() + "/leases.db"} {
+		s := servertest.Must(sqllease.New(servertest.Open(t, "sqlite", dsn), sqllease.SQLite, nil))(t)
+		put(t, s, "a", "", "value")
+		assert.NotEmpty(t, servertest.Must(s.Get(t.Context(), "a"))(t).Version, dsn)
+	}
+}
+
+// A lease warns of settings of a database that may lose what was committed.
 func TestSettingsThatLoseCommitsAreLogged(t *testing.T) {
 	for pragmas, says := range map[string]string{
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)":    "",
 		"?_pragma=journal_mode(DELETE)&_pragma=synchronous(3)":    "",
 		"?_pragma=journal_mode(DELETE)&_pragma=synchronous(FULL)": "journal_mode = delete, synchronous = 2",
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)":  "journal_mode = wal, synchronous = 1",
-		"?_pragma=journal_mode(MEMORY)":                           "journal_mode = memory",
+		"?_pragma=journal_mode(MEMORY)":                           "journal_mode = memory, synchronous = 2",
 	} {
 		dsn := "file:" + filepath.Join(t.TempDir(), "leases.db") + pragmas
 		warns(t, database{sqllease.SQLite, func(t testing.TB) *sql.DB { return servertest.Open(t, "sqlite", dsn) }}, newTable(), says)
 	}
 }
 
-// warns checks that a store's first Put logs what says, or nothing if it is empty, and that the second one
-// logs nothing.
+// warns checks that a lease warns of what says, or of nothing if it is empty.
 func warns(t *testing.T, d database, table, says string) {
 	t.Helper()
-	var log strings.Builder
-	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table, Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
-	put(t, s, "a", "", "value")
-	first := log.String()
-	require.Contains(t, first, says)
-	assert.Equal(t, says == "", first == "")
-	put(t, s, "b", "", "value")
-	assert.Equal(t, first, log.String(), "the second Put logs more")
+	s := servertest.Must(sqllease.New(d.open(t), d.dialect, &sqllease.Options{Table: table}))(t)
+	l := servertest.Must(lease.Acquire(t.Context(), s, &lease.Options{NewStore: true, Logger: slog.New(slog.DiscardHandler)}))(t)
+	defer l.Release(t.Context())
+	is := servertest.Must(s.Settings(t.Context()))(t)
+	assert.Equal(t, says, strings.Join(is, ", "))
+	servertest.Await(t, func() error {
+		if !slices.Equal(is, l.Stats().Unsafe) {
+			return fmt.Errorf("the lease shows %q", l.Stats().Unsafe)
+		}
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -23,6 +24,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	_ "modernc.org/sqlite" // the driver
@@ -75,7 +78,15 @@ func openPostgres(_ context.Context, s *source) (lease.Store, func() error, erro
 	}
 	// If this is not set, pgx sends a ping before each renewal.
 	never := func(context.Context, stdlib.ShouldPingParams) bool { return false }
-	return openSQL(stdlib.OpenDB(*config, stdlib.OptionShouldPing(never)), sqllease.PostgreSQL, table)
+	// The driver reads the files of certificates once, here. They are renewed on disk.
+	reread := func(_ context.Context, c *pgx.ConnConfig) error {
+		is, err := pgx.ParseConfig(u.String())
+		if err == nil {
+			c.TLSConfig, c.Fallbacks = is.TLSConfig, is.Fallbacks
+		}
+		return err
+	}
+	return openSQL(stdlib.OpenDB(*config, stdlib.OptionShouldPing(never), stdlib.OptionBeforeConnect(reread)), sqllease.PostgreSQL, table)
 }
 
 func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) {
@@ -140,6 +151,7 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 		if config.TLS, err = s.tls(); err != nil {
 			return nil, nil, err
 		}
+		config.DialOptions = append(config.DialOptions, grpc.WithTransportCredentials(rereading{credentials.NewTLS(config.TLS), s}))
 	}
 	if deadline, ok := ctx.Deadline(); ok { // of the login
 		config.DialTimeout = min(loginTime, time.Until(deadline))
@@ -150,6 +162,24 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 	}
 	store, err := etcdlease.New(client, &etcdlease.Options{Prefix: s.options.Get("prefix")})
 	return store, client.Close, err
+}
+
+// rereading are credentials that read the files anew for each connection, since certificates are renewed on disk.
+type rereading struct {
+	credentials.TransportCredentials
+	s *source
+}
+
+func (r rereading) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	config, err := r.s.tls()
+	if err != nil {
+		return nil, nil, err
+	}
+	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
+}
+
+func (r rereading) Clone() credentials.TransportCredentials {
+	return rereading{r.TransportCredentials.Clone(), r.s}
 }
 
 // tls reads the files that the options name.
@@ -279,7 +309,14 @@ func openNATS(_ context.Context, s *source) (lease.Store, func() error, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		login = append(login, nats.Secure(config))
+		// The client asks again for each connection, since certificates are renewed on disk.
+		login = append(login, nats.Secure(&tls.Config{MinVersion: config.MinVersion}))
+		if ca := s.options.Get("ca"); ca != "" {
+			login = append(login, nats.RootCAs(ca))
+		}
+		if config.Certificates != nil {
+			login = append(login, nats.ClientCert(s.options.Get("cert"), s.options.Get("key")))
+		}
 	}
 	conn, err := natslease.Connect("nats://"+strings.Join(s.hosts, ",nats://"), login...)
 	if err != nil {

@@ -38,6 +38,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/idle"
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
@@ -48,8 +49,11 @@ type Options struct {
 	// with a server that answers, and pauses when all have failed. NextID returns a refusal only if all servers refused in a row.
 	Others []string
 
-	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2.
-	// nil: a client that speaks HTTP/1.1, and HTTP/2 to a server with TLS.
+	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that timed out, its idle
+	// connections are closed if it has CloseIdleConnections, as an *http.Client does: nothing may arrive on them any more.
+	// If it speaks HTTP/2 and other calls share its connection, also let the transport send PINGs
+	// (http.Transport.HTTP2), or nobody notices.
+	// nil: a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
 	HTTPClient connect.HTTPClient
 
 	// Token returns the bearer token for a call. It is called for each call to the server, so the
@@ -80,6 +84,10 @@ type Options struct {
 	MaxWait time.Duration
 }
 
+// silence is how long nothing may arrive on a connection of HTTP/2 before a PING is sent, and then before the connection is
+// closed: twice that is less than the time-out of a call.
+const silence = 2 * time.Second
+
 // mostBatch leaves room in the server's limit of 100,000 for calls that wait.
 const mostBatch = 50_000
 
@@ -89,7 +97,9 @@ func (o *Options) withDefaults() (Options, error) {
 		d = *o
 	}
 	if d.HTTPClient == nil {
-		d.HTTPClient = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}
+		d.HTTPClient = &http.Client{Transport: transport}
 	}
 	d.Batch = cmp.Or(d.Batch, 1000)
 	if d.Batch < 1 || d.Batch > mostBatch {
@@ -156,12 +166,13 @@ func New(server string, opts *Options) (*Client, error) {
 	if err != nil && o.VMClock != "" {
 		return nil, fmt.Errorf("client: %w: VMClock: %w", snowflake.ErrInvalidOptions, err)
 	}
+	calls := idle.Closing(o.HTTPClient)
 	c := &Client{o: o, vm: vm, most: 2 * mostBatch, ids: make(chan buffered, 2*o.Batch)}
 	for i, server := range append([]string{server}, o.Others...) {
 		if u, err := url.Parse(server); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("client: %w: URL %d is not one such as http://127.0.0.1:8080", snowflake.ErrInvalidOptions, i+1)
 		}
-		c.servers = append(c.servers, snowflakev1connect.NewSnowflakeServiceClient(o.HTTPClient, server))
+		c.servers = append(c.servers, snowflakev1connect.NewSnowflakeServiceClient(calls, server))
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil

@@ -611,7 +611,7 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 
 func TestSequencerWorksInACluster(t *testing.T) {
 	t.Parallel()
-	newUnique(t).take(newSequencer(t, redistest.StartCluster(t, sequenceKey), nil), 10)
+	newUnique(t).take(newSequencer(t, redistest.StartCluster(t, sequenceKey).ClusterClient, nil), 10)
 }
 
 func BenchmarkSequencer(b *testing.B) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
+	"sync"
+	"unicode"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
@@ -13,21 +16,52 @@ import (
 )
 
 // setLogger makes a logger the default, also of the stores' drivers, which would write lines of their own to standard
-// error while a store is away.
+// error while a store is away. They also return their errors, and the lease's lines have these.
 func setLogger(l *slog.Logger) {
 	slog.SetDefault(l)
-	d := driver{l}
+	d := &driver{log: l, said: map[string]bool{}}
 	_ = mysql.SetLogger(d) // it fails for nil
 	redis.SetLogger(d)
-	klog.SetSlogLogger(l)
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, slog.NewLogLogger(l.Handler(), slog.LevelWarn).Writer()))
+	klog.SetOutput(d)
+	klog.LogToStderr(false)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, d))
 }
 
-// driver logs what a store's driver says.
-type driver struct{ log *slog.Logger }
+// driver logs what a store's driver says, each message once: messages that differ in numbers only count as one.
+type driver struct {
+	log *slog.Logger
 
-func (d driver) Print(v ...any) { d.log.Warn("a driver says", "text", fmt.Sprint(v...)) }
+	mu   sync.Mutex
+	said map[string]bool
+}
 
-func (d driver) Printf(_ context.Context, format string, v ...any) {
+// mostSaid is how many messages a driver's log has.
+const mostSaid = 100
+
+func (d *driver) Print(v ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprint(v...)), " ")
+	kind := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
+	d.mu.Lock()
+	first := !d.said[kind] && len(d.said) < mostSaid
+	if first {
+		d.said[kind] = true
+	}
+	d.mu.Unlock()
+	if first {
+		d.log.Debug("the driver's own message", "text", text)
+	}
+}
+
+func (d *driver) Printf(_ context.Context, format string, v ...any) {
 	d.Print(fmt.Sprintf(format, v...))
+}
+
+func (d *driver) Write(line []byte) (int, error) {
+	d.Print(string(line))
+	return len(line), nil
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -62,4 +63,18 @@ func TestDurationsAreReadableInJSON(t *testing.T) {
 	var log strings.Builder
 	(&config{logFormat: "json"}).logger(&log).Info("taking", "give_up_after", 5*time.Minute)
 	assert.Contains(t, log.String(), `"give_up_after":"5m0s"`)
+}
+
+// What a driver says is one line at debug, and is said once.
+func TestDriversSayEachThingOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	d := &driver{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), said: map[string]bool{}}
+	for attempt := range 5 {
+		d.Printf(t.Context(), "failed to dial after %d attempts:\n\trefused", attempt)
+		fmt.Fprintf(d, "W1126 16:00:0%d another\n", attempt)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 2)
+	assert.Contains(t, lines[0], `level=DEBUG msg="the driver's own message" text="failed to dial after 0 attempts: refused"`)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -57,13 +58,17 @@ func (k Key) Address() string {
 	return "redis"
 }
 
-// Wrap adds to an error the key and the server. A key of another type is a bad record.
+// Wrap adds to an error the key and the server. A key of another type is a bad record. A wrong password or a missing right
+// is a refusal.
 func (k Key) Wrap(err error) error {
 	if err == nil {
 		return nil
 	}
 	if strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7, within the error of a script
 		err = fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
+	}
+	if redis.IsAuthError(err) || redis.IsPermissionError(err) || strings.Contains(err.Error(), "can't run this command") {
+		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	}
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
 }
@@ -106,6 +111,7 @@ func Call[T any](ctx context.Context, k Key, f func() (T, error)) (T, error) {
 	if a.err == nil || ctx.Err() == nil {
 		return a.value, a.err
 	}
+	go k.dropSilent()
 	var met *net.OpError
 	if !errors.As(a.err, &met) {
 		if err := k.dial(); err != nil {
@@ -134,6 +140,41 @@ func (k Key) dial() error {
 		_ = c.Close()
 	}
 	return err
+}
+
+// silence is how long an idle connection may take to answer a PING after another connection has not answered in time.
+const silence = time.Second
+
+// dropping has the clients whose idle connections are being asked.
+var dropping sync.Map
+
+// dropSilent lets the client drop the idle connections that do not answer. If the network has lost them, each would cost a
+// later call its time, one after the other. The client asks them nothing by itself, and new connections may work.
+func (k Key) dropSilent() {
+	if _, busy := dropping.LoadOrStore(k.Client, true); busy {
+		return
+	}
+	defer dropping.Delete(k.Client)
+	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer cancel()
+	client, ok := k.Client.(*redis.Client)
+	if cluster, is := k.Client.(*redis.ClusterClient); is {
+		master, err := cluster.MasterForKey(ctx, k.Name)
+		client, ok = master, err == nil
+	}
+	if !ok {
+		return
+	}
+	conns := make([]*redis.Conn, client.PoolStats().IdleConns)
+	var asked sync.WaitGroup
+	for i := range conns {
+		conns[i] = client.Conn()
+		asked.Go(func() { _ = conns[i].Ping(ctx).Err() }) // after an error the connection is dropped
+	}
+	asked.Wait()
+	for _, c := range conns { // not before, so that each has asked another connection
+		_ = c.Close()
+	}
 }
 
 func timedOut(err error) bool {

@@ -81,13 +81,20 @@ func Eventually(t testing.TB, what string, is func() bool) {
 	require.Eventually(t, is, 30*time.Second, 5*time.Millisecond, what)
 }
 
-// StartCluster starts two masters, and a replica of the master that has the key.
-func StartCluster(t testing.TB, key string) *redis.ClusterClient {
+// Cluster has two masters with a replica each.
+type Cluster struct {
+	*redis.ClusterClient
+	Slot     int           // of the key
+	From, To *redis.Client // the masters that have and do not have the slot
+}
+
+// StartCluster starts a cluster for a key.
+func StartCluster(t testing.TB, key string) *Cluster {
 	t.Helper()
 	ctx := t.Context()
 	var addrs []string
 	var nodes []*redis.Client
-	for i := range 3 {
+	for i := range 4 {
 		bus := strconv.Itoa(servertest.Port(t))
 		server := Start(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 		addrs, nodes = append(addrs, server.Addr), append(nodes, server.Client(t))
@@ -99,18 +106,43 @@ func StartCluster(t testing.TB, key string) *redis.ClusterClient {
 	require.NoError(t, nodes[0].ClusterAddSlotsRange(ctx, 0, 8191).Err())
 	require.NoError(t, nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
 	slot := servertest.Must(nodes[0].ClusterKeySlot(ctx, key).Result())(t)
-	master := nodes[slot/8192]
-	id := servertest.Must(master.ClusterMyID(ctx).Result())(t)
-	Eventually(t, "the replica follows", func() bool { return nodes[2].ClusterReplicate(ctx, id).Err() == nil })
+	for i, master := range nodes[:2] {
+		id := servertest.Must(master.ClusterMyID(ctx).Result())(t)
+		Eventually(t, "the replica follows", func() bool { return nodes[2+i].ClusterReplicate(ctx, id).Err() == nil })
+	}
 	Eventually(t, "the cluster is ready", func() bool {
-		ready := strings.Contains(master.Info(ctx, "replication").Val(), "state=online")
-		for _, node := range nodes {
+		ready := true
+		for i, node := range nodes {
 			info := node.ClusterInfo(ctx).Val()
-			ready = ready && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+			ready = ready && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:4") &&
+				(i >= 2 || strings.Contains(node.Info(ctx, "replication").Val(), "state=online"))
 		}
 		return ready
 	})
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	return client
+	from := int(slot) / 8192
+	return &Cluster{client, int(slot), nodes[from], nodes[1-from]}
+}
+
+// Move moves the slot to the other master, and calls between at each step of the way.
+func (c *Cluster) Move(t testing.TB, key string, between func()) {
+	t.Helper()
+	ctx := t.Context()
+	from, to := servertest.Must(c.From.ClusterMyID(ctx).Result())(t), servertest.Must(c.To.ClusterMyID(ctx).Result())(t)
+	host, port, _ := net.SplitHostPort(c.To.Options().Addr)
+	for _, step := range []struct {
+		at   *redis.Client
+		args []any
+	}{
+		{c.To, []any{"CLUSTER", "SETSLOT", c.Slot, "IMPORTING", from}},
+		{c.From, []any{"CLUSTER", "SETSLOT", c.Slot, "MIGRATING", to}},
+		{c.From, []any{"MIGRATE", host, port, key, 0, 60000}},
+		{c.To, []any{"CLUSTER", "SETSLOT", c.Slot, "NODE", to}},
+		{c.From, []any{"CLUSTER", "SETSLOT", c.Slot, "NODE", to}},
+	} {
+		servertest.Do(t, step.at.Do(ctx, step.args...).Err())
+		between()
+	}
+	c.From, c.To = c.To, c.From
 }

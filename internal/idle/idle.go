@@ -1,0 +1,59 @@
+// Package idle lets a client of HTTP give up connections on which nothing may arrive any more.
+package idle
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// Client makes requests, as an *http.Client does.
+type Client interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Closing returns a client that makes its requests with c. If the time of a request was up, and c has CloseIdleConnections, it
+// calls that before the next request: the network may have lost the connections, and each would cost a request its time.
+// With HTTP/2, a connection is idle a moment after its last request has ended.
+func Closing(c Client) Client {
+	if pool, ok := c.(interface{ CloseIdleConnections() }); ok {
+		return &closing{Client: c, close: pool.CloseIdleConnections}
+	}
+	return c
+}
+
+type closing struct {
+	Client
+	close func()
+	late  atomic.Bool // the time of a request was up
+}
+
+func (c *closing) Do(req *http.Request) (*http.Response, error) {
+	if c.late.Swap(false) {
+		c.close()
+	}
+	resp, err := c.Client.Do(req)
+	if err != nil && req.Context().Err() != nil {
+		c.late.Store(true)
+	}
+	return resp, err
+}
+
+// Renewing returns a client that makes its requests with what make returns, and calls make again for the next request if the
+// time of a request was up. It is for clients that cannot close their idle connections.
+func Renewing(make func() Client) Client {
+	r := &renewing{make: make}
+	r.CloseIdleConnections()
+	return Closing(r)
+}
+
+type renewing struct {
+	make func() Client
+	is   atomic.Pointer[Client]
+}
+
+func (r *renewing) Do(req *http.Request) (*http.Response, error) { return (*r.is.Load()).Do(req) }
+
+func (r *renewing) CloseIdleConnections() {
+	c := r.make()
+	r.is.Store(&c)
+}

@@ -1,0 +1,51 @@
+//go:build unix
+
+package etcdlease_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1, "--quota-backend-bytes", fmt.Sprint(8<<20))[0]
+	host := servertest.NewHost(t, m.Addr)
+	s := at(m.Addr)
+	s.Window = window
+	servertest.Troubles(t, &s, host.Addr(), append(servertest.Moves(host),
+		servertest.HalfOpen(host),
+		servertest.NameIsUnknown(host),
+		quotaIsFull(m.Addr),
+		servertest.LosesDisk(m.Process, m.Dir),
+		servertest.IsRestored(&s, m.Process, m.Dir),
+	)...)
+}
+
+// quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms the alarm.
+func quotaIsFull(addr string) servertest.Trouble {
+	return servertest.Trouble{Name: "QuotaIsFull", Says: []string{rpctypes.ErrNoSpace.Error()}, Begin: func(t *testing.T, _ string) func(*testing.T) {
+		client := connect(t, addr)
+		for i := 0; ; i++ {
+			_, err := client.Put(t.Context(), fmt.Sprint("filler/", i), strings.Repeat("x", 1<<20))
+			if errors.Is(err, rpctypes.ErrNoSpace) {
+				break
+			}
+			require.NoError(t, err)
+		}
+		return func(t *testing.T) {
+			deleted := servertest.Must(client.Delete(t.Context(), "filler/", clientv3.WithPrefix()))(t)
+			servertest.Must(client.Compact(t.Context(), deleted.Header.Revision, clientv3.WithCompactPhysical()))(t)
+			servertest.Must(client.Defragment(t.Context(), addr))(t)
+			servertest.Must(client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{}))(t)
+		}
+	}}
+}

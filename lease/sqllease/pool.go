@@ -1,0 +1,45 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"sync"
+	"time"
+)
+
+// silence is how long an idle connection may take to answer a ping after another connection has not answered in time.
+const silence = time.Second
+
+// dropping has the pools whose idle connections are being pinged.
+var dropping sync.Map
+
+// dropSilent closes the idle connections of a pool that do not answer. If the network has lost them, each would cost a later
+// statement its time, one after the other. Package sql asks them nothing by itself, and new connections may work.
+func dropSilent(db *sql.DB) {
+	if _, busy := dropping.LoadOrStore(db, true); busy {
+		return
+	}
+	defer dropping.Delete(db)
+	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer cancel()
+	conns := make([]*sql.Conn, max(1, db.Stats().Idle)) // if none is idle, it connects, with more time than a short window leaves
+	var pinged sync.WaitGroup
+	for i := range conns {
+		pinged.Go(func() {
+			c, err := db.Conn(ctx)
+			if err != nil {
+				return
+			}
+			if conns[i] = c; c.PingContext(ctx) != nil {
+				_ = c.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
+			}
+		})
+	}
+	pinged.Wait()
+	for _, c := range conns { // not before, so that each is another connection
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+func TestAcquireReturnsAtOnceOnlyWhatNeverMends(t *testing.T) {
+	for _, err := range []error{
+		ErrBadRecord, &LayoutError{}, ErrInvalidOptions, errors.ErrUnsupported, snowflake.ErrInvalidLayout,
+		fmt.Errorf("%w: WRONGPASS", ErrRefused),
+		&FileError{Err: &fs.PathError{Err: syscall.EACCES}}, &FileError{Err: &fs.PathError{Err: syscall.ENOTDIR}},
+		&ExhaustedError{}, ErrWiped, ErrLost, &ClockLeapError{}, &snowflake.ClockBackwardError{},
+	} {
+		assert.False(t, mayMend(err), "%v", err)
+	}
+	for _, err := range []error{
+		ErrAway, io.EOF, errDown, context.DeadlineExceeded, os.NewSyscallError("read", syscall.ECONNRESET),
+		&net.DNSError{IsNotFound: true}, &net.OpError{Op: "dial", Err: syscall.EPERM},
+		&FileError{Err: &fs.PathError{Err: syscall.ENOSPC}}, &FileError{Err: &fs.PathError{Err: syscall.EROFS}},
+		&FileError{Err: &fs.PathError{Err: syscall.EDQUOT}}, errors.New("OOM command not allowed"),
+	} {
+		assert.True(t, mayMend(err), "%v", err)
+	}
+}
+
+func TestErrorWithACauseIsNoTimeout(t *testing.T) {
+	late, refused := context.DeadlineExceeded, syscall.ECONNREFUSED
+	for _, err := range []error{
+		late, context.Canceled, os.ErrDeadlineExceeded, &FileError{Err: fmt.Errorf("write: %w", late)},
+		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, errors.New("rpc error: desc = context deadline exceeded"),
+		fmt.Errorf("%w: %w", ErrAway, late), once(fmt.Errorf("lease: the store did not answer in time: %w", late)), errors.Join(late, late),
+	} {
+		assert.True(t, isTimeout(err), "%v", err)
+	}
+	for _, err := range []error{
+		nil, errDown, ErrAway, refused, fmt.Errorf("%w: %w", late, &net.OpError{Op: "dial", Err: refused}), errors.Join(refused, late),
+	} {
+		assert.False(t, isTimeout(err), "%v", err)
+	}
+}
+
+// told returns the lines of a log with this message.
+func told(log *bytes.Buffer, message string) (lines []string) {
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, message) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// While a start waits, its log says for what, until when, and what changes. It takes a worker ID when the trouble has passed.
+func TestStartWaitsForWhatMayPassAndSaysForWhat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		fails := func(why string) func() {
+			return func() {
+				m.becomes(func(context.Context, *query, asks) error { return errors.New(why) })
+			}
+		}
+		fails("OOM command not allowed")()
+		time.AfterFunc(40*time.Second, fails("MISCONF errors writing to disk"))
+		time.AfterFunc(80*time.Second, func() { m.becomes() })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		l, err := Acquire(ctx, m, &Options{Layout: plain, NewStore: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		defer l.Release(t.Context())
+		synctest.Wait()
+		lines := told(&log, "no worker ID could be acquired yet")
+		require.Len(t, lines, 2, log.String())
+		assert.Contains(t, lines[0], "OOM")
+		assert.Contains(t, lines[1], "MISCONF")
+		by, _ := ctx.Deadline()
+		assert.Contains(t, lines[0], "asked again, until "+by.UTC().Format(time.RFC3339))
+	})
+}
+
+// A cause that changes is told, also if the later errors are time-outs that have a cause of their own.
+func TestCauseThatChangesIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		becomes := func(err error) {
+			m.becomes(func(ctx context.Context, _ *query, _ asks) error {
+				if err == nil {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return err
+			})
+			time.Sleep(3 * span)
+		}
+		oom, refused := errors.New("OOM"), fmt.Errorf("%w: %w", context.DeadlineExceeded, syscall.ECONNREFUSED)
+		becomes(oom)
+		require.ErrorIs(t, h.Stats().LastError, oom)
+		becomes(refused)
+		assert.ErrorIs(t, h.Stats().LastError, syscall.ECONNREFUSED)
+		m.becomes(hangs, ofSaves(hangs))
+		time.Sleep(span / 2) // a time-out says less than the error before it
+		assert.ErrorIs(t, h.Stats().LastError, syscall.ECONNREFUSED)
+		becomes(nil)
+		assert.NotErrorIs(t, h.Stats().LastError, syscall.ECONNREFUSED)
+		synctest.Wait()
+		lines := told(&log, "renewals fail")
+		require.Len(t, lines, 3, log.String())
+		assert.Contains(t, lines[0], "OOM")
+		assert.Contains(t, lines[1], "refused")
+		assert.NotContains(t, lines[2], "refused")
+		assert.Contains(t, lines[2], "did not answer in time")
+	})
+}
+
+// After an overlap nothing more is stamped, so what was stamped ends then.
+func TestAfterAnOverlapTheLogSaysUntilWhenIDsWereStamped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0), stops, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		var older Entry
+		m.set(func() { older = m.entries[recordKey(0)] })
+		time.Sleep(span) // it is renewed
+		h.next()
+		m.set(func() { m.store(&query{do: "put", key: older.Key, value: older.Value}) })
+		m.take(0, "b")
+		<-h.Done()
+		at := time.Now().UTC()
+		synctest.Wait() // the log is written after that
+		require.Len(t, told(&log, "IDs may have repeated"), 1, log.String())
+		lines := told(&log, "worker ID lost")
+		require.Len(t, lines, 1)
+		assert.Contains(t, lines[0], "until="+at.Format("2006-01-02T15:04:05.000Z"))
+	})
+}
+
+// tells is a store whose engine can be asked for its settings.
+type tells struct {
+	*memory
+	unsafe []string
+	err    error
+}
+
+func (s tells) Settings(context.Context) ([]string, error) { return s.unsafe, s.err }
+
+func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			store  tells
+			logged string // empty: nothing
+		}{
+			{tells{unsafe: []string{"a = 1", "b = 2"}}, `level=WARN msg="lease: the store may lose what it acknowledged, and then IDs may repeat" worker=0 owner=a settings="a = 1, b = 2"`},
+			{tells{err: errDown}, `level=INFO msg="lease: the store's settings cannot be read" worker=0 owner=a error="the store is away"`},
+			{tells{}, ""},
+		} {
+			var log bytes.Buffer
+			test.store.memory = newMemory()
+			h := mustAcquire(t, test.store, plain, clockAt(0), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			synctest.Wait()
+			assert.Equal(t, test.store.unsafe, h.Stats().Unsafe)
+			assert.Contains(t, log.String(), test.logged)
+			assert.Equal(t, test.logged != "", strings.Contains(log.String(), "settings"), log.String())
+			require.NoError(t, h.Release(t.Context()))
+		}
+	})
+}
