@@ -23,6 +23,13 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	if err := layout.Validate(); err != nil {
 		return err
 	}
+	e, err := s.Get(ctx, doorKey)
+	if e.Version != "" {
+		return fmt.Errorf("%w: it has the entry %s", ErrInitialized, doorKey)
+	}
+	if err != nil {
+		return err
+	}
 	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey} {
 		entries, err := s.List(ctx, prefix)
 		if err != nil {
@@ -32,7 +39,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 			return fmt.Errorf("%w: it has the entry %s", ErrInitialized, entries[0].Key)
 		}
 	}
-	_, err := s.Put(ctx, doorKey, "", door{Name: randomText(), Layout: layout, Open: true}.encode())
+	_, err = s.Put(ctx, doorKey, "", door{Name: randomText(), Layout: layout, Open: true}.encode())
 	if errors.Is(err, ErrConflict) {
 		err = fmt.Errorf("%w: it has the entry %s", ErrInitialized, doorKey)
 	}

@@ -20,16 +20,23 @@ var kernelClock = func() ClockSync {
 	return ClockSync{true, state != timeError && t.Status&unsynchronized == 0, time.Duration(t.Maxerror) * time.Microsecond}
 }
 
-// kernelBoot returns how long ago the host was booted, whether it was awake or asleep, and a name of
-// the host since then. Processes in containers of one host have one name, unless their clocks differ.
-func kernelBoot() (host string, boot time.Duration) {
-	const sinceBoot = 7 // CLOCK_BOOTTIME
-	var t syscall.Timespec
-	_, _, failed := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, sinceBoot, uintptr(unsafe.Pointer(&t)), 0)
-	if failed != 0 {
-		return "", 0
+// kernelBoot returns how long ago the host was booted, for how much of that it was suspended, and a
+// name of the host since then. Processes in containers of one host have one name, unless their
+// clocks differ.
+func kernelBoot() (host string, boot, asleep time.Duration) {
+	const monotonic, sinceBoot = 1, 7 // CLOCK_MONOTONIC, which stands still while the host is suspended, and CLOCK_BOOTTIME
+	awake, ok := kernelTime(monotonic)
+	boot, also := kernelTime(sinceBoot)
+	if !ok || !also {
+		return "", 0, 0
 	}
-	return bootID(), time.Duration(t.Nano())
+	return bootID(), boot, boot - awake
+}
+
+func kernelTime(clock uintptr) (time.Duration, bool) {
+	var t syscall.Timespec
+	_, _, failed := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano()), failed == 0
 }
 
 var bootID = sync.OnceValue(func() string {

@@ -6,4 +6,4 @@ import "time"
 
 var kernelClock = func() ClockSync { return ClockSync{} }
 
-func kernelBoot() (host string, boot time.Duration) { return "", 0 }
+func kernelBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }

@@ -51,10 +51,7 @@ func (h *horizon) observe(now, at time.Time) {
 // has one: without it the clock would seem to leap when the host wakes up.
 func (l *Lease) steady() time.Time {
 	m := thisMoment()
-	if m.host == "" || m.host != l.made.host {
-		return m.at
-	}
-	return l.made.at.Add(m.boot - l.made.boot)
+	return m.at.Add(m.asleep - l.made.asleep)
 }
 
 // slack is how far a steady clock may differ from the monotonic clock after some time: by

@@ -29,8 +29,8 @@ func openVMClock(path string) (*atomic.Uint64, error) {
 	return vmclock.Find(path)
 }
 
-// bootClock returns how long ago the host was booted, and a name of the host since then; an empty
-// name if the system does not tell.
+// bootClock returns how long ago the host was booted, for how much of that it was suspended, and a
+// name of the host since then; an empty name if the system does not tell.
 var bootClock = kernelBoot
 
 // embedded is how many ended holdings a record keeps itself. In the simulator they are fewer,

@@ -26,7 +26,7 @@ func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 // The bubbles of the tests are hosts that do not tell when they were booted.
 func init() { bootClock = noBoot }
 
-func noBoot() (host string, boot time.Duration) { return "", 0 }
+func noBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }
 
 // query is a request to a store, and the entries that are the answer.
 type query struct {

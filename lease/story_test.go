@@ -330,7 +330,9 @@ func (s *story) do(c command) {
 		s.layout = snowflake.Layout{Epoch: snowflake.UnixEpoch, Unit: ms, TimeBits: 41, WorkerBits: bitsOf("workers"), ClockSeqBits: bitsOf("sequences"), SequenceBits: 4}
 		s.ownClock = s.ownClock || c.options["engine"] == "yes"
 		if c.options["boot"] == "yes" { // all parties have one host, which tells when it was booted
-			bootClock = func() (string, time.Duration) { return "host", time.Since(s.begun) + s.asleep }
+			bootClock = func() (string, time.Duration, time.Duration) {
+				return "host", time.Since(s.begun) + s.asleep, s.asleep
+			}
 		}
 	case "acquire": // NAME, options
 		s.acquire(words[0], c)

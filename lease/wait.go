@@ -18,11 +18,13 @@ type moment struct {
 	at   time.Time     // of this process
 	host string        // names this host since it was booted; empty if the system does not tell
 	boot time.Duration // how long ago that was, whether the host was awake or asleep
+
+	asleep time.Duration // for how long it was asleep
 }
 
 func thisMoment() moment {
-	host, boot := bootClock()
-	return moment{time.Now(), host, boot}
+	host, boot, asleep := bootClock()
+	return moment{time.Now(), host, boot, asleep}
 }
 
 // waited is how long something is known to be unchanged, as the store keeps it.
