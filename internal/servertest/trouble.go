@@ -307,17 +307,50 @@ func LosesDisk(p *Process, dir string) Trouble {
 // asks that nobody holds a window by then.
 func IsRestored(s *Server, p *Process, dir string) Trouble {
 	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
-		backup := dir + ".backup"
-		p.Kill()
-		Do(t, os.RemoveAll(backup), os.CopyFS(backup, os.DirFS(dir)))
-		p.Restart()
+		backUp(t, p, dir)
 		writes(t, s, space)
-		p.Kill()
-		Do(t, os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(backup)))
-		time.Sleep(s.window())
-		p.Restart()
+		restore(t, p, dir, s.window())
 		return nil
 	}}
+}
+
+// LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the versions that were lost. A
+// late request of a process that still knows one would change what another process has stored since.
+func LostVersionsDoNotComeAgain(t *testing.T, s *Server, p *Process, dir string) {
+	store := s.client(t, s.Addr, NewSpace())
+	e := Put(t, store, "key", "", "first")
+	lost := map[string]bool{}
+	backUp(t, p, dir)
+	for at := e; len(lost) < 5; lost[at.Version] = true {
+		at = Put(t, store, at.Key, at.Version, "lost")
+	}
+	restore(t, p, dir, 0)
+	recovers(t, store, e)
+	for range 2 * len(lost) {
+		e = Put(t, store, e.Key, e.Version, "another")
+		require.NotContains(t, lost, e.Version)
+		for version := range lost {
+			_, err := store.Put(t.Context(), e.Key, version, []byte("late"))
+			require.ErrorIs(t, err, lease.ErrConflict)
+		}
+	}
+}
+
+// backUp keeps a server's data.
+func backUp(t *testing.T, p *Process, dir string) {
+	t.Helper()
+	p.Kill()
+	Do(t, os.RemoveAll(dir+".backup"), os.CopyFS(dir+".backup", os.DirFS(dir)))
+	p.Restart()
+}
+
+// restore lets a server come back, after a time, with the data that backUp kept.
+func restore(t *testing.T, p *Process, dir string, after time.Duration) {
+	t.Helper()
+	p.Kill()
+	Do(t, os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(dir+".backup")))
+	time.Sleep(after)
+	p.Restart()
 }
 
 // writes waits until holders have written.
