@@ -19,17 +19,16 @@ import (
 
 // Authority keeps certificates in files, of one authority after the other: what the earlier one signed is not valid any more.
 type Authority struct {
-	t     testing.TB
-	dir   string
-	names []string
-	made  int64
+	t    testing.TB
+	dir  string
+	made int64
 }
 
-// NewAuthority returns the certificates of servers with these names and the addresses of the loopback interface, and of
-// their clients.
-func NewAuthority(t testing.TB, owner string, names ...string) *Authority {
+// NewAuthority returns the certificates of servers at each Host and each address of the loopback interface, and of
+// their clients. If we are root, the directory belongs to owner.
+func NewAuthority(t testing.TB, owner string) *Authority {
 	t.Helper()
-	a := &Authority{t: t, dir: Dir(t, owner), names: names}
+	a := &Authority{t: t, dir: Dir(t, owner)}
 	a.Renew("server", "client")
 	return a
 }
@@ -44,7 +43,7 @@ func (a *Authority) Renew(sides ...string) {
 	ca, caKey := a.sign(a.template("authority"), nil, nil)
 	for _, side := range sides {
 		c := a.template(side)
-		c.DNSNames = append([]string{"localhost"}, a.names...)
+		c.DNSNames = []string{"localhost", "*" + domain}
 		for last := range byte(16) {
 			c.IPAddresses = append(c.IPAddresses, net.IPv4(127, 0, 0, 1+last))
 		}

@@ -23,11 +23,14 @@ type Host struct {
 	moved  byte // how often
 }
 
+// domain ends the names of hosts.
+const domain = ".servertest.test"
+
 // NewHost returns a Host of a server, which runs until the test ends.
 func NewHost(t testing.TB, target string) *Host {
 	t.Helper()
 	port := Port(t)
-	h := &Host{t: t, name: fmt.Sprintf("host%d.servertest.test", port), port: port}
+	h := &Host{t: t, name: fmt.Sprint("host", port, domain), port: port}
 	h.Proxy = newProxyAt(t, h.at(), target, "")
 	h.Found()
 	return h

@@ -152,9 +152,15 @@ func (f *troubled) keepIssuing(t *testing.T) {
 // suffer brings troubles about, one at once after the other, and waits until everybody has recovered.
 func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 	for i, x := range all {
-		end := x.Begin(t, f.space)
+		begun := x.Begin(t, f.space)
+		end := sync.OnceFunc(func() {
+			if begun != nil {
+				begun(t)
+			}
+		})
+		defer end() // also if the test fails, for the next trouble
 		var early chan error
-		if end != nil && i == len(all)-1 && len(x.Says) > 0 {
+		if begun != nil && i == len(all)-1 && len(x.Says) > 0 {
 			early = make(chan error, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
@@ -165,9 +171,7 @@ func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 			}()
 			f.saysTheCause(t, x)
 		}
-		if end != nil {
-			end(t)
-		}
+		end()
 		if i == len(all)-1 {
 			f.recovers(t, x.Name, early)
 		}

@@ -33,7 +33,7 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // hosts returns the servers of a zk.Conn in turn, by their names. Package zk's own provider looks the names up once
-// (https://github.com/go-zookeeper/zk/issues/76).
+// (https://github.com/samuel/go-zookeeper/issues/44).
 type hosts struct {
 	mu          sync.Mutex
 	servers     []string
