@@ -33,7 +33,7 @@ type cluster struct {
 	link *servertest.Proxy
 }
 
-// start starts a cluster of n servers, or a server alone, with more lines of configuration. DIR there is its directory.
+// start starts a cluster of n servers, or a server alone, with more lines of configuration. STORE there is its directory.
 func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
 	path := installed.Need(t, installed.NATSServer)
@@ -61,7 +61,7 @@ func start(t testing.TB, n int, config ...string) cluster {
 		if n > 1 {
 			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
 		}
-		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.ReplaceAll(strings.Join(lines, "\n"), "DIR", m.Dir)), 0o600))
+		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.ReplaceAll(strings.Join(lines, "\n"), "STORE", m.Dir)), 0o600))
 		return servertest.Command{Path: path, Args: []string{"-c", m.Dir + ".conf"}}, func() error { return ready(m.Addr) }
 	})
 	return c

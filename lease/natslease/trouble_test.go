@@ -18,7 +18,7 @@ import (
 func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	files := servertest.NewAuthority(t, "")
-	m := start(t, 1, "jetstream: {store_dir: DIR, max_file: 8M}", fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
+	m := start(t, 1, "jetstream: {store_dir: STORE, max_file: 8M}", fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}",
 		files.File("server.pem"), files.File("server.key"), files.File("server-ca.pem"))).Cluster[0]
 	host := servertest.NewHost(t, m.Addr)
 	s := at(m.Addr)
