@@ -65,7 +65,14 @@ func spaceIsFull(admin func(*testing.T) jetstream.JetStream) servertest.Trouble 
 func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
 	return servertest.Trouble{Name: "SettingIsChanged", Says: []string{"max_msgs is 100000, not -1"}, Begin: func(t *testing.T, space string) func(*testing.T) {
 		js := admin(t)
-		config := servertest.Must(js.Stream(t.Context(), "KV_"+space))(t).CachedInfo().Config
+		var config jetstream.StreamConfig
+		servertest.Await(t, func() error { // the trouble before may have been that there was none
+			stream, err := js.Stream(t.Context(), "KV_"+space)
+			if err == nil {
+				config = stream.CachedInfo().Config
+			}
+			return err
+		})
 		change := func(t *testing.T, most int64) {
 			config.MaxMsgs = most
 			_, err := js.UpdateStream(t.Context(), config)

@@ -35,9 +35,10 @@ func (silent) Printf(string, ...any) {}
 // hosts returns the servers of a zk.Conn in turn, by their names. Package zk's own provider looks the names up once
 // (https://github.com/samuel/go-zookeeper/issues/44).
 type hosts struct {
-	mu          sync.Mutex
-	servers     []string
-	next, tried int // tried counts the servers since the last session
+	servers []string
+
+	mu         sync.Mutex
+	curr, last int // the server that was returned last, and the one with which the round ends
 }
 
 func (h *hosts) Init(servers []string) error {
@@ -46,26 +47,26 @@ func (h *hosts) Init(servers []string) error {
 			return err
 		}
 	}
-	h.servers = servers // in random order
+	h.servers, h.curr, h.last = servers, -1, -1 // they are in random order
 	return nil
 }
 
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns a server, and whether all have been tried, so that package zk waits for a second.
+// Next returns a server, and whether each has been tried since the last session. Then package zk waits for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	server = h.servers[h.next]
-	h.next = (h.next + 1) % len(h.servers)
-	h.tried++
-	return server, h.tried > len(h.servers) && (h.tried-1)%len(h.servers) == 0
+	h.curr = (h.curr + 1) % len(h.servers)
+	retryStart = h.curr == h.last
+	h.last = max(h.last, 0)
+	return h.servers[h.curr], retryStart
 }
 
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = 0
+	h.last = h.curr
 }
 
 // failures has, for each address, why there was no session after the last attempt to connect, or nil.
