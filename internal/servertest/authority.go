@@ -17,15 +17,16 @@ import (
 	"time"
 )
 
-// Authority keeps certificates in files, of one authority after the other: what the earlier one signed is not valid any more.
+// Authority keeps certificates in files, of one authority after the other: what the earlier one
+// signed is not valid any more.
 type Authority struct {
 	t    testing.TB
 	dir  string
 	made int64
 }
 
-// NewAuthority returns the certificates of servers at each Host and each address of the loopback interface, and of
-// their clients. If we are root, the directory belongs to owner.
+// NewAuthority returns the certificates of servers at each Host and each address of the loopback
+// interface, and of their clients. If we are root, the directory belongs to owner.
 func NewAuthority(t testing.TB, owner string) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: Dir(t, owner)}
@@ -33,11 +34,12 @@ func NewAuthority(t testing.TB, owner string) *Authority {
 	return a
 }
 
-// File returns the path of a file: SIDE.pem and SIDE.key have the certificate of one side, "server" or "client", and its key,
-// and SIDE-ca.pem has what this side trusts.
+// File returns the path of a file: SIDE.pem and SIDE.key have the certificate of one side, "server"
+// or "client", and its key, and SIDE-ca.pem has what this side trusts.
 func (a *Authority) File(name string) string { return filepath.Join(a.dir, name) }
 
-// Renew writes the files of the sides anew, all of one new authority. Who trusts another authority refuses them.
+// Renew writes the files of the sides anew, all of one new authority. Who trusts another authority
+// refuses them.
 func (a *Authority) Renew(sides ...string) {
 	a.t.Helper()
 	ca, caKey := a.sign(a.template("authority"), nil, nil)

@@ -24,26 +24,30 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Trouble is what may happen to a server, to the way to it, or to its data. When it is over, everybody goes on by itself.
+// Trouble is what may happen to a server, to the way to it, or to its data. When it is over,
+// everybody goes on by itself.
 type Trouble struct {
 	Name string
 
-	// Begin brings the trouble about in a space, and returns what ends it. If it returns nil, it has ended the trouble.
+	// Begin brings the trouble about in a space, and returns what ends it. If it returns nil, it
+	// has ended the trouble.
 	Begin func(t *testing.T, space string) (end func(t *testing.T))
 
-	// Says has texts, of which the errors contain one until the trouble ends: what is said to be the cause is true.
+	// Says has texts, of which the errors contain one until the trouble ends: what is said to be
+	// the cause is true.
 	Says []string
 
 	// Never has texts that no error contains until the trouble ends, because they are not true.
 	Never []string
 }
 
-// Troubles lets a process hold a worker ID of a server that it reaches at addr, while one trouble after the other comes and
-// goes. During a trouble that has to be ended, the process and newcomers name the cause, and a newcomer that starts
-// meanwhile waits. When the trouble is over, the process renews and issues IDs, and newcomers start. No ID is issued twice.
+// Troubles lets a process hold a worker ID of a server that it reaches at addr, while one trouble
+// after the other comes and goes. During a trouble that has to be ended, the process and newcomers
+// name the cause, and a newcomer that starts meanwhile waits. When the trouble is over, the process
+// renews and issues IDs, and newcomers start. No ID is issued twice.
 //
-// In the full run each trouble is also followed by two others, drawn at random, before anybody can have recovered; with the
-// flag -pairs, by each. The log has the times.
+// In the full run each trouble is also followed by two others, drawn at random, before anybody can
+// have recovered; with the flag -pairs, by each. The log has the times.
 func Troubles(t *testing.T, s *Server, addr string, all ...Trouble) {
 	t.Helper()
 	f := &troubled{s: s, addr: addr, space: NewSpace(), ids: seen{}}
@@ -155,7 +159,8 @@ func (f *troubled) keepIssuing(t *testing.T) {
 	})
 }
 
-// suffer brings troubles about, one at once after the other, and waits until everybody has recovered.
+// suffer brings troubles about, one at once after the other, and waits until everybody has
+// recovered.
 func (f *troubled) suffer(t *testing.T, all ...Trouble) {
 	for i, x := range all {
 		begun := x.Begin(t, f.space)
@@ -218,8 +223,8 @@ func (f *troubled) saysTheCause(t *testing.T, x Trouble) {
 	}
 }
 
-// recovers waits until the live process renews and issues IDs again, a newcomer that began during the trouble has started,
-// and another starts.
+// recovers waits until the live process renews and issues IDs again, a newcomer that began during
+// the trouble has started, and another starts.
 func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 	t.Helper()
 	begun := time.Now()
@@ -267,7 +272,8 @@ func (f *troubled) recovers(t *testing.T, name string, early chan error) {
 		name, f.s.window(), renews.Seconds(), starts.Seconds())
 }
 
-// noLongerWaits lets nobody wait for minutes because a store has no entries, when no window is open that would be.
+// noLongerWaits lets nobody wait for minutes because a store has no entries, when no window is open
+// that would be.
 func (f *troubled) noLongerWaits(t *testing.T) {
 	st := f.live.lease.Stats()
 	if st.LastError != nil && time.Now().Before(st.Bound) {
@@ -297,7 +303,8 @@ func NameIsUnknown(h *Host) Trouble {
 	}}
 }
 
-// HalfOpen is the trouble that nothing arrives on the connections that are open, while new ones work.
+// HalfOpen is the trouble that nothing arrives on the connections that are open, while new ones
+// work.
 func HalfOpen(h *Host) Trouble {
 	return Trouble{Name: "ConnectionsAreHalfOpen", Begin: func(*testing.T, string) func(*testing.T) {
 		h.Swallow()
@@ -313,8 +320,8 @@ func LosesDisk(p *Process, dir string) Trouble {
 	}}
 }
 
-// IsRestored is the trouble of a server that comes back with the data of a moment ago: a backup is restored. Package lease
-// asks that nobody holds a window by then.
+// IsRestored is the trouble of a server that comes back with the data of a moment ago: a backup is
+// restored. Package lease asks that nobody holds a window by then.
 func IsRestored(s *Server, p *Process, dir string) Trouble {
 	return Trouble{Name: "ComesBackOlder", Begin: func(t *testing.T, space string) func(*testing.T) {
 		backUp(t, p, dir)
@@ -324,8 +331,9 @@ func IsRestored(s *Server, p *Process, dir string) Trouble {
 	}}
 }
 
-// LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the versions that were lost. A
-// late request of a process that still knows one would change what another process has stored since.
+// LostVersionsDoNotComeAgain checks that a server whose data is restored gives entries none of the
+// versions that were lost. A late request of a process that still knows one would change what
+// another process has stored since.
 func LostVersionsDoNotComeAgain(t *testing.T, s *Server, p *Process, dir string) {
 	store := s.client(t, s.Addr, NewSpace())
 	e := Put(t, store, "key", "", "first")
@@ -380,8 +388,8 @@ func writes(t *testing.T, s *Server, space string) {
 	}
 }
 
-// CertificatesAreRenewed is the trouble of a server that starts with the certificates of another authority. The files of the
-// clients are renewed later.
+// CertificatesAreRenewed is the trouble of a server that starts with the certificates of another
+// authority. The files of the clients are renewed later.
 func CertificatesAreRenewed(a *Authority, p *Process) Trouble {
 	return Trouble{Name: "CertificatesAreRenewed", Says: []string{"certificate"}, Begin: func(*testing.T, string) func(*testing.T) {
 		p.Kill()

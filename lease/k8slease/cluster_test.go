@@ -399,8 +399,8 @@ func listExpires(t *testing.T, c *cluster) {
 	assert.Equal(t, want, all)
 }
 
-// If the connections die silently and a request times out, the next request gets a new connection, and none of those that
-// were waiting for requests.
+// If the connections die silently and a request times out, the next request gets a new connection,
+// and none of those that were waiting for requests.
 func deadConnections(t *testing.T, c *cluster) {
 	proxy := servertest.NewProxy(t, c.Addr)
 	s := open(t, proxy.Addr(), in(servertest.NewSpace()))

@@ -123,9 +123,9 @@ type Store struct {
 	client atomic.Pointer[client]
 }
 
-// A client is of coordination.k8s.io/v1. It trusts what the config's CAFile had when it was made: client-go reads files
-// with tokens and with clients' certificates again, but before 0.36 not this one
-// (https://github.com/kubernetes/kubernetes/issues/119483).
+// A client is of coordination.k8s.io/v1. It trusts what the config's CAFile had when it was made:
+// client-go reads files with tokens and with clients' certificates again, but before 0.36 not this
+// one (https://github.com/kubernetes/kubernetes/issues/119483).
 type client struct {
 	*rest.RESTClient
 	ca []byte
@@ -171,15 +171,16 @@ var (
 // error. If the config is nil, or if the options are not valid, the error matches
 // [lease.ErrInvalidOptions].
 //
-// The store speaks HTTP/1.1, so that a connection that hangs is given up with its request, and those that wait for
-// requests with it. It has no limit of requests a second (QPS), which would delay renewals. If the API server's certificate
-// is not trusted, the store reads the config's CAFile again.
+// The store speaks HTTP/1.1, so that a connection that hangs is given up with its request, and
+// those that wait for requests with it. It has no limit of requests a second (QPS), which would
+// delay renewals. If the API server's certificate is not trusted, the store reads the config's
+// CAFile again.
 //
-// Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such
-// as IsForbidden. If a Lease has a name that the store needs, but this package did not make it,
-// the error matches [lease.ErrBadRecord], and the Lease is not changed. If an answer is 429, or
-// 500 or more, the error matches [lease.ErrAway]; also if a right or the namespace is missing, or a certificate is not
-// trusted, because an operator may be about to mend that.
+// Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
+// IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
+// error matches [lease.ErrBadRecord], and the Lease is not changed. If an answer is 429, or 500 or
+// more, the error matches [lease.ErrAway]; also if a right or the namespace is missing, or a
+// certificate is not trusted, because an operator may be about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -232,8 +233,8 @@ func (s *Store) connect() error {
 	return err
 }
 
-// forget closes the connections that wait for requests. If one of them does not answer any more, the others may not either,
-// and each would cost a request.
+// forget closes the connections that wait for requests. If one of them does not answer any more,
+// the others may not either, and each would cost a request.
 func (s *Store) forget() {
 	for t := s.client.Load().Client.Transport; t != nil; {
 		if c, ok := t.(interface{ CloseIdleConnections() }); ok {
@@ -444,7 +445,8 @@ func spec(value []byte) coordination.LeaseSpec {
 // place returns the name of an object with its namespace.
 func (s *Store) place(name string) string { return "lease " + s.namespace + "/" + name }
 
-// namespaceTerminating is why nothing can be created in a namespace. Package k8s.io/api/core/v1 has it, too, but is large.
+// namespaceTerminating is why nothing can be created in a namespace. Package k8s.io/api/core/v1 has
+// it, too, but is large.
 const namespaceTerminating meta.CauseType = "NamespaceTerminating"
 
 // explain adds to an error which object it is about and, if the error is a usual one, what to do.

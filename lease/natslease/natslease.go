@@ -121,9 +121,9 @@ var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
 // the error matches [lease.ErrInvalidOptions].
 //
 // Errors name the key, the bucket and the server. They match the errors of packages nats and
-// jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody changed settings of the
-// bucket, the error is a [lease.ErrAway]. If the bucket was not made by this package, the error matches
-// [lease.ErrInvalidOptions].
+// jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody
+// changed settings of the bucket, the error is a [lease.ErrAway]. If the bucket was not made by
+// this package, the error matches [lease.ErrInvalidOptions].
 func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("natslease: %w: the connection is nil", lease.ErrInvalidOptions)
@@ -485,8 +485,8 @@ func (s *Store) config() jetstream.StreamConfig {
 	}
 }
 
-// noSpace are the codes with which a server refuses what takes more space than the account may use, or more streams. The
-// codes for a full disk are among those with an HTTP status of 500 or more.
+// noSpace are the codes with which a server refuses what takes more space than the account may use,
+// or more streams. The codes for a full disk are among those with an HTTP status of 500 or more.
 var noSpace = []jetstream.ErrorCode{10002, 10027}
 
 // explain adds to an error where it comes from.

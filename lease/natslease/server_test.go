@@ -33,7 +33,8 @@ type cluster struct {
 	link *servertest.Proxy
 }
 
-// start starts a cluster of n servers, or a server alone, with more lines of configuration. STORE there is its directory.
+// start starts a cluster of n servers, or a server alone, with more lines of configuration. STORE
+// there is its directory.
 func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
 	path := installed.Need(t, installed.NATSServer)
@@ -67,7 +68,8 @@ func start(t testing.TB, n int, config ...string) cluster {
 	return c
 }
 
-// ready returns nil if the server's JetStream answers, or refuses the client because it has no user or no certificate.
+// ready returns nil if the server's JetStream answers, or refuses the client because it has no user
+// or no certificate.
 func ready(addr string) error {
 	conn, err := nats.Connect(addr)
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrTLS) {

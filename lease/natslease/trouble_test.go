@@ -60,8 +60,8 @@ func spaceIsFull(admin func(*testing.T) jetstream.JetStream) servertest.Trouble 
 	}}
 }
 
-// settingIsChanged is the trouble of a bucket that somebody lets forget entries. Nobody renews in it until the setting is set
-// back.
+// settingIsChanged is the trouble of a bucket that somebody lets forget entries. Nobody renews in
+// it until the setting is set back.
 func settingIsChanged(admin func(*testing.T) jetstream.JetStream) servertest.Trouble {
 	return servertest.Trouble{Name: "SettingIsChanged", Says: []string{"max_msgs is 100000, not -1"}, Begin: func(t *testing.T, space string) func(*testing.T) {
 		js := admin(t)

@@ -18,11 +18,12 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Connect connects to the servers as [zk.Connect] does, but names are looked up each time (see [Dial]), and nothing is
-// logged: package zk would write to standard error, though its errors reach the caller too. A name that cannot be looked
-// up is an error of the stores' calls, as a server that is down. The caller closes the connection, after the leases are
-// released. session is the session timeout, such as 4 s: with package zk alone, a process takes almost seven times as
-// long to give up a server that hangs.
+// Connect connects to the servers as [zk.Connect] does, but names are looked up each time (see
+// [Dial]), and nothing is logged: package zk would write to standard error, though its errors reach
+// the caller too. A name that cannot be looked up is an error of the stores' calls, as a server
+// that is down. The caller closes the connection, after the leases are released. session is the
+// session timeout, such as 4 s: with package zk alone, a process takes almost seven times as long
+// to give up a server that hangs.
 func Connect(servers []string, session time.Duration) (*zk.Conn, error) {
 	conn, _, err := zk.Connect(servers, session, zk.WithHostProvider(new(hosts)), zk.WithDialer(Dial), zk.WithLogger(silent{}))
 	return conn, err
@@ -32,8 +33,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// hosts returns the servers of a zk.Conn in turn, by their names. Package zk's own provider looks the names up once
-// (https://github.com/samuel/go-zookeeper/issues/44).
+// hosts returns the servers of a zk.Conn in turn, by their names. Package zk's own provider looks
+// the names up once (https://github.com/samuel/go-zookeeper/issues/44).
 type hosts struct {
 	servers []string
 
@@ -53,7 +54,8 @@ func (h *hosts) Init(servers []string) error {
 
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next returns a server, and whether each has been tried since the last session. Then package zk waits for a second.
+// Next returns a server, and whether each has been tried since the last session. Then package zk
+// waits for a second.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,19 +71,22 @@ func (h *hosts) Connected() {
 	h.last = h.curr
 }
 
-// failures has, for each address, why there was no session after the last attempt to connect, or nil.
+// failures has, for each address, why there was no session after the last attempt to connect, or
+// nil.
 var failures sync.Map
 
-// Dial is for [zk.WithDialer], if [Connect] does not suffice. It looks the address's name up, connects to one of the name's
-// addresses, gives a server up that does not answer at all for twice timeout, and remembers why it failed, for
-// the errors of the stores. Package zk sets timeout to 1 s.
+// Dial is for [zk.WithDialer], if [Connect] does not suffice. It looks the address's name up,
+// connects to one of the name's addresses, gives a server up that does not answer at all for twice
+// timeout, and remembers why it failed, for the errors of the stores. Package zk sets timeout to 1
+// s.
 //
 // Without it, package zk gives a server that hangs when it is connected to up after almost
 // seven times the session timeout, and writes only into its log why it has no connection.
 //
-// A client tells a server how much it has seen. A server that knows less ends the connection, because another one may
-// know more. After the servers lost data none does, and package zk would try for ever. So if connections of a session have
-// ended in this way for longer than its timeout, Dial asks for a new session.
+// A client tells a server how much it has seen. A server that knows less ends the connection,
+// because another one may know more. After the servers lost data none does, and package zk would
+// try for ever. So if connections of a session have ended in this way for longer than its timeout,
+// Dial asks for a new session.
 func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -93,8 +98,8 @@ func Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	return &handshake{Conn: c, address: address, due: time.Now().Add(2 * timeout)}, nil
 }
 
-// dialOne connects to one address of a name, chosen at random: the first might be of a server that accepts connections
-// and does not serve.
+// dialOne connects to one address of a name, chosen at random: the first might be of a server that
+// accepts connections and does not serve.
 func dialOne(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -142,7 +147,8 @@ func (c *handshake) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unanswered has, for each session, since when servers have ended its connections without an answer.
+// unanswered has, for each session, since when servers have ended its connections without an
+// answer.
 var unanswered sync.Map
 
 // Write writes what package zk sends. The first is its request for a session.
@@ -156,8 +162,9 @@ func (c *handshake) Write(b []byte) (int, error) {
 
 // ask returns the request for a session, for a new one if that is time.
 func (c *handshake) ask(request []byte) []byte {
-	// The request is its length, the version of the protocol, how much the client has seen, the timeout of
-	// the session in milliseconds, its ID, and the length of its password and the password.
+	// The request is its length, the version of the protocol, how much the client has seen, the
+	// timeout of the session in milliseconds, its ID, and the length of its password and the
+	// password.
 	const zxid, timeout, id, password, end = 8, 16, 20, 32, 48
 	if len(request) != end || binary.BigEndian.Uint32(request) != end-4 {
 		return request

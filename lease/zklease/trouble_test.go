@@ -37,7 +37,8 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	})
 }
 
-// A server ends the connection of a client that has seen more. The error says so, and not why there was no connection before.
+// A server ends the connection of a client that has seen more. The error says so, and not why there
+// was no connection before.
 func TestServerThatLostItsDataIsNamed(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)[0]

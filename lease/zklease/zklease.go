@@ -21,13 +21,13 @@
 //	/snowflake/a/7/NONCE  empty; it is there as long as the entry has this nonce
 //	/snowflake/_clock     empty; it is written to ask for the time
 //
-// Each change has a new nonce. The version of an entry is its nonce and the data version of its znode. A
-// renewal is one transaction: it removes the znode of the former nonce, and sets the data. (The data version alone comes
-// again if a znode is removed and made anew, or if the data was restored from a backup. So a late request could find the
-// version that it names.)
+// Each change has a new nonce. The version of an entry is its nonce and the data version of its
+// znode. A renewal is one transaction: it removes the znode of the former nonce, and sets the data.
+// (The data version alone comes again if a znode is removed and made anew, or if the data was
+// restored from a backup. So a late request could find the version that it names.)
 //
-// In zkCli.sh, get /snowflake/worker/7 shows who holds worker ID 7. Change a value with set, keep its nonce, and never
-// create an entry by hand.
+// In zkCli.sh, get /snowflake/worker/7 shows who holds worker ID 7. Change a value with set, keep
+// its nonce, and never create an entry by hand.
 //
 // The time is the clock of ZooKeeper's leader. A read first writes to the clock. This write
 // needs a majority, and after it the session sees all that was stored before. So read-only servers
@@ -199,7 +199,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	return all, nil
 }
 
-// upToDate reads in a session that sees all that was stored before the call, since the session has written.
+// upToDate reads in a session that sees all that was stored before the call, since the session has
+// written.
 func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]znode, error) {
 	if err := s.awaitSession(ctx, s.root); err != nil {
 		return nil, err
