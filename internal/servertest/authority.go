@@ -17,34 +17,35 @@ import (
 	"time"
 )
 
-// Authority keeps certificates in files, of one authority after the other: what the earlier one signed is not valid any more.
+// Authority keeps certificates in files, of one authority after the other: what the earlier one
+// signed is not valid any more.
 type Authority struct {
-	t     testing.TB
-	dir   string
-	names []string
-	made  int64
+	t    testing.TB
+	dir  string
+	made int64
 }
 
-// NewAuthority returns the certificates of servers with these names and the addresses of the loopback interface, and of
-// their clients.
-func NewAuthority(t testing.TB, owner string, names ...string) *Authority {
+// NewAuthority returns the certificates of servers at each Host and each address of the loopback
+// interface, and of their clients. If we are root, the directory belongs to owner.
+func NewAuthority(t testing.TB, owner string) *Authority {
 	t.Helper()
-	a := &Authority{t: t, dir: Dir(t, owner), names: names}
+	a := &Authority{t: t, dir: Dir(t, owner)}
 	a.Renew("server", "client")
 	return a
 }
 
-// File returns the path of a file: SIDE.pem and SIDE.key have the certificate of one side, "server" or "client", and its key,
-// and SIDE-ca.pem has what this side trusts.
+// File returns the path of a file: SIDE.pem and SIDE.key have the certificate of one side, "server"
+// or "client", and its key, and SIDE-ca.pem has what this side trusts.
 func (a *Authority) File(name string) string { return filepath.Join(a.dir, name) }
 
-// Renew writes the files of the sides anew, all of one new authority. Who trusts another authority refuses them.
+// Renew writes the files of the sides anew, all of one new authority. Who trusts another authority
+// refuses them.
 func (a *Authority) Renew(sides ...string) {
 	a.t.Helper()
 	ca, caKey := a.sign(a.template("authority"), nil, nil)
 	for _, side := range sides {
 		c := a.template(side)
-		c.DNSNames = append([]string{"localhost"}, a.names...)
+		c.DNSNames = []string{"localhost", "*" + domain}
 		for last := range byte(16) {
 			c.IPAddresses = append(c.IPAddresses, net.IPv4(127, 0, 0, 1+last))
 		}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Host is a server that is reached by a name, through a Proxy. The name may get another address, or none. Only this process
-// knows the name, and only if Main runs its tests.
+// Host is a server that is reached by a name, through a Proxy. The name may get another address, or
+// none. Only this process knows the name, and only if Main runs its tests.
 type Host struct {
 	*Proxy // at the address of now
 	t      testing.TB
@@ -23,11 +23,14 @@ type Host struct {
 	moved  byte // how often
 }
 
+// domain ends the names of hosts.
+const domain = ".servertest.test"
+
 // NewHost returns a Host of a server, which runs until the test ends.
 func NewHost(t testing.TB, target string) *Host {
 	t.Helper()
 	port := Port(t)
-	h := &Host{t: t, name: fmt.Sprintf("host%d.servertest.test", port), port: port}
+	h := &Host{t: t, name: fmt.Sprint("host", port, domain), port: port}
 	h.Proxy = newProxyAt(t, h.at(), target, "")
 	h.Found()
 	return h
@@ -44,13 +47,15 @@ func (h *Host) ip() net.IP { return net.IPv4(127, 0, 0, 2+h.moved) }
 
 func (h *Host) at() string { return fmt.Sprintf("%v:%d", h.ip(), h.port) }
 
-// Move gives the host another address. Its connections end, and nothing listens at the former address.
+// Move gives the host another address. Its connections end, and nothing listens at the former
+// address.
 func (h *Host) Move() {
 	h.Close()
 	h.arrive()
 }
 
-// Vanish gives the host another address. At the former address, what is sent is lost, also on new connections.
+// Vanish gives the host another address. At the former address, what is sent is lost, also on new
+// connections.
 func (h *Host) Vanish() {
 	h.Proxy.Drop()
 	h.arrive()

@@ -91,8 +91,8 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Swallow makes the open connections half-open: nothing that is sent on them is ever delivered, not even that they are
-// closed. New connections work.
+// Swallow makes the open connections half-open: nothing that is sent on them is ever delivered, not
+// even that they are closed. New connections work.
 func (p *Proxy) Swallow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,6 +21,9 @@ import (
 // never gives a connection up.) It has no logger. Add Username and Password, TLS and
 // whatever else the cluster needs. Append to DialOptions, and do not replace them.
 //
+// The certificates in a tls.Config are never read again. If files are renewed while the program
+// runs, read them in GetClientCertificate and, with InsecureSkipVerify, in VerifyConnection.
+//
 // If Username is set, clientv3.New logs in. It waits for the cluster for up to DialTimeout,
 // 5 s, and fails with rpctypes.ErrAuthFailed if the password is wrong. Without a Username
 // it does not wait. The client logs in again by itself if the cluster does not know its

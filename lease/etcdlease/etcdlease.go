@@ -229,8 +229,8 @@ func isLate(err error) bool {
 	return s.Code() == codes.DeadlineExceeded || s.Code() == codes.Unknown && s.Message() == context.DeadlineExceeded.Error()
 }
 
-// isUnavailable reports whether the connection broke, or the cluster cannot answer now, for
-// example because it has no leader, has too much to do, or has no space until an operator makes some.
+// isUnavailable reports whether the connection broke, or the cluster cannot answer now, for example
+// because it has no leader, has too much to do, or has no space until an operator makes some.
 func isUnavailable(err error) bool {
 	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
 		return known.Code() == codes.Unavailable || known.Code() == codes.ResourceExhausted

@@ -30,7 +30,8 @@ func TestTroublesThatPassNeedNoRestart(t *testing.T) {
 	)...)
 }
 
-// quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms the alarm.
+// quotaIsFull is the trouble of a cluster that has no space. An operator makes space and disarms
+// the alarm.
 func quotaIsFull(addr string) servertest.Trouble {
 	return servertest.Trouble{Name: "QuotaIsFull", Says: []string{rpctypes.ErrNoSpace.Error()}, Begin: func(t *testing.T, _ string) func(*testing.T) {
 		client := connect(t, addr)

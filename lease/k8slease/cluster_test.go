@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -50,6 +49,7 @@ func TestCluster(t *testing.T) {
 		{"LabelsThatWereRemoved", labelsRemoved},
 		{"LeaseInTheWay", inTheWay},
 		{"WrongNamespace", wrongNamespace},
+		{"NamespaceThatIsBeingDeleted", namespaceEnds},
 		{"WrongToken", wrongToken},
 		{"RequestThatIsSentTwice", sentTwice},
 		{"CopyWithTheSameVersion", sameVersion},
@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 		{"ChangeBeforeADelete", changeBeforeDelete},
 		{"LongKey", longKey},
 		{"ListThatExpires", listExpires},
-		{"DeadConnection", deadConnection},
+		{"DeadConnections", deadConnections},
 		{"LeastRights", leastRights},
 		{"InCluster", inCluster},
 		{"Manifests", manifests},
@@ -227,7 +227,7 @@ func inTheWay(t *testing.T, c *cluster) {
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
 	_, listErr := s.List(t.Context(), "worker/")
 	for _, err := range []error{getErr, putErr, listErr, s.Delete(t.Context(), "worker/7", "no-version")} {
-		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it, or choose another Options.Prefix")
+		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it. Change Options.Prefix only while no process has a worker ID")
 	}
 	assert.Equal(t, theirs, c.get(t, theirs.Name))
 	e := servertest.Put(t, s, "mark/8", "", "value")
@@ -399,29 +399,33 @@ func listExpires(t *testing.T, c *cluster) {
 	assert.Equal(t, want, all)
 }
 
-// If the connection dies silently and a request times out, the next request gets another connection.
-func deadConnection(t *testing.T, c *cluster) {
+// If the connections die silently and a request times out, the next request gets a new connection,
+// and none of those that were waiting for requests.
+func deadConnections(t *testing.T, c *cluster) {
 	proxy := servertest.NewProxy(t, c.Addr)
-	cfg := config(c.Addr, kubetest.Token)
-	var direct atomic.Bool
-	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if !direct.Load() {
-			addr = proxy.Addr()
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	s := servertest.Must(k8slease.New(cfg, in(servertest.NewSpace())))(t)
+	s := open(t, proxy.Addr(), in(servertest.NewSpace()))
 	e := servertest.Put(t, s, "key", "", "value")
-	proxy.Drop() // from now on, everything that is sent on this connection is lost
-	direct.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := s.Put(ctx, "key", e.Version, nil)
-	refused(t, err, context.DeadlineExceeded, "lease default/space")
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err = s.Put(ctx, "key", e.Version, nil)
-	assert.NoError(t, err)
+	proxy.Delay(100 * time.Millisecond) // so that each has a connection
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := s.Get(t.Context(), "key")
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	proxy.Heal()
+	proxy.Swallow()
+	for _, limit := range []time.Duration{500 * time.Millisecond, 30 * time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		_, err := s.Put(ctx, "key", e.Version, nil)
+		if limit < time.Second {
+			refused(t, err, context.DeadlineExceeded, "lease default/space")
+		} else {
+			assert.NoError(t, err)
+		}
+	}
 }
 
 // An API server whose etcd has no leader says 500, and one that ends says 503.

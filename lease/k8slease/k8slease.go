@@ -64,9 +64,11 @@
 package k8slease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,6 +77,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
@@ -84,6 +87,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
@@ -112,9 +116,19 @@ type Options struct {
 // Store is a [lease.Store] in a Kubernetes cluster. It may be used by any number of
 // goroutines and leases.
 type Store struct {
-	client    *rest.RESTClient // of coordination.k8s.io/v1
+	config    *rest.Config
 	namespace string
 	prefix    string
+
+	client atomic.Pointer[client]
+}
+
+// A client is of coordination.k8s.io/v1. It trusts what the config's CAFile had when it was made:
+// client-go reads files with tokens and with clients' certificates again, but before 0.36 not this
+// one (https://github.com/kubernetes/kubernetes/issues/119483).
+type client struct {
+	*rest.RESTClient
+	ca []byte
 }
 
 var _ lease.Windower = (*Store)(nil)
@@ -157,13 +171,16 @@ var (
 // error. If the config is nil, or if the options are not valid, the error matches
 // [lease.ErrInvalidOptions].
 //
-// The store speaks HTTP/1.1, so that a connection that hangs is given up with its request,
-// and has no limit of requests a second (QPS), which would delay renewals.
+// The store speaks HTTP/1.1, so that a connection that hangs is given up with its request, and
+// those that wait for requests with it. It has no limit of requests a second (QPS), which would
+// delay renewals. If the API server's certificate is not trusted, the store reads the config's
+// CAFile again.
 //
-// Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such
-// as IsForbidden. If a Lease has a name that the store needs, but this package did not make it,
-// the error matches [lease.ErrBadRecord], and the Lease is not changed. If an answer is 429, or
-// 500 or more, the error matches [lease.ErrAway].
+// Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
+// IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
+// error matches [lease.ErrBadRecord], and the Lease is not changed. If an answer is 429, or 500 or
+// more, the error matches [lease.ErrAway]; also if a right or the namespace is missing, or a
+// certificate is not trusted, because an operator may be about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -192,16 +209,49 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	config.UserAgent = cmp.Or(config.UserAgent, rest.DefaultKubernetesUserAgent())
 	config.APIPath, config.GroupVersion = "/apis", new(coordination.SchemeGroupVersion)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	if err != nil {
+	s := &Store{config: config, namespace: o.Namespace, prefix: o.Prefix}
+	if err := s.connect(); err != nil {
 		return nil, fmt.Errorf("k8slease: %w", err)
 	}
-	return &Store{client, o.Namespace, o.Prefix}, nil
+	return s, nil
+}
+
+// connect makes the client, or makes it anew if CAFile has changed.
+func (s *Store) connect() error {
+	var ca []byte
+	if s.config.CAFile != "" && len(s.config.CAData) == 0 {
+		ca, _ = os.ReadFile(s.config.CAFile) // RESTClientFor returns the error
+	}
+	former := s.client.Load()
+	if former != nil && bytes.Equal(former.ca, ca) {
+		return nil
+	}
+	made, err := rest.RESTClientFor(s.config)
+	if err == nil {
+		s.client.Store(&client{made, ca})
+	}
+	return err
+}
+
+// forget closes the connections that wait for requests. If one of them does not answer any more,
+// the others may not either, and each would cost a request.
+func (s *Store) forget() {
+	for t := s.client.Load().Client.Transport; t != nil; {
+		if c, ok := t.(interface{ CloseIdleConnections() }); ok {
+			c.CloseIdleConnections()
+			return
+		}
+		w, ok := t.(utilnet.RoundTripperWrapper)
+		if !ok {
+			return
+		}
+		t = w.WrappedRoundTripper()
+	}
 }
 
 // leases makes a request one for the Leases of the namespace.
-func (s *Store) leases(r *rest.Request) *rest.Request {
-	return r.Namespace(s.namespace).Resource("leases")
+func (s *Store) leases(verb string) *rest.Request {
+	return s.client.Load().Verb(verb).Namespace(s.namespace).Resource("leases")
 }
 
 // DefaultWindow returns the constant of that name.
@@ -246,7 +296,7 @@ func (s *Store) get(ctx context.Context, key string) (*coordination.Lease, lease
 	}
 	ctx = silent(ctx)
 	o := new(coordination.Lease)
-	err := s.leases(s.client.Get()).Name(s.name(key)).Do(ctx).Into(o)
+	err := s.leases(http.MethodGet).Name(s.name(key)).Do(ctx).Into(o)
 	if apierrors.IsNotFound(err) {
 		return nil, lease.Entry{Key: key}, nil
 	}
@@ -270,7 +320,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	ctx = silent(ctx)
 	pages := pager.New(func(ctx context.Context, opts meta.ListOptions) (runtime.Object, error) {
 		page := new(coordination.LeaseList)
-		return page, s.leases(s.client.Get()).SpecificallyVersionedParams(&opts, meta.ParameterCodec, meta.Unversioned).Do(ctx).Into(page)
+		return page, s.leases(http.MethodGet).SpecificallyVersionedParams(&opts, meta.ParameterCodec, meta.Unversioned).Do(ctx).Into(page)
 	})
 	list, _, err := pages.List(ctx, options)
 	if err != nil {
@@ -292,7 +342,8 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
 	version, value := o.Annotations[versionAnnotation], o.Annotations[valueAnnotation]
 	if version == "" {
-		return lease.Entry{}, fmt.Errorf("k8slease: %w: %s was not made by this package: delete it, or choose another Options.Prefix", lease.ErrBadRecord, s.place(o.Name))
+		return lease.Entry{}, fmt.Errorf("k8slease: %w: %s was not made by this package, or somebody removed its annotation %s: "+
+			"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat", lease.ErrBadRecord, s.place(o.Name), versionAnnotation)
 	}
 	return lease.Entry{Key: s.key(o), Version: version, Value: []byte(value)}, nil
 }
@@ -306,7 +357,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
 	var err error
 	if old == "" {
-		err = s.leases(s.client.Post()).Body(&coordination.Lease{
+		err = s.leases(http.MethodPost).Body(&coordination.Lease{
 			ObjectMeta: meta.ObjectMeta{
 				Name:        s.name(key),
 				Labels:      map[string]string{storeLabel: s.prefix, kindLabel: kind(key)},
@@ -315,7 +366,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 			Spec: spec(value),
 		}).Do(ctx).Error()
 	} else {
-		err = s.leases(s.client.Patch(types.JSONPatchType)).Name(s.name(key)).Body(patch(old, e)).Do(ctx).Error()
+		err = s.leases(http.MethodPatch).SetHeader("Content-Type", string(types.JSONPatchType)).Name(s.name(key)).Body(patch(old, e)).Do(ctx).Error()
 	}
 	if apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
 		return s.refused(ctx, e, old, err)
@@ -374,7 +425,7 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 			return s.conflict(key)
 		}
 		seen := meta.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}
-		err = s.leases(s.client.Delete()).Name(o.Name).Body(&meta.DeleteOptions{Preconditions: &seen}).Do(silent(ctx)).Error()
+		err = s.leases(http.MethodDelete).Name(o.Name).Body(&meta.DeleteOptions{Preconditions: &seen}).Do(silent(ctx)).Error()
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return s.explain(o.Name, err)
 		} // somebody may have changed only a label
@@ -394,23 +445,40 @@ func spec(value []byte) coordination.LeaseSpec {
 // place returns the name of an object with its namespace.
 func (s *Store) place(name string) string { return "lease " + s.namespace + "/" + name }
 
+// namespaceTerminating is why nothing can be created in a namespace. Package k8s.io/api/core/v1 has
+// it, too, but is large.
+const namespaceTerminating meta.CauseType = "NamespaceTerminating"
+
 // explain adds to an error which object it is about and, if the error is a usual one, what to do.
 func (s *Store) explain(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	advice := ""
-	status := apierrors.APIStatus(nil)
+	advice, passes := "", true
+	status, untrusted := apierrors.APIStatus(nil), new(tls.CertificateVerificationError)
 	switch {
+	case apierrors.HasStatusCause(err, namespaceTerminating):
+		advice = ": namespace " + s.namespace + " is being deleted; make it again when it is gone"
 	case apierrors.IsForbidden(err):
 		advice = ": the service account needs get, list, create, patch and delete on leases of coordination.k8s.io in namespace " + s.namespace +
 			"; deploy/kubernetes/rbac.yaml has a Role and a RoleBinding"
 	case apierrors.IsUnauthorized(err):
-		advice = ": the API server does not know the token: it may have expired, or be of another cluster"
+		advice, passes = ": the API server does not know the token: it may have expired, or be of another cluster", false
 	case apierrors.IsNotFound(err):
 		advice = ": is there a namespace " + s.namespace + "? kubectl create namespace " + s.namespace + " makes it"
-	case errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == http.StatusTooManyRequests),
-		strings.Contains(err.Error(), "http: server closed idle connection"): // net/http does not export it
+	case errors.As(err, &untrusted):
+		if failed := s.connect(); failed != nil {
+			err = fmt.Errorf("%w: %w", err, failed)
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		s.forget()
+		passes = false // package lease knows it
+	default:
+		passes = errors.As(err, &status) && (status.Status().Code >= 500 || status.Status().Code == http.StatusTooManyRequests) ||
+			strings.Contains(err.Error(), "http: server closed idle connection") || // net/http does not export it
+			strings.Contains(err.Error(), "remote error: tls: ") // the API server does not accept the client's certificate
+	}
+	if passes {
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}
 	return fmt.Errorf("k8slease: %s: %w%s", s.place(name), err, advice)

@@ -19,6 +19,9 @@ import (
 // url has one or more URLs of servers, with commas between them. Connect returns without an error
 // if no server answers: then the connection is made later. If an option cannot be used, Connect
 // returns the option's error.
+//
+// With nats.RootCAs and nats.ClientCert, the files are read at each connection, so that
+// certificates may be renewed. What nats.Secure gets is never read again.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{
 		nats.RetryOnFailedConnect(true),

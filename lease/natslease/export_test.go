@@ -6,4 +6,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-func init() { answerTime = depth.Of(time.Second, answerTime) }
+func init() {
+	answerTime = depth.Of(time.Second, answerTime)
+	lookEvery = 2 * time.Second
+}

@@ -23,7 +23,8 @@
 //   - The first revision of a bucket is a random number. So if a bucket is deleted and made
 //     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
 //   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
-//     age, the record of a worker ID would vanish although its window may be open.
+//     age, the record of a worker ID would vanish although its window may be open. Each process looks at the
+//     settings once a minute. If they are wrong, nobody renews, and the errors say what has to be set back.
 //   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
 //   - A read first writes to a key whose name ends with =read, and believes only an answer that
 //     knows this write. Any server of a cluster may answer a read, also a server that lags, was cut off
@@ -68,6 +69,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -100,7 +102,13 @@ type Store struct {
 	js       jetstream.JetStream
 	bucket   string
 	replicas int
-	kv       atomic.Pointer[jetstream.KeyValue] // nil before the bucket was looked at
+	found    atomic.Pointer[bucket] // nil before the bucket was looked at
+}
+
+// bucket is a bucket whose settings were right at a time.
+type bucket struct {
+	kv jetstream.KeyValue
+	at time.Time
 }
 
 var _ lease.Windower = (*Store)(nil)
@@ -113,9 +121,9 @@ var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
 // the error matches [lease.ErrInvalidOptions].
 //
 // Errors name the key, the bucket and the server. They match the errors of packages nats and
-// jetstream. If the connection breaks, or the bucket has no leader, the error is a
-// [lease.ErrAway]. If the bucket was not made by this package, the error matches
-// [lease.ErrInvalidOptions].
+// jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody
+// changed settings of the bucket, the error is a [lease.ErrAway]. If the bucket was not made by
+// this package, the error matches [lease.ErrInvalidOptions].
 func New(conn *nats.Conn, opts *Options) (*Store, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("natslease: %w: the connection is nil", lease.ErrInvalidOptions)
@@ -365,19 +373,23 @@ func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(
 		case over || !errors.Is(err, context.DeadlineExceeded): // if ctx is not over, this is the limit of soon or page
 			return s.explain(ctx, key, err)
 		}
-		s.kv.Store(nil)
+		s.found.Store(nil)
 		time.Sleep(answerTime / 100)
 	}
 }
 
+// lookEvery is how often the settings of the bucket are looked at.
+var lookEvery = time.Minute // shorter in tests
+
 // open returns the bucket.
 func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
-	if kv := s.kv.Load(); kv != nil {
-		return *kv, nil
+	if b := s.found.Load(); b != nil && time.Since(b.at) < lookEvery {
+		return b.kv, nil
 	}
+	at := time.Now()
 	kv, err := s.find(ctx)
 	if err == nil {
-		s.kv.Store(&kv)
+		s.found.Store(&bucket{kv, at})
 	}
 	return kv, err
 }
@@ -413,12 +425,40 @@ func (s *Store) find(ctx context.Context) (jetstream.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	has := stream.CachedInfo().Config
-	if has.FirstSeq < 2 || has.MaxMsgsPerSubject != 1 || has.MaxAge != 0 || has.MaxMsgs > 0 || has.MaxBytes > 0 || has.Storage != jetstream.FileStorage ||
-		!has.AllowDirect || !has.AllowMsgTTL || !has.AllowRollup || has.Mirror != nil || len(has.Sources) > 0 {
-		return nil, fmt.Errorf("%w: the bucket was not made by this package, or was changed: let the store make it", lease.ErrInvalidOptions)
+	if err := check(stream.CachedInfo().Config); err != nil {
+		return nil, err
 	}
 	return soon(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return s.js.KeyValue(ctx, s.bucket) })
+}
+
+// check returns what is wrong with the settings of a bucket.
+func check(has jetstream.StreamConfig) error {
+	if has.FirstSeq < 2 || has.Storage != jetstream.FileStorage || has.Mirror != nil || len(has.Sources) > 0 {
+		return fmt.Errorf("%w: the bucket was not made by this package, and cannot be used. If no process has a worker ID of it, delete it, "+
+			"and the store makes it. Otherwise do not: IDs may repeat", lease.ErrInvalidOptions)
+	}
+	var wrong []string
+	for _, setting := range []struct {
+		name      string
+		has, want any
+	}{
+		{"max_msgs_per_subject", has.MaxMsgsPerSubject, int64(1)},
+		{"max_age", has.MaxAge, time.Duration(0)},
+		{"max_msgs", max(has.MaxMsgs, -1), int64(-1)},
+		{"max_bytes", max(has.MaxBytes, -1), int64(-1)},
+		{"allow_direct", has.AllowDirect, true},
+		{"allow_msg_ttl", has.AllowMsgTTL, true},
+		{"allow_rollup_hdrs", has.AllowRollup, true},
+	} {
+		if setting.has != setting.want {
+			wrong = append(wrong, fmt.Sprintf("%s is %v, not %v", setting.name, setting.has, setting.want))
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the settings of the bucket's stream were changed: %s: set them back, with nats stream edit. "+
+		"Do not delete the bucket while a process has a worker ID of it: IDs may repeat", lease.ErrAway, strings.Join(wrong, "; "))
 }
 
 // config is the configuration of a new bucket.
@@ -445,6 +485,10 @@ func (s *Store) config() jetstream.StreamConfig {
 	}
 }
 
+// noSpace are the codes with which a server refuses what takes more space than the account may use,
+// or more streams. The codes for a full disk are among those with an HTTP status of 500 or more.
+var noSpace = []jetstream.ErrorCode{10002, 10027}
+
 // explain adds to an error where it comes from.
 func (s *Store) explain(ctx context.Context, key string, err error) error {
 	conn, api := s.js.Conn(), new(jetstream.APIError)
@@ -458,7 +502,7 @@ func (s *Store) explain(ctx context.Context, key string, err error) error {
 	case errors.Is(context.Cause(ctx), errBroken), errors.Is(context.Cause(ctx), errNoAnswer):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, context.Cause(ctx))
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
-		errors.As(err, &api) && api.Code == 503:
+		errors.As(err, &api) && (api.Code >= 500 || slices.Contains(noSpace, api.ErrorCode)):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)
 	}
 	if cause := trouble(conn); cause != nil && ctx.Err() != nil {

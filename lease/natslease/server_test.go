@@ -33,7 +33,8 @@ type cluster struct {
 	link *servertest.Proxy
 }
 
-// start starts a cluster of n servers, or a server alone, with more lines of configuration.
+// start starts a cluster of n servers, or a server alone, with more lines of configuration. STORE
+// there is its directory.
 func start(t testing.TB, n int, config ...string) cluster {
 	t.Helper()
 	path := installed.Need(t, installed.NATSServer)
@@ -61,16 +62,17 @@ func start(t testing.TB, n int, config ...string) cluster {
 		if n > 1 {
 			lines = append(lines, fmt.Sprintf("cluster: {name: c, listen: '%s', advertise: '127.0.0.1:1', routes: [%s]}", m.Peers[0], strings.Join(routes, ", ")))
 		}
-		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.Join(lines, "\n")), 0o600))
+		servertest.Do(t, os.WriteFile(m.Dir+".conf", []byte(strings.ReplaceAll(strings.Join(lines, "\n"), "STORE", m.Dir)), 0o600))
 		return servertest.Command{Path: path, Args: []string{"-c", m.Dir + ".conf"}}, func() error { return ready(m.Addr) }
 	})
 	return c
 }
 
-// ready returns nil if the server's JetStream answers, or refuses the client because it has no user.
+// ready returns nil if the server's JetStream answers, or refuses the client because it has no user
+// or no certificate.
 func ready(addr string) error {
 	conn, err := nats.Connect(addr)
-	if errors.Is(err, nats.ErrAuthorization) {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrTLS) {
 		return nil
 	}
 	if err != nil {

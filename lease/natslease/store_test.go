@@ -47,23 +47,32 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 	space := servertest.NewSpace()
 	servertest.Put(t, servertest.Client(t, addr, space), "key", "", "value")
 	good := stream(t, addr, space).CachedInfo().Config
-	for name, spoil := range map[string]func(*jetstream.StreamConfig){
-		"nothing":       func(*jetstream.StreamConfig) {},
-		"its revisions": func(c *jetstream.StreamConfig) { c.FirstSeq = 0 },
-		"an age":        func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
-		"a size":        func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
-		"memory":        func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
-		"no direct get": func(c *jetstream.StreamConfig) { c.AllowDirect = false },
-		"no markers":    func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false },
+	for name, test := range map[string]struct {
+		spoil func(*jetstream.StreamConfig)
+		is    error
+		says  string
+	}{
+		"nothing":       {func(*jetstream.StreamConfig) {}, nil, ""},
+		"its revisions": {func(c *jetstream.StreamConfig) { c.FirstSeq = 0 }, lease.ErrInvalidOptions, "IDs may repeat"},
+		"memory":        {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, lease.ErrInvalidOptions, "IDs may repeat"},
+		"an age":        {func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, lease.ErrAway, "max_age is 1h0m0s, not 0s"},
+		"a size":        {func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, lease.ErrAway, "max_bytes is 1048576, not -1"},
+		"a number":      {func(c *jetstream.StreamConfig) { c.MaxMsgs = 100 }, lease.ErrAway, "max_msgs is 100, not -1"},
+		"two revisions": {func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 2 }, lease.ErrAway, "max_msgs_per_subject is 2, not 1"},
+		"no direct get": {func(c *jetstream.StreamConfig) { c.AllowDirect = false }, lease.ErrAway, "allow_direct is false, not true"},
+		"no markers":    {func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, lease.ErrAway, "allow_msg_ttl is false, not true"},
 	} {
 		other := servertest.NewSpace()
 		c := good
 		c.Name, c.Subjects = "KV_"+other, []string{"$KV." + other + ".>"}
-		spoil(&c)
+		test.spoil(&c)
 		_, err := js.CreateStream(t.Context(), c)
 		require.NoError(t, err, name)
 		_, err = servertest.Client(t, addr, other).Get(t.Context(), "key")
-		assert.NotEqual(t, name == "nothing", errors.Is(err, lease.ErrInvalidOptions), "a bucket with %s: %v", name, err)
+		assert.ErrorIs(t, err, test.is, "a bucket with %s", name)
+		if test.is != nil {
+			assert.ErrorContains(t, err, test.says, "a bucket with %s", name)
+		}
 	}
 	other := servertest.NewSpace()
 	servertest.Must(js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: other}))(t)

@@ -17,16 +17,17 @@
 // The path of an entry is its key, under the root. All znodes are persistent. With the default root
 // and the key "a/7":
 //
-//	/snowflake/a/7        the entry's nonce: a random text, made with the entry
-//	/snowflake/a/7/NONCE  the entry's value: JSON
+//	/snowflake/a/7        a nonce, which is a random text, a space, and the entry's value: JSON
+//	/snowflake/a/7/NONCE  empty; it is there as long as the entry has this nonce
 //	/snowflake/_clock     empty; it is written to ask for the time
 //
-// The version of an entry is its nonce and the data version of its value. A renewal is one
-// setData, which names both. (The data version alone begins at 0 again if a znode is removed
-// and made anew, so a late request could find the version that it names.)
+// Each change has a new nonce. The version of an entry is its nonce and the data version of its
+// znode. A renewal is one transaction: it removes the znode of the former nonce, and sets the data.
+// (The data version alone comes again if a znode is removed and made anew, or if the data was
+// restored from a backup. So a late request could find the version that it names.)
 //
-// In zkCli.sh, ls /snowflake/worker/7 and then get show who holds worker ID 7. Change a value with
-// set, and never create an entry by hand.
+// In zkCli.sh, get /snowflake/worker/7 shows who holds worker ID 7. Change a value with set, keep
+// its nonce, and never create an entry by hand.
 //
 // The time is the clock of ZooKeeper's leader. A read first writes to the clock. This write
 // needs a majority, and after it the session sees all that was stored before. So read-only servers
@@ -43,7 +44,7 @@
 //
 // # Limits
 //
-// List reads each entry with two requests, some at a time, so its cost grows with the fleet.
+// List reads each entry with a request, some at a time, so its cost grows with the fleet.
 // A layout should have at most 16 worker bits: the list of 65,536 names just fits the 1 MiB
 // that ZooKeeper's own tools read (jute.maxbuffer). An entry can be stored 2,147,483,647
 // times, which is 680 years of the default window.
@@ -62,6 +63,7 @@
 package zklease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -197,12 +199,16 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	return all, nil
 }
 
-// upToDate reads in a session that sees all that was stored before the call.
+// upToDate reads in a session that sees all that was stored before the call, since the session has
+// written.
 func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]znode, error) {
-	if _, err := s.Now(ctx); err != nil {
+	if err := s.awaitSession(ctx, s.root); err != nil {
 		return nil, err
 	}
 	session := s.conn.SessionID()
+	if _, err := s.Now(ctx); err != nil {
+		return nil, err
+	}
 	found, err := read()
 	if err == nil && s.conn.SessionID() != session { // a new session may be with a server that is behind
 		err = fmt.Errorf("zklease: %w: %w", lease.ErrAway, zk.ErrSessionExpired)
@@ -265,23 +271,15 @@ func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
 }
 
 func (s *Store) readOne(key string) (znode, error) {
-	for last := ""; ; {
-		nonce, _, err := s.conn.Get(s.path(key))
-		switch {
-		case err == zk.ErrNoNode || err == nil && len(nonce) == 0:
-			return znode{key: key}, nil
-		case err == nil && string(nonce) == last:
-			err = fmt.Errorf("%w: its data does not name a znode below it", lease.ErrBadRecord)
-		}
-		if err != nil {
-			return znode{}, err
-		}
-		last = string(nonce)
-		value, stat, err := s.conn.Get(s.path(key) + "/" + last)
-		if err != zk.ErrNoNode { // otherwise the entry was removed meanwhile
-			return znode{key, last, value, stat}, err
-		}
+	data, stat, err := s.conn.Get(s.path(key))
+	if err == zk.ErrNoNode || err == nil && len(data) == 0 {
+		return znode{key: key}, nil
 	}
+	nonce, value, ok := bytes.Cut(data, []byte(" "))
+	if err == nil && (!ok || len(nonce) != len(rand.Text())) {
+		err = fmt.Errorf("%w: its data does not begin with a nonce", lease.ErrBadRecord)
+	}
+	return znode{key, string(nonce), value, stat}, err
 }
 
 func (z znode) entry() lease.Entry {
@@ -300,31 +298,20 @@ func parse(version string) (nonce string, data int32) {
 
 // Put stores value if the entry's version still is old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	if old == "" {
-		return s.first(ctx, key, value)
-	}
-	nonce, data := parse(old)
-	at := s.path(key) + "/" + nonce
-	stat, err := call(ctx, s, at, func() (*zk.Stat, error) { return s.conn.Set(at, value, data) })
-	if err != nil {
-		return lease.Entry{}, conflict(err)
-	}
-	return znode{key, nonce, value, stat}.entry(), nil
-}
-
-// first stores the value of a new entry. It sets the value, since the answer then has its
-// time.
-func (s *Store) first(ctx context.Context, key string, value []byte) (lease.Entry, error) {
 	at, nonce := s.path(key), rand.Text()
-	answers, err := s.change(ctx, at,
-		&zk.CreateRequest{Path: at, Data: []byte(nonce), Acl: s.acl},
+	was, data := parse(old)
+	begin := []any{&zk.DeleteRequest{Path: at + "/" + was, Version: -1}}
+	if old == "" { // the value is set, since the answer then has its time
+		begin, data = []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, 0
+	}
+	answers, err := s.change(ctx, at, append(begin,
 		&zk.CreateRequest{Path: at + "/" + nonce, Acl: s.acl},
-		&zk.SetDataRequest{Path: at + "/" + nonce, Data: value, Version: 0})
-	if errors.Is(err, zk.ErrNoNode) {
+		&zk.SetDataRequest{Path: at, Data: append([]byte(nonce+" "), value...), Version: data})...)
+	if old == "" && errors.Is(err, zk.ErrNoNode) {
 		if err := s.make(ctx, path.Dir(at)); err != nil {
 			return lease.Entry{}, err
 		}
-		return s.first(ctx, key, value)
+		return s.Put(ctx, key, old, value)
 	}
 	if err != nil {
 		return lease.Entry{}, conflict(err)
@@ -336,7 +323,7 @@ func (s *Store) first(ctx context.Context, key string, value []byte) (lease.Entr
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	at := s.path(key)
 	nonce, data := parse(old)
-	_, err := s.change(ctx, at, &zk.DeleteRequest{Path: at + "/" + nonce, Version: data}, &zk.DeleteRequest{Path: at, Version: -1})
+	_, err := s.change(ctx, at, &zk.DeleteRequest{Path: at + "/" + nonce, Version: -1}, &zk.DeleteRequest{Path: at, Version: data})
 	return conflict(err)
 }
 

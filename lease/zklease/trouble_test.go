@@ -1,0 +1,64 @@
+//go:build unix
+
+package zklease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+func TestTroublesThatPassNeedNoRestart(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)[0]
+	host := servertest.NewHost(t, m.Addr)
+	s := at(m.Addr)
+	s.Window, s.Open = 2*time.Second, opener(2*time.Second)
+	data := m.Dir + "/version-2"
+	servertest.Troubles(t, &s, host.Addr(), append(servertest.Moves(host),
+		servertest.HalfOpen(host),
+		servertest.NameIsUnknown(host),
+		servertest.LosesDisk(m.Process, data),
+		servertest.IsRestored(&s, m.Process, data),
+	)...)
+	t.Run("LostVersionsDoNotComeAgain", func(t *testing.T) { servertest.LostVersionsDoNotComeAgain(t, &s, m.Process, data) })
+	t.Run("OneUnknownHostOfSeveral", func(t *testing.T) {
+		for range 8 { // each has the hosts in another order
+			servertest.Put(t, servertest.Client(t, "unknown.servertest.test:2181,"+host.Addr(), servertest.NewSpace()), "key", "", "value")
+		}
+	})
+}
+
+// A server ends the connection of a client that has seen more. The error says so, and not why there
+// was no connection before.
+func TestServerThatLostItsDataIsNamed(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)[0]
+	s := open(t, connectFor(t, m.Addr, 10*time.Second), newRoot())
+	e := servertest.Put(t, s, "key", "", "value")
+	m.LoseDisk(m.Dir + "/version-2")
+	for named := false; !named; {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		_, err := s.Put(ctx, "key", e.Version, nil)
+		cancel()
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lease.ErrConflict, "the new session came before the cause was named")
+		named = strings.Contains(err.Error(), "has lost data that this client has seen")
+	}
+	servertest.Await(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		if _, err := s.Put(ctx, "key", e.Version, nil); !errors.Is(err, lease.ErrConflict) {
+			return fmt.Errorf("there is no new session: %w", err)
+		}
+		return nil
+	})
+}
