@@ -217,7 +217,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 		for _, i := range page.Items {
 			e, err := s.entry(i)
 			if err != nil {
-				return nil, err
+				e.Version = "unreadable"
 			}
 			all = append(all, e)
 		}
@@ -260,7 +260,7 @@ func (s *Store) entry(i item) (lease.Entry, error) {
 	version, ok1 := get("version")
 	value, ok2 := get("value")
 	if !ok1 || !ok2 || version == "" {
-		return lease.Entry{}, fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
+		return lease.Entry{Key: key}, fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
 	}
 	return lease.Entry{Key: key, Version: version, Value: []byte(value)}, nil
 }

@@ -144,7 +144,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 		for _, kv := range kvs {
 			e, err := s.decode(kv)
 			if err != nil {
-				return nil, err
+				e = lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix), Version: "unreadable"}
 			}
 			all = append(all, e)
 		}

@@ -332,8 +332,11 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 			return nil
 		}
 		e, err := s.entry(l)
+		if err != nil {
+			e = lease.Entry{Key: s.key(l), Version: "unreadable"}
+		}
 		all = append(all, e)
-		return err
+		return nil
 	})
 	return all, err
 }

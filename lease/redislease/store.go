@@ -153,6 +153,9 @@ func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 	if err != nil || len(entries) == 0 {
 		return lease.Entry{}, err
 	}
+	if entries[0].Value == nil {
+		return lease.Entry{}, s.key.Wrap(unreadable(key))
+	}
 	return entries[0], nil
 }
 
@@ -172,12 +175,10 @@ func (s *Store) read(ctx context.Context, from, to string) (entries []lease.Entr
 		return nil, now, err
 	}
 	for _, member := range reply[2:] {
-		e, err := parse(member)
-		if err == nil && len(entries) > 0 && entries[len(entries)-1].Key == e.Key {
-			err = unreadable(e.Key) // a key has one member
-		}
-		if err != nil {
-			return nil, now, s.key.Wrap(err)
+		e := parse(member)
+		if last := len(entries) - 1; last >= 0 && entries[last].Key == e.Key { // a key has one member
+			entries[last] = lease.Entry{Key: e.Key, Version: "unreadable"}
+			continue
 		}
 		entries = append(entries, e)
 	}
@@ -311,16 +312,14 @@ func patience(ctx context.Context) time.Duration {
 }
 
 // parse returns the entry in a member of the set.
-func parse(member string) (lease.Entry, error) {
+func parse(member string) lease.Entry {
 	parts := strings.SplitN(member, " ", 4)
-	if len(parts) < 4 || parts[1] == "" {
-		return lease.Entry{}, unreadable(parts[0])
+	if len(parts) == 4 && parts[1] != "" {
+		if at, err := parseTime(parts[2]); err == nil {
+			return lease.Entry{Key: parts[0], Version: parts[1], Value: []byte(parts[3]), Time: at}
+		}
 	}
-	at, err := parseTime(parts[2])
-	if err != nil {
-		return lease.Entry{}, unreadable(parts[0])
-	}
-	return lease.Entry{Key: parts[0], Version: parts[1], Value: []byte(parts[3]), Time: at}, nil
+	return lease.Entry{Key: parts[0], Version: "unreadable"}
 }
 
 func unreadable(key string) error {

@@ -271,6 +271,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 		readers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(keys) && errs[r] == nil; i = int(next.Add(1)) - 1 {
 				entries[i], errs[r] = s.Get(ctx, keys[i])
+				if errors.Is(errs[r], lease.ErrBadRecord) {
+					entries[i], errs[r] = lease.Entry{Key: keys[i], Version: "unreadable"}, nil
+				}
 			}
 		})
 	}

@@ -176,6 +176,9 @@ func (s *Store) make(ctx context.Context, at string) error {
 // Get returns the entry of key.
 func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
+	if err == nil {
+		err = found[0].bad
+	}
 	if err != nil || found[0].nonce == "" {
 		return lease.Entry{Key: key}, err
 	}
@@ -222,6 +225,7 @@ type znode struct {
 	key, nonce string
 	value      []byte
 	stat       *zk.Stat
+	bad        error // why it cannot be read
 }
 
 // walk reads the entries in directory dir and below it whose keys begin with dir and begin.
@@ -246,7 +250,7 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 	found, err := s.read(ctx, keys)
 	for _, z := range found {
 		inside := []znode{z}
-		if err == nil && z.nonce == "" {
+		if err == nil && z.nonce == "" && z.bad == nil {
 			inside, err = s.walk(ctx, z.key+"/", "")
 		}
 		entries = append(entries, inside...)
@@ -263,6 +267,9 @@ func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
 		readers.Go(func() {
 			for i := r; i < len(keys) && errs[r] == nil; i += len(errs) {
 				found[i], errs[r] = call(ctx, s, s.path(keys[i]), func() (znode, error) { return s.readOne(keys[i]) })
+				if errors.Is(errs[r], lease.ErrBadRecord) {
+					found[i], errs[r] = znode{key: keys[i], bad: errs[r]}, nil
+				}
 			}
 		})
 	}
@@ -279,10 +286,13 @@ func (s *Store) readOne(key string) (znode, error) {
 	if err == nil && (!ok || len(nonce) != len(rand.Text())) {
 		err = fmt.Errorf("%w: its data does not begin with a nonce", lease.ErrBadRecord)
 	}
-	return znode{key, string(nonce), value, stat}, err
+	return znode{key: key, nonce: string(nonce), value: value, stat: stat}, err
 }
 
 func (z znode) entry() lease.Entry {
+	if z.bad != nil {
+		return lease.Entry{Key: z.key, Version: "unreadable"}
+	}
 	return lease.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
 }
 
@@ -316,7 +326,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	if err != nil {
 		return lease.Entry{}, conflict(err)
 	}
-	return znode{key, nonce, value, answers[2].Stat}.entry(), nil
+	return znode{key, nonce, value, answers[2].Stat, nil}.entry(), nil
 }
 
 // Delete removes the entry if its version still is old.
