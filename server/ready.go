@@ -18,7 +18,7 @@ import (
 // getReady answers 200 if an ID could be issued now: it issues one, which is nobody's.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		problem{Code: connect.CodeUnavailable.String(), Message: err.Error()}.write(w, r, http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")

@@ -8,7 +8,7 @@
 // the methods of proto/snowflake/v1/snowflake.proto. Beside them it answers what curl likes:
 //
 //	GET /id            a new ID
-//	GET /ids?n=100     new IDs, one a line
+//	GET /ids?n=100     new IDs
 //	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
 //	POST /identify     the layouts that the IDs of the body, one a line, most likely have
 //	GET /watermark     an ID that no ID issued from now on is at or below: see Options.Watermark
@@ -19,19 +19,24 @@
 //
 // For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and reflection.
 //
-// The first five answer in JSON if the header Accept asks for application/json. In JSON
-// an ID is a string.
+// The first five answer in JSON, in which an ID is a string, because JavaScript and many parsers of JSON
+// round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and write one ID a line. They refuse
+// parameters that they do not know.
 //
 // Any number of servers may answer side by side, if each has a generator with its own worker ID: that
 // is what a lease is for. The servers do not communicate.
 //
 // # What goes wrong
 //
-// An error has a code of gRPC, and over HTTP the status that belongs to it:
+// An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object with
+// code, message and, if it is about a field, field; in text it is the message.
 //
 //	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest)
 //	                    413  the request has over 64 KiB
-//	                    421  the header Host has a name that is not the server's: see Options.Hosts
+//	                    415  a method of the .proto has another Content-Type
+//	not_found           404  there is no such path
+//	unimplemented       405  the path has another method
+//	permission_denied   421  the header Host has a name that is not the server's: see Options.Hosts
 //	unauthenticated     401  the token is missing or wrong: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight; call again after Retry-After, or ask for fewer IDs at a time
 //	unimplemented       501  the server has no Options.Watermark
@@ -213,14 +218,12 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 func (s *Server) route(rpc []connect.HandlerOption) {
 	guarded := func(pattern string, h http.Handler) { s.mux.Handle(pattern, s.guard(h)) }
 	guarded(snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...))
-	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
-	guarded(grpcreflect.NewHandlerV1(reflector, rpc...))
-	guarded(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
-	guarded("GET /id", answer(s.getID))
-	guarded("GET /ids", answer(s.getIDs))
-	guarded("GET /decode/{id...}", answer(s.getDecode))
-	guarded("POST /identify", answer(s.identify))
-	guarded("GET /watermark", answer(s.getWatermark))
+	reflection(guarded, rpc, snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
+	guarded("GET /id", answer{to: s.getID})
+	guarded("GET /ids", answer{s.getIDs, []string{"n"}})
+	guarded("GET /decode/{id...}", answer{s.getDecode, []string{"layout"}})
+	guarded("POST /identify", answer{to: s.identify})
+	guarded("GET /watermark", answer{to: s.getWatermark})
 	s.mux.HandleFunc("GET /openapi.json", getOpenAPI)
 	s.probes(s.mux, rpc)
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
@@ -233,6 +236,13 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 	}
 }
 
+// reflection tells clients of gRPC which services there are.
+func reflection(handle func(pattern string, h http.Handler), rpc []connect.HandlerOption, services ...string) {
+	reflector := grpcreflect.NewStaticReflector(services...)
+	handle(grpcreflect.NewHandlerV1(reflector, rpc...))
+	handle(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
+}
+
 // probes answers whether the server lives and is ready.
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -243,26 +253,28 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 // Registry returns the registry that /metrics shows, for metrics of your own.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
-// Admin returns a handler of /healthz, /readyz, /metrics and grpc.health.v1.Health, which needs no token. Serve it
+// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection, which needs no token. Serve it
 // at another address, so that probes are answered when clients take all connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
+	reflection(mux.Handle, nil, grpchealth.HealthV1ServiceName)
 	mux.Handle("GET /metrics", s.observer.handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(mux, w, r) })
 }
 
+// only refuses the other methods of a path.
 func only(methods string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		http.Error(w, "the method is "+r.Method+": want "+methods, http.StatusMethodNotAllowed)
+		w.WriteHeader(http.StatusMethodNotAllowed) // request writes the rest
 	}
 }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.o.Hosts != nil && !s.calledBy(r.Host) {
-		http.Error(w, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host), http.StatusMisdirectedRequest)
+		writeRefusal(w, r, http.StatusMisdirectedRequest, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host))
 		return
 	}
 	s.serve(s.mux, w, r)
@@ -274,6 +286,7 @@ func (s *Server) calledBy(host string) bool {
 	if err != nil {
 		name = strings.Trim(host, "[]")
 	}
+	name = strings.TrimSuffix(name, ".") // of a name that is fully qualified
 	ip := net.ParseIP(name)
 	return host == "" || ip.IsLoopback() || strings.EqualFold(name, "localhost") ||
 		slices.ContainsFunc(s.o.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
@@ -281,7 +294,7 @@ func (s *Server) calledBy(host string) bool {
 
 // serve lets a handler answer a request, and observes the answer.
 func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	q := &request{Context: r.Context(), ResponseWriter: w, begun: time.Now(), client: clientOf(r), load: &s.load}
+	q := &request{Context: r.Context(), ResponseWriter: w, r: r, begun: time.Now(), client: clientOf(r), load: &s.load}
 	q.until = q.begun.Add(s.timeToAnswer())
 	if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
 		q.until = q.begun.Add(s.o.MaxStreamTime)

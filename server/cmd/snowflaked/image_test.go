@@ -142,7 +142,7 @@ func TestImage(t *testing.T) {
 	defer resp.Body.Close()
 	id, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	assert.Regexp(t, `^\d+\n?$`, string(id))
+	assert.Regexp(t, `^{"id":"\d+"}\n$`, string(id))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-exit:

@@ -410,6 +410,7 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (status int
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
+	r.Header.Set("Accept", "text/plain")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 		if header[i] == "Host" {
