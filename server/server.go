@@ -40,7 +40,7 @@
 //	unauthenticated     401  the token is missing or wrong: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight; call again after Retry-After, or ask for fewer IDs at a time
 //	unimplemented       501  the server has no Options.Watermark
-//	unavailable         503  the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
+//	unavailable         503  the server waits for its generator, the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
 //	deadline_exceeded   504  the IDs would come after the deadline: wait longer, or ask for fewer IDs
 //
 // A call that fails may cost IDs: an answer that is lost is never given again. So a client
@@ -76,6 +76,10 @@ import (
 type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
+
+	// WaitsFor says what the server waits for until Begin, if New gets no generator. /readyz shows it to everybody, so it
+	// names no users, databases or hosts.
+	WaitsFor func() string
 
 	// Watermark returns an ID that no ID issued from now on under the generator's store is at or below: it is
 	// lease.Watermark with the store. It is called if Server.Watermark, GET /watermark or the method Watermark is, and at
@@ -141,7 +145,8 @@ const maxBody = 64 << 10
 
 // Server is an http.Handler.
 type Server struct {
-	gen      *snowflake.Generator
+	issuer   atomic.Pointer[issuer] // nil while the server waits for it
+	begun    time.Time
 	o        Options
 	mux      *http.ServeMux
 	errors   *connect.ErrorWriter
@@ -153,21 +158,32 @@ type Server struct {
 	open     atomic.Int64 // connections
 }
 
-// New returns a handler that serves gen. An option that is negative gives an error that matches
-// snowflake.ErrInvalidOptions and names the option; another error means that Registry refused the
-// metrics.
+// issuer is what a server issues IDs with.
+type issuer struct {
+	gen   *snowflake.Generator
+	lease *lease.Lease // or nil
+}
+
+// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server waits for Begin: it answers
+// probes and metrics, and refuses what needs a generator with unavailable. An option that is negative gives an error that
+// matches snowflake.ErrInvalidOptions and names the option; another error means that Registry refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
-	if gen == nil {
-		return nil, fmt.Errorf("server: %w: the generator is nil", snowflake.ErrInvalidOptions)
-	}
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
+	if gen == nil && o.WaitsFor == nil {
+		return nil, fmt.Errorf("server: %w: the generator is nil", snowflake.ErrInvalidOptions)
+	}
+	s := &Server{begun: time.Now(), o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
 		load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
-	if s.observer, err = newObserver(gen, o, s); err != nil {
+	if s.observer, err = newObserver(o, s); err != nil {
 		return nil, err
+	}
+	if gen != nil {
+		if err := s.Begin(gen, o.Lease); err != nil {
+			return nil, err
+		}
 	}
 	// To compress IDs costs far more than to send them.
 	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
@@ -175,6 +191,24 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	s.errors = connect.NewErrorWriter(rpc...)
 	s.route(rpc)
 	return s, nil
+}
+
+// Begin gives a server that waits the generator that it serves from then on, and the generator's lease or nil. Call it once.
+// An error means that Registry refused the metrics.
+func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
+	if err := s.observer.follow(gen, l, s.o.Fleet); err != nil {
+		return err
+	}
+	s.issuer.Store(&issuer{gen, l})
+	return nil
+}
+
+// issues returns what the server issues IDs with, or what it waits for.
+func (s *Server) issues() (*issuer, error) {
+	if i := s.issuer.Load(); i != nil {
+		return i, nil
+	}
+	return nil, fmt.Errorf("%w, for %v so far: %s", errWaiting, time.Since(s.begun).Round(time.Second), s.o.WaitsFor())
 }
 
 func (o *Options) withDefaults() (Options, error) {

@@ -455,40 +455,82 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 		var log bytes.Buffer
 		var quota atomic.Int64
 		quota.Store(50)
+		var burst atomic.Int64
 		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: slog.New(slog.NewTextHandler(&log, nil)), Tokens: func() []server.Token {
-			n := int(quota.Load())
-			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n}, {Secret: "b", Name: "web", IDsPerSecond: n}, {Secret: "c", Name: "batch"}}
+			n, most := int(quota.Load()), int(burst.Load())
+			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "b", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "c", Name: "batch"}}
 		}})
-		ask := func(token, path string, want int) {
+		ask := func(token, path string, want int, retryAfter string) {
 			t.Helper()
 			resp, text := get(t, http1(t, dial), inMemory+path, "Authorization", "Bearer "+token)
 			assert.Equal(t, want, resp.StatusCode, text)
-			assert.Equal(t, want == 429, resp.Header.Get("Retry-After") == "1" && strings.Contains(text, "per second"), text)
+			assert.Equal(t, retryAfter, resp.Header.Get("Retry-After"), text)
 		}
-		ask("a", "/ids?n=100", 200) // as much as one call may ask for
-		ask("b", "/id", 429)
-		ask("c", "/ids?n=100", 200)
+		ask("a", "/ids?n=100", 400, "") // more than one second's
+		ask("a", "/ids?n=50", 200, "")
+		ask("b", "/id", 429, "1")
+		ask("c", "/ids?n=100", 200, "")
 		time.Sleep(time.Second)
-		ask("b", "/ids?n=50", 200)
-		ask("a", "/id", 429)
+		ask("b", "/ids?n=50", 200, "")
+		ask("a", "/id", 429, "1")
 		c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), inMemory, connect.WithGRPC())
 		ctx, info := connect.NewClientContext(t.Context())
 		info.RequestHeader().Set("Authorization", "Bearer a")
 		begun := time.Now()
-		ids, _, err := take(ctx, c, &pb.StreamRequest{N: 500, Batch: 100})
+		ids, sizes, err := take(ctx, c, &pb.StreamRequest{N: 500})
 		require.NoError(t, err)
 		assert.Len(t, ids, 500)
+		assert.Len(t, sizes, 10)
 		assert.InDelta(t, 10, time.Since(begun).Seconds(), 1, "500 IDs at 50 a second")
-		require.Equal(t, 5, strings.Count(log.String(), "client=web"), &log)
+		_, _, err = take(ctx, c, &pb.StreamRequest{N: 500, Batch: 51})
+		assert.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(err))
+		require.Equal(t, 7, strings.Count(log.String(), "client=web"), &log)
 		assert.Equal(t, 1, strings.Count(log.String(), "client=batch"), &log)
 		assert.Contains(t, metrics(s), `snowflake_server_client_requests_total{client="web",code="resource_exhausted"} 2`)
-		quota.Store(500)
-		ask("a", "/id", 429)
-		time.Sleep(time.Second)
-		for range 5 {
-			ask("a", "/ids?n=100", 200)
+		quota.Store(5)
+		burst.Store(100)
+		ask("a", "/id", 429, "1")
+		time.Sleep(20 * time.Second)
+		ask("a", "/ids?n=100", 200, "")
+		ask("b", "/ids?n=100", 429, "20")
+		time.Sleep(10 * time.Second)
+		ask("b", "/ids?n=100", 429, "10")
+		_, err = c.Batch(ctx, &pb.BatchRequest{N: 51})
+		assert.Equal(t, 200*time.Millisecond, detail[*errdetails.RetryInfo](t, err).RetryDelay.AsDuration())
+	})
+}
+
+// A server without a generator answers probes and metrics, says what it waits for, and refuses what needs one, until it has one.
+func TestServerThatWaitsSaysWhatFor(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		s, dial := serveInMemory(t, nil, &server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})
+		time.Sleep(42 * time.Second)
+		const says = "the server waits for a worker ID, for 42s so far: the store has no entries"
+		client := http1(t, dial)
+		for path, status := range map[string]int{"/healthz": 200, "/openapi.json": 200, "/metrics": 200, "/decode/5?layout=twitter": 200, "/nothing": 404,
+			"/readyz": 503, "/id": 503, "/ids?n=5": 503, "/decode/5": 503, "/watermark": 503} {
+			resp, text := get(t, client, inMemory+path)
+			assert.Equal(t, status, resp.StatusCode, path)
+			assert.Equal(t, status == 503, strings.Contains(text, says), "%s: %s", path, text)
+			assert.Equal(t, status == 503 && path != "/readyz", resp.Header.Get("Retry-After") == "1", path)
 		}
-		ask("a", "/id", 429)
+		assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
+		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 42\n")
+		for protocol, c := range protocols(t, inMemory, dial) {
+			_, one := c.NextID(t.Context(), &pb.NextIDRequest{})
+			_, batch := c.Batch(t.Context(), &pb.BatchRequest{N: 5})
+			_, _, stream := take(t.Context(), c, &pb.StreamRequest{N: 5})
+			for _, err := range []error{one, batch, stream} {
+				assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), protocol)
+				assert.ErrorContains(t, err, says, protocol)
+			}
+		}
+		require.NoError(t, s.Begin(generator(t), nil))
+		assert.Equal(t, 200, ask(s, "/readyz").Code)
+		assert.Equal(t, 200, ask(s, "/id").Code)
+		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 0\n")
+		assert.Contains(t, metrics(s), "\nsnowflake_ids_issued_total 2\n")
+		assert.Error(t, s.Begin(generator(t), nil), "its metrics are there already")
 	})
 }
 

@@ -70,6 +70,10 @@ func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
 	if s.o.Watermark == nil {
 		return 0, errNoWatermark
 	}
+	i, err := s.issues()
+	if err != nil {
+		return 0, err
+	}
 	select {
 	case s.mark.turn <- struct{}{}:
 		defer func() { <-s.mark.turn }()
@@ -78,7 +82,7 @@ func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
 	}
 	last := s.mark.last.Load()
 	if last == nil || time.Since(last.at) >= rereadAfter {
-		last = s.readWatermark(ctx, last)
+		last = s.readWatermark(ctx, i.gen.Layout(), last)
 	}
 	if last.err != nil && !errors.As(last.err, new(*lease.WatermarkError)) {
 		return 0, last.err
@@ -87,7 +91,7 @@ func (s *Server) Watermark(ctx context.Context) (snowflake.ID, error) {
 }
 
 // readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
-func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
+func (s *Server) readWatermark(ctx context.Context, layout snowflake.Layout, before *reading) *reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeToAnswer())
 	defer cancel()
 	if before == nil {
@@ -99,7 +103,7 @@ func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
 	if err == nil || errors.As(err, new(*lease.WatermarkError)) {
 		now.id, now.header = id, []string{id.String()}
 	}
-	s.mark.age.Set(now.at.Sub(s.gen.Layout().Decode(now.id).Time).Seconds())
+	s.mark.age.Set(now.at.Sub(layout.Decode(now.id).Time).Seconds())
 	s.mark.last.Store(&now)
 	switch {
 	case err != nil && before.err == nil:
@@ -121,7 +125,7 @@ func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error
 		}
 		return out, nil
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) && !errors.Is(err, errWaiting) {
 		err = errUnread // the log has the error
 	}
 	return out, err

@@ -89,7 +89,7 @@ func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
 	}
 	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
 		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
-		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE.\n"+
+		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE. A path that begins with / is a directory.\n"+
 		"Give a URL with a password in the environment: users of the host can see the flags.")
 }
 
@@ -153,7 +153,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
 	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
 	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
-	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA client can have a name and a quota: TOKEN name=web ids-per-second=5000. It is read again when it changes")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA token has 16 characters or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000.\nOne second's IDs may come at once, and a call may ask for no more, unless burst=N follows. It is read again when it changes")
 	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
 	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
 	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")

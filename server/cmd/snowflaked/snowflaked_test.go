@@ -400,7 +400,8 @@ func TestDrainTakesItsTime(t *testing.T) {
 		})
 		c := &config{drain: 10 * time.Second, grace: time.Second}
 		begun := time.Now()
-		require.NoError(t, c.answer(ctx, s, l, nil))
+		h, failed := serveMain(s, l, nil)
+		require.NoError(t, c.answer(ctx, s, h, failed))
 		assert.Equal(t, c.drain, time.Since(begun))
 	})
 }
