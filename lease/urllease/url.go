@@ -69,6 +69,7 @@ type source struct {
 	hosts          []string // each with a port
 	path           string   // with its escapes decoded
 	options        url.Values
+	values         []string // of the options, without those that are the names of files
 }
 
 func parse(raw string) (*source, error) {
@@ -134,6 +135,9 @@ func (s *source) setOptions(query, allowed string) (err error) {
 		case allowed != "*" && !slices.Contains(strings.Fields(allowed), name):
 			return s.bad(fmt.Sprintf("there is no option %q", name))
 		}
+		if !slices.Contains([]string{"ca", "cert", "key", "creds"}, name) {
+			s.values = append(s.values, values[0])
+		}
 	}
 	return nil
 }
@@ -182,10 +186,8 @@ func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reas
 // badFor is bad with the error of a client, which was not given the password. It hides the options' values.
 func (s *source) badFor(err error) error {
 	text := err.Error()
-	for _, values := range s.options {
-		for _, form := range []string{values[0], url.QueryEscape(values[0])} {
-			text = hide(text, form)
-		}
+	for _, v := range s.values {
+		text = hide(hide(text, v), url.QueryEscape(v))
 	}
 	return s.bad(text)
 }
@@ -268,7 +270,7 @@ func Redact(url string) string {
 }
 
 // redactUser replaces the text between the first : and the last @, or the end if the password may go on there. If there is
-// no @, it replaces a port that is not a number, because it may be a password before a forgotten host.
+// no @, and the text is not that of hosts, it may be a password before a forgotten host.
 func redactUser(raw string, goesOn bool) string {
 	start := 0
 	if i := strings.Index(raw, "://"); i >= 0 {
@@ -277,8 +279,8 @@ func redactUser(raw string, goesOn bool) string {
 	end := strings.LastIndexByte(raw, '@')
 	if end < start || goesOn {
 		end = len(raw)
-		last := strings.LastIndexByte(raw, ':')
-		if last < start || !goesOn && (goodPort.MatchString(raw[last+1:]) || net.ParseIP(raw[start:]) != nil) {
+		authority, _, _ := strings.Cut(raw[start:], "/")
+		if !goesOn && (goodHosts.MatchString(authority) || net.ParseIP(raw[start:]) != nil) {
 			return raw
 		}
 	}
@@ -292,8 +294,10 @@ func redactUser(raw string, goesOn bool) string {
 	return raw[:start+colon+1] + redacted + raw[end:]
 }
 
-// goodPort matches a port and the text that may follow.
-var goodPort = regexp.MustCompile(`^[0-9]*([/,].*)?$`)
+// goodHosts matches hosts, each with or without a port.
+var goodHosts = regexp.MustCompile(`^` + anyHost + `(,` + anyHost + `)*$`)
+
+const anyHost = `([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9A-Za-z]+)?\])(:[0-9]{0,5})?`
 
 // redactOptions replaces the values of options.
 func redactOptions(query string) string {

@@ -97,6 +97,10 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 	if bad := (*URLError)(nil); errors.As(err, &bad) {
 		return nil, nil, err
 	}
+	if errors.Is(err, lease.ErrInvalidOptions) {
+		_ = end() // nothing was sent
+		return nil, nil, s.badFor(err)
+	}
 	return nil, nil, fmt.Errorf("urllease: %q: %w", Redact(url), errors.Join(err, end()))
 }
 
