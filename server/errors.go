@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -27,12 +29,30 @@ func wrong(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Errorf(format, args...)}
 }
 
+// quotaError is how long it takes until the client's quota has the IDs.
+type quotaError time.Duration
+
+func (quotaError) Error() string {
+	return "the token's IDs per second are used up: call again, or ask for fewer IDs"
+}
+
+// Is matches any quotaError.
+func (quotaError) Is(target error) bool { _, ok := target.(quotaError); return ok }
+
+// retryAfter returns when the same call may succeed.
+func retryAfter(err error) time.Duration {
+	if q, ok := errors.AsType[quotaError](err); ok {
+		return time.Duration(q)
+	}
+	return time.Second
+}
+
 var (
 	errToken       = errors.New("the bearer token is missing or wrong: send the header Authorization: Bearer TOKEN")
+	errWaiting     = errors.New("the server waits for a worker ID")
 	errDraining    = errors.New("the server is about to stop")
 	errBusy        = errors.New("too much is in flight: call again, or ask for fewer IDs at a time")
 	errShare       = errors.New("too much of yours is in flight: read the answers, call again, or ask for fewer IDs at a time")
-	errQuota       = errors.New("the token's IDs per second are used up: call again, or ask for fewer IDs")
 	errNoWatermark = errors.New("the server has no watermark")
 	errUnread      = errors.New("the watermark cannot be read now: the server's log says why")
 	errUnavailable = errors.New("no ID can be issued now, because of the server's lease or clock: its log says why")
@@ -51,12 +71,13 @@ var kinds = []struct {
 	{snowflake.ErrLeaseExpired, connect.CodeUnavailable, errUnavailable},
 	{snowflake.ErrClockBackward, connect.CodeUnavailable, errUnavailable},
 	{snowflake.ErrBeforeEpoch, connect.CodeUnavailable, errUnavailable},
+	{errWaiting, connect.CodeUnavailable, nil},
 	{errDraining, connect.CodeUnavailable, nil},
 	{errUnread, connect.CodeUnavailable, nil},
 	{errNoWatermark, connect.CodeUnimplemented, nil},
 	{errBusy, connect.CodeResourceExhausted, nil},
 	{errShare, connect.CodeResourceExhausted, nil},
-	{errQuota, connect.CodeResourceExhausted, nil},
+	{quotaError(0), connect.CodeResourceExhausted, nil},
 	{errToken, connect.CodeUnauthenticated, nil},
 	{context.DeadlineExceeded, connect.CodeDeadlineExceeded, errLate},
 	{context.Canceled, connect.CodeCanceled, errCanceled},
@@ -101,9 +122,10 @@ func fail(ctx context.Context, err error) *connect.Error {
 	case connect.CodeInvalidArgument:
 		field, _ := errors.AsType[*fieldError](err)
 		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.field, Description: field.err.Error()}}})
-	case connect.CodeUnavailable, connect.CodeResourceExhausted: // the same call may succeed a second later
-		e.Meta().Set("Retry-After", "1")
-		add(e, &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1}})
+	case connect.CodeUnavailable, connect.CodeResourceExhausted:
+		wait := retryAfter(err)
+		e.Meta().Set("Retry-After", fmt.Sprint(int64(math.Ceil(wait.Seconds()))))
+		add(e, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	case connect.CodeUnauthenticated:
 		e.Meta().Set("WWW-Authenticate", "Bearer")
 	}

@@ -1,12 +1,11 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/server"
@@ -29,15 +28,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
+	var answer struct{ IDs []snowflake.ID }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		log.Fatal(err)
 	}
-	for line := range strings.FieldsSeq(string(text)) {
-		id, err := snowflake.ParseID(line)
-		if err != nil {
-			log.Fatal(err)
-		}
+	for _, id := range answer.IDs {
 		fmt.Println(snowflake.Decode(id).Worker)
 	}
 	// Output:

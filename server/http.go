@@ -9,34 +9,72 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/shown"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// reply is an answer of the HTTP half: a text for people and shells, and an object for programs.
+// reply is an answer of the HTTP half: an object for programs, and a text for people and shells who ask for it.
 type reply struct {
 	text []byte
 	json any
 }
 
-// answer writes the reply in the form that the client accepts.
-type answer func(r *http.Request) (reply, error)
+// answer writes the reply in the form that the client prefers. It refuses parameters of the query that are not known.
+type answer struct {
+	to         func(r *http.Request) (reply, error)
+	parameters []string
+}
 
 func (a answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out, err := a(r)
+	out, err := reply{}, a.check(r)
+	if err == nil {
+		out, err = a.to(r)
+	}
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		http.Error(w, fmt.Sprintf("the request has over %d bytes", maxBody), http.StatusRequestEntityTooLarge)
+		writeRefusal(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has over %d bytes", maxBody))
 	case err != nil:
 		writeError(w, r, err)
 	default:
 		write(w, r, http.StatusOK, out)
 	}
+}
+
+// check refuses a query with a parameter that would be ignored.
+func (a answer) check(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return wrong("query", "it cannot be read: %%, & and ; in a value are written %%25, %%26 and %%3B")
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case !slices.Contains(a.parameters, name):
+			return &fieldError{name[:min(len(name), 32)], errors.New(cmp.Or(a.hint(name), "there is no such parameter"))}
+		case len(query[name]) > 1:
+			return wrong(name, "it is there %d times", len(query[name]))
+		}
+	}
+	return nil
+}
+
+// hint says what the client most likely means.
+func (a answer) hint(name string) string {
+	if name == "n" {
+		return "this path has no n: GET /ids?n=3 returns three IDs"
+	}
+	return ""
 }
 
 // The values of headers, which all answers share.
@@ -51,35 +89,51 @@ var (
 func write(w http.ResponseWriter, r *http.Request, status int, out reply) {
 	h := w.Header()
 	h["Vary"], h["Cache-Control"], h["X-Content-Type-Options"] = varies, noStore, noSniff
-	if wantsJSON(r) {
-		h["Content-Type"] = isJSON
+	if wantsText(r) {
+		h["Content-Type"] = isText
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(out.json) // it fails if the client is gone
+		_, _ = w.Write(out.text)
 		return
 	}
-	h["Content-Type"] = isText
+	h["Content-Type"] = isJSON
 	w.WriteHeader(status)
-	_, _ = w.Write(out.text)
+	_ = json.NewEncoder(w).Encode(out.json) // it fails if the client is gone
 }
 
-// wantsJSON is whether the client names JSON among what it accepts.
-func wantsJSON(r *http.Request) bool {
-	return strings.Contains(strings.Join(r.Header["Accept"], ","), "application/json")
+// problem is the one form of an error in JSON.
+type problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+}
+
+func (p problem) write(w http.ResponseWriter, r *http.Request, status int) {
+	write(w, r, status, reply{[]byte(p.Message + "\n"), p})
 }
 
 // writeError writes an error, with the field that it is about.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := fail(r.Context(), err)
 	maps.Copy(w.Header(), e.Meta())
-	body := struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Field   string `json:"field,omitempty"`
-	}{Code: e.Code().String(), Message: e.Message()}
+	body := problem{Code: e.Code().String(), Message: e.Message()}
 	if f, ok := errors.AsType[*fieldError](err); ok {
 		body.Field = f.field
 	}
-	write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError), reply{[]byte(body.Message + "\n"), body})
+	body.write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError))
+}
+
+// refusals has the codes of the statuses that say what is wrong with a request as HTTP.
+var refusals = map[int]connect.Code{
+	http.StatusNotFound:              connect.CodeNotFound,
+	http.StatusMethodNotAllowed:      connect.CodeUnimplemented,
+	http.StatusRequestEntityTooLarge: connect.CodeInvalidArgument,
+	http.StatusUnsupportedMediaType:  connect.CodeInvalidArgument,
+	http.StatusMisdirectedRequest:    connect.CodePermissionDenied,
+}
+
+// writeRefusal writes an error that net/http would write as a text.
+func writeRefusal(w http.ResponseWriter, r *http.Request, status int, message string) {
+	problem{Code: refusals[status].String(), Message: message}.write(w, r, status)
 }
 
 func (s *Server) getID(r *http.Request) (reply, error) {
@@ -87,30 +141,30 @@ func (s *Server) getID(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if wantsJSON(r) {
-		return reply{json: struct {
-			ID snowflake.ID `json:"id"`
-		}{id}}, nil
+	if wantsText(r) {
+		return reply{text: lines([]snowflake.ID{id})}, nil
 	}
-	return reply{text: lines([]snowflake.ID{id})}, nil
+	return reply{json: struct {
+		ID snowflake.ID `json:"id"`
+	}{id}}, nil
 }
 
 func (s *Server) getIDs(r *http.Request) (reply, error) {
 	text := r.URL.Query().Get("n")
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return reply{}, wrong("n", "%.32q is not a whole number: say how many IDs, as in /ids?n=100", text)
+	if err != nil || strconv.FormatInt(n, 10) != text { // as in an ID, there is no + and no leading zero
+		return reply{}, wrong("n", "%.32q is not a whole number such as 100: say how many IDs, as in /ids?n=100", text)
 	}
 	ids, err := s.issue(r.Context(), n)
 	if err != nil {
 		return reply{}, err
 	}
-	if wantsJSON(r) {
-		return reply{json: struct {
-			IDs []snowflake.ID `json:"ids"`
-		}{ids}}, nil
+	if wantsText(r) {
+		return reply{text: lines(ids)}, nil
 	}
-	return reply{text: lines(ids)}, nil
+	return reply{json: struct {
+		IDs []snowflake.ID `json:"ids"`
+	}{ids}}, nil
 }
 
 // lines returns the IDs, one a line.

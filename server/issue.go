@@ -8,15 +8,23 @@ import (
 
 // next issues an ID.
 func (s *Server) next(ctx context.Context) (snowflake.ID, error) {
+	i, err := s.issues()
+	if err != nil {
+		return 0, err
+	}
 	if err := of(ctx).spend(1); err != nil {
 		return 0, err
 	}
-	return s.gen.NextIDContext(ctx)
+	return i.gen.NextIDContext(ctx)
 }
 
 // issue issues n IDs, or returns an error.
 func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
-	if err := within("n", n, int64(s.o.MaxIDs)); err != nil {
+	i, err := s.issues()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.atOnce(ctx, "n", n); err != nil {
 		return nil, err
 	}
 	if err := of(ctx).take(weight(n)); err != nil {
@@ -26,8 +34,16 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 		return nil, err
 	}
 	ids := make([]snowflake.ID, n)
-	_, err := s.gen.Fill(ctx, ids)
+	_, err = i.gen.Fill(ctx, ids)
 	return ids, err
+}
+
+// atOnce refuses a number of IDs that no call may ask for, or none with this token.
+func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
+	if q := of(ctx).quota; q != nil && n > int64(q.Burst()) && n <= int64(s.o.MaxIDs) {
+		return wrong(field, "%d is over the %d that the token's quota lets through at once: ask for fewer, or give the token another burst", n, q.Burst())
+	}
+	return within(field, n, int64(s.o.MaxIDs))
 }
 
 // within refuses a number of a field that is not from 1 to most.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/metrics"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
@@ -30,20 +31,12 @@ type observer struct {
 	handler   http.Handler // of /metrics
 }
 
-func newObserver(gen *snowflake.Generator, o Options, s *Server) (observer, error) {
+func newObserver(o Options, s *Server) (observer, error) {
 	registry := o.Registry
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 			collectors.NewBuildInfoCollector())
-	}
-	labels := prometheus.Labels{}
-	if o.Fleet != "" {
-		labels["fleet"] = o.Fleet
-	}
-	ids, err := metrics.New(gen, &metrics.Options{Lease: o.Lease, Labels: labels})
-	if err != nil {
-		return observer{}, err
 	}
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "snowflake_server_request_duration_seconds",
@@ -66,12 +59,37 @@ func newObserver(gen *snowflake.Generator, o Options, s *Server) (observer, erro
 		Name: "snowflake_server_connections",
 		Help: "Open connections.",
 	}, func() float64 { return float64(s.open.Load()) })
-	for _, c := range []prometheus.Collector{ids, durations, clients, inFlight, room, connections, s.mark} {
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "snowflake_server_waiting_seconds",
+		Help: "How long the server has waited for a worker ID since its start, as /readyz says. 0: it has one.",
+	}, func() float64 {
+		if s.issuer.Load() != nil {
+			return 0
+		}
+		return time.Since(s.begun).Seconds()
+	})
+	for _, c := range []prometheus.Collector{durations, clients, inFlight, room, connections, waiting, s.mark} {
 		if err := registry.Register(c); err != nil {
 			return observer{}, fmt.Errorf("server: metrics: %w", err)
 		}
 	}
 	return observer{&rate.Sometimes{Interval: 10 * time.Second}, durations, clients, registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}, nil
+}
+
+// follow registers the metrics of a generator and its lease.
+func (o *observer) follow(gen *snowflake.Generator, l *lease.Lease, fleet string) error {
+	labels := prometheus.Labels{}
+	if fleet != "" {
+		labels["fleet"] = fleet
+	}
+	ids, err := metrics.New(gen, &metrics.Options{Lease: l, Labels: labels})
+	if err == nil {
+		err = o.registry.Register(ids)
+	}
+	if err != nil {
+		return fmt.Errorf("server: metrics: %w", err)
+	}
+	return nil
 }
 
 // observe counts a request that was answered, and logs it.

@@ -11,7 +11,11 @@ import (
 // layout returns the layout of a name or a spec. An empty text is the generator's.
 func (s *Server) layout(text string) (snowflake.Layout, error) {
 	if text == "" {
-		return s.gen.Layout(), sendable(s.gen.Layout())
+		i, err := s.issues()
+		if err != nil {
+			return snowflake.Layout{}, err
+		}
+		return i.gen.Layout(), sendable(i.gen.Layout())
 	}
 	if len(text) > longestLayout {
 		return snowflake.Layout{}, wrong("layout", "%.32q... has %d bytes: %d are the most", text, len(text), longestLayout)

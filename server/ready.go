@@ -18,7 +18,7 @@ import (
 // getReady answers 200 if an ID could be issued now: it issues one, which is nobody's.
 func (s *Server) getReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.whyNotReady(r.Context()); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		problem{Code: connect.CodeUnavailable.String(), Message: err.Error()}.write(w, r, http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
@@ -55,12 +55,16 @@ func (s *Server) try(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
 	}
-	if err := s.leaseAway(); err != nil {
+	i, err := s.issues()
+	if err != nil {
+		return err
+	}
+	if err := i.leaseAway(); err != nil {
 		return fmt.Errorf("%w: %w", snowflake.ErrLeaseExpired, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	_, err := s.gen.NextIDContext(ctx)
+	_, err = i.gen.NextIDContext(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, snowflake.ErrLeaseExpired) {
 		return nil
 	}
@@ -68,14 +72,14 @@ func (s *Server) try(ctx context.Context) error {
 }
 
 // leaseAway says why the lease lets no ID be issued, if it does not.
-func (s *Server) leaseAway() error {
-	if s.o.Lease == nil {
+func (i *issuer) leaseAway() error {
+	if i.lease == nil {
 		return nil
 	}
-	if err := s.o.Lease.Err(); err != nil {
+	if err := i.lease.Err(); err != nil {
 		return err
 	}
-	if stats := s.o.Lease.Stats(); !time.Now().Before(stats.Bound) {
+	if stats := i.lease.Stats(); !time.Now().Before(stats.Bound) {
 		why := cmp.Or(stats.LastError, errors.New("it was not renewed in time"))
 		return fmt.Errorf("the lease's window ended at %v: %w", stats.Bound.UTC().Format(time.RFC3339Nano), why)
 	}

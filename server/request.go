@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -18,8 +19,10 @@ type request struct {
 	timed           context.Context // with a timer; nil until somebody waits
 
 	http.ResponseWriter
-	status int
-	bytes  int64
+	r        *http.Request
+	replaced bool // whether the body of the error is the server's, and not the handler's
+	status   int
+	bytes    int64
 
 	begun  time.Time
 	client string
@@ -91,16 +94,39 @@ func (q *request) goOn(while time.Duration) {
 	_ = control.SetWriteDeadline(time.Now().Add(while))
 }
 
-// WriteHeader notes the status.
+// WriteHeader notes the status. The errors of net/http, of connect and of Home get the form that all errors have.
 func (q *request) WriteHeader(status int) {
 	if status == http.StatusTooManyRequests && q.code == "" {
 		status = http.StatusRequestEntityTooLarge // connect has refused the size of a message
 	}
+	first := q.status == 0
 	q.status = cmp.Or(q.status, status)
+	if message := q.foreign(status); first && message != "" {
+		q.Header().Del("Content-Length")
+		writeRefusal(q, q.r, status, message)
+		q.replaced = true
+		return
+	}
 	q.ResponseWriter.WriteHeader(status)
 }
 
+// foreign returns the message of an error that a handler of another package has not written as a problem.
+func (q *request) foreign(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return fmt.Sprintf("there is no %.100q here", q.r.URL.Path)
+	case http.StatusMethodNotAllowed:
+		return fmt.Sprintf("the method is %.16s: want %s", q.r.Method, q.Header().Get("Allow"))
+	case http.StatusUnsupportedMediaType:
+		return fmt.Sprintf("the Content-Type %.100q is not one of %s", q.r.Header.Get("Content-Type"), q.Header().Get("Accept-Post"))
+	}
+	return ""
+}
+
 func (q *request) Write(b []byte) (int, error) {
+	if q.replaced {
+		return len(b), nil
+	}
 	q.status = cmp.Or(q.status, http.StatusOK)
 	n, err := q.ResponseWriter.Write(b)
 	q.bytes += int64(n)

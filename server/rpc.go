@@ -49,14 +49,18 @@ func (v service) Stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 
 // stream sends in.N IDs. The next batch is issued when the client has room for it.
 func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.ServerStream[pb.StreamResponse]) error {
-	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs)))
-	if err := within("n", in.N, math.MaxInt64); err != nil {
-		return err
-	}
-	if err := within("batch", size, int64(v.s.o.MaxIDs)); err != nil {
+	i, err := v.s.issues()
+	if err != nil {
 		return err
 	}
 	q := of(ctx)
+	size := cmp.Or(in.Batch, int64(min(1000, v.s.o.MaxIDs, q.burst())))
+	if err := within("n", in.N, math.MaxInt64); err != nil {
+		return err
+	}
+	if err := v.s.atOnce(ctx, "batch", size); err != nil {
+		return err
+	}
 	if err := q.take(weight(size)); err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func (v service) stream(ctx context.Context, in *pb.StreamRequest, to *connect.S
 			return err
 		}
 		q.goOn(v.s.o.Timeout)
-		if _, err := v.s.gen.Fill(ctx, batch); err != nil {
+		if _, err := i.gen.Fill(ctx, batch); err != nil {
 			return err
 		}
 		if err := to.Send(&pb.StreamResponse{Ids: numbers(batch)}); err != nil {

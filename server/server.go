@@ -8,7 +8,7 @@
 // the methods of proto/snowflake/v1/snowflake.proto. Beside them it answers what curl likes:
 //
 //	GET /id            a new ID
-//	GET /ids?n=100     new IDs, one a line
+//	GET /ids?n=100     new IDs
 //	GET /decode/ID     the fields of an ID; ?layout=twitter for another layout than the generator's
 //	POST /identify     the layouts that the IDs of the body, one a line, most likely have
 //	GET /watermark     an ID that no ID issued from now on is at or below: see Options.Watermark
@@ -19,23 +19,28 @@
 //
 // For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and reflection.
 //
-// The first five answer in JSON if the header Accept asks for application/json. In JSON
-// an ID is a string.
+// The first five answer in JSON, in which an ID is a string, because JavaScript and many parsers of JSON
+// round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and write one ID a line. They refuse
+// parameters that they do not know.
 //
 // Any number of servers may answer side by side, if each has a generator with its own worker ID: that
 // is what a lease is for. The servers do not communicate.
 //
 // # What goes wrong
 //
-// An error has a code of gRPC, and over HTTP the status that belongs to it:
+// An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object with
+// code, message and, if it is about a field, field; in text it is the message.
 //
 //	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest)
 //	                    413  the request has over 64 KiB
-//	                    421  the header Host has a name that is not the server's: see Options.Hosts
+//	                    415  a method of the .proto has another Content-Type
+//	not_found           404  there is no such path
+//	unimplemented       405  the path has another method
+//	permission_denied   421  the header Host has a name that is not the server's: see Options.Hosts
 //	unauthenticated     401  the token is missing or wrong: send "Authorization: Bearer TOKEN"
 //	resource_exhausted  429  too much is in flight; call again after Retry-After, or ask for fewer IDs at a time
 //	unimplemented       501  the server has no Options.Watermark
-//	unavailable         503  the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
+//	unavailable         503  the server waits for its generator, the lease is away, the clock went back, or the watermark cannot be read: call again after Retry-After, or ask another server
 //	deadline_exceeded   504  the IDs would come after the deadline: wait longer, or ask for fewer IDs
 //
 // A call that fails may cost IDs: an answer that is lost is never given again. So a client
@@ -72,9 +77,14 @@ type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
 
+	// WaitsFor says what the server waits for until Begin, if New gets no generator. /readyz shows it to everybody, so it
+	// names no users, databases or hosts.
+	WaitsFor func() string
+
 	// Watermark reads the watermark of the generator's store: it is the method Read of a lease.WatermarkReader. It is
 	// called if Server.Watermark, GET /watermark or the method Watermark is, and at most once a second. If a holder keeps
-	// the watermark back, the client learns the holder's owner and host. For a minute after a call, a metric has the watermark's age, and answers have the header Snowflake-Watermark.
+	// the watermark back, the client learns the holder's owner and host. For a minute after a call, a metric has the
+	// watermark's age, and answers have the header Snowflake-Watermark.
 	// HAZARD: a client of the server has no Lease.Hold. The watermark may pass IDs that the client has not stored yet: store
 	// them under the fence of docs/watermark.md. nil: there is no watermark.
 	Watermark func(context.Context) (lease.Mark, error)
@@ -135,7 +145,8 @@ const maxBody = 64 << 10
 
 // Server is an http.Handler.
 type Server struct {
-	gen      *snowflake.Generator
+	issuer   atomic.Pointer[issuer] // nil while the server waits for it
+	begun    time.Time
 	o        Options
 	mux      *http.ServeMux
 	errors   *connect.ErrorWriter
@@ -147,21 +158,32 @@ type Server struct {
 	open     atomic.Int64 // connections
 }
 
-// New returns a handler that serves gen. An option that is negative gives an error that matches
-// snowflake.ErrInvalidOptions and names the option; another error means that Registry refused the
-// metrics.
+// issuer is what a server issues IDs with.
+type issuer struct {
+	gen   *snowflake.Generator
+	lease *lease.Lease // or nil
+}
+
+// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server waits for Begin: it answers
+// probes and metrics, and refuses what needs a generator with unavailable. An option that is negative gives an error that
+// matches snowflake.ErrInvalidOptions and names the option; another error means that Registry refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
-	if gen == nil {
-		return nil, fmt.Errorf("server: %w: the generator is nil", snowflake.ErrInvalidOptions)
-	}
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gen: gen, o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
+	if gen == nil && o.WaitsFor == nil {
+		return nil, fmt.Errorf("server: %w: the generator is nil", snowflake.ErrInvalidOptions)
+	}
+	s := &Server{begun: time.Now(), o: o, mux: http.NewServeMux(), mark: newWatermark(), quotas: quotas{of: map[string]*rate.Limiter{}},
 		load: load{max: int64(o.MaxInFlight), share: int64(o.MaxPerClient), of: map[string]int64{}}}
-	if s.observer, err = newObserver(gen, o, s); err != nil {
+	if s.observer, err = newObserver(o, s); err != nil {
 		return nil, err
+	}
+	if gen != nil {
+		if err := s.Begin(gen, o.Lease); err != nil {
+			return nil, err
+		}
 	}
 	// To compress IDs costs far more than to send them.
 	rpc := []connect.HandlerOption{connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(math.MaxInt),
@@ -169,6 +191,24 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	s.errors = connect.NewErrorWriter(rpc...)
 	s.route(rpc)
 	return s, nil
+}
+
+// Begin gives a server that waits the generator that it serves from then on, and the generator's lease or nil. Call it once.
+// An error means that Registry refused the metrics.
+func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
+	if err := s.observer.follow(gen, l, s.o.Fleet); err != nil {
+		return err
+	}
+	s.issuer.Store(&issuer{gen, l})
+	return nil
+}
+
+// issues returns what the server issues IDs with, or what it waits for.
+func (s *Server) issues() (*issuer, error) {
+	if i := s.issuer.Load(); i != nil {
+		return i, nil
+	}
+	return nil, fmt.Errorf("%w, for %v so far: %s", errWaiting, time.Since(s.begun).Round(time.Second), s.o.WaitsFor())
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -212,14 +252,12 @@ func orDefault[T int | time.Duration](name string, value *T, def T) error {
 func (s *Server) route(rpc []connect.HandlerOption) {
 	guarded := func(pattern string, h http.Handler) { s.mux.Handle(pattern, s.guard(h)) }
 	guarded(snowflakev1connect.NewSnowflakeServiceHandler(service{s}, rpc...))
-	reflector := grpcreflect.NewStaticReflector(snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
-	guarded(grpcreflect.NewHandlerV1(reflector, rpc...))
-	guarded(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
-	guarded("GET /id", answer(s.getID))
-	guarded("GET /ids", answer(s.getIDs))
-	guarded("GET /decode/{id...}", answer(s.getDecode))
-	guarded("POST /identify", answer(s.identify))
-	guarded("GET /watermark", answer(s.getWatermark))
+	reflection(guarded, rpc, snowflakev1connect.SnowflakeServiceName, grpchealth.HealthV1ServiceName)
+	guarded("GET /id", answer{to: s.getID})
+	guarded("GET /ids", answer{s.getIDs, []string{"n"}})
+	guarded("GET /decode/{id...}", answer{s.getDecode, []string{"layout"}})
+	guarded("POST /identify", answer{to: s.identify})
+	guarded("GET /watermark", answer{to: s.getWatermark})
 	s.mux.HandleFunc("GET /openapi.json", getOpenAPI)
 	s.probes(s.mux, rpc)
 	s.mux.Handle("GET /metrics", s.authorized(s.observer.handler))
@@ -232,6 +270,13 @@ func (s *Server) route(rpc []connect.HandlerOption) {
 	}
 }
 
+// reflection tells clients of gRPC which services there are.
+func reflection(handle func(pattern string, h http.Handler), rpc []connect.HandlerOption, services ...string) {
+	reflector := grpcreflect.NewStaticReflector(services...)
+	handle(grpcreflect.NewHandlerV1(reflector, rpc...))
+	handle(grpcreflect.NewHandlerV1Alpha(reflector, rpc...))
+}
+
 // probes answers whether the server lives and is ready.
 func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -242,26 +287,28 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 // Registry returns the registry that /metrics shows, for metrics of your own.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
-// Admin returns a handler of /healthz, /readyz, /metrics and grpc.health.v1.Health, which needs no token. Serve it
+// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection, which needs no token. Serve it
 // at another address, so that probes are answered when clients take all connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
+	reflection(mux.Handle, nil, grpchealth.HealthV1ServiceName)
 	mux.Handle("GET /metrics", s.observer.handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(mux, w, r) })
 }
 
+// only refuses the other methods of a path.
 func only(methods string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		http.Error(w, "the method is "+r.Method+": want "+methods, http.StatusMethodNotAllowed)
+		w.WriteHeader(http.StatusMethodNotAllowed) // request writes the rest
 	}
 }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.o.Hosts != nil && !s.calledBy(r.Host) {
-		http.Error(w, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host), http.StatusMisdirectedRequest)
+		writeRefusal(w, r, http.StatusMisdirectedRequest, fmt.Sprintf("the server is not called %.100q: call it localhost, or let it know the name", r.Host))
 		return
 	}
 	s.serve(s.mux, w, r)
@@ -273,6 +320,7 @@ func (s *Server) calledBy(host string) bool {
 	if err != nil {
 		name = strings.Trim(host, "[]")
 	}
+	name = strings.TrimSuffix(name, ".") // of a name that is fully qualified
 	ip := net.ParseIP(name)
 	return host == "" || ip.IsLoopback() || strings.EqualFold(name, "localhost") ||
 		slices.ContainsFunc(s.o.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
@@ -280,7 +328,7 @@ func (s *Server) calledBy(host string) bool {
 
 // serve lets a handler answer a request, and observes the answer.
 func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	q := &request{Context: r.Context(), ResponseWriter: w, begun: time.Now(), client: clientOf(r), load: &s.load}
+	q := &request{Context: r.Context(), ResponseWriter: w, r: r, begun: time.Now(), client: clientOf(r), load: &s.load}
 	q.until = q.begun.Add(s.timeToAnswer())
 	if r.URL.Path == snowflakev1connect.SnowflakeServiceStreamProcedure {
 		q.until = q.begun.Add(s.o.MaxStreamTime)

@@ -72,7 +72,7 @@ func TestEveryMethodInEveryProtocol(t *testing.T) {
 
 func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
-	_, text := get(t, http.DefaultClient, url+"/ids?n=100", "Accept", "*/*")
+	_, text := get(t, http.DefaultClient, url+"/ids?n=100", "Accept", "text/plain")
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	require.Len(t, lines, 100, text)
 	for _, line := range lines {
@@ -81,23 +81,91 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 		require.Equal(t, 7, snowflake.Decode(id).Worker, line)
 	}
 	var ids struct{ IDs []snowflake.ID }
-	resp, text := get(t, http.DefaultClient, url+"/ids?n=3", "Accept", "text/html, application/json;q=0.9")
+	resp, text := get(t, http.DefaultClient, url+"/ids?n=3")
 	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
 	require.NoError(t, json.Unmarshal([]byte(text), &ids), text)
 	require.Len(t, ids.IDs, 3)
+	var one struct{ ID string }
 	_, text = get(t, http.DefaultClient, url+"/id")
-	id, err := snowflake.ParseID(strings.TrimSpace(text))
+	require.NoError(t, json.Unmarshal([]byte(text), &one), text)
+	id, err := snowflake.ParseID(one.ID)
 	require.NoError(t, err, text)
 	parts := fmt.Sprintf("%v %v", id, snowflake.Decode(id))
 	for path, want := range map[string]string{
 		id.String(): parts + "\n", id.Base32(): parts + " form=\"base 32\"\n", id.Base62(): parts + " form=\"base 62\"\n",
 		"abcdefg": "349308667935 time=2026-01-01T00:01:23.281Z worker=692 sequence=2079 form=\"base 58\"\n", // in several forms
 	} {
-		_, text := get(t, http.DefaultClient, url+"/decode/"+path)
+		_, text := get(t, http.DefaultClient, url+"/decode/"+path, "Accept", "text/plain")
 		assert.Equal(t, want, text)
 	}
 	_, text = get(t, http.DefaultClient, url+"/decode/"+id.String()+"?layout=41/5/5/12@2020-01-01", "Accept", "application/json")
 	assert.Contains(t, text, "epoch=2020-01-01T00:00:00.000Z")
+}
+
+// A client gets what it prefers, as RFC 9110 says: the most specific range counts, names have no case, and q=0 refuses. JSON is
+// the answer if the client has no preference.
+func TestAcceptChoosesTheForm(t *testing.T) {
+	s := newServer(t, generator(t), nil)
+	for accept, want := range map[string]string{
+		"": "json", "*/*": "json", "application/json": "json", "APPLICATION/JSON": "json", "application/*": "json", "text/html": "json", "nonsense": "json",
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": "json", "application/json, text/plain, */*": "json", // browsers, axios
+		"text/plain;q=0.5, application/json;q=0.6": "json", "text/*;q=0.9, text/plain;q=0.1, application/*;q=0.2": "json", "text/plain;q=0": "json",
+		"*/*;q=0": "json", "text/plain;q=2, application/json;q=0.1": "json", `x/y;a="text/plain,b", application/json`: "json", "*/*, text/html;q=0.1": "json",
+		"text/plain": "text", "Text/Plain; charset=utf-8": "text", "text/*": "text", "text/html, text/plain;q=0.1": "text", "application/json;q=0": "text",
+		"application/json;q=0, */*": "text", "application/*;q=0.1, */*;q=0.2": "text", "text/plain, application/json;q=0.9": "text",
+		`text/html;a="x, application/json", text/plain`: "text", "application/json ; Q=0.5 , text/plain": "text",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/id", nil)
+		r.Header.Set("Accept", accept)
+		if accept == "" {
+			r.Header.Del("Accept")
+		}
+		w := answer(s, r)
+		got := map[string]string{"application/json": "json", "text/plain; charset=utf-8": "text"}[w.Header().Get("Content-Type")]
+		assert.Equal(t, want, got, accept)
+		assert.Equal(t, "Accept", w.Header().Get("Vary"))
+	}
+	r := httptest.NewRequest(http.MethodGet, "/id", nil)
+	r.Header["Accept"] = []string{"application/json;q=0.1", "text/plain"} // two lines of one header
+	assert.Equal(t, "text/plain; charset=utf-8", answer(s, r).Header().Get("Content-Type"))
+}
+
+// Each error has the same form, whoever refuses: the server, net/http, connect, or Home.
+func TestEveryErrorHasOneForm(t *testing.T) {
+	s := newServer(t, generator(t), &server.Options{Hosts: []string{}, Home: http.NotFoundHandler()})
+	for _, h := range []http.Handler{s, newServer(t, generator(t), &server.Options{Hosts: []string{}}), s.Admin()} {
+		for _, q := range []struct {
+			method, path, host, kind, code string
+			status                         int
+		}{
+			{"GET", "/nothing", "", "", "not_found", 404},
+			{"POST", "/healthz", "", "", "unimplemented", 405},
+			{"GET", "/id", "evil.example", "", "permission_denied", 421},
+			{"GET", "/ids?n=0", "", "", "invalid_argument", 400},
+			{"POST", snowflakev1connect.SnowflakeServiceNextIDProcedure, "", "text/html", "invalid_argument", 415},
+			{"GET", snowflakev1connect.SnowflakeServiceNextIDProcedure, "", "", "unimplemented", 405},
+			{"GET", "/snowflake.v1.SnowflakeService/Nothing", "", "", "not_found", 404},
+			{"POST", "/identify", "", "", "invalid_argument", 413},
+		} {
+			if h != http.Handler(s) && q.path != "/nothing" && q.path != "/healthz" {
+				continue // it is not there
+			}
+			ask := func(accept string) *httptest.ResponseRecorder {
+				r := httptest.NewRequest(q.method, q.path, strings.NewReader(strings.Repeat("1 ", map[bool]int{true: 40_000}[q.status == 413])))
+				r.Host, r.Header["Content-Type"], r.Header["Accept"] = q.host, []string{q.kind}, []string{accept}
+				return answer(h, r)
+			}
+			var e struct{ Code, Message string }
+			w := ask("*/*")
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &e), "%v: %s", q, w.Body)
+			assert.Equal(t, q.status, w.Code, q)
+			assert.Equal(t, "application/json", w.Header().Get("Content-Type"), q)
+			assert.Equal(t, q.code, e.Code, q)
+			assert.NotEmpty(t, e.Message, q)
+			assert.Equal(t, e.Message+"\n", ask("text/plain").Body.String(), q)
+			assert.Equal(t, q.status == 405, w.Header().Get("Allow") != "", q)
+		}
+	}
 }
 
 // An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction of a
@@ -123,13 +191,13 @@ func TestDecodedIDHasOneFormInJSON(t *testing.T) {
 
 func TestIdentifyGuessesTheLayout(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
-	_, ids := get(t, http.DefaultClient, url+"/ids?n=20")
+	_, ids := get(t, http.DefaultClient, url+"/ids?n=20", "Accept", "text/plain")
 	var found struct{ Guesses []struct{ Form, Name string } }
 	resp, text := post(t, url+"/identify", ids, "Accept", "application/json")
 	require.Equal(t, 200, resp.StatusCode, text)
 	require.NoError(t, json.Unmarshal([]byte(text), &found), text)
 	assert.Equal(t, "default, decimal", found.Guesses[0].Name+", "+found.Guesses[0].Form)
-	_, text = post(t, url+"/identify", ids)
+	_, text = post(t, url+"/identify", ids, "Accept", "text/plain")
 	assert.Regexp(t, "^.*%  default", text)
 	for body, says := range map[string]string{"": "one a line", "12x y!": "12x"} {
 		resp, text := post(t, url+"/identify", body)
@@ -145,6 +213,8 @@ func TestBadInputNamesItsField(t *testing.T) {
 	long := strings.Repeat("1/", 5000)
 	for path, field := range map[string]string{
 		"/ids": "n", "/ids?n=x": "n", "/ids?n=0": "n", "/ids?n=-1": "n", "/ids?n=1e18": "n", "/ids?n=1000000000000000000": "n", "/ids?n=100001": "n",
+		"/ids?n=007": "n", "/ids?n=+7": "n", "/ids?n=1&n=2": "n", "/id?n=3": "n", "/ids?n=3&N=4": "N", "/id?": "", "/watermark?x": "x", "/decode/5?n=1": "n",
+		"/decode/5?layout=twitter&layout=sonyflake": "layout", "/ids?n=%zz": "query", "/ids?n=1;n=2": "query", "/decode/007": "id",
 		"/decode/x!": "id", "/decode/abc": "id", "/decode/abcdef": "id", "/decode/-1": "id", "/decode/9223372036854775808": "id", "/decode/12345?layout=nobody": "layout",
 		"/decode/12345?layout=41/10": "layout", "/decode/12345?layout=63/0/0@0,-1s": "layout", "/decode/9223372036854775807?layout=45/0/18@0,1s": "id",
 		"/decode/9223372036854775807?layout=jssafe": "id", "/decode/1/2": "id", "/decode/12345?layout=41/10/12@99999999999999999": "layout",
@@ -153,6 +223,10 @@ func TestBadInputNamesItsField(t *testing.T) {
 		var e struct{ Code, Message, Field string }
 		resp, text := get(t, http.DefaultClient, url+path, "Accept", "application/json")
 		require.NoError(t, json.Unmarshal([]byte(text), &e), text)
+		if field == "" {
+			assert.Equal(t, 200, resp.StatusCode, text)
+			continue
+		}
 		assert.Equal(t, 400, resp.StatusCode, text)
 		assert.Equal(t, []string{"invalid_argument", field}, []string{e.Code, e.Field}, "%.100s: %s", path, text)
 		assert.NotEmpty(t, e.Message)
@@ -381,40 +455,82 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 		var log bytes.Buffer
 		var quota atomic.Int64
 		quota.Store(50)
+		var burst atomic.Int64
 		s, dial := serveInMemory(t, generator(t), &server.Options{MaxIDs: 100, AccessLog: slog.New(slog.NewTextHandler(&log, nil)), Tokens: func() []server.Token {
-			n := int(quota.Load())
-			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n}, {Secret: "b", Name: "web", IDsPerSecond: n}, {Secret: "c", Name: "batch"}}
+			n, most := int(quota.Load()), int(burst.Load())
+			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "b", Name: "web", IDsPerSecond: n, Burst: most}, {Secret: "c", Name: "batch"}}
 		}})
-		ask := func(token, path string, want int) {
+		ask := func(token, path string, want int, retryAfter string) {
 			t.Helper()
 			resp, text := get(t, http1(t, dial), inMemory+path, "Authorization", "Bearer "+token)
 			assert.Equal(t, want, resp.StatusCode, text)
-			assert.Equal(t, want == 429, resp.Header.Get("Retry-After") == "1" && strings.Contains(text, "per second"), text)
+			assert.Equal(t, retryAfter, resp.Header.Get("Retry-After"), text)
 		}
-		ask("a", "/ids?n=100", 200) // as much as one call may ask for
-		ask("b", "/id", 429)
-		ask("c", "/ids?n=100", 200)
+		ask("a", "/ids?n=100", 400, "") // more than one second's
+		ask("a", "/ids?n=50", 200, "")
+		ask("b", "/id", 429, "1")
+		ask("c", "/ids?n=100", 200, "")
 		time.Sleep(time.Second)
-		ask("b", "/ids?n=50", 200)
-		ask("a", "/id", 429)
+		ask("b", "/ids?n=50", 200, "")
+		ask("a", "/id", 429, "1")
 		c := snowflakev1connect.NewSnowflakeServiceClient(h2c(t, dial), inMemory, connect.WithGRPC())
 		ctx, info := connect.NewClientContext(t.Context())
 		info.RequestHeader().Set("Authorization", "Bearer a")
 		begun := time.Now()
-		ids, _, err := take(ctx, c, &pb.StreamRequest{N: 500, Batch: 100})
+		ids, sizes, err := take(ctx, c, &pb.StreamRequest{N: 500})
 		require.NoError(t, err)
 		assert.Len(t, ids, 500)
+		assert.Len(t, sizes, 10)
 		assert.InDelta(t, 10, time.Since(begun).Seconds(), 1, "500 IDs at 50 a second")
-		require.Equal(t, 5, strings.Count(log.String(), "client=web"), &log)
+		_, _, err = take(ctx, c, &pb.StreamRequest{N: 500, Batch: 51})
+		assert.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(err))
+		require.Equal(t, 7, strings.Count(log.String(), "client=web"), &log)
 		assert.Equal(t, 1, strings.Count(log.String(), "client=batch"), &log)
 		assert.Contains(t, metrics(s), `snowflake_server_client_requests_total{client="web",code="resource_exhausted"} 2`)
-		quota.Store(500)
-		ask("a", "/id", 429)
-		time.Sleep(time.Second)
-		for range 5 {
-			ask("a", "/ids?n=100", 200)
+		quota.Store(5)
+		burst.Store(100)
+		ask("a", "/id", 429, "1")
+		time.Sleep(20 * time.Second)
+		ask("a", "/ids?n=100", 200, "")
+		ask("b", "/ids?n=100", 429, "20")
+		time.Sleep(10 * time.Second)
+		ask("b", "/ids?n=100", 429, "10")
+		_, err = c.Batch(ctx, &pb.BatchRequest{N: 51})
+		assert.Equal(t, 200*time.Millisecond, detail[*errdetails.RetryInfo](t, err).RetryDelay.AsDuration())
+	})
+}
+
+// A server without a generator answers probes and metrics, says what it waits for, and refuses what needs one, until it has one.
+func TestServerThatWaitsSaysWhatFor(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		s, dial := serveInMemory(t, nil, &server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})
+		time.Sleep(42 * time.Second)
+		const says = "the server waits for a worker ID, for 42s so far: the store has no entries"
+		client := http1(t, dial)
+		for path, status := range map[string]int{"/healthz": 200, "/openapi.json": 200, "/metrics": 200, "/decode/5?layout=twitter": 200, "/nothing": 404,
+			"/readyz": 503, "/id": 503, "/ids?n=5": 503, "/decode/5": 503, "/watermark": 503} {
+			resp, text := get(t, client, inMemory+path)
+			assert.Equal(t, status, resp.StatusCode, path)
+			assert.Equal(t, status == 503, strings.Contains(text, says), "%s: %s", path, text)
+			assert.Equal(t, status == 503 && path != "/readyz", resp.Header.Get("Retry-After") == "1", path)
 		}
-		ask("a", "/id", 429)
+		assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
+		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 42\n")
+		for protocol, c := range protocols(t, inMemory, dial) {
+			_, one := c.NextID(t.Context(), &pb.NextIDRequest{})
+			_, batch := c.Batch(t.Context(), &pb.BatchRequest{N: 5})
+			_, _, stream := take(t.Context(), c, &pb.StreamRequest{N: 5})
+			for _, err := range []error{one, batch, stream} {
+				assert.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), protocol)
+				assert.ErrorContains(t, err, says, protocol)
+			}
+		}
+		require.NoError(t, s.Begin(generator(t), nil))
+		assert.Equal(t, 200, ask(s, "/readyz").Code)
+		assert.Equal(t, 200, ask(s, "/id").Code)
+		assert.Contains(t, metrics(s), "\nsnowflake_server_waiting_seconds 0\n")
+		assert.Contains(t, metrics(s), "\nsnowflake_ids_issued_total 2\n")
+		assert.Error(t, s.Begin(generator(t), nil), "its metrics are there already")
 	})
 }
 
@@ -425,7 +541,7 @@ func metrics(s *server.Server) string { return ask(s.Admin(), "/metrics").Body.S
 func TestNamesThatAreNotTheServersAreRefused(t *testing.T) {
 	s := newServer(t, generator(t), &server.Options{Hosts: []string{"ids.internal"}})
 	for host, want := range map[string]int{
-		"localhost": 200, "LocalHost:8080": 200, "127.0.0.1:8080": 200, "127.0.0.2": 200, "[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
+		"localhost": 200, "LocalHost:8080": 200, "localhost.": 200, "localhost.:8080": 200, "ids.internal.": 200, "evil.example.": 421, ".": 421, "127.0.0.1:8080": 200, "127.0.0.2": 200, "[::1]:8080": 200, "[::1]": 200, "ids.internal:80": 200, "": 200,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "10.0.0.1": 421,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/id", nil)
@@ -445,7 +561,7 @@ func TestDrainEndsStreamsAndReadiness(t *testing.T) {
 	s.Drain()
 	resp, text = get(t, http.DefaultClient, url+"/readyz")
 	assert.Equal(t, 503, resp.StatusCode)
-	assert.Equal(t, "the server is about to stop\n", text)
+	assert.Equal(t, `{"code":"unavailable","message":"the server is about to stop"}`+"\n", text)
 	assert.True(t, resp.Close)
 	resp, _ = get(t, http.DefaultClient, url+"/id")
 	assert.Equal(t, 200, resp.StatusCode, "it serves no more")

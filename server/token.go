@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,10 +21,13 @@ type Token struct {
 	Secret string // an empty one is nobody's
 	Name   string // of the client, for log, metrics and its share of what is in flight; tokens may have the same name
 
-	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more is refused with
-	// resource_exhausted; a stream is slowed down. What was not used can be used later, up to one second's IDs or
-	// one call of MaxIDs. 0: there is no limit.
+	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more than are left is refused with
+	// resource_exhausted, and Retry-After says when they are there; a stream is slowed down. 0: there is no limit.
 	IDsPerSecond int
+
+	// Burst is how many IDs may come at once, after a while without IDs. A call that asks for more is refused with
+	// invalid_argument. 0: IDsPerSecond, so one second's IDs.
+	Burst int
 }
 
 // authorized lets a request pass that has the token.
@@ -39,7 +44,7 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 			return
 		}
 		q := of(r.Context())
-		q.token, q.quota = tokens[i], s.quotas.get(tokens[i], s.o.MaxIDs)
+		q.token, q.quota = tokens[i], s.quotas.get(tokens[i])
 		if q.token.Name != "" {
 			q.client = q.token.Name
 		}
@@ -60,18 +65,18 @@ type quotas struct {
 }
 
 // get returns the limit of a token's client, or nil. A token may change its limit: then what was left counts on.
-func (q *quotas) get(t Token, maxIDs int) *rate.Limiter {
+func (q *quotas) get(t Token) *rate.Limiter {
 	if t.IDsPerSecond == 0 {
 		return nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	limit, burst := rate.Limit(t.IDsPerSecond), max(t.IDsPerSecond, maxIDs)
+	limit, burst := rate.Limit(t.IDsPerSecond), cmp.Or(t.Burst, t.IDsPerSecond)
 	l := q.of[t.Name]
 	if l == nil {
 		l = rate.NewLimiter(limit, burst)
 		q.of[t.Name] = l
-	} else if l.Limit() != limit {
+	} else if l.Limit() != limit || l.Burst() != burst {
 		l.SetLimit(limit)
 		l.SetBurst(burst)
 	}
@@ -80,10 +85,23 @@ func (q *quotas) get(t Token, maxIDs int) *rate.Limiter {
 
 // spend takes n IDs from the client's quota.
 func (q *request) spend(n int) error {
-	if q.quota != nil && !q.quota.AllowN(time.Now(), n) {
-		return errQuota
+	if q.quota == nil {
+		return nil
 	}
-	return nil
+	now := time.Now()
+	if q.quota.AllowN(now, n) {
+		return nil
+	}
+	missing := float64(n) - q.quota.TokensAt(now) // streams may have taken IDs in advance
+	return quotaError(max(time.Millisecond, time.Duration(missing/float64(q.quota.Limit())*float64(time.Second))))
+}
+
+// burst returns how many IDs the client's quota lets through at once.
+func (q *request) burst() int {
+	if q.quota == nil {
+		return math.MaxInt
+	}
+	return q.quota.Burst()
 }
 
 // waitForQuota waits until the client's quota has n IDs.

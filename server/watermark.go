@@ -35,6 +35,7 @@ type reading struct {
 	header []string // the ID as a text; nil if no call has succeeded
 	err    error
 	at     time.Time
+	behind time.Duration // how long ago the watermark was then
 }
 
 func newWatermark() *watermark {
@@ -78,6 +79,10 @@ func (s *Server) watermark(ctx context.Context) (*reading, error) {
 	if s.o.Watermark == nil {
 		return nil, errNoWatermark
 	}
+	i, err := s.issues()
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case s.mark.turn <- struct{}{}:
 		defer func() { <-s.mark.turn }()
@@ -86,13 +91,13 @@ func (s *Server) watermark(ctx context.Context) (*reading, error) {
 	}
 	last := s.mark.last.Load()
 	if last == nil || time.Since(last.at) >= rereadAfter {
-		last = s.readWatermark(ctx, last)
+		last = s.readWatermark(ctx, i.gen.Layout(), last)
 	}
 	return last, last.err
 }
 
 // readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
-func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
+func (s *Server) readWatermark(ctx context.Context, layout snowflake.Layout, before *reading) *reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeToAnswer())
 	defer cancel()
 	if before == nil {
@@ -104,7 +109,8 @@ func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
 	if err == nil {
 		now.Mark, now.header = m, []string{m.ID.String()}
 	}
-	s.mark.age.Set(s.behind(&now).Seconds())
+	now.behind = now.at.Sub(layout.Decode(now.ID).Time)
+	s.mark.age.Set(now.behind.Seconds())
 	s.mark.last.Store(&now)
 	stood, stands := before.err != nil || before.HeldBy != nil, err != nil || m.HeldBy != nil
 	switch {
@@ -118,13 +124,10 @@ func (s *Server) readWatermark(ctx context.Context, before *reading) *reading {
 	return &now
 }
 
-// behind returns how long ago the watermark was when it was read.
-func (s *Server) behind(r *reading) time.Duration { return r.at.Sub(s.gen.Layout().Decode(r.ID).Time) }
-
 // askWatermark answers a client.
 func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error) {
 	last, err := s.watermark(ctx)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errNoWatermark) && !errors.Is(err, errWaiting) {
 		err = errUnread // the log has the error
 	}
 	if err != nil {
@@ -133,7 +136,7 @@ func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error
 	out := &pb.WatermarkResponse{Id: int64(last.ID)}
 	if h := last.HeldBy; h != nil {
 		out.Held = &pb.Held{
-			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(s.behind(last)), Why: last.Why,
+			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(last.behind), Why: last.Why,
 		}
 	}
 	return out, nil

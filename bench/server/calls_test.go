@@ -80,6 +80,7 @@ func fetch(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Header.Set("Accept", "text/plain")
 	answer, err := c.Do(r)
 	if err != nil {
 		return nil, err

@@ -126,7 +126,11 @@ func objectPath(namespace string, object []byte) string {
 	if kind != "Namespace" {
 		path += "/namespaces/" + namespace
 	}
-	return path + "/" + strings.ToLower(kind) + "s/" + name
+	plural := strings.ToLower(kind) + "s"
+	if stem, ok := strings.CutSuffix(plural, "ys"); ok {
+		plural = stem + "ies"
+	}
+	return path + "/" + plural + "/" + name
 }
 
 // Namespace makes a namespace, unless it exists.

@@ -47,12 +47,13 @@ func PodOf(t testing.TB, manifest []byte) *Pod {
 	for object := range bytes.SplitSeq(manifest, separator) {
 		var fields map[string]any
 		var o struct {
+			Kind string
 			Spec struct{ Template struct{ Spec Pod } }
 		}
 		err := yaml.Unmarshal(object, &fields)
 		text, err2 := json.Marshal(fields)
 		servertest.Do(t, err, err2, json.Unmarshal(text, &o))
-		if pod := &o.Spec.Template.Spec; len(pod.Containers) > 0 {
+		if pod := &o.Spec.Template.Spec; len(pod.Containers) > 0 && o.Kind != "Job" {
 			return pod
 		}
 	}

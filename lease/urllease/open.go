@@ -71,7 +71,7 @@ func openPostgres(_ context.Context, s *source) (lease.Store, func() error, erro
 	}
 	config, err := pgx.ParseConfig(u.String())
 	if err != nil {
-		return nil, nil, s.bad(err.Error()) // it was not given the password
+		return nil, nil, s.badFor(err)
 	}
 	if s.password != "" {
 		config.Password = s.password
@@ -93,7 +93,7 @@ func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) 
 	table, database := s.take("table"), strings.TrimPrefix(s.path, "/")
 	config, err := mysql.ParseDSN("tcp(" + s.hosts[0] + ")/?" + s.options.Encode())
 	if err != nil {
-		return nil, nil, s.bad(err.Error()) // it was not given the password
+		return nil, nil, s.badFor(err)
 	}
 	config.User, config.Passwd, config.DBName = s.user, s.password, database
 	config.Logger = &mysql.NopLogger{} // the driver also returns its errors
@@ -125,7 +125,7 @@ func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) 
 	u := url.URL{Scheme: s.scheme, Host: s.hosts[0], Path: s.path, RawQuery: s.options.Encode()}
 	config, err := redis.ParseURL(u.String())
 	if err != nil {
-		return nil, nil, s.bad(err.Error()) // it was not given the password
+		return nil, nil, s.badFor(err)
 	}
 	config.Username, config.Password = s.user, s.password
 	config.ContextTimeoutEnabled = true

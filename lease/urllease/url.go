@@ -69,9 +69,13 @@ type source struct {
 	hosts          []string // each with a port
 	path           string   // with its escapes decoded
 	options        url.Values
+	values         []string // of the options, without those that are the names of files
 }
 
 func parse(raw string) (*source, error) {
+	if isPath(raw) && !strings.ContainsRune(raw, 0) {
+		return &source{raw: raw, scheme: "file", path: raw}, nil
+	}
 	name, rest, _ := strings.Cut(raw, ":")
 	s := &source{raw: raw, scheme: strings.ToLower(name)}
 	known, ok := schemes[s.scheme]
@@ -110,7 +114,15 @@ func parse(raw string) (*source, error) {
 	return s, nil
 }
 
+// isPath reports whether a text is the path of a directory, and no URL.
+func isPath(raw string) bool { return strings.HasPrefix(raw, "/") && !strings.HasPrefix(raw, "//") }
+
 func (s *source) setOptions(query, allowed string) (err error) {
+	for pair := range strings.SplitSeq(query, "&") {
+		if pair != "" && !strings.Contains(pair, "=") { // its name is not shown: it may be the rest of a password with a ?
+			return s.bad("after ? it has an option without =; within a password, ? is written %3F")
+		}
+	}
 	if s.options, err = url.ParseQuery(query); err != nil {
 		return s.bad("its options cannot be read")
 	}
@@ -122,6 +134,9 @@ func (s *source) setOptions(query, allowed string) (err error) {
 			return s.bad("a password is given before the host, as in USER:PASSWORD@HOST")
 		case allowed != "*" && !slices.Contains(strings.Fields(allowed), name):
 			return s.bad(fmt.Sprintf("there is no option %q", name))
+		}
+		if !slices.Contains([]string{"ca", "cert", "key", "creds"}, name) {
+			s.values = append(s.values, values[0])
 		}
 	}
 	return nil
@@ -168,6 +183,27 @@ var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9
 
 func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reason} }
 
+// badFor is bad with the error of a client, which was not given the password. It hides the options' values.
+func (s *source) badFor(err error) error {
+	text := err.Error()
+	for _, v := range s.values {
+		text = hide(hide(text, v), url.QueryEscape(v))
+	}
+	return s.bad(text)
+}
+
+// hide replaces a value in a text. A value of under four characters is replaced where it is a word of its own, or it would
+// be found in other words.
+func hide(text, value string) string {
+	if len(value) >= 4 {
+		return strings.ReplaceAll(text, value, redacted)
+	}
+	if value == "" {
+		return text
+	}
+	return regexp.MustCompile(`(^|\W)`+regexp.QuoteMeta(value)+`(\W|$)`).ReplaceAllString(text, "${1}"+redacted+"${2}")
+}
+
 // login returns an error if the URL has a user but no password, or a password but no user. The store's
 // client would ignore both.
 func (s *source) login() error {
@@ -196,37 +232,55 @@ func (s *source) number(name string) (n int, err error) {
 
 const redacted = "xxxxx"
 
+const secretWords = `(?:passw|pass|pwd|secret|token|key|cred)`
+
 var (
 	secretName = regexp.MustCompile(`(?i)(password|passwd|pass|pwd|secret|token)$`)
-	// secretPair is an option, or a part of a data source name like "host=db password='a b'".
-	secretPair = regexp.MustCompile(`(?i)((?:password|passwd|pass|pwd|secret|token)\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)`)
+	// secretPair is a setting in a text that is no URL, or where an option should not be.
+	secretPair = regexp.MustCompile(`(?i)([-\w]*` + secretWords + `[-\w]*\s*=\s*)(` + value + `)`)
+	// anyPair is a part of a data source name like "host=db password='a b'".
+	anyPair = regexp.MustCompile(`(\w\s*=\s*)(` + value + `)`)
 )
 
-// Redact returns a URL with xxxxx instead of its password. If the URL is not valid, it may replace more than
-// the password.
+const value = `'(?:[^'\\]|\\.)*'|[^&\s]*`
+
+// Redact returns a URL with xxxxx instead of its password and of the values of its options. If the URL is not valid, it
+// may replace more.
 func Redact(url string) string {
-	name, rest, _ := strings.Cut(url, ":")
-	known, ok := schemes[strings.ToLower(name)]
-	hasHost := strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") // even if its store has no hosts
-	if !ok || known.port != "" || hasHost {
-		url = redactUser(url)
+	if isPath(url) {
+		return url
 	}
-	return secretPair.ReplaceAllString(redactOptions(url), "${1}"+redacted)
+	rest, query, hasQuery := strings.Cut(url, "?")
+	name, after, _ := strings.Cut(rest, ":")
+	known, ok := schemes[strings.ToLower(name)]
+	hasHost := strings.HasPrefix(after, "//") && !strings.HasPrefix(after, "///") // even if its store has no hosts
+	if !ok || known.port != "" || hasHost {
+		// An @ after the ? may be in an option, or end a password that has a ? in it.
+		rest = redactUser(rest, strings.Contains(query, "@"))
+	}
+	pairs := secretPair
+	if !ok {
+		pairs = anyPair
+	}
+	rest = pairs.ReplaceAllString(rest, "${1}"+redacted)
+	if hasQuery {
+		rest += "?" + redactOptions(query)
+	}
+	return rest
 }
 
-// redactUser replaces the text between the first : and the last @. If there is no @, it replaces a port that
-// is not a number, because it may be a password before a forgotten host.
-func redactUser(raw string) string {
+// redactUser replaces the text between the first : and the last @, or the end if the password may go on there. If there is
+// no @, and the text is not that of hosts, it may be a password before a forgotten host.
+func redactUser(raw string, goesOn bool) string {
 	start := 0
 	if i := strings.Index(raw, "://"); i >= 0 {
 		start = i + len("://")
 	}
 	end := strings.LastIndexByte(raw, '@')
-	if end < start {
+	if end < start || goesOn {
 		end = len(raw)
-		authority, _, _ := strings.Cut(raw, "?") // an option may be a URL, too
-		last := strings.LastIndexByte(authority, ':')
-		if last < start || goodPort.MatchString(raw[last+1:]) || net.ParseIP(raw[start:]) != nil {
+		authority, _, _ := strings.Cut(raw[start:], "/")
+		if !goesOn && (goodHosts.MatchString(authority) || net.ParseIP(raw[start:]) != nil) {
 			return raw
 		}
 	}
@@ -240,21 +294,20 @@ func redactUser(raw string) string {
 	return raw[:start+colon+1] + redacted + raw[end:]
 }
 
-// goodPort matches a port and the text that may follow.
-var goodPort = regexp.MustCompile(`^[0-9]*([/?,].*)?$`)
+// goodHosts matches hosts, each with or without a port.
+var goodHosts = regexp.MustCompile(`^` + anyHost + `(,` + anyHost + `)*$`)
 
-// redactOptions replaces the value of an option if its name says that it is secret.
-func redactOptions(raw string) string {
-	rest, query, ok := strings.Cut(raw, "?")
-	if !ok {
-		return raw
-	}
+const anyHost = `([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9A-Za-z]+)?\])(:[0-9]{0,5})?`
+
+// redactOptions replaces the values of options.
+func redactOptions(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
-		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err != nil || secretName.MatchString(plain) {
+		if name, _, ok := strings.Cut(pair, "="); ok {
 			pairs[i] = name + "=" + redacted
+		} else if pair != "" {
+			pairs[i] = redacted
 		}
 	}
-	return rest + "?" + strings.Join(pairs, "&")
+	return strings.Join(pairs, "&")
 }

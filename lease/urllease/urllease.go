@@ -27,7 +27,8 @@
 //	s3://BUCKET/PREFIX                                 s3lease
 //	dynamodb://TABLE/STORE                             dynamolease
 //
-// You may leave out the user, the password, the port and everything after the hosts. postgresql: is
+// A text that begins with one / is the path of a directory: /var/lib/ids means file:///var/lib/ids, and % and ? in it mean
+// themselves. You may leave out the user, the password, the port and everything after the hosts. postgresql: is
 // the same as postgres:, and mariadb: the same as mysql:. In user, password, path and options write
 // % as %25, # as %23 and ? as %3F. In user and password also write / as %2F.
 //
@@ -56,7 +57,8 @@
 //
 // # Passwords
 //
-// Errors of this package contain no passwords. If you log a URL, remove its password with [Redact].
+// Errors of this package contain no passwords, and no values of options but the names of files. If you log a URL, remove
+// both with [Redact].
 // Write the password before the host only: options such as password=... are refused. Other users of
 // the machine may see a program's arguments, so if a URL has a password, pass it in an environment
 // variable or a file.
@@ -76,7 +78,7 @@ import (
 // If the URL has a user, a client of etcd or ZooKeeper logs in, for up to 5 s. Otherwise Open makes no
 // requests, so if there is no server, lease.Acquire returns the error.
 //
-// If the URL does not name a store, the error is a [*URLError]. Other errors come from the store's
+// If the URL does not name a store, the error is a [*URLError], as Check returns it or the store's client. Other errors come from the store's
 // package and from its client.
 func Open(ctx context.Context, url string) (store lease.Store, close func() error, err error) {
 	if err := ctx.Err(); err != nil {
@@ -96,5 +98,15 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 	if bad := (*URLError)(nil); errors.As(err, &bad) {
 		return nil, nil, err
 	}
+	if errors.Is(err, lease.ErrInvalidOptions) {
+		_ = end() // nothing was sent
+		return nil, nil, s.badFor(err)
+	}
 	return nil, nil, fmt.Errorf("urllease: %q: %w", Redact(url), errors.Join(err, end()))
+}
+
+// Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no requests.
+func Check(url string) error {
+	_, err := parse(url)
+	return err
 }

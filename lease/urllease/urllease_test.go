@@ -2,10 +2,13 @@ package urllease
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5394e6b1/snowflake/internal/depth"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -44,6 +48,9 @@ func TestFileIsStore(t *testing.T) {
 	_, err := os.Stat(filepath.Join(dir, "a b", "worker", "0"))
 	require.NoError(t, err)
 	isStore(t, "file://"+dir+"/c")
+	isStore(t, dir+"/d%20?e=f")
+	_, err = os.Stat(filepath.Join(dir, "d%20?e=f", "worker", "0"))
+	require.NoError(t, err)
 }
 
 func TestSQLiteIsStore(t *testing.T) {
@@ -76,64 +83,72 @@ func TestOpenRefusesURLsThatNameNoStore(t *testing.T) {
 		"host=h password=hunter2":  "scheme is unknown",
 		"app:hunter2@tcp(h:3306)/": "scheme is unknown",
 
-		"file:":                                "no directory",
-		"file:x?table=y":                       `no option "table"`,
-		"file://host/x":                        "leave // out",
-		"file:%zz":                             "not an escape",
-		"file:a%00b":                           "zero byte",
-		"sqlite:":                              "no file",
-		"sqlite::memory:":                      "no file",
-		"sqlite:x?mode=ro":                     `no option "mode"`,
-		"kubernetes:x?a=b":                     `no option "a"`,
-		"kubernetes://x":                       "leave // out",
-		"redis:h":                              "no host",
-		"redis://":                             "no host",
-		"redis:///0":                           "no host",
-		"redis://h/x":                          "database number",
-		"redis://h?x=y":                        "unexpected option: x",
-		"redis://h?replicas=":                  "", // the default
-		"redis://h?replicas=x":                 "not a number",
-		"redis://h,h":                          "several hosts",
-		"redis://h:65536":                      "over 65535",
-		"etcd://h,[::1]:99999":                 "over 65535",
-		"redis://h#x":                          "%23",
-		"redis://h?a=%zz":                      "options cannot be read",
-		"redis://h?prefix=a&prefix=b":          `the option "prefix" is there 2 times`,
-		"mysql://h/a?table=x&t%61ble=y":        `the option "table" is there 2 times`,
-		"redis://h/3?db=4":                     "database number in its path and in the option db",
-		"redis://u@h":                          "a user and no password",
-		"zk://:hunter2@h":                      "a password and no user",
-		"etcd://:hunter2@h":                    "only one of user and password",
-		"etcds://u@h":                          "only one of user and password",
-		"nats://hunter2@h":                     "only one of user and password",
-		"nats://h/x":                           "?bucket=",
-		"nats://h?ca=x":                        `no option "ca"`,
-		"nats://h?replicas=x":                  "not a number",
-		"kubernetes://u:hunter2@h":             "leave // out",
-		"file://u:hunter2@h/x":                 "leave // out",
-		"sqlite://u:hunter2/x@h/x":             "leave // out",
-		"mysql://h,h/app":                      "several hosts",
-		"mysql://h/app?timeout=x":              "invalid duration",
-		"mysql://u:hunter2@h/app?password=x":   "before the host",
-		"postgres://h/app?p%61ssword=hunter2":  "before the host",
-		"postgres://u:hunter2@h/app?sslmode=x": "sslmode",
-		"postgres://u:hunter2@h:port/app":      "port is not a number",
-		"postgres://u:hunter2/app":             "port is not a number",
-		"postgres://u:hun/ter2@h/app":          "%2F",
-		"postgres://u:1/hunter2@h/app":         "%40",
-		"postgres://u:1?hunter2@h/app":         "%40",
-		"postgres://u:hunter2%zz@h/app":        "not an escape",
-		"etcd://h/x":                           "?prefix=",
-		"etcd://h?ca=x":                        `no option "ca"`,
-		"zk://127.0.0.1?session=6":             "session",
-		"zk://127.0.0.1?timeout=6s":            `no option "timeout"`,
-		"s3:bucket":                            "no host",
-		"s3://a,b":                             "several hosts",
-		"s3://bucket:9000":                     "write ?endpoint=",
-		"s3://key:hunter2@bucket":              "AWS_SECRET_ACCESS_KEY",
-		"s3://bucket?path_style=x":             "path_style is not true or false",
-		"s3://bucket?profile=x":                `no option "profile"`,
-		"dynamodb://table?path_style=true":     `no option "path_style"`,
+		"file:":                            "no directory",
+		"file:x?table=y":                   `no option "table"`,
+		"file://host/x":                    "leave // out",
+		"file:%zz":                         "not an escape",
+		"file:a%00b":                       "zero byte",
+		"sqlite:":                          "no file",
+		"sqlite::memory:":                  "no file",
+		"sqlite:x?mode=ro":                 `no option "mode"`,
+		"kubernetes:x?a=b":                 `no option "a"`,
+		"kubernetes://x":                   "leave // out",
+		"redis:h":                          "no host",
+		"redis://":                         "no host",
+		"redis:///0":                       "no host",
+		"redis://h/x":                      "database number",
+		"redis://h?x=y":                    "unexpected option: x",
+		"redis://h?replicas=":              "", // the default
+		"redis://h?replicas=x":             "not a number",
+		"redis://h,h":                      "several hosts",
+		"redis://h:65536":                  "over 65535",
+		"etcd://h,[::1]:99999":             "over 65535",
+		"redis://h#x":                      "%23",
+		"redis://h?a=%zz":                  "options cannot be read",
+		"redis://h?prefix=a&prefix=b":      `the option "prefix" is there 2 times`,
+		"mysql://h/a?table=x&t%61ble=y":    `the option "table" is there 2 times`,
+		"redis://h/3?db=4":                 "database number in its path and in the option db",
+		"redis://u@h":                      "a user and no password",
+		"zk://:hunter2@h":                  "a password and no user",
+		"etcd://:hunter2@h":                "only one of user and password",
+		"etcds://u@h":                      "only one of user and password",
+		"nats://hunter2@h":                 "only one of user and password",
+		"nats://h/x":                       "?bucket=",
+		"nats://h?ca=x":                    `no option "ca"`,
+		"nats://h?replicas=x":              "not a number",
+		"kubernetes://u:hunter2@h":         "leave // out",
+		"file://u:hunter2@h/x":             "leave // out",
+		"sqlite://u:hunter2/x@h/x":         "leave // out",
+		"mysql://h,h/app":                  "several hosts",
+		"mysql://h/app?timeout=x":          `invalid duration "xxxxx"`,
+		"redis://h?hunter2":                "an option without =",
+		"redis://h?dial_timeout=hunter2":   "dial_timeout",
+		"postgres://h/app?sslmode=hunter2": "sslmode",
+		"postgres://h/app?connect_timeout=hunter2": "connect_timeout",
+		"mysql://h/app?timeout=hunter2":            "invalid duration",
+		"nats://h?replicas=hunter2":                "not a number",
+		"s3://b?secret_access_key=hunter2":         `no option "secret_access_key"`,
+		"//h/x":                                    "scheme is unknown",
+		"mysql://u:hunter2@h/app?password=x":       "before the host",
+		"postgres://h/app?p%61ssword=hunter2":      "before the host",
+		"postgres://u:hunter2@h/app?sslmode=x":     "sslmode",
+		"postgres://u:hunter2@h:port/app":          "port is not a number",
+		"postgres://u:hunter2/app":                 "port is not a number",
+		"postgres://u:hun/ter2@h/app":              "%2F",
+		"postgres://u:1/hunter2@h/app":             "%40",
+		"postgres://u:1?hunter2@h/app":             "%40",
+		"postgres://u:hunter2%zz@h/app":            "not an escape",
+		"etcd://h/x":                               "?prefix=",
+		"etcd://h?ca=x":                            `no option "ca"`,
+		"zk://127.0.0.1?session=6":                 "session",
+		"zk://127.0.0.1?timeout=6s":                `no option "timeout"`,
+		"s3:bucket":                                "no host",
+		"s3://a,b":                                 "several hosts",
+		"s3://bucket:9000":                         "write ?endpoint=",
+		"s3://key:hunter2@bucket":                  "AWS_SECRET_ACCESS_KEY",
+		"s3://bucket?path_style=x":                 "path_style is not true or false",
+		"s3://bucket?profile=x":                    `no option "profile"`,
+		"dynamodb://table?path_style=true":         `no option "path_style"`,
 	} {
 		store, _, err := Open(t.Context(), url)
 		if reason == "" {
@@ -215,7 +230,7 @@ func TestRedactHidesPasswords(t *testing.T) {
 		"file:/a@b:c@d":                         "file:/a@b:c@d",
 		"file:///a@b:c@d":                       "file:///a@b:c@d",
 		"kubernetes://u:secret@h":               "kubernetes://u:xxxxx@h",
-		"redis://h:6379/1?prefix=a":             "redis://h:6379/1?prefix=a",
+		"redis://h:6379/1?prefix=a":             "redis://h:6379/1?prefix=xxxxx",
 		"redis://:secret@h:1/1":                 "redis://:xxxxx@h:1/1",
 		"redis://secret@h:1":                    "redis://xxxxx@h:1",
 		"rediss://secret@h/1":                   "rediss://xxxxx@h/1",
@@ -224,34 +239,86 @@ func TestRedactHidesPasswords(t *testing.T) {
 		"redis://[::1]:1/1":                     "redis://[::1]:1/1",
 		"etcd://u:secret@a:1,b:2":               "etcd://u:xxxxx@a:1,b:2",
 		"etcd://a:1,b:2":                        "etcd://a:1,b:2",
-		"s3://b?endpoint=http://h:1&region=r":   "s3://b?endpoint=http://h:1&region=r",
-		"mysql://u:sec@r/e?t@h/x":               "mysql://u:xxxxx@h/x",
+		"s3://b?endpoint=http://h:1&region=r":   "s3://b?endpoint=xxxxx&region=xxxxx",
+		"s3://b/p?secret_access_key=secret":     "s3://b/p?secret_access_key=xxxxx",
+		"redis://h?a=b&secret":                  "redis://h?a=xxxxx&xxxxx",
+		"/srv/a:b@c?d=e":                        "/srv/a:b@c?d=e",
+		"//u:secret@h/x":                        "//u:xxxxx@h/x",
+		"postgres://db:1/a?user=a&password=s@t": "postgres://db:xxxxx?user=xxxxx&password=xxxxx",
+		"postgres://u:1?secret@h/app":           "postgres://u:xxxxx?xxxxx",
+		"redis://h:1/0&password=secret":         "redis://h:1/0&password=xxxxx",
+		"s3://b/secret_access_key=secret":       "s3://b/secret_access_key=xxxxx",
+		"mysql://u:sec@r/e?t@h/x":               "mysql://u:xxxxx?xxxxx",
+		"mysql://u:secret@h/x?a=b@c":            "mysql://u:xxxxx?a=xxxxx",
 		"other://u:secret@h":                    "other://u:xxxxx@h",
 		"u:secret@tcp(h:1)/x":                   "u:xxxxx@tcp(h:1)/x",
 		"postgres://u:secret":                   "postgres://u:xxxxx",
 		"postgres://u:secret/x":                 "postgres://u:xxxxx",
-		"postgres://h/x?sslpassword=secret&a=1": "postgres://h/x?sslpassword=xxxxx&a=1",
+		"postgres://h/x?sslpassword=secret&a=1": "postgres://h/x?sslpassword=xxxxx&a=xxxxx",
 		"postgres://h/x?PassWord=secret":        "postgres://h/x?PassWord=xxxxx",
 		"postgres://h/x?p%61ssword=secret":      "postgres://h/x?p%61ssword=xxxxx",
-		"host=h password = 'se cret' user=u":    "host=h password = xxxxx user=u",
-		"host=h password=secret user=u":         "host=h password=xxxxx user=u",
+		"host=h password = 'se cret' user=u":    "host=xxxxx password = xxxxx user=xxxxx",
+		"host=h password=secret user=u":         "host=xxxxx password=xxxxx user=xxxxx",
 	} {
 		require.Equal(t, want, Redact(url), url)
 	}
 }
 
+// hides fails the test if a URL, however wrong, shows its password or the value of an option: as Redact has it, or in an error. The
+// URL is made of parts that scheme, place and form choose, with a canary as the password or as a value, between two texts.
+func hides(t *testing.T, scheme, place, form byte, before, after string) {
+	const canary = "hunter2"
+	t.Helper()
+	if strings.Contains(before+after, canary) {
+		return
+	}
+	names := slices.Sorted(maps.Keys(schemes))
+	name := append(names, "mongodb", "http")[int(scheme)%(len(names)+2)]
+	option := []string{"password", "secret_access_key", "table", "sslmode", "prefix", "timeout", "dial_timeout", "replicas", "session", "region", "x"}[int(place)%11]
+	password := before + canary + strings.NewReplacer("@", "", "?", "", "&", "").Replace(after)
+	var raw string
+	switch form % 6 {
+	case 0:
+		raw = name + "://u:" + url.QueryEscape(password) + "@h:1/app"
+	case 1: // nothing is escaped
+		raw = name + "://u:" + strings.NewReplacer("?", "", "://", "").Replace(password) + "@h/app"
+	case 2:
+		raw = name + "://h:1/app?user=app&" + option + "=" + url.QueryEscape(password)
+	case 3:
+		raw = name + "://h:1/app?" + option + "=" + strings.NewReplacer("&", "", "#", "").Replace(password) + "&x=y@z"
+	case 4: // the host is forgotten; after an @ anything could be the host
+		raw = name + "://u:" + strings.NewReplacer("@", "", "?", "", "/", "", ",", "", "://", "").Replace(password)
+	case 5:
+		raw = "u:" + strings.NewReplacer("?", "", "://", "").Replace(password) + "@tcp(h:1)/app?" + option + "=" + canary
+	}
+	if shown := Redact(raw); strings.Contains(shown, canary) {
+		t.Errorf("%q is shown as %q", raw, shown)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // some log in
+	defer cancel()
+	_, closeStore, err := Open(ctx, raw)
+	if err == nil {
+		_ = closeStore()
+	} else if strings.Contains(err.Error(), canary) {
+		t.Errorf("%q: %v", raw, err)
+	}
+}
+
 func FuzzRedact(f *testing.F) {
-	f.Add("postgres://u:", "@h/app")
-	f.Add("u:", "@tcp(h)")
-	f.Fuzz(func(t *testing.T, before, after string) {
-		const password = "hunter2"
-		if !strings.Contains(before, ":") || !strings.Contains(after, "@") || strings.Contains(before+after, password) {
-			t.Skip()
+	f.Add(byte(0), byte(0), byte(0), "p@s:s/?#&=%", "db:5432/app?user=app&password=p@ss")
+	f.Fuzz(hides)
+}
+
+func TestGeneratedURLsShowNoSecrets(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"@", ":", "/", "?", "#", "&", "=", "%", "%40", "%zz", ",", "'", " ", "\\", "[::1]", "db:5432", "a", "1", "password=", "://", "tcp(h)", "é", "\x00"}
+	text := func() (text string) {
+		for range random.IntN(6) {
+			text += parts[random.IntN(len(parts))]
 		}
-		url := "postgres://" + strings.Trim(before, "@/?") + password + after
-		_, _, err := Open(t.Context(), url)
-		if bad := new(URLError); errors.As(err, &bad) && strings.Contains(err.Error(), password) {
-			t.Errorf("%q: %v", url, err)
-		}
-	})
+		return text
+	}
+	for range depth.Of(5_000, 50_000) {
+		hides(t, byte(random.Uint32()), byte(random.Uint32()), byte(random.Uint32()), text(), text())
+	}
 }

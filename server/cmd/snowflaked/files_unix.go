@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io/fs"
 	"math"
 	"syscall"
 )
@@ -15,3 +16,6 @@ func mostFiles() int {
 	}
 	return int(files.Cur)
 }
+
+// readableByAll reports whether every user of the host may read a file.
+func readableByAll(m fs.FileMode) bool { return m.Perm()&0o004 != 0 }

@@ -89,8 +89,13 @@ func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
 	}
 	return fs.String("store", def, "`URL` of the store of worker IDs: file:DIRECTORY, sqlite:FILE, postgres://HOST/DATABASE,\n"+
 		"mysql://HOST/DATABASE, redis://HOST, etcd://HOST, zk://HOST, nats://HOST, kubernetes:NAMESPACE,\n"+
-		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE.\n"+
+		"s3://BUCKET/PREFIX or dynamodb://TABLE/STORE. A path that begins with / is a directory.\n"+
 		"Give a URL with a password in the environment: users of the host can see the flags.")
+}
+
+func layoutFlag(fs *flag.FlagSet) *string {
+	return fs.String("layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n"+
+		"@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
 }
 
 // config is what the flags of the server say.
@@ -115,6 +120,7 @@ const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
 
 usage:
   snowflaked [flags]
+  snowflaked init [-store URL] [-layout NAME|SPEC]
   snowflaked workers [-store URL] [-json]
   snowflaked whois [-store URL] [-json] ID...
   snowflaked watermark [-store URL] [-json]
@@ -142,7 +148,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of -window")
 	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "end at the start, with an error, if the kernel does not say that the clock is right to this, such as 100ms.\n0: start whatever it says")
 	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
-	fs.StringVar(&c.layout, "layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
+	layout := layoutFlag(fs)
 	fs.StringVar(&c.policy, "policy", "wait:10ms", "what happens when the clock goes back: `wait:TIME|fail|clockseq|rewind:TICKS`")
 	fs.DurationVar(&c.generator.BorrowAhead, "borrow-ahead", 0, "how far timestamps may run ahead of the clock in a burst")
 	fs.IntVar(&c.generator.Datacenter, "datacenter", 0, "`NUMBER` of the datacenter, if the layout has them")
@@ -153,7 +159,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
 	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
 	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
-	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA client can have a name and a quota: TOKEN name=web ids-per-second=5000. It is read again when it changes")
+	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA token has 16 characters or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000.\nOne second's IDs may come at once, and a call may ask for no more, unless burst=N follows. It is read again when it changes")
 	fs.StringVar(&c.cert, "tls-cert", "", "`FILE` of the certificate, in PEM. It is read again when it changes")
 	fs.StringVar(&c.key, "tls-key", "", "`FILE` of the certificate's key, in PEM. It is read again when it changes")
 	fs.StringVar(&c.clientCA, "tls-client-ca", "", "`FILE` of the authorities of clients' certificates, in PEM: a client needs a certificate.\nIt is read again when it changes")
@@ -164,9 +170,9 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	if err := parse(fs, about, args, getenv, stdout); err != nil {
 		return nil, err
 	}
-	c.store = *store
+	c.store, c.layout = *store, *layout
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want workers, whois, watermark, health or version; -h explains them", fs.Arg(0))
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, watermark, health or version; -h explains them", fs.Arg(0))
 	}
 	return c, c.check()
 }

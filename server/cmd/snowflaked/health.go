@@ -55,6 +55,7 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 	if err != nil {
 		return err
 	}
+	r.Header.Set("Accept", "text/plain")
 	// The certificate is for the server's name, and this host is not called so.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := client.Do(r)

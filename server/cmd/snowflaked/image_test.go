@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,7 +143,7 @@ func TestImage(t *testing.T) {
 	defer resp.Body.Close()
 	id, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	assert.Regexp(t, `^\d+\n?$`, string(id))
+	assert.Regexp(t, `^{"id":"\d+"}\n$`, string(id))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-exit:
@@ -166,6 +167,8 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 		Name     string
 		Services map[string]struct {
 			Image       string
+			MemLimit    string `yaml:"mem_limit"`
+			Logging     struct{ Options map[string]string }
 			Build       struct{ Context, Dockerfile string }
 			Environment map[string]string
 			StopGrace   string `yaml:"stop_grace_period"`
@@ -190,6 +193,9 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 	assert.True(t, is, "no service is %s", program.store)
 	for name, s := range c.Services {
 		assert.NotContains(t, s.Image, "/", "%s: the image %s names a registry", name, s.Image)
+		assert.True(t, s.Build.Context != "" || regexp.MustCompile(`:\d+\.\d+\.\d+$`).MatchString(s.Image), "%s: the image %s has no exact version", name, s.Image)
+		assert.NotEmpty(t, s.MemLimit, name)
+		assert.NotEmpty(t, s.Logging.Options["max-size"], name)
 	}
 }
 

@@ -59,7 +59,7 @@ func main() {
 
 // commands are what the program does beside serving.
 var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
-	"workers": workers, "whois": whois, "watermark": watermark, "health": health, "help": showHelp,
+	"init": initialize, "workers": workers, "whois": whois, "watermark": watermark, "health": health, "help": showHelp,
 	"version": showVersion, "-version": showVersion, "--version": showVersion,
 }
 

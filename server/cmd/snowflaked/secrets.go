@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/seed-5394e6b1/snowflake/server"
 )
 
@@ -22,8 +24,8 @@ import (
 var every = time.Second
 
 // watch reads a value from files, and again when their contents have changed, until ctx is done. If the files are no good
-// then, the value stays, and the log says why, once.
-func watch[T any](ctx context.Context, parse func(contents ...[]byte) (T, error), files ...string) (get func() T, err error) {
+// then, the value stays, the log says why, once, and bad is 1.
+func watch[T any](ctx context.Context, bad prometheus.Gauge, parse func(contents ...[]byte) (T, error), files ...string) (get func() T, err error) {
 	seen, err := readFiles(files)
 	if err != nil {
 		return nil, err
@@ -38,6 +40,11 @@ func watch[T any](ctx context.Context, parse func(contents ...[]byte) (T, error)
 	go repeat(ctx, every, func() {
 		now, err := readFiles(files)
 		if err == nil && slices.EqualFunc(now, seen, bytes.Equal) {
+			if said != "" {
+				slog.Info("the files are again what they were", "files", files)
+			}
+			said = ""
+			bad.Set(0)
 			return
 		}
 		var next T
@@ -48,7 +55,11 @@ func watch[T any](ctx context.Context, parse func(contents ...[]byte) (T, error)
 			slog.Info("the files were read again", "files", files)
 			value.Store(&next)
 			seen, said = now, ""
-		} else if err.Error() != said {
+			bad.Set(0)
+			return
+		}
+		bad.Set(1)
+		if err.Error() != said {
 			slog.Error("the files are no good: the old ones stay in use", "files", files, "error", err)
 			said = err.Error()
 		}
@@ -79,30 +90,55 @@ func repeat(ctx context.Context, every time.Duration, do func()) {
 	}
 }
 
-// secrets reads the tokens and the certificates. The TLS configuration is nil without a certificate.
-func (c *config) secrets(ctx context.Context) (*tls.Config, error) {
+// secrets is what was read of files.
+type secrets struct {
+	tls     *tls.Config // nil without a certificate
+	metrics []prometheus.Collector
+}
+
+// secrets reads the tokens and the certificates, and watches their files.
+func (c *config) secrets(ctx context.Context) (out secrets, err error) {
+	bad := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "snowflake_server_reload_failed",
+		Help: "1 if the files of tokens, or of TLS, have changed and are no good: the old ones stay in use.",
+	}, []string{"files"})
+	out.metrics = []prometheus.Collector{bad}
 	if c.tokenFile != "" {
-		tokens, err := watch(ctx, parseTokens, c.tokenFile)
+		tokens, err := watch(ctx, bad.WithLabelValues("tokens"), parseTokens, c.tokenFile)
 		if err != nil {
-			return nil, refused("-token-file %s: %w", c.tokenFile, err)
+			return out, refused("-token-file %s: %w", c.tokenFile, err)
 		}
 		c.server.Tokens = tokens
 	}
+	warnReadable("-token-file", c.tokenFile)
+	warnReadable("-tls-key", c.key)
 	if c.cert == "" {
-		return nil, nil
+		return out, nil
 	}
 	files := []string{c.cert, c.key}
 	if c.clientCA != "" {
 		files = append(files, c.clientCA)
 	}
-	get, err := watch(ctx, parseTLS, files...)
+	get, err := watch(ctx, bad.WithLabelValues("tls"), parseTLS, files...)
 	if err != nil {
-		return nil, refused("-tls-cert, -tls-key, -tls-client-ca: %w", err)
+		return out, refused("-tls-cert, -tls-key, -tls-client-ca: %w", err)
 	}
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return get(), nil }}, nil
+	out.tls = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return get(), nil }}
+	out.metrics = append(out.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "snowflake_server_certificate_not_after_timestamp_seconds",
+		Help: "When the certificate in use expires, in seconds since 1970.",
+	}, func() float64 { return float64(get().Certificates[0].Leaf.NotAfter.Unix()) }))
+	return out, nil
 }
 
-// parseTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME ids-per-second=N.
+// warnReadable warns of a file with secrets that every user of the host can read.
+func warnReadable(flag, file string) {
+	if info, err := os.Stat(file); file != "" && err == nil && readableByAll(info.Mode()) {
+		slog.Warn("every user of this host can read the file: chmod o-r", "flag", flag, "file", file, "mode", info.Mode().String())
+	}
+}
+
+// parseTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME ids-per-second=N burst=N.
 func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
 	for line := range strings.Lines(string(file[0])) {
 		words := strings.Fields(line)
@@ -121,11 +157,17 @@ func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
 	return tokens, nil
 }
 
+// shortestToken is how many characters a token has at least: 64 bits in hexadecimal digits.
+const shortestToken = 16
+
 // parseToken reads a token and its settings. An error does not show the token.
 func parseToken(words []string) (server.Token, error) {
 	t := server.Token{Secret: words[0]}
 	if strings.IndexFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
 		return t, errors.New("has a character that is not printable ASCII, so no request can carry it")
+	}
+	if len(t.Secret) < shortestToken {
+		return t, fmt.Errorf("has %d characters, and could be guessed: take %d or more, such as of \"openssl rand -hex 16\"", len(t.Secret), shortestToken)
 	}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -134,12 +176,17 @@ func parseToken(words []string) (server.Token, error) {
 			t.Name = value
 		case "ids-per-second":
 			t.IDsPerSecond, _ = strconv.Atoi(value)
+		case "burst":
+			t.Burst, _ = strconv.Atoi(value)
 		default:
-			return t, errors.New("is followed by something else than name=NAME and ids-per-second=N")
+			return t, errors.New("is followed by something else than name=NAME, ids-per-second=N and burst=N")
 		}
-		if value == "" || key == "ids-per-second" && t.IDsPerSecond < 1 {
-			return t, fmt.Errorf("has no good %s: want name=NAME and ids-per-second=N, where N is 1 or more", key)
+		if value == "" || key == "ids-per-second" && t.IDsPerSecond < 1 || key == "burst" && t.Burst < 1 {
+			return t, fmt.Errorf("has no good %s: want name=NAME, ids-per-second=N and burst=N, where N is 1 or more", key)
 		}
+	}
+	if t.Burst > 0 && t.IDsPerSecond == 0 {
+		return t, errors.New("has burst and no ids-per-second")
 	}
 	if t.IDsPerSecond > 0 && t.Name == "" {
 		return t, errors.New("has ids-per-second and no name: tokens of one name share their IDs")

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -104,11 +106,13 @@ func TestSecretsAreRotated(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	old, next, authority := issue(t, nil), issue(t, nil), issue(t, nil)
-	issue(t, old).write(t, file("cert"), file("key"))
+	server := issue(t, old)
+	server.write(t, file("cert"), file("key"))
 	authority.write(t, file("ca"), "")
-	replace(t, file("token"), "alpha\n")
+	replace(t, file("token"), "alpha-alpha-alpha\n")
 	p := start(t, nil, "-store", "file:"+file("workers"), "-tls-cert", file("cert"), "-tls-key", file("key"),
-		"-tls-client-ca", file("ca"), "-token-file", file("token"))
+		"-tls-client-ca", file("ca"), "-token-file", file("token"), "-admin", "127.0.0.1:0")
+	admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 	url := strings.Replace(p.url, "http:", "https:", 1) + "/id"
 	client := issue(t, authority)
 	ask := func(c *http.Client, token string) int {
@@ -124,67 +128,91 @@ func TestSecretsAreRotated(t *testing.T) {
 		token string
 		want  int
 	}{
-		"all is right":          {secure(old, client), "alpha", 200},
-		"another token":         {secure(old, client), "beta", 401},
-		"no certificate":        {secure(old, nil), "alpha", 0},
-		"another's certificate": {secure(old, issue(t, next)), "alpha", 0},
-		"another server":        {secure(next, client), "alpha", 0},
+		"all is right":          {secure(old, client), "alpha-alpha-alpha", 200},
+		"another token":         {secure(old, client), "beta-beta-beta-beta", 401},
+		"no certificate":        {secure(old, nil), "alpha-alpha-alpha", 0},
+		"another's certificate": {secure(old, issue(t, next)), "alpha-alpha-alpha", 0},
+		"another server":        {secure(next, client), "alpha-alpha-alpha", 0},
 	} {
 		assert.Equal(t, test.want, ask(test.c, test.token), what)
 	}
-	replace(t, file("token"), "alpha\nbeta\n")
-	answers("a second token", secure(old, client), "beta", 200)
+	replace(t, file("token"), "alpha-alpha-alpha\nbeta-beta-beta-beta\n")
+	answers("a second token", secure(old, client), "beta-beta-beta-beta", 200)
 	replace(t, file("token"), "\n")
 	replace(t, file("cert"), "no certificate")
-	time.Sleep(2 * every)
-	answers("files that are no good", secure(old, client), "alpha", 200)
-	replace(t, file("token"), "beta\n")
-	answers("the first token is gone", secure(old, client), "alpha", 401)
+	metrics := func() string {
+		_, text, _ := get(t, http.DefaultClient, admin+"/metrics")
+		return text
+	}
+	await(t, "metrics", func() bool {
+		return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tokens"} 1`) && strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 1`)
+	})
+	assert.Contains(t, metrics(), fmt.Sprintf("\nsnowflake_server_certificate_not_after_timestamp_seconds %v\n", float64(server.cert.NotAfter.Unix())))
+	answers("files that are no good", secure(old, client), "alpha-alpha-alpha", 200)
+	replace(t, file("token"), "beta-beta-beta-beta\n")
+	answers("the first token is gone", secure(old, client), "alpha-alpha-alpha", 401)
 	issue(t, next).write(t, file("cert"), file("key"))
-	answers("the next certificate", secure(next, client), "beta", 200)
+	answers("the next certificate", secure(next, client), "beta-beta-beta-beta", 200)
+	await(t, "metrics", func() bool { return strings.Contains(metrics(), `snowflake_server_reload_failed{files="tls"} 0`) })
 	next.write(t, file("ca"), "")
-	answers("the next authority of clients", secure(next, issue(t, next)), "beta", 200)
-	assert.Zero(t, ask(secure(next, client), "beta"))
-	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
+	answers("the next authority of clients", secure(next, issue(t, next)), "beta-beta-beta-beta", 200)
+	assert.Zero(t, ask(secure(next, client), "beta-beta-beta-beta"))
+	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "beta-beta-beta-beta", credentials.NewTLS(secure(next, issue(t, next)).Transport.(*http.Transport).TLSClientConfig))
 	assert.Contains(t, p.log.String(), "TLS handshake error", "it does not say that clients were refused")
 	assert.NotNil(t, p.logged("the files are no good: the old ones stay in use"), "it does not say that the files are no good")
 }
+
+// gauge is a metric that the test can read.
+type gauge struct {
+	prometheus.Gauge
+	value float64
+}
+
+func (g *gauge) Set(value float64) { g.value = value }
 
 // If the files are no good, the value stays until they are.
 func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
-		replace(t, file, "old")
-		get, err := watch(t.Context(), parseTokens, file)
+		replace(t, file, "old-old-old-old-")
+		bad := new(gauge)
+		get, err := watch(t.Context(), bad, parseTokens, file)
 		require.NoError(t, err)
 		for _, step := range []struct {
 			change func() error
 			want   string
+			bad    float64
 		}{
-			{func() error { return os.Rename(file, file+".old") }, "old"},
-			{func() error { replace(t, file, "no quota=5"); return nil }, "old"},
-			{func() error { return os.Rename(file+".old", file) }, "old"},
-			{func() error { replace(t, file, "new"); return nil }, "new"},
+			{func() error { return os.Rename(file, file+".old") }, "old-old-old-old-", 1},
+			{func() error { replace(t, file, "short"); return nil }, "old-old-old-old-", 1},
+			{func() error { return os.Rename(file+".old", file) }, "old-old-old-old-", 0},
+			{func() error { replace(t, file, "new-new-new-new-"); return nil }, "new-new-new-new-", 0},
 		} {
 			require.NoError(t, step.change())
 			time.Sleep(every)
 			synctest.Wait()
 			assert.Equal(t, step.want, get()[0].Secret)
+			assert.Equal(t, step.bad, bad.value)
 		}
 	})
 }
 
-// A token can have a name and a quota. A token that no request can carry is refused, such as the first one after a byte order mark.
+// A token can have a name and a quota. A token that can be guessed is refused, or that no request can carry, such as the first one
+// after a byte order mark.
 // An error never shows the token.
 func TestTokensHaveSettings(t *testing.T) {
-	want := []server.Token{{Secret: "one"}, {Secret: "two", Name: "web"}, {Secret: "three", Name: "web", IDsPerSecond: 500}}
-	tokens, err := parseTokens([]byte(" one \r\n\ntwo name=web\nthree name=web ids-per-second=500\n"))
+	want := []server.Token{{Secret: "one-one-one-one-"}, {Secret: "two-two-two-two-", Name: "web"},
+		{Secret: "three-three-three", Name: "web", IDsPerSecond: 500}, {Secret: "four-four-four-f", Name: "etl", IDsPerSecond: 5, Burst: 100}}
+	tokens, err := parseTokens([]byte(" one-one-one-one- \r\n\ntwo-two-two-two- name=web\nthree-three-three name=web ids-per-second=500\n" +
+		"four-four-four-f name=etl ids-per-second=5 burst=100"))
 	require.NoError(t, err)
 	assert.Equal(t, want, tokens)
+	const hidden = "hidden-hidden-hid"
 	for file, says := range map[string]string{
-		"hidden words": "something else", "hidden name=": "no good name", "hidden ids-per-second=5": "no name",
-		"hidden name=a ids-per-second=0": "no good ids-per-second", "hidden name=a ids-per-second=x": "no good ids-per-second",
-		"\ufeffhidden\n": "printable", "good\nhid\x00den\n": "token 2", "hiddén\n": "printable", "hidden \u00e9\n": "something else", "\n": "no token",
+		hidden + " words": "something else", hidden + " name=": "no good name", hidden + " ids-per-second=5": "no name", hidden + " name=a burst=5": "no ids-per-second",
+		hidden + " name=a ids-per-second=0": "no good ids-per-second", hidden + " name=a ids-per-second=x": "no good ids-per-second",
+		hidden + " name=a ids-per-second=5 burst=0": "no good burst", "\ufeff" + hidden + "\n": "printable", "good-good-good-good\nhid\x00den\n": "token 2",
+		"hiddén\n": "printable", hidden + " \u00e9\n": "something else", "\n": "no token", "hidden-hidden-h\n": "15 characters",
 	} {
 		tokens, err := parseTokens([]byte(file))
 		require.ErrorContains(t, err, says, "%q: %v", file, tokens)
@@ -238,5 +266,18 @@ func TestServerWarnsOfOpenAddresses(t *testing.T) {
 		got := test.c.warning(test.addr)
 		require.Equal(t, test.warning == "", got == "", "%v: %q", test.addr, got)
 		assert.Contains(t, got, test.warning)
+	}
+}
+
+// A file with tokens or a key that every user of the host can read is warned of.
+func TestReadableSecretsAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		file := filepath.Join(t.TempDir(), "token")
+		replace(t, file, "alpha-alpha-alpha")
+		require.NoError(t, os.Chmod(file, mode))
+		p := start(t, nil, "-store", "file:"+t.TempDir(), "-token-file", file)
+		entry := p.logged("every user of this host can read the file: chmod o-r")
+		assert.Equal(t, warned, entry != nil, mode)
 	}
 }

@@ -48,15 +48,13 @@ type loggedError struct{ error }
 func (e loggedError) Unwrap() error { return e.error }
 
 func (c *config) run(ctx context.Context) error {
-	config, err := c.secrets(ctx)
+	files, err := c.secrets(ctx)
 	if err != nil {
 		return err
 	}
-	store, closeStore, err := openURL(ctx, c.store)
-	if err != nil {
-		return err
+	if err := urllease.Check(c.store); err != nil {
+		return refused("-store: %w", err)
 	}
-	defer closeStore()
 	listener, err := c.bind()
 	if err != nil {
 		return err
@@ -67,33 +65,52 @@ func (c *config) run(ctx context.Context) error {
 		if admin, err = listen("admin", c.admin); err != nil {
 			return err
 		}
-		slog.Info("probes are answered", "address", admin.Addr().String())
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	l, err := acquire(ctx, store, c)
+	w := new(waiting)
+	var marks *lease.WatermarkReader // set before the server begins to issue IDs
+	s, err := c.newServer(w.text, func(ctx context.Context) (lease.Mark, error) { return marks.Read(ctx) })
+	if err != nil {
+		return err
+	}
+	s.Registry().MustRegister(files.metrics...)
+	if admin != nil {
+		defer serveAdmin(s, admin).Close()
+		slog.Info("probes are answered", "address", admin.Addr().String())
+	}
+	h, failed := serveMain(s, listener, files.tls)
+	defer h.Close()
+	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for",
+		"store", urllease.Redact(c.store), "give_up_after", startTime, "address", listener.Addr().String())
+	got, err := c.acquireUnless(ctx, failed, w)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop before it began
 		}
 		return err
 	}
-	defer release(l)
-	s, err := c.newServer(l, store)
+	w.over.Store(true)
+	marks = lease.NewWatermarkReader(got.store)
+	defer func() { _ = got.closeStore() }()
+	defer release(got.lease)
+	gen, err := snowflake.NewLeased(got.lease, &c.generator)
 	if err != nil {
 		return err
 	}
-	countWorkers(ctx, store, c.generator.Layout, s.Registry())
+	if err := s.Begin(gen, got.lease); err != nil {
+		return err
+	}
+	countWorkers(ctx, got.store, c.generator.Layout, s.Registry())
 	if c.watermark > 0 { // the server keeps the watermark, and logs what is wrong with it
 		go repeat(ctx, c.watermark, func() { _, _ = s.Watermark(ctx) })
 	}
-	slog.Info("serving", "version", version(), "address", listener.Addr().String(), "worker", l.Worker(), "layout", c.generator.Layout.String(),
-		"store", urllease.Redact(c.store), "tls", config != nil, "token", c.tokenFile != "")
-	if admin != nil {
-		defer serveAdmin(s, admin).Close()
-	}
-	return c.answer(ctx, s, listener, config)
+	slog.Info("serving", "version", version(), "address", listener.Addr().String(), "worker", got.lease.Worker(), "layout", c.generator.Layout.String(),
+		"store", urllease.Redact(c.store), "tls", files.tls != nil, "token", c.tokenFile != "")
+	notify("READY=1\nSTATUS=issues IDs")
+	defer notify("STOPPING=1")
+	return c.answer(ctx, s, h, failed)
 }
 
 // serveAdmin answers probes until it is closed.
@@ -106,6 +123,22 @@ func serveAdmin(s *server.Server, l net.Listener) io.Closer {
 		}
 	}()
 	return h
+}
+
+// serveMain answers requests until it is closed. If it fails, it says why.
+func serveMain(s *server.Server, l net.Listener, config *tls.Config) (h *http.Server, failed <-chan error) {
+	h = s.HTTPServer("")
+	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // failed TLS handshakes, say
+	end := make(chan error, 1)
+	go func() {
+		if config != nil {
+			h.TLSConfig = config
+			end <- h.ServeTLS(l, "", "")
+			return
+		}
+		end <- h.Serve(l)
+	}()
+	return h, end
 }
 
 // listen listens at the address of a flag.
@@ -136,19 +169,14 @@ func (c *config) bind() (net.Listener, error) {
 	return netutil.LimitListener(l, max(1, min(c.maxConnections, mostFiles()-leftOver))), nil
 }
 
-// newServer returns the server of a generator that has the lease, of the store.
-func (c *config) newServer(l *lease.Lease, store lease.Store) (*server.Server, error) {
-	gen, err := snowflake.NewLeased(l, &c.generator)
-	if err != nil {
-		return nil, err
-	}
+// newServer returns a server that waits for its generator.
+func (c *config) newServer(waitsFor func() string, watermark func(context.Context) (lease.Mark, error)) (*server.Server, error) {
 	o := c.server
-	o.Lease, o.Home = l, page.Handler(gen.Layout())
-	o.Watermark = lease.NewWatermarkReader(store).Read
+	o.WaitsFor, o.Watermark, o.Home = waitsFor, watermark, page.Handler(c.generator.Layout)
 	if c.accessLog {
 		o.AccessLog = slog.Default()
 	}
-	return server.New(gen, &o)
+	return server.New(nil, &o)
 }
 
 // readable makes durations texts, because JSON would have them in nanoseconds.
@@ -195,20 +223,6 @@ func openURL(ctx context.Context, url string) (lease.Store, func() error, error)
 	return store, closeStore, nil
 }
 
-// acquire takes a worker ID. Its context bounds that, and not the lease.
-func acquire(ctx context.Context, store lease.Store, c *config) (*lease.Lease, error) {
-	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes",
-		"store", urllease.Redact(c.store), "give_up_after", startTime)
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	l, err := lease.Acquire(ctx, store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, Window: c.window, FloorEvery: c.floor, NewStore: c.newStore,
-		MaxClockError: c.maxClockError, VMClock: c.vmClock})
-	if err != nil {
-		return nil, fmt.Errorf("-store: %w", err)
-	}
-	return l, nil
-}
-
 // releaseTime is for how long the store may take to be told that the worker ID is free.
 const releaseTime = 5 * time.Second
 
@@ -224,19 +238,8 @@ func release(l *lease.Lease) {
 // drain waits until load balancers have noticed that the server will stop. The tests change it.
 var drain = time.Sleep
 
-// answer answers requests until ctx is done, and until the requests that have begun are finished.
-func (c *config) answer(ctx context.Context, s *server.Server, listener net.Listener, config *tls.Config) error {
-	h := s.HTTPServer("")
-	h.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn) // failed TLS handshakes, say
-	failed := make(chan error, 1)
-	go func() {
-		if config != nil {
-			h.TLSConfig = config
-			failed <- h.ServeTLS(listener, "", "")
-			return
-		}
-		failed <- h.Serve(listener)
-	}()
+// answer waits until ctx is done, and until the requests that have begun are finished.
+func (c *config) answer(ctx context.Context, s *server.Server, h *http.Server, failed <-chan error) error {
 	select {
 	case err := <-failed:
 		return err

@@ -400,7 +400,8 @@ func TestDrainTakesItsTime(t *testing.T) {
 		})
 		c := &config{drain: 10 * time.Second, grace: time.Second}
 		begun := time.Now()
-		require.NoError(t, c.answer(ctx, s, l, nil))
+		h, failed := serveMain(s, l, nil)
+		require.NoError(t, c.answer(ctx, s, h, failed))
 		assert.Equal(t, c.drain, time.Since(begun))
 	})
 }
@@ -410,6 +411,7 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (status int
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)
+	r.Header.Set("Accept", "text/plain")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 		if header[i] == "Host" {

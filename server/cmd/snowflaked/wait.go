@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// acquired is a worker ID, and the store that it is from.
+type acquired struct {
+	lease      *lease.Lease
+	store      lease.Store
+	closeStore func() error
+}
+
+// stopTime is how long the program waits for a store to end a call after the program was told to stop.
+const stopTime = 500 * time.Millisecond
+
+// acquireUnless takes a worker ID unless ctx is done first, or the server has failed. It does not wait for a store that hangs.
+func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *waiting) (got acquired, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		got, err = c.acquire(ctx, w)
+	}()
+	var why error
+	select {
+	case <-done:
+		return got, err
+	case why = <-failed:
+		cancel()
+	case <-ctx.Done():
+		why = ctx.Err()
+	}
+	select {
+	case <-done:
+		if err == nil { // it was too late
+			release(got.lease)
+			_ = got.closeStore()
+		}
+	case <-time.After(stopTime):
+	}
+	return acquired{}, why
+}
+
+// acquire opens the store and takes a worker ID. ctx bounds that, and not the lease.
+func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for { // a store whose client logs in may be away
+		got.store, got.closeStore, err = openURL(ctx, c.store)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		slog.Warn("the store cannot be opened yet", "error", err, "next", "it is tried again")
+		w.say("the store cannot be opened yet")
+		_ = sleep(ctx, time.Second)
+	}
+	if err != nil {
+		return got, err
+	}
+	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, Window: c.window, FloorEvery: c.floor,
+		NewStore: c.newStore, MaxClockError: c.maxClockError, VMClock: c.vmClock, Logger: slog.New(listening{slog.Default().Handler(), w})})
+	if err != nil {
+		_ = got.closeStore()
+		return got, fmt.Errorf("-store: %w", err)
+	}
+	return got, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// waiting is what the program waits for.
+type waiting struct {
+	last atomic.Pointer[string]
+	over atomic.Bool
+}
+
+func (w *waiting) say(text string) {
+	if w.over.Load() {
+		return
+	}
+	w.last.Store(&text)
+	notify("STATUS=waits for a worker ID: " + text)
+}
+
+func (w *waiting) text() string {
+	if text := w.last.Load(); text != nil {
+		return *text
+	}
+	return "the store has not answered yet"
+}
+
+// listening passes the log of a lease on. It tells waiting what the lease warned of last, without what only the log may say:
+// the message is constant, and of the attributes it takes the wait.
+type listening struct {
+	slog.Handler
+	w *waiting
+}
+
+func (h listening) Handle(ctx context.Context, r slog.Record) error {
+	if text, ok := strings.CutPrefix(r.Message, "lease: "); ok && r.Level >= slog.LevelWarn {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "wait" {
+				text += "; it takes " + a.Value.String() + " from " + r.Time.UTC().Format(time.RFC3339) + " on"
+			}
+			return true
+		})
+		h.w.say(text)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h listening) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return listening{h.Handler.WithAttrs(attrs), h.w}
+}
+
+func (h listening) WithGroup(name string) slog.Handler {
+	return listening{h.Handler.WithGroup(name), h.w}
+}
+
+// notify tells systemd the state of a service with Type=notify. Without systemd it does nothing.
+func notify(state string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	conn, err := net.Dial("unixgram", socket)
+	if err != nil {
+		slog.Warn("systemd is not told the state", "error", err)
+		return
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte(state)) // nobody could be told
+}
