@@ -76,6 +76,7 @@ type Stats struct {
 	Renewals     uint64    // how often the bound was moved
 	Failures     uint64    // how often a renewal, or the replacement of a lost worker ID, failed
 	Replacements uint64    // lost worker IDs that were replaced
+	Restored     uint64    // how often the store had lost the record, and it was put back
 	LastError    error     // why the last renewal failed, nil if it succeeded; after a time-out also the error before it
 	Renewed      time.Time // when the last successful renewal began, by this host's clock
 	Bound        time.Time // IDs may be issued for times before it

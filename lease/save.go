@@ -132,6 +132,9 @@ func (l *Lease) putBack(ctx context.Context, found Record) error {
 	l.record.Store(&saved)
 	l.saved, l.savedAt, l.unknown, l.tried = l.steady(), now, false, nil
 	l.wiped.Store(true)
+	l.mu.Lock()
+	l.stats.Restored++
+	l.mu.Unlock()
 	l.log.putBack(l)
 	return errPutBack
 }

@@ -40,6 +40,8 @@
 //	snowflake_lease_last_renewal_successful         1 if the last renewal succeeded, else 0
 //	snowflake_lease_store_away                      1 if renewals go to the local copy only, else 0
 //	snowflake_lease_store_unsafe_settings           settings with which the store's engine may lose what it acknowledged (Stats.Unsafe)
+//	snowflake_lease_restored_total                  how often the store had lost the record, and it was put back
+//	snowflake_lease_wait_seconds                    how much longer no worker ID is taken because the store lost its entries
 //	snowflake_lease_ended                           1 after Release, or after a loss with OnLoss: Stop, else 0
 //
 // # Alerts and a dashboard
@@ -176,6 +178,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	send("lease_renewals_total", "Renewals that succeeded.", float64(l.Renewals))
 	send("lease_failures_total", "Renewals and replacements that failed.", float64(l.Failures))
 	send("lease_replacements_total", "Lost worker IDs that were replaced.", float64(l.Replacements))
+	send("lease_restored_total", "Times that the store had lost the record of the worker ID, and it was put back.", float64(l.Restored))
+	send("lease_wait_seconds", "How much longer no worker ID is taken because the store lost its entries; 0 if nothing is waited for.",
+		max(0, seconds(now, l.WaitsUntil)))
 	send("lease_clones_total", "Times that the machine was cloned, and another worker ID was taken.", float64(l.Clones))
 	send("lease_clone_guard", "1 if the hypervisor tells that the machine was cloned, else 0.", number(l.Guarded))
 	if l.Clock.Known {
