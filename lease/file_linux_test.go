@@ -97,7 +97,9 @@ func TestFileOnAFullDiskFailsAndRecovers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one, is)
 		assert.NoFileExists(t, fileOf(dir, 1)+"~new", "what was written of it takes no space")
-		_, err = lease.Acquire(t.Context(), s, &lease.Options{NewStore: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // Acquire waits for room
+		_, err = lease.Acquire(ctx, s, &lease.Options{NewStore: true})
+		cancel()
 		require.ErrorIs(t, err, syscall.ENOSPC)
 	}
 	empty()
