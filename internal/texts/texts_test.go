@@ -153,6 +153,11 @@ func TestLayout(t *testing.T) {
 		_, err := Layout(text)
 		assert.ErrorContains(t, err, says, text)
 	}
+	for _, text := range []string{"2026-01-31T15:04:00", "2026-01-31 15:04:00", "2026-01-31T15:04", "2026-01-31 15:04", "2026-01-31T15:04Z", "2026-01-31T16:04+01:00"} {
+		got, err := Time(text)
+		require.NoError(t, err)
+		assert.True(t, got.Equal(time.Date(2026, 1, 31, 15, 4, 0, 0, time.UTC)), "%s is %s", text, got)
+	}
 	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "-5": -5, "2026-01-01": snowflake.DefaultEpoch} {
 		got, err := Epoch(text)
 		require.NoError(t, err)
