@@ -57,7 +57,9 @@ type streams struct {
 	err io.Writer
 	now func() time.Time
 
-	json bool // print JSON
+	json    bool // print JSON
+	watched bool // standard error is a terminal
+	shows   bool // standard output is a terminal
 }
 
 // writeJSON writes v as one line.
@@ -86,7 +88,7 @@ var errSaid = failed(errors.New("the answer is no"))
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() time.Time) int {
-	s := &streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now}
+	s := &streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now, watched: isTerminal(stderr), shows: isTerminal(stdout)}
 	root := rootCommand(s)
 	root.SetArgs(append([]string{}, args...))
 	err := root.Execute()

@@ -66,6 +66,9 @@ func IDs(texts []string) ([]Reading, error) {
 			at, cause = n, err
 		}
 	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("%w: there is no text", snowflake.ErrInvalidID)
+	}
 	if len(all) == 0 {
 		return nil, explain(texts[at], cause)
 	}
@@ -127,7 +130,7 @@ func explain(text string, err error) error {
 		return fmt.Errorf("%w: %.8q... may be an opaque text: snowflake decode --key-file reads it", snowflake.ErrInvalidID, text)
 	}
 	if v, bad := strconv.ParseInt(text, 10, 64); bad == nil && v < 0 {
-		return fmt.Errorf("%w: %d is negative: no ID is, unless an unsigned number was read as a signed one (%d)", snowflake.ErrInvalidID, v, uint64(v))
+		return fmt.Errorf("%w: %d is negative, and no ID is", snowflake.ErrInvalidID, v)
 	}
 	return err
 }
