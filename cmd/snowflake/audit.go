@@ -88,14 +88,14 @@ func (s *streams) audit(a *audit.Audit, o input.Options, args []string) (*audit.
 		return nil, err
 	}
 	r := a.Finish()
-	if t.form != "decimal" && r.IDs > 0 {
+	if t.form != decimal && r.IDs > 0 {
 		r.Passed = append(r.Passed, "read as "+t.form)
 	}
 	if len(t.headers) > 0 {
-		r.Passed = append(r.Passed, fmt.Sprintf("passed over the header %s", strings.Join(t.headers, ", ")))
+		r.Passed = append(r.Passed, "passed over the header "+strings.Join(t.headers, ", "))
 	}
 	if nulls > 0 {
-		r.Passed = append(r.Passed, fmt.Sprintf("passed over NULL: %d times", nulls))
+		r.Passed = append(r.Passed, fmt.Sprintf("passed over NULL, %d in all", nulls))
 	}
 	return r, nil
 }
@@ -132,7 +132,7 @@ func (t *taker) decide() error {
 	}
 	var sample []string
 	for _, w := range t.held {
-		if w.Err == nil {
+		if w.Err == nil && (!w.First || len(t.held) == 1) { // the first may be a header
 			sample = append(sample, w.Text)
 		}
 	}

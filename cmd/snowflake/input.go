@@ -41,6 +41,9 @@ func (s *streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 		in = p
 	}
 	if err := f(name, in); err != nil {
+		if flushed := s.out.Flush(); flushed != nil {
+			return failed(flushed) // it is not the input's
+		}
 		return failed(fmt.Errorf("%s: %w", name, err))
 	}
 	return nil

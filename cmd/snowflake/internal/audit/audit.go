@@ -255,7 +255,7 @@ const few = 10
 func (a *Audit) findRounded(r *Report) {
 	switch rounding, ok := texts.Rounded(a.ids.all()); {
 	case ok && rounding.Sure:
-		r.Wrong = append(r.Wrong, Fault{What: fmt.Sprintf("IDs that were rounded %s. Their last digits are lost: read the table from its source again, with the IDs as text",
+		r.Wrong = append(r.Wrong, Fault{What: fmt.Sprintf("IDs that were rounded %s (read the table from its source again, with the IDs as text)",
 			rounding.By), Count: rounding.Count})
 	case ok:
 		r.Notes = append(r.Notes, rounding.String())
