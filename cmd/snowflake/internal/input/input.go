@@ -95,13 +95,15 @@ type reader struct {
 // word passes a cell on, without what people put around an ID.
 func (r *reader) word(line int, text string) error {
 	text = strings.Trim(text, " \t\r\"'`"+mark)
+	if isNumber(text) {
+		return r.pass(line, text)
+	}
 	if text == "" {
 		return nil
 	}
-	first := r.first
-	r.first = false
 	if isNull(text) {
 		r.nulls++
+		r.first = false
 		return nil
 	}
 	if suffixed.MatchString(text) {
@@ -109,7 +111,14 @@ func (r *reader) word(line int, text string) error {
 	} else if grouped.MatchString(text) {
 		text = strings.ReplaceAll(text, ",", "")
 	}
-	return r.take(Word{Line: line, Text: text, First: first})
+	return r.pass(line, text)
+}
+
+// pass passes a word on as it is.
+func (r *reader) pass(line int, text string) error {
+	w := Word{Line: line, Text: text, First: r.first}
+	r.first = false
+	return r.take(w)
 }
 
 func (r *reader) bad(line int, format string, args ...any) error {
@@ -138,6 +147,16 @@ func isNull(s string) bool {
 // isLayout reports whether a line has no cells: it is empty, a border or a footer.
 func isLayout(line string) bool {
 	return strings.Trim(line, "+-=|: \t─┌┐└┘├┤┬┴┼═╔╗╚╝╠╣╦╩╬╪╫║│"+mark) == "" || footer.MatchString(line)
+}
+
+// isNumber reports whether a text is nothing but digits, as most lines are.
+func isNumber(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // lines scans lines. One that is longer than most is cut after the last byte of cut before, if it has one of them.
@@ -170,8 +189,11 @@ func (r *reader) eachLine(most int, cut string, f func(line int, text string) er
 	s := lines(r.in, most, cut)
 	n := 1
 	for s.Scan() {
-		text := strings.Trim(s.Text(), " \t\r\n"+mark)
-		if !isLayout(text) {
+		text := strings.TrimRight(s.Text(), "\r\n")
+		if !isNumber(text) {
+			text = strings.Trim(text, " \t"+mark)
+		}
+		if isNumber(text) || !isLayout(text) {
 			if err := f(n, text); err != nil {
 				return err
 			}
@@ -189,6 +211,9 @@ func (r *reader) eachLine(most int, cut string, f func(line int, text string) er
 // list reads a text that has nothing but IDs, with spaces, commas and the like between them.
 func (r *reader) list() error {
 	return r.eachLine(longest, " ,;\t", func(line int, text string) error {
+		if isNumber(text) {
+			return r.pass(line, text)
+		}
 		if grouped.MatchString(strings.Trim(text, `"'`)) {
 			return r.word(line, text)
 		}
