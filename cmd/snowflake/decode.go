@@ -43,21 +43,15 @@ error says so at the end.`,
 	c.Flags().StringVar(&key.purpose, "purpose", "", "the `purpose` of opaque texts; by default their prefix")
 	_ = c.MarkFlagFilename("key-file")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		isInput := func(arg string) bool { return arg == "-" || isFile(arg) && !isID(arg) }
-		switch {
-		case !slices.ContainsFunc(args, isInput):
-			return decode(s, *layout, key, args)
-		case !slices.ContainsFunc(args, func(arg string) bool { return !isInput(arg) }):
+		switch inputs, err := areInputs(args); {
+		case err != nil:
+			return err
+		case inputs:
 			return annotateAll(s, *layout, args)
 		}
-		return errors.New("decode takes IDs or files, and - is a file")
+		return decode(s, *layout, key, args)
 	}
 	return c
-}
-
-func isID(arg string) bool {
-	_, err := texts.IDs([]string{arg})
-	return err == nil
 }
 
 // annotateAll annotates the inputs that args name.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // eachInput calls f with each file that args name, or with standard input for - or if there are none. It shows how
@@ -74,10 +75,19 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 	return words, err
 }
 
-// isFile reports whether an argument that is not an ID names a file.
-func isFile(arg string) bool {
-	info, err := os.Stat(arg)
-	return err == nil && !info.IsDir()
+// areInputs reports whether arguments name files, or standard input as -, and are not IDs. A mixture is an error.
+func areInputs(args []string) (bool, error) {
+	n := 0
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if _, notID := texts.IDs([]string{arg}); arg == "-" || notID != nil && err == nil && !info.IsDir() {
+			n++
+		}
+	}
+	if n > 0 && n < len(args) {
+		return false, errors.New("some arguments are files or -, and some are not: name either files or IDs")
+	}
+	return n > 0, nil
 }
 
 // inputFlags defines the flags that say where in the input the IDs are.

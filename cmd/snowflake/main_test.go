@@ -197,6 +197,15 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 	}
 }
 
+func TestIdentifySaysThatItReadASample(t *testing.T) {
+	text := strings.Repeat("622075010088960003\n", mostWords)
+	for in, says := range map[string]string{text: "", text + "5\n": "snowflake: read a sample only: the first 10000 IDs\n"} {
+		_, errs, status := runInput(strings.NewReader(in), "identify", "-")
+		assert.Zero(t, status)
+		assert.Equal(t, says, errs)
+	}
+}
+
 func TestAuditReadsGzip(t *testing.T) {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
