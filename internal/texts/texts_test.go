@@ -30,6 +30,12 @@ func TestIDs(t *testing.T) {
 		return forms
 	}
 	assert.Equal(t, []string{"decimal"}, forms(id.String()))
+	for _, digits := range []string{"12345678911", "1234567890123456", "5"} { // also base 58 and 62, hexadecimal
+		all, err := IDs([]string{digits})
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, "decimal", all[0].Form)
+	}
 	assert.Equal(t, []string{"base 32"}, forms(id.Base32()))
 	assert.Contains(t, forms(id.Base62()), "base 62")
 	assert.Contains(t, forms(id.Base58()), "base 58")
