@@ -200,7 +200,8 @@ func (id ID) Base32() string {
 }
 
 // Base58 returns id in base 58, 1 to 11 characters of bwmarrin/snowflake's alphabet (small
-// letters first). The texts do not sort as the numbers do.
+// letters first). The texts do not sort as the numbers do. HAZARD: as a key in a database whose collation
+// takes a for A, as MariaDB's and MySQL's do by default, half of the rows are lost: use a binary collation.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max
@@ -214,7 +215,7 @@ func (id ID) Base58() string {
 }
 
 // Base62 returns id in base 62, 0-9A-Za-z, always 11 characters, which sort as the
-// numbers do.
+// numbers do. The HAZARD of [ID.Base58] holds here, too.
 func (id ID) Base62() string {
 	var b [base62Len]byte
 	v := uint64(id)

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,11 +11,11 @@ import (
 
 func identifyCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "identify ID... | -",
+		Use:   "identify ID... | FILE... | -",
 		Short: "Say which layout the IDs most likely have, and why",
 		Long: `Ranks the known layouts by how likely each of them is the layout of the IDs. All
-IDs should be of one layout; twenty IDs give a far better answer than one. With
-- it reads IDs from standard input, with spaces or new lines between them. They
+IDs should be of one layout; twenty IDs give a far better answer than one. Of
+files or - it reads the first 10,000 IDs, in each form that audit reads. They
 may be decimal, in base 32, 58 or 62, or URLs of Twitter, Discord, Instagram,
 Mastodon or Bluesky: then the URL's host decides.
 
@@ -31,22 +27,25 @@ date in each. Percentages compare the layouts in the table only. Libraries that
 have the same layout share a line.`,
 		Args: cobra.MinimumNArgs(1),
 	}
+	options := inputFlags(c)
 	n := c.Flags().IntP("count", "n", 5, "how `many` layouts to show")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		switch {
-		case *n < 1:
+		if *n < 1 {
 			return fmt.Errorf("-n %d is not 1 or more", *n)
-		case slices.Contains(args, "-") && len(args) > 1:
-			return errors.New("identify takes - only by itself")
-		case args[0] == "-":
-			var err error
-			if args, err = readWords(s); err != nil {
-				return failed(err)
-			}
+		}
+		inputs, err := areInputs(args)
+		if err == nil && inputs {
+			args, err = s.sample(args, *options, mostWords)
+		}
+		if err != nil {
+			return err
 		}
 		readings, err := texts.IDs(args)
 		if err != nil {
 			return err
+		}
+		if passed := readings[0].Skipped; len(passed) > 0 {
+			s.note(fmt.Sprintf("passed over %d of %d texts; the first is %.40q: %s", len(passed), len(args), passed[0].Text, passed[0].Why))
 		}
 		all := shown.Identify(readings, s.now())
 		if s.json {
@@ -60,18 +59,3 @@ have the same layout share a line.`,
 
 // mostWords is how many IDs identify looks at.
 const mostWords = 10_000
-
-// readWords reads IDs from standard input, without the quotes and commas around them.
-func readWords(s *streams) (words []string, err error) {
-	in := bufio.NewScanner(s.in)
-	in.Split(bufio.ScanWords)
-	for len(words) < mostWords && in.Scan() {
-		if word := strings.Trim(in.Text(), `",`); word != "" {
-			words = append(words, word)
-		}
-	}
-	if len(words) == 0 && in.Err() == nil {
-		return nil, errors.New("standard input has no IDs")
-	}
-	return words, in.Err()
-}

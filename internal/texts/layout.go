@@ -134,10 +134,10 @@ func Epoch(s string) (snowflake.Epoch, error) {
 
 // Time reads a time, in UTC if it has no zone.
 func Time(s string) (time.Time, error) {
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00", s)
+	return time.Time{}, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31 15:04 (UTC) or 2026-01-31T15:04:05+01:00", s)
 }
