@@ -134,10 +134,24 @@ func Epoch(s string) (snowflake.Epoch, error) {
 
 // Time reads a time, in UTC if it has no zone.
 func Time(s string) (time.Time, error) {
+	t, _, err := Span(s)
+	return t, err
+}
+
+// Span reads a time as Time does, and how long a span it stands for: a date for a day, other times for a second or a
+// fraction of one.
+func Span(s string) (t time.Time, length time.Duration, err error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return t, nil
+		t, err := time.Parse(form, s)
+		switch {
+		case err != nil:
+		case form == time.DateOnly:
+			return t, 24 * time.Hour, nil
+		case t.Nanosecond() == 0:
+			return t, time.Second, nil
+		default:
+			return t, time.Millisecond, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00", s)
+	return time.Time{}, 0, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00", s)
 }

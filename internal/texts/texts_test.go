@@ -1,9 +1,9 @@
 package texts
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,7 +36,8 @@ func TestIDs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	assert.Equal(t, snowflake.ID(0), all[0].IDs[1])
-	assert.Equal(t, "atproto-tid", layouts.Identify(all[0].IDs[:1], time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))[0].Name)
+	tids, _ := layouts.ByName("atproto-tid")
+	assert.Equal(t, tids.Form, all[0].Form)
 }
 
 func TestIDsRefuses(t *testing.T) {
@@ -97,10 +98,18 @@ func TestLayout(t *testing.T) {
 // The greatest number of a URL's path that is an ID is the ID: others are small, or name what the ID is a part of.
 func TestIDsOfURLs(t *testing.T) {
 	for text, want := range map[string]snowflake.ID{
-		"https://x.com/a/status/1541815603606036480/photo/1": 1541815603606036480,
-		"HTTPS://example.com:8080/7/117469438034341930?id=9": 117469438034341930,
-		"https://www.instagram.com/p/BsOGulcndj-/":           1949525278281554174,
-		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":      1728652679052295174,
+		"https://x.com/a/status/1541815603606036480/photo/1":                           1541815603606036480,
+		"HTTPS://example.com:8080/7/117469438034341930?id=9":                           117469438034341930,
+		"https://www.instagram.com/p/BsOGulcndj-/":                                     1949525278281554174,
+		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":                                1728652679052295174,
+		"at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3jzfcijpj2z2a":       1728652679052295174,
+		"urn:li:activity:6857290678196686848":                                          6857290678196686848,
+		"urn:li:fsd_comment:(6857290678196686849,urn:li:activity:6857290678196686848)": 6857290678196686849,
+		"https://www.linkedin.com/feed/update/urn:li:share:6857290678196686848/":       6857290678196686848,
+		"https://www.linkedin.com/posts/a-b_words-activity-6857290678196686848-x1Yz":   6857290678196686848,
+		"https://www.tiktok.com/@a/video/6718335390845095173?lang=en":                  6718335390845095173,
+		"https://weibo.com/1642634100/Is0XboARR":                                       4466768535861595,
+		"https://m.weibo.cn/status/4466768535861595":                                   4466768535861595,
 	} {
 		all, err := IDs([]string{text})
 		require.NoError(t, err, text)
@@ -114,10 +123,72 @@ func TestIDsOfURLs(t *testing.T) {
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
 		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is no URL with an ID"), err)
 	}
+	for text, want := range map[string]string{"urn:li:share:5": "urn:li", "at://did:plc:a/b/3jzfcijpj2z2a": "at://"} {
+		all, err := IDs([]string{text})
+		require.NoError(t, err)
+		assert.Equal(t, want, all[0].Host)
+	}
 	all, err := IDs([]string{"https://x.com/5", "https://x.com/6"})
 	require.NoError(t, err)
 	assert.Equal(t, "x.com", all[0].Host)
 	all, err = IDs([]string{"https://x.com/5", "https://example.com/6"})
 	require.NoError(t, err)
 	assert.Empty(t, all[0].Host)
+}
+
+// column returns IDs as a busy worker issues them.
+func column(n int) (ids []snowflake.ID) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		ids = append(ids, 117469438034313216+snowflake.ID(r.IntN(100)+100*i)<<22+snowflake.ID(7<<12+r.IntN(50)))
+	}
+	return ids
+}
+
+// What Excel, JavaScript, and a float64 written in full make of IDs, is told from IDs.
+func TestRounded(t *testing.T) {
+	change := func(ids []snowflake.ID, change func(snowflake.ID) snowflake.ID) (changed []snowflake.ID) {
+		for _, id := range ids {
+			changed = append(changed, change(id))
+		}
+		return changed
+	}
+	excel := func(id snowflake.ID) snowflake.ID { return id / 1000 * 1000 } // of 18 digits
+	script := func(id snowflake.ID) snowflake.ID {
+		v, err := snowflake.ParseID(scripted(id))
+		require.NoError(t, err)
+		return v
+	}
+	double := func(id snowflake.ID) snowflake.ID { return snowflake.ID(float64(id)) }
+	for _, n := range []int{5, 50, 5000} {
+		ids := column(n)
+		assert.Empty(t, Rounded(ids), n)
+		assert.Contains(t, Rounded(change(ids, excel)), "Excel", n)
+		assert.Contains(t, Rounded(change(ids, script)), "JavaScript", n)
+		assert.Contains(t, Rounded(change(ids, double)), "a float64 has", n)
+		assert.Contains(t, Rounded(append(change(ids, double), 5, 1<<53)), "a float64 has", "small IDs are never rounded")
+	}
+	// A quiet worker's IDs end in bits that are 0, and so they are float64 values.
+	for _, bits := range []int{8, 12, 16, 22} {
+		assert.Empty(t, Rounded(change(column(1000), func(id snowflake.ID) snowflake.ID { return id >> bits << bits })), bits)
+	}
+	// A tweet, alone.
+	const tweet = 1541815603606036480
+	assert.Empty(t, Rounded([]snowflake.ID{tweet}))
+	assert.Equal(t, snowflake.ID(1541815603606036500), script(tweet))
+	assert.Contains(t, Rounded([]snowflake.ID{script(tweet)}), "JavaScript")
+	assert.Contains(t, Rounded([]snowflake.ID{1541815603606030000}), "Excel")
+	assert.Empty(t, Rounded(nil))
+}
+
+func TestRoundedTexts(t *testing.T) {
+	for text, says := range map[string]string{"1.2E+17": "Excel", "1.17469438034313e17": "Excel", "117469438034313216.0": "pandas", "117469438034313216.": "pandas"} {
+		_, err := IDs([]string{text})
+		require.ErrorIs(t, err, snowflake.ErrInvalidID, text)
+		assert.ErrorContains(t, err, says, text)
+		assert.ErrorContains(t, err, "read the source again", text)
+	}
+	for _, text := range []string{"", "5", "1.5", "5.0", "E+17", "1e", "3jzfcijpj2z2a"} {
+		assert.Empty(t, RoundedText(text), text)
+	}
 }
