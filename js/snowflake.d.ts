@@ -67,16 +67,45 @@ export declare class SnowflakeError extends Error {
 /** The layouts of the Go library, by the names of its command line. */
 export declare const layouts: Readonly<{
     default: Readonly<Layout>;
-    clockseq: Readonly<Layout>;
-    jssafe: Readonly<Layout>;
     twitter: Readonly<Layout>;
     bwmarrin: Readonly<Layout>;
-    discord: Readonly<Layout>;
-    instagram: Readonly<Layout>;
+    clockseq: Readonly<Layout>;
+    jssafe: Readonly<Layout>;
+    baidu: Readonly<Layout>;
+    "baidu-readme": Readonly<Layout>;
+    redis: Readonly<Layout>;
+    unix: Readonly<Layout>;
     sonyflake: Readonly<Layout>;
     "sonyflake-v2": Readonly<Layout>;
-    baidu: Readonly<Layout>;
-    redis: Readonly<Layout>;
+    discord: Readonly<Layout>;
+    tiktok: Readonly<Layout>;
+    instagram: Readonly<Layout>;
+    weibo: Readonly<Layout>;
+    mastodon: Readonly<Layout>;
+    hazelcast: Readonly<Layout>;
+    shardingsphere: Readonly<Layout>;
+    "shardingsphere-cst": Readonly<Layout>;
+    pgedge: Readonly<Layout>;
+    "pgedge-node-last": Readonly<Layout>;
+    yitter: Readonly<Layout>;
+    "yitter-csharp": Readonly<Layout>;
+    cosid: Readonly<Layout>;
+    "cosid-second": Readonly<Layout>;
+    godruoyi: Readonly<Layout>;
+    "godruoyi-php": Readonly<Layout>;
+    "godruoyi-php-cst": Readonly<Layout>;
+    "zheng-ji": Readonly<Layout>;
+    idgen: Readonly<Layout>;
+    "laravel-snowflake": Readonly<Layout>;
+    "snowflake-uuid": Readonly<Layout>;
+    snowid: Readonly<Layout>;
+    tsid: Readonly<Layout>;
+    cockroachdb: Readonly<Layout>;
+    "tidb-tso": Readonly<Layout>;
+    "atproto-tid": Readonly<Layout>;
+    "unix-nanoseconds": Readonly<Layout>;
+    "unix-microseconds": Readonly<Layout>;
+    "unix-milliseconds": Readonly<Layout>;
 }>;
 /**
  * Quotes a text for people. If a character is not printable, or changes the direction of

@@ -102,3 +102,25 @@ test("every name has its types", () => {
     assert.match(types, new RegExp(`export (declare )?(function|const|class) ${name}\\b`), name);
   }
 });
+
+test("the vectors that other languages test against", () => {
+  const { layouts, refused } = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url), "utf8"));
+  assert.deepEqual(layouts.map((l) => l.name), Object.keys(snowflake.layouts));
+  for (const { name, ids, ...fields } of layouts) {
+    const layout = { ...fields, epoch: BigInt(fields.epoch), unit: BigInt(fields.unit) };
+    assert.deepEqual({ ...snowflake.layouts[name] }, layout);
+    for (const { id, base32, base58, base62, ...parts } of ids) {
+      const want = Object.fromEntries(Object.entries(parts).map(([k, v]) => [k, BigInt(v)]));
+      assert.deepEqual(snowflake.decode(layout, BigInt(id)), want);
+      assert.equal(snowflake.encode(layout, want), BigInt(id));
+      for (const [form, text] of Object.entries({ decimal: id, base32, base58, base62 })) {
+        const [write, parse] = forms[form];
+        assert.equal(write(BigInt(id)), text);
+        assert.equal(parse(text), BigInt(id));
+      }
+    }
+  }
+  for (const { form, texts } of refused) {
+    for (const text of form in forms ? texts : []) throws(() => forms[form][1](text), "ErrInvalidID", `${form} ${text}`);
+  }
+});

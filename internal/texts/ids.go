@@ -62,7 +62,7 @@ func IDs(texts []string) ([]Reading, error) {
 		case 2*len(r.IDs) > len(texts) && all[0].Form != "decimal": // digits fit the other forms by accident
 			all = append(all, r)
 		}
-		if err != nil && (n > at || n == at && strings.Contains(texts[n], "://")) { // of a URL, the last form knows most
+		if err != nil && (n > at || n == at && isURL(texts[n])) { // of a URL, the last form knows most
 			at, cause = n, err
 		}
 	}
@@ -209,21 +209,50 @@ func parseSortable(s string) (snowflake.ID, error) {
 	return snowflake.ID(v), nil
 }
 
-// parseURL returns the ID in the path of a URL.
+// isURL reports whether a text is a URL or a URN, such as urn:li:activity:5.
+func isURL(s string) bool { return strings.Contains(s, "://") || strings.HasPrefix(s, "urn:") }
+
+// siteOf returns the host of a URL, or the scheme of a URL whose host is an account, or the namespace of a URN.
+func siteOf(s string) string {
+	if strings.HasPrefix(s, "at://") {
+		return "at://"
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return ""
+	case u.Scheme == "urn":
+		namespace, _, _ := strings.Cut(u.Opaque, ":")
+		return "urn:" + namespace
+	}
+	return u.Hostname()
+}
+
+// parseURL returns the ID in the path of a URL, or in a URN.
 func parseURL(s string) (snowflake.ID, error) {
 	refused := fmt.Errorf("%w: %.80q is no URL with an ID", snowflake.ErrInvalidID, s)
+	if account, ok := strings.CutPrefix(s, "at://"); ok {
+		s = "at://" + strings.ReplaceAll(account, ":", ".") // as in at://did:plc:abc: a host has no colons
+	}
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" && u.Scheme != "urn" {
 		return 0, refused
 	}
-	best := snowflake.ID(-1)
-	for part := range strings.SplitSeq(u.Path, "/") {
+	best, site := snowflake.ID(-1), siteOf(s)
+	of := func(host string) bool { return site == host || strings.HasSuffix(site, "."+host) }
+	parts := strings.FieldsFunc(u.Path+u.Opaque, func(r rune) bool {
+		return strings.ContainsRune("/:,()", r) || r == '-' && of("linkedin.com") // posts/name_words-activity-5-abcd
+	})
+	for _, part := range parts {
 		id, err := snowflake.ParseID(part)
 		if err != nil {
 			id, err = parseSortable(part)
 		}
-		if err != nil && strings.HasSuffix(u.Hostname(), "instagram.com") {
+		if err != nil && of("instagram.com") {
 			id, err = parseShortcode(part)
+		}
+		if err != nil && of("weibo.com") {
+			id, err = parseWeibo(part)
 		}
 		if err == nil {
 			best = max(best, id) // the other numbers of a path are small, or the IDs of what the ID is a part of
@@ -233,6 +262,25 @@ func parseURL(s string) (snowflake.ID, error) {
 		return 0, refused
 	}
 	return best, nil
+}
+
+// weiboDigits are the digits of Weibo's base 62.
+const weiboDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// parseWeibo reads Weibo's form of an ID: from the right, 4 digits of base 62 for 7 decimal digits.
+func parseWeibo(s string) (snowflake.ID, error) {
+	if len(s) != 9 || !only(s, weiboDigits) {
+		return 0, snowflake.ErrInvalidID
+	}
+	var id snowflake.ID
+	for _, part := range []string{s[:1], s[1:5], s[5:]} {
+		v := 0
+		for _, digit := range part {
+			v = 62*v + strings.IndexRune(weiboDigits, digit)
+		}
+		id = id*10_000_000 + snowflake.ID(v)
+	}
+	return id, nil
 }
 
 // parseShortcode reads Instagram's form of an ID.
@@ -247,14 +295,14 @@ func parseShortcode(s string) (snowflake.ID, error) {
 	return snowflake.ID(binary.BigEndian.Uint64(b[1:])), nil
 }
 
-// commonHost returns the host of URLs, or "" if there are several.
+// commonHost returns the site of URLs, or "" if there are several.
 func commonHost(texts []string) (host string) {
 	for i, text := range texts {
-		u, err := url.Parse(text)
-		if err != nil || i > 0 && u.Hostname() != host {
+		site := siteOf(text)
+		if i > 0 && site != host {
 			return ""
 		}
-		host = u.Hostname()
+		host = site
 	}
 	return host
 }

@@ -38,6 +38,7 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 	digits := rounding{by: "to 15 digits, as Excel and other spreadsheets do"}
 	short := rounding{by: "to a float64, and printed as JavaScript does"}
 	full := rounding{by: "to a float64, as JavaScript, Redis scores, Lua and pandas do"}
+	fifteenth := 0   // how often the 15th digit is 0 if the digits below are
 	var above [2]int // how often the bit above the bits that a float64 loses is 0, and 1
 	for id := range ids {
 		zeros := bits.TrailingZeros64(uint64(id))
@@ -47,6 +48,9 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 				unit, less = 10*unit, less/5 // not 10: all IDs may be even
 			}
 			digits.count(id%unit == 0, less)
+			if id%(10*unit) == 0 {
+				fifteenth++
+			}
 		}
 		lost := bits.Len64(uint64(id)) - float64Bits
 		if lost <= 0 {
@@ -59,6 +63,9 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 			full.count(zeros >= lost, math.Ldexp(1, -lost))
 			above[id>>lost&1]++
 		}
+	}
+	if 2*fifteenth > digits.rounded {
+		digits.rounded = 0 // too often, so the digits below may be the zeros of whole seconds
 	}
 	if 8*min(above[0], above[1]) < full.of {
 		full.rounded = 0 // the bit does not vary, so the bits below may be the zeros of a constant field

@@ -46,7 +46,8 @@ func TestIDs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	assert.Equal(t, snowflake.ID(0), all[0].IDs[1])
-	assert.Equal(t, "atproto-tid", layouts.Identify(all[0].IDs[:1], time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))[0].Name)
+	tids, _ := layouts.ByName("atproto-tid")
+	assert.Equal(t, tids.Form, all[0].Form)
 }
 
 func TestIDsRefuses(t *testing.T) {
@@ -174,10 +175,18 @@ func TestLayout(t *testing.T) {
 // The greatest number of a URL's path that is an ID is the ID: others are small, or name what the ID is a part of.
 func TestIDsOfURLs(t *testing.T) {
 	for text, want := range map[string]snowflake.ID{
-		"https://x.com/a/status/1541815603606036480/photo/1": 1541815603606036480,
-		"HTTPS://example.com:8080/7/117469438034341930?id=9": 117469438034341930,
-		"https://www.instagram.com/p/BsOGulcndj-/":           1949525278281554174,
-		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":      1728652679052295174,
+		"https://x.com/a/status/1541815603606036480/photo/1":                           1541815603606036480,
+		"HTTPS://example.com:8080/7/117469438034341930?id=9":                           117469438034341930,
+		"https://www.instagram.com/p/BsOGulcndj-/":                                     1949525278281554174,
+		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":                                1728652679052295174,
+		"at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3jzfcijpj2z2a":       1728652679052295174,
+		"urn:li:activity:6857290678196686848":                                          6857290678196686848,
+		"urn:li:fsd_comment:(6857290678196686849,urn:li:activity:6857290678196686848)": 6857290678196686849,
+		"https://www.linkedin.com/feed/update/urn:li:share:6857290678196686848/":       6857290678196686848,
+		"https://www.linkedin.com/posts/a-b_words-activity-6857290678196686848-x1Yz":   6857290678196686848,
+		"https://www.tiktok.com/@a/video/6718335390845095173?lang=en":                  6718335390845095173,
+		"https://weibo.com/1642634100/Is0XboARR":                                       4466768535861595,
+		"https://m.weibo.cn/status/4466768535861595":                                   4466768535861595,
 	} {
 		all, err := IDs([]string{text})
 		require.NoError(t, err, text)
@@ -190,6 +199,11 @@ func TestIDsOfURLs(t *testing.T) {
 		_, err := IDs([]string{text})
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
 		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is no URL with an ID"), err)
+	}
+	for text, want := range map[string]string{"urn:li:share:5": "urn:li", "at://did:plc:a/b/3jzfcijpj2z2a": "at://"} {
+		all, err := IDs([]string{text})
+		require.NoError(t, err)
+		assert.Equal(t, want, all[0].Host)
 	}
 	all, err := IDs([]string{"https://x.com/5", "https://x.com/6"})
 	require.NoError(t, err)

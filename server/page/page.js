@@ -153,7 +153,8 @@ async function candidates(reading) {
   const [known] = layouts;
   if (!known.served || !reading.items.every(({ id, url }) => !url && warningOf(known.layout, "", id) === "")) return ranked;
   const guess = ranked.find((m) => m.known === known) ?? { known, share: 0 };
-  return [guess, ...ranked.filter((m) => m !== guess)];
+  const { none, otherEpoch, notes } = ranked;
+  return Object.assign([guess, ...ranked.filter((m) => m !== guess)], { none, otherEpoch, notes });
 }
 
 /** How many IDs the server is asked about. */
@@ -175,9 +176,10 @@ async function rank({ items }) {
   const urls = items.every((i) => i.url);
   const ids = [...new Set(items.map((i) => (urls ? i.url : i.id)))].slice(0, mostAsked);
   try {
-    const { guesses } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
+    const { guesses, none, otherEpoch, notes = [] } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
     say("fit-error", "");
-    return guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
+    const ranked = guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
+    return Object.assign(ranked, { none, otherEpoch, notes });
   } catch (e) {
     say("fit-error", `No server says which layouts fit: ${e.message}. Choose a layout.`);
     return layouts.map((known) => ({ known, share: 0 }));
@@ -277,13 +279,16 @@ function showOne(layout, name) {
 function showLikely(id) {
   const likely = current.ranked.filter((m) => !m.not && (m.share >= 0.01 || m.known.served)).slice(0, mostFits);
   const said = likely.slice(0, 2).map((m) => `${layoutName(m.known)}, ${yearOf(decode(m.known.layout, id).time)}`);
-  const sure = likely[0]?.known.served ? "It fits " : likely[0]?.share > 0.95 ? "Almost certainly " : likely[0]?.share > 0.5 ? "Probably " : "Perhaps ";
+  const sure = likely[0]?.known.served ? "It fits " : likely[0]?.likely ? "Probably " : "Perhaps ";
   say("likely", said.length === 0 ? "" : sure + said.join("; or ") + ".");
   const chosen = chosenLayout().layout;
   redraw($("chips"), likely.map((m) => el("button",
     { type: "button", className: "chip", value: m.known.name, "aria-pressed": String(m.known.layout === chosen), title: m.known.about },
-    layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, percentOf(m.share))]))));
+    layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, wordOf(m))]))));
 }
+
+/** How likely a layout is: of a single ID a word, because a percentage would look measured. */
+const wordOf = ({ likely, share }) => (likely ? "likely" : current.reading.items.length === 1 ? "possible" : percentOf(share));
 
 const yearOf = (time) => formatTime(time).split("-")[0];
 const percentOf = (share) => (share > 0.995 ? ">99%" : share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`);
@@ -427,8 +432,10 @@ const mostFits = 5;
 
 function showFits() {
   const likely = current.ranked.filter((m) => m.share >= 0.001).slice(0, mostFits);
-  const known = current.ranked.reduce((sum, m) => sum + m.share, 0);
-  say("fit-note", known < 0.5 && $("fit-error").hidden ? "Probably of no known layout: of another one, a random number, or no ID." : "");
+  const { none = 0, otherEpoch = 0, notes = [] } = current.ranked;
+  const epoch = otherEpoch >= 0.01 ? ["Many systems have one of these shapes with an epoch of their own."] : [];
+  const other = none > 0.5 ? ["Probably of no known layout: of another one, a random number, or no ID."] : [];
+  say("fit-note", [...notes.map((n) => `Note: ${n}.`), ...other, ...epoch].join(" "));
   $("fits").replaceChildren(...likely.map(fit));
   const reasons = new Map([["The time would be too early", []], ["The time would lie in the future", []], ["It has more bits", []]]);
   for (const { known: { name }, not = "" } of current.ranked) {
@@ -441,9 +448,10 @@ function showFits() {
   $("ruled-out").hidden = said.length === 0;
 }
 
-function fit({ known, share, why }) {
+function fit(match) {
+  const { known, share, why } = match;
   return el("li", {},
-    el("div", {}, el("span", { className: "share" }, percentOf(share)), el("meter", { value: share, "aria-label": `how likely ${known.name} is` })),
+    el("div", {}, el("span", { className: "share" }, wordOf(match)), el("meter", { value: share, "aria-label": `how likely ${known.name} is` })),
     el("div", {}, el("strong", {}, layoutName(known)), known.also.length ? el("span", { className: "quiet" }, ` also ${known.also.join(", ")}`) : "",
       el("p", {}, known.about), el("p", { className: "quiet" }, (why ?? []).join("; "))));
 }
