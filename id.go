@@ -78,6 +78,13 @@ func (id *ID) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// MarshalBinary returns what MarshalText returns. go-redis writes it, and encoding/gob and
+// other encodings that prefer it to the number.
+func (id ID) MarshalBinary() ([]byte, error) { return id.MarshalText() }
+
+// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+func (id *ID) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
+
 // UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
 func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }
 
