@@ -1,7 +1,7 @@
 // The page. All that a user writes is shown as text, never as HTML.
 import * as design from "./design.js";
 import * as identify from "./identify.js";
-import { knownLayouts, serverLayout } from "./server.js";
+import { knownLayouts, needsToken, serverLayout } from "./server.js";
 import * as snowflake from "./snowflake.js";
 
 const { toDate, formatTime, decode, SnowflakeError } = snowflake;
@@ -120,7 +120,7 @@ async function explain() {
   if (state.text.length > longestText) await pause(); // until the page shows that it is busy
   if (mine !== round) return;
   let { readings, reason, words } = identify.read(state.text);
-  if (words) ({ readings, reason } = await readByServer(words));
+  if (words) ({ readings, reason } = await readByServer(words, reason));
   if (mine !== round) return;
   say("error", reason);
   $("text").setAttribute("aria-invalid", String(reason !== ""));
@@ -143,6 +143,7 @@ async function explain() {
   if (reading.form === readings[0].form) state.as = "";
   showReadings();
   showErrors(reading);
+  showNotes(reading);
   showLayouts();
   setBusy(false);
 }
@@ -159,27 +160,48 @@ async function candidates(reading) {
 /** How many IDs the server is asked about. */
 const mostAsked = 2000;
 
-/** Lets the server read words that are in none of the forms that the page knows. */
-async function readByServer(words) {
+/** Lets the server read words that are in none of the forms that the page knows. If it cannot be asked, the reason is the page's. */
+async function readByServer(words, reason) {
   try {
     const { readings } = JSON.parse(await ask("identify", { method: "POST", body: words.slice(0, mostAsked).map((w) => w.text).join("\n") }));
-    const itemsOf = ({ form, ids }) => ids.map((id, i) => ({ id: BigInt(id), line: words[i].line, url: form === "URL" ? words[i].text : undefined }));
-    return { readings: readings.map((r) => ({ form: r.form, items: itemsOf(r), errors: [], refused: 0 })), reason: "" };
+    return { readings: readings.map((r) => readingOf(r, words)), reason: "" };
   } catch (e) {
-    return { readings: [], reason: e.message };
+    return { readings: [], reason: e instanceof Refusal ? refusalOf(e.message, words) : `${reason}. The server knows more forms, but ${e.message}` };
   }
 }
 
+/** A reading of the server's. It skips words that are no IDs. */
+function readingOf({ form, ids, skipped = [] }, words) {
+  const kept = words.filter((_, i) => !skipped.some((s) => s.at === i));
+  return {
+    form, refused: skipped.length,
+    items: ids.map((id, i) => ({ id: BigInt(id), line: kept[i].line, url: form === "URL" ? kept[i].text : undefined })),
+    errors: skipped.slice(0, identify.mostErrors).map((s) => ({ line: words[s.at].line, message: plainly(s.why) })),
+  };
+}
+
+/** What a refusal of an ID says, without the words that say that it is one. */
+const plainly = (message) => message.replace(/^body: /, "").replace(/^(snowflake: )?invalid ID: /, "");
+
+/** Why the server refuses the words: the line, and not the field of the request. */
+function refusalOf(message, words) {
+  const why = plainly(message);
+  const bad = words.find((w) => [w.text, w.text.slice(0, 32)].some((text) => why.includes(snowflake.quote(text))));
+  return (bad ? `line ${bad.line}: ` : "") + `not an ID: ${why}`;
+}
+
 /** Asks the server for the layouts that a reading's IDs have, the likeliest first. If it does not answer, no layout is likelier. */
-async function rank({ items }) {
+async function rank(reading) {
+  const { items } = reading;
   const urls = items.every((i) => i.url);
   const ids = [...new Set(items.map((i) => (urls ? i.url : i.id)))].slice(0, mostAsked);
   try {
-    const { guesses } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
+    const { guesses, notes = [] } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
     say("fit-error", "");
+    reading.notes = notes;
     return guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
   } catch (e) {
-    say("fit-error", `No server says which layouts fit: ${e.message}. Choose a layout.`);
+    say("fit-error", `Which layouts fit is not known, because ${e.message}. Choose a layout.`);
     return layouts.map((known) => ({ known, share: 0 }));
   }
 }
@@ -205,10 +227,16 @@ function showReadings() {
 }
 
 function showErrors({ errors, refused }) {
-  const lines = errors.map((e) => el("li", {}, `line ${e.line}: ${e.message}`));
+  const lines = errors.map((e) => el("li", {}, `line ${e.line}: not an ID: ${e.message}`));
   if (refused > errors.length) lines.push(el("li", {}, `and ${group(refused - errors.length)} more lines that are no IDs`));
   $("errors").replaceChildren(...lines);
   $("errors").hidden = lines.length === 0;
+}
+
+/** What the server says of all IDs together, such as that they are a mixture. */
+function showNotes({ notes = [] }) {
+  $("notes").replaceChildren(...notes.map((note) => el("li", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
+  $("notes").hidden = notes.length === 0;
 }
 
 /** The layout that is asked for: {layout, name, error}. */
@@ -397,8 +425,8 @@ function drawRows(layout, fields, n) {
     const parts = decode(layout, id);
     const at = rowsDrawn + i;
     const button = el("button", { type: "button", "data-row": at }, String(id));
-    const row = el("tr", {}, el("td", {}, String(line)), el("td", {}, button), el("td", {}, formatTime(parts.time)),
-      ...fields.map((f) => el("td", {}, String(parts[f.name]))));
+    const row = el("tr", {}, el("td", { "data-label": "line" }, String(line)), el("td", {}, button), el("td", {}, formatTime(parts.time)),
+      ...fields.map((f) => el("td", { "data-label": f.label }, String(parts[f.name]))));
     if (at === state.selected) row.setAttribute("aria-current", "true");
     return row;
   });
@@ -516,14 +544,32 @@ async function issue() {
   }
 }
 
+/** The server understood the request, and refuses it. */
+class Refusal extends Error {}
+
 /** The text of the server's answer in JSON. */
 async function ask(path, options) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000), ...options });
-  const text = await answer.text();
-  if (answer.status === 401) throw new Error("the server asks for a bearer token, and this page has none. Send it with curl: -H \"Authorization: Bearer TOKEN\"");
-  if (answer.status === 400) throw new Error(JSON.parse(text).message);
-  if (!answer.ok) throw new Error(`the server answered ${answer.status} ${answer.statusText}: ${text.trim().slice(0, 200)}`);
+  if (needsToken) throw new Error("this server asks for a token, and this page has none");
+  let answer, text;
+  try {
+    answer = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000), ...options });
+    text = await answer.text();
+  } catch (e) {
+    throw new Error(e.name === "TimeoutError" ? "the server has not answered for 10 seconds" : "the server does not answer: it is down, or the network is");
+  }
+  if (answer.status === 401) throw new Error("the server asks for a token, and this page has none");
+  if (answer.status === 400) throw new Refusal(messageOf(text));
+  if (!answer.ok) throw new Error(`the server answered ${answer.status} ${answer.statusText}: ${messageOf(text)}`);
   return text;
+}
+
+/** What an answer that is an error says: in JSON its message. */
+function messageOf(text) {
+  try {
+    return String(JSON.parse(text).message ?? text);
+  } catch {
+    return text.trim().slice(0, 200);
+  }
 }
 
 async function fetchIDs() {
@@ -537,16 +583,30 @@ async function fetchIDs() {
   return ids;
 }
 
-/** How programs get an ID from this server. */
+/** How programs get an ID from this server. The texts are run by a test. */
 function showPrograms() {
   const url = new URL("id", location.origin + location.pathname).href;
-  $("with-curl").textContent = `curl ${url}`;
-  $("with-node").textContent = `const id = (await (await fetch("${url}")).text()).trim();`;
-  $("with-python").textContent = `import urllib.request\nid = int(urllib.request.urlopen("${url}").read())`;
+  const token = (text) => (needsToken ? text : "");
+  $("with-curl").textContent = `curl -H "Accept: application/json"${token(' -H "Authorization: Bearer $TOKEN"')} ${url}
+# {"id":"..."}: jq would round a number`;
+  $("with-node").textContent = `const answer = await fetch("${url}", {
+  headers: { Accept: "application/json"${token(', Authorization: "Bearer " + process.env.TOKEN')} },
+});
+const { id } = await answer.json(); // a string: Number(id) would round it`;
+  $("with-python").textContent = `import json, ${token("os, ")}urllib.request
+request = urllib.request.Request("${url}", headers={
+    "Accept": "application/json",${token('\n    "Authorization": "Bearer " + os.environ["TOKEN"],')}
+})
+id = int(json.load(urllib.request.urlopen(request))["id"])`;
 }
 
 function startLive() {
   showPrograms();
+  if (needsToken) {
+    $("issue").disabled = $("keep").disabled = true;
+    $("live-status").textContent = "This server asks for a token, and this page has none. A program sends its own, as below.";
+    return;
+  }
   $("issue").addEventListener("click", issue);
   $("keep").addEventListener("change", () => $("keep").checked && issue());
   setInterval(() => $("keep").checked && !document.hidden && issue(), interval);

@@ -108,7 +108,7 @@ func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string 
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", page.Handler(l))
+	mux.Handle("/", page.Handler(l, false))
 	mux.Handle("GET /ids", ids)
 	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -242,6 +242,13 @@ func (p *tab) eval(js string, result any) {
 func (p *tab) text(selector string) (text string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "nothing").replace(/\s+/g, " ").trim()`, selector), &text)
+	return text
+}
+
+// text0 is the text of an element, with its spaces.
+func (p *tab) text0(selector string) (text string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
 	return text
 }
 
