@@ -21,7 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-//go:embed index.html page.css icon.svg identify.js design.js page.js theme.js
+//go:embed index.html page.css icon.svg identify.js design.js programs.js page.js theme.js
 var files embed.FS
 
 // policy lets the page load its own files and call its own origin, and nothing

@@ -1,6 +1,7 @@
 // The page. All that a user writes is shown as text, never as HTML.
 import * as design from "./design.js";
 import * as identify from "./identify.js";
+import { programs } from "./programs.js";
 import { knownLayouts, needsToken, serverLayout } from "./server.js";
 import * as snowflake from "./snowflake.js";
 
@@ -583,21 +584,10 @@ async function fetchIDs() {
   return ids;
 }
 
-/** How programs get an ID from this server. The texts are run by a test. */
+/** Shows how programs get an ID from this server. */
 function showPrograms() {
-  const url = new URL("id", location.origin + location.pathname).href;
-  const token = (text) => (needsToken ? text : "");
-  $("with-curl").textContent = `curl -H "Accept: application/json"${token(' -H "Authorization: Bearer $TOKEN"')} ${url}
-# {"id":"..."}: jq would round a number`;
-  $("with-node").textContent = `const answer = await fetch("${url}", {
-  headers: { Accept: "application/json"${token(', Authorization: "Bearer " + process.env.TOKEN')} },
-});
-const { id } = await answer.json(); // a string: Number(id) would round it`;
-  $("with-python").textContent = `import json, ${token("os, ")}urllib.request
-request = urllib.request.Request("${url}", headers={
-    "Accept": "application/json",${token('\n    "Authorization": "Bearer " + os.environ["TOKEN"],')}
-})
-id = int(json.load(urllib.request.urlopen(request))["id"])`;
+  const texts = programs(new URL("id", location.origin + location.pathname).href, needsToken);
+  for (const [name, text] of Object.entries(texts)) $(`with-${name}`).textContent = text;
 }
 
 function startLive() {
