@@ -8,9 +8,11 @@ import (
 	"strconv"
 )
 
-// ID is a snowflake identifier, never negative. IDs of one Layout sort by time. As JSON
-// an ID is a string, because JavaScript rounds integers above 2^53. As a parameter of
-// database/sql it is an int64.
+// ID is a snowflake identifier, never negative. IDs of one Layout sort by time, which
+// is [Decode](id).Time for the default layout and Layout.Decode(id).Time for another.
+// As JSON an ID is a string, because JavaScript rounds integers above 2^53. Such strings
+// do not sort as the IDs do; those of [ID.Base32] do. As a parameter of database/sql an
+// ID is an int64.
 type ID int64
 
 // ParseID reads decimal digits without sign, spaces or leading zeros, at most
@@ -77,6 +79,13 @@ func (id *ID) UnmarshalText(b []byte) error {
 	*id = v
 	return nil
 }
+
+// MarshalBinary returns what MarshalText returns. go-redis writes it, and encoding/gob and
+// other encodings that prefer it to the number.
+func (id ID) MarshalBinary() ([]byte, error) { return id.MarshalText() }
+
+// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+func (id *ID) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
 
 // UnmarshalParam is UnmarshalText for the parameters that gin and echo bind.
 func (id *ID) UnmarshalParam(s string) error { return id.UnmarshalText([]byte(s)) }

@@ -121,6 +121,15 @@ export declare const quote: (text: string) => string;
  * @returns {bigint}
  */
 export declare function parse(text: string): bigint;
+/**
+ * Compares IDs in decimal by their numbers, for Array.prototype.sort: negative if a comes before b, 0 if
+ * they are equal, positive if a comes after b. As texts, "99" comes after "100". If parse refuses a text,
+ * compare throws.
+ * @param {string} a
+ * @param {string} b
+ * @returns {number}
+ */
+export declare function compare(a: string, b: string): number;
 /** Crockford's base 32, 13 characters. @param {bigint} id @returns {string} */
 export declare const base32: (id: bigint) => string;
 /** Reads a text of base32. @param {string} text @returns {bigint} */

@@ -188,6 +188,19 @@ export function parse(text) {
 }
 
 /**
+ * Compares IDs in decimal by their numbers, for Array.prototype.sort: negative if a comes before b, 0 if
+ * they are equal, positive if a comes after b. As texts, "99" comes after "100". If parse refuses a text,
+ * compare throws.
+ * @param {string} a
+ * @param {string} b
+ * @returns {number}
+ */
+export function compare(a, b) {
+  const [x, y] = [parse(a), parse(b)];
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/**
  * @param {string} form
  * @param {string} text
  * @param {bigint} id
@@ -275,7 +288,7 @@ const badLayout = (why) => new SnowflakeError("ErrInvalidLayout", why);
  * @param {Layout} l
  */
 function mustBeLayout(l) {
-  if (typeof l !== "object" || l === null) throw badLayout(`${shown(l)} is no layout`);
+  if (typeof l !== "object" || l === null) throw badLayout(`the argument layout is ${shown(l)}, not an object such as layouts.default; it comes first`);
   const { epoch, unit, timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits, workerLast } = l;
   for (const [name, v] of Object.entries({ epoch, unit })) {
     if (typeof v !== "bigint") throw badLayout(`${name} is ${shown(v)}, not a BigInt`);

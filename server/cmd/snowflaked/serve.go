@@ -143,7 +143,7 @@ func (c *config) newServer(l *lease.Lease, store lease.Store) (*server.Server, e
 		return nil, err
 	}
 	o := c.server
-	o.Lease, o.Home = l, page.Handler(gen.Layout())
+	o.Lease, o.Home = l, page.Handler(gen.Layout(), o.Tokens != nil)
 	o.Watermark = func(ctx context.Context) (snowflake.ID, error) { return lease.Watermark(ctx, store) }
 	if c.accessLog {
 		o.AccessLog = slog.Default()
