@@ -111,4 +111,7 @@
 // [testing/synctest] bubble, all clocks and waits follow the bubble's time, which begins before
 // [DefaultEpoch]: first sleep until time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC). Do not share a
 // Generator between bubbles, or between a bubble and real time.
+//
+// To see what a program does when its lease has expired, give NewLeased a Lease of your own whose
+// span has ended: see the example of [Lease].
 package snowflake

@@ -44,11 +44,12 @@ var (
 
 // decimalReaders read what ParseID reads, and leave the ID as it is if they refuse the text.
 var decimalReaders = map[string]func(*snowflake.ID, string) error{
-	"UnmarshalText":  func(id *snowflake.ID, s string) error { return id.UnmarshalText([]byte(s)) },
-	"UnmarshalParam": (*snowflake.ID).UnmarshalParam, // of gin and echo
-	"UnmarshalJSON":  func(id *snowflake.ID, s string) error { return id.UnmarshalJSON([]byte(`"` + s + `"`)) },
-	"Scan of a text": func(id *snowflake.ID, s string) error { return id.Scan(s) },
-	"Scan of bytes":  func(id *snowflake.ID, s string) error { return id.Scan([]byte(s)) },
+	"UnmarshalText":   func(id *snowflake.ID, s string) error { return id.UnmarshalText([]byte(s)) },
+	"UnmarshalBinary": func(id *snowflake.ID, s string) error { return id.UnmarshalBinary([]byte(s)) },
+	"UnmarshalParam":  (*snowflake.ID).UnmarshalParam, // of gin and echo
+	"UnmarshalJSON":   func(id *snowflake.ID, s string) error { return id.UnmarshalJSON([]byte(`"` + s + `"`)) },
+	"Scan of a text":  func(id *snowflake.ID, s string) error { return id.Scan(s) },
+	"Scan of bytes":   func(id *snowflake.ID, s string) error { return id.Scan([]byte(s)) },
 }
 
 // bigDigits are the digits of math/big, in its order.
@@ -138,9 +139,11 @@ func TestWritersMatchTheSlowReference(t *testing.T) {
 		text, err := id.AppendText([]byte("id="))
 		require.NoError(t, err)
 		require.Equal(t, "id="+id.String(), string(text))
-		text, err = id.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, id.String(), string(text))
+		for _, marshal := range []func() ([]byte, error){id.MarshalText, id.MarshalBinary} {
+			text, err = marshal()
+			require.NoError(t, err)
+			require.Equal(t, id.String(), string(text))
+		}
 	}
 }
 
@@ -265,13 +268,15 @@ func TestReadersSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// ID satisfies what encoding/json, encoding/xml, flag and others look for.
+// ID satisfies what encoding/json, encoding/xml, flag, go-redis and others look for.
 var (
-	_ fmt.Stringer             = snowflake.ID(0)
-	_ encoding.TextAppender    = snowflake.ID(0)
-	_ encoding.TextMarshaler   = snowflake.ID(0)
-	_ encoding.TextUnmarshaler = (*snowflake.ID)(nil)
-	_ json.Unmarshaler         = (*snowflake.ID)(nil)
+	_ fmt.Stringer               = snowflake.ID(0)
+	_ encoding.TextAppender      = snowflake.ID(0)
+	_ encoding.TextMarshaler     = snowflake.ID(0)
+	_ encoding.TextUnmarshaler   = (*snowflake.ID)(nil)
+	_ encoding.BinaryMarshaler   = snowflake.ID(0)
+	_ encoding.BinaryUnmarshaler = (*snowflake.ID)(nil)
+	_ json.Unmarshaler           = (*snowflake.ID)(nil)
 )
 
 // order is what an application would put an ID into.

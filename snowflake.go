@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -37,7 +38,8 @@ type Options struct {
 	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the IDs
 	// of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than After
 	// counts as having gone back. An After more than a day ahead of the clock is refused: it is most
-	// likely an ID of another layout.
+	// likely an ID of another layout. One that is more than two years behind gets a warning in
+	// slog.Default(): it may be an ID of another epoch.
 	After ID
 }
 
@@ -164,6 +166,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if err := o.checkAfter(now); err != nil {
 		return nil, err
 	}
+	o.warnOfOldAfter(now)
 	if l.ClockSeqBits > 0 && lease == nil || o.RewindTicks > 0 {
 		g.seq.past = newPast(l, o.RewindTicks)
 	}
@@ -242,6 +245,21 @@ func (o *Options) checkAfter(now instant) error {
 	}
 	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: it is probably an ID of another layout than %v",
 		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
+}
+
+// oldAfter is how far Options.After may be behind the clock without a warning.
+const oldAfter = 2 * 365 * 24 * time.Hour
+
+// warnOfOldAfter warns of an After that is probably an ID of another epoch. The numbers of an auto-increment lie in the
+// first day of the layout.
+func (o *Options) warnOfOldAfter(now instant) {
+	l := o.Layout
+	after := instant{tick: int64(o.After) >> l.timeShift()}
+	if l.plus(after, oldAfter) < now.tick && after.tick > l.plus(instant{}, maxAfter) {
+		slog.Warn("snowflake: Options.After was stamped years ago: it may be an ID of another epoch",
+			"after", o.After, "stamped", formatTime(l.time(after)), "layout", l.String(),
+			"next", "IDs are issued all the same; if it is an ID of another layout, set Options.Layout")
+	}
 }
 
 // NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -250,6 +252,26 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	assert.Panics(t, func() { i.NextID() })
 	broken = false
 	i.spend(1, noon)
+}
+
+// An ID of another epoch may lie years back. The numbers of an auto-increment lie in the layout's first seconds.
+func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	at := func(back time.Duration) ID {
+		id, err := twitter.Encode(Parts{Time: noon.Add(-back)})
+		require.NoError(t, err)
+		return id
+	}
+	for after, warns := range map[ID]bool{0: false, 4_000_000_000: false, at(oldAfter): false, at(oldAfter + ms): true, 117919502066282496: true} {
+		log.Reset()
+		_, err := New(1, &Options{Layout: twitter, After: after, Clock: &stopped{noon}})
+		require.NoError(t, err)
+		assert.Equal(t, warns, strings.Contains(log.String(), "it may be an ID of another epoch"), "%d: %s", after, log.String())
+	}
 }
 
 // A policy that panics, as under net/http's recover, leaves the queue in order.

@@ -3,6 +3,9 @@ package docs_test
 import (
 	"context"
 	"database/sql"
+	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +39,24 @@ func TestMigrate(t *testing.T) {
 		return err
 	}
 	require.NoError(t, resume(t.Context(), nil, 1))
+
+	run := func(store lease.Store, last snowflake.ID) error {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "import", Layout: layouts.Bwmarrin()})
+		if err != nil {
+			return err
+		}
+		defer l.Release(context.Background())
+		g, err := snowflake.NewLeased(l, &snowflake.Options{After: last})
+		if err != nil {
+			return err
+		}
+		id, err := g.NextID()
+		assert.Greater(t, id, last)
+		return err
+	}
+	require.NoError(t, run(lease.File(t.TempDir()), issued))
 }
 
 // TestScale runs the block of scale.md.

@@ -1,23 +1,35 @@
-// Package gormid fills primary keys of GORM with IDs.
+// Package gormid fills keys of GORM with IDs.
 //
 //	err := db.Use(gormid.New(gen))
 //
-// From then on, if a row has no ID, and its primary key is a snowflake.ID or a typed.ID, it gets an ID before GORM inserts
-// it. A row can be a struct or a map[string]any. If a struct was passed by value, it cannot get an ID, and
-// gorm.ErrInvalidValue is returned.
+// From then on, if a row has no ID, it gets one before GORM inserts it. Two kinds of fields are filled:
+//
+//   - a primary key whose type is snowflake.ID or a typed.ID;
+//   - a field with the tag gorm:"snowflake" whose type is an integer of 64 bits or a string, such as int64, uint64 or a type of
+//     your own. A string gets the ID in decimal; such strings do not sort as the numbers do.
+//
+// The field can be a pointer, and a row can be a struct or a map[string]any. If a field with the tag has another type, the call
+// that creates the row returns an error that matches gorm.ErrInvalidField. If a struct was passed by value, it cannot get an ID,
+// and the error matches gorm.ErrInvalidValue.
+//
+// HAZARD: a key that is an int64, a uint64 or a string and has no tag is not filled: the database numbers the rows 1, 2, 3, and
+// a string stays empty.
 //
 // HAZARD: if the primary key is an integer, GORM lets the database number the rows. Then a row that another program inserts
-// without an ID silently gets 1, 2, 3. With this tag PostgreSQL, MySQL and MariaDB refuse such a row; SQLite numbers it
+// without an ID silently gets 1, 2, 3. With these tags PostgreSQL, MySQL and MariaDB refuse such a row; SQLite numbers it
 // nevertheless:
 //
 //	ID snowflake.ID `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
+//	ID int64        `gorm:"primaryKey;autoIncrement:false;check:id > 0;snowflake"`
 package gormid
 
 import (
+	"fmt"
 	"reflect"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
+	"gorm.io/gorm/utils"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
@@ -39,18 +51,38 @@ func (p plugin) fill(db *gorm.DB) {
 	if db.Error != nil || db.Statement.Schema == nil {
 		return
 	}
-	key := db.Statement.Schema.PrioritizedPrimaryField
-	if key == nil || !isID(key.FieldType) {
+	keys, err := keysOf(db.Statement.Schema)
+	if err != nil {
+		db.AddError(err)
 		return
 	}
-	switch rows := db.Statement.ReflectValue; rows.Kind() {
-	case reflect.Slice, reflect.Array:
-		for i := range rows.Len() {
-			p.fillRow(db, key, reflect.Indirect(rows.Index(i)))
+	for _, key := range keys {
+		switch rows := db.Statement.ReflectValue; rows.Kind() {
+		case reflect.Slice, reflect.Array:
+			for i := range rows.Len() {
+				p.fillRow(db, key, reflect.Indirect(rows.Index(i)))
+			}
+		default:
+			p.fillRow(db, key, rows)
 		}
-	default:
-		p.fillRow(db, key, rows)
 	}
+}
+
+// keysOf returns the fields of s that get IDs.
+func keysOf(s *schema.Schema) (keys []*schema.Field, err error) {
+	for _, f := range s.Fields {
+		switch {
+		case utils.CheckTruth(f.TagSettings["SNOWFLAKE"]):
+			if !canHold(f.IndirectFieldType) {
+				return nil, fmt.Errorf("%w: gormid: %s.%s has the tag snowflake and the type %v; it must be an integer of 64 bits or a string",
+					gorm.ErrInvalidField, s.Name, f.Name, f.FieldType)
+			}
+			keys = append(keys, f)
+		case f == s.PrioritizedPrimaryField && isID(f.IndirectFieldType):
+			keys = append(keys, f)
+		}
+	}
+	return keys, nil
 }
 
 // isID reports whether t is a type of IDs: snowflake.ID, or a typed ID.
@@ -59,14 +91,42 @@ func isID(t reflect.Type) bool {
 		t.Kind() == reflect.Int64 && t.Implements(reflect.TypeFor[interface{ ID() snowflake.ID }]())
 }
 
+// canHold reports whether every ID fits t.
+func canHold(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
+		return t.Bits() == 64
+	}
+	return t.Kind() == reflect.String
+}
+
+// valueOf returns id as a value of t, which can hold it or points to a type that can.
+func valueOf(id snowflake.ID, t reflect.Type) any {
+	v := reflect.New(t).Elem()
+	at := v
+	for at.Kind() == reflect.Pointer {
+		at.Set(reflect.New(at.Type().Elem()))
+		at = at.Elem()
+	}
+	switch {
+	case at.CanInt():
+		at.SetInt(int64(id))
+	case at.CanUint():
+		at.SetUint(uint64(id))
+	default:
+		at.SetString(id.String())
+	}
+	return v.Interface()
+}
+
 func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 	ctx, zero := db.Statement.Context, true
-	set := func(id snowflake.ID) error { return key.Set(ctx, row, id) }
+	set := func(id any) error { return key.Set(ctx, row, id) }
 	switch {
 	case row.Kind() == reflect.Map && row.Type() == reflect.TypeFor[map[string]any]() && !row.IsNil():
 		m := row.Interface().(map[string]any)
 		zero = m[key.Name] == nil && m[key.DBName] == nil
-		set = func(id snowflake.ID) error { m[key.Name] = id; return nil }
+		set = func(id any) error { m[key.Name] = id; return nil }
 	case row.Kind() == reflect.Struct && row.CanSet():
 		_, zero = key.ValueOf(ctx, row)
 	default: // a nil, or a row that was not passed by a pointer
@@ -78,7 +138,7 @@ func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 	}
 	id, err := p.gen.NextIDContext(ctx)
 	if err == nil {
-		err = set(id)
+		err = set(valueOf(id, key.FieldType))
 	}
 	db.AddError(err)
 }

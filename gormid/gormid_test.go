@@ -2,6 +2,8 @@ package gormid_test
 
 import (
 	"context"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/glebarez/sqlite"
@@ -32,6 +34,38 @@ type Note struct {
 	Text string
 }
 
+// Tagged has a key of any type.
+type Tagged[T any] struct {
+	Key  T `gorm:"primaryKey;autoIncrement:false;snowflake"`
+	Name string
+}
+
+func (Tagged[T]) TableName() string {
+	return "tagged_" + strings.Trim(strings.NewReplacer("*", "p", ".", "_", "[]", "s").Replace(reflect.TypeFor[T]().String()), "_")
+}
+
+type (
+	Number int64
+	Code   string
+)
+
+type Pointed struct {
+	ID   *snowflake.ID `gorm:"primaryKey;autoIncrement:false"`
+	Name string
+}
+
+// Second has its tagged key beside the primary key.
+type Second struct {
+	ID     uint
+	Public string `gorm:"snowflake"`
+	Other  string `gorm:"snowflake:false"`
+}
+
+type Untagged struct {
+	ID   string
+	Name string
+}
+
 func open(t *testing.T) *gorm.DB {
 	t.Helper()
 	db, err := gorm.Open(sqlite.Open(":memory:"), &gorm.Config{Logger: logger.Discard})
@@ -40,7 +74,9 @@ func open(t *testing.T) *gorm.DB {
 	require.NoError(t, err)
 	conn.SetMaxOpenConns(1) // each connection has a database of its own
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}))
+	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}, &Tagged[int]{}, &Tagged[int64]{}, &Tagged[uint]{}, &Tagged[uint64]{}, &Tagged[string]{},
+		&Tagged[Number]{}, &Tagged[Code]{}, &Tagged[snowflake.ID]{}, &Tagged[*int64]{}, &Tagged[*string]{}, &Tagged[*snowflake.ID]{},
+		&Tagged[int32]{}, &Tagged[uint8]{}, &Tagged[float64]{}, &Tagged[bool]{}, &Tagged[[]byte]{}, &Pointed{}, &Second{}, &Untagged{}))
 	gen, err := snowflake.New(1, nil)
 	require.NoError(t, err)
 	require.NoError(t, db.Use(gormid.New(gen)))
@@ -93,10 +129,82 @@ func TestMapsGetIDs(t *testing.T) {
 	assert.Equal(t, "anorak", coats[5].Name)
 }
 
+// filled inserts rows with keys of a type, as structs and as a map, and reads them back.
+func filled[T any](t *testing.T, db *gorm.DB, id func(T) (snowflake.ID, error), kept T) {
+	name := reflect.TypeFor[T]().String()
+	one, rows := Tagged[T]{Name: "one"}, []Tagged[T]{{Name: "two"}, {Key: kept, Name: "kept"}, {Name: "three"}}
+	require.NoError(t, db.Create(&one).Error, name)
+	require.NoError(t, db.Create(&rows).Error, name)
+	require.NoError(t, db.Model(&one).Create(map[string]any{"Name": "four"}).Error, name)
+	assert.Equal(t, kept, rows[1].Key, "%s: a key that is there is kept", name)
+	last, err := id(one.Key)
+	require.NoError(t, err, name)
+	for _, row := range []string{"two", "three", "four"} {
+		var stored Tagged[T]
+		require.NoError(t, db.First(&stored, "name = ?", row).Error, name)
+		next, err := id(stored.Key)
+		require.NoError(t, err, name)
+		assert.Greater(t, next, last, "%s: %s", name, row)
+		last = next
+	}
+	var n int64
+	require.NoError(t, db.Model(&one).Where(&rows[0]).Count(&n).Error)
+	assert.EqualValues(t, 1, n, "%s: the row has the key that was stored", name)
+}
+
+func TestTaggedKeysGetIDs(t *testing.T) {
+	db := open(t)
+	filled(t, db, func(v int) (snowflake.ID, error) { return snowflake.ID(v), nil }, 5)
+	filled(t, db, func(v int64) (snowflake.ID, error) { return snowflake.ID(v), nil }, 5)
+	filled(t, db, func(v uint) (snowflake.ID, error) { return snowflake.ID(v), nil }, 5)
+	filled(t, db, func(v uint64) (snowflake.ID, error) { return snowflake.ID(v), nil }, 5)
+	filled(t, db, func(v Number) (snowflake.ID, error) { return snowflake.ID(v), nil }, 5)
+	filled(t, db, func(v snowflake.ID) (snowflake.ID, error) { return v, nil }, 5)
+	filled(t, db, snowflake.ParseID, "kept")
+	filled(t, db, func(v Code) (snowflake.ID, error) { return snowflake.ParseID(string(v)) }, "kept")
+	filled(t, db, func(v *int64) (snowflake.ID, error) { return snowflake.ID(*v), nil }, new(int64(5)))
+	filled(t, db, func(v *string) (snowflake.ID, error) { return snowflake.ParseID(*v) }, new("kept"))
+	filled(t, db, func(v *snowflake.ID) (snowflake.ID, error) { return *v, nil }, new(snowflake.ID(5)))
+}
+
+func TestPointerToAnIDIsFilledWithoutATag(t *testing.T) {
+	row := Pointed{Name: "ulster"}
+	require.NoError(t, open(t).Create(&row).Error)
+	require.NotNil(t, row.ID)
+	assert.Greater(t, *row.ID, snowflake.ID(1))
+}
+
+func TestTaggedFieldBesideThePrimaryKey(t *testing.T) {
+	row := Second{}
+	require.NoError(t, open(t).Create(&row).Error)
+	assert.EqualValues(t, 1, row.ID, "the database's")
+	_, err := snowflake.ParseID(row.Public)
+	assert.NoError(t, err)
+	assert.Empty(t, row.Other, "the tag says false")
+}
+
+// If no ID fits a tagged field, nothing is stored, whatever the row has.
+func TestFieldsThatCannotHoldAnIDAreRefused(t *testing.T) {
+	db := open(t)
+	for name, row := range map[string]any{
+		"int32": &Tagged[int32]{}, "uint8": &Tagged[uint8]{Key: 5}, "float64": &Tagged[float64]{}, "bool": &Tagged[bool]{}, "[]uint8": &Tagged[[]byte]{},
+	} {
+		err := db.Create(row).Error
+		require.ErrorIs(t, err, gorm.ErrInvalidField, name)
+		assert.ErrorContains(t, err, ".Key has the tag snowflake and the type "+name+"; it must be an integer of 64 bits or a string")
+		var n int64
+		require.NoError(t, db.Model(row).Count(&n).Error)
+		assert.Zero(t, n)
+	}
+}
+
 func TestOtherKeysAreTheDatabases(t *testing.T) {
 	note := Note{Text: "is numbered"}
 	require.NoError(t, open(t).Create(&note).Error)
 	assert.Equal(t, uint(1), note.ID)
+	row := Untagged{Name: "has a string"}
+	require.NoError(t, open(t).Create(&row).Error)
+	assert.Empty(t, row.ID)
 }
 
 func TestRowsThatCannotBeSetAreRefused(t *testing.T) {

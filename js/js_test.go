@@ -84,12 +84,14 @@ func nanos(t time.Time) string {
 	return n.Mul(n, big.NewInt(1e9)).Add(n, big.NewInt(int64(t.Nanosecond()))).String()
 }
 
-// presets are the layouts of snowflake.js.
-var presets = map[string]snowflake.Layout{
-	"default": snowflake.DefaultLayout(), "clockseq": snowflake.ClockSeqLayout(), "jssafe": snowflake.JSSafeLayout(), "twitter": layouts.Twitter(),
-	"bwmarrin": layouts.Bwmarrin(), "discord": layouts.Discord(), "instagram": layouts.Instagram(), "sonyflake": layouts.Sonyflake(),
-	"sonyflake-v2": layouts.SonyflakeV2(), "baidu": layouts.Baidu(), "redis": layouts.Redis(),
-}
+// presets are the layouts of snowflake.js: all that are known.
+var presets = func() map[string]snowflake.Layout {
+	all := map[string]snowflake.Layout{}
+	for _, k := range layouts.All() {
+		all[k.Name] = k.Layout
+	}
+	return all
+}()
 
 // corners are layouts at the limits, and layouts that Validate refuses.
 var corners = []snowflake.Layout{

@@ -67,16 +67,45 @@ export declare class SnowflakeError extends Error {
 /** The layouts of the Go library, by the names of its command line. */
 export declare const layouts: Readonly<{
     default: Readonly<Layout>;
-    clockseq: Readonly<Layout>;
-    jssafe: Readonly<Layout>;
     twitter: Readonly<Layout>;
     bwmarrin: Readonly<Layout>;
-    discord: Readonly<Layout>;
-    instagram: Readonly<Layout>;
+    clockseq: Readonly<Layout>;
+    jssafe: Readonly<Layout>;
+    baidu: Readonly<Layout>;
+    "baidu-readme": Readonly<Layout>;
+    redis: Readonly<Layout>;
+    unix: Readonly<Layout>;
     sonyflake: Readonly<Layout>;
     "sonyflake-v2": Readonly<Layout>;
-    baidu: Readonly<Layout>;
-    redis: Readonly<Layout>;
+    discord: Readonly<Layout>;
+    tiktok: Readonly<Layout>;
+    instagram: Readonly<Layout>;
+    weibo: Readonly<Layout>;
+    mastodon: Readonly<Layout>;
+    hazelcast: Readonly<Layout>;
+    shardingsphere: Readonly<Layout>;
+    "shardingsphere-cst": Readonly<Layout>;
+    pgedge: Readonly<Layout>;
+    "pgedge-node-last": Readonly<Layout>;
+    yitter: Readonly<Layout>;
+    "yitter-csharp": Readonly<Layout>;
+    cosid: Readonly<Layout>;
+    "cosid-second": Readonly<Layout>;
+    godruoyi: Readonly<Layout>;
+    "godruoyi-php": Readonly<Layout>;
+    "godruoyi-php-cst": Readonly<Layout>;
+    "zheng-ji": Readonly<Layout>;
+    idgen: Readonly<Layout>;
+    "laravel-snowflake": Readonly<Layout>;
+    "snowflake-uuid": Readonly<Layout>;
+    snowid: Readonly<Layout>;
+    tsid: Readonly<Layout>;
+    cockroachdb: Readonly<Layout>;
+    "tidb-tso": Readonly<Layout>;
+    "atproto-tid": Readonly<Layout>;
+    "unix-nanoseconds": Readonly<Layout>;
+    "unix-microseconds": Readonly<Layout>;
+    "unix-milliseconds": Readonly<Layout>;
 }>;
 /**
  * Quotes a text for people. If a character is not printable, or changes the direction of
@@ -92,6 +121,15 @@ export declare const quote: (text: string) => string;
  * @returns {bigint}
  */
 export declare function parse(text: string): bigint;
+/**
+ * Compares IDs in decimal by their numbers, for Array.prototype.sort: negative if a comes before b, 0 if
+ * they are equal, positive if a comes after b. As texts, "99" comes after "100". If parse refuses a text,
+ * compare throws.
+ * @param {string} a
+ * @param {string} b
+ * @returns {number}
+ */
+export declare function compare(a: string, b: string): number;
 /** Crockford's base 32, 13 characters. @param {bigint} id @returns {string} */
 export declare const base32: (id: bigint) => string;
 /** Reads a text of base32. @param {string} text @returns {bigint} */

@@ -64,21 +64,56 @@ const preset = (fields) =>
 
 const defaultEpoch = 1767225600000n; // 2026-01-01
 const twitterEpoch = 1288834974657n;
+const discordEpoch = 1420070400000n; // 2015-01-01
+const cosidEpoch = 1577203200000n;
 const sonyflake = { unit: 10n * millisecond, timeBits: 39, workerBits: 16, sequenceBits: 8, workerLast: true };
+
+const five = { datacenterBits: 5, workerBits: 5 };
+const yitter = { timeBits: 51, workerBits: 6, sequenceBits: 6 };
+const timestamp = { workerBits: 0, sequenceBits: 0 };
 
 /** The layouts of the Go library, by the names of its command line. */
 export const layouts = Object.freeze({
   default: preset({ epoch: defaultEpoch, workerBits: 10 }),
+  twitter: preset({ epoch: twitterEpoch, ...five }),
+  bwmarrin: preset({ epoch: twitterEpoch, workerBits: 10 }),
   clockseq: preset({ epoch: defaultEpoch, clockSeqBits: 3, workerBits: 7 }),
   jssafe: preset({ epoch: defaultEpoch, unit: second, timeBits: 33, workerBits: 4, sequenceBits: 15 }),
-  twitter: preset({ epoch: twitterEpoch, datacenterBits: 5, workerBits: 5 }),
-  bwmarrin: preset({ epoch: twitterEpoch, workerBits: 10 }),
-  discord: preset({ epoch: 1420070400000n, datacenterBits: 5, workerBits: 5 }),
-  instagram: preset({ epoch: 1314220021721n, timeBits: 40, workerBits: 13, sequenceBits: 10 }),
+  baidu: preset({ epoch: 1463673600000n, unit: second, timeBits: 28, workerBits: 22, sequenceBits: 13 }),
+  "baidu-readme": preset({ epoch: 1474300800000n, unit: second, timeBits: 29, workerBits: 21, sequenceBits: 13 }),
+  redis: preset({ workerBits: 12, sequenceBits: 10 }),
+  unix: preset({ workerBits: 10 }),
   sonyflake: preset({ epoch: 1409529600000n, ...sonyflake }),
   "sonyflake-v2": preset({ epoch: 1735689600000n, ...sonyflake }),
-  baidu: preset({ epoch: 1463673600000n, unit: second, timeBits: 28, workerBits: 22, sequenceBits: 13 }),
-  redis: preset({ workerBits: 12, sequenceBits: 10 }),
+  discord: preset({ epoch: discordEpoch, ...five }),
+  tiktok: preset({ unit: second, timeBits: 31, workerBits: 14, sequenceBits: 18, workerLast: true }),
+  instagram: preset({ epoch: 1314220021721n, timeBits: 40, workerBits: 13, sequenceBits: 10 }),
+  weibo: preset({ epoch: 515483463000n, unit: second, timeBits: 32, workerBits: 4, sequenceBits: 18 }),
+  mastodon: preset({ timeBits: 47, sequenceBits: 16 }),
+  hazelcast: preset({ epoch: 1514764800000n, workerBits: 16, sequenceBits: 6, workerLast: true }),
+  shardingsphere: preset({ epoch: 1477958400000n, workerBits: 10 }),
+  "shardingsphere-cst": preset({ epoch: 1477929600000n, workerBits: 10 }),
+  pgedge: preset({ epoch: 1672531200000n, workerBits: 10 }),
+  "pgedge-node-last": preset({ epoch: 1672531200000n, workerBits: 10, workerLast: true }),
+  yitter: preset({ epoch: 1582136402000n, ...yitter }),
+  "yitter-csharp": preset({ epoch: 1582165202020n, ...yitter }),
+  cosid: preset({ epoch: cosidEpoch, workerBits: 10 }),
+  "cosid-second": preset({ epoch: cosidEpoch, unit: second, timeBits: 31, workerBits: 10, sequenceBits: 22 }),
+  godruoyi: preset({ epoch: 1226358000000n, workerBits: 10 }),
+  "godruoyi-php": preset({ epoch: 1565251688000n, ...five }),
+  "godruoyi-php-cst": preset({ epoch: 1565222888000n, ...five }),
+  "zheng-ji": preset({ epoch: 1474802888000n, workerBits: 10 }),
+  idgen: preset({ epoch: discordEpoch, workerBits: 10 }),
+  "laravel-snowflake": preset({ epoch: 1554076800000n, ...five }),
+  "snowflake-uuid": preset({ epoch: 1609459200000n, ...five }),
+  snowid: preset({ epoch: 1704067200000n, workerBits: 10 }),
+  tsid: preset({ epoch: 1577836800000n, workerBits: 10 }),
+  cockroachdb: preset({ epoch: discordEpoch, unit: millisecond / 100n, timeBits: 48, workerBits: 15, sequenceBits: 0 }),
+  "tidb-tso": preset({ timeBits: 45, sequenceBits: 18 }),
+  "atproto-tid": preset({ unit: millisecond / 1000n, timeBits: 53, workerBits: 10, sequenceBits: 0 }),
+  "unix-nanoseconds": preset({ unit: 1n, timeBits: 63, ...timestamp }),
+  "unix-microseconds": preset({ unit: millisecond / 1000n, timeBits: 53, ...timestamp }),
+  "unix-milliseconds": preset({ timeBits: 43, ...timestamp }),
 });
 
 // Text forms.
@@ -150,6 +185,19 @@ export function parse(text) {
   const id = inRange("decimal", s, BigInt(digits));
   if (digits !== s) throw parseError("decimal", s, "it has a character that is not a digit");
   return id;
+}
+
+/**
+ * Compares IDs in decimal by their numbers, for Array.prototype.sort: negative if a comes before b, 0 if
+ * they are equal, positive if a comes after b. As texts, "99" comes after "100". If parse refuses a text,
+ * compare throws.
+ * @param {string} a
+ * @param {string} b
+ * @returns {number}
+ */
+export function compare(a, b) {
+  const [x, y] = [parse(a), parse(b)];
+  return x < y ? -1 : x > y ? 1 : 0;
 }
 
 /**
@@ -240,7 +288,7 @@ const badLayout = (why) => new SnowflakeError("ErrInvalidLayout", why);
  * @param {Layout} l
  */
 function mustBeLayout(l) {
-  if (typeof l !== "object" || l === null) throw badLayout(`${shown(l)} is no layout`);
+  if (typeof l !== "object" || l === null) throw badLayout(`the argument layout is ${shown(l)}, not an object such as layouts.default; it comes first`);
   const { epoch, unit, timeBits, clockSeqBits, datacenterBits, workerBits, sequenceBits, workerLast } = l;
   for (const [name, v] of Object.entries({ epoch, unit })) {
     if (typeof v !== "bigint") throw badLayout(`${name} is ${shown(v)}, not a BigInt`);

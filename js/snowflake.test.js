@@ -78,7 +78,21 @@ test("what is no layout", () => {
       refuses({ ...l, [name]: "1" }, `${name} is 1`);
       refuses({ ...l, [name]: Symbol("x") }, `${name} is Symbol(x)`);
     }
-    for (const bad of [undefined, null, "default"]) refuses(bad, `${bad} is no layout`);
+    for (const bad of [undefined, null, "default", 117469438034313216n]) refuses(bad, `the argument layout is ${bad}, not an object`);
+  }
+});
+
+test("decimal strings compare as their numbers", () => {
+  const sorted = ["0", "9", "10", "99999999999999999", "100000000000000000", "117469438034313216", "117469438034313217", "9223372036854775807"];
+  assert.notDeepEqual([...sorted].sort(), sorted, "as texts they do not sort");
+  assert.deepEqual([...sorted].reverse().sort(snowflake.compare), sorted);
+  assert.equal(snowflake.compare("5", "5"), 0);
+  const dayOf = (id) => snowflake.formatTime(snowflake.decode(snowflake.layouts.default, id).time).slice(0, 10);
+  assert.deepEqual([dayOf(10n ** 17n), dayOf(10n ** 18n)], ["2026-10-03", "2033-07-22"], "the README says when they get longer");
+  assert.equal(String(JSON.parse("117469438034313216")), "117469438034313220", "the README says what JSON.parse makes of it");
+  for (const bad of [5, 5n, "", "007", "-1", "9223372036854775808", null, undefined]) {
+    throws(() => snowflake.compare(bad, "5"), "ErrInvalidID", String(bad));
+    throws(() => snowflake.compare("5", bad), "ErrInvalidID", String(bad));
   }
 });
 
@@ -100,5 +114,27 @@ test("every name has its types", () => {
   const types = readFileSync(new URL("snowflake.d.ts", import.meta.url), "utf8");
   for (const name of Object.keys(snowflake)) {
     assert.match(types, new RegExp(`export (declare )?(function|const|class) ${name}\\b`), name);
+  }
+});
+
+test("the vectors that other languages test against", () => {
+  const { layouts, refused } = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url), "utf8"));
+  assert.deepEqual(layouts.map((l) => l.name), Object.keys(snowflake.layouts));
+  for (const { name, ids, ...fields } of layouts) {
+    const layout = { ...fields, epoch: BigInt(fields.epoch), unit: BigInt(fields.unit) };
+    assert.deepEqual({ ...snowflake.layouts[name] }, layout);
+    for (const { id, base32, base58, base62, ...parts } of ids) {
+      const want = Object.fromEntries(Object.entries(parts).map(([k, v]) => [k, BigInt(v)]));
+      assert.deepEqual(snowflake.decode(layout, BigInt(id)), want);
+      assert.equal(snowflake.encode(layout, want), BigInt(id));
+      for (const [form, text] of Object.entries({ decimal: id, base32, base58, base62 })) {
+        const [write, parse] = forms[form];
+        assert.equal(write(BigInt(id)), text);
+        assert.equal(parse(text), BigInt(id));
+      }
+    }
+  }
+  for (const { form, texts } of refused) {
+    for (const text of form in forms ? texts : []) throws(() => forms[form][1](text), "ErrInvalidID", `${form} ${text}`);
   }
 });

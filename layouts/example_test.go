@@ -34,7 +34,7 @@ func ExampleByName() {
 	fmt.Println(k.Layout)
 	// Output:
 	// bwmarrin true
-	// bwmarrin/snowflake's default, and Meituan Leaf's
+	// the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)
 	// time=41 worker=10 sequence=12 unit=1ms epoch=2010-11-04T01:42:54.657Z
 }
 
@@ -42,7 +42,7 @@ func ExampleByName() {
 func ExampleIdentify() {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	ids := []snowflake.ID{314948827708654619, 314949411387014171, 314949411387079707}
-	for _, m := range layouts.Identify(ids, now)[:1] {
+	for _, m := range layouts.Identify(ids, now).Matches[:1] {
 		fmt.Println(m.Name, m.Layout)
 	}
 	// Output: sonyflake time=39 sequence=8 worker=16 unit=10ms epoch=2014-09-01T00:00:00.000Z

@@ -11,79 +11,173 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+// Ranking is what Identify finds. The Shares of all matches, OtherEpoch and None are 1 together.
+type Ranking struct {
+	Matches []Match // all known layouts, the most likely first
+
+	// OtherEpoch is the probability that the IDs divide as the IDs of one of the known layouts, and
+	// count from another epoch. Shape is the likeliest such layout. Its epoch says nothing.
+	OtherEpoch float64
+	Shape      snowflake.Layout
+
+	None float64 // the probability of everything else: another layout, a counter, random numbers
+
+	// Mixture has the parts if the IDs are more likely a mixture of several layouts, one above the
+	// other. Then the other fields are about all IDs together, and say little.
+	Mixture []Part
+}
+
+// Part is the IDs of a mixture that probably have one layout.
+type Part struct {
+	First, Last snowflake.ID
+	IDs         int
+	Best        Match // without Why
+}
+
+// Known reports whether the IDs of the part may well be of a known layout.
+func (p Part) Known() bool { return p.Best.Share >= 0.05 }
+
 // Match says how well IDs fit a known layout.
 type Match struct {
 	Known
-	Share       float64   // the probability of this layout, 0 to 1: against the other layouts of the table, and random numbers
+	Share       float64   // the probability of this layout, 0 to 1
+	Sure        float64   // the probability of this layout and all others that give the IDs the same times
 	First, Last time.Time // the times of the first and the last ID, if they have this layout
 	Why         []string  // the evidence for the layout, for people to read
 
-	// Twins are the names of the other layouts that the IDs may have and that divide an ID
-	// in the same way. Only the epoch, or the names of the fields, tell them apart. So if
-	// nothing is known of the IDs but the IDs, each of the twins remains possible.
+	// Grid is more than 0 if all times are multiples of it, and it is much longer than the tick: the
+	// times came from a coarse clock, or from a column of whole seconds.
+	Grid time.Duration
+
+	// Twins are the names of the other layouts that the IDs may have, and that divide an ID
+	// in the same way or give it the same time. Only the epoch, or the names or the order of the fields, tell
+	// them apart. So if nothing is known of the IDs but the IDs, each of the twins remains possible.
 	Twins []string
 
-	// Not says why the layout is ruled out. Then Share is 0, and First, Last, Why and Twins are empty.
+	// Not says why the layout is ruled out. Then Share and Sure are 0, and First, Last, Why and Twins are empty.
 	Not string
 
 	log float64 // of the probability, up to a factor
 }
 
+// Likely reports whether the times that the layout gives the IDs are probably right: of a hundred such
+// answers, about 95 are.
+func (m Match) Likely() bool { return m.Sure >= 0.9 }
+
 // tolerance is how far ahead of now an ID's time may lie.
 const tolerance = 24 * time.Hour
 
-// most is how many IDs Identify looks at. More IDs would not change the answer.
-const most = 10_000
-
-// Identify returns all known layouts, the most likely layout of the IDs first. All IDs
+// Identify says how likely each known layout is the layout of the IDs. All IDs
 // should have one layout; a few strangers among them do no harm. If there are more than
-// 10,000 IDs, it looks at the first 10,000.
+// 500 IDs, it looks at 500 of them, the smallest and the greatest among these.
 //
 // A layout is ruled out if more than half of the IDs do not fit: they have too many bits,
 // or a time before there were such IDs, or a time more than a day after now. The
 // others are compared by how common each is, and by how likely its generators issue
 // exactly these IDs: recent times, few and small worker IDs, and sequences that begin
-// with 0 in each tick are likely. Many layouts differ in nothing but the epoch or the names of the
+// with 0 in each tick are likely. They are also compared with the same divisions under another
+// epoch, and with numbers that only grow. Many layouts differ in nothing but the epoch or the names of the
 // fields, such as Twitter's and Discord's: such layouts are twins, and each names the others.
+// Only an ID of which one knows the time, or that was made just now, tells them apart.
 //
-// How often it is right, if twins count as one guess:
+// How often it is right, if twins count as one guess, and how many of the first guesses are Likely:
 //
-//	IDs                           how many   right first   among the first two
-//	published, alone                    66            61                    66
-//	simulated, alone                  1920          1758                  1903
-//	simulated, 20 together              96            95                    96
-//	simulated, 1,000 together           72            70                    72
+//	IDs                           how many   right first   in the first three   likely   of them right
+//	published, alone               103           102                    103        0               0
+//	published, together             15            14                     15        2               2
+//	simulated, alone               780           710                    777        9               9
+//	simulated, 20 together         156           154                    156       33              33
+//	simulated, 1,000 together      117           116                    117       16              16
+//	unknown systems, alone         300             0                      0        0               0
+//	unknown systems, 20            150             0                      0        0               0
 //
-// So ask with twenty IDs if you can. The published IDs are in testdata, with their sources. The simulated IDs are
-// such as one process, many workers, bursts and quiet fleets of each layout would issue. A single ID
-// of Hazelcast from within a burst reads as well as an ID of CockroachDB or of Twitter: most of the
-// 17 that are not among the first two are such.
-func Identify(ids []snowflake.ID, now time.Time) []Match {
-	ids = slices.Clone(ids[:min(len(ids), most)])
+// "go test ./layouts -run Calibration -v" says it by system. The published IDs are in testdata, with their sources. The
+// simulated IDs are such as one process, many workers, bursts and quiet fleets of each layout would issue. The unknown
+// systems are layouts that are not in the table, layouts with other epochs, counters, dates and random numbers.
+func Identify(ids []snowflake.ID, now time.Time) Ranking {
+	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	// The IDs may also be random numbers.
-	random := -float64(min(len(ids), enough)) * maxBits * math.Ln2
-	best := random
-	var matches []Match
-	for _, k := range All() {
-		m := k.judge(ids, now)
-		best = max(best, m.log)
-		matches = append(matches, m)
+	ids = sample(slices.Compact(ids), 500)
+	r := rank(ids, now, min(1, enough/float64(len(ids)))).Ranking
+	if len(ids) > 1 {
+		r.Mixture = mixture(ids, now)
 	}
-	sum := math.Exp(random - best)
-	for i := range matches {
-		matches[i].Share = math.Exp(matches[i].log - best)
-		sum += matches[i].Share
+	for i := range r.Matches {
+		r.Matches[i].findTwins(r.Matches)
 	}
-	for i := range matches {
-		matches[i].Share /= sum
+	return r
+}
+
+// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a tick.
+func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
+	const blocks = 20
+	if len(ids) <= most {
+		return ids
 	}
-	slices.SortStableFunc(matches, func(a, b Match) int { return cmp.Compare(b.Share, a.Share) })
-	for i := range matches {
-		matches[i].findTwins(matches)
+	size := most / blocks
+	for i := range blocks {
+		at := i * (len(ids) - size) / (blocks - 1)
+		some = append(some, ids[at:at+size]...)
 	}
-	return matches
+	return some
+}
+
+// ranked is a ranking, and the logarithm of the probability of the IDs.
+type ranked struct {
+	Ranking
+	log float64
+}
+
+// rank ranks the layouts of sorted IDs. Each ID counts as scale of one.
+func rank(ids []snowflake.ID, now time.Time, scale float64) ranked {
+	var r Ranking
+	var known, epochs, others []float64 // logarithms
+	for _, k := range table {
+		r.Matches = append(r.Matches, k.judge(ids, now, scale))
+		known = append(known, r.Matches[len(r.Matches)-1].log)
+	}
+	others = append(others, noneOf(ids, scale))
+	if len(ids) > 0 {
+		for _, s := range shapes() {
+			epochs = append(epochs, s.judgeShape(ids, now, scale))
+			if epochs[len(epochs)-1] == slices.Max(epochs) {
+				r.Shape = s.Layout
+			}
+		}
+		all := otherShapes()
+		for _, s := range all {
+			others = append(others, s.judgeOther(ids, scale, len(all)))
+		}
+	}
+	sum := sumOf(slices.Concat(known, epochs, others))
+	r.OtherEpoch, r.None = math.Exp(sumOf(epochs)-sum), math.Exp(sumOf(others)-sum)
+	for i := range r.Matches {
+		r.Matches[i].Share = math.Exp(known[i] - sum)
+	}
+	for i := range r.Matches {
+		for _, o := range r.Matches {
+			if m := &r.Matches[i]; m.Not == "" && m.sameTime(&o.Known) {
+				m.Sure += o.Share
+			}
+		}
+	}
+	slices.SortStableFunc(r.Matches, func(a, b Match) int { return cmp.Compare(b.Share, a.Share) })
+	return ranked{r, sum}
+}
+
+// sumOf returns the logarithm of the sum of numbers whose logarithms are given.
+func sumOf(logs []float64) float64 {
+	best, sum := math.Inf(-1), 0.0
+	for _, l := range logs {
+		best = max(best, l)
+	}
+	if math.IsInf(best, -1) {
+		return best
+	}
+	for _, l := range logs {
+		sum += math.Exp(l - best)
+	}
+	return best + math.Log(sum)
 }
 
 // division is how a layout divides an ID: all but the epoch and the names of the fields.
@@ -98,6 +192,12 @@ func (k *Known) division() division {
 	return division{l.Unit, l.ClockSeqBits + l.DatacenterBits + l.WorkerBits, l.SequenceBits, l.WorkerLast}
 }
 
+// sameTime reports whether both layouts give every ID the same time.
+func (k *Known) sameTime(o *Known) bool {
+	a, b := k.division(), o.division()
+	return k.Layout.Epoch == o.Layout.Epoch && a.unit == b.unit && a.node+a.sequence == b.node+b.sequence
+}
+
 // impossible is the share of a layout that is not named as a twin: for example, sequences that count up from 0 are not
 // of a layout with random sequences.
 const impossible = 1e-12
@@ -106,7 +206,7 @@ const impossible = 1e-12
 func (m *Match) findTwins(all []Match) {
 	var epochs, names []string
 	for _, o := range all {
-		if m.Not != "" || o.Share < impossible || o.Name == m.Name || o.division() != m.division() {
+		if m.Not != "" || o.Share < impossible || o.Name == m.Name || o.division() != m.division() && !o.sameTime(&m.Known) {
 			continue
 		}
 		m.Twins = append(m.Twins, o.Name)
@@ -122,212 +222,6 @@ func (m *Match) findTwins(all []Match) {
 		m.Why = append(m.Why, "only the epoch tells it from "+strings.Join(epochs, ", "))
 	}
 	if len(names) > 0 {
-		m.Why = append(m.Why, "only the names of the fields tell it from "+strings.Join(names, ", "))
+		m.Why = append(m.Why, "only the fields below the time tell it from "+strings.Join(names, ", "))
 	}
-}
-
-// prior returns the logarithm of how likely the layout and the time of the last ID are, before
-// anything else is known of the IDs.
-func (k *Known) prior(last, now time.Time) float64 {
-	const day = 24 * 3600
-	age := now.Sub(last).Seconds()
-	life := max(day, now.Sub(k.begin()).Seconds())
-	density := 0.6 / life // most questions are about an ID of any age
-	if age < 0 {
-		density = 0.01 / day
-	} else {
-		if age < day {
-			density += 0.3 / day
-		}
-		if age < 30*day {
-			density += 0.1 / (30 * day)
-		}
-	}
-	return math.Log(k.common) + math.Log(density*k.Layout.Unit.Seconds())
-}
-
-// refuse says why an ID cannot be of the layout. It returns "" if it can.
-func (k *Known) refuse(id snowflake.ID, now time.Time) string {
-	if k.Layout.Check(id) != nil {
-		return "it has more bits than the layout"
-	}
-	switch t := k.Layout.Decode(id).Time; {
-	case t.Before(k.begin()):
-		return fmt.Sprintf("its time, %s, is before there were such IDs", date(t))
-	case t.After(now.Add(tolerance)):
-		return fmt.Sprintf("its time, %s, lies in the future", date(t))
-	}
-	return ""
-}
-
-func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
-
-// evidence is what is counted of IDs if they are of one layout. A run is the IDs of one
-// generator in one tick. However many IDs it has, it is one observation if their sequence numbers
-// have no gaps: otherwise, a burst would outweigh all else.
-type evidence struct {
-	*Known
-	log         float64 // of the probability of the runs
-	new         float64 // of the probability of the generators' numbers
-	runs        int
-	ticks       int
-	first       time.Time
-	last        snowflake.Parts
-	before      map[fields]issued // the last ID of each generator
-	starts      map[int]int       // how many runs begin with a sequence number
-	maxSequence int
-}
-
-// fields name a generator.
-type fields struct{ clockSeq, datacenter, worker int }
-
-// issued is the last ID of a generator, and how many runs it has.
-type issued struct {
-	snowflake.Parts
-	runs int
-}
-
-// enough is how many IDs, and how many generators, count in full. If there are more, their mean counts as often.
-const enough = 20
-
-// maxBits is the number of bits of an ID.
-const maxBits = 63
-
-// judge says how well IDs, which are sorted, fit the layout.
-func (k *Known) judge(ids []snowflake.ID, now time.Time) Match {
-	e := evidence{Known: k, before: map[fields]issued{}, starts: map[int]int{}}
-	refused, reason := 0, "there are no IDs"
-	for _, id := range ids {
-		if r := k.refuse(id, now); r != "" {
-			// One in a hundred is a random number instead of an ID.
-			e.log += math.Log(0.01) - maxBits*math.Ln2
-			if refused++; refused == 1 {
-				reason = r
-			}
-		} else {
-			e.add(k.Layout.Decode(id))
-		}
-	}
-	if 2*refused > len(ids) && len(ids) > 1 {
-		reason = fmt.Sprintf("%d of %d: %s", refused, len(ids), reason)
-	}
-	if 2*refused > len(ids) || len(ids) == 0 {
-		return Match{Known: *k, Not: reason, log: math.Inf(-1)}
-	}
-	m := Match{Known: *k, First: e.first, Last: e.last.Time, Why: e.why(len(ids), now)}
-	if refused > 0 {
-		m.Why = append(m.Why, fmt.Sprintf("but %d of %d IDs are not of it", refused, len(ids)))
-	}
-	scale := min(1, enough/float64(len(ids)))
-	m.log = e.log*scale + e.new*math.Sqrt(scale) + k.prior(m.Last, now)
-	return m
-}
-
-// add counts an ID.
-func (e *evidence) add(p snowflake.Parts) {
-	g := fields{p.ClockSeq, p.Datacenter, p.Worker}
-	last := e.before[g]
-	e.maxSequence = max(e.maxSequence, p.Sequence)
-	switch {
-	case last.runs == 0 || !last.Time.Equal(p.Time):
-		e.log += e.time(p.Time) + e.generator(g, last.runs) + e.start(p.Sequence)
-		e.runs++
-		last.runs++
-	case p.Sequence != last.Sequence+1:
-		e.log += math.Log(0.1) - float64(e.Layout.SequenceBits)*math.Ln2
-	}
-	last.Parts = p
-	e.before[g] = last
-	e.last = p
-}
-
-// time returns the logarithm of the probability of a run's tick, after the tick of the run before. It
-// leaves out the first tick.
-func (e *evidence) time(t time.Time) float64 {
-	if e.runs == 0 {
-		e.first, e.ticks = t, 1
-		return 0
-	}
-	if t.Equal(e.last.Time) {
-		return math.Log(0.2)
-	}
-	e.ticks++
-	// The bound is the same for layouts of every age. If it were each layout's age,
-	// many IDs would favour the youngest layout.
-	const longest = 20 * 365 * 24 * 3600
-	unit := e.Layout.Unit.Seconds()
-	delta := math.Round(t.Sub(e.last.Time).Seconds() / unit)
-	return math.Log(0.8 / (delta * (math.Log(longest/unit) + 1)))
-}
-
-// generator returns the logarithm of the probability that a run is of its generator, which has had some runs: as often as
-// before, and once of a new generator. The probability of a new generator's numbers is in e.new.
-func (e *evidence) generator(g fields, runs int) float64 {
-	if runs == 0 {
-		ofSmall := 0.6
-		if e.anyWorker {
-			ofSmall = 0.1
-		}
-		l := e.Layout
-		e.new += math.Log(mixed(g.clockSeq, l.ClockSeqBits, 0.9)) + // few clocks step back
-			math.Log(mixed(g.datacenter, l.DatacenterBits, 0.5)) + math.Log(mixed(g.worker, l.WorkerBits, ofSmall))
-	}
-	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
-}
-
-// start returns the logarithm of the probability of the sequence number with which a run begins: as often as before, and
-// once as no run begins yet. Most runs begin with 0, some with another small number, some with any.
-func (e *evidence) start(sequence int) float64 {
-	bits := e.Layout.SequenceBits
-	switch {
-	case bits == 0:
-		return 0
-	case e.random:
-		return -float64(bits) * math.Ln2
-	case e.countsOn:
-		return math.Log(mixed(sequence, bits, 0.6))
-	}
-	p := 0.6
-	if sequence > 0 {
-		p = 0.4 * mixed(sequence-1, bits, 0.6)
-	}
-	n := e.starts[sequence]
-	e.starts[sequence]++
-	return math.Log((p + float64(n)) / float64(e.runs+1))
-}
-
-// mixed returns the probability of a field's value: with the probability ofSmall, small values are likelier;
-// else each value is as likely.
-func mixed(v int, bits uint8, ofSmall float64) float64 {
-	if bits == 0 {
-		return 1
-	}
-	size := math.Ldexp(1, int(bits))
-	return ofSmall/((float64(v)+1)*(math.Log(size)+0.6)) + (1-ofSmall)/size
-}
-
-// why puts the evidence of n IDs in words.
-func (e *evidence) why(n int, now time.Time) []string {
-	if n == 1 {
-		return []string{e.last.String(), ago(now.Sub(e.last.Time))}
-	}
-	const moment = "2006-01-02T15:04:05.000Z"
-	return []string{
-		fmt.Sprintf("times from %s to %s", e.first.UTC().Format(moment), e.last.Time.UTC().Format(moment)),
-		fmt.Sprintf("generators: %d", len(e.before)), fmt.Sprintf("ticks: %d", e.ticks), fmt.Sprintf("sequences up to %d", e.maxSequence),
-	}
-}
-
-// ago says how long ago something was.
-func ago(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < 0:
-		return "just ahead of now"
-	case d < 2*day:
-		return "in the last two days"
-	case d < 365*day:
-		return fmt.Sprintf("%d days ago", d/day)
-	}
-	return fmt.Sprintf("%.1f years ago", d.Hours()/24/365.25)
 }

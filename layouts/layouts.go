@@ -34,7 +34,9 @@
 //	TiDB              -           262,144 a ms      3084     timestamps of TiDB and TiKV
 //	ATProto           1,024       1 in 1 µs         2255     Bluesky's TIDs
 //
-// The layouts that this library is used with by default are in package snowflake.
+// The layouts that this library is used with by default are in package snowflake. [All] has these and more, which
+// have no function: [ByName] finds them. A library's default epoch may depend on the language, as yitter's does, or on
+// the machine's zone, as ShardingSphere's does: then each has a name.
 package layouts
 
 import (
@@ -46,9 +48,7 @@ import (
 // Twitter returns the layout of Twitter's snowflake: 41 bits of milliseconds since
 // [snowflake.TwitterEpoch], 5 of datacenter, 5 of worker and 12 of sequence.
 func Twitter() snowflake.Layout {
-	l := Bwmarrin()
-	l.DatacenterBits, l.WorkerBits = 5, 5
-	return l
+	return datacenters(Bwmarrin())
 }
 
 // Bwmarrin returns the default layout of github.com/bwmarrin/snowflake: 41 bits of
@@ -117,11 +117,13 @@ func ShardingSphere() snowflake.Layout { return millis(41, 10, 12, 1477958400000
 func ShardingSphereCST() snowflake.Layout { return millis(41, 10, 12, 1477929600000) }
 
 // PgEdge returns the layout of pgEdge's snowflake sequences for PostgreSQL: the bits
-// of [Bwmarrin], counted from 2023-01-01.
+// of [Bwmarrin], counted from 2023-01-01. Before version 1.2 the node (the worker here) had the
+// lowest bits: the name of that layout is pgedge-node-last.
 func PgEdge() snowflake.Layout { return millis(41, 10, 12, 1672531200000) }
 
 // Yitter returns the default layout of yitter/idgenerator: 51 bits of milliseconds
-// since 2020-02-19T18:20:02Z, 6 of worker and 6 of sequence.
+// since 2020-02-19T18:20:02Z, 6 of worker and 6 of sequence. In C# it counts from
+// 2020-02-20T02:20:02.020Z: the name of that layout is yitter-csharp.
 func Yitter() snowflake.Layout { return millis(51, 6, 6, 1582136402000) }
 
 // CosID returns the layout of CosId's MillisecondSnowflakeId: the bits of
@@ -162,6 +164,22 @@ func ATProto() snowflake.Layout {
 // millis returns a layout that counts milliseconds.
 func millis(timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) snowflake.Layout {
 	return snowflake.Layout{Epoch: epoch, Unit: time.Millisecond, TimeBits: timeBits, WorkerBits: workerBits, SequenceBits: sequenceBits}
+}
+
+// millisIn is millis with another unit than milliseconds.
+func millisIn(unit time.Duration, timeBits, workerBits, sequenceBits uint8, epoch snowflake.Epoch) snowflake.Layout {
+	return in(unit, millis(timeBits, workerBits, sequenceBits, epoch))
+}
+
+// timestamps returns the layout of Unix times, which have no other field.
+func timestamps(unit time.Duration, bits uint8) snowflake.Layout {
+	return millisIn(unit, bits, 0, 0, snowflake.UnixEpoch)
+}
+
+// datacenters divides the 10 bits of the worker into 5 of datacenter and 5 of worker.
+func datacenters(l snowflake.Layout) snowflake.Layout {
+	l.DatacenterBits, l.WorkerBits = 5, 5
+	return l
 }
 
 func in(unit time.Duration, l snowflake.Layout) snowflake.Layout {

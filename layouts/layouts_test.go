@@ -63,6 +63,22 @@ func TestLayoutsNeverChange(t *testing.T) {
 		"cockroachdb":        "time=48 worker=15 unit=10µs epoch=2015-01-01T00:00:00.000Z to 2104-03-13",
 		"tidb-tso":           "time=45 sequence=18 unit=1ms epoch=1970-01-01T00:00:00.000Z to 3084-12-12",
 		"atproto-tid":        "time=53 worker=10 unit=1µs epoch=1970-01-01T00:00:00.000Z to 2255-06-05",
+		"baidu-readme":       "time=29 worker=21 sequence=13 unit=1s epoch=2016-09-19T16:00:00.000Z to 2033-09-24",
+		"unix":               "time=41 worker=10 sequence=12 unit=1ms epoch=1970-01-01T00:00:00.000Z to 2039-09-07",
+		"tiktok":             "time=31 sequence=18 worker=14 unit=1s epoch=1970-01-01T00:00:00.000Z to 2038-01-19",
+		"weibo":              "time=32 worker=4 sequence=18 unit=1s epoch=1986-05-03T05:51:03.000Z to 2122-06-09",
+		"pgedge-node-last":   "time=41 sequence=12 worker=10 unit=1ms epoch=2023-01-01T00:00:00.000Z to 2092-09-06",
+		"yitter-csharp":      "time=51 worker=6 sequence=6 unit=1ms epoch=2020-02-20T02:20:02.020Z to 73376-10-30",
+		"godruoyi-php":       "time=41 datacenter=5 worker=5 sequence=12 unit=1ms epoch=2019-08-08T08:08:08.000Z to 2089-04-13",
+		"godruoyi-php-cst":   "time=41 datacenter=5 worker=5 sequence=12 unit=1ms epoch=2019-08-08T00:08:08.000Z to 2089-04-13",
+		"zheng-ji":           "time=41 worker=10 sequence=12 unit=1ms epoch=2016-09-25T11:28:08.000Z to 2086-06-02",
+		"idgen":              "time=41 worker=10 sequence=12 unit=1ms epoch=2015-01-01T00:00:00.000Z to 2084-09-06",
+		"laravel-snowflake":  "time=41 datacenter=5 worker=5 sequence=12 unit=1ms epoch=2019-04-01T00:00:00.000Z to 2088-12-05",
+		"snowflake-uuid":     "time=41 datacenter=5 worker=5 sequence=12 unit=1ms epoch=2021-01-01T00:00:00.000Z to 2090-09-07",
+		"snowid":             "time=41 worker=10 sequence=12 unit=1ms epoch=2024-01-01T00:00:00.000Z to 2093-09-06",
+		"unix-nanoseconds":   "time=63 unit=1ns epoch=1970-01-01T00:00:00.000Z to 2262-04-11",
+		"unix-microseconds":  "time=53 unit=1µs epoch=1970-01-01T00:00:00.000Z to 2255-06-05",
+		"unix-milliseconds":  "time=43 unit=1ms epoch=1970-01-01T00:00:00.000Z to 2248-09-26",
 	}
 	for _, k := range All() {
 		assert.Equal(t, want[k.Name], fmt.Sprintf("%v to %s", k.Layout, k.Layout.Expires().Format(time.DateOnly)), k.Name)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -29,9 +30,11 @@ func ExampleAcquire() {
 	dir, remove := temporary()
 	defer remove()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel() // ctx bounds the acquisition only
-	l, err := lease.Acquire(ctx, lease.File(dir), &lease.Options{Owner: "orders-1"})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // else a signal skips Release
+	defer stop()
+	start, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel() // start bounds the acquisition only
+	l, err := lease.Acquire(start, lease.File(dir), &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -55,10 +55,6 @@ type decoded struct {
 	parts  snowflake.Parts
 }
 
-// shortest58 is how many characters an ID in base 58 has at least, so that a word such as abc is not taken
-// for an ID. An ID with fewer is below 58^6: of the default layout's first ten seconds.
-const shortest58 = 7
-
 // read takes the ID of a text apart, in the first form that fits.
 func (s *Server) read(field, text, layout string) (decoded, error) {
 	readings, err := texts.IDs([]string{text})
@@ -66,9 +62,6 @@ func (s *Server) read(field, text, layout string) (decoded, error) {
 		return decoded{}, &fieldError{field, err}
 	}
 	first := readings[0]
-	if first.Form == "base 58" && len(text) < shortest58 {
-		return decoded{}, wrong(field, "%q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", text, len(text), shortest58)
-	}
 	return s.decode(field, decoded{id: first.IDs[0], form: first.Form}, layout)
 }
 

@@ -115,6 +115,13 @@ func (id ID[T]) MarshalText() ([]byte, error) { return id.Any().MarshalText() }
 // is null, encoding/json leaves id unchanged, as it does for every such type.
 func (id *ID[T]) UnmarshalText(b []byte) error { return id.UnmarshalParam(string(b)) }
 
+// MarshalBinary returns what MarshalText returns. go-redis writes it, and encoding/gob
+// and other encodings that prefer it to the number.
+func (id ID[T]) MarshalBinary() ([]byte, error) { return id.MarshalText() }
+
+// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+func (id *ID[T]) UnmarshalBinary(b []byte) error { return id.UnmarshalText(b) }
+
 // UnmarshalParam is UnmarshalText for the query and path parameters that gin and
 // echo bind.
 func (id *ID[T]) UnmarshalParam(s string) error {

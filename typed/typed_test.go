@@ -163,9 +163,11 @@ func TestPointerTypeWorksOnlyIfItsMethodHasAPointerReceiver(t *testing.T) {
 
 func TestNegativeIDHasNoText(t *testing.T) {
 	for _, id := range []orderID{-1, math.MinInt64} {
-		_, err := id.MarshalText()
-		assert.ErrorIs(t, err, snowflake.ErrInvalidID)
-		_, err = typed.Parse[order](id.String())
+		for _, marshal := range []func() ([]byte, error){id.MarshalText, id.MarshalBinary} {
+			_, err := marshal()
+			assert.ErrorIs(t, err, snowflake.ErrInvalidID)
+		}
+		_, err := typed.Parse[order](id.String())
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID)
 	}
 }

@@ -141,7 +141,7 @@ func (a *annotator) copy(text []byte) {
 func (a *annotator) annotate(id snowflake.ID) {
 	a.found = true
 	if a.json {
-		a.writeDecoded(a.layout, id)
+		a.writeDecoded(a.layout, id, decimal)
 		return
 	}
 	a.out.WriteString(" (" + a.layout.Decode(id).String() + ")")

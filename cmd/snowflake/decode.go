@@ -3,23 +3,32 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/shown"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 func decodeCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "decode ID... | - <app.log",
+		Use:   "decode ID... | FILE... | - <app.log",
 		Short: "Print the fields of IDs, or annotate the IDs in a log",
 		Long: `Prints each ID and its fields, one a line. If one of them is not an ID of the
-layout, it prints nothing.
+layout, it prints nothing. It reads each form that the library writes: decimal,
+base 32, 58 and 62, with or without leading zeros, hexadecimal (0x... or 16
+digits), typed (order_038ANTKF00000), and with --key-file opaque texts. If a
+text is an ID in several forms, it takes the first whose time has come, and
+standard error has the others.
 
-With - it copies standard input to standard output, byte for byte, also under
-tail -f, and puts the fields in parentheses after every ID. A run of decimal
+With files or - it copies them to standard output, byte for byte, also under
+tail -f, and puts the fields in parentheses after every ID. What gzip has
+compressed it reads, too. A run of decimal
 digits counts as an ID if it has no leading zero, touches no ASCII letter (as in
 12ms or 7f3a12), is not the fraction of a number, and its time is at least a day
 after the layout's epoch and at most a day from now. So some other large numbers
@@ -29,33 +38,70 @@ error says so at the end.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	layout := layoutFlag(c)
+	var key keyFile
+	c.Flags().StringVar(&key.path, "key-file", "", "a `FILE` with the key of opaque texts: 32 bytes, or in hexadecimal or base 64, and below it older keys")
+	c.Flags().StringVar(&key.purpose, "purpose", "", "the `purpose` of opaque texts; by default their prefix")
+	_ = c.MarkFlagFilename("key-file")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if !slices.Contains(args, "-") {
-			return decode(s, *layout, args)
+		switch inputs, err := areInputs(args); {
+		case err != nil:
+			return err
+		case inputs:
+			return annotateAll(s, *layout, args)
 		}
-		if len(args) > 1 {
-			return errors.New("decode takes - only by itself")
-		}
-		found, err := annotate(s, *layout)
-		if err == nil && !found {
-			s.note("no ID of the layout was found; snowflake identify says more")
-		}
-		return failed(err)
+		return decode(s, *layout, key, args)
 	}
 	return c
 }
 
-// decode checks all IDs, and then writes them and their fields.
-func decode(s *streams, l snowflake.Layout, args []string) error {
-	ids := make([]snowflake.ID, len(args))
-	for i, arg := range args {
-		var err error
-		if ids[i], err = parseID(l, arg); err != nil {
+// annotateAll annotates the inputs that args name.
+func annotateAll(s *streams, l snowflake.Layout, args []string) error {
+	found := false
+	s.watched = s.watched && !s.shows
+	err := s.eachInput(args, func(_ string, in io.Reader) error {
+		text, err := input.Plain(in)
+		if err != nil {
 			return err
 		}
+		one := *s
+		one.in = text
+		has, err := annotate(&one, l)
+		found = found || has
+		return err
+	})
+	if err == nil && !found {
+		s.note("no ID of the layout was found: --layout names another layout")
 	}
-	for _, id := range ids {
-		s.writeDecoded(l, id)
+	return err
+}
+
+// decode checks all IDs, and then writes them and their fields.
+func decode(s *streams, l snowflake.Layout, key keyFile, args []string) error {
+	ids := make([]snowflake.ID, len(args))
+	forms := make([]string, len(args))
+	var others []string
+	for i, arg := range args {
+		var also []texts.Reading
+		var err error
+		if key.path != "" && opaqueTail(arg) != "" {
+			ids[i], err = key.decode(arg)
+			forms[i] = "opaque"
+			err = errors.Join(err, l.Check(ids[i]))
+		} else {
+			ids[i], forms[i], also, err = readID(l, arg, s.now())
+		}
+		if err != nil {
+			return err
+		}
+		for _, o := range also {
+			others = append(others, fmt.Sprintf("%s is %d if it is read as %s", arg, o.IDs[0], o.Form))
+		}
+	}
+	for i, id := range ids {
+		s.writeDecoded(l, id, forms[i])
+	}
+	for _, other := range others {
+		s.note(other)
 	}
 	if last := slices.Max(ids); l.Decode(last).Time.After(s.now().Add(margin)) {
 		s.note(fmt.Sprintf("the time of %d lies in the future: it is probably of another layout; snowflake identify says more", last))
@@ -63,19 +109,33 @@ func decode(s *streams, l snowflake.Layout, args []string) error {
 	return nil
 }
 
-// parseID reads an ID of the layout.
-func parseID(l snowflake.Layout, s string) (snowflake.ID, error) {
-	id, err := snowflake.ParseID(s)
+// readID reads an ID of the layout in any form: in the first in which its time has come, or else in the first. It
+// returns the readings in the other forms whose times have come, too.
+func readID(l snowflake.Layout, s string, now time.Time) (id snowflake.ID, form string, others []texts.Reading, err error) {
+	all, err := texts.IDs([]string{s})
 	if err != nil {
-		return 0, fmt.Errorf("%w; snowflake identify reads other forms", err)
+		return 0, "", nil, err
 	}
-	return id, l.Check(id)
+	past := slices.DeleteFunc(slices.Clone(all), func(r texts.Reading) bool {
+		return l.Check(r.IDs[0]) != nil || l.Decode(r.IDs[0]).Time.After(now.Add(margin))
+	})
+	if len(past) == 0 {
+		past = all[:1]
+	}
+	return past[0].IDs[0], past[0].Form, past[1:], l.Check(past[0].IDs[0])
 }
 
-func (s *streams) writeDecoded(l snowflake.Layout, id snowflake.ID) {
+// decimal is the usual form of an ID.
+const decimal = "decimal"
+
+func (s *streams) writeDecoded(l snowflake.Layout, id snowflake.ID, form string) {
 	if s.json {
-		_ = s.writeJSON(shown.Decode(id, "decimal", l)) // s.out remembers the error
+		_ = s.writeJSON(shown.Decode(id, form, l)) // s.out remembers the error
 		return
 	}
-	fmt.Fprintln(s.out, id, l.Decode(id))
+	fmt.Fprintf(s.out, "%v %v", id, l.Decode(id))
+	if form != decimal {
+		fmt.Fprintf(s.out, " form=%q", form)
+	}
+	fmt.Fprintln(s.out)
 }

@@ -26,9 +26,9 @@ greatest in the table. With --until, it is the greatest ID that OLD can issue
 before that time. With neither, it is the greatest that OLD can issue by now.
 
 Prints yes and the proof, or no and two IDs as proof. If the answer is no, it
-says when NEW could begin, and with which epoch NEW could begin at once. The
-exit status is 0 for yes and 1 for no. "snowflake help layout" says how to write
-a layout with another epoch, such as 41/10/12@2020-01-01.`,
+says when NEW could begin, and with which epoch NEW could begin at once.
+"snowflake help layout" says how to write a layout with another epoch, such as
+41/10/12@2020-01-01.`,
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: layoutNames(),
 	}
@@ -93,7 +93,8 @@ func stamp(id snowflake.ID, t time.Time) stampedID { return stampedID{id, jsonti
 // the greatest ID that can have been issued before until.
 func lastID(old snowflake.Layout, text, until string, now time.Time) (snowflake.ID, error) {
 	if text != "" {
-		return parseID(old, text)
+		id, _, _, err := readID(old, text, now)
+		return id, err
 	}
 	t := now
 	if until != "" {

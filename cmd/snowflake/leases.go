@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
@@ -31,8 +34,8 @@ func whoisCommand(s *streams) *cobra.Command {
 		Short: "Say who issued an ID, by the history of the leases",
 		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 directory is the one that package lease's file store uses, or "snowflake new
---dir"; its records also have the layout. The exit status is 1 if nobody can have
-issued one of the IDs, or if its issuer is older than the history.
+--dir"; its records also have the layout. An issuer that is older than the history is
+forgotten.
 
 From "from" to "to" nobody else could issue IDs with the worker ID. "from" may
 lie up to a window before the process began, because its clock may be set back.`,
@@ -54,8 +57,7 @@ func watermarkCommand(s *streams) *cobra.Command {
 		Use:   "watermark --dir DIR",
 		Short: "Print an ID that no ID issued from now on is at or below",
 		Long: `Prints the watermark of the leases in a directory: lease.Watermark. If a holder
-keeps it back, the exit status is 1, and standard error says which; the ID is
-right all the same.`,
+keeps it back, standard error says which; the ID is right all the same.`,
 		Args: cobra.NoArgs,
 	}
 	dir := neededDir(c)
@@ -72,9 +74,19 @@ func dirFlag(c *cobra.Command) *string {
 	return dir
 }
 
-// neededDir defines a --dir that a command needs.
+// neededDir defines a --dir that a command needs, and that must exist.
 func neededDir(c *cobra.Command) *string {
 	dir := dirFlag(c)
 	_ = c.MarkFlagRequired("dir")
+	c.PreRunE = func(*cobra.Command, []string) error { // else a wrong path looks like a store without worker IDs
+		if *dir == "" {
+			return nil // what checks the flags comes after this
+		}
+		info, err := os.Stat(*dir)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a directory", *dir)
+		}
+		return failed(err)
+	}
 	return dir
 }

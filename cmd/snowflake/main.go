@@ -2,11 +2,11 @@
 //
 //	snowflake new [-n N] [--decode] [--worker W | --dir DIR] [--datacenter D]
 //	snowflake decode ID...             the fields of IDs
-//	snowflake decode - <app.log        the same, in the text, after each ID
+//	snowflake decode FILE|-            the same, in a log, after each ID
 //	snowflake identify ID...           which layout do the IDs have?
 //	snowflake range FROM TO            the range of the IDs of a span of time
 //	snowflake layout [NAME|SPEC]       how many IDs a layout has, and until when
-//	snowflake audit <ids.txt           duplicates, strangers, gaps, rates
+//	snowflake audit [FILE...]          duplicates, strangers, gaps, rates
 //	snowflake worker --dir DIR         who has leased which worker ID?
 //	snowflake whois --dir DIR ID...    who issued an ID?
 //	snowflake watermark --dir DIR      an ID that no later ID is at or below
@@ -18,17 +18,20 @@
 // --json. The layout is DefaultLayout unless --layout says otherwise. Flags may come
 // before or after the other arguments.
 //
-// The exit status is 2 if the input was refused; then nothing is on standard output.
+// The exit status is 2 if an argument was refused; then nothing is on standard output.
 // It is 1 if something else went wrong, or if audit, whois, watermark or follows has bad news.
+// The help of each command has its own.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -57,7 +60,9 @@ type streams struct {
 	err io.Writer
 	now func() time.Time
 
-	json bool // print JSON
+	json    bool // print JSON
+	watched bool // standard error is a terminal
+	shows   bool // standard output is a terminal
 }
 
 // writeJSON writes v as one line.
@@ -86,7 +91,7 @@ var errSaid = failed(errors.New("the answer is no"))
 
 // run runs the command that args name and returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, now func() time.Time) int {
-	s := &streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now}
+	s := &streams{in: stdin, out: bufio.NewWriterSize(stdout, 64<<10), err: stderr, now: now, watched: isTerminal(stderr), shows: isTerminal(stdout)}
 	root := rootCommand(s)
 	root.SetArgs(append([]string{}, args...))
 	err := root.Execute()
@@ -125,7 +130,44 @@ func rootCommand(s *streams) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s), auditCommand(s),
 		workerCommand(s), whoisCommand(s), watermarkCommand(s), followsCommand(s), sqlCommand(s))
+	for _, c := range root.Commands() {
+		c.Long += exitStatuses(c.Name())
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if m := negative.FindStringSubmatch(err.Error()); m != nil {
+			return fmt.Errorf("%s is negative, and no ID is", m[1])
+		}
+		return err
+	})
 	return root
+}
+
+// negative is what cobra says of a negative number.
+var negative = regexp.MustCompile(`^unknown shorthand flag: '[0-9]' in (-[0-9]+)$`)
+
+// statuses say when the exit status of a command is 0, 1 and 2. If a text is empty, it is the usual one.
+var statuses = map[string][3]string{
+	"new":       {"all IDs were printed", "some were not, for example because of a signal or the store"},
+	"decode":    {"", "a file cannot be read", "an argument is wrong, or not an ID of the layout"},
+	"identify":  {"there is an answer, also if no layout is likely", "the input cannot be read, or is empty", "an argument is wrong, or no form fits most of the texts"},
+	"range":     {"", "", "an argument is wrong, or the layout has no such time"},
+	"layout":    {"", "", "there is no such layout"},
+	"audit":     {"nothing is wrong", "something is, or there are no IDs, or the input cannot be read"},
+	"worker":    {"", "there is no such directory, or a record cannot be read"},
+	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the directory cannot be read"},
+	"watermark": {"nobody keeps the watermark back", "a holder does, or the directory cannot be read"},
+	"follows":   {"the answer is yes", "the answer is no"},
+	"sql":       {"", "", "there is no such database, or SQL cannot count the layout's ticks"},
+}
+
+// exitStatuses is the part of a command's help that says what its exit statuses mean.
+func exitStatuses(name string) string {
+	usual := [3]string{"the answer was printed", "standard output cannot be written", "an argument is wrong"}
+	text := "\n\nThe exit status is"
+	for i, says := range statuses[name] {
+		text += fmt.Sprintf("\n  %d  if %s", i, cmp.Or(says, usual[i]))
+	}
+	return text
 }
 
 // version says what the program was built from.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -146,12 +148,12 @@ func TestFailingOutput(t *testing.T) {
 
 func TestFailingInput(t *testing.T) {
 	for args, want := range map[string]string{
-		"decode - --layout twitter": "before 1541815603606036480", // all that was read; the number may have gone on
+		"decode - --layout twitter": "1541815603606036480", // all that was read; the number may have gone on
 		"identify -":                "",
 		"audit":                     "",
 		"audit --column 1":          "",
 	} {
-		in := io.MultiReader(strings.NewReader("before 1541815603606036480"), iotest.ErrReader(errors.New("bad sector")))
+		in := io.MultiReader(strings.NewReader("1541815603606036480"), iotest.ErrReader(errors.New("bad sector")))
 		out, errs, status := runInput(in, strings.Fields(args)...)
 		assert.Equal(t, exitFailure, status, args)
 		assert.Regexp(t, "^snowflake: .*bad sector\n$", errs, args)
@@ -171,6 +173,73 @@ func TestAuditOfAnyFile(t *testing.T) {
 	_, errs, status := runInput(strings.NewReader("5\n"+strings.Repeat("7", 3<<20)), "audit")
 	assert.Equal(t, exitFailure, status)
 	assert.Contains(t, errs, "line 2 is longer than 64 KiB")
+}
+
+// A path that does not exist is an error: a store without worker IDs, or a table without IDs, would be another answer.
+func TestFilesThatDoNotExist(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, args := range []string{"worker --dir", "whois 5 --dir", "watermark --dir", "audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file"} {
+		out, errs, status := runCLI(append(strings.Fields(args), none)...)
+		assert.Equal(t, exitFailure, status, args)
+		assert.Contains(t, errs, none, args)
+		assert.Empty(t, out, args)
+	}
+	_, errs, status := runCLI("worker", "--dir", "main.go")
+	assert.Equal(t, exitFailure, status)
+	assert.Contains(t, errs, "main.go is not a directory")
+}
+
+// The help of each command says what its exit statuses mean.
+func TestExitStatusesAreDocumented(t *testing.T) {
+	for _, c := range rootCommand(&streams{}).Commands() {
+		require.Contains(t, statuses, c.Name())
+		assert.Regexp(t, `\nThe exit status is\n  0  if .*\n  1  if .*\n  2  if .*$`, c.Long, c.Name())
+	}
+}
+
+func TestIdentifySaysThatItReadASample(t *testing.T) {
+	text := strings.Repeat("622075010088960003\n", mostWords)
+	for in, says := range map[string]string{text: "", text + "5\n": "snowflake: read a sample only: the first 10000 IDs\n"} {
+		_, errs, status := runInput(strings.NewReader(in), "identify", "-")
+		assert.Zero(t, status)
+		assert.Equal(t, says, errs)
+	}
+}
+
+func TestAuditReadsGzip(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := io.WriteString(w, "id\n5\n6\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	out, errs, status := runInput(bytes.NewReader(z.Bytes()), "audit", "--json")
+	assert.Zero(t, status, errs)
+	assert.Contains(t, out, `"ids":2`)
+	out, _, _ = runInput(&z, "decode", "-")
+	assert.Equal(t, "id\n5\n6\n", out)
+}
+
+// On a terminal, a long input shows how far it is, and the last line is wiped out at the end.
+func TestProgress(t *testing.T) {
+	var errs strings.Builder
+	clock := noon
+	p := &progress{in: strings.NewReader(strings.Repeat("x", 4_000_000)), err: &errs, total: 4_000_000, now: func() time.Time {
+		clock = clock.Add(300 * time.Millisecond)
+		return clock
+	}}
+	for range 6 {
+		_, err := p.Read(make([]byte, 500_000))
+		require.NoError(t, err)
+	}
+	p.end()
+	assert.Equal(t, "\r\x1b[K2.5 MB of 4.0 MB, 2.1 MB/s, 1s left"+"\r\x1b[K", errs.String())
+
+	errs.Reset()
+	p = &progress{in: strings.NewReader(strings.Repeat("x", 4_000_000)), err: &errs, now: atNoon}
+	_, err := io.ReadAll(p)
+	require.NoError(t, err)
+	p.end()
+	assert.Empty(t, errs.String(), "it took less than a second")
 }
 
 func FuzzArguments(f *testing.F) {

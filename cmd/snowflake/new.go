@@ -104,7 +104,7 @@ func issue(ctx context.Context, s *streams, g *snowflake.Generator, n int, decod
 		k, err := g.Fill(ctx, batch[:min(n, len(batch))])
 		for _, id := range batch[:k] {
 			if decode || s.json {
-				s.writeDecoded(g.Layout(), id)
+				s.writeDecoded(g.Layout(), id, decimal)
 			} else {
 				fmt.Fprintln(s.out, id)
 			}

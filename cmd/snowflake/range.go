@@ -19,7 +19,7 @@ from FROM up to, but not including, TO, ask for
   WHERE id >= lo AND id < hi
 
 FROM and TO are RFC 3339 times, or like 2026-01-31T15:04:05,
-"2026-01-31 15:04:05" or 2026-01-31 in UTC.`,
+"2026-01-31 15:04" or 2026-01-31 in UTC.`,
 		Args: cobra.ExactArgs(2),
 	}
 	layout := layoutFlag(c)

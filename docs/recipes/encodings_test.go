@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -70,29 +71,57 @@ func TestMsgpack(t *testing.T) {
 	assert.Equal(t, []byte("order_038ANTKF00000"), loose["order"])
 }
 
-// fxamacker/cbor writes integers, and texts if it is told to.
+// fxamacker/cbor writes the texts, as bytes; and integers or texts if it is told to. It reads each.
 func TestCBOR(t *testing.T) {
-	b, err := cbor.Marshal(event)
-	require.NoError(t, err)
-	var back Event
-	require.NoError(t, cbor.Unmarshal(b, &back))
-	assert.Equal(t, event, back)
-	var loose map[string]any
-	require.NoError(t, cbor.Unmarshal(b, &loose))
-	assert.Equal(t, uint64(middle), loose["id"])
-	assert.Equal(t, uint64(middle), loose["order"], "the prefix is not in it")
+	all := cbor.DecOptions{TextUnmarshaler: cbor.TextUnmarshalerTextString}
+	for _, tt := range []struct {
+		write     cbor.EncOptions
+		read      cbor.DecOptions
+		id, order any
+	}{
+		{cbor.EncOptions{}, cbor.DecOptions{}, []byte("117469438034313216"), []byte("order_038ANTKF00000")},
+		{cbor.EncOptions{BinaryMarshaler: cbor.BinaryMarshalerNone}, cbor.DecOptions{}, uint64(middle), uint64(middle)},
+		{cbor.EncOptions{BinaryMarshaler: cbor.BinaryMarshalerNone, TextMarshaler: cbor.TextMarshalerTextString}, all,
+			"117469438034313216", "order_038ANTKF00000"},
+	} {
+		write, err := tt.write.EncMode()
+		require.NoError(t, err)
+		b, err := write.Marshal(event)
+		require.NoError(t, err)
+		var loose map[string]any
+		require.NoError(t, cbor.Unmarshal(b, &loose))
+		assert.Equal(t, tt.id, loose["id"])
+		assert.Equal(t, tt.order, loose["order"])
+		for _, options := range []cbor.DecOptions{tt.read, all} {
+			read, err := options.DecMode()
+			require.NoError(t, err)
+			var back Event
+			require.NoError(t, read.Unmarshal(b, &back))
+			assert.Equal(t, event, back)
+		}
+		keys := map[snowflake.ID]OrderID{middle: OrderID(most)}
+		b, err = write.Marshal(keys)
+		require.NoError(t, err)
+		read, err := tt.read.DecMode()
+		require.NoError(t, err)
+		var keysBack map[snowflake.ID]OrderID
+		require.NoError(t, read.Unmarshal(b, &keysBack))
+		assert.Equal(t, keys, keysBack)
+	}
+}
 
-	write, err := cbor.EncOptions{TextMarshaler: cbor.TextMarshalerTextString}.EncMode()
-	require.NoError(t, err)
-	read, err := cbor.DecOptions{TextUnmarshaler: cbor.TextUnmarshalerTextString}.DecMode()
-	require.NoError(t, err)
-	b, err = write.Marshal(event)
-	require.NoError(t, err)
-	back = Event{}
-	require.NoError(t, read.Unmarshal(b, &back))
+func TestGob(t *testing.T) {
+	var b bytes.Buffer
+	keys, keysBack := map[snowflake.ID]OrderID{middle: OrderID(most)}, map[snowflake.ID]OrderID(nil)
+	enc, dec := gob.NewEncoder(&b), gob.NewDecoder(&b)
+	require.NoError(t, enc.Encode(event))
+	require.NoError(t, enc.Encode(keys))
+	var back Event
+	require.NoError(t, dec.Decode(&back))
+	require.NoError(t, dec.Decode(&keysBack))
 	assert.Equal(t, event, back)
-	require.NoError(t, cbor.Unmarshal(b, &loose))
-	assert.Equal(t, "order_038ANTKF00000", loose["order"])
+	assert.Equal(t, keys, keysBack)
+	require.ErrorIs(t, enc.Encode(snowflake.ID(-1)), snowflake.ErrInvalidID)
 }
 
 func TestSlog(t *testing.T) {

@@ -62,4 +62,21 @@ func testGORM(t *testing.T, server gorm.Dialector) {
 	assert.Equal(t, []Coat{*coats[0], *coats[1]}, found)
 	require.NoError(t, db.First(&found, one.ID).Error)
 	assert.Equal(t, []Coat{one}, found)
+
+	// An integer and a string with the tag snowflake are filled, too.
+	type Tagged struct {
+		ID   int64  `gorm:"primaryKey;autoIncrement:false;check:id > 0;snowflake"`
+		Code string `gorm:"size:19;snowflake"`
+	}
+	require.NoError(t, db.AutoMigrate(&Tagged{}))
+	defer db.Migrator().DropTable(&Tagged{})
+	tagged := []Tagged{{}, {}}
+	require.NoError(t, db.Create(&tagged).Error)
+	assert.Greater(t, tagged[1].ID, tagged[0].ID)
+	assert.Greater(t, tagged[0].ID, int64(one.ID))
+	var stored []Tagged
+	require.NoError(t, db.Order("id").Find(&stored).Error)
+	assert.Equal(t, tagged, stored)
+	_, err = snowflake.ParseID(stored[0].Code)
+	assert.NoError(t, err)
 }

@@ -1,5 +1,5 @@
 // The service program is an HTTP service to copy. It gives each order an ID, under a leased worker
-// ID. When it is told to stop, it releases the worker ID.
+// ID, and inserts it in the table orders. When it is told to stop, it releases the worker ID.
 //
 //	go run . -new-store -store postgres://app@localhost/app     # on a laptop
 //	curl -d '{"item":"tea"}' localhost:8080/orders
@@ -14,8 +14,9 @@
 // free a window later.
 //
 // To make it yours, copy main.go, service.go and store.go into your module, and run go mod tidy.
-// store.go has all that knows the store, which is PostgreSQL. If yours is another, write its
-// openStore. store_kubernetes.go is that file for a fleet on Kubernetes: go build -tags kubernetes.
+// store.go has all that knows the database, which is PostgreSQL. If yours is another, write its
+// openStore and openOrders. Each command of a program that writes rows, such as an import or a
+// job, needs a lease as this one does. store_kubernetes.go is that file for a fleet on Kubernetes: go build -tags kubernetes.
 //
 // Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
 //
@@ -133,7 +134,12 @@ func run(ctx context.Context, c config) error {
 	if err != nil {
 		return err
 	}
-	s, err := newService(gen, l)
+	save, closeOrders, err := openOrders(ctx, c.store)
+	if err != nil {
+		return err
+	}
+	defer closeOrders()
+	s, err := newService(gen, l, save)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +25,17 @@ type service struct {
 	lease    *lease.Lease
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
-	draining atomic.Bool // true if the program was told to stop
+	save     func(context.Context, order) error // stores an order
+	draining atomic.Bool                        // true if the program was told to stop
 }
 
-func newService(gen *snowflake.Generator, l *lease.Lease) (*service, error) {
+func newService(gen *snowflake.Generator, l *lease.Lease, save func(context.Context, order) error) (*service, error) {
 	ids, err := metrics.New(gen, &metrics.Options{Lease: l})
 	if err != nil {
 		return nil, err
 	}
 	s := &service{
-		gen: gen, lease: l, registry: prometheus.NewRegistry(),
+		gen: gen, lease: l, save: save, registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http_requests_total", Help: "Requests for orders, by status.",
 		}, []string{"code"}),
@@ -69,8 +71,8 @@ type order struct {
 // maxOrder is how many bytes of JSON an order has at most.
 const maxOrder = 64 << 10
 
-// postOrder gives an order its ID. A real service would save the order here, with the ID as
-// its primary key.
+// postOrder gives an order its ID, and stores it. If it was not stored, or the database did not say so, the client may try
+// again: the order then gets another ID.
 func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	var in struct{ Item string }
@@ -88,10 +90,16 @@ func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusServiceUnavailable, "no ID can be issued now", err)
 		return
 	}
+	o := order{ID: id, Item: in.Item}
+	if err := s.save(r.Context(), o); err != nil {
+		w.Header().Set("Retry-After", "1")
+		s.refuse(w, r, http.StatusServiceUnavailable, "the order was not stored", err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/orders/"+id.String())
 	w.WriteHeader(http.StatusCreated)
-	err = json.NewEncoder(w).Encode(order{ID: id, Item: in.Item})
+	err = json.NewEncoder(w).Encode(o)
 	log := slog.With("id", id, "parts", s.gen.Decode(id), "remote", r.RemoteAddr, "took", time.Since(begun))
 	if err != nil {
 		log.WarnContext(r.Context(), "order created, and the client could not be told", "error", err)

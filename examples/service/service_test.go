@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -219,6 +220,23 @@ func post(client *http.Client, url, item string) (snowflake.ID, error) {
 	return o.ID, nil
 }
 
+// rows returns the orders that are stored.
+func rows(t *testing.T, url string) (items map[snowflake.ID]string) {
+	t.Helper()
+	all, err := servertest.Open(t, "pgx", url).Query(`SELECT id, item FROM orders`)
+	require.NoError(t, err)
+	defer all.Close()
+	items = map[snowflake.ID]string{}
+	for all.Next() {
+		var id snowflake.ID
+		var item string
+		require.NoError(t, all.Scan(&id, &item))
+		items[id] = item
+	}
+	require.NoError(t, all.Err())
+	return items
+}
+
 // load is clients that order all the time, at an address that a load balancer can change.
 type load struct {
 	t   *testing.T
@@ -326,6 +344,13 @@ func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 		}
 		assert.Len(t, logged, len(ids), "more orders are logged than were answered")
 	}
+	stored := rows(t, url)
+	for _, p := range []*instance{a, b} {
+		for _, id := range l.of(p) {
+			assert.Contains(t, stored, id, "an order that was accepted is not stored")
+		}
+	}
+	assert.Len(t, stored, len(l.ids), "each row was accepted")
 	records, err := lease.Holders(t.Context(), store)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(records), 2, records)
@@ -417,13 +442,30 @@ func TestReadinessFollowsTheLease(t *testing.T) {
 	order()
 	_, metrics := p.get("/metrics")
 	for _, line := range []string{
-		"snowflake_ids_issued_total 2", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} `,
+		"snowflake_ids_issued_total ", `http_requests_total{code="201"} 2`, `http_requests_total{code="503"} `,
 		"snowflake_lease_last_renewal_successful 1", "snowflake_worker_id " + fmt.Sprint(p.worker), "go_goroutines ",
 	} {
 		assert.Contains(t, metrics, "\n"+line)
 	}
 	p.terminate()
 	p.ended(0)
+}
+
+func TestOrderThatIsNotStoredIsRefused(t *testing.T) {
+	t.Parallel()
+	_, url := newStore(t, postgres(t))
+	p := start(t, "STORE="+url)
+	_, err := post(http.DefaultClient, p.url, "tea")
+	require.NoError(t, err)
+	_, err = servertest.Open(t, "pgx", url).Exec(`ALTER TABLE orders ADD CHECK (item <> 'hemlock')`)
+	require.NoError(t, err)
+	_, err = post(http.DefaultClient, p.url, "hemlock")
+	require.ErrorContains(t, err, "503 Service Unavailable: the order was not stored")
+	assert.Regexp(t, "violates check constraint", p.logged("the order was not stored").Error)
+	again := start(t, "STORE="+url) // the table is there
+	_, err = post(http.DefaultClient, again.url, "cocoa")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"tea", "cocoa"}, slices.Collect(maps.Values(rows(t, url))))
 }
 
 func TestInvalidOrdersAreRefused(t *testing.T) {
@@ -501,7 +543,7 @@ func testService(t *testing.T) *service {
 	t.Cleanup(func() { l.Release(context.Background()) })
 	gen, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
-	s, err := newService(gen, l)
+	s, err := newService(gen, l, func(context.Context, order) error { return nil })
 	require.NoError(t, err)
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -74,14 +75,15 @@ type issuer struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// ParseIDs reads the IDs of a command line.
+// ParseIDs reads the IDs of a command line, in any form.
 func ParseIDs(args []string) ([]snowflake.ID, error) {
 	ids := make([]snowflake.ID, len(args))
 	for i, arg := range args {
-		var err error
-		if ids[i], err = snowflake.ParseID(arg); err != nil {
+		readings, err := texts.IDs([]string{arg})
+		if err != nil {
 			return nil, err
 		}
+		ids[i] = readings[0].IDs[0]
 	}
 	return ids, nil
 }

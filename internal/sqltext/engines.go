@@ -12,8 +12,9 @@ type engine struct {
 	time, sinceEpoch string
 
 	types  [3]string // by Kind
+	id     string    // the type of an ID as a parameter: it holds each value that a column of integers has
 	create string    // a function's statement
-	usage  string    // what to do with the functions; {time} is an expression
+	usage  string    // what to do with the functions; {time} and {valid} are expressions
 }
 
 const aDay = "-- The IDs of a day: WHERE id >= {prefix}first('2026-11-20') AND id < {prefix}first('2026-11-21')\n"
@@ -24,18 +25,25 @@ var engines = map[Engine]engine{
 		time:       "(timestamp '{epoch}' + {days} * interval '1 day' + {micros} * interval '1 microsecond') AT TIME ZONE 'UTC'",
 		sinceEpoch: "((extract(epoch FROM t AT TIME ZONE 'UTC') * 1000000)::bigint - {epochMicros})",
 		types:      [...]string{Integer: "bigint", Time: "timestamptz", Bool: "boolean"},
+		id:         "bigint",
 		create: "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result}\n" +
 			"LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS\n$$ SELECT {body} $$;\n",
-		usage: aDay + "-- A column with the time: ADD COLUMN created timestamptz GENERATED ALWAYS AS ({prefix}time(id)) STORED\n",
+		usage: aDay + "-- A column with the time: ADD COLUMN created timestamptz GENERATED ALWAYS AS ({prefix}time(id)) STORED\n" +
+			"-- A check: CHECK ({prefix}valid(id))\n" +
+			"-- A column of texts in base 32, 58 or 62, if it is to sort as bytes do: text COLLATE \"C\"\n",
 	},
 	MySQL: { // the result of its operators on bits is unsigned
 		right: "CAST({x} >> {n} AS SIGNED)", left: "CAST({x} << {n} AS SIGNED)", divide: "({x} DIV {n})", and: "CAST({x} & {n} AS SIGNED)",
 		time:       "TIMESTAMPADD(MICROSECOND, {micros}, TIMESTAMPADD(DAY, {days}, TIMESTAMP'{epoch}000'))",
 		sinceEpoch: "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'{epoch}000', t)",
 		types:      [...]string{Integer: "BIGINT", Time: "DATETIME(6)", Bool: "BOOLEAN"},
+		id:         "DECIMAL(20)", // of BIGINT UNSIGNED and of BIGINT: a value that a parameter cannot hold is an error
 		create:     "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result} DETERMINISTIC NO SQL\nRETURN {body};\n",
-		usage: aDay + "-- A column with the time (MySQL allows no user's function there):\n" +
-			"-- ADD COLUMN created DATETIME(6) AS ({time})\n",
+		usage: aDay + "-- A column with the time, and a check (MySQL and MariaDB allow no user's function there):\n" +
+			"-- ADD COLUMN created DATETIME(6) AS ({time})\n" +
+			"-- CHECK ({valid})\n" +
+			"-- A column of texts in base 58 or 62, or of package opaque. By default MySQL and MariaDB take a for A, and lose rows:\n" +
+			"-- VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin\n",
 	},
 	SQLite: {
 		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", and: "({x} & {n})",
@@ -44,7 +52,9 @@ var engines = map[Engine]engine{
 		sinceEpoch: "(CAST(strftime('%s', t) AS INTEGER) * 1000000 + CAST(substr(strftime('%f', t), 4) AS INTEGER) * 1000 - {epochMicros})",
 		create:     "-- {body}\n",
 		usage: "-- SQLite has no CREATE FUNCTION: write the expressions in place of a call.\n" +
-			"-- A column with the time: ADD COLUMN created TEXT AS ({time}) VIRTUAL\n",
+			"-- A column with the time: ADD COLUMN created TEXT AS ({time}) VIRTUAL\n" +
+			"-- A check: CHECK ({valid})\n" +
+			"-- A column of texts in base 58 or 62, or of package opaque: TEXT, without COLLATE NOCASE, which takes a for A\n",
 	},
 	ClickHouse: {
 		right: "bitShiftRight({x}, {n})", left: "bitShiftLeft({x}, {n})", divide: "intDiv({x}, {n})", and: "bitAnd({x}, {n})",

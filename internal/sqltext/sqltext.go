@@ -191,15 +191,16 @@ func Script(e Engine, l snowflake.Layout, prefix string) (string, error) {
 	fmt.Fprintf(&b, "-- IDs of %v\n", l)
 	for _, f := range fs {
 		fmt.Fprintf(&b, "\n-- %s%s(%s): %s\n", prefix, f.Name, f.Parameter, f.About)
-		parameter := Integer
+		types, parameter := engines[e].types, engines[e].id
 		if f.Parameter == "t" {
-			parameter = Time
+			parameter = types[Time]
 		}
-		types := engines[e].types
-		b.WriteString(fill(engines[e].create, "{name}", prefix+f.Name, "{parameter}", f.Parameter, "{type}", types[parameter],
+		b.WriteString(fill(engines[e].create, "{name}", prefix+f.Name, "{parameter}", f.Parameter, "{type}", parameter,
 			"{result}", types[f.Kind], "{body}", f.Body))
 	}
-	at := slices.IndexFunc(fs, func(f Function) bool { return f.Name == "time" })
-	b.WriteString("\n" + fill(engines[e].usage, "{prefix}", prefix, "{time}", fs[at].Body))
+	body := func(name string) string {
+		return fs[slices.IndexFunc(fs, func(f Function) bool { return f.Name == name })].Body
+	}
+	b.WriteString("\n" + fill(engines[e].usage, "{prefix}", prefix, "{time}", body("time"), "{valid}", body("valid")))
 	return b.String(), nil
 }

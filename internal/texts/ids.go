@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
 // form is a way to write IDs.
@@ -21,52 +24,169 @@ var forms = []form{
 	{"decimal", snowflake.ParseID},
 	{"base 32", snowflake.ParseBase32},
 	{"base 62", snowflake.ParseBase62},
-	{"base 58", snowflake.ParseBase58},
+	{"base 58", parseLong58},
+	{"base 32, without leading zeros", padded(snowflake.ParseBase32, 13)},
+	{"base 62, without leading zeros", padded(snowflake.ParseBase62, 11)},
 	{"base 32, sortable", parseSortable},
+	{"hexadecimal", parseHex},
+	{"typed", parseTyped},
 	{"URL", parseURL},
 }
 
 // Reading is the IDs that texts are in one form.
 type Reading struct {
-	Form string         `json:"form"`
-	IDs  []snowflake.ID `json:"ids"`
-	Host string         `json:"-"` // of the URLs, if they have the same host
+	Form    string         `json:"form"`
+	IDs     []snowflake.ID `json:"ids"`
+	Skipped []Skipped      `json:"skipped,omitempty"` // the texts that are not an ID in this form: fewer than half
+	Host    string         `json:"-"`                 // of the URLs, if they have the same host
 }
 
-// IDs returns the IDs of the texts, in each form that fits all texts. If no form
-// does, the error names the text that stopped the form which got furthest.
+// Skipped is a text that is not an ID.
+type Skipped struct {
+	At   int    `json:"at"` // its place among the texts, from 0
+	Text string `json:"text"`
+	Why  string `json:"why"`
+}
+
+// IDs returns the IDs of the texts, in each form that fits as many of them as any form does. If that is not more
+// than half, the error names the text that stopped the form which got furthest.
 func IDs(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)
 	for _, f := range forms {
-		ids, n, err := f.read(texts)
-		if err == nil {
-			all = append(all, Reading{f.name, ids, commonHost(texts)})
-		} else if n > at || n == at && strings.Contains(texts[n], "://") { // of a URL, the last form knows most
+		r, n, err := f.read(texts)
+		switch {
+		case len(all) > 0 && len(r.IDs) < len(all[0].IDs):
+		case 2*len(r.IDs) > len(texts) && (len(all) == 0 || len(r.IDs) > len(all[0].IDs)):
+			all = []Reading{r}
+		case 2*len(r.IDs) > len(texts) && all[0].Form != "decimal": // digits fit the other forms by accident
+			all = append(all, r)
+		}
+		if err != nil && (n > at || n == at && isURL(texts[n])) { // of a URL, the last form knows most
 			at, cause = n, err
 		}
 	}
-	if len(all) > 0 {
-		if all[0].Form == "decimal" {
-			all = all[:1] // the texts are digits only, so they fit base 58 or 62 by accident
-		}
-		return all, nil
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("%w: there is no text", snowflake.ErrInvalidID)
 	}
-	if other := foreign(texts[at]); other != "" {
-		return nil, fmt.Errorf("%q is %s, which has more than 64 bits", texts[at], other)
+	if len(all) == 0 {
+		return nil, explain(texts[at], cause)
 	}
-	return nil, cause
+	return all, nil
 }
 
-func (f form) read(texts []string) (ids []snowflake.ID, n int, err error) {
+// read reads texts in a form. n and err are of the first text that the form does not fit.
+func (f form) read(texts []string) (r Reading, n int, err error) {
+	r.Form, n = f.name, len(texts)
+	var kept []string
 	for i, text := range texts {
-		id, err := f.parse(text)
-		if err != nil {
-			return nil, i, err
+		id, refused := f.parse(text)
+		if refused == nil {
+			r.IDs = append(r.IDs, id)
+			kept = append(kept, text)
+			continue
 		}
-		ids = append(ids, id)
+		if n > i {
+			n, err = i, refused
+		}
+		if 2*len(r.Skipped) < len(texts) { // else nobody will ask
+			r.Skipped = append(r.Skipped, Skipped{i, text, plainly(explain(text, refused))})
+		}
 	}
-	return ids, len(texts), nil
+	if f.name == "URL" {
+		r.Host = commonHost(kept)
+	}
+	return r, n, err
+}
+
+// Reader returns a function that reads texts in the form that fits most of a sample: decimal if no form fits more
+// than half. Its errors say what a text is instead.
+func Reader(sample []string) (name string, parse func(string) (snowflake.ID, error)) {
+	f := forms[0]
+	if all, err := IDs(sample); err == nil {
+		f = forms[slices.IndexFunc(forms, func(f form) bool { return f.name == all[0].Form })]
+	}
+	return f.name, func(s string) (snowflake.ID, error) {
+		id, err := f.parse(s)
+		if err != nil {
+			err = explain(s, err)
+		}
+		return id, err
+	}
+}
+
+// plainly returns the text of an error without the prefix that all errors have.
+func plainly(err error) string { return strings.TrimPrefix(err.Error(), "snowflake: ") }
+
+// explain returns a better error than err, if it is known what a text is instead of an ID.
+func explain(text string, err error) error {
+	if why := Inexact(text); why != "" {
+		return fmt.Errorf("%w: %.40q is %s; read it from its source again, as text", snowflake.ErrInvalidID, text, why)
+	}
+	if other := foreign(text); other != "" {
+		return fmt.Errorf("%w: %q is %s, which has more than 64 bits", snowflake.ErrInvalidID, text, other)
+	}
+	if looksOpaque(text) {
+		return fmt.Errorf("%w: %.8q... may be an opaque text: snowflake decode --key-file reads it", snowflake.ErrInvalidID, text)
+	}
+	if v, bad := strconv.ParseInt(text, 10, 64); bad == nil && v < 0 {
+		return fmt.Errorf("%w: %d is negative, and no ID is", snowflake.ErrInvalidID, v)
+	}
+	return err
+}
+
+// looksOpaque reports whether a text has the form of package opaque. In capitals, one in base 32 is a ULID.
+func looksOpaque(s string) bool {
+	s = s[strings.LastIndexByte(s, '_')+1:]
+	return len(s) == 22 && only(s, base62) || len(s) == 26 && only(s, strings.ToLower(crockford))
+}
+
+const (
+	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// shortest is how many characters an ID without leading zeros has at least, so that a word such as abc is not taken
+// for an ID. In base 58, an ID with fewer is below 58^6: of the default layout's first ten seconds.
+const shortest = 7
+
+// parseLong58 reads base 58 of as many characters.
+func parseLong58(s string) (snowflake.ID, error) {
+	id, err := snowflake.ParseBase58(s)
+	if err == nil && len(s) < shortest {
+		err = fmt.Errorf("%w: %q is no decimal number, and has %d characters: an ID in base 58 has at least %d here", snowflake.ErrInvalidID, s, len(s), shortest)
+	}
+	return id, err
+}
+
+// padded returns a parser of texts that leave out the leading zeros which parse wants.
+func padded(parse func(string) (snowflake.ID, error), length int) func(string) (snowflake.ID, error) {
+	return func(s string) (snowflake.ID, error) {
+		if len(s) < shortest || len(s) >= length || s[0] == '0' {
+			return 0, fmt.Errorf("%w: %.32q is not %d to %d characters without leading zeros", snowflake.ErrInvalidID, s, shortest, length-1)
+		}
+		return parse(strings.Repeat("0", length-len(s)) + s)
+	}
+}
+
+// parseHex reads hexadecimal digits: any number after 0x, or 16 alone.
+func parseHex(s string) (snowflake.ID, error) {
+	refused := fmt.Errorf("%w: %.32q is neither 0x and hexadecimal digits nor 16 of them, up to 7fffffffffffffff", snowflake.ErrInvalidID, s)
+	digits, prefixed := strings.CutPrefix(strings.ToLower(s), "0x")
+	if !prefixed && len(s) != 16 {
+		return 0, refused
+	}
+	v, err := strconv.ParseUint(digits, 16, 63)
+	if err != nil {
+		return 0, refused
+	}
+	return snowflake.ID(v), nil
+}
+
+// parseTyped reads a text of package typed, with any prefix.
+func parseTyped(s string) (snowflake.ID, error) {
+	id, err := typed.ParseAny(s)
+	return id.ID, err
 }
 
 // sortable are the digits of the AT Protocol's TIDs.
@@ -89,21 +209,50 @@ func parseSortable(s string) (snowflake.ID, error) {
 	return snowflake.ID(v), nil
 }
 
-// parseURL returns the ID in the path of a URL.
+// isURL reports whether a text is a URL or a URN, such as urn:li:activity:5.
+func isURL(s string) bool { return strings.Contains(s, "://") || strings.HasPrefix(s, "urn:") }
+
+// siteOf returns the host of a URL, or the scheme of a URL whose host is an account, or the namespace of a URN.
+func siteOf(s string) string {
+	if strings.HasPrefix(s, "at://") {
+		return "at://"
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return ""
+	case u.Scheme == "urn":
+		namespace, _, _ := strings.Cut(u.Opaque, ":")
+		return "urn:" + namespace
+	}
+	return u.Hostname()
+}
+
+// parseURL returns the ID in the path of a URL, or in a URN.
 func parseURL(s string) (snowflake.ID, error) {
 	refused := fmt.Errorf("%w: %.80q is no URL with an ID", snowflake.ErrInvalidID, s)
+	if account, ok := strings.CutPrefix(s, "at://"); ok {
+		s = "at://" + strings.ReplaceAll(account, ":", ".") // as in at://did:plc:abc: a host has no colons
+	}
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" && u.Scheme != "urn" {
 		return 0, refused
 	}
-	best := snowflake.ID(-1)
-	for part := range strings.SplitSeq(u.Path, "/") {
+	best, site := snowflake.ID(-1), siteOf(s)
+	of := func(host string) bool { return site == host || strings.HasSuffix(site, "."+host) }
+	parts := strings.FieldsFunc(u.Path+u.Opaque, func(r rune) bool {
+		return strings.ContainsRune("/:,()", r) || r == '-' && of("linkedin.com") // posts/name_words-activity-5-abcd
+	})
+	for _, part := range parts {
 		id, err := snowflake.ParseID(part)
 		if err != nil {
 			id, err = parseSortable(part)
 		}
-		if err != nil && strings.HasSuffix(u.Hostname(), "instagram.com") {
+		if err != nil && of("instagram.com") {
 			id, err = parseShortcode(part)
+		}
+		if err != nil && of("weibo.com") {
+			id, err = parseWeibo(part)
 		}
 		if err == nil {
 			best = max(best, id) // the other numbers of a path are small, or the IDs of what the ID is a part of
@@ -113,6 +262,25 @@ func parseURL(s string) (snowflake.ID, error) {
 		return 0, refused
 	}
 	return best, nil
+}
+
+// weiboDigits are the digits of Weibo's base 62.
+const weiboDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// parseWeibo reads Weibo's form of an ID: from the right, 4 digits of base 62 for 7 decimal digits.
+func parseWeibo(s string) (snowflake.ID, error) {
+	if len(s) != 9 || !only(s, weiboDigits) {
+		return 0, snowflake.ErrInvalidID
+	}
+	var id snowflake.ID
+	for _, part := range []string{s[:1], s[1:5], s[5:]} {
+		v := 0
+		for _, digit := range part {
+			v = 62*v + strings.IndexRune(weiboDigits, digit)
+		}
+		id = id*10_000_000 + snowflake.ID(v)
+	}
+	return id, nil
 }
 
 // parseShortcode reads Instagram's form of an ID.
@@ -127,14 +295,14 @@ func parseShortcode(s string) (snowflake.ID, error) {
 	return snowflake.ID(binary.BigEndian.Uint64(b[1:])), nil
 }
 
-// commonHost returns the host of URLs, or "" if there are several.
+// commonHost returns the site of URLs, or "" if there are several.
 func commonHost(texts []string) (host string) {
 	for i, text := range texts {
-		u, err := url.Parse(text)
-		if err != nil || i > 0 && u.Hostname() != host {
+		site := siteOf(text)
+		if i > 0 && site != host {
 			return ""
 		}
-		host = u.Hostname()
+		host = site
 	}
 	return host
 }
@@ -145,11 +313,11 @@ func foreign(s string) string {
 	case len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&
 		only(strings.ReplaceAll(s, "-", ""), "0123456789abcdefABCDEF"):
 		return "a UUID, version " + s[14:15]
-	case len(s) == 26 && only(strings.ToUpper(s), "0123456789ABCDEFGHJKMNPQRSTVWXYZ"):
+	case len(s) == 26 && only(s, crockford):
 		return "a ULID"
 	case len(s) == 16 && only(s, "23456789abcdefghijklmnopqrstuvwx"): // muyo/sno: internal/encoding.go
 		return "an ID of muyo/sno, of 80 bits"
-	case len(s) == 24 && only(s, "0123456789abcdef"):
+	case len(s) == 24 && only(strings.ToLower(s), "0123456789abcdef"):
 		return "an ObjectID of MongoDB, of 96 bits"
 	case len(s) == 20 && only(s, "0123456789abcdefghijklmnopqrstuv") && !only(s, "0123456789"): // a number of 20 digits is more likely
 		return "an ID of rs/xid, of 96 bits"

@@ -134,10 +134,32 @@ func Epoch(s string) (snowflake.Epoch, error) {
 
 // Time reads a time, in UTC if it has no zone.
 func Time(s string) (time.Time, error) {
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return t, nil
+	t, _, err := Span(s)
+	return t, err
+}
+
+// spans are the forms of a time, and how long a span each stands for.
+var spans = []struct {
+	form   string
+	length time.Duration
+}{
+	{time.RFC3339, time.Second}, {"2006-01-02T15:04:05", time.Second}, {time.DateTime, time.Second},
+	{"2006-01-02T15:04", time.Minute}, {"2006-01-02 15:04", time.Minute}, {"2006-01-02T15:04Z07:00", time.Minute},
+	{time.DateOnly, 24 * time.Hour},
+}
+
+// Span reads a time as Time does, and how long a span it stands for: a date for a day, a time without seconds for a
+// minute, and other times for a second or a fraction of one.
+func Span(s string) (t time.Time, length time.Duration, err error) {
+	for _, span := range spans {
+		t, err := time.Parse(span.form, s)
+		switch {
+		case err != nil:
+		case t.Nanosecond() != 0:
+			return t, time.Millisecond, nil
+		default:
+			return t, span.length, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00", s)
+	return time.Time{}, 0, fmt.Errorf("cannot read the time %q: want one like 2026-01-31, 2026-01-31 15:04 (UTC) or 2026-01-31T15:04:05+01:00", s)
 }

@@ -1,6 +1,8 @@
 package texts
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/layouts"
+	"github.com/seed-5394e6b1/snowflake/opaque"
+	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
 func TestIDs(t *testing.T) {
@@ -26,6 +30,12 @@ func TestIDs(t *testing.T) {
 		return forms
 	}
 	assert.Equal(t, []string{"decimal"}, forms(id.String()))
+	for _, digits := range []string{"12345678911", "1234567890123456", "5"} { // also base 58 and 62, hexadecimal
+		all, err := IDs([]string{digits})
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, "decimal", all[0].Form)
+	}
 	assert.Equal(t, []string{"base 32"}, forms(id.Base32()))
 	assert.Contains(t, forms(id.Base62()), "base 62")
 	assert.Contains(t, forms(id.Base58()), "base 58")
@@ -36,7 +46,8 @@ func TestIDs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	assert.Equal(t, snowflake.ID(0), all[0].IDs[1])
-	assert.Equal(t, "atproto-tid", layouts.Identify(all[0].IDs[:1], time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))[0].Name)
+	tids, _ := layouts.ByName("atproto-tid")
+	assert.Equal(t, tids.Form, all[0].Form)
 }
 
 func TestIDsRefuses(t *testing.T) {
@@ -55,8 +66,70 @@ func TestIDsRefuses(t *testing.T) {
 		_, err := IDs([]string{text})
 		assert.ErrorContains(t, err, says, text)
 	}
-	_, err := IDs([]string{"123", "5", "x-y"})
+	_, err := IDs([]string{"123", "5", "x-y", "y-z"})
 	assert.ErrorContains(t, err, "x-y")
+}
+
+// A few strangers do not decide the form of the others.
+func TestIDsOfTheMajority(t *testing.T) {
+	const id = snowflake.ID(1541815603606036480)
+	for _, write := range []func(snowflake.ID) string{snowflake.ID.String, snowflake.ID.Base32, snowflake.ID.Base58, snowflake.ID.Base62} {
+		list := []string{"id"}
+		for i := range snowflake.ID(20) {
+			list = append(list, write(id+i))
+		}
+		all, err := IDs(append(list, "-5", "1.2E+17"))
+		require.NoError(t, err)
+		at := slices.IndexFunc(all, func(r Reading) bool { return slices.Contains(r.IDs, id) })
+		require.GreaterOrEqual(t, at, 0)
+		n := len(all[at].Skipped)
+		require.Equal(t, 23, len(all[at].IDs)+n)
+		assert.GreaterOrEqual(t, n, 2)
+		assert.Equal(t, 22, all[at].Skipped[n-1].At)
+		assert.Contains(t, all[at].Skipped[n-1].Why, "a floating-point number of 2 digits")
+		assert.Contains(t, all[at].Skipped[n-2].Why, "-5 is negative")
+
+		form, parse := Reader(list)
+		assert.Equal(t, all[0].Form, form)
+		got, err := parse(list[1])
+		require.NoError(t, err)
+		assert.Equal(t, all[0].IDs[len(all[0].IDs)-20], got)
+		_, err = parse("-5")
+		assert.ErrorContains(t, err, "negative")
+	}
+	form, _ := Reader([]string{"what", "is", "this?"})
+	assert.Equal(t, "decimal", form)
+}
+
+// Each form that the library writes is read, and so are the usual forms of other programs.
+func TestIDsInOtherForms(t *testing.T) {
+	const id = snowflake.ID(117469438034313216)
+	for text, form := range map[string]string{
+		strings.TrimLeft(id.Base32(), "0"):          "base 32, without leading zeros",
+		strings.TrimLeft(id.Base62(), "0"):          "base 62, without leading zeros",
+		fmt.Sprintf("%#x", int64(id)):               "hexadecimal",
+		fmt.Sprintf("0X%X", int64(id)):              "hexadecimal",
+		fmt.Sprintf("%016x", int64(id)):             "hexadecimal",
+		typed.Any{Prefix: "order", ID: id}.String(): "typed",
+	} {
+		all, err := IDs([]string{text})
+		require.NoError(t, err)
+		at := slices.IndexFunc(all, func(r Reading) bool { return r.Form == form })
+		require.GreaterOrEqual(t, at, 0, "%s: %v", text, all)
+		assert.Equal(t, []snowflake.ID{id}, all[at].IDs, text)
+	}
+	for _, text := range []string{"0x", "0x8000000000000000", "a bc", "order_038ANTKF0000o", "0-x", "id?"} {
+		_, err := IDs([]string{text})
+		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
+	}
+	codec, err := opaque.New([]byte("12345678901234567890123456789012"), "order")
+	require.NoError(t, err)
+	prefixed, err := codec.WithPrefix("order")
+	require.NoError(t, err)
+	for _, text := range []string{codec.Encode(id), codec.EncodeBase32(id), prefixed.Encode(id), prefixed.EncodeBase32(id)} {
+		_, err := IDs([]string{text})
+		assert.ErrorContains(t, err, "may be an opaque text: snowflake decode --key-file reads it")
+	}
 }
 
 func TestLayout(t *testing.T) {
@@ -87,6 +160,11 @@ func TestLayout(t *testing.T) {
 		_, err := Layout(text)
 		assert.ErrorContains(t, err, says, text)
 	}
+	for _, text := range []string{"2026-01-31T15:04:00", "2026-01-31 15:04:00", "2026-01-31T15:04", "2026-01-31 15:04", "2026-01-31T15:04Z", "2026-01-31T16:04+01:00"} {
+		got, err := Time(text)
+		require.NoError(t, err)
+		assert.True(t, got.Equal(time.Date(2026, 1, 31, 15, 4, 0, 0, time.UTC)), "%s is %s", text, got)
+	}
 	for text, want := range map[string]snowflake.Epoch{"0": 0, "999": 999, "10000": 10000, "-5": -5, "2026-01-01": snowflake.DefaultEpoch} {
 		got, err := Epoch(text)
 		require.NoError(t, err)
@@ -97,10 +175,18 @@ func TestLayout(t *testing.T) {
 // The greatest number of a URL's path that is an ID is the ID: others are small, or name what the ID is a part of.
 func TestIDsOfURLs(t *testing.T) {
 	for text, want := range map[string]snowflake.ID{
-		"https://x.com/a/status/1541815603606036480/photo/1": 1541815603606036480,
-		"HTTPS://example.com:8080/7/117469438034341930?id=9": 117469438034341930,
-		"https://www.instagram.com/p/BsOGulcndj-/":           1949525278281554174,
-		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":      1728652679052295174,
+		"https://x.com/a/status/1541815603606036480/photo/1":                           1541815603606036480,
+		"HTTPS://example.com:8080/7/117469438034341930?id=9":                           117469438034341930,
+		"https://www.instagram.com/p/BsOGulcndj-/":                                     1949525278281554174,
+		"https://bsky.app/profile/a/post/3jzfcijpj2z2a":                                1728652679052295174,
+		"at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3jzfcijpj2z2a":       1728652679052295174,
+		"urn:li:activity:6857290678196686848":                                          6857290678196686848,
+		"urn:li:fsd_comment:(6857290678196686849,urn:li:activity:6857290678196686848)": 6857290678196686849,
+		"https://www.linkedin.com/feed/update/urn:li:share:6857290678196686848/":       6857290678196686848,
+		"https://www.linkedin.com/posts/a-b_words-activity-6857290678196686848-x1Yz":   6857290678196686848,
+		"https://www.tiktok.com/@a/video/6718335390845095173?lang=en":                  6718335390845095173,
+		"https://weibo.com/1642634100/Is0XboARR":                                       4466768535861595,
+		"https://m.weibo.cn/status/4466768535861595":                                   4466768535861595,
 	} {
 		all, err := IDs([]string{text})
 		require.NoError(t, err, text)
@@ -113,6 +199,11 @@ func TestIDsOfURLs(t *testing.T) {
 		_, err := IDs([]string{text})
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
 		assert.Equal(t, strings.Contains(text, "://"), strings.Contains(err.Error(), "is no URL with an ID"), err)
+	}
+	for text, want := range map[string]string{"urn:li:share:5": "urn:li", "at://did:plc:a/b/3jzfcijpj2z2a": "at://"} {
+		all, err := IDs([]string{text})
+		require.NoError(t, err)
+		assert.Equal(t, want, all[0].Host)
 	}
 	all, err := IDs([]string{"https://x.com/5", "https://x.com/6"})
 	require.NoError(t, err)

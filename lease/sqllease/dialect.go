@@ -176,8 +176,13 @@ func (t *table) create(ctx context.Context, definition, columns string) error {
 			return err
 		}
 		rows, bad := t.db.QueryContext(ctx, `SELECT `+columns+` FROM `+t.quoted+` WHERE 1 = 0`)
-		if bad == nil && rows.Close() == nil {
+		switch {
+		case bad == nil && rows.Close() == nil:
 			return nil
+		case isDenied(err):
+			return fmt.Errorf("this user can neither read the table nor create it: let the owner of the database create it with the statement of "+
+				"Dialect.Schema, and GRANT SELECT, INSERT, UPDATE, DELETE on it to this user (since PostgreSQL 15 only the owner may "+
+				"create tables in the schema public): %w", err)
 		}
 		return err
 	})
@@ -309,6 +314,11 @@ func (e oneLine) Unwrap() error { return e.error }
 // isNoTable reports whether err says that the table, or its schema, does not exist.
 func isNoTable(err error) bool {
 	return hasState(err, "42P01", "3F000") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
+}
+
+// isDenied reports whether err says that the user lacks a right.
+func isDenied(err error) bool {
+	return hasState(err, "42501") || hasNumber(err, 1142)
 }
 
 // isAway reports whether err says that the server stops, starts, has no connection left, or

@@ -35,6 +35,11 @@ func functionsOfPostgreSQL(t *testing.T, s *server) {
 			`SELECT to_char(created AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') FROM generated WHERE id = $1`)
 	})
 	t.Run("Backfill", func(t *testing.T) { backfill(t, db) })
+	t.Run("Check", func(t *testing.T) {
+		must(t, db, script(t, sqltext.PostgreSQL, snowflake.JSSafeLayout(), "js_")...)
+		must(t, db, `CREATE TABLE checked (id bigint PRIMARY KEY CHECK (js_valid(id)))`)
+		holdCheck(t, db, "INSERT INTO checked VALUES ($1)")
+	})
 	t.Run("Partitions", func(t *testing.T) {
 		must(t, db, `CREATE TABLE orders (id bigint PRIMARY KEY) PARTITION BY RANGE (id)`)
 		for month := 1; month <= 12; month++ {
@@ -54,6 +59,12 @@ func functionsOfMariaDB(t *testing.T, s *server) {
 		must(t, db, `CREATE TABLE generated (id BIGINT PRIMARY KEY, created DATETIME(6) AS (`+created+`) PERSISTENT, INDEX (created))`)
 		generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT CAST(created AS CHAR) FROM generated WHERE id = ?`)
 	})
+	t.Run("Unsigned", func(t *testing.T) { unsigned(t, db) })
+	t.Run("Check", func(t *testing.T) {
+		must(t, db, `CREATE TABLE checked (id BIGINT PRIMARY KEY CHECK (`+bodies(t, sqltext.MySQL, snowflake.JSSafeLayout())["valid"]+`))`)
+		holdCheck(t, db, "INSERT INTO checked VALUES (?)")
+	})
+	t.Run("Collation", func(t *testing.T) { collation(t, db) })
 	t.Run("Partitions", func(t *testing.T) {
 		must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "p_")...)
 		var parts []string
@@ -77,6 +88,59 @@ func TestExpressionsOfSQLite(t *testing.T) {
 	must(t, db, `CREATE TABLE generated (id INTEGER PRIMARY KEY, created TEXT AS (`+created+`) VIRTUAL)`,
 		`CREATE INDEX by_time ON generated (created)`)
 	generatedColumn(t, db, "INSERT INTO generated (id) VALUES (?)", `SELECT created FROM generated WHERE id = ?`)
+	must(t, db, `CREATE TABLE checked (id INTEGER PRIMARY KEY CHECK (`+bodies(t, sqltext.SQLite, snowflake.JSSafeLayout())["valid"]+`))`)
+	holdCheck(t, db, "INSERT INTO checked VALUES (?)")
+}
+
+// holdCheck inserts IDs into a table that checks whether they are of JSSafeLayout.
+func holdCheck(t *testing.T, db *sql.DB, insert string) {
+	t.Helper()
+	for id, good := range map[int64]bool{0: true, 1<<52 - 1: true, -1: false, 1 << 52: false} {
+		_, err := db.Exec(insert, id)
+		assert.Equal(t, good, err == nil, "%d: %v", id, err)
+	}
+}
+
+// unsigned asks about numbers that only a BIGINT UNSIGNED can have. They are not IDs, and the query goes on.
+func unsigned(t *testing.T, db *sql.DB) {
+	must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "u_")...)
+	must(t, db, `CREATE TABLE u (id BIGINT UNSIGNED PRIMARY KEY)`, `INSERT INTO u VALUES (9223372036854775808), (18446744073709551615), (54901761638412289)`)
+	rows := servertest.Must(db.Query(`SELECT u_valid(id), CAST(u_time(id) AS CHAR), u_worker(id), u_sequence(id) FROM u ORDER BY id`))(t)
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var valid bool
+		var at, worker, sequence sql.NullString
+		servertest.Do(t, rows.Scan(&valid, &at, &worker, &sequence))
+		got = append(got, fmt.Sprint(valid, " ", at.String, " ", worker.String, " ", sequence.String))
+	}
+	servertest.Do(t, rows.Err())
+	assert.Equal(t, []string{"true 2026-06-01 12:00:00.000000 3 1", "false   ", "false   "}, got)
+}
+
+// collation inserts texts in base 58 and 62 into columns with the default collation, which loses rows, and with the collation
+// that the script names.
+func collation(t *testing.T, db *sql.DB) {
+	text := servertest.Must(sqltext.Script(sqltext.MySQL, snowflake.DefaultLayout(), "c_"))(t)
+	named := `VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin`
+	require.Contains(t, text, "-- "+named+"\n")
+	g := servertest.Must(snowflake.New(3, nil))(t)
+	ids := make([]snowflake.ID, 10_000)
+	servertest.Must(g.Fill(t.Context(), ids))(t)
+	for name, write := range map[string]func(snowflake.ID) string{"base32": snowflake.ID.Base32, "base58": snowflake.ID.Base58, "base62": snowflake.ID.Base62} {
+		for column, kept := range map[string]bool{"VARCHAR(13)": name == "base32", strings.Replace(named, "11", "13", 1): true} {
+			must(t, db, `CREATE OR REPLACE TABLE words (id `+column+` PRIMARY KEY)`)
+			var values []string
+			for _, id := range ids {
+				values = append(values, "('"+write(id)+"')")
+			}
+			must(t, db, `INSERT IGNORE INTO words VALUES `+strings.Join(values, ","))
+			var n int
+			servertest.Do(t, db.QueryRow(`SELECT count(*) FROM words`).Scan(&n))
+			t.Logf("%s as %s: %d of %d rows are kept", name, column, n, len(ids))
+			assert.Equal(t, kept, n == len(ids), "%s as %s: %d", name, column, n)
+		}
+	}
 }
 
 // unusual are layouts whose ticks, epochs and order of fields no known layout has.

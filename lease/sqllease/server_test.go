@@ -363,6 +363,9 @@ func refusedUsers(t *testing.T, s *server) {
 	refused("app", "wrong", table, says)
 	refused("reader", "reader", table, denied)
 	refused("reader", "reader", newTable(), denied) // since PostgreSQL 15 nobody else may create tables in the schema public
+	if s.dialect == sqllease.PostgreSQL {
+		refused("reader", "reader", newTable(), "this user can neither read the table nor create it: let the owner of the database create it")
+	}
 	for _, rights := range []string{"SELECT", "SELECT, INSERT"} {
 		// If a user may take a worker ID but not renew it, it takes none.
 		s.owner().exec(t, "GRANT "+rights+" ON "+table+" TO reader")

@@ -37,8 +37,8 @@ function parseEpoch(text) {
     if (ms >= -maxInt64 - 1n && ms <= maxInt64) return ms;
   }
   const refused = bad(
-    `cannot read the time ${quote(text.slice(0, 64))}: want one like 2026-01-31, 2026-01-31T15:04:05 (UTC) or 2026-01-31T15:04:05+01:00`);
-  const m = text.match(/^(\d{4})-(\d\d)-(\d\d)(?:([T ])(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[-+]\d\d:\d\d)?)?$/);
+    `cannot read the time ${quote(text.slice(0, 64))}: want one like 2026-01-31, 2026-01-31 15:04 (UTC) or 2026-01-31T15:04:05+01:00`);
+  const m = text.match(/^(\d{4})-(\d\d)-(\d\d)(?:([T ])(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(Z|[-+]\d\d:\d\d)?)?$/);
   if (!m) throw refused;
   const [year, month, day, hour, minute, sec] = [1, 2, 3, 5, 6, 7].map((i) => Number(m[i] ?? 0));
   const [between, fraction, zone] = [m[4], m[8] ?? "", m[9] ?? ""];

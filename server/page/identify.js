@@ -1,9 +1,12 @@
 // Which IDs a text has, in the forms that snowflake.js reads. The server reads the other forms, and says why a text
 // has no ID.
-import { parse, parseBase32, parseBase58, parseBase62, SnowflakeError } from "./snowflake.js";
+import { parse, parseBase32, parseBase58, parseBase62, quote, SnowflakeError } from "./snowflake.js";
 
 /** How far ahead of now an ID's time may lie, in nanoseconds. */
 export const tolerance = 86_400_000_000_000n;
+
+/** Hexadecimal digits: after 0x, or 16 that are not all decimal. */
+const hex = /^(0x[0-9a-f]{1,16}|(?=.*[a-f])[0-9a-f]{16})$/i;
 
 /**
  * The ways to write IDs, in the order in which they are tried. A text that does not
@@ -14,7 +17,19 @@ const forms = [
   { name: "base 32", parse: parseBase32, like: /^[0-7][0-9A-HJKMNP-TV-Z]{12}$/ },
   { name: "base 62", parse: parseBase62, like: /^[0-9A-Za-z]{11}$/ },
   { name: "base 58", parse: parseBase58, like: /^[1-9A-HJ-NP-Za-km-z]{1,11}$/ },
+  { name: "hexadecimal", parse: parseHex, like: hex },
+  { name: "typed", parse: (text) => parseBase32(text.slice(text.lastIndexOf("_") + 1)), like: /^[a-z]([a-z0-9_]{0,61}[a-z0-9])?_[0-7][0-9A-HJKMNP-TV-Z]{12}$/ },
 ];
+
+function parseHex(text) {
+  if (hex.test(text)) return parse(String(BigInt(text.replace(/^(0x)?/i, "0x"))));
+  throw new SnowflakeError("ErrInvalidID", `${shortly(text)} is neither 0x and hexadecimal digits nor 16 of them`);
+}
+
+/** Whether a text has the form of package opaque. Who has no key cannot tell more. */
+const looksOpaque = (text) => /^([a-z][a-z0-9_]*_)?([0-9A-Za-z]{22}|[0-9a-hjkmnp-tv-z]{26})$/.test(text);
+const shortly = (text) => quote(text.slice(0, 32)) + (text.length > 32 ? "..." : "");
+const isOpaque = (text) => `${shortly(text)} may be an opaque text, which only a program with its key reads`;
 
 /** The ID that a text is in a form, or null. */
 function idOf(form, text) {
@@ -29,6 +44,7 @@ function idOf(form, text) {
 
 /** Why a text is no ID in a form. */
 function reasonIn(form, text) {
+  if (looksOpaque(text)) return isOpaque(text);
   try {
     form.parse(text);
     return "";
@@ -38,7 +54,7 @@ function reasonIn(form, text) {
 }
 
 /** How many errors a reading explains. */
-const mostErrors = 10;
+export const mostErrors = 10;
 
 /** The IDs of the words in a form, how many words are no IDs, and why the first of them are not. */
 function readAs(form, words) {
@@ -97,8 +113,9 @@ export function read(text) {
   if (ids) return { readings: all.filter((r) => r.items.length === best), reason: "" };
   const items = readLog(lines);
   if (items.length > 0) return { readings: [{ form: "log", items, errors: [], refused: 0 }], reason: "" };
+  if (words.every((w) => looksOpaque(w.text))) return { readings: [], reason: isOpaque(words[0].text) };
   const reason = words.length > 1
     ? `no ID in ${words.length} words: write one ID a line, or a text with a decimal ID of 15 to 19 digits`
-    : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
+    : `the text has ${words[0].text.length} characters: an ID has 1 to 19 digits in decimal, 16 in hexadecimal, 13 characters in base 32, 1 to 11 in base 58, 11 in base 62`;
   return { readings: [], reason, words: list && words.every((w) => w.text.length <= longestWord) ? words : null };
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-//go:embed index.html page.css icon.svg identify.js design.js page.js theme.js
+//go:embed index.html page.css icon.svg identify.js design.js programs.js page.js theme.js
 var files embed.FS
 
 // policy lets the page load its own files and call its own origin, and nothing
@@ -29,10 +29,10 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files beside it. Any other path
-// gives 404, and a method other than GET and HEAD 405. A browser asks each time
-// if a file has changed; if not, the answer is 304, by the file's ETag.
-func Handler(l snowflake.Layout) http.Handler {
+// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files beside it. If the server
+// asks for bearer tokens, the page, which has none, asks for nothing but these files. Any other path gives 404, and a method other than GET and
+// HEAD 405. A browser asks each time if a file has changed; if not, the answer is 304, by the file's ETag.
+func Handler(l snowflake.Layout, needsToken bool) http.Handler {
 	mux := http.NewServeMux()
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -49,14 +49,14 @@ func Handler(l snowflake.Layout) http.Handler {
 		}
 		mux.Handle(pattern, file(e.Name(), content))
 	}
-	mux.Handle("GET /server.js", file("server.js", serverScript(l)))
+	mux.Handle("GET /server.js", file("server.js", serverScript(l, needsToken)))
 	mux.Handle("GET /snowflake.js", file("snowflake.js", []byte(js.Source())))
 	return mux
 }
 
-// serverScript has the server's layout, and the library's table of known layouts.
-func serverScript(l snowflake.Layout) []byte {
-	b := fmt.Appendf(nil, "export const serverLayout = %s;\nexport const knownLayouts = [\n", script(l))
+// serverScript has what the page knows of the server, and the library's table of known layouts.
+func serverScript(l snowflake.Layout, needsToken bool) []byte {
+	b := fmt.Appendf(nil, "export const needsToken = %v;\nexport const serverLayout = %s;\nexport const knownLayouts = [\n", needsToken, script(l))
 	for _, k := range layouts.All() {
 		also, _ := json.Marshal(append([]string{}, k.Also...)) // texts have JSON
 		b = fmt.Appendf(b, "{ name: %q, also: %s, about: %q, layout: %s },\n", k.Name, also, k.About, script(k.Layout))

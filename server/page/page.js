@@ -1,7 +1,8 @@
 // The page. All that a user writes is shown as text, never as HTML.
 import * as design from "./design.js";
 import * as identify from "./identify.js";
-import { knownLayouts, serverLayout } from "./server.js";
+import { programs } from "./programs.js";
+import { knownLayouts, needsToken, serverLayout } from "./server.js";
 import * as snowflake from "./snowflake.js";
 
 const { toDate, formatTime, decode, SnowflakeError } = snowflake;
@@ -120,7 +121,7 @@ async function explain() {
   if (state.text.length > longestText) await pause(); // until the page shows that it is busy
   if (mine !== round) return;
   let { readings, reason, words } = identify.read(state.text);
-  if (words) ({ readings, reason } = await readByServer(words));
+  if (words) ({ readings, reason } = await readByServer(words, reason));
   if (mine !== round) return;
   say("error", reason);
   $("text").setAttribute("aria-invalid", String(reason !== ""));
@@ -134,8 +135,9 @@ async function explain() {
   const ranks = await Promise.all(readings.map(candidates));
   if (mine !== round) return;
   readings.forEach((r, i) => (r.ranked = ranks[i]));
-  const share = (r) => (r.form === "decimal" ? 2 : r.ranked[0].share); // digits only are decimal
-  readings.sort((a, b) => share(b) - share(a));
+  // Digits only are decimal. In whichever form they are read, numbers are as likely of no layout: that is the measure.
+  const none = (r) => (r.form === "decimal" ? -1 : r.ranked.none ?? 1);
+  readings.sort((a, b) => none(a) - none(b));
   const reading = readings.find((r) => r.form === state.as) ?? readings[0];
   current = { readings, reading, ranked: reading.ranked };
   $("result").hidden = false;
@@ -143,6 +145,7 @@ async function explain() {
   if (reading.form === readings[0].form) state.as = "";
   showReadings();
   showErrors(reading);
+  showNotes(reading);
   showLayouts();
   setBusy(false);
 }
@@ -153,33 +156,56 @@ async function candidates(reading) {
   const [known] = layouts;
   if (!known.served || !reading.items.every(({ id, url }) => !url && warningOf(known.layout, "", id) === "")) return ranked;
   const guess = ranked.find((m) => m.known === known) ?? { known, share: 0 };
-  return [guess, ...ranked.filter((m) => m !== guess)];
+  const { none, otherEpoch } = ranked;
+  return Object.assign([guess, ...ranked.filter((m) => m !== guess)], { none, otherEpoch });
 }
 
 /** How many IDs the server is asked about. */
 const mostAsked = 2000;
 
-/** Lets the server read words that are in none of the forms that the page knows. */
-async function readByServer(words) {
+/** Lets the server read words that are in none of the forms that the page knows. If it cannot be asked, the reason is the page's. */
+async function readByServer(words, reason) {
   try {
     const { readings } = JSON.parse(await ask("identify", { method: "POST", body: words.slice(0, mostAsked).map((w) => w.text).join("\n") }));
-    const itemsOf = ({ form, ids }) => ids.map((id, i) => ({ id: BigInt(id), line: words[i].line, url: form === "URL" ? words[i].text : undefined }));
-    return { readings: readings.map((r) => ({ form: r.form, items: itemsOf(r), errors: [], refused: 0 })), reason: "" };
+    return { readings: readings.map((r) => readingOf(r, words)), reason: "" };
   } catch (e) {
-    return { readings: [], reason: e.message };
+    return { readings: [], reason: e instanceof Refusal ? refusalOf(e.message, words) : `${reason}. The server knows more forms, but ${e.message}` };
   }
 }
 
+/** A reading of the server's. It skips words that are no IDs. */
+function readingOf({ form, ids, skipped = [] }, words) {
+  const kept = words.filter((_, i) => !skipped.some((s) => s.at === i));
+  return {
+    form, refused: skipped.length,
+    items: ids.map((id, i) => ({ id: BigInt(id), line: kept[i].line, url: form === "URL" ? kept[i].text : undefined })),
+    errors: skipped.slice(0, identify.mostErrors).map((s) => ({ line: words[s.at].line, message: plainly(s.why) })),
+  };
+}
+
+/** What a refusal of an ID says, without the words that say that it is one. */
+const plainly = (message) => message.replace(/^body: /, "").replace(/^(snowflake: )?invalid ID: /, "");
+
+/** Why the server refuses the words: the line, and not the field of the request. */
+function refusalOf(message, words) {
+  const why = plainly(message);
+  const bad = words.find((w) => [w.text, w.text.slice(0, 32)].some((text) => why.includes(snowflake.quote(text))));
+  return (bad ? `line ${bad.line}: ` : "") + `not an ID: ${why}`;
+}
+
 /** Asks the server for the layouts that a reading's IDs have, the likeliest first. If it does not answer, no layout is likelier. */
-async function rank({ items }) {
+async function rank(reading) {
+  const { items } = reading;
   const urls = items.every((i) => i.url);
   const ids = [...new Set(items.map((i) => (urls ? i.url : i.id)))].slice(0, mostAsked);
   try {
-    const { guesses } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
+    const { guesses, none, otherEpoch, notes = [] } = JSON.parse(await ask("identify", { method: "POST", body: ids.join("\n") }));
     say("fit-error", "");
-    return guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
+    reading.notes = notes;
+    const ranked = guesses.map((g) => ({ ...g, known: layouts.find((k) => k.name === g.name) })).filter((g) => g.known);
+    return Object.assign(ranked, { none, otherEpoch });
   } catch (e) {
-    say("fit-error", `No server says which layouts fit: ${e.message}. Choose a layout.`);
+    say("fit-error", `Which layouts fit is not known, because ${e.message}. Choose a layout.`);
     return layouts.map((known) => ({ known, share: 0 }));
   }
 }
@@ -205,10 +231,16 @@ function showReadings() {
 }
 
 function showErrors({ errors, refused }) {
-  const lines = errors.map((e) => el("li", {}, `line ${e.line}: ${e.message}`));
+  const lines = errors.map((e) => el("li", {}, `line ${e.line}: not an ID: ${e.message}`));
   if (refused > errors.length) lines.push(el("li", {}, `and ${group(refused - errors.length)} more lines that are no IDs`));
   $("errors").replaceChildren(...lines);
   $("errors").hidden = lines.length === 0;
+}
+
+/** What the server says of all IDs together, such as that they are a mixture. */
+function showNotes({ notes = [] }) {
+  $("notes").replaceChildren(...notes.map((note) => el("li", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
+  $("notes").hidden = notes.length === 0;
 }
 
 /** The layout that is asked for: {layout, name, error}. */
@@ -275,18 +307,23 @@ function showOne(layout, name) {
 
 /** The likeliest layouts, in a sentence and as buttons that switch. */
 function showLikely(id) {
-  const likely = current.ranked.filter((m) => !m.not && (m.share >= 0.01 || m.known.served)).slice(0, mostFits);
+  const likely = current.ranked.filter((m) => !m.not && (m.share >= least || m.known.served)).slice(0, mostFits);
   const said = likely.slice(0, 2).map((m) => `${layoutName(m.known)}, ${yearOf(decode(m.known.layout, id).time)}`);
-  const sure = likely[0]?.known.served ? "It fits " : likely[0]?.share > 0.95 ? "Almost certainly " : likely[0]?.share > 0.5 ? "Probably " : "Perhaps ";
+  const sure = likely[0]?.known.served ? "It fits " : likely[0]?.likely ? "Probably " : "Perhaps ";
   say("likely", said.length === 0 ? "" : sure + said.join("; or ") + ".");
   const chosen = chosenLayout().layout;
   redraw($("chips"), likely.map((m) => el("button",
     { type: "button", className: "chip", value: m.known.name, "aria-pressed": String(m.known.layout === chosen), title: m.known.about },
-    layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, percentOf(m.share))]))));
+    layoutName(m.known), ...(m.known.served ? [] : [" ", el("span", { className: "quiet" }, wordOf(m))]))));
 }
 
+const isAlone = () => current.reading.items.length === 1;
+
+/** How likely a layout is: of a single ID a word, because a percentage would look measured. */
+const wordOf = ({ likely, share }) => (likely ? "likely" : isAlone() ? "possible" : percentOf(share));
+
 const yearOf = (time) => formatTime(time).split("-")[0];
-const percentOf = (share) => (share > 0.995 ? ">99%" : share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`);
+const percentOf = (share) => (share > 0.995 ? ">99%" : `${Math.round(100 * share)}%`);
 
 /** What the fields mean, for tooltips and for the list below the fields. */
 const glossary = {
@@ -397,8 +434,8 @@ function drawRows(layout, fields, n) {
     const parts = decode(layout, id);
     const at = rowsDrawn + i;
     const button = el("button", { type: "button", "data-row": at }, String(id));
-    const row = el("tr", {}, el("td", {}, String(line)), el("td", {}, button), el("td", {}, formatTime(parts.time)),
-      ...fields.map((f) => el("td", {}, String(parts[f.name]))));
+    const row = el("tr", {}, el("td", { "data-label": "line" }, String(line)), el("td", {}, button), el("td", {}, formatTime(parts.time)),
+      ...fields.map((f) => el("td", { "data-label": f.label }, String(parts[f.name]))));
     if (at === state.selected) row.setAttribute("aria-current", "true");
     return row;
   });
@@ -424,11 +461,14 @@ function selectRow(at) {
 // Layouts that fit.
 
 const mostFits = 5;
+const least = 0.01; // the share of a layout that is worth a word
 
 function showFits() {
-  const likely = current.ranked.filter((m) => m.share >= 0.001).slice(0, mostFits);
-  const known = current.ranked.reduce((sum, m) => sum + m.share, 0);
-  say("fit-note", known < 0.5 && $("fit-error").hidden ? "Probably of no known layout: of another one, a random number, or no ID." : "");
+  const likely = current.ranked.filter((m) => m.share >= least).slice(0, mostFits);
+  const { none = 0, otherEpoch = 0 } = current.ranked;
+  const epoch = otherEpoch >= least ? ["Many systems have one of these shapes with an epoch of their own."] : [];
+  const other = none > 0.5 ? ["Probably of no known layout: of another one, a random number, or no ID."] : [];
+  say("fit-note", [...other, ...epoch].join(" "));
   $("fits").replaceChildren(...likely.map(fit));
   const reasons = new Map([["The time would be too early", []], ["The time would lie in the future", []], ["It has more bits", []]]);
   for (const { known: { name }, not = "" } of current.ranked) {
@@ -441,9 +481,11 @@ function showFits() {
   $("ruled-out").hidden = said.length === 0;
 }
 
-function fit({ known, share, why }) {
+function fit(match) {
+  const { known, share, why } = match;
+  const meter = isAlone() ? "" : el("meter", { value: share, "aria-label": `how likely ${known.name} is` });
   return el("li", {},
-    el("div", {}, el("span", { className: "share" }, percentOf(share)), el("meter", { value: share, "aria-label": `how likely ${known.name} is` })),
+    el("div", {}, el("span", { className: "share" }, wordOf(match)), meter),
     el("div", {}, el("strong", {}, layoutName(known)), known.also.length ? el("span", { className: "quiet" }, ` also ${known.also.join(", ")}`) : "",
       el("p", {}, known.about), el("p", { className: "quiet" }, (why ?? []).join("; "))));
 }
@@ -516,14 +558,32 @@ async function issue() {
   }
 }
 
+/** The server understood the request, and refuses it. */
+class Refusal extends Error {}
+
 /** The text of the server's answer in JSON. */
 async function ask(path, options) {
-  const answer = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000), ...options });
-  const text = await answer.text();
-  if (answer.status === 401) throw new Error("the server asks for a bearer token, and this page has none. Send it with curl: -H \"Authorization: Bearer TOKEN\"");
-  if (answer.status === 400) throw new Error(JSON.parse(text).message);
-  if (!answer.ok) throw new Error(`the server answered ${answer.status} ${answer.statusText}: ${text.trim().slice(0, 200)}`);
+  if (needsToken) throw new Error("this server asks for a token, and this page has none");
+  let answer, text;
+  try {
+    answer = await fetch(path, { headers: { Accept: "application/json" }, cache: "no-store", signal: AbortSignal.timeout(10_000), ...options });
+    text = await answer.text();
+  } catch (e) {
+    throw new Error(e.name === "TimeoutError" ? "the server has not answered for 10 seconds" : "the server does not answer: it is down, or the network is");
+  }
+  if (answer.status === 401) throw new Error("the server asks for a token, and this page has none");
+  if (answer.status === 400) throw new Refusal(messageOf(text));
+  if (!answer.ok) throw new Error(`the server answered ${answer.status} ${answer.statusText}: ${messageOf(text)}`);
   return text;
+}
+
+/** What an answer that is an error says: in JSON its message. */
+function messageOf(text) {
+  try {
+    return String(JSON.parse(text).message ?? text);
+  } catch {
+    return text.trim().slice(0, 200);
+  }
 }
 
 async function fetchIDs() {
@@ -537,16 +597,19 @@ async function fetchIDs() {
   return ids;
 }
 
-/** How programs get an ID from this server. */
+/** Shows how programs get an ID from this server. */
 function showPrograms() {
-  const url = new URL("id", location.origin + location.pathname).href;
-  $("with-curl").textContent = `curl ${url}`;
-  $("with-node").textContent = `const id = (await (await fetch("${url}")).text()).trim();`;
-  $("with-python").textContent = `import urllib.request\nid = int(urllib.request.urlopen("${url}").read())`;
+  const texts = programs(new URL("id", location.origin + location.pathname).href, needsToken);
+  for (const [name, text] of Object.entries(texts)) $(`with-${name}`).textContent = text;
 }
 
 function startLive() {
   showPrograms();
+  if (needsToken) {
+    $("issue").disabled = $("keep").disabled = true;
+    $("live-status").textContent = "This server asks for a token, and this page has none. A program sends its own, as below.";
+    return;
+  }
   $("issue").addEventListener("click", issue);
   $("keep").addEventListener("change", () => $("keep").checked && issue());
   setInterval(() => $("keep").checked && !document.hidden && issue(), interval);

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -17,7 +18,7 @@ func get(method, target string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
 	r.Header = header
 	w := httptest.NewRecorder()
-	Handler(layouts.Twitter()).ServeHTTP(w, r)
+	Handler(layouts.Twitter(), false).ServeHTTP(w, r)
 	return w
 }
 
@@ -33,6 +34,14 @@ func TestPageAndItsFilesAreServed(t *testing.T) {
 		assert.NotEmpty(t, w.Header().Get("Content-Type"), r[1])
 		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), r[1])
 		assert.NotEmpty(t, w.Body.Bytes(), r[1])
+	}
+}
+
+func TestPageKnowsWhetherTheServerAsksForTokens(t *testing.T) {
+	for _, needs := range []bool{false, true} {
+		w := httptest.NewRecorder()
+		Handler(layouts.Twitter(), needs).ServeHTTP(w, httptest.NewRequest("GET", "/server.js", nil))
+		assert.Contains(t, w.Body.String(), fmt.Sprintf("needsToken = %v;", needs))
 	}
 }
 
@@ -68,7 +77,7 @@ func TestUnchangedFileIsNotSentAgain(t *testing.T) {
 // The page names no other host, so it cannot ask another host for anything. A
 // namespace, an address that is shown as text, and the link to the documentation are no requests.
 func TestFilesNameNoOtherHost(t *testing.T) {
-	for _, name := range []string{"", "page.css", "icon.svg", "theme.js", "page.js", "identify.js", "design.js", "snowflake.js", "server.js"} {
+	for _, name := range []string{"", "page.css", "icon.svg", "theme.js", "page.js", "programs.js", "identify.js", "design.js", "snowflake.js", "server.js"} {
 		w := get("GET", "/"+name, nil)
 		require.Equal(t, http.StatusOK, w.Code, name)
 		for _, url := range regexp.MustCompile(`(?:https?:)?//[\w.-]+\.\w[^\s"'<]*`).FindAllString(w.Body.String(), -1) {

@@ -136,6 +136,8 @@ func TestSecretsAreRotated(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, ask(test.c, test.token), what)
 	}
+	_, script, _ := get(t, secure(old, client), strings.TrimSuffix(url, "id")+"server.js")
+	assert.Contains(t, script, "needsToken = true", "the page asks for IDs that it would not get")
 	replace(t, file("token"), "alpha-alpha-alpha\nbeta-beta-beta-beta\n")
 	answers("a second token", secure(old, client), "beta-beta-beta-beta", 200)
 	replace(t, file("token"), "\n")

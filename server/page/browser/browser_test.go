@@ -82,8 +82,11 @@ type tab struct {
 	expected string   // an error that the test provokes
 }
 
-// patience bounds all of a test, however slow the machine is.
-const patience = 3 * time.Minute
+// However slow the machine is, patience bounds each wait, and longest all of a test.
+const (
+	patience = 2 * time.Minute
+	longest  = 8 * time.Minute
+)
 
 // serve serves the page of a server with the default layout, and beside it IDs and guesses.
 func serve(t *testing.T, ids http.HandlerFunc) string {
@@ -108,7 +111,7 @@ func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string 
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", page.Handler(l))
+	mux.Handle("/", page.Handler(l, false))
 	mux.Handle("GET /ids", ids)
 	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -150,7 +153,7 @@ func open(t *testing.T, url, fragment string) *tab {
 	}
 	ctx, err := chromium()
 	require.NoError(t, err)
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(ctx, longest)
 	t.Cleanup(stop)
 	p := &tab{t: t, ctx: ctx, url: url}
 	chromedp.ListenTarget(ctx, p.listen)
@@ -245,6 +248,13 @@ func (p *tab) text(selector string) (text string) {
 	return text
 }
 
+// text0 is the text of an element, with its spaces.
+func (p *tab) text0(selector string) (text string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`document.querySelector(%q).textContent`, selector), &text)
+	return text
+}
+
 // often does not wait for the browser to draw.
 var often = chromedp.WithPollingInterval(20 * time.Millisecond)
 
@@ -257,9 +267,7 @@ func (p *tab) waitFor(js string) {
 // shows waits until an element shows a text.
 func (p *tab) shows(selector, text string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience/4)
-	defer cancel()
-	err := runInPage(ctx, chromedp.Poll(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, selector, text), nil,
+	err := runInPage(p.ctx, chromedp.Poll(fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").replace(/\s+/g, " ").includes(%q)`, selector, text), nil,
 		often, chromedp.WithPollingTimeout(patience)))
 	require.NoError(p.t, err, "%s shows %q, not %q", selector, p.text(selector), text)
 }

@@ -1,7 +1,9 @@
 package browser
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/opaque"
+	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
 // example is an ID of the default layout: worker 7, sequence 42.
@@ -40,7 +44,9 @@ func TestIDExplainsItself(t *testing.T) {
 	p.eval(`[...document.querySelectorAll("#bits span")].map((s) => s.textContent).join("")`, &bits)
 	assert.Equal(t, fmt.Sprintf("%064b", int64(example)), bits)
 	assert.Contains(t, p.text("#rounded"), "this one to 117469438034341936")
-	assert.Regexp(t, `^\d\d% default`, p.text("#fits"))
+	assert.Regexp(t, `^(likely|possible) `, p.text("#fits"))
+	p.hidden("#fits meter")
+	assert.NotContains(t, p.text("#chips")+p.text("#fits"), "%", "a percentage of a single ID would look measured")
 	p.hidden("#fit-error")
 	for form, text := range map[string]string{"base 32": example.Base32(), "base 58": example.Base58(), "base 62": example.Base62()} {
 		p.set("#text", " \""+text+"\",\n")
@@ -62,6 +68,98 @@ func TestServerReadsOtherForms(t *testing.T) {
 	p.set("#text", "https://x.com/a/status/1541815603606036480?s=20") // the host decides
 	p.shows("#one-title", "1541815603606036480 as twitter")
 	p.shows("#fits", "the URL is of x.com")
+}
+
+func TestTextsOfTheLibraryAreRead(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	typed := "order_" + example.Base32()
+	for text, form := range map[string]string{
+		typed: "typed", typed + "\nline_item_" + (example + 1).Base32(): "typed",
+		fmt.Sprintf("0x%x", int64(example)): "hexadecimal", fmt.Sprintf("%016X", int64(example)): "hexadecimal",
+	} {
+		p.set("#text", text)
+		p.shows("#reading-list", form)
+		p.shows("#one-title", example.String()+" as default")
+	}
+	codec, err := opaque.New(bytes.Repeat([]byte{7}, 32), "order")
+	require.NoError(t, err)
+	prefixed, err := codec.WithPrefix("order")
+	require.NoError(t, err)
+	for _, text := range []string{codec.Encode(example), codec.EncodeBase32(example), prefixed.Encode(example), prefixed.EncodeBase32(example)} {
+		p.set("#text", text)
+		p.shows("#error", fmt.Sprintf("%q may be an opaque text, which only a program with its key reads", text[:min(len(text), 32)]))
+		p.hidden("#result")
+	}
+	p.set("#text", example.String()+"\n"+codec.Encode(example))
+	p.shows("#errors", `line 2: not an ID: "`+codec.Encode(example)+`" may be an opaque text`)
+}
+
+// What the server says of all IDs together stands above them, and which words it skipped beside their lines.
+func TestNotesAndSkippedWordsAreShown(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer := `{"guesses":[{"name":"twitter","share":0.6,"form":"decimal"}],"notes":["this is probably a mixture"],"readings":[]}`
+		if bytes.HasPrefix(body, []byte("3jz")) { // words, in a form that the page does not know
+			answer = `{"guesses":[],"readings":[{"form":"base 32, sortable","ids":["5","7"],"skipped":[{"at":1,"text":"!","why":"invalid ID: \"!\" is no ID"}]}]}`
+		}
+		_, _ = io.WriteString(w, answer)
+	})
+	served.Store(mux)
+	p.set("#text", example.String()+"\n1541815603606036480\n1071234567890123456")
+	p.shows("#notes", "This is probably a mixture.")
+	p.set("#text", "3jzfcijpj2z2a\n!\n\n3jzfcijpj2z2b")
+	p.shows("#rows", "1 5 ")
+	p.shows("#rows", "4 7 ")
+	p.shows("#errors", `line 2: not an ID: "!" is no ID`)
+}
+
+// The page speaks of lines, and not of the fields of a request.
+func TestRefusalNamesTheLine(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.expected = "Failed to load resource"
+	p.set("#text", "\nthis-is-not-one\nnor-this!")
+	p.shows("#error", `line 2: not an ID: `)
+	assert.NotContains(t, p.text("#error"), "snowflake:")
+	assert.NotContains(t, p.text("#error"), "body")
+	p.set("#text", "9b2f7c1e-54a2-4f0e-9c0e-3f1f0e7a1b2c")
+	p.shows("#error", `line 1: not an ID: "9b2f7c1e-54a2-4f0e-9c0e-3f1f0e7a1b2c" is a UUID, version 4, which has more than 64 bits`)
+}
+
+func TestServerThatIsDownIsSaidToBe(t *testing.T) {
+	p := open(t, serve(t, nil), "")
+	p.expected = "Failed to load resource"
+	p.shows("#with-curl", "curl")
+	cut := func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) } // the connection breaks
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", cut)
+	served.Store(mux)
+	const down = "the server does not answer: it is down, or the network is"
+	p.click("#issue")
+	p.shows("#live-error", "No IDs: "+down)
+	p.set("#text", example.String())
+	p.shows("#fit-error", "Which layouts fit is not known, because "+down)
+	p.shows("#one-title", example.String())
+	p.set("#text", "3jzfcijpj2z2a")
+	p.shows("#error", "the text has 13 characters: an ID has")
+	p.shows("#error", "The server knows more forms, but "+down)
+}
+
+// With tokens the page asks for no IDs, which it would not get, and shows where a program puts its token.
+func TestPageOfAServerWithTokensIssuesNothing(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/", page.Handler(snowflake.DefaultLayout(), true)) // any other request would be an error of the page
+	served.Store(mux)
+	p := open(t, origin(), "")
+	p.shows("#live-status", "This server asks for a token, and this page has none")
+	p.waitFor(`document.querySelector("#issue").disabled && document.querySelector("#keep").disabled`)
+	for _, name := range []string{"curl", "node", "python"} {
+		p.shows("#with-"+name, "Authorization")
+	}
+	p.set("#text", example.String()) // and what it reads itself, it explains
+	p.shows("#one-title", example.String()+" as default (this server)")
+	p.shows("#fit-error", "Which layouts fit is not known, because this server asks for a token, and this page has none")
 }
 
 func TestAmbiguousTextShowsItsReadings(t *testing.T) {
@@ -161,7 +259,9 @@ func TestManyIDs(t *testing.T) {
 	}
 	p.set("#text", strings.Join(lines, "\n")+"\n12x\nno!\n")
 	p.shows("#summary", "IDs 120, of which 60 are distinct")
-	p.shows("#errors", `line 121: decimal "12x": it has a character that is not a digit`)
+	p.waitFor(`document.querySelector("#fits meter") !== null`)
+	assert.Regexp(t, `^(likely|>?\d+%) `, p.text("#fits"))
+	p.shows("#errors", `line 121: not an ID: decimal "12x": it has a character that is not a digit`)
 	p.shows("#more", "Show 70 more of 70")
 	p.click("#more")
 	p.hidden("#more")
@@ -317,6 +417,9 @@ func TestIDsAreIssuedLive(t *testing.T) {
 	p.eval(`document.querySelector("#issued button").dataset.id`, &id)
 	_, err := snowflake.ParseID(id)
 	require.NoError(t, err)
+	var gap float64
+	p.eval(`document.querySelector("#issued").getBoundingClientRect().top - document.querySelector("#issue").getBoundingClientRect().bottom`, &gap)
+	assert.Less(t, gap, 120.0, "the IDs appear under the button")
 	p.click("#issued button")
 	p.shows("#one-title", id)
 	p.click("#keep")
@@ -336,7 +439,8 @@ func TestServerThatIssuesNoIDsIsExplained(t *testing.T) {
 		body, says string
 	}{
 		{503, "the lease is away\n", "No IDs: the server answered 503 Service Unavailable: the lease is away"},
-		{401, "no token\n", "No IDs: the server asks for a bearer token, and this page has none"},
+		{503, `{"code":"unavailable","message":"the store is away"}`, "No IDs: the server answered 503 Service Unavailable: the store is away"},
+		{401, "no token\n", "No IDs: the server asks for a token, and this page has none"},
 		{200, "<b>hello</b>", `No IDs: the server answered "<b>hello</b>"`},
 		{200, `{"ids":["5","-7"]}`, `decimal "-7"`},
 		{200, `{"ids":[5]}`, "a Number may have lost digits"},
@@ -441,7 +545,7 @@ func TestButtonsCopyTheirTexts(t *testing.T) {
 	for _, c := range []struct{ button, want string }{
 		{`[aria-label="Copy decimal"]`, example.String()}, {`[aria-label="Copy base 32"]`, example.Base32()},
 		{`[aria-label="Copy base 58"]`, example.Base58()}, {`[aria-label="Copy base 62"]`, example.Base62()},
-		{`#link`, p.href()}, {`[data-copy="with-curl"]`, "curl " + p.url + "id"},
+		{`#link`, p.href()}, {`[data-copy="with-curl"]`, p.text0("#with-curl")},
 		{`[data-copy="spelling"]`, "snowflake new --layout default"},
 	} {
 		if c.button == `[data-copy="spelling"]` {

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
 // Most is how many IDs an audit takes.
@@ -22,6 +22,7 @@ type Report struct {
 	IDs     int           `json:"ids"` // of the layout, with duplicates
 	First   jsontime.Time `json:"first,omitzero"`
 	Last    jsontime.Time `json:"last,omitzero"`
+	Passed  []string      `json:"passed,omitempty"` // what is not an ID and is no fault: a header, NULLs
 	Wrong   []Fault       `json:"wrong"`
 	Workers []Worker      `json:"workers"`
 	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID of any worker, the longest first
@@ -37,6 +38,7 @@ type Fault struct {
 
 // Finding is a line of the input and a text about it.
 type Finding struct {
+	File string `json:"file,omitempty"` // if there are several
 	Line int    `json:"line"`
 	Text string `json:"text"`
 }
@@ -91,17 +93,33 @@ type Audit struct {
 	most   int       // IDs
 	listed int       // findings of each kind
 
-	ids     []placed
+	ids     stretches
+	files   []file
+	exact   int // IDs that a float64 holds
+	large   int // IDs over 2^53: a float64 does not hold all of them
 	workers map[fields]*Worker
 	low     [64]int // IDs by their lowest bits
 
 	unreadable, strangers, future, old, repeated Fault
 }
 
-// placed is an ID and its line.
+// placed is an ID and its line, counted through all files.
 type placed struct {
 	id   snowflake.ID
 	line int
+}
+
+func comparePlaced(x, y placed) int {
+	if x.id != y.id { // cmp.Or would compare twice
+		return cmp.Compare(x.id, y.id)
+	}
+	return cmp.Compare(x.line, y.line)
+}
+
+// file is an input.
+type file struct {
+	name   string
+	before int // the lines of the files before it
 }
 
 // fields name a worker.
@@ -115,6 +133,7 @@ func New(l snowflake.Layout, now time.Time, listed int) *Audit {
 	return &Audit{
 		layout: l, latest: now.Add(ahead), most: Most, listed: listed,
 		workers:    map[fields]*Worker{},
+		files:      []file{{}},
 		unreadable: Fault{What: "lines that are not an ID"},
 		strangers:  Fault{What: "IDs that are not of the layout (snowflake identify may know theirs)"},
 		future:     Fault{What: "IDs from the future (snowflake identify may know their layout)"},
@@ -123,10 +142,26 @@ func New(l snowflake.Layout, now time.Time, listed int) *Audit {
 	}
 }
 
+// File begins a file: the lines that follow are of it.
+func (a *Audit) File(name string, linesBefore int) {
+	a.files = append(a.files, file{name, linesBefore})
+}
+
+// place returns the file and the line of a line that is counted through all files.
+func (a *Audit) place(line int) (name string, n int) {
+	for _, f := range slices.Backward(a.files) {
+		if line > f.before {
+			return f.name, line - f.before
+		}
+	}
+	return "", line
+}
+
 // add counts a finding. It asks for its text only if it is listed.
 func (a *Audit) add(f *Fault, line int, text func() string) {
 	if f.Count++; f.Count <= a.listed {
-		f.First = append(f.First, Finding{line, text()})
+		name, n := a.place(line)
+		f.First = append(f.First, Finding{name, n, text()})
 	}
 }
 
@@ -135,21 +170,27 @@ func of(id snowflake.ID, p snowflake.Parts) string {
 	return fmt.Sprintf("%d of %s", id, p.Time.Format(time.RFC3339Nano))
 }
 
-// Add takes the text of an ID, and its line. Lines must increase. It returns an error if there are too many IDs.
-func (a *Audit) Add(text string, line int) error {
-	id, err := snowflake.ParseID(text)
-	if err != nil {
-		a.add(&a.unreadable, line, func() string { return strings.TrimPrefix(err.Error(), "snowflake: ") })
-		return nil
-	}
+// Skip counts a line that has no ID, and why.
+func (a *Audit) Skip(why string, line int) {
+	a.add(&a.unreadable, line, func() string { return why })
+}
+
+// Add takes an ID, and its line. Lines must increase. It returns an error if there are too many IDs.
+func (a *Audit) Add(id snowflake.ID, line int) error {
 	if a.layout.Check(id) != nil {
 		a.add(&a.strangers, line, id.String)
 		return nil
 	}
-	if len(a.ids) == a.most {
+	if a.ids.n == a.most {
 		return fmt.Errorf("there are more than %d IDs: audit a part of the table at a time, by ranges of IDs", a.most)
 	}
-	a.ids = append(a.ids, placed{id, line})
+	a.ids.add(placed{id, line})
+	if snowflake.ID(float64(id)) == id {
+		a.exact++
+	}
+	if id > 1<<53 {
+		a.large++
+	}
 	p := a.layout.Decode(id)
 	if p.Time.After(a.latest) {
 		a.add(&a.future, line, func() string { return of(id, p) })
@@ -186,20 +227,10 @@ func (a *Audit) worker(p snowflake.Parts) *Worker {
 
 // Finish returns the report.
 func (a *Audit) Finish() *Report {
-	slices.SortFunc(a.ids, func(x, y placed) int {
-		if x.id != y.id { // cmp.Or would compare twice
-			return cmp.Compare(x.id, y.id)
-		}
-		return cmp.Compare(x.line, y.line)
-	})
-	r := &Report{Layout: a.layout.String(), IDs: len(a.ids), Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}} // [] in JSON
-	for i := 0; i < len(a.ids); {
-		n := i + 1
-		for n < len(a.ids) && a.ids[n].id == a.ids[i].id {
-			n++
-		}
-		a.count(r, a.ids[i:n])
-		i = n
+	r := &Report{Layout: a.layout.String(), IDs: a.ids.n, Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}} // [] in JSON
+	a.findRounded(r)
+	for same := range a.ids.sorted() {
+		a.count(r, same)
 	}
 	for _, f := range []Fault{a.repeated, a.strangers, a.future, a.unreadable, a.old} {
 		if f.Count > 0 {
@@ -217,8 +248,26 @@ func (a *Audit) Finish() *Report {
 	return r
 }
 
+// few IDs may be the first of their ticks by chance, so that they end in zeros.
+const few = 10
+
+// findRounded says whether the IDs were rounded: then most of the other findings are due to that.
+func (a *Audit) findRounded(r *Report) {
+	switch rounding, ok := texts.Rounded(a.ids.all()); {
+	case ok && rounding.Sure:
+		r.Wrong = append(r.Wrong, Fault{What: fmt.Sprintf("IDs that were rounded %s (read the table from its source again, with the IDs as text)",
+			rounding.By), Count: rounding.Count})
+	case ok:
+		r.Notes = append(r.Notes, rounding.String())
+	}
+}
+
 // note writes what may be a fault.
 func (a *Audit) note(r *Report) {
+	if n := a.repeated.Count; n > 0 && a.exact == a.ids.n && a.large >= few {
+		r.Notes = append(r.Notes, "a float64 holds each of the IDs: if they went through JavaScript, a spreadsheet or the like, "+
+			"rounding may have made the IDs that come more than once; compare some with their source")
+	}
 	turns := 0
 	for _, w := range r.Workers {
 		if w.Turns >= 10 {
@@ -236,8 +285,8 @@ func (a *Audit) note(r *Report) {
 			counts[low%shards] += n
 		}
 		most := slices.Max(counts)
-		share := float64(most) / float64(len(a.ids))
-		if len(a.ids) >= 1000 && share >= min(2/float64(shards), 0.9) { // fewer IDs may be uneven by chance
+		share := float64(most) / float64(a.ids.n)
+		if a.ids.n >= 1000 && share >= min(2/float64(shards), 0.9) { // fewer IDs may be uneven by chance
 			r.Notes = append(r.Notes, fmt.Sprintf("%.0f%% of the IDs are %d modulo %d: as many rows would lie on one of %d shards (Options.RandomStart spreads them)",
 				100*share, slices.Index(counts, most), shards, shards))
 			return
@@ -261,7 +310,8 @@ func (a *Audit) count(r *Report, same []placed) {
 		a.add(&a.repeated, same[0].line, func() string {
 			var lines []string
 			for _, s := range same[:min(len(same), mostLines)] {
-				lines = append(lines, strconv.Itoa(s.line))
+				name, line := a.place(s.line)
+				lines = append(lines, strings.TrimSpace(fmt.Sprint(name, " ", line)))
 			}
 			return fmt.Sprintf("%s, %d times: lines %s", of(id, p), len(same), strings.Join(lines, ", "))
 		})

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/texts"
+)
+
+// eachInput calls f with each file that args name, or with standard input for - or if there are none. It shows how
+// far f has read, if people see it.
+func (s *streams) eachInput(args []string, f func(name string, in io.Reader) error) error {
+	if len(args) == 0 {
+		args = []string{"-"}
+	}
+	for _, arg := range args {
+		if err := s.oneInput(arg, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *streams) oneInput(arg string, f func(name string, in io.Reader) error) error {
+	name, in := "standard input", s.in
+	if arg != "-" {
+		file, err := os.Open(arg)
+		if err != nil {
+			return failed(err)
+		}
+		defer file.Close()
+		name, in = arg, file
+	}
+	if s.watched && !isTerminal(in) {
+		p := &progress{in: in, err: s.err, now: s.now, total: sizeOf(in)}
+		defer p.end()
+		in = p
+	}
+	if err := f(name, in); err != nil {
+		if flushed := s.out.Flush(); flushed != nil {
+			return failed(flushed) // it is not the input's
+		}
+		return failed(fmt.Errorf("%s: %w", name, err))
+	}
+	return nil
+}
+
+// sample returns the first words of the inputs that args name, and says so if there are more.
+func (s *streams) sample(args []string, o input.Options, most int) (words []string, err error) {
+	enough := errors.New("that is enough")
+	err = s.eachInput(args, func(_ string, in io.Reader) error {
+		_, err := input.Read(in, o, func(w input.Word) error {
+			switch {
+			case len(words) == most:
+				return enough
+			case w.Err == nil:
+				words = append(words, w.Text)
+			}
+			return nil
+		})
+		return err
+	})
+	if errors.Is(err, enough) {
+		s.note(fmt.Sprintf("read a sample only: the first %d IDs", most))
+		err = nil
+	}
+	if err == nil && len(words) == 0 {
+		err = failed(errors.New("the input has no IDs"))
+	}
+	return words, err
+}
+
+// areInputs reports whether arguments name files, or standard input as -, and are not IDs. A mixture is an error.
+func areInputs(args []string) (bool, error) {
+	n := 0
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if _, notID := texts.IDs([]string{arg}); arg == "-" || notID != nil && err == nil && !info.IsDir() {
+			n++
+		}
+	}
+	if n > 0 && n < len(args) {
+		return false, errors.New("some arguments are files or -, and some are not: name either files or IDs")
+	}
+	return n > 0, nil
+}
+
+// inputFlags defines the flags that say where in the input the IDs are.
+func inputFlags(c *cobra.Command) *input.Options {
+	var o input.Options
+	c.Flags().StringVar(&o.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
+	c.Flags().StringVar(&o.Separator, "separator", "", "the `character` between columns, or tab; by default the one that the first line has most")
+	c.Flags().StringVar(&o.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
+	return &o
+}

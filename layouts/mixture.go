@@ -1,0 +1,75 @@
+package layouts
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+const (
+	commonMixture = 0.05 // the share of questions that are about IDs of several layouts
+	mostSampled   = 100  // IDs of which a mixture is looked for
+	mostCuts      = 4    // places between IDs that are tried
+)
+
+// mixture returns the parts of sorted IDs that are more likely of several layouts, each above the one before, than
+// of one. It returns nil if they are not.
+func mixture(ids []snowflake.ID, now time.Time) []Part {
+	ids = sample(ids, mostSampled)
+	scale := min(1, mostCuts*enough/float64(len(ids)))
+	cuts := append(cutsOf(ids), len(ids))
+	// A part after the first costs as much as that its layout and its place are what they are.
+	cost := math.Log(commonMixture/mostCuts) - math.Log(commonAll)
+	logs := []float64{0}   // of the likeliest parts up to each cut
+	parts := [][]Part{nil} // these parts
+	starts := append([]int{0}, cuts...)
+	for _, end := range cuts {
+		best, log := []Part(nil), math.Inf(-1)
+		for i, before := range logs {
+			r := rank(ids[starts[i]:end], now, scale)
+			if i > 0 {
+				before += cost
+			}
+			if before+r.log > log {
+				log = before + r.log
+				best = append(slices.Clone(parts[i]), partOf(ids[starts[i]:end], r.Ranking))
+			}
+		}
+		logs, parts = append(logs, log), append(parts, best)
+	}
+	found := parts[len(parts)-1]
+	if !slices.ContainsFunc(found, func(p Part) bool { return !p.like(found[0]) }) {
+		return nil
+	}
+	return found
+}
+
+// like reports whether two parts may have the same layout, or none.
+func (p Part) like(o Part) bool {
+	if p.Known() && o.Known() {
+		return p.Best.Name == o.Best.Name || slices.Contains(p.Best.Twins, o.Best.Name)
+	}
+	return p.Known() == o.Known()
+}
+
+func partOf(ids []snowflake.ID, r Ranking) Part {
+	best := r.Matches[0]
+	best.findTwins(r.Matches)
+	best.Why = nil
+	return Part{ids[0], ids[len(ids)-1], len(ids), best}
+}
+
+// cutsOf returns the places where sorted IDs grow most, in order.
+func cutsOf(ids []snowflake.ID) (cuts []int) {
+	for i := 1; i < len(ids); i++ {
+		cuts = append(cuts, i)
+	}
+	growth := func(i int) float64 { return float64(ids[i]) / (float64(ids[i-1]) + 1) }
+	slices.SortStableFunc(cuts, func(a, b int) int { return cmp.Compare(growth(b), growth(a)) })
+	cuts = cuts[:min(mostCuts, len(cuts))]
+	slices.Sort(cuts)
+	return cuts
+}
