@@ -187,7 +187,7 @@ func (v *viewer) save(m mark) (err error) {
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
 func (v *viewer) look() (low time.Time, by *Record, err error) {
-	c := clocks{own: time.Now().Round(0)}
+	c := clocks{own: wallClock(v.ctx)}
 	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
 		return low, nil, err
 	}

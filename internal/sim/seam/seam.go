@@ -56,6 +56,9 @@ var (
 	CloneGenerator func(generator, lease, clock any) any
 )
 
+// Reader is the key of the Machine in the context of a reader of the watermark.
+type Reader struct{}
+
 // Record is the key of the lease.Record in the context of its Put.
 type Record struct{}
 
