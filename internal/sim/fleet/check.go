@@ -250,7 +250,7 @@ func (p *process) checkError(o outcome) {
 
 // isCalm is whether all faults have ended so long ago that nothing shows of them.
 func (w *world) isCalm() bool {
-	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms
+	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms && !w.troubled.Load()
 }
 
 func isStoreError(err error) bool {
