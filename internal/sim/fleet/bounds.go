@@ -90,7 +90,7 @@ var Bounds = []Limits{
 	alone(OneCrash, Bound{Windows: 2}, 2, 1),
 	alone(Kills, Bound{Windows: 2}, 2, 1),
 	alone(OnePause, Bound{Windows: 2}, 2, 1),
-	after(Outage, 2, 0),
+	after(Outage, 3, 0),
 	after(Wipe, 2, healed),
 	after(WipeOutage, 2, healed),
 	after(WipePause, 2, healed),

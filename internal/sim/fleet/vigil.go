@@ -152,7 +152,7 @@ func (w *world) endure(t Plan) bool {
 		v.comes(w, 0)
 	}
 	l := limitsOf(t.Trouble)
-	most := max(l.Issue.of(w), l.Start.of(w), l.Watermark.of(w)) + 3*w.slack()
+	most := max(l.Issue.of(w), l.Start.of(w), l.Watermark.of(w)) + w.more(l) + 3*w.slack()
 	for {
 		if !w.sleep(w.Window / 4) {
 			return false
@@ -250,6 +250,15 @@ func (n *node) tolerance() time.Duration { return n.w.Window/3 + n.w.slack() }
 // afterwards returns how long something took that came at a time, from the end of the cause, or from another time.
 func afterwards(at, from time.Time) time.Duration { return max(0, at.Sub(from)) }
 
+// more is how much longer a trouble lasts if there are hardly more worker IDs than processes: a holder that could not put its record
+// back may leave the mark, and then nobody waits for that record before the store is open again.
+func (w *world) more(l Limits) time.Duration {
+	if l.Issue.Plus > 0 && w.Last+1 < 2*len(w.snapshotNodes())+2 {
+		return healed
+	}
+	return 0
+}
+
 // lateness says what is not well and should be by now.
 func (v *vigil) lateness(w *world, l Limits) string {
 	since, slack := time.Since(v.over), w.slack()
@@ -257,7 +266,7 @@ func (v *vigil) lateness(w *world, l Limits) string {
 		if n.Absent {
 			continue
 		}
-		most := l.Issue.of(w) + slack
+		most := l.Issue.of(w) + w.more(l) + slack
 		if l.Alone && n.machine != v.victim.machine {
 			most = 0
 		}
@@ -270,7 +279,7 @@ func (v *vigil) lateness(w *world, l Limits) string {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if started := v.started; v.awaited && started.IsZero() && since > l.Start.of(w)+slack {
+	if started := v.started; v.awaited && started.IsZero() && since > l.Start.of(w)+w.more(l)+slack {
 		return fmt.Sprintf("%v after the cause's end, no newcomer has a worker ID: %v; %s", since, v.why, w.holders())
 	}
 	from := v.over
@@ -380,7 +389,7 @@ func (r *reader) reads(v *vigil) {
 			r.past = lease.NewWatermarkReader(client{p: r.process})
 		}
 		due := w.dueMark(r.machine)
-		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window)
+		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, r.machine), w.Window+w.slack())
 		m, err := r.past.Read(ctx)
 		cancel()
 		if rests || errors.Is(err, errDead) {
