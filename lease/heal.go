@@ -18,7 +18,7 @@ func (s *search) open(ctx context.Context) (door, error) {
 			l.waitsUntil(time.Time{})
 			return d, err
 		}
-		next, left, err := l.advanceDoor(ctx, s.store, d, c, isNew)
+		next, left, err := l.advanceDoor(ctx, s.store, d, l.newDoor(), c, isNew)
 		if errors.Is(err, ErrConflict) || err == nil && next.Open {
 			continue
 		}
@@ -77,22 +77,25 @@ func (s *search) lookAtDoor(ctx context.Context) (d door, c clocks, isNew bool, 
 
 // advanceDoor saves how long d is known to be closed, or makes the door if there is none or it cannot be read.
 // It returns how long the door stays closed. If another process was quicker, the error matches
-// ErrConflict.
-func (l *Lease) advanceDoor(ctx context.Context, s Store, d door, c clocks, isNew bool) (next door, left time.Duration, err error) {
+// ErrConflict. A door that is made anew has the layout, and is marked, as made says.
+func (w *watch) advanceDoor(ctx context.Context, s Store, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
 	m := thisMoment()
-	next, left = d.advance(m.at.Sub(l.seen.sees(doorKey, d.version)), m, c, isNew, healing(l.o.Layout.Unit))
+	next, left = d.advance(w.seen.lasts(doorKey, d.Name, d.Waited.For, m), m, c, isNew, healing(made.Layout.Unit))
 	if d.Name == "" {
-		next.Name, next.Layout = randomText(), l.o.Layout
-		next.Marked = l.record.Load() != nil // a holder puts the watermark back, too
+		next.Name, next.Layout, next.Marked = randomText(), made.Layout, made.Marked
 	} else if next == d {
 		return next, left, nil
 	}
 	e, err := s.Put(ctx, doorKey, d.version, next.encode())
 	if err == nil {
-		l.seen.sees(doorKey, e.Version)
+		next.version = e.Version
+		w.seen.lasts(doorKey, next.Name, next.Waited.For, m)
 	}
 	return next, left, err
 }
+
+// newDoor is what this process says of a door that it makes. A holder puts the watermark back, too.
+func (l *Lease) newDoor() door { return door{Layout: l.o.Layout, Marked: l.record.Load() != nil} }
 
 // heal puts back what the store lost besides the record of this holder, which was put back before:
 // the watermark and the store's door. Until the door is open, each call counts how long it is
@@ -118,19 +121,22 @@ func (l *Lease) heal(ctx context.Context) error {
 	}
 	c := clocks{own: l.o.now()}
 	if c.engine, err = clockOf(ctx, l.store); err == nil {
-		_, _, err = l.advanceDoor(ctx, l.store, d, c, false)
+		_, _, err = l.advanceDoor(ctx, l.store, d, l.newDoor(), c, false)
 	}
 	return err
 }
 
 // outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
-// the worker ID stays unused. If that is 0, next may be taken. seen is how long r was seen unchanged.
-func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, seen time.Duration, m moment, c clocks) (next Record, left time.Duration, err error) {
+// the worker ID stays unused. If that is 0, next may be taken.
+func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, seen sightings, m moment, c clocks) (next Record, left time.Duration, err error) {
 	whole := healing(layout.Unit)
 	if next = r; r.version == "" {
+		if mark, err := s.Get(ctx, markKey(r.Worker)); err == nil && mark.Version == "" {
+			return next, whole, nil // all is lost, and the wait for the door is enough
+		}
 		next.Layout, next.Marked, left = layout, true, whole
-		next.Waited = next.Waited.more(0, m)
-	} else if next, left = r.missing(seen, m, c, whole); left <= 0 || next.Waited == r.Waited {
+		next.Waited = waited{Name: randomText()}.more(0, m)
+	} else if next, left = r.missing(seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m), m, c, whole); left <= 0 || next.Waited == r.Waited {
 		return next, left, nil
 	}
 	next.Saves++
@@ -138,5 +144,11 @@ func outwait(ctx context.Context, s Store, r Record, layout snowflake.Layout, se
 	if errors.Is(err, ErrConflict) {
 		return next, left, nil
 	}
+	if err == nil {
+		seen.lasts(lostKey(r.Worker), next.Waited.Name, next.Waited.For, m)
+	}
 	return saved, left, err
 }
+
+// lostKey is under what a lost record is known.
+func lostKey(worker int) string { return "lost " + recordKey(worker) }

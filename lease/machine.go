@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	crand "crypto/rand"
 	"math/rand/v2"
 	"sync/atomic"
@@ -9,7 +10,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock"
 )
 
-// This file is all that the package knows of the computer's disk, timers, dice and hypervisor. The
+// This file is all that the package knows of the computer's disk, clocks, dice and hypervisor. The
 // simulator builds the package with another file in its place.
 
 // hostDisk is the disk that file stores and local copies are on.
@@ -17,6 +18,9 @@ var hostDisk disk = osDisk
 
 // newTimer returns a timer that fires after d.
 var newTimer = time.NewTimer
+
+// wallClock returns the time of this host's clock for a reader of the watermark.
+var wallClock = func(context.Context) time.Time { return time.Now().Round(0) }
 
 // dice returns a random number from 0 to n-1.
 var dice = rand.Int64N

@@ -236,7 +236,7 @@ func TestWaitGoesOnInTheNextProcess(t *testing.T) {
 		"another host":            {2, moment{host: "i", boot: 2 * time.Hour}, 2},
 		"a host without a name":   {2, moment{boot: 2 * time.Hour}, 2},
 	} {
-		assert.Equal(t, waited{test.want, test.m.host, test.m.boot}, w.more(test.seen, test.m), why)
+		assert.Equal(t, waited{For: test.want, Host: test.m.host, Boot: test.m.boot}, w.more(test.seen, test.m), why)
 	}
 	assert.Equal(t, waited{For: 9}, waited{For: 7}.more(2, moment{}), "no host has a name")
 }

@@ -269,13 +269,10 @@ func (s *search) note(ctx context.Context, r Record) error {
 	case "":
 		r.Layout = l.o.Layout // it was never used
 	case Lost:
-		m := thisMoment()
-		seen := m.at.Sub(l.seen.sees(recordKey(r.Worker), r.version))
-		next, left, err := outwait(ctx, s.store, r, l.o.Layout, seen, m, s.clocks())
+		next, left, err := outwait(ctx, s.store, r, l.o.Layout, l.seen, thisMoment(), s.clocks())
 		if err != nil {
 			return err
 		}
-		l.seen.sees(recordKey(r.Worker), next.version)
 		if r.version == "" && next.version != "" {
 			l.log.missing(l, r.Worker)
 		}

@@ -67,3 +67,22 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 		assert.LessOrEqual(t, m.asked, maxProbes+60*5+10)
 	})
 }
+
+// Who lists in the moment in which all is lost may find a mark without its record. The wait for the door is enough then.
+func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
+	m, l := newMemory(), snowflake.DefaultLayout()
+	wait := func() (Record, time.Duration) {
+		next, left, err := outwait(t.Context(), m, Record{Worker: 1, State: Lost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
+		require.NoError(t, err)
+		return next, left
+	}
+	next, left := wait()
+	require.Equal(t, healing(l.Unit), left)
+	require.Empty(t, next.version, "nothing is saved")
+	_, err := m.Put(t.Context(), markKey(1), "", []byte("token"))
+	require.NoError(t, err)
+	next, left = wait()
+	require.Equal(t, healing(l.Unit), left)
+	require.NotEmpty(t, next.version)
+	require.NotEmpty(t, next.Waited.Name)
+}

@@ -32,6 +32,7 @@ type waited struct {
 	For  time.Duration `json:"for,omitzero"`
 	Host string        `json:"host,omitempty"` // where this was known,
 	Boot time.Duration `json:"boot,omitzero"`  // and when, by the clock of that host since it was booted
+	Name string        `json:"name,omitempty"` // of a record that is lost: another one each time that it is lost
 }
 
 // more returns what is known at m. seen is how long this process has seen w, and what w is about,
@@ -40,7 +41,8 @@ func (w waited) more(seen time.Duration, m moment) waited {
 	if w.Host != "" && w.Host == m.host {
 		seen = max(seen, m.boot-w.Boot)
 	}
-	return waited{w.For + max(0, seen), m.host, m.boot}
+	w.For, w.Host, w.Boot = w.For+max(0, seen), m.host, m.boot
+	return w
 }
 
 // until returns what is known at m and is to be saved now, which is w if it would be hardly more,
@@ -69,7 +71,7 @@ func beforeEnd(ctx context.Context, wait time.Duration) time.Duration {
 	return wait
 }
 
-// sightings are the versions of entries, and since when this process has seen them.
+// sightings are the versions of entries, or names of what was lost, and since when they are known.
 type sightings map[string]sighting
 
 type sighting struct {
@@ -83,6 +85,17 @@ func (s sightings) sees(key, version string) time.Time {
 		s[key] = sighting{version, time.Now()}
 	}
 	return s[key].since
+}
+
+// lasts notes that what has this name is known to have lasted for so long at m, and returns how much
+// longer it has lasted by what was noted before. So those who take turns at a wait lose nothing of it.
+func (s sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+	begun := m.at.Add(-known)
+	if was, ok := s[key]; ok && was.version == name {
+		more = max(0, begun.Sub(was.since))
+	}
+	s[key] = sighting{name, begun.Add(-more)}
+	return more
 }
 
 // silence is the entry of records that do not change, by their keys. Who waits until a holder is
@@ -154,7 +167,7 @@ func (w *watch) share(ctx context.Context, s Store, records []Record, m moment) 
 	next, more := map[string]unchanged{}, false
 	for _, r := range records[:min(maxSilences, len(records))] {
 		key, idle := recordKey(r.Worker), w.idle(r, m)
-		next[key] = unchanged{r.version, waited{idle, m.host, m.boot}}
+		next[key] = unchanged{r.version, waited{For: idle, Host: m.host, Boot: m.boot}}
 		if was := w.kept.Of[key]; was.Version != r.version || idle-was.Waited.For >= progress/8 {
 			more = true
 		}

@@ -129,11 +129,15 @@ type viewer struct {
 // proposed, the door says so: then newcomers know if the mark is lost.
 func (v *viewer) open() (err error) {
 	for {
-		if v.door, err = getDoor(v.ctx, v.store); err != nil {
+		v.door, err = getDoor(v.ctx, v.store)
+		if bad := errors.Is(err, ErrBadRecord) && v.door.version != ""; err != nil && !bad {
 			return err
 		}
 		if !v.door.Open {
-			return ErrWiped
+			if err = v.wait(); err != nil {
+				return err
+			}
+			continue
 		}
 		if v.mark, err = getMark(v.ctx, v.store); err != nil || v.door.Marked {
 			return err
@@ -148,6 +152,42 @@ func (v *viewer) open() (err error) {
 			return err
 		}
 	}
+}
+
+// wait counts how long the store and its records are known to be lost, as newcomers do, so that the
+// watermark is there again although none comes. It returns nil when the door is open. If nobody ever
+// had a worker ID, the store may be new, and wait leaves it alone.
+func (v *viewer) wait() error {
+	if v.door.Name == "" {
+		records, _, err := allRecords(v.ctx, v.store)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.State != Lost {
+				v.door.Layout = r.Layout
+			}
+		}
+		if v.door.Layout == (snowflake.Layout{}) {
+			return ErrWiped
+		}
+	}
+	c := clocks{own: wallClock(v.ctx)}
+	var err error
+	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
+		return err
+	}
+	next, left, err := v.watch.advanceDoor(v.ctx, v.store, v.door, v.door, c, false)
+	if errors.Is(err, ErrConflict) {
+		return ErrWiped
+	}
+	if v.door = next; err != nil || next.Open {
+		return err
+	}
+	if _, _, err = v.look(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
 }
 
 // watermark proposes what the holders allow, looks at them again, and publishes what they allow
@@ -187,7 +227,7 @@ func (v *viewer) save(m mark) (err error) {
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
 func (v *viewer) look() (low time.Time, by *Record, err error) {
-	c := clocks{own: time.Now().Round(0)}
+	c := clocks{own: wallClock(v.ctx)}
 	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
 		return low, nil, err
 	}
@@ -217,13 +257,19 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 			return low, &r, nil
 		}
 	}
-	for i, r := range records {
+	for i, r := range records { // the waits for all of them go on at once
 		if r.State == Lost {
-			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.watch.idle(r, v.asked), v.asked, c)
-			if records[i] = next; err != nil || left > 0 {
+			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.watch.seen, v.asked, c)
+			if records[i] = next; err != nil {
 				return low, &next, err
 			}
+			if left > 0 {
+				by = &next
+			}
 		}
+	}
+	if by != nil {
+		return low, by, nil
 	}
 	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r Record) bool { return v.dead(r, c) })
 	return low, by, nil

@@ -4,6 +4,7 @@
 //	go run ./internal/sim -seeds 10000
 //	go run ./internal/sim -nodes 1024 -seeds 2
 //	go run ./internal/sim -seed 42 -v
+//	go run ./internal/sim -troubles -seeds 4000
 //	go run ./internal/sim -mutants
 package main
 
@@ -39,6 +40,7 @@ func main() {
 	flag.BoolVar(&s.Trace, "v", false, "print all that happens")
 	flag.StringVar(&s.Mutant, "mutant", "", "the deliberate defect to switch on")
 	flag.BoolVar(&s.Leases, "leases", false, "run only the fleets that the model of the leases describes, with less load")
+	flag.BoolVar(&s.Troubles, "troubles", false, "run fleets with more troubles and without other faults, and print how long each kind took")
 	list := flag.Bool("mutants", false, "list the deliberate defects")
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) {
@@ -107,6 +109,9 @@ func simulate(s fleet.Settings) error {
 	begun := time.Now()
 	reports, err := run(program, procs, s, os.Stdout)
 	fmt.Println(summary(reports, time.Since(begun)))
+	if s.Troubles {
+		fmt.Print(worst(reports))
+	}
 	return err
 }
 
@@ -197,6 +202,21 @@ func summary(reports []fleet.Report, took time.Duration) string {
 	fmt.Fprintf(&b, "%d seeds in %v, in which there were so many", seeds, took.Round(time.Millisecond))
 	for _, what := range slices.Sorted(maps.Keys(t)) {
 		fmt.Fprintf(&b, "\n%12d %s (%.0f a minute)", t[what], what, float64(t[what])/took.Minutes())
+	}
+	return b.String()
+}
+
+// worst says how long troubles took at most, of which kinds.
+func worst(reports []fleet.Report) string {
+	all := fleet.Worst{}
+	for _, r := range reports {
+		all.Add(r.Worst)
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, "the worst, with windows of 3 s, until all issue, a newcomer has a worker ID, the watermark is less than two windows behind:")
+	for _, l := range fleet.Bounds {
+		t := all[l.Trouble]
+		fmt.Fprintf(&b, "%-38s %6.1f s %6.1f s %6.1f s in %d runs\n", l.Trouble, t.Issue.Seconds(), t.Start.Seconds(), t.Watermark.Seconds(), t.Runs)
 	}
 	return b.String()
 }

@@ -250,7 +250,7 @@ func (p *process) checkError(o outcome) {
 
 // isCalm is whether all faults have ended so long ago that nothing shows of them.
 func (w *world) isCalm() bool {
-	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms
+	return time.Since(w.begun) > w.Faults+8*w.Window+10*time.Second+w.healing() && w.Network <= ms && !w.troubled.Load()
 }
 
 func isStoreError(err error) bool {
@@ -308,7 +308,7 @@ func (s *store) checkSave(p *process, old, r *lease.Record) {
 			w.fail("bound", "%v moves the bound of worker %d, clock sequence %d, back from %v to %v; stamped is %v", p, r.Worker, seq, bound, is, tick)
 		}
 	}
-	if r.Forgotten.After(old.Forgotten) {
+	if r.Forgotten.After(old.Forgotten) && !s.wiped.Load() { // what is gone is forgotten
 		_, hi := p.machine.offsets(1000 * time.Hour)
 		if most := p.machine.start.Add(p.machine.Mono() + hi - w.history()); r.Forgotten.After(most) {
 			w.fail("history", "%v forgets what ended before %v, of %v", p, r.Forgotten, most)

@@ -39,7 +39,7 @@ func TestSeeds(t *testing.T) {
 
 // search runs seeds until one fails, or until it is interrupted.
 func (s Settings) search(t *testing.T) Report {
-	report := Report{Totals: Totals{}}
+	report := Report{Totals: Totals{}, Worst: Worst{}}
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
 	for seed := s.From; seed < s.To && interrupted.Err() == nil; seed += s.Every {
@@ -50,6 +50,7 @@ func (s Settings) search(t *testing.T) Report {
 		report.Seeds++
 		r := run(t, one, s.Trace)
 		report.Totals.Add(r.Totals)
+		report.Worst.Add(r.Worst)
 		if s.Trace {
 			fmt.Println(strings.Join(r.Trace, "\n"))
 		}
@@ -69,6 +70,12 @@ func (s Settings) scenario(seed uint64) *Scenario {
 			return nil
 		}
 		one.Calm()
+	}
+	if s.Troubles {
+		if one.LocalCopy || one.Layout.Expires().Before(one.Start.AddDate(0, 0, 2)) {
+			return nil
+		}
+		one.Troubled()
 	}
 	return one
 }
@@ -125,6 +132,9 @@ func (s Settings) explain(t *testing.T, r Report) {
 	}
 	if s.Leases {
 		flags += " -leases"
+	}
+	if s.Troubles {
+		flags += " -troubles"
 	}
 	if s.Mutant != "" {
 		flags += fmt.Sprintf(" -mutant %q", s.Mutant)

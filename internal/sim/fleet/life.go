@@ -26,8 +26,16 @@ type life struct {
 // worker ID.
 const farewell = 100 * ms
 
+// patience is how long an Acquire of the program may take.
+func (w *world) patience() time.Duration {
+	if !w.over.Load() && w.chance(25) {
+		return w.Window/4 + w.up(2*w.Window)
+	}
+	return 5*w.Window + 10*time.Second
+}
+
 // acquire makes a lease with a context that ends afterwards.
-func (p *process) acquire() (*lease.Lease, error) {
+func (p *process) acquire(limit time.Duration) (*lease.Lease, error) {
 	w := p.w
 	o := &lease.Options{
 		Layout: w.Layout, Owner: p.owner, Window: p.Window, Count: w.Last + 1, Reuse: w.Reuse, History: w.History,
@@ -41,10 +49,6 @@ func (p *process) acquire() (*lease.Lease, error) {
 	}
 	if p.Stops {
 		o.OnLoss = lease.Stop
-	}
-	limit := 5*w.Window + 10*time.Second
-	if !w.over.Load() && w.chance(25) {
-		limit = w.Window/4 + w.up(2*w.Window)
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
@@ -166,6 +170,13 @@ type bound struct {
 	at    time.Duration
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -194,7 +205,7 @@ func (p *process) checkOverslept(o outcome) {
 // checkSpared: whoever holds a worker ID keeps it and has IDs without a gap, if nothing happens but
 // that the store loses its entries.
 func (p *process) checkSpared(o outcome) {
-	if !p.Spared || p.w.hasClone(p.worker) {
+	if !p.Spared || p.w.troubled.Load() || p.w.hasClone(p.worker) {
 		return
 	}
 	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {
@@ -279,7 +290,7 @@ func (n *node) isExcused() bool {
 	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
-	if w.store.proposed().After(now) {
+	if w.proposed().After(now) {
 		return true // whoever begins, or changes the clock sequence, begins there
 	}
 	w.store.mu.Lock()

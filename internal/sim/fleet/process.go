@@ -32,6 +32,7 @@ type node struct {
 	wake        chan struct{}
 	lastID      snowflake.ID // the largest
 	issuedAt    time.Time    // the last one
+	backAt      time.Time    // the first one after a gap
 	lastErr     error
 	pausedUntil time.Time
 	wakesAt     time.Time // when the last of its goroutines goes on, though it is no longer paused
@@ -75,6 +76,9 @@ func (n *node) run() {
 		n.mu.Unlock()
 		if down == 0 {
 			down = n.w.up(n.w.Window)
+			if n.w.troubled.Load() {
+				down /= 8
+			}
 		}
 		if !n.w.sleep(down) {
 			return
@@ -445,7 +449,11 @@ func (p *process) gap() time.Duration {
 func (n *node) issues() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.issuedAt = time.Now()
+	now := time.Now()
+	if now.Sub(n.issuedAt) > n.tolerance() {
+		n.backAt = now
+	}
+	n.issuedAt = now
 }
 
 // note keeps what the last call returned.
@@ -470,7 +478,7 @@ func (p *process) begin() bool {
 		o.Clock = nil // the lease's
 	}
 	var g *snowflake.Generator
-	l, err := p.acquire()
+	l, err := p.acquire(p.w.patience())
 	if err == nil {
 		p.worker, p.grant = l.Worker(), l.Grant()
 		p.w.count("leases", 1)

@@ -33,6 +33,8 @@ type Scenario struct {
 	Nodes  []Node
 	Faults time.Duration // how long there are some
 	Events []Event
+
+	Troubles []Plan // when all is well again
 }
 
 // Node is one host, which runs one process after the other.
@@ -169,6 +171,11 @@ func New(seed uint64, nodes int) *Scenario {
 	for range nodes {
 		s.Nodes = append(s.Nodes, randomNode(r, s))
 	}
+	defer func() {
+		if !s.LocalCopy {
+			s.Troubles = s.plan(1 + int(seed%2))
+		}
+	}()
 	n := 2 + r.IntN(6)
 	if r.IntN(8) == 0 {
 		n = 0
@@ -279,7 +286,7 @@ func (s *Scenario) Calm() {
 	for i := range s.Nodes {
 		s.Nodes[i].Gap = max(s.Nodes[i].Gap, s.Nodes[i].Window/4)
 	}
-	s.Calmed = true
+	s.Calmed, s.Troubles = true, nil
 }
 
 func oneOf[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }

@@ -2,10 +2,10 @@ package fleet
 
 import "slices"
 
-// Shrink returns a smaller scenario that fails in the same way: with as few nodes and events as fail. run runs one.
+// Shrink returns a smaller scenario that fails in the same way: with as few nodes, events and troubles as fail. run runs one.
 func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
 	nodes := len(s.Nodes)
-	kept := make([]int, nodes+len(s.Events)) // first the nodes, because fewer nodes take less time
+	kept := make([]int, nodes+len(s.Events)+len(s.Troubles)) // first the nodes, because fewer nodes take less time
 	for i := range kept {
 		kept[i] = i
 	}
@@ -28,16 +28,21 @@ func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario 
 	return smallest
 }
 
-// with returns s with some of its nodes, which are numbered first, and of its events.
+// with returns s with some of its nodes, which are numbered first, of its events and of its troubles.
 func with(s *Scenario, parts []int) *Scenario {
 	c := *s
-	c.Nodes, c.Events = slices.Clone(s.Nodes), nil
+	c.Nodes, c.Events, c.Troubles = slices.Clone(s.Nodes), nil, nil
 	for i := range c.Nodes {
 		c.Nodes[i].Absent = c.Nodes[i].Absent || !slices.Contains(parts, i)
 	}
 	for i, e := range s.Events {
 		if slices.Contains(parts, len(s.Nodes)+i) {
 			c.Events = append(c.Events, e)
+		}
+	}
+	for i, t := range s.Troubles {
+		if slices.Contains(parts, len(s.Nodes)+len(s.Events)+i) {
+			c.Troubles = append(c.Troubles, t)
 		}
 	}
 	return &c

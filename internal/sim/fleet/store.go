@@ -289,9 +289,9 @@ func (s *store) sharesAll(p, q *process) {
 }
 
 // proposed is where new windows begin at the earliest.
-func (s *store) proposed() time.Time {
+func (w *world) proposed() time.Time {
 	var m struct{ Proposed time.Time }
-	_ = json.Unmarshal(s.get("watermark", true).Value, &m)
+	_ = json.Unmarshal(w.store.get("watermark", true).Value, &m)
 	return m.Proposed
 }
 

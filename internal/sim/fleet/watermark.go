@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -20,7 +21,7 @@ func (w *world) poll(number int) {
 	}
 	for w.sleep(w.up(w.Window/2) + us) {
 		least := w.mark()
-		ctx, cancel := context.WithTimeout(context.Background(), w.Window)
+		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), seam.Reader{}, n.machine), w.Window)
 		if w.Seed%3 == 0 {
 			reader = lease.NewWatermarkReader(s)
 		}

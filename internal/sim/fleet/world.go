@@ -25,6 +25,7 @@ type Result struct {
 	Failure *Failure
 	Trace   []string // if it was asked for
 	Totals  Totals
+	Worst   Worst
 }
 
 // Settings say what a process simulates.
@@ -32,6 +33,7 @@ type Settings struct {
 	From, To, Every uint64 // the seeds: the first, the end, and one of how many
 	Nodes           int    // of each fleet; 0: as many as the seed says
 	Leases          bool   // take only the seeds of fleets that the model of the leases describes, with less load
+	Troubles        bool   // take the seeds' fleets with more troubles and without other faults
 	Mutant          string // the deliberate defect that is switched on
 	Trace           bool   // print what happened, whether it fails or not
 	Brief           bool   // do not say what failed, but for the report
@@ -45,6 +47,7 @@ type Report struct {
 	Seed    uint64   // the first seed that failed
 	Failure *Failure `json:",omitempty"`
 	Totals  Totals
+	Worst   Worst
 }
 
 // Totals count what happened, by what it is: see Counted.
@@ -66,15 +69,16 @@ func (t Totals) Add(o Totals) {
 // world is a run.
 type world struct {
 	*Scenario
-	begun time.Time // virtual
-	store *store
-	nodes []*node
-	dir   string // for local copies
-	wg    sync.WaitGroup
-	gates atomic.Int64  // passed so far
-	over  atomic.Bool   // the faults are
-	done  chan struct{} // closed when the run ends, which the first failure does
-	end   func()        // ends the run
+	begun    time.Time // virtual
+	store    *store
+	nodes    []*node
+	dir      string // for local copies
+	wg       sync.WaitGroup
+	gates    atomic.Int64  // passed so far
+	over     atomic.Bool   // the random faults are,
+	troubled atomic.Bool   // and the troubles have begun
+	done     chan struct{} // closed when the run ends, which the first failure does
+	end      func()        // ends the run
 
 	mu      sync.Mutex
 	rand    *rand.Rand // of the network and of the load
@@ -87,6 +91,9 @@ type world struct {
 	last    map[[2]int]int64 // the last tick issued, by worker and clock sequence
 	clones  []cloned
 	edges   []edge
+	worst   Worst
+
+	reader *reader // during the troubles
 
 	watermark snowflake.ID // the highest that was read
 }
@@ -116,11 +123,15 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 		issued:   map[snowflake.ID]issue{},
 		last:     map[[2]int]int64{},
 		totals:   Totals{},
+		worst:    Worst{},
 	}
 	w.end = sync.OnceFunc(func() { close(w.done) })
 	seam.Reset(s.Seed, w.late, w.fileStep)
 	for i, c := range s.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i, c))
+	}
+	if s.OneHost {
+		seam.BootClock = func() (string, time.Duration) { return "host", time.Since(w.begun) }
 	}
 	w.store = newStore(w)
 	if err := w.store.open(); err != nil {
@@ -147,7 +158,7 @@ func Run(s *Scenario, dir string, tracing bool) *Result {
 	w.model.counts()
 	time.Sleep(24 * time.Hour) // until no goroutine is stopped any more
 	w.count("node-seconds", uint64(took.Seconds()*float64(len(w.nodes))))
-	return &Result{w.failure, w.trace, w.totals}
+	return &Result{w.failure, w.trace, w.totals, w.worst}
 }
 
 // healing is for how long newcomers may wait if the store has lost entries, also twice.
@@ -189,13 +200,21 @@ func (w *world) finish() {
 	for _, n := range w.snapshotNodes() {
 		n.recover()
 	}
-	if !w.sleep(10*w.Window+10*time.Second+20*w.Layout.Unit+w.healing()) || !w.awaitRecovery() {
+	settle := 10*w.Window + 10*time.Second + 20*w.Layout.Unit + w.healing()
+	if len(w.Events) == 0 {
+		settle = 3*w.Window + w.slack()
+	}
+	if !w.sleep(settle) || !w.awaitRecovery() {
 		return
 	}
 	for _, n := range w.snapshotNodes() {
 		if !n.Absent {
 			n.checkAlive()
 		}
+	}
+	if len(w.Troubles) > 0 {
+		w.model.leave("the troubles begin")
+		w.endures()
 	}
 	for _, e := range w.edges {
 		w.checkIssuer(e.id, e.by)
@@ -359,7 +378,7 @@ func (f *faults) change(k Kind, by int) {
 func (f *faults) of(w *world, k Kind) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if w.over.Load() {
+	if w.over.Load() && !w.troubled.Load() {
 		return 0
 	}
 	return f.on[k]

@@ -41,6 +41,9 @@ var (
 	// that it was cloned, by the machine's name.
 	Generations sync.Map
 
+	// BootClock returns the name of the host of all processes, and how long ago it was booted; an empty name if there are many hosts.
+	BootClock = func() (string, time.Duration) { return "", 0 }
+
 	// KillLease ends the goroutine that renews a *lease.Lease, and the calls that wait
 	// for it, as when its process dies.
 	KillLease func(lease any)
@@ -55,6 +58,9 @@ var (
 	// lease.
 	CloneGenerator func(generator, lease, clock any) any
 )
+
+// Reader is the key of the Machine in the context of a reader of the watermark.
+type Reader struct{}
 
 // Record is the key of the lease.Record in the context of its Put.
 type Record struct{}
@@ -75,6 +81,7 @@ func Reset(seed uint64, late func(*rand.Rand) time.Duration, step func(dir, step
 	defer dice.Unlock()
 	Generations.Clear()
 	Granted, Stamped = nil, nil
+	BootClock = func() (string, time.Duration) { return "", 0 }
 	dice.Rand, dice.late, dice.step = rand.New(rand.NewPCG(seed, 2)), late, step
 }
 

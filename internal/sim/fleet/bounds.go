@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Trouble is the name of a kind of trouble, as in the table of docs/operations.md.
+type Trouble string
+
+// The troubles. Each has a cause that ends. Afterwards the fleet has to be well again within its bounds.
+const (
+	OneCrash    Trouble = "crash"
+	Kills       Trouble = "kills in a row"
+	OnePause    Trouble = "pause"
+	Outage      Trouble = "outage"
+	Wipe        Trouble = "wipe"
+	WipeOutage  Trouble = "wipe, then outage"
+	WipePause   Trouble = "wipe, then pause"
+	WipeClock   Trouble = "wipe with a wrong clock of the engine"
+	EngineClock Trouble = "wrong clock of the engine"
+	ReaderClock Trouble = "wrong clock of a reader"
+	HolderClock Trouble = "wrong clock of a holder"
+	LostAnswers Trouble = "lost answers"
+	FullRange   Trouble = "full range of worker IDs"
+	OutageWipe  Trouble = "empty store after an outage"
+	Unreadable  Trouble = "one unreadable entry"
+	ShortStarts Trouble = "starts shorter than a window"
+)
+
+// healed is how long the wait takes until no window can be open under records that were lost. Those who take turns at it lose a little
+// of it each time.
+const healed = lease.MaxWindow + time.Minute + 30*time.Second
+
+// Bound is so many windows, and a time besides.
+type Bound struct {
+	Windows float64
+	Plus    time.Duration
+	Leap    bool // and Options.MaxLeap
+}
+
+func (b Bound) String() string {
+	windows := fmt.Sprintf("%v windows", b.Windows)
+	if b.Windows == 1 {
+		windows = "a window"
+	}
+	switch {
+	case b.Leap:
+		return windows + " and `MaxLeap`"
+	case b.Plus == 0:
+		return windows
+	}
+	return fmt.Sprintf("%v min and %s", b.Plus.Minutes(), windows)
+}
+
+// of returns how long the bound is in a run.
+func (b Bound) of(w *world) time.Duration {
+	d := time.Duration(b.Windows*float64(w.Window)) + b.Plus
+	if b.Leap {
+		d += w.maxLeap()
+	}
+	return d
+}
+
+// Limits are the bounds of a trouble. They are counted from the end of its cause, except that those of kills in a row are counted
+// from the first kill.
+type Limits struct {
+	Trouble   Trouble
+	Issue     Bound // then each live process issues IDs, and goes on
+	Start     Bound // then a newcomer has a worker ID, if there is one for it
+	Watermark Bound // then the watermark is less than two windows behind, and stays so, if somebody holds a worker ID
+	Alone     bool  // it is of one process, and the other ones go on without a gap
+}
+
+// after returns limits that are all the same.
+func after(t Trouble, windows float64, plus time.Duration) Limits {
+	b := Bound{Windows: windows, Plus: plus}
+	return Limits{Trouble: t, Issue: b, Start: b, Watermark: b}
+}
+
+// alone returns the limits of a trouble of one process.
+func alone(t Trouble, issue Bound, start, watermark float64) Limits {
+	return Limits{t, issue, Bound{Windows: start}, Bound{Windows: watermark}, true}
+}
+
+// Bounds are stated in docs/operations.md, too.
+var Bounds = []Limits{
+	alone(OneCrash, Bound{Windows: 2}, 2, 1),
+	alone(Kills, Bound{Windows: 2}, 2, 1),
+	alone(OnePause, Bound{Windows: 2}, 2, 1),
+	after(Outage, 3, 0),
+	after(Wipe, 2, healed),
+	after(WipeOutage, 2, healed),
+	after(WipePause, 2, healed),
+	after(WipeClock, 2, healed),
+	after(EngineClock, 2, 0),
+	alone(ReaderClock, Bound{Windows: 1}, 1, 1),
+	alone(HolderClock, Bound{Windows: 2, Leap: true}, 2, 2),
+	alone(LostAnswers, Bound{Windows: 2}, 2, 1),
+	after(FullRange, 2, 0),
+	after(OutageWipe, 2, healed),
+	after(Unreadable, 2, healed),
+	after(ShortStarts, 3, 0),
+}
+
+func limitsOf(t Trouble) Limits {
+	for _, l := range Bounds {
+		if l.Trouble == t {
+			return l
+		}
+	}
+	panic(t)
+}

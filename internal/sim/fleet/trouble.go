@@ -1,0 +1,249 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// When the random faults are over and all is well, a run has a few troubles, one after the other. After the end of each cause, all
+// has to be well within the bounds of its kind.
+
+// Plan is a trouble that is to come.
+type Plan struct {
+	Trouble Trouble
+	Node    int           // whose it is, if it is of one process
+	For     time.Duration // how long its cause lasts
+	By      time.Duration // by how much a clock is wrong
+	N       int           // how many, or which
+}
+
+func (t Plan) String() string {
+	return fmt.Sprintf("%s (node %d, for %v, by %v, %d)", t.Trouble, t.Node, t.For, t.By, t.N)
+}
+
+// plan returns the troubles of a scenario. They have dice of their own.
+func (s *Scenario) plan(n int) (all []Plan) {
+	r := rand.New(rand.NewPCG(s.Seed, 4))
+	lost := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == StoreWiped })
+	for len(all) < n {
+		t := Plan{Trouble: Bounds[r.IntN(len(Bounds))].Trouble, Node: r.IntN(len(s.Nodes)), N: r.IntN(300),
+			For: s.Window/4 + randomTime(r, 3*s.Window), By: time.Duration(1+r.IntN(7200)) * time.Second}
+		if r.IntN(2) == 0 {
+			t.By = s.Window/4 + randomTime(r, 2*s.Window)
+		}
+		if r.IntN(3) == 0 {
+			t.By = -t.By
+		}
+		possible := true
+		switch t.Trouble {
+		case Wipe, WipeOutage, WipePause, OutageWipe, Unreadable, WipeClock: // they take long
+			possible = r.IntN(3) == 0 && (t.Trouble != WipeClock || s.OwnClock)
+			if lost { // all: nothing is promised if a mark is lost alone and its record after that
+				t.N -= t.N % 3
+			}
+			lost = lost || possible
+		case EngineClock:
+			possible = s.OwnClock
+		case HolderClock, ReaderClock:
+			possible = !s.OneHost
+		case FullRange, ShortStarts:
+			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window > 64*(s.Network+s.Late)
+		}
+		if possible {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Troubled takes the random faults out of a scenario, so that most of what happens are troubles, and gives it more of these.
+func (s *Scenario) Troubled() {
+	s.Events, s.Faults = nil, s.Window
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Stays = false
+		if s.Seed%2 == 0 && n.Rewind > 0 { // otherwise the watermark rests
+			n.Policy, n.Rewind = "wait", 0
+		}
+	}
+	s.Troubles = s.plan(6)
+}
+
+// victim returns the node whose trouble it is.
+func (w *world) victim(t Plan) *node {
+	var present []*node
+	for _, n := range w.snapshotNodes() {
+		if !n.Absent {
+			present = append(present, n)
+		}
+	}
+	return present[t.Node%len(present)]
+}
+
+// befalls lets a trouble happen, and returns when its cause is over. It is false when the run ends meanwhile.
+func (w *world) befalls(v *vigil) bool {
+	t, n, s := v.plan, v.victim, w.store
+	down := func(d time.Duration) bool {
+		s.faults.last(w, Event{Kind: StoreDown, For: d})
+		return !w.isEnded()
+	}
+	wipe := func(n int) { s.wipe(Event{Kind: StoreWiped, N: n}) }
+	wrong := func(m *machine, by time.Duration, f func() bool) bool {
+		m.change(func(s *segment) { s.wall += by })
+		defer m.change(func(s *segment) { s.wall -= by })
+		return f()
+	}
+	lasts := func() bool { return w.sleep(t.For) }
+	kill := func() { n.end(Event{Kind: Crash, By: us}) }
+	switch t.Trouble {
+	case OneCrash:
+		kill()
+	case Kills:
+		for range 3 + t.N%6 {
+			if kill(); !w.sleep(w.Window * 4 / 5) {
+				return false
+			}
+		}
+	case OnePause:
+		n.pause(t.For)
+		return lasts()
+	case Outage:
+		return down(t.For)
+	case Wipe:
+		wipe(t.N)
+	case WipeOutage:
+		wipe(t.N)
+		return w.sleep(w.up(w.Window)) && down(t.For)
+	case WipePause:
+		wipe(t.N)
+		n.pause(t.For)
+		return lasts()
+	case WipeClock:
+		return wrong(s.machine, t.By, func() bool { wipe(t.N); return lasts() })
+	case EngineClock:
+		return wrong(s.machine, t.By, lasts)
+	case ReaderClock:
+		return wrong(w.reader.machine, t.By, lasts)
+	case HolderClock:
+		if most := w.maxLeap() - ms; !w.OwnClock { // it is accepted if it lasts
+			t.For = min(t.For, most)
+		}
+		return wrong(n.machine, t.By, lasts)
+	case LostAnswers:
+		n.faults.last(w, Event{Kind: LoseAnswers, N: 100, For: t.For})
+	case FullRange, ShortStarts:
+		return w.fills(v)
+	case OutageWipe:
+		s.faults.change(StoreDown, 1)
+		defer s.faults.change(StoreDown, -1)
+		defer wipe(0)
+		return w.sleep(w.Window + t.For)
+	case Unreadable:
+		s.garble(t.N)
+	}
+	return !w.isEnded()
+}
+
+// fills lets other processes take all worker IDs that are free. Then one of them dies, or all.
+func (w *world) fills(v *vigil) bool {
+	var all []*process
+	for i := 0; !w.isEnded(); i++ {
+		p := w.stranger(fmt.Sprintf("occupant-%d", i))
+		l, err := p.acquire(w.Window * 3 / 2)
+		if err != nil {
+			break
+		}
+		p.generates(l)
+		all = append(all, p)
+	}
+	v.filled = len(all) > 0
+	if v.plan.Trouble == FullRange && v.filled {
+		v.others, all = all[1:], all[:1]
+		v.comes(w, 0)
+		if !w.sleep(v.plan.For) {
+			return false
+		}
+		if v.isIn() {
+			v.nobody() // somebody who starts anew has left a worker ID for a moment
+		}
+	}
+	for _, p := range all {
+		p.kill("crash")
+	}
+	return !w.isEnded()
+}
+
+// stranger returns a process of a host that is none of the fleet's.
+func (w *world) stranger(owner string) *process {
+	n := newNode(w, len(w.Nodes)+100, Node{Window: w.Window, Clock: "custom"})
+	n.owner = owner
+	p := newProcess(n, 0)
+	p.name = owner
+	return p
+}
+
+// generates makes a generator, without which a lease keeps the watermark back.
+func (p *process) generates(l *lease.Lease) {
+	g, err := snowflake.NewLeased(l, nil)
+	if err != nil {
+		p.w.fail("error", "%v: no generator: %v", p, err)
+	}
+	p.gets(l, g)
+}
+
+// garble lets one entry be unreadable. If its worker ID would be missed, it is another entry.
+func (s *store) garble(n int) {
+	spare := s.w.mayStart(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for key := range s.entries {
+		kind, _, _ := strings.Cut(key, "/")
+		if kind != "history" && (kind != "worker" && kind != "mark" || spare) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	key := keys[n%len(keys)]
+	s.puts++
+	e := lease.Entry{Key: key, Version: fmt.Sprint(s.puts), Value: []byte("?")}
+	if s.w.OwnClock {
+		e.Time = s.machine.Wall()
+	}
+	if id, ok := workerOf(key); ok {
+		s.worker(id).record = lease.Record{}
+	}
+	s.entries[key] = e
+	s.wiped.Store(true)
+	s.w.logf("store: %s cannot be read", key)
+}
+
+// mayStart reports whether there is a worker ID for a newcomer, and some more.
+func (w *world) mayStart(more int) bool {
+	s := w.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unused, bad, kept := 0, 0, false
+	for id := range w.Last + 1 {
+		e, is := s.entries["worker/"+fmt.Sprint(id)]
+		switch {
+		case !is && s.entries["mark/"+fmt.Sprint(id)].Version == "":
+			unused++
+		case string(e.Value) == "?":
+			bad++
+		}
+		kept = kept || is && s.worker(id).record.Owner == newcomer
+	}
+	if w.Reuse == lease.ReuseAny {
+		return w.Last+1-bad-more > len(w.nodes)
+	}
+	return unused > more || w.Reuse == lease.ReuseKeep && kept && more == 0
+}
+
+const newcomer = "newcomer"
