@@ -129,6 +129,9 @@ func isStray(ctx context.Context, s Store, r Record) (bool, error) {
 		return false, nil
 	}
 	d, err := getDoor(ctx, s)
+	if errors.Is(err, ErrBadRecord) { // the newcomer may have looked again before
+		return false, nil
+	}
 	return err == nil && d.Name != r.Store, err
 }
 

@@ -165,3 +165,34 @@ func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 		assert.ErrorIs(t, l.Stats().LastError, full)
 	})
 }
+
+// The store is not told that an entry is deleted which is still here.
+func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, o := newMemory(), Options{Owner: "a", LocalCopy: t.TempDir(), Window: span}
+		removes := true
+		o.disk = func(what, _ string, do func() error) error {
+			if what == "remove" && !removes {
+				return errFault
+			}
+			return do()
+		}
+		s, err := withLocalCopy(t.Context(), m, &o)
+		require.NoError(t, err)
+		id := Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
+		r, err := putRecord(t.Context(), s, Record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
+		require.NoError(t, err)
+		removes = false
+		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.version), errFault)
+		require.Equal(t, 1, m.count())
+
+		c := s.(*localCopy)
+		_, err = c.local.Put(t.Context(), chunkKey(0, 0), "", []byte("[]"))
+		require.NoError(t, err)
+		require.ErrorIs(t, c.sendChunks(t.Context(), 0), errFault)
+		removes = true
+		require.NoError(t, c.sendChunks(t.Context(), 0))
+		require.NoError(t, s.Delete(t.Context(), recordKey(0), r.version))
+		require.Zero(t, m.count())
+	})
+}

@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,4 +87,67 @@ func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	require.Equal(t, healing(l.Unit), left)
 	require.NotEmpty(t, next.version)
 	require.NotEmpty(t, next.Waited.Name)
+}
+
+// A process that wants to save how long a record is lost, and is too slow, goes on with what another process has saved.
+func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		quicker := func(ctx context.Context, q *query, next asks) error {
+			if q.saves() {
+				m.set(func() { m.store(&query{do: "put", key: q.key, value: q.value}) })
+			}
+			return next(ctx, q)
+		}
+		wait := func(r Record) (Record, time.Duration, error) {
+			begun := time.Now().Add(-r.Waited.For - time.Minute)
+			seen := sightings{lostKey(0): {r.Waited.Name, begun}}
+			return outwait(t.Context(), m, r, plain, seen, thisMoment(), clocks{own: time.Now()})
+		}
+		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
+		require.NoError(t, err)
+		m.becomes(quicker)
+		_, left, err := wait(Record{State: Lost})
+		require.NoError(t, err)
+		require.Equal(t, healing(ms), left)
+		_, left, err = wait(m.record(0))
+		require.NoError(t, err)
+		require.Equal(t, healing(ms)-time.Minute, left)
+		require.Equal(t, time.Minute, m.record(0).Waited.For)
+		m.becomes(down)
+		_, _, err = wait(m.record(0))
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+// An owner's entry is a hint that is saved once. Only an owner that keeps its worker ID needs it.
+func TestOwnersEntryIsSavedOnce(t *testing.T) {
+	for reuse, want := range map[Reuse]int{ReuseAny: 1, ReuseKeep: 1, ReuseOnce: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			puts := 0
+			m.becomes(func(ctx context.Context, q *query, next asks) error {
+				if q.do == "put" && strings.HasPrefix(q.key, ownerPrefix) {
+					puts++
+				}
+				return next(ctx, q)
+			})
+			for range 3 {
+				require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse }).Release(t.Context()))
+			}
+			assert.Equal(t, want, puts)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			m.becomes(refuses(ownerPrefix))
+			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
+			if reuse == ReuseKeep {
+				require.ErrorIs(t, err, errDown)
+				require.Zero(t, m.count(), "another worker ID would be lost to the owner")
+				time.Sleep(time.Minute) // until nothing is given back any more
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
 }

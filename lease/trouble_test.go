@@ -183,3 +183,18 @@ func TestLeaseWarnsOfUnsafeSettings(t *testing.T) {
 		}
 	})
 }
+
+// An unreadable entry "store" hides no holder.
+func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { m.store(&query{do: "put", key: doorKey, value: []byte("?")}) })
+		holders, err := Holders(t.Context(), m)
+		require.ErrorIs(t, err, ErrBadRecord)
+		require.Len(t, holders, 1)
+		stray, err := isStray(t.Context(), m, Record{Saves: 1, Store: "s"})
+		require.NoError(t, err)
+		require.False(t, stray, "its holder may have looked at the entry before")
+	})
+}

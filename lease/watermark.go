@@ -405,6 +405,9 @@ func (l *Lease) above(ctx context.Context, s Store, d door, own Record, most tim
 	if d.version == "" {
 		d, err = getDoor(ctx, s)
 	}
+	if errors.Is(err, ErrBadRecord) { // it counts as lost
+		d, err = door{}, nil
+	}
 	if err == nil {
 		m, err = getMark(ctx, s)
 	}

@@ -244,3 +244,34 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 		}
 	})
 }
+
+// Nobody stamps, or reads the watermark, by a watermark that could not be read.
+func TestWatermarkThatIsNotReadIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		unread := func(ctx context.Context, q *query, next asks) error {
+			if q.reads() && q.key == watermarkKey {
+				return errDown
+			}
+			return next(ctx, q)
+		}
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		m.mark(t)
+		m.becomes(unread)
+		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
+		require.ErrorIs(t, err, errDown)
+		time.Sleep(time.Minute) // until nothing is given back any more
+		_, err = Watermark(t.Context(), m)
+		require.ErrorIs(t, err, errDown)
+		h.next()
+		m.becomes(down)
+		time.Sleep(2 * span)
+		m.becomes(unread)
+		time.Sleep(span)
+		require.ErrorIs(t, h.Stats().LastError, errDown)
+		h.refused(snowflake.ErrLeaseExpired)
+		m.becomes()
+		time.Sleep(span)
+		h.next()
+	})
+}

@@ -172,14 +172,16 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 		return nil, err
 	}
 	d, err := getDoor(ctx, s)
-	if err != nil {
+	if errors.Is(err, ErrBadRecord) {
+		bad[none] = err
+	} else if err != nil {
 		return nil, err
 	}
 	now, err := clockOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if d.version != "" && !d.Open {
+	if d.Name != "" && !d.Open {
 		bad[none] = fmt.Errorf("%w: newcomers wait for %v more", ErrWiped, (healing(d.Layout.Unit) - d.Waited.For).Round(time.Second))
 	}
 	var holders []Holder
