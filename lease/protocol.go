@@ -267,7 +267,7 @@ func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole 
 	case isNew:
 		d.Open = true
 		return d, 0
-	case d.version == "":
+	case d.Name == "": // it is lost, or cannot be read
 		d.Waited = waited{}.more(0, m)
 		return d, whole
 	}

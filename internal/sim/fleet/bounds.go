@@ -30,9 +30,8 @@ const (
 	ShortStarts Trouble = "starts shorter than a window"
 )
 
-// healed is how long the wait takes until no window can be open under records that were lost. Those who take turns at it lose a little
-// of it each time.
-const healed = lease.MaxWindow + time.Minute + 30*time.Second
+// healed is how long windows may be open under records that were lost.
+const healed = lease.MaxWindow + time.Minute
 
 // Bound is so many windows, and a time besides.
 type Bound struct {
@@ -52,7 +51,7 @@ func (b Bound) String() string {
 	case b.Plus == 0:
 		return windows
 	}
-	return fmt.Sprintf("%v min and %s", b.Plus.Minutes(), windows)
+	return fmt.Sprintf("%v minutes and %s", b.Plus.Minutes(), windows)
 }
 
 // of returns how long the bound is in a run.
@@ -91,17 +90,17 @@ var Bounds = []Limits{
 	alone(Kills, Bound{Windows: 2}, 2, 1),
 	alone(OnePause, Bound{Windows: 2}, 2, 1),
 	after(Outage, 3, 0),
-	after(Wipe, 2, healed),
-	after(WipeOutage, 2, healed),
-	after(WipePause, 2, healed),
-	after(WipeClock, 2, healed),
+	after(Wipe, 3, healed),
+	after(WipeOutage, 3, healed),
+	after(WipePause, 3, healed),
+	after(WipeClock, 3, healed),
 	after(EngineClock, 2, 0),
 	alone(ReaderClock, Bound{Windows: 1}, 1, 1),
 	alone(HolderClock, Bound{Windows: 2, Leap: true}, 2, 2),
 	alone(LostAnswers, Bound{Windows: 2}, 2, 1),
 	after(FullRange, 2, 0),
-	after(OutageWipe, 2, healed),
-	after(Unreadable, 2, healed),
+	after(OutageWipe, 3, healed),
+	after(Unreadable, 3, healed),
 	after(ShortStarts, 3, 0),
 }
 

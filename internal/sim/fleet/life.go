@@ -290,7 +290,7 @@ func (n *node) isExcused() bool {
 	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
-	if w.proposed().After(now) {
+	if w.proposed().After(now) && now.Before(w.now().Add(-time.Second)) {
 		return true // whoever begins, or changes the clock sequence, begins there
 	}
 	w.store.mu.Lock()

@@ -53,7 +53,7 @@ func (s *Scenario) plan(n int) (all []Plan) {
 		case HolderClock, ReaderClock:
 			possible = !s.OneHost
 		case FullRange, ShortStarts:
-			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window > 64*(s.Network+s.Late)
+			possible = s.Reuse == lease.ReuseAny && s.Last < 16 && s.Window >= max(time.Second, 200*(s.Network+s.Late)) // else a start has no time for its requests
 		}
 		if possible {
 			all = append(all, t)

@@ -147,7 +147,7 @@ func (w *world) endure(t Plan) bool {
 	w.logf("EVENT: node %d: the cause of the trouble is over", v.victim.id)
 	switch {
 	case t.Trouble == ShortStarts && v.filled:
-		v.comes(w, w.Window/3)
+		v.comes(w, w.Window/2)
 	case t.Trouble != FullRange && t.Trouble != ShortStarts && w.mayStart(0):
 		v.comes(w, 0)
 	}
