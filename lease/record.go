@@ -181,6 +181,9 @@ func (r Record) same(other Record) bool {
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
 
+// String describes r on one line.
+func (r Record) String() string { return r.held().String() }
+
 // decodeRecord returns the record in an entry. Its error matches ErrBadRecord.
 func decodeRecord(worker int, e Entry) (Record, error) {
 	r := Record{Worker: worker}

@@ -112,18 +112,18 @@ type defect struct {
 
 var defects = []defect{
 	{mutant: "the bound is recorded after its use", seeds: 20, says: "and the model grants it clock sequence 0 from", leases: true},
-	{mutant: "a batch crosses the end of its tick", seeds: 20, says: "which its lease never granted"},
+	{mutant: "a batch crosses the end of its tick", seeds: 20, says: "fields: "},
 	{mutant: "a store that lost its entries is new", seeds: 40, says: "breaks newcomer-waits and newcomer-begins-at-its-clock", leases: true},
 	{mutant: "the token is not compared", seeds: 40, says: "because it does not know yet that it has the worker ID", leases: true},
 	{mutant: "the wall clock is not looked at again", seeds: 20, says: "truth: "},
 	{mutant: "a lost lease goes on", seeds: 160, says: "is granted clock sequence 0 from", leases: true},
-	{mutant: "a save that failed is taken for made", seeds: 20, says: "is granted clock sequence 0 from", leases: true},
+	{mutant: "a save that failed is taken for made", seeds: 20, says: "had stamped up to", leases: true},
 	{mutant: "release records nothing", seeds: 20, says: "release: "},
 	{mutant: "a clock sequence is used before that is recorded", seeds: 40, says: "is granted clock sequence 1 from", leases: true},
 	{mutant: "a new holder forgets the other clock sequences", seeds: 20, says: "breaks take-keeps-the-other-bounds", leases: true},
 	{mutant: "bounds follow the clock back", seeds: 40, says: "breaks bound-never-goes-back", leases: true},
 	{mutant: "history is forgotten too soon", seeds: 40, says: "history: "},
-	{mutant: "a lost worker ID is never replaced", seeds: 40, says: "recovery: "},
+	{mutant: "a lost worker ID is never replaced", seeds: 40, says: "bound: "},
 }
 
 func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
