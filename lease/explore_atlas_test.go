@@ -14,13 +14,15 @@ import (
 // atlas has the states of a scope that were found.
 type atlas struct {
 	scope
-	nodes  []node            // the states,
-	seen   map[[16]byte]bool // and what stands for them
-	todo   []node            // the steps that were not made yet
-	ends   []ending          // if the scope is exact, what the steps led to
-	steps  int               // that were made
-	broken string            // how an invariant is broken, after
-	story  []step
+	nodes     []node            // the states,
+	seen      map[[16]byte]bool // and what stands for them
+	todo      []node            // the steps that were not made yet
+	ends      []ending          // if the scope is exact, what the steps led to
+	steps     int               // that were made
+	continued int               // states from which world.ends went on
+	broken    string            // how an invariant is broken, after
+	story     []step
+	ended     bool // and then without faults (world.ends)
 }
 
 // node is a step, and the number of the state before it. The first state has the number 0, and there is no state before it.
@@ -50,7 +52,8 @@ func (s scope) explore(t *testing.T, far bool, limit int) *atlas {
 		n := a.todo[0]
 		a.todo = a.todo[1:]
 		went := 0
-		s.tell(t, a.storyTo(n), func(end ending) *step {
+		s.tell(t, a.storyTo(n), false, func(w *world) *step {
+			end := w.ending()
 			a.steps++
 			if end.broken != "" {
 				a.broken, a.story = end.broken, a.storyTo(n)
@@ -60,7 +63,15 @@ func (s scope) explore(t *testing.T, far bool, limit int) *atlas {
 				a.ends = append(a.ends, end)
 			}
 			went++ // a story may have no end
-			if !a.add(n, end) || !far || len(end.choices) == 0 || len(a.nodes) == limit || went == 50 {
+			isNew := a.add(n, end)
+			if isNew && s.every > 0 && len(a.nodes)%s.every == 0 {
+				a.continued++
+				if w.ends(); w.broken != "" {
+					a.broken, a.story, a.ended = w.broken, a.storyTo(n), true
+				}
+				return nil
+			}
+			if !isNew || !far || len(end.choices) == 0 || len(a.nodes) == limit || went == 50 {
 				return nil
 			}
 			last := len(a.todo) - 1
@@ -97,12 +108,12 @@ func (a *atlas) storyTo(n node) (story []step) {
 	return story
 }
 
-// tell tells a story, and goes on as long as next says which step is next. If next is nil, it returns the story in words.
-func (s scope) tell(t *testing.T, story []step, next func(ending) *step) (words []string) {
+// tell tells a story, and goes on as long as next says which step is next. If aloud is set, it returns the story in words.
+func (s scope) tell(t *testing.T, story []step, aloud bool, next func(*world) *step) (words []string) {
 	synctest.Test(t, func(*testing.T) {
 		time.Sleep(tick / 2) // the windows end within ticks
 		w := newWorld(s)
-		w.telling = next == nil
+		w.telling = aloud
 		newTimer, randomText, dice = w.newTimer, w.randomText, w.dice
 		if s.held {
 			w.take(step{begin, 0, 0})
@@ -114,11 +125,7 @@ func (s scope) tell(t *testing.T, story []step, next func(ending) *step) (words 
 		for _, s := range story {
 			w.take(s)
 		}
-		for next != nil {
-			step := next(w.ending())
-			if step == nil {
-				break
-			}
+		for step := next(w); step != nil; step = next(w) {
 			w.take(*step)
 		}
 		words = w.words
@@ -134,7 +141,7 @@ func (w *world) ending() (end ending) {
 	text := w.state()
 	end.choices, end.reduced = w.choices(), hash(w.reduced(text))
 	if w.exact {
-		end.state = hash(text)
+		end.state = hash(text + w.sights())
 	}
 	if len(end.choices) == 0 {
 		end.outcome = w.outcome()
@@ -152,9 +159,20 @@ func (w *world) outcome() string {
 		fmt.Fprintln(&b, p.name, p.begun, p.dead, p.err != nil, p.offset, p.windows)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
-		e := w.store.entries[key]
-		fmt.Fprintln(&b, e.Key, string(e.Value))
+		if e := w.store.entries[key]; e.Key != silenceKey { // how much was shared is no outcome
+			fmt.Fprintln(&b, e.Key, string(e.Value))
+		}
 	}
 	fmt.Fprintln(&b, w.mark)
 	return b.String()
+}
+
+// words returns the story that breaks an invariant.
+func (a *atlas) words(t *testing.T) []string {
+	return a.tell(t, a.story, true, func(w *world) *step {
+		if a.ended {
+			w.ends()
+		}
+		return nil
+	})
 }

@@ -14,38 +14,42 @@ import (
 )
 
 type process struct {
-	w       *world
-	name    string
-	offset  time.Duration
-	parked  []*asked // not made yet
-	heard   []*asked // made, and not answered yet
-	naps    []*rest
-	tokens  int
-	draws   int
-	views   bool // it reads the watermark, and holds nothing
-	heardOf int  // when it was saved last,
-	late    int  // and when a save came late; -1 if never
-	lease   *Lease
-	gen     *snowflake.Generator
-	err     error
-	begun   bool
-	calling bool
-	ending  bool // Release was called
-	done    bool // Release has returned
-	dead    bool
-	tried   string // what the last call saw
-	issued  int
-	put     bool // it has sent a save
-	listed  bool
-	sights  map[string]sight
-	shared  int // when it last looked at the entry "silence"
-	since   int
-	last    snowflake.ID
-	windows map[[2]int]snowflake.Grant // by worker ID and clock sequence, as they were granted last
-	signed  map[string]bool            // the tokens with which it has saved
-	low     map[[2]int]time.Time       // the bounds that it found,
-	saved   map[[2]int]time.Time       // and the latest that it saved
-	events  strings.Builder
+	w        *world
+	name     string
+	offset   time.Duration
+	parked   []*asked // not made yet
+	heard    []*asked // made, and not answered yet
+	naps     []*rest
+	tokens   int
+	draws    int
+	views    bool // it reads the watermark, and holds nothing
+	heardOf  int  // when it was saved last,
+	late     int  // and when a save came late; -1 if never
+	lease    *Lease
+	reader   *WatermarkReader
+	gen      *snowflake.Generator
+	err      error
+	begun    bool
+	calling  bool
+	ending   bool // Release was called
+	done     bool // Release has returned
+	dead     bool
+	tried    string // what the last call saw
+	issued   int
+	refused  error // why the last call issued nothing
+	issuedAt int
+	put      bool // it has sent a save
+	listed   bool
+	sights   map[string]sight
+	kept     map[string]unchanged // what the entry "silence" said
+	shared   int                  // when it last looked at the entry "silence"
+	since    int
+	last     snowflake.ID
+	windows  map[[2]int]snowflake.Grant // by worker ID and clock sequence, as they were granted last
+	signed   map[string]bool            // the tokens with which it has saved
+	low      map[[2]int]time.Time       // the bounds that it found,
+	saved    map[[2]int]time.Time       // and the latest that it saved
+	events   strings.Builder
 }
 
 type rest struct {
@@ -140,9 +144,11 @@ func (soon) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecon
 // view reads the watermark.
 func (p *process) view() {
 	w := p.w
-	p.begun = true
+	if !p.begun {
+		p.begun, p.reader = true, NewWatermarkReader(asks(p.ask))
+	}
 	go func() {
-		m, err := Watermark(context.Background(), asks(p.ask))
+		m, err := p.reader.Read(context.Background())
 		id := m.ID
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -167,7 +173,7 @@ func (p *process) issue() {
 		w := p.w
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		p.calling = false
+		p.calling, p.refused = false, err
 		if err != nil { // it has changed nothing
 			return
 		}

@@ -22,10 +22,11 @@ import (
 func (w *world) state() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, w.now, w.mark, w.faults-w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(dies, w.crashes),
-		w.left(forward, w.sets), w.left(lose, w.losses), w.spent[lose] > 0, w.spent[release])
+		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), w.spent[lose] > 0, w.spent[release])
 	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
 		write(&b, w.store.entries[key])
 	}
+	w.writeSilence(&b, decodeSilence(w.store.entries[silenceKey]))
 	for _, r := range w.late {
 		fmt.Fprintln(&b, r)
 	}
@@ -59,8 +60,61 @@ func (w *world) stateOf(b *strings.Builder, i int, p *process) {
 	for _, n := range p.naps {
 		fmt.Fprintln(b, max(0, n.due-w.now))
 	}
+	w.writeSights(b, p)
 	p.settle()
 	b.WriteString(p.events.String())
+}
+
+// writeSights writes what a process knows of how long entries have not changed.
+func (w *world) writeSights(b *strings.Builder, p *process) {
+	sights, kept := p.sights, p.kept
+	if p.lease != nil {
+		sights, kept = map[string]sight{}, p.lease.kept.Of
+		for key, s := range p.lease.seen {
+			sights[key] = sight{s.version, w.now - int(time.Since(s.since)/tick)}
+		}
+	} else {
+		fmt.Fprint(b, p.shared == w.now)
+	}
+	for _, key := range slices.Sorted(maps.Keys(sights)) {
+		if w.entryOf(key).Version != sights[key].version { // it counts from now on
+			fmt.Fprint(b, key, "changed ")
+		} else {
+			fmt.Fprint(b, key, min(w.now-sights[key].since, w.span()+1), " ")
+		}
+	}
+	w.writeSilence(b, kept)
+}
+
+// sights returns all that writeSights and writeSilence leave out.
+func (w *world) sights() string {
+	var b strings.Builder
+	b.Write(w.entryOf(silenceKey).Value)
+	for _, p := range w.procs {
+		if p.lease != nil {
+			dump(&b, reflect.ValueOf(p.lease.watch))
+		}
+		fmt.Fprintln(&b, p.sights, p.kept, p.shared)
+	}
+	return b.String()
+}
+
+// writeSilence writes what the entry "silence" says of records that have not changed since.
+func (w *world) writeSilence(b *strings.Builder, of map[string]unchanged) {
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		if w.entryOf(key).Version == of[key].Version {
+			fmt.Fprint(b, key, min(int(of[key].Waited.For/tick), w.span()+1), " ")
+		}
+	}
+	b.WriteByte('\n')
+}
+
+func (w *world) entryOf(key string) Entry { return w.store.entries[key] }
+
+func decodeSilence(e Entry) map[string]unchanged {
+	var of silence
+	_ = json.Unmarshal(e.Value, &of)
+	return of.Of
 }
 
 // silent says for how many ticks nothing was saved by p, and for how many no save came late, as far as the watermark cares.
@@ -156,9 +210,7 @@ func write(b *strings.Builder, e Entry) {
 	b.WriteString(e.Key)
 	b.WriteByte(' ')
 	version(b, e.Key, e.Version)
-	if of := (silence{}); e.Key == silenceKey && json.Unmarshal(e.Value, &of) == nil {
-		dump(b, reflect.ValueOf(of.Of))
-	} else {
+	if e.Key != silenceKey { // writeSilence does more
 		b.Write(e.Value)
 	}
 	b.WriteByte(' ')
@@ -199,12 +251,7 @@ func (r *asked) answer() string {
 // forget forgets what a search has read, but not since when it has seen entries unchanged.
 func (p *process) forget() {
 	p.events.Reset()
-	fmt.Fprint(&p.events, p.since, p.listed, p.shared)
-	for _, key := range slices.Sorted(maps.Keys(p.sights)) {
-		version(&p.events, key, p.sights[key].version)
-		fmt.Fprint(&p.events, key, p.sights[key].since)
-	}
-	p.events.WriteByte('\n')
+	fmt.Fprintln(&p.events, p.since, p.listed)
 }
 
 // sees notes which versions a process has seen, as watch does.
@@ -218,7 +265,7 @@ func (p *process) sees(r *asked) {
 			p.sights[key] = sight{e.Version, p.w.now}
 		}
 		if key == silenceKey {
-			p.shared = p.w.now
+			p.shared, p.kept = p.w.now, decodeSilence(e)
 		}
 	}
 }
@@ -247,7 +294,7 @@ func (p *process) settle() {
 }
 
 // aside are the fields on which no later step depends.
-var aside = []string{"Lease.store", "Lease.o", "Lease.log", "Lease.horizon", "Lease.saved", "Lease.bound", "Lease.stats", "Lease.failing", "Lease.cause", "Lease.caused",
+var aside = []string{"Lease.store", "Lease.o", "Lease.log", "Lease.horizon", "Lease.saved", "Lease.bound", "Lease.watch", "Lease.stats", "Lease.failing", "Lease.cause", "Lease.caused",
 	"Generator.counts", "Generator.wall", "Generator.clock", "Generator.refused", "Generator.policy", "Generator.fresh", "sequence.layout", "sequence.taken",
 	"window.lease", "window.terms", "slots.waits", "slots.waited", "sequence.era"}
 
@@ -289,7 +336,7 @@ func dumpMap(b *strings.Builder, v reflect.Value) {
 		var one strings.Builder
 		dump(&one, it.Key())
 		one.WriteByte(':')
-		if v.Type() == reflect.TypeFor[sightings]() || v.Type() == reflect.TypeFor[map[string]unchanged]() {
+		if v.Type() == reflect.TypeFor[sightings]() {
 			version(&one, it.Key().String(), it.Value().Field(0).String())
 			dump(&one, it.Value().Field(1))
 		} else {

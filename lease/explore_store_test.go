@@ -44,7 +44,9 @@ func (p *process) ask(ctx context.Context, q *query) error {
 	}
 	if w.calm(r.key) {
 		defer w.mu.Unlock()
-		w.make(r)
+		if w.make(r); r.key == silenceKey {
+			p.sees(r)
+		}
 		q.entries = r.entries
 		return r.err
 	}
@@ -73,11 +75,13 @@ func (w *world) calm(key string) bool {
 	case strings.HasPrefix(key, ownerPrefix):
 		return true
 	case key == doorKey:
-		return w.losses == 0 && w.readers == 0
+		return w.losses+w.garbles+w.readers == 0
 	case strings.HasPrefix(key, markPrefix):
 		return w.losses == 0
 	case key == watermarkKey:
-		return w.readers == 0
+		return w.garbles+w.readers == 0
+	case key == silenceKey: // a scope has it
+		return !w.silence
 	}
 	return false
 }

@@ -28,9 +28,10 @@ const (
 	dies                // a process is gone
 	forward             // a clock is set
 	backward
-	pass  // time passes
-	lose  // the store loses entries
-	pause // a process is stopped before it reads
+	pass   // time passes
+	lose   // the store loses entries
+	pause  // a process is stopped before it reads
+	garble // a record cannot be read any more
 	kinds
 )
 
@@ -168,7 +169,23 @@ func (w *world) choices() (all []step) {
 			add(lose, 0, n)
 		}
 	}
+	if mayFault(garble, w.garbles) {
+		for n, key := range w.garbled() {
+			if w.store.entries[key].Version != "" {
+				add(garble, 0, n)
+			}
+		}
+	}
 	return all
+}
+
+// garbled returns the keys of the entries that may become unreadable.
+func (w *world) garbled() []string {
+	keys := []string{doorKey, watermarkKey}
+	for n := range w.workers {
+		keys = append(keys, recordKey(n))
+	}
+	return keys
 }
 
 // lucks is how many worker IDs p may look at first. If nobody has asked yet, all worker IDs are the same: then one is enough.
@@ -189,12 +206,12 @@ func (w *world) take(s step) {
 	w.running = p
 	p.settle()
 	switch s.kind {
-	case delay, fail, dies, forward, backward, lose, pause:
+	case delay, fail, dies, forward, backward, lose, pause, garble:
 		w.faulty++
 	}
 	rest := p.atRest() && !p.lease.unknown
 	switch {
-	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == arrive:
+	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == garble || s.kind == arrive:
 		w.order, w.mover = 0, int(s.p)
 	case s.kind == issue || s.kind >= dies && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
 		w.order, w.mover = int(s.p), int(s.p)
@@ -286,6 +303,11 @@ func (w *world) take(s step) {
 			w.tell("the store loses the records")
 		}
 	}
+	if s.kind == garble {
+		key := w.garbled()[s.n]
+		w.store.set(func() { w.store.store(&query{do: "put", key: key, value: []byte("?")}) })
+		w.tell("%s cannot be read any more", key)
+	}
 	synctest.Wait()
 	w.late = slices.DeleteFunc(w.late, w.stale)
 	if w.mark != mark { // from now on it matters who issues what
@@ -309,14 +331,19 @@ func newWorld(s scope) *world {
 	w.store.ownClock = !s.clockless
 	w.store.entries[doorKey] = Entry{Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.began}
 	for i := range s.processes + s.readers {
-		p := &process{w: w, late: -s.span() - 1, views: i >= s.processes, windows: map[[2]int]snowflake.Grant{}, sights: map[string]sight{}, signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
-		if p.name = fmt.Sprint("reader ", i-s.processes+1); !p.views {
-			p.name = []string{"A", "B", "A'", "B'"}[i]
+		name := fmt.Sprint("reader ", i-s.processes+1)
+		if i < s.processes {
+			name = []string{"A", "B", "A'", "B'"}[i]
 		}
-		w.procs = append(w.procs, p)
+		w.procs = append(w.procs, w.newProcess(name, i >= s.processes))
 	}
 	w.procs[0].offset = time.Duration(s.ahead) * tick
 	return w
+}
+
+func (w *world) newProcess(name string, views bool) *process {
+	return &process{w: w, name: name, late: -w.span() - 1, views: views, windows: map[[2]int]snowflake.Grant{}, sights: map[string]sight{},
+		signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
 }
 
 // end ends all goroutines.

@@ -290,3 +290,32 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 	assert.Equal(t, at(9), latest([]Record{rec("a", Held, 7), ended, changing}))
 	assert.Equal(t, at(3), latest([]Record{changing}))
 }
+
+// One clock that is wrong makes no live holder look dead.
+func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
+	r := rec("a", Held, 3)
+	r.Renewed = at(0)
+	for _, test := range []struct {
+		own, engine int
+		dead        bool
+	}{{1, 1, false}, {1, 3600, false}, {3600, 1, false}, {3, 3, false}, {3, 4, true}, {3600, 3600, true}} {
+		w := watch{seen: sightings{}}
+		silent := w.silent(r, thisMoment(), clocks{at(test.own), at(test.engine)})
+		assert.Equal(t, !test.dead, r.live(silent), "%+v", test)
+	}
+}
+
+// Each of those who wait counts from the earliest beginning that it knows, whoever has saved last.
+func TestThoseWhoTakeTurnsAtAWaitLoseNothingOfIt(t *testing.T) {
+	s, begun := sightings{}, noon
+	for _, test := range []struct{ after, known, more time.Duration }{
+		{0, 0, 0},
+		{10, 4, 6}, // another process began to look later
+		{20, 12, 8},
+		{30, 40, 0}, // and another one had begun before
+		{40, 45, 5},
+	} {
+		assert.Equal(t, test.more, s.lasts("k", "n", test.known, moment{at: begun.Add(test.after)}), "%+v", test)
+	}
+	assert.Zero(t, s.lasts("k", "another", 0, moment{at: begun.Add(50)}))
+}

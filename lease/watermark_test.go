@@ -275,3 +275,30 @@ func TestWatermarkThatIsNotReadIsAnError(t *testing.T) {
 		h.next()
 	})
 }
+
+// Another reader is quicker, and proposes less. No more than that is published.
+func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		mustAcquire(t, m, plain, clockAt(0))
+		m.mark(t)
+		time.Sleep(2 * span)
+		less, quicker := time.Now().Add(-span).UTC(), true
+		reader := NewWatermarkReader(asks(func(ctx context.Context, q *query) error {
+			if q.do == "put" && q.key == watermarkKey && quicker {
+				quicker = false
+				is, err := getMark(ctx, m)
+				require.NoError(t, err)
+				is.Proposed = less
+				_, err = is.put(ctx, m)
+				require.NoError(t, err)
+			}
+			return m.asks(ctx, q)
+		}))
+		_, err := reader.Read(t.Context())
+		require.NoError(t, err)
+		is, err := getMark(t.Context(), m)
+		require.NoError(t, err)
+		assert.Equal(t, less, is.Published)
+	})
+}

@@ -1,0 +1,191 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// This file goes on from a state without further faults, and with all clocks right: what was sent late arrives, and
+// then in each tick each process renews and is answered. Whatever has happened before, within the ticks of patience each
+// process issues IDs again, or knows that it lost its worker ID while all are in use; then a newcomer does; and then
+// the watermark is less than two windows behind.
+
+// patience returns how many ticks each of the three may take.
+func (w *world) patience() int {
+	ticks := 2*w.span() + 1 + max(w.ahead, -w.ahead) + w.sets*w.by
+	if w.spent[lose]+w.spent[garble] > 0 {
+		ticks += 2 * w.healed()
+	}
+	return ticks
+}
+
+// ends goes on from the present state. If something takes longer than patience, the world is broken.
+func (w *world) ends() {
+	begun := w.now
+	w.faults, w.scope.ids = 0, 1<<30
+	w.tell("no fault happens any more, and all clocks are right")
+	for _, p := range w.procs {
+		p.offset = 0
+	}
+	for len(w.late) > 0 {
+		w.take(step{arrive, 0, 0})
+	}
+	w.await("each process", begun, w.waiting)
+
+	reader := w.joins(true)
+	_, bad := getDoor(context.Background(), w.store) // a newcomer makes it anew if it cannot be read
+	if bad == nil && len(w.issuing()) > 0 {          // if nobody has a worker ID, the watermark rests
+		w.await("the watermark", w.now, w.behind(reader))
+	}
+	if holders := w.issuing(); len(holders) >= w.usable() {
+		w.take(step{release, int8(holders[0]), 0})
+	}
+	var newcomer int8
+	w.await("a newcomer", w.now, func() string {
+		if p := w.procs[newcomer]; newcomer == 0 || p.err != nil {
+			newcomer = w.joins(false)
+			w.take(step{begin, newcomer, 0})
+			w.rest()
+		}
+		late := w.waiting()
+		if p := w.procs[newcomer]; p.err != nil && len(w.issuing()) < w.usable() {
+			late = fmt.Sprintf("it fails: %v", p.err)
+		}
+		return late
+	})
+	w.await("the watermark", w.now, w.behind(reader))
+}
+
+// behind lets a reader read the watermark, and says by how much it is behind.
+func (w *world) behind(reader int8) func() string {
+	return func() string {
+		w.procs[reader].done = false
+		w.take(step{begin, reader, 0})
+		w.rest()
+		if lag := time.Since(w.layout().Decode(w.mark).Time); lag >= 2*tick*time.Duration(w.span()) {
+			return fmt.Sprintf("it is %v behind", lag)
+		}
+		return ""
+	}
+}
+
+// await lets time pass until nobody is late.
+func (w *world) await(who string, begun int, late func() string) {
+	for w.broken == "" {
+		w.rest()
+		why := late()
+		if why == "" {
+			return
+		}
+		if w.now-begun == w.patience() {
+			w.breaks("%s is late by more than %d ticks: %s", who, w.patience(), why)
+		}
+		w.take(step{pass, 0, 1})
+	}
+}
+
+// rest lets the store answer, and each process make what is due in this tick.
+func (w *world) rest() {
+	const most = 8 // times that a process wakes up in a tick
+	woken := map[int]int{}
+	for w.broken == "" {
+		s, ok := w.due(func(i int) bool { return woken[i] < most })
+		if !ok {
+			return
+		}
+		if s.kind == wake {
+			woken[int(s.p)]++
+		}
+		w.take(s)
+	}
+}
+
+// due returns the next step that somebody waits for.
+func (w *world) due(mayWake func(i int) bool) (s step, ok bool) {
+	for i, p := range w.procs {
+		if len(p.parked) > 0 {
+			return step{answer, int8(i), 0}, true
+		}
+		if len(p.heard) > 0 {
+			return step{hear, int8(i), 0}, true
+		}
+	}
+	for i, p := range w.procs {
+		for n, nap := range p.naps {
+			if nap.due <= w.now && mayWake(i) {
+				return step{wake, int8(i), int8(n)}, true
+			}
+		}
+	}
+	return step{}, false
+}
+
+// waiting lets each process issue an ID, and says who cannot.
+func (w *world) waiting() string {
+	up, why := 0, ""
+	for i, p := range w.procs {
+		switch {
+		case p.begun && !p.dead && !p.done && p.err == nil && (p.views || p.ending):
+			return p.name + " has not ended"
+		case p.views || !p.up():
+		case p.gen == nil:
+			up++
+		default:
+			up++
+			if late := w.tries(i); late != "" && !(p.lease != nil && errors.Is(p.lease.trouble(), ErrLost)) {
+				why = late
+			}
+		}
+	}
+	if n := len(w.issuing()); why == "" && n < min(up, w.usable()) {
+		why = fmt.Sprintf("%d of %d processes issue IDs", n, up)
+	}
+	return why
+}
+
+// tries lets process i issue an ID, and says why it does not.
+func (w *world) tries(i int) string {
+	p := w.procs[i]
+	if p.gen == nil {
+		return p.name + " has no worker ID"
+	}
+	n := p.issued
+	w.take(step{issue, int8(i), 0})
+	w.rest()
+	if p.issued == n {
+		return fmt.Sprintf("%s issues nothing: %v", p.name, p.refused)
+	}
+	p.issuedAt = w.now
+	return ""
+}
+
+// issuing returns the processes that have issued an ID in this tick.
+func (w *world) issuing() (all []int) {
+	for i, p := range w.procs {
+		if p.up() && !p.views && p.issued > 0 && p.issuedAt == w.now {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// usable is how many worker IDs can be used.
+func (w *world) usable() (n int) {
+	for worker := range w.workers {
+		if _, err := getRecord(context.Background(), w.store, worker); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// joins adds a process.
+func (w *world) joins(views bool) int8 {
+	w.procs = append(w.procs, w.newProcess("newcomer", views))
+	if views {
+		w.procs[len(w.procs)-1].name = "the last reader"
+	}
+	return int8(len(w.procs) - 1)
+}
