@@ -304,18 +304,3 @@ func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
 		assert.Equal(t, !test.dead, r.live(silent), "%+v", test)
 	}
 }
-
-// Each of those who wait counts from the earliest beginning that it knows, whoever has saved last.
-func TestThoseWhoTakeTurnsAtAWaitLoseNothingOfIt(t *testing.T) {
-	s, begun := sightings{}, noon
-	for _, test := range []struct{ after, known, more time.Duration }{
-		{0, 0, 0},
-		{10, 4, 6}, // another process began to look later
-		{20, 12, 8},
-		{30, 40, 0}, // and another one had begun before
-		{40, 45, 5},
-	} {
-		assert.Equal(t, test.more, s.lasts("k", "n", test.known, moment{at: begun.Add(test.after)}), "%+v", test)
-	}
-	assert.Zero(t, s.lasts("k", "another", 0, moment{at: begun.Add(50)}))
-}

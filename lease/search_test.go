@@ -151,3 +151,15 @@ func TestOwnersEntryIsSavedOnce(t *testing.T) {
 		})
 	}
 }
+
+// A process that saw a wait begin, which others have saved since, knows all of it.
+func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
+	s, begun := sightings{}, time.Now()
+	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }
+	require.Zero(t, s.lasts("key", "name", time.Second, at(0)))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second)))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second)))
+	require.Zero(t, s.lasts("key", "name", 9*time.Second, at(6*time.Second)), "another one knows more")
+	require.Equal(t, time.Second, s.lasts("key", "name", 9*time.Second, at(7*time.Second)))
+	require.Zero(t, s.lasts("key", "another", 0, at(9*time.Second)), "it was lost again")
+}

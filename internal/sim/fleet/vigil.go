@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func (w *world) endures() {
 // settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in the future. It is false if that
 // does not come soon, because of the random faults before.
 func (w *world) settles() bool {
-	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second); ; {
+	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second + w.healing()); ; {
 		switch why := w.unsettled(); {
 		case why == "":
 			return true
@@ -70,6 +71,10 @@ func (w *world) unsettled() string {
 	}
 	if w.proposed().After(now.Add(time.Second)) {
 		return "the watermark is ahead"
+	}
+	var door struct{ Open bool }
+	if json.Unmarshal(w.store.get("store", true).Value, &door) != nil || !door.Open {
+		return "the store waits for what it lost"
 	}
 	unused, nodes := w.Last+1, w.snapshotNodes()
 	w.store.mu.Lock()
