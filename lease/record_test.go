@@ -83,7 +83,7 @@ func TestHoldersShowsWhoIsDead(t *testing.T) {
 		want[lost.Worker()] = Lost
 		time.Sleep(time.Until(dead.Grant().To))
 		assert.Equal(t, want, states())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		want[dead.Worker()] = Dead
 		assert.Equal(t, want, states())
 	})
