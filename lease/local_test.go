@@ -72,6 +72,32 @@ func TestReuseKeepGivesAnOwnerOneWorkerID(t *testing.T) {
 	})
 }
 
+func TestReuseKeepGivesAnOwnerOneWorkerIDIfItsEntryCannotBeRead(t *testing.T) {
+	unreadable := func(ctx context.Context, q *query, next asks) error {
+		if q.reads() && strings.HasPrefix(q.key, ownerPrefix) {
+			return ErrBadRecord
+		}
+		return next(ctx, q)
+	}
+	for why, garble := range map[string]func(*memory){
+		"the store says so": func(m *memory) { m.becomes(unreadable) },
+		"it is no worker ID": func(m *memory) {
+			m.set(func() { m.store(&query{do: "put", key: ownerKey("a"), value: []byte("?")}) })
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				h := mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep))
+				require.NoError(t, h.Release(t.Context()))
+				garble(m)
+				assert.Equal(t, h.Worker(), mustAcquire(t, m, fleet, clockAt(0), reuse(ReuseKeep)).Worker())
+				assert.Equal(t, 1, m.count())
+			})
+		})
+	}
+}
+
 func TestReuseKeepGivesAnOwnerOneWorkerIDIfSavesAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []fault{late(span / 100), late(10 * span), slow(time.Hour), silent} {

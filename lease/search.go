@@ -141,7 +141,9 @@ func (s *search) begin(ctx context.Context) (err error) {
 	s.asked, s.l.horizon.ownClock = thisMoment(), !s.now.IsZero()
 	if s.l.o.Reuse != ReuseOnce {
 		s.owner, err = s.store.Get(ctx, ownerKey(s.l.o.Owner))
-		if s.badOwner = errors.Is(err, ErrBadRecord); err != nil && !s.badOwner {
+		_, unread := strconv.Atoi(string(s.owner.Value))
+		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
+		if err != nil && !s.badOwner {
 			return err
 		}
 	}
