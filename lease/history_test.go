@@ -70,6 +70,17 @@ func TestHistoryIsTrimmed(t *testing.T) {
 	})
 }
 
+// If a part of the history cannot be stored, the record is not saved without it.
+func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
+	m := newMemory()
+	m.becomes(refuses(historyPrefix))
+	for _, c := range []chunks{{0, 1}, {0, 2}} {
+		kept, _, err := spill(t.Context(), m, Record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
+		require.ErrorIs(t, err, errDown)
+		require.Equal(t, c, kept.Chunks)
+	}
+}
+
 // Holdings of several clock sequences do not end in the order in which they were replaced.
 func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
