@@ -222,3 +222,29 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		require.Zero(t, m.count())
 	})
 }
+
+// While the shared store is away, it is asked again only after a while. Until then nothing counts as absent.
+func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0), withCopy(t.TempDir()))
+		time.Sleep(span) // the copy counts from the first renewal on
+		stopRenewing(h.Lease)
+		m.becomes(down)
+		asked := 0
+		for range 3 {
+			door, err := h.store.Get(t.Context(), doorKey)
+			require.NoError(t, err)
+			require.NotEmpty(t, door.Version)
+			_, err = h.store.Get(t.Context(), watermarkKey)
+			require.ErrorIs(t, err, errDown)
+			records, err := h.store.List(t.Context(), recordPrefix)
+			require.NoError(t, err)
+			require.Len(t, records, 1)
+			if asked == 0 {
+				asked = m.asked
+			}
+			require.Equal(t, asked, m.asked)
+		}
+	})
+}

@@ -198,3 +198,18 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 		require.False(t, stray, "its holder may have looked at the entry before")
 	})
 }
+
+// A holder that has put back what the store lost asks no more than before.
+func TestHealedHolderRenewsByOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, plain, clockAt(0))
+		m.set(func() { clear(m.entries) })
+		time.Sleep(healing(ms) + 2*span)
+		m.set(func() { m.asked = 0 })
+		renewals := h.Stats().Renewals
+		time.Sleep(span)
+		require.Greater(t, h.Stats().Renewals, renewals)
+		m.set(func() { require.Zero(t, m.asked) })
+	})
+}
