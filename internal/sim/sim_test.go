@@ -147,7 +147,7 @@ var defects = []defect{
 	{mutant: "a reader forgets what was seen", seeds: 20, says: "bound: crash: ", troubles: true},
 	{mutant: "a dead holder counts for ever", seeds: 20, says: "bound: crash: ", troubles: true},
 	{mutant: "a window that has ended counts again", seeds: 60, says: "bound: kills in a row: ", troubles: true},
-	{mutant: "an unreadable record keeps the watermark for ever", seeds: 60, says: "bound: one unreadable entry: ", troubles: true},
+	{mutant: "an unreadable record keeps the watermark for ever", seeds: 150, says: "bound: one unreadable entry: ", troubles: true},
 	{mutant: "a lost worker ID is never replaced", seeds: 40, says: "bound: "},
 }
 

@@ -63,8 +63,8 @@ func (b Bound) of(w *world) time.Duration {
 	return d
 }
 
-// Limits are the bounds of a trouble. They are counted from the end of its cause, except that those of kills in a row are counted
-// from the first kill.
+// Limits are the bounds of a trouble. They are counted from the end of its cause, and the watermark's from the first of the kills in a
+// row.
 type Limits struct {
 	Trouble   Trouble
 	Issue     Bound // then each live process issues IDs, and goes on

@@ -30,8 +30,14 @@
 // faults have ended, each node issues IDs again without a restart: within ten windows and ten
 // seconds or, if its clock has leapt or gone back, within MaxLeap and three windows more. The
 // only excuses are these: its time has run out; its worker IDs are taken or ahead of its
-// clock; its clock has not caught up with what it stamped; or the store's clock says that the
-// node's clock is ahead.
+// clock; its clock is behind, or has not caught up with what it stamped; or the store's clock says
+// that the node's clock is ahead.
+//
+// If all is well again, a run has a trouble or two (Trouble), and in the runs with -troubles there are six, without random
+// faults before them. After the end of each cause, bounds are kept (Bounds, and docs/operations.md): until each node issues IDs
+// without a gap, until a newcomer has a worker ID, and until the watermark is less than two windows behind. Readers with a past
+// and readers that read once, as a command does, take turns by seed. If a bound is broken, the failure says what was late, by how much,
+// who was waited for and what the store has. A store whose List is cut short breaks its promise, and is not simulated.
 //
 // Of the history: only holdings older than Options.History are forgotten, and Whois names who issued an ID, unless its
 // issuer is forgotten.

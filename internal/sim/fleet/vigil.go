@@ -238,7 +238,8 @@ func (v *vigil) nobody() {
 	v.awaited = false
 }
 
-// silence returns since when a node has issued IDs without a gap, or zero if it does not issue now.
+// steady returns since when a node has issued IDs without a gap, or zero if it does not issue now; and when
+// it issued last, and what its last call returned.
 func (n *node) steady(w *world) (since, last time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
