@@ -225,15 +225,20 @@ func inTheWay(t *testing.T, c *cluster) {
 	theirs := c.get(t, prefix+"--worker--7")
 	_, getErr := s.Get(t.Context(), "worker/7")
 	_, putErr := s.Put(t.Context(), "worker/7", "", nil)
-	_, listErr := s.List(t.Context(), "worker/")
-	for _, err := range []error{getErr, putErr, listErr, s.Delete(t.Context(), "worker/7", "no-version")} {
+	for _, err := range []error{getErr, putErr, s.Delete(t.Context(), "worker/7", "no-version")} {
 		refused(t, err, lease.ErrBadRecord, "lease default/"+prefix+"--worker--7", "not made by this package", "delete it. Change Options.Prefix only while no process has a worker ID")
 	}
+	workers, err := s.List(t.Context(), "worker/")
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	assert.Equal(t, "worker/7", workers[0].Key)
+	assert.NotEmpty(t, workers[0].Version)
+	assert.Nil(t, workers[0].Value, "an entry that cannot be read has no value")
 	assert.Equal(t, theirs, c.get(t, theirs.Name))
 	e := servertest.Put(t, s, "mark/8", "", "value")
-	all, err := s.List(t.Context(), "mark/")
+	marks, err := s.List(t.Context(), "mark/")
 	require.NoError(t, err)
-	assert.Equal(t, []lease.Entry{e}, all)
+	assert.Equal(t, []lease.Entry{e}, marks)
 }
 
 func wrongNamespace(t *testing.T, c *cluster) {
