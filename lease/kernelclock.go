@@ -24,16 +24,8 @@ func (c ClockSync) String() string {
 	return fmt.Sprintf("synchronized, off by %v at most", c.MaxError)
 }
 
-// within reports whether the clock is known to be right to limit.
-func (c ClockSync) within(limit time.Duration) bool {
-	return c.Synchronized && c.MaxError <= limit
-}
-
 // ErrClockUnsynchronized is returned by Acquire if Options.MaxClockError says so.
 var ErrClockUnsynchronized = errors.New("lease: the clock is not known to be right")
-
-// suspect is the error of the clock that is logged if Options.MaxClockError is 0.
-const suspect = time.Second
 
 // clockSync asks the kernel, if the lease reads the kernel's clock.
 func (o *Options) clockSync() ClockSync {
@@ -45,7 +37,7 @@ func (o *Options) clockSync() ClockSync {
 
 // checkSync refuses a clock that may be off by more than Options.MaxClockError.
 func (o *Options) checkSync() error {
-	if c := o.clockSync(); o.MaxClockError > 0 && !c.within(o.MaxClockError) {
+	if c := o.clockSync(); o.MaxClockError > 0 && !(c.Synchronized && c.MaxError <= o.MaxClockError) {
 		return fmt.Errorf("%w: it is %v, but MaxClockError is %v", ErrClockUnsynchronized, c, o.MaxClockError)
 	}
 	return nil

@@ -67,10 +67,6 @@ func (j *journal) until(l *Lease) time.Time {
 func (j *journal) acquired(l *Lease) {
 	g := l.Grant()
 	j.info(l, g.Worker, "worker ID acquired", "window", l.o.Window, "until", g.To)
-	if c := l.o.clockSync(); c.Known && !c.within(suspect) {
-		j.info(l, g.Worker, "the kernel does not say that the clock is right", "clock", c.String(),
-			"next", "IDs are issued all the same; MaxClockError would refuse; a clock that is ahead stamps IDs that cannot be taken back")
-	}
 	j.checkExpiry(l)
 	j.checkAway(l)
 }

@@ -140,9 +140,9 @@ type Options struct {
 
 	// MaxClockError lets Acquire fail, with an error that matches [ErrClockUnsynchronized], if the
 	// kernel does not say that a time service sets the clock, or says that the clock may be off by
-	// more than this. 0: it is only logged if the clock is not synchronized, or may be off by more
-	// than 1 s. In containers and test machines the kernel often says so though the clock is right.
-	// Linux only, with Clock: nil. See [Stats].
+	// more than this. 0: Acquire does not ask, because in containers and test machines the kernel
+	// often says so though the clock is right. [Stats] has what the kernel says. Linux only, with
+	// Clock: nil.
 	MaxClockError time.Duration
 
 	// Logger gets what an operator should know: an error if no IDs are issued because the

@@ -34,20 +34,23 @@ func Example() {
 	// true snowflake: invalid ID: the opaque text was not written with these keys and this purpose
 }
 
-func ExampleCodec_Wrap() {
+// In JSON an ID is a field of type string.
+func ExampleCodec_Encode() {
 	orders, err := opaque.New(key, "order")
 	if err != nil {
 		panic(err)
 	}
 	type Order struct {
-		ID opaque.ID `json:"id"`
+		ID string `json:"id"`
 	}
-	b, err := json.Marshal(Order{orders.Wrap(117469438034313216)})
+	b, err := json.Marshal(Order{orders.Encode(117469438034313216)})
 	fmt.Println(string(b), err)
 
-	got := Order{orders.Wrap(0)} // the Codec that reads the text
-	err = json.Unmarshal(b, &got)
-	fmt.Println(got.ID.ID(), err)
+	var got Order
+	if err := json.Unmarshal(b, &got); err != nil {
+		panic(err)
+	}
+	fmt.Println(orders.Decode(got.ID))
 	// Output:
 	// {"id":"6jBeLMBn6gylueyOncP6gT"} <nil>
 	// 117469438034313216 <nil>

@@ -203,15 +203,6 @@ func (c *Codec) seal(id snowflake.ID) number {
 	return get(b)
 }
 
-// unseal decrypts what seal wrote.
-func (c *Codec) unseal(n number) snowflake.ID {
-	b := blocks.Get().(*[aes.BlockSize]byte)
-	defer blocks.Put(b)
-	n.put(b)
-	c.keys()[0].Decrypt(b[:], b[:])
-	return snowflake.ID(get(b).lo)
-}
-
 // open decrypts n with each key, without a branch that depends on the result.
 func (c *Codec) open(n number) (id snowflake.ID, ok bool) {
 	b := blocks.Get().(*[aes.BlockSize]byte)

@@ -5,13 +5,8 @@ import (
 	"crypto/aes"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"database/sql/driver"
 	"encoding/binary"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"math"
 	"math/big"
 	"math/bits"
@@ -300,18 +295,10 @@ func TestPrefix(t *testing.T) {
 		text, small := "order_"+plain.Encode(id), "order_"+plain.EncodeBase32(id)
 		require.Equal(t, text, orders.Encode(id))
 		require.Equal(t, small, orders.EncodeBase32(id))
-		require.Equal(t, text, orders.Wrap(id).String())
-		require.Equal(t, text, fmt.Sprint(orders.Wrap(id)))
-		b, err := orders.Wrap(id).MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, text, string(b))
 		for _, s := range []string{text, small, strings.ToUpper(small)} {
 			got, err := orders.Decode(s)
 			require.NoError(t, err, s)
 			require.Equal(t, id, got)
-			x := orders.Wrap(0)
-			require.NoError(t, x.UnmarshalText([]byte(s)))
-			require.Equal(t, orders.Wrap(id), x)
 		}
 		for _, s := range []string{"Order_" + text[6:], "user__" + text[6:], "order-" + text[6:], "user_" + text[6:], text[6:], small[6:],
 			text + "x", text[:27], "order_" + text, "ORDER_" + text[6:], "oſer_" + small[6:], "order", ""} {
@@ -340,70 +327,13 @@ func TestWithPrefixRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-type reply struct {
-	Order ID `json:"order"`
-}
-
-func TestIDMarshals(t *testing.T) {
-	orders := must(t, counting, "order")
-	const id, text = snowflake.ID(1541815603606036480), "27q2bCF4P8K05YRZwLP9a4"
-	x := orders.Wrap(id)
-	assert.Equal(t, id, x.ID())
-
-	b, err := json.Marshal(reply{x})
-	require.NoError(t, err)
-	assert.Equal(t, `{"order":"`+text+`"}`, string(b))
-	b, err = json.Marshal(map[ID]int{x: 1})
-	require.NoError(t, err)
-	assert.Equal(t, `{"`+text+`":1}`, string(b))
-
-	r := reply{orders.Wrap(0)}
-	require.NoError(t, json.Unmarshal([]byte(`{"order":"`+text+`"}`), &r))
-	assert.Equal(t, x, r.Order)
-	for _, bad := range []string{`{"order":"27q2bCF4P8K05YRZwLP9a5"}`, `{"order":1541815603606036480}`, `{"order":"1541815603606036480"}`} {
-		assert.Error(t, json.Unmarshal([]byte(bad), &r))
-		assert.Equal(t, x, r.Order, "unchanged")
-	}
-
-	flags, f := flag.NewFlagSet("", flag.ContinueOnError), orders.Wrap(0)
-	flags.SetOutput(io.Discard)
-	flags.TextVar(&f, "order", orders.Wrap(1), "")
-	require.NoError(t, flags.Parse([]string{"-order", text}))
-	assert.Equal(t, x, f)
-}
-
-func TestIDIsNeverPrinted(t *testing.T) {
-	const id = snowflake.ID(1541815603606036480)
-	x := must(t, counting, "order").Wrap(id)
-	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("order", "id", x)
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("order", "id", x)
-	for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%x", "%s", "%q"} {
-		fmt.Fprintf(&log, verb+"\n", x)
-		fmt.Fprintf(&log, verb+"\n", reply{x})
-	}
-	assert.NotContains(t, log.String(), "1541815603606036480")
-	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
-	assert.Equal(t, 2+2*7, strings.Count(log.String(), "27q2bCF4P8K05YRZwLP9a4"))
-
-	// fmt calls no method of an unexported field, and prints what it finds in there.
-	hidden := struct{ order ID }{x}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%x", "%s", "%q"} {
-		fmt.Fprintf(&log, verb+"\n", hidden)
-	}
-	slog.New(slog.NewTextHandler(&log, nil)).Info("order", "row", hidden)
-	assert.NotContains(t, log.String(), "1541815603606036480")
-	assert.NotContains(t, log.String(), "1565a8e97d41a000", "in hexadecimal")
-}
-
 // testify and others follow pointers, and call no method. For each key of the two
 // forms that they print numbers in: the first word of AES's schedule is the key's.
 func TestKeysAreNeverPrinted(t *testing.T) {
 	c, other := must(t, counting, "order", a5), must(t, a5, "order")
 	var log recorder
-	assert.Equal(&log, c.Wrap(1), other.Wrap(2))
 	assert.Equal(&log, c, other)
-	for _, v := range []any{c, *c, c.Wrap(1), reply{c.Wrap(1)}, struct{ c *Codec }{c}} {
+	for _, v := range []any{c, *c, struct{ c *Codec }{c}} {
 		fmt.Fprintf(&log, "%v %+v %#v %x %d\n", v, v, v, v, v)
 	}
 	require.Contains(t, log.String(), "Codec", "something was printed")
@@ -425,50 +355,9 @@ type recorder struct{ bytes.Buffer }
 
 func (r *recorder) Errorf(format string, args ...any) { fmt.Fprintf(r, format, args...) }
 
-func TestWrapKeepsEachID(t *testing.T) {
-	c := must(t, a5, "order", counting)
-	for _, id := range append(randomIDs(100), -1, math.MinInt64) {
-		x := c.Wrap(id)
-		assert.Equal(t, id, x.ID())
-		assert.Equal(t, c.Encode(id), x.String())
-		assert.True(t, x == c.Wrap(id), "equal IDs are equal keys of a map")
-		assert.False(t, x == c.Wrap(id^1))
-	}
-	x := c.Wrap(0)
-	require.NoError(t, x.UnmarshalText([]byte(must(t, counting, "order").Encode(7))))
-	assert.True(t, x == c.Wrap(7), "also if an older key wrote the text")
-	assert.Zero(t, ID{}.ID())
-}
-
-func TestIDWithoutCodec(t *testing.T) {
-	var x ID
-	_, err := x.MarshalText()
-	for _, err := range []error{err, x.UnmarshalText([]byte("27q2bCF4P8K05YRZwLP9a4"))} {
-		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions, "the program is wrong")
-		assert.NotErrorIs(t, err, snowflake.ErrInvalidID, "the text is not")
-		assert.ErrorContains(t, err, "Codec.Wrap")
-	}
-	assert.Equal(t, "opaque.ID(no Codec)", x.String())
-
-	_, err = must(t, a5, "order").Wrap(-1).MarshalText()
-	assert.ErrorIs(t, err, snowflake.ErrInvalidID)
-}
-
-func TestIDIsRefusedAsAQueryParameter(t *testing.T) {
-	x := must(t, counting, "order").Wrap(7)
-	for _, v := range []any{x, &x, ID{}} {
-		got, err := driver.DefaultParameterConverter.ConvertValue(v)
-		assert.Nil(t, got)
-		assert.ErrorIs(t, err, snowflake.ErrInvalidOptions)
-		assert.ErrorContains(t, err, "ID()")
-	}
-}
-
 func TestAllocations(t *testing.T) {
 	c := must(t, a5, "order", counting)
 	text, small := c.Encode(42), c.EncodeBase32(42)
-	x, buf := c.Wrap(42), make([]byte, 0, 32)
-	b := []byte(text)
 	var err error
 	for _, tt := range []struct {
 		name string
@@ -479,8 +368,6 @@ func TestAllocations(t *testing.T) {
 		{"EncodeBase32", 1, func() { small = c.EncodeBase32(42) }},
 		{"Decode", 0, func() { _, err = c.Decode(text) }},
 		{"Decode base 32", 0, func() { _, err = c.Decode(small) }},
-		{"AppendText", 0, func() { _, err = x.AppendText(buf) }},
-		{"UnmarshalText", 0, func() { err = x.UnmarshalText(b) }},
 	} {
 		assert.LessOrEqual(t, testing.AllocsPerRun(100, tt.f), tt.most, tt.name)
 		assert.NoError(t, err, tt.name)

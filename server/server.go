@@ -102,7 +102,8 @@ type Options struct {
 
 	// MaxPerClient bounds what of that belongs to one client, which is an IPv4 address or a /64 network of
 	// IPv6. A request beyond that is refused with resource_exhausted. Behind a proxy, all requests can come from one
-	// address: then set it to MaxInFlight. 0: half of MaxInFlight, or more if one call of MaxIDs needs more.
+	// address: then set it to MaxInFlight, and let the proxy bound each client. 0: half of MaxInFlight, or more if one
+	// call of MaxIDs needs more.
 	MaxPerClient int
 
 	// Timeout is for how long a call may take, without Stream: until its request is read, its IDs are issued

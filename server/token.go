@@ -19,7 +19,7 @@ import (
 // Token is what a client sends in the header Authorization: Bearer SECRET.
 type Token struct {
 	Secret string // an empty one is nobody's
-	Name   string // of the client, for log, metrics and its share of what is in flight; tokens may have the same name
+	Name   string // of the client, for log, metrics and its quota; tokens may have the same name
 
 	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more than are left is refused with
 	// resource_exhausted, and Retry-After says when they are there; a stream is slowed down. 0: there is no limit.
@@ -45,9 +45,6 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 		}
 		q := of(r.Context())
 		q.token, q.quota = tokens[i], s.quotas.get(tokens[i])
-		if q.token.Name != "" {
-			q.client = q.token.Name
-		}
 		next.ServeHTTP(w, r)
 	})
 }

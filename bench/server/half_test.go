@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operation of BenchmarkHalf or BenchmarkOverhead puts load on each server")
+var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operation of BenchmarkHalf, BenchmarkHost or BenchmarkOverhead puts load on a server")
 
 // trial is for how long the capacity is measured.
 const trial = 200 * time.Millisecond
@@ -52,12 +52,17 @@ func halfLoad(b *testing.B, rate float64, callers int, do func() error) {
 		require.NoError(b, err)
 		took = append(took, latencies...)
 	}
+	reportLatencies(b, took)
+	b.ReportMetric(rate, "calls/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// reportLatencies reports two quantiles.
+func reportLatencies(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) }
 	b.ReportMetric(at(0.5), "p50-ns")
 	b.ReportMetric(at(0.999), "p99.9-ns")
-	b.ReportMetric(rate, "calls/s")
-	b.ReportMetric(0, "ns/op")
 }
 
 // load makes calls at a fixed rate in all, by a goroutine for each sleep, and returns the latencies: the time

@@ -136,7 +136,7 @@ func TestOpaqueHTTP(t *testing.T) {
 			return
 		}
 		// Here, check that this user may see order id.
-		_ = json.NewEncoder(w).Encode(map[string]any{"id": orders.Wrap(id)})
+		_ = json.NewEncoder(w).Encode(map[string]string{"id": orders.Encode(id)})
 	})
 	for path, want := range map[string]int{
 		"/orders/" + orders.Encode(7): http.StatusOK, "/orders/7": http.StatusNotFound, "/orders/0000000000000000000000": http.StatusNotFound,

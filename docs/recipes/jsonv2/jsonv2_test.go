@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/opaque"
 	"github.com/seed-5394e6b1/snowflake/typed"
 )
 
@@ -45,14 +44,4 @@ func TestJSONv2(t *testing.T) {
 		require.ErrorAs(t, json.Unmarshal([]byte(bad), &out), &refused, bad)
 		assert.Equal(t, jsontext.Pointer(bad[1:strings.Index(bad, ":")]), `"`+refused.JSONPointer[1:]+`"`, "the field")
 	}
-}
-
-func TestOpaqueInJSONv2(t *testing.T) {
-	codec, err := opaque.New([]byte("32 bytes, random in real life..."), "order")
-	require.NoError(t, err)
-	b, err := json.Marshal(codec.Wrap(7), jsontext.Multiline(true))
-	require.NoError(t, err)
-	got := codec.Wrap(0)
-	require.NoError(t, json.Unmarshal(b, &got))
-	assert.Equal(t, snowflake.ID(7), got.ID())
 }
