@@ -209,7 +209,7 @@ func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	const timeout = 50 * time.Millisecond
+	const timeout = 200 * time.Millisecond
 	for _, answers := range []bool{false, true} {
 		conn := servertest.Must(zklease.Dial("tcp", l.Addr().String(), timeout))(t)
 		defer conn.Close()
