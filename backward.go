@@ -75,7 +75,7 @@ func (p waitPolicy) OnBackward(b Backward) Action {
 
 // ClockSeqPolicy returns the policy that goes on at once under another clock sequence, as in
 // UUIDv1 (RFC 9562). It needs a layout with ClockSeqBits, as [ClockSeqLayout] has. If there is a
-// lease, it needs a lease of package lease.
+// lease, it has to be a [Bumper].
 //
 // A clock sequence is used again only if the clock is past its last tick. If there is no
 // such clock sequence, the call fails. So with n bits you survive 2^n-1 steps back, each

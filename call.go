@@ -114,7 +114,7 @@ func (g *Generator) extend(ctx context.Context, c *call, v verdict) error {
 		return v.expired
 	}
 	c.extended = v.grant
-	err := g.window.terms.Extend(ctx, *v.grant, v.now)
+	err := g.window.extender.Extend(ctx, *v.grant, v.now)
 	if err == nil || ctx.Err() != nil {
 		return ended(ctx, err)
 	}
@@ -288,8 +288,8 @@ func (g *Generator) canBump(now instant) bool {
 	if g.window == nil {
 		return g.seq.past != nil && g.seq.past.seqs.next(now.tick) != noClockSeq
 	}
-	t := g.window.terms
-	return canBumpIn(g.seq.layout, t) && now.tick > g.window.floor && t.CanBump(g.seq.layout.time(now))
+	b := g.window.bumper
+	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.floor && b.CanBump(g.seq.layout.time(now))
 }
 
 // agree returns s as it is if the policy has chosen a. g.mu must be held.
@@ -397,7 +397,7 @@ func (g *Generator) sleeps(c *call, now instant, mono time.Duration, cut bool) {
 // atEnd says what c does at the end of the lease's window. g.mu must be held.
 func (g *Generator) atEnd(c *call, s situation, v *verdict, now instant) error {
 	v.expired, v.now = g.expired(s.tick), g.seq.layout.time(now)
-	if g.window.terms.Extend != nil {
+	if g.window.extender != nil {
 		return nil
 	}
 	if s.tick <= now.tick || s.slow {

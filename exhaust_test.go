@@ -201,7 +201,7 @@ func (x *explorer) start() *world {
 		if x.ordered() {
 			w.deal.spare = 1
 		}
-		w.g, err = NewLeased(exhaustLease{x}, &x.opts)
+		w.g, err = NewLeased(x.newLease(), &x.opts)
 	}
 	require.NoError(x.t, err)
 	if x.builtin {
@@ -210,35 +210,48 @@ func (x *explorer) start() *world {
 	return w
 }
 
-// exhaustLease is the lease of the world that takes a step.
-type exhaustLease struct{ x *explorer }
+// exhaustLease is the lease of the world that takes a step. It grants, and nothing more.
+type exhaustLease struct {
+	terms
+	x *explorer
+}
+
+// newLease returns the lease of x.
+func (x *explorer) newLease() Lease {
+	l := exhaustLease{terms{Bind: func(binding) error { return nil }}, x}
+	switch x.lease {
+	case granting:
+		return l
+	case cloneable:
+		l.terms.Generation = func() *atomic.Uint64 { return &x.generation }
+		l.terms.Born = func() uint64 { return x.world.deal.of }
+	}
+	return changingLease{l}
+}
 
 func (l exhaustLease) Grant() Grant {
 	d, at := &l.x.world.deal, func(tick int64) time.Time { return l.x.layout.time(instant{tick: tick}) }
 	return Grant{Worker: d.worker, ClockSeq: d.seq, From: at(d.from), To: at(d.to)}
 }
 
-func (l exhaustLease) Terms() (t terms) {
-	x := l.x
-	if x.lease == granting {
-		return t
+// changingLease is an exhaustLease that can be asked for more.
+type changingLease struct{ exhaustLease }
+
+func (l changingLease) Extend(context.Context, Grant, time.Time) error {
+	if l.x.deals == nil {
+		return errAway
 	}
-	change := func(context.Context, Grant, time.Time) error {
-		if x.deals == nil {
-			return errAway
-		}
-		x.world.deal = *x.deals
-		return nil
-	}
-	t.Extend, t.Bump = change, change
-	t.CanBump = func(now time.Time) bool {
-		return !x.world.deal.cloned() && x.world.deal.other <= x.tickAt(now)
-	}
-	if x.lease == cloneable {
-		t.Generation = &x.generation
-		t.Born = func() uint64 { return x.world.deal.of }
-	}
-	return t
+	l.x.world.deal = *l.x.deals
+	return nil
+}
+
+func (l changingLease) CanBump(now time.Time) bool {
+	d := l.x.world.deal
+	return !d.cloned() && d.other <= l.x.tickAt(now)
+}
+
+func (l changingLease) Bump(ctx context.Context, g Grant, now time.Time) error {
+	return l.Extend(ctx, g, now)
 }
 
 // changes returns what a lease may grant next.
@@ -346,7 +359,7 @@ func (x *explorer) key(w *world) string {
 	}
 	if v := g.window; v != nil {
 		d := &w.deal
-		add(v.hi, v.floor, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.generation))
+		add(v.hi, v.floor, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
 		add(int64(d.worker), int64(d.seq), d.from, d.to, d.bound, d.other, int64(d.spare), int64(d.generation), int64(d.of))
 	}
 	for i := range w.calls {

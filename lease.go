@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
 // Lease tells a generator which worker ID it may stamp, and when. The leases of package lease renew
-// themselves.
+// themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a method Layout() Layout or
+// Clock() Clock, this is the default of the option of that name.
 type Lease interface {
 	// Grant returns what the generator may stamp now. It is called with the generator's lock held and must
 	// not block. A later Grant may have a later To, or another worker ID or clock sequence.
@@ -28,55 +30,89 @@ type Grant struct {
 	From, To         time.Time
 }
 
+// Extender is a Lease that can be asked for more.
+type Extender interface {
+	Lease
+	// Extend is called, without the generator's lock, when no time before g.To is left to stamp. now is the
+	// clock's reading. Extend returns nil if Grant now returns more than g: a later To, another worker ID or
+	// another clock sequence. If Grant will not return more soon, it returns an error, which becomes the Cause
+	// of a LeaseExpiredError, unless ctx is done.
+	//
+	// If now has reached g.To, Extend should ask for more at once. If now is before g.To, Options.BorrowAhead
+	// ran into the span's end, and Extend should wait until the lease is renewed as usual.
+	Extend(ctx context.Context, g Grant, now time.Time) error
+}
+
+// Bumper is a Lease that can change its clock sequence, as ActionBump needs it to.
+type Bumper interface {
+	Lease
+	// CanBump reports whether a clock sequence other than the grant's may be stamped from now on. now is a
+	// reading of the generator's clock. CanBump is called with the generator's lock held and must not block.
+	CanBump(now time.Time) bool
+	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, it does nothing. It may
+	// block, and returns when the change is recorded. Its error becomes a part of NextID's error.
+	Bump(ctx context.Context, g Grant, now time.Time) error
+}
+
 // terms and binding are what a lease of package lease and its generator tell each other.
 type (
-	terms   = contract.Terms[Layout, Clock, Grant]
+	terms   = contract.Terms[Layout]
 	binding = contract.Binding[Layout]
 )
 
 // window is the lease's grant in ticks.
 type window struct {
-	lease   Lease
-	terms   terms
-	grant   *Grant        // replaced when it changes
-	hi      int64         // the first tick that may not be stamped any more
-	floor   int64         // ticks up to this one are closed to all clock sequences
-	closed  int64         // the ticks up to this one were closed, because the window begins after it or for a floor
-	stamped int64         // the last tick of an ID that a call returned; -1 if there is none
-	bumping int           // calls that have asked the lease for another clock sequence
-	stopped chan struct{} // closed when no further ID may be issued, for good
-	ended   bool          // stopped is closed
-	cause   error         // why
-	end     time.Time     // no ID is stamped at or past it
+	lease    Lease
+	extender Extender // lease, or nil if it cannot be extended
+	bumper   Bumper   // lease, or nil if it cannot change its clock sequence
+	terms    terms
+	grant    *Grant        // replaced when it changes
+	hi       int64         // the first tick that may not be stamped any more
+	floor    int64         // ticks up to this one are closed to all clock sequences
+	closed   int64         // the ticks up to this one were closed, because the window begins after it or for a floor
+	stamped  int64         // the last tick of an ID that a call returned; -1 if there is none
+	bumping  int           // calls that have asked the lease for another clock sequence
+	stopped  chan struct{} // closed when no further ID may be issued, for good
+	ended    bool          // stopped is closed
+	cause    error         // why
+	end      time.Time     // no ID is stamped at or past it
 
-	generation uint64 // what terms.Generation was before the lease asked for the worker ID, or earlier
-}
-
-// termsOf returns the terms of a lease. They are zero if it has none.
-func termsOf(l Lease) terms {
-	if m, ok := l.(interface{ Terms() terms }); ok {
-		return m.Terms()
-	}
-	return terms{}
-}
-
-// canBumpIn reports whether a lease with terms t can change the clock sequence of l at all.
-func canBumpIn(l Layout, t terms) bool {
-	return l.ClockSeqBits > 0 && t.Bump != nil && t.CanBump != nil
+	machine *atomic.Uint64 // changes if the machine is cloned; nil if the machine does not report clones
+	born    uint64         // what machine was before the lease asked for the worker ID, or earlier
 }
 
 // lease makes g stamp only what l grants.
-func (g *Generator) lease(l Lease, t terms) error {
+func (g *Generator) lease(l Lease) error {
 	after := g.seq.tick // of Options.After
-	g.window = &window{lease: l, terms: t, floor: after, closed: -1, stamped: after, stopped: make(chan struct{})}
+	w := &window{floor: after, closed: -1, stamped: after, stopped: make(chan struct{})}
+	own, err := w.serve(l)
+	if err != nil {
+		return err
+	}
+	g.window = w
 	if err := g.look(); err != nil {
 		return err
 	}
 	g.counts = counts{}
-	if t.Bind != nil {
-		return t.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Stop: g.stop})
+	if own {
+		return w.terms.Bind(binding{Layout: g.seq.layout, Floor: g.floor, Look: g.lookNow, Stop: g.stop})
 	}
 	return nil
+}
+
+// serve makes w the window of l, and reports whether l is a lease of package lease.
+func (w *window) serve(l Lease) (own bool, err error) {
+	w.lease = l
+	w.extender, _ = l.(Extender)
+	w.bumper, _ = l.(Bumper)
+	w.terms, own = contract.Of[Layout](l)
+	if own && w.terms.Bind == nil {
+		return own, fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
+	}
+	if w.terms.Generation != nil {
+		w.machine = w.terms.Generation()
+	}
+	return own, nil
 }
 
 // look takes over the lease's grant, and closes the time before it. Later IDs are greater, unless
@@ -86,14 +122,14 @@ func (g *Generator) look() error {
 	g.fresh = never
 	w, q := g.window, &g.seq
 	born := uint64(0)
-	if w.terms.Generation != nil {
+	if w.machine != nil {
 		born = w.terms.Born() // before the grant is read: if the grant is newer, calls only ask the lease again
 	}
 	was, grant := q.layout.Decode(q.fixed), w.lease.Grant()
 	if err := q.layout.checkFields(grant.ClockSeq, was.Datacenter, grant.Worker); err != nil {
 		return fmt.Errorf("the lease's grant: %w", err)
 	}
-	w.generation = born
+	w.born = born
 	if w.grant == nil || *w.grant != grant {
 		w.grant, w.end, w.hi = &grant, grant.To, q.layout.ceil(grant.To)
 	}
@@ -119,7 +155,7 @@ func (g *Generator) look() error {
 
 // cloned reports whether the machine was cloned since the lease asked for the worker ID.
 func (w *window) cloned() bool {
-	return w.terms.Generation != nil && w.terms.Generation.Load() != w.generation
+	return w.machine != nil && w.machine.Load() != w.born
 }
 
 // unlessCloned returns r. If the machine was cloned since the lease asked for the worker ID, it
@@ -137,10 +173,10 @@ func (g *Generator) unlessCloned(r run) run {
 
 // generation returns the machine's, or 0 if nobody tells it.
 func (g *Generator) generation() uint64 {
-	if g.window == nil || g.window.terms.Generation == nil {
+	if g.window == nil || g.window.machine == nil {
 		return 0
 	}
-	return g.window.terms.Generation.Load()
+	return g.window.machine.Load()
 }
 
 // disown takes back that n IDs were issued.
@@ -187,7 +223,7 @@ func (g *Generator) bump(ctx context.Context, grant Grant, now time.Time) error 
 		defer g.mu.Unlock()
 		w.bumping--
 	}()
-	if err := w.terms.Bump(ctx, grant, now); err != nil {
+	if err := w.bumper.Bump(ctx, grant, now); err != nil {
 		return err
 	}
 	g.mu.Lock()

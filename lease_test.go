@@ -14,13 +14,14 @@ import (
 
 // testLease grants what the test sets, on terms that the test sets.
 type testLease struct {
+	terms
 	grant atomic.Pointer[Grant]
 	asked atomic.Int64
-	terms terms
+	clock Clock
 }
 
 func newTestLease(from, to time.Time) *testLease {
-	l := new(testLease)
+	l := &testLease{terms: terms{Bind: func(binding) error { return nil }}}
 	l.grant.Store(&Grant{Worker: 1, From: from, To: to})
 	return l
 }
@@ -36,7 +37,27 @@ func (l *testLease) Grant() Grant {
 	return *l.grant.Load()
 }
 
-func (l *testLease) Terms() terms { return l.terms }
+func (l *testLease) Clock() Clock { return l.clock }
+
+// extending is a testLease that answers a call of Extend.
+type extending struct {
+	*testLease
+	extend func(context.Context, Grant, time.Time) error
+}
+
+func (l extending) Extend(ctx context.Context, g Grant, now time.Time) error {
+	return l.extend(ctx, g, now)
+}
+
+// bumping is a testLease that answers a call of Bump.
+type bumping struct {
+	*testLease
+	bump func(context.Context, Grant, time.Time) error
+}
+
+func (bumping) CanBump(time.Time) bool { return true }
+
+func (l bumping) Bump(ctx context.Context, g Grant, now time.Time) error { return l.bump(ctx, g, now) }
 
 func newLeasedIssuer(t *testing.T, l Lease, opts *Options) *issuer {
 	t.Helper()
@@ -112,7 +133,7 @@ func TestLeasedUsesTheClockOfTheLease(t *testing.T) {
 		clock.wall.ahead = int32(2 * time.Second) // the wall clock was, when the lease read it
 		now := clock.Now()
 		l := newTestLease(now.Add(-time.Minute), now.Add(time.Minute))
-		l.terms.Clock = clock
+		l.clock = clock
 		i := newLeasedIssuer(t, l, nil)
 		require.WithinDuration(t, clock.Now(), i.next().Time, time.Second/2)
 	}
@@ -130,8 +151,10 @@ func TestExpiredLeaseSaysWhoWhenAndWhy(t *testing.T) {
 		{func(context.Context, Grant, time.Time) error { return away }, away, "connection refused; "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newTestLease(noon.Add(-time.Second), noon.Add(2*ms+1)) // a tick belongs to the window that contains its start
-			l.terms.Extend = tt.extend
+			var l Lease = newTestLease(noon.Add(-time.Second), noon.Add(2*ms+1)) // a tick belongs to the window that contains its start
+			if tt.extend != nil {
+				l = extending{l.(*testLease), tt.extend}
+			}
 			i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock()})
 			for tick := range 3 {
 				i.spend(4, noon.Add(time.Duration(tick)*ms))
@@ -153,15 +176,14 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 		<-ctx.Done()
 		return cut
 	}
-	for name, terms := range map[string]terms{
-		"extend": {Extend: answer},
-		"bump":   {CanBump: func(time.Time) bool { return true }, Bump: answer},
+	for name, make := range map[string]func(*testLease) Lease{
+		"extend": func(l *testLease) Lease { return extending{l, answer} },
+		"bump":   func(l *testLease) Lease { return bumping{l, answer} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, l := newTestClock(), newTestLease(noon.Add(-time.Hour), noon.Add(ms))
-				l.terms = terms
-				i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: always(ActionBump)})
+				i := newLeasedIssuer(t, make(l), &Options{Layout: small, Clock: c, OnBackward: always(ActionBump)})
 				i.spend(1, noon)
 				c.step(map[string]time.Duration{"extend": ms, "bump": -time.Second}[name])
 				ctx, cancel := context.WithTimeout(t.Context(), ms)
@@ -178,14 +200,11 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 var errClone = errors.New("the machine was cloned")
 
 // newClonedLease returns a lease on a machine that is cloned when the test changes its generation.
-func newClonedLease() (*testLease, *atomic.Uint64) {
+func newClonedLease() (extending, *atomic.Uint64) {
 	l, generation := newTestLease(time.Now().Add(-time.Hour), time.Now().Add(time.Hour)), new(atomic.Uint64)
-	l.terms = terms{
-		Generation: generation,
-		Born:       func() uint64 { return 0 },
-		Extend:     func(context.Context, Grant, time.Time) error { return errClone },
-	}
-	return l, generation
+	l.terms.Generation = func() *atomic.Uint64 { return generation }
+	l.terms.Born = func() uint64 { return 0 }
+	return extending{l, func(context.Context, Grant, time.Time) error { return errClone }}, generation
 }
 
 func TestGeneratorReturnsNothingOfAWindowOnAClonedMachine(t *testing.T) {
@@ -215,7 +234,7 @@ func TestGeneratorReturnsNothingOfAWindowOnAClonedMachine(t *testing.T) {
 
 // lateLease calls then after each answer.
 type lateLease struct {
-	*testLease
+	extending
 	then func()
 }
 

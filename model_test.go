@@ -215,6 +215,7 @@ func later(a, b time.Time) time.Time {
 
 // scripted is the Lease that plays a script.
 type scripted struct {
+	terms
 	mu    sync.Mutex
 	s     script
 	given []Grant // all
@@ -237,34 +238,66 @@ func (l *scripted) do(f func(*script)) {
 	f(&l.s)
 }
 
-func (l *scripted) Terms() terms {
-	t := terms{Bind: func(b binding) error { l.stop = b.Stop; return nil }}
-	if l.s.extends > 0 {
-		t.Extend = func(ctx context.Context, g Grant, now time.Time) (err error) {
-			if d := l.s.takes(g); d > 0 {
-				timer := time.NewTimer(d)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			l.do(func(s *script) { l.asked++; err = s.extend(g, now) })
-			return err
+func (l *scripted) extend(ctx context.Context, g Grant, now time.Time) (err error) {
+	if d := l.s.takes(g); d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	if l.s.bumps {
-		t.CanBump = func(now time.Time) (can bool) {
-			l.do(func(s *script) { can = s.canBump(now) })
-			return can
-		}
-		t.Bump = func(_ context.Context, g Grant, now time.Time) error {
-			l.do(func(s *script) { s.bump(g, now) })
-			return nil
-		}
+	l.do(func(s *script) { l.asked++; err = s.extend(g, now) })
+	return err
+}
+
+func (l *scripted) canBump(now time.Time) (can bool) {
+	l.do(func(s *script) { can = s.canBump(now) })
+	return can
+}
+
+func (l *scripted) bump(g Grant, now time.Time) error {
+	l.do(func(s *script) { s.bump(g, now) })
+	return nil
+}
+
+// able returns l as a Lease with the methods that the script allows.
+func (l *scripted) able() Lease {
+	l.terms.Bind = func(b binding) error { l.stop = b.Stop; return nil }
+	switch {
+	case l.s.extends > 0 && l.s.bumps:
+		return struct {
+			*scripted
+			scriptedExtender
+			scriptedBumper
+		}{l, scriptedExtender{l}, scriptedBumper{l}}
+	case l.s.extends > 0:
+		return struct {
+			*scripted
+			scriptedExtender
+		}{l, scriptedExtender{l}}
+	case l.s.bumps:
+		return struct {
+			*scripted
+			scriptedBumper
+		}{l, scriptedBumper{l}}
 	}
-	return t
+	return l
+}
+
+type scriptedExtender struct{ l *scripted }
+
+func (e scriptedExtender) Extend(ctx context.Context, g Grant, now time.Time) error {
+	return e.l.extend(ctx, g, now)
+}
+
+type scriptedBumper struct{ l *scripted }
+
+func (b scriptedBumper) CanBump(now time.Time) bool { return b.l.canBump(now) }
+
+func (b scriptedBumper) Bump(_ context.Context, g Grant, now time.Time) error {
+	return b.l.bump(g, now)
 }
 
 // modelCall is a call of the real generator, and of the reference.
@@ -491,7 +524,7 @@ func (h *history) begin() bool {
 				h.opts.After = 0
 			}
 		}
-		h.g, err = NewLeased(h.lease, &opts)
+		h.g, err = NewLeased(h.lease.able(), &opts)
 	}
 	if errors.Is(err, ErrTimeExhausted) || errors.Is(err, ErrBeforeEpoch) {
 		return false

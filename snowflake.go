@@ -114,8 +114,8 @@ func New(worker int, opts *Options) (*Generator, error) {
 // NewLeased returns a Generator that stamps only what l grants. It returns the same
 // errors as New, and the error of a lease that refuses the generator; the lease is then
 // still the caller's, to be released. If the granted span has not begun, the clock counts
-// as having gone back until it reaches the span. ActionBump is possible only with the
-// leases of package lease, which record a clock sequence before it is used.
+// as having gone back until it reaches the span. ActionBump is possible only if l is a
+// [Bumper], as the leases of package lease are.
 //
 // HAZARD: a lease serves one Generator: two would repeat each other's IDs. The leases of
 // package lease refuse the second.
@@ -131,12 +131,11 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if opts != nil {
 		o = *opts
 	}
-	t := termsOf(lease)
-	if o.Layout == (Layout{}) {
-		o.Layout = t.Layout
+	if l, ok := lease.(interface{ Layout() Layout }); ok && o.Layout == (Layout{}) {
+		o.Layout = l.Layout()
 	}
-	if o.Clock == nil {
-		o.Clock = t.Clock
+	if l, ok := lease.(interface{ Clock() Clock }); ok && o.Clock == nil {
+		o.Clock = l.Clock()
 	}
 	if o.Layout == (Layout{}) {
 		o.Layout = DefaultLayout()
@@ -144,7 +143,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	if o.OnBackward == nil {
 		o.OnBackward = defaultPolicy
 	}
-	if err := o.check(worker, lease, t); err != nil {
+	if err := o.check(worker, lease); err != nil {
 		return nil, err
 	}
 	l := o.Layout
@@ -174,7 +173,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 		g.seq.resume(o.After)
 	}
 	if lease != nil {
-		if err := g.lease(lease, t); err != nil {
+		if err := g.lease(lease); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +182,7 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 
 // check refuses options that are out of range, and options that would silently do
 // nothing.
-func (o *Options) check(worker int, lease Lease, t terms) error {
+func (o *Options) check(worker int, lease Lease) error {
 	l := o.Layout
 	if err := l.Validate(); err != nil {
 		return err
@@ -206,11 +205,12 @@ func (o *Options) check(worker int, lease Lease, t terms) error {
 	if f, ok := o.Clock.(ClockFunc); ok && f == nil {
 		return fmt.Errorf("%w: Clock is a nil ClockFunc", ErrInvalidOptions)
 	}
-	return o.checkPolicy(lease, t)
+	return o.checkPolicy(lease)
 }
 
 // checkPolicy refuses a policy that would always fail.
-func (o *Options) checkPolicy(lease Lease, t terms) error {
+func (o *Options) checkPolicy(lease Lease) error {
+	_, canBump := lease.(Bumper)
 	switch p := o.OnBackward.(type) {
 	case waitPolicy:
 		if p.max < 0 {
@@ -222,7 +222,7 @@ func (o *Options) checkPolicy(lease Lease, t terms) error {
 			return fmt.Errorf("%w: RewindPolicy has no effect without RewindTicks", ErrInvalidOptions)
 		case a == ActionBump && o.Layout.ClockSeqBits == 0:
 			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has", ErrInvalidOptions)
-		case a == ActionBump && lease != nil && !canBumpIn(o.Layout, t):
+		case a == ActionBump && lease != nil && !canBump:
 			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the lease cannot change its clock sequence", ErrInvalidOptions)
 		}
 	case BackwardFunc:

@@ -9,8 +9,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// canBump is contract.Terms.CanBump.
-func (l *Lease) canBump(now time.Time) bool {
+// CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper]. The
+// lease's generator calls it.
+func (l *Lease) CanBump(now time.Time) bool {
 	r := l.record.Load()
 	if r == nil || r.Worker != l.Worker() {
 		return false // it is being replaced
@@ -19,13 +20,15 @@ func (l *Lease) canBump(now time.Time) bool {
 	return !from.After(now) && !l.passed().After(now)
 }
 
-// bump is contract.Terms.Bump. It waits for the store for up to a third of a window.
-func (l *Lease) bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
+// Bump changes the clock sequence of the grant g, and records the change: see
+// [snowflake.Bumper]. It waits for the store for up to a third of a window. The lease's generator
+// calls it.
+func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record
-		return l.extend(ctx, g, now)
+		return l.Extend(ctx, g, now)
 	}
 	if err := l.lock(ctx); err != nil {
 		return cmp.Or(l.trouble(), err)

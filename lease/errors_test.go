@@ -56,8 +56,8 @@ func TestErrorTextsNameCauseFirst(t *testing.T) {
 func TestZeroLeaseIsRefused(t *testing.T) {
 	for _, o := range []*snowflake.Options{nil, {Layout: fleet}, {Layout: snowflake.ClockSeqLayout(), OnBackward: snowflake.FailPolicy()}} {
 		_, err := snowflake.NewLeased(&Lease{}, o)
-		require.ErrorIs(t, err, ErrInvalidOptions)
-		assert.EqualError(t, err, "lease: invalid options: this Lease was not made by Acquire")
+		require.ErrorIs(t, err, snowflake.ErrInvalidOptions)
+		assert.EqualError(t, err, "snowflake: invalid options: this Lease was not made by Acquire")
 	}
 	l := &Lease{}
 	assert.ErrorIs(t, l.Release(t.Context()), ErrInvalidOptions)

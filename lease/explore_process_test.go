@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
 type process struct {
@@ -130,11 +129,7 @@ type hasty struct{ *Lease }
 
 var errHasty = errors.New("not now")
 
-func (h hasty) Terms() (t contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]) {
-	t = h.Lease.Terms()
-	t.Extend = func(context.Context, snowflake.Grant, time.Time) error { return errHasty }
-	return t
-}
+func (hasty) Extend(context.Context, snowflake.Grant, time.Time) error { return errHasty }
 
 // soon is a context that ends soon, and does not say so when it has.
 type soon struct{ context.Context }

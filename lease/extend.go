@@ -8,9 +8,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// extend is contract.Terms.Extend. The renewing goroutine does one renewal for all calls
-// that wait.
-func (l *Lease) extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
+// Extend waits for a later end of the window than g.To, or for another worker ID: see
+// [snowflake.Extender]. The lease's generator calls it.
+func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
+	// The renewing goroutine does one renewal for all calls that wait.
 	early, begun := g.To.Sub(now), time.Now() // before g.To, the regular renewal comes
 	if l.generation() != l.grant.Load().generation {
 		early = 0

@@ -12,12 +12,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/contract"
 )
 
-// binding is the generator that a lease serves.
-type binding = contract.Binding[snowflake.Layout]
+// terms and binding are what a lease and the generator that it serves tell each other.
+type (
+	terms   = contract.Terms[snowflake.Layout]
+	binding = contract.Binding[snowflake.Layout]
+)
 
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
 // is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
+	terms
 	store     Store
 	directory *fileStore // the store of File that store is, or that it copies; else nil
 	o         Options
@@ -112,6 +116,11 @@ func newLease(s Store, o Options) *Lease {
 		ended: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.terms = terms{
+		Generation: func() *atomic.Uint64 { return l.vm },
+		Born:       func() uint64 { return l.grant.Load().generation },
+		Bind:       l.bind,
+	}
 	return l
 }
 
@@ -127,28 +136,15 @@ func (l *Lease) Grant() snowflake.Grant {
 // Worker returns the worker ID. It changes if a lost worker ID is replaced.
 func (l *Lease) Worker() int { return l.Grant().Worker }
 
-// Terms is called by [snowflake.NewLeased]. A lease serves one generator, with the lease's
-// layout and clock.
-func (l *Lease) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant] {
-	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{
-		Layout: l.o.Layout,
-		Clock:  l.o.Clock,
-		Bind:   l.bind,
+// Layout returns the layout of the IDs. It is the generator's.
+func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
 
-		Generation: l.vm,
-		Born:       func() uint64 { return l.grant.Load().generation },
-		Extend:     l.extend,
-		CanBump:    l.canBump,
-		Bump:       l.bump,
-	}
-}
+// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is set.
+func (l *Lease) Clock() snowflake.Clock { return l.o.Clock }
 
 var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
 
 func (l *Lease) bind(b binding) error {
-	if l.grant.Load() == nil {
-		return errZero
-	}
 	if b.Layout != l.o.Layout {
 		return &LayoutError{Worker: l.Worker(), Where: "the generator's options", Has: b.Layout, Want: l.o.Layout}
 	}

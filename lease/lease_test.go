@@ -155,7 +155,7 @@ func TestNoBumpAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := mustAcquire(t, newMemory(), seqs, clockAt(0))
 		require.NoError(t, h.Release(t.Context()))
-		assert.ErrorIs(t, h.bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
+		assert.ErrorIs(t, h.Bump(t.Context(), h.Grant(), time.Now().Add(-time.Hour)), ErrReleased)
 	})
 }
 
@@ -241,18 +241,18 @@ func TestBorrowingDoesNotHurryTheRenewal(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		g := h.Grant()
 		saves, begun := m.saved(), time.Now()
-		require.NoError(t, h.extend(t.Context(), g, h.c.Now()))
+		require.NoError(t, h.Extend(t.Context(), g, h.c.Now()))
 		assert.Equal(t, saves+1, m.saved())
 		assert.GreaterOrEqual(t, time.Since(begun), span/3-span/24-ms)
 		assert.True(t, h.Grant().To.After(g.To))
 
 		m.becomes(down)
 		g = h.Grant()
-		require.Equal(t, errDown, h.extend(t.Context(), g, h.c.Now()))
+		require.Equal(t, errDown, h.Extend(t.Context(), g, h.c.Now()))
 		assert.WithinDuration(t, g.To, time.Now(), 0, "the clock has reached the end")
 		ctx, cancel := context.WithTimeout(t.Context(), ms)
 		defer cancel()
-		require.ErrorIs(t, h.extend(ctx, g, g.To.Add(-time.Second)), context.DeadlineExceeded)
+		require.ErrorIs(t, h.Extend(ctx, g, g.To.Add(-time.Second)), context.DeadlineExceeded)
 	})
 }
 
@@ -263,7 +263,7 @@ func TestExtendGivesUpIfTheClockIsBehind(t *testing.T) {
 		h := mustAcquire(t, m, plain, clockAt(0))
 		h.c.step(-time.Hour)
 		saves := m.saved()
-		require.ErrorIs(t, h.extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
+		require.ErrorIs(t, h.Extend(t.Context(), h.Grant(), h.Grant().To), snowflake.ErrClockBackward)
 		assert.Equal(t, saves+2, m.saved())
 	})
 }

@@ -115,7 +115,7 @@ func New(gen *snowflake.Generator, opts *Options) (*Collector, error) {
 		return nil, fmt.Errorf("metrics: %w: the lease was not made by Acquire", snowflake.ErrInvalidOptions)
 	}
 	if o.Clock == nil && o.Lease != nil {
-		o.Clock = o.Lease.Terms().Clock
+		o.Clock = o.Lease.Clock()
 	}
 	if o.Clock == nil {
 		o.Clock = snowflake.SystemClock()

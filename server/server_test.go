@@ -23,7 +23,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/internal/contract"
 	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -271,9 +270,7 @@ func (b broken) Grant() snowflake.Grant {
 	return snowflake.Grant{From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)}
 }
 
-func (b broken) Terms() contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant] {
-	return contract.Terms[snowflake.Layout, snowflake.Clock, snowflake.Grant]{Extend: func(ctx context.Context, _ snowflake.Grant, _ time.Time) error { return b.extend(ctx) }}
-}
+func (b broken) Extend(ctx context.Context, _ snowflake.Grant, _ time.Time) error { return b.extend(ctx) }
 
 func brokenLease(t testing.TB, extend func(context.Context) error) *snowflake.Generator {
 	t.Helper()

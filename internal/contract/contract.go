@@ -1,57 +1,39 @@
 // Package contract is what a generator and a lease of package lease tell each other besides
-// grants. Layout, Clock and Grant are the types of package snowflake, which imports this
-// package.
+// what the exported interfaces of package snowflake say. Layout is the type of package snowflake,
+// which imports this package.
 package contract
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 )
 
-// Terms are the settings and functions that a lease gives its generator. Each field may be
-// zero.
-type Terms[Layout, Clock, Grant any] struct {
-	// Layout is the generator's layout if Options.Layout is zero.
-	Layout Layout
-
-	// Clock is the generator's clock if Options.Clock is nil.
-	Clock Clock
-
-	// Generation changes if the machine is cloned. nil: nobody tells.
-	Generation *atomic.Uint64
+// Terms are what a lease of package lease tells its generator. The lease embeds them. Generation
+// and Born may be nil.
+type Terms[Layout any] struct {
+	// Generation returns a number that changes if the machine is cloned; nil if the machine does
+	// not report clones.
+	Generation func() *atomic.Uint64
 
 	// Born returns what Generation was before the lease asked for the grant's worker ID. It
 	// is called before Lease.Grant, if there is a Generation. If Generation has changed
-	// since, the generator issues nothing of this grant. It asks Extend.
+	// since, the generator issues nothing under this grant, and calls Extend.
 	Born func() uint64
 
 	// Bind is called by NewLeased, last of all. If it returns an error, NewLeased
-	// fails with that error.
+	// fails with that error. It is nil if the lease was not made by Acquire.
 	Bind func(Binding[Layout]) error
+}
 
-	// Extend is called, without the generator's lock, when no time before g.To is
-	// left to stamp. now is the clock's reading. Extend returns nil if Grant now
-	// returns more: a later To, another worker ID or another clock sequence. The
-	// generator then calls Grant again. If Grant will not return more soon, Extend
-	// returns an error, which becomes the Cause of a LeaseExpiredError, unless
-	// ctx is done.
-	//
-	// If now has reached g.To, Extend should ask for a renewal at once. If now is
-	// before g.To, Options.BorrowAhead ran into the window's end, and Extend should
-	// wait for the next regular renewal.
-	Extend func(ctx context.Context, g Grant, now time.Time) error
+func (t Terms[Layout]) terms() Terms[Layout] { return t }
 
-	// CanBump reports whether a clock sequence other than the grant's may be
-	// stamped from now on. now is a reading of the generator's clock. CanBump must
-	// not block.
-	CanBump func(now time.Time) bool
-
-	// Bump changes the grant g to such a clock sequence. If g is no longer the
-	// grant, it does nothing. It may block, and returns when the change is
-	// recorded. Its error becomes a part of NextID's error. Without Bump,
-	// ActionBump is not possible.
-	Bump func(ctx context.Context, g Grant, now time.Time) error
+// Of returns the terms that a lease embeds, and reports whether it embeds any.
+func Of[Layout any](lease any) (t Terms[Layout], ok bool) {
+	l, ok := lease.(interface{ terms() Terms[Layout] })
+	if ok {
+		t = l.terms()
+	}
+	return t, ok
 }
 
 // Binding is what NewLeased tells a lease about its generator.

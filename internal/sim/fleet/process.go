@@ -173,7 +173,7 @@ func (n *node) clone() {
 	q.isClone = true
 	clock := q.newClock(false)
 	if n.Clock != "custom" {
-		clock = seam.CloneClock(l.Terms().Clock, setOnce{c.machine, q}).(snowflake.Clock)
+		clock = seam.CloneClock(l.Clock(), setOnce{c.machine, q}).(snowflake.Clock)
 	}
 	if n.w.Guarded {
 		c.machine.generation.Store(uint64(len(n.w.snapshotNodes())))
