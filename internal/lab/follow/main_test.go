@@ -64,7 +64,7 @@ var dialects = map[string]func(t testing.TB) database{
 		return create(t, follow.MySQL, "mysql", mariaDB(t), "CREATE DATABASE "+name, mariaDB(t)+name)
 	},
 	"SQLite": func(t testing.TB) database {
-		dsn := "file:" + filepath.Join(t.TempDir(), "db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate"
+		dsn := "file:" + filepath.Join(servertest.Dir(t, ""), "db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_txlock=immediate"
 		return database{servertest.Open(t, "sqlite", dsn), follow.SQLite, "sqlite", dsn}
 	},
 }
