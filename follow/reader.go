@@ -225,7 +225,7 @@ func (r *Reader) span(ctx context.Context, q Queryer, primary bool) (Span, error
 
 // rewind lets the reader go on from the fence.
 func (r *Reader) rewind(to snowflake.ID) error {
-	err := fmt.Errorf("%w: it is at %v, the cursor at %v, so the primary %s has lost commits", ErrRewound, to, r.after, r.fence.name)
+	err := fmt.Errorf("%w: %s is at %v, the cursor at %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, to, r.after)
 	r.after = to
 	return err
 }
