@@ -29,6 +29,7 @@ var unpublished = []string{
 	"examples/serverless",
 	"examples/service",
 	"examples/sql",
+	"internal/lab",
 	"server/page/browser",
 }
 

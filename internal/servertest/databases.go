@@ -41,6 +41,22 @@ func Postgres(t testing.TB, password string, ready func(addr string) error, args
 	}, func() error { return ready(addr) })
 }
 
+// PostgresStandby starts a hot standby of a server that Postgres has started without a password, as Postgres does.
+func PostgresStandby(t testing.TB, primary string, ready func(addr string) error, args ...string) (addr string, p *Process) {
+	t.Helper()
+	const debian, user = "postgresql", "postgres"
+	backup := Program(t, debian, "/usr/lib/postgresql/*/bin/pg_basebackup", "pg_basebackup")
+	postgres := Program(t, debian, "/usr/lib/postgresql/*/bin/postgres", "postgres")
+	dir, port := Dir(t, user), Port(t)
+	data := filepath.Join(dir, "data")
+	finish(t, Command{Path: backup, User: user, Dir: dir, Args: []string{"-D", data, "-d", "postgres://owner@" + primary, "-R", "-c", "fast", "--no-sync"}})
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return addr, Start(t, Command{
+		Path: postgres, User: user, Dir: dir,
+		Args: append([]string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1"}, args...),
+	}, func() error { return ready(addr) })
+}
+
 // MariaDB starts a MariaDB server with the user "root", who needs no password, and waits until ready
 // returns nil for the server's address. args are added to the server's.
 func MariaDB(t testing.TB, ready func(addr string) error, args ...string) (addr string, p *Process) {

@@ -1,0 +1,152 @@
+package follow
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// errBusy says that the fence was not raised, because writers have it.
+var errBusy = errors.New("transactions that have made their check are not over")
+
+// reach returns the fence's row: every row of the table up to it is there, for who reads now.
+func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
+	return id, q.QueryRowContext(ctx, f.sql.reached).Scan(&id)
+}
+
+// raiseTo sets the fence to an ID, unless it is there or another reader is raising it. While it waits for
+// writers, it calls waits with the processes of the server that run them.
+func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
+	switch f.dialect {
+	case PostgreSQL:
+		return f.raisePostgres(ctx, db, to, waits)
+	case MySQL:
+		return f.raiseMySQL(ctx, db, to)
+	}
+	_, err := db.ExecContext(ctx, f.sql.raise, int64(to))
+	if err != nil && strings.Contains(err.Error(), "locked") {
+		return errBusy
+	}
+	return err
+}
+
+// raisePostgres raises the sequence first, so that every later check compares with it, and waits for the
+// transactions that made their checks before. Readers take turns, or one could lower the sequence, or set
+// the row before the other's wait is over.
+func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var ours bool
+	if err := tx.QueryRowContext(ctx, f.sql.turn).Scan(&ours); err != nil || !ours {
+		return err
+	}
+	if at, err := f.reach(ctx, tx); err != nil || at >= to {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, f.sql.mark, int64(to)); err != nil {
+		return err
+	}
+	open, err := f.holders(ctx, tx)
+	for pause := 2 * time.Millisecond; err == nil && len(open) > 0; pause = min(2*pause, 250*time.Millisecond) {
+		waits(slices.Sorted(maps.Values(open)))
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		var now map[string]int
+		now, err = f.holders(ctx, tx)
+		open = remaining(open, now)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, f.sql.raise, int64(to)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// holders returns the transactions that hold the writers' lock, and the processes of the server that run them. If a
+// transaction is prepared, its process is 0.
+func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error) {
+	rows, err := tx.QueryContext(ctx, f.sql.holders)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]int{}
+	for rows.Next() {
+		var transaction string
+		var pid int
+		if err := rows.Scan(&transaction, &pid); err != nil {
+			return nil, err
+		}
+		all[transaction] = pid
+	}
+	return all, rows.Err()
+}
+
+// remaining returns the transactions of open that hold the lock now, too. A transaction has another name once it is prepared. So
+// if one has gone, each prepared transaction may be the one.
+func remaining(open, now map[string]int) map[string]int {
+	gone := false
+	left := map[string]int{}
+	for transaction, pid := range open {
+		if _, holds := now[transaction]; holds {
+			left[transaction] = pid
+		} else if pid != 0 {
+			gone = true
+		}
+	}
+	for transaction, pid := range now {
+		if gone && pid == 0 {
+			left[transaction] = pid
+		}
+	}
+	return left
+}
+
+// raiseMySQL waits for writers for a second at most, because new writers wait behind it.
+func (f *Fence) raiseMySQL(ctx context.Context, db *sql.DB, to snowflake.ID) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	const limit = `SET SESSION innodb_lock_wait_timeout = `
+	var was string
+	if err := conn.QueryRowContext(ctx, `SELECT @@innodb_lock_wait_timeout`).Scan(&was); err != nil {
+		return err
+	}
+	if _, err = conn.ExecContext(ctx, limit+`1`); err == nil {
+		_, err = conn.ExecContext(ctx, f.sql.raise, int64(to))
+	}
+	if _, bad := conn.ExecContext(ctx, limit+was); bad != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // nobody gets it with our limit
+	}
+	if err != nil && hasNumber(err, 1205) {
+		err = errBusy
+	}
+	return err
+}
+
+// sleep waits, and returns ctx's error if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

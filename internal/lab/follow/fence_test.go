@@ -1,0 +1,339 @@
+//go:build unix
+
+package follow_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+)
+
+// pass inserts a row, and reads until the fence is above it, and so above every ID from before.
+func pass(t testing.TB, db database, f *follow.Fence, p process) {
+	t.Helper()
+	id := p.id(t)
+	db.exec(t, insert(id))
+	until(t, follow.NewReader(p.store, db.DB, f, 0, fast()), id)
+}
+
+// until reads until the reader has passed an ID.
+func until(t testing.TB, r *follow.Reader, id snowflake.ID) {
+	t.Helper()
+	for upTo := snowflake.ID(0); upTo < id; {
+		s, err := r.Next(t.Context())
+		require.NoError(t, err)
+		upTo = s.UpTo
+	}
+}
+
+// mark returns the fence's row.
+func (db database) mark(t testing.TB) (id snowflake.ID) {
+	t.Helper()
+	require.NoError(t, db.QueryRow(`SELECT id FROM outbox_fence`).Scan(&id))
+	return id
+}
+
+// set sets the fence, as if the database had been restored, or another reader had raised it.
+func (db database) set(t testing.TB, id snowflake.ID) {
+	t.Helper()
+	db.exec(t, fmt.Sprintf(`UPDATE outbox_fence SET id = %d`, id))
+	if db.dialect == follow.PostgreSQL {
+		db.exec(t, fmt.Sprintf(`SELECT setval('outbox_fence_mark', %d)`, id))
+	}
+}
+
+// A transaction whose ID was passed since it began is late, whatever snapshot it has. If it has an ID above
+// the fence, it is not.
+func TestLateTransactionIsRefusedAtEveryIsolationLevel(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		levels := []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
+		if db.dialect == follow.SQLite {
+			levels = []sql.IsolationLevel{sql.LevelDefault}
+		}
+		p := leased(t)
+		for _, level := range levels {
+			testLate(t, db, f, p, level)
+		}
+		if db.dialect == follow.MySQL {
+			db.DB = servertest.Open(t, db.driver, db.dsn+"?innodb_snapshot_isolation=ON")
+			testLate(t, db, f, p, sql.LevelRepeatableRead)
+		}
+	})
+}
+
+func testLate(t *testing.T, db database, f *follow.Fence, p process, level sql.IsolationLevel) {
+	for _, late := range []bool{true, false} {
+		id := p.id(t)
+		if db.dialect == follow.SQLite { // nothing passes a transaction that has written
+			pass(t, db, f, p)
+		}
+		tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+		require.NoError(t, err)
+		defer tx.Rollback()
+		_, err = tx.Exec(insert(id))
+		require.NoError(t, err)
+		ids(t, tx, follow.Span{UpTo: 1}) // it has a snapshot now
+		if db.dialect != follow.SQLite {
+			pass(t, db, f, p)
+		}
+		if late {
+			require.ErrorIs(t, f.Check(t.Context(), tx, id), follow.ErrLate, "%v", level)
+			require.NoError(t, tx.Rollback())
+		} else {
+			require.NoError(t, f.Check(t.Context(), tx, p.id(t)), "%v", level)
+			require.NoError(t, tx.Commit())
+		}
+	}
+}
+
+// A reader waits for a transaction that made its check before, and then reads its row.
+func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
+	type held struct { // how a transaction goes on after its check
+		name, begin, prepare, waiting, commit string
+	}
+	ways := map[follow.Dialect][]held{
+		follow.PostgreSQL: {
+			{"commit", `BEGIN`, ``, ``, `COMMIT`},
+			{"prepared before", `BEGIN`, `PREPARE TRANSACTION 'one'`, ``, `COMMIT PREPARED 'one'`},
+			{"prepared meanwhile", `BEGIN`, ``, `PREPARE TRANSACTION 'two'`, `COMMIT PREPARED 'two'`},
+		},
+		follow.MySQL: {
+			{"commit", `BEGIN`, ``, ``, `COMMIT`},
+			{"XA", `SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; XA START 'x'`, `XA END 'x'; XA PREPARE 'x'`, ``, `XA COMMIT 'x'`},
+		},
+		follow.SQLite: {{"commit", `BEGIN IMMEDIATE`, ``, ``, `COMMIT`}},
+	}
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		for _, way := range ways[db.dialect] {
+			t.Run(way.name, func(t *testing.T) {
+				conn, err := db.Conn(t.Context())
+				require.NoError(t, err)
+				defer conn.Close()
+				run := func(statements string) {
+					for s := range strings.SplitSeq(statements, "; ") {
+						if s != "" {
+							_, err := conn.ExecContext(t.Context(), s)
+							require.NoError(t, err, s)
+						}
+					}
+				}
+				run(way.begin)
+				id, later := p.id(t), p.id(t)
+				run(insert(id))
+				require.NoError(t, f.Check(t.Context(), conn, id))
+				run(way.prepare)
+				if db.dialect != follow.SQLite { // it has one writer
+					db.exec(t, insert(later))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				r := follow.NewReader(p.store, db.DB, f, 0, fast())
+				var reader sync.WaitGroup
+				defer reader.Wait()
+				var read []snowflake.ID
+				reader.Go(func() {
+					for s := (follow.Span{}); s.UpTo < id; {
+						if s, err = r.Next(ctx); !assert.NoError(t, err) {
+							return
+						}
+						read = append(read, ids(t, db, s)...)
+					}
+				})
+				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
+					servertest.Await(t, func() error {
+						tx, err := db.Begin()
+						if err != nil {
+							return err
+						}
+						defer tx.Rollback()
+						if err := f.Check(t.Context(), tx, id); err == nil {
+							return fmt.Errorf("the sequence is not raised")
+						}
+						return nil
+					})
+				}
+				run(way.waiting)
+				for range 30 {
+					require.Less(t, db.mark(t), id, "the reader does not wait")
+					time.Sleep(10 * time.Millisecond)
+				}
+				run(way.commit)
+				reader.Wait()
+				require.Contains(t, read, id)
+			})
+		}
+	})
+}
+
+// The reader gives up a fence that writers have, and MariaDB lets new writers on; it reads later.
+func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
+	t.Parallel()
+	db := dialects["MariaDB"](t)
+	f, p := prepare(t, db), leased(t)
+	tx, err := db.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	id := p.id(t)
+	_, err = tx.Exec(insert(id))
+	require.NoError(t, err)
+	require.NoError(t, f.Check(t.Context(), tx, id))
+	db.exec(t, insert(p.id(t)))
+	ctx, cancel := context.WithCancel(t.Context())
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer cancel()
+	reader.Go(func() { _, _ = follow.NewReader(p.store, db.DB, f, 0, fast()).Next(ctx) })
+	w := follow.NewWriter(db.DB, f, p.Lease, p.gen)
+	for range 3 {
+		servertest.Await(t, func() error { // until the reader's UPDATE waits
+			var n int
+			err := db.QueryRow(`SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE %outbox\_fence%'`).Scan(&n)
+			if err == nil && n == 0 {
+				err = fmt.Errorf("the reader does not raise the fence")
+			}
+			return err
+		})
+		require.NoError(t, w.Do(t.Context(), func(tx *follow.Tx) error {
+			id, err := tx.NextID()
+			if err == nil {
+				_, err = tx.Exec(insert(id))
+			}
+			return err
+		}))
+	}
+	var limit int
+	for range 10 { // no connection goes back to the pool with the reader's limit
+		cancel()
+		reader.Wait()
+		require.NoError(t, db.QueryRow(`SELECT @@innodb_lock_wait_timeout`).Scan(&limit))
+		require.Equal(t, 50, limit)
+	}
+}
+
+// With the trigger, rows of programs that do not check the fence are fenced, whatever rights and search_path they have.
+func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	f, p := prepare(t, db), leased(t)
+	for range 2 {
+		require.NoError(t, f.Trigger(t.Context(), db.DB, "outbox", "id"))
+	}
+	var schema string
+	require.NoError(t, db.QueryRow(`SELECT current_schema()`).Scan(&schema))
+	role := "other_" + schema
+	db.exec(t, `CREATE ROLE `+role+` LOGIN`)
+	db.exec(t, `GRANT USAGE ON SCHEMA `+schema+` TO `+role)
+	db.exec(t, `GRANT SELECT, INSERT, UPDATE ON outbox TO `+role)
+	other := servertest.Open(t, "pgx", strings.Replace(strings.Replace(postgres(t), "owner@", role+"@", 1), "sslmode", "search_path=pg_temp&sslmode", 1))
+	in := func(id snowflake.ID) string { return strings.Replace(insert(id), "outbox", schema+".outbox", 1) }
+
+	old, id := p.id(t), p.id(t)
+	_, err := other.Exec(in(id))
+	require.NoError(t, err)
+	pass(t, db, f, p)
+	_, err = other.Exec(in(old))
+	require.ErrorContains(t, err, "SNF01")
+	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = %d WHERE id = %d`, schema, old, id))
+	require.ErrorContains(t, err, "SNF01")
+	_, err = other.Exec(in(p.id(t)))
+	require.NoError(t, err)
+
+	// A reader waits for a transaction of which only the trigger has made the check.
+	tx, err := other.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	id = p.id(t)
+	_, err = tx.Exec(in(id))
+	require.NoError(t, err)
+	_, err = tx.Exec(`SET CONSTRAINTS ALL IMMEDIATE`)
+	require.NoError(t, err)
+	var holders int
+	require.NoError(t, db.QueryRow(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 'outbox_fence_mark'::regclass`).Scan(&holders))
+	require.Equal(t, 1, holders)
+
+	// Writer.Do tries again if the commit fails.
+	calls := 0
+	require.NoError(t, follow.NewWriter(db.DB, f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
+		id := old
+		if calls++; calls == 2 {
+			id = p.id(t)
+		}
+		_, err := tx.Exec(insert(id))
+		return err
+	}))
+	require.Equal(t, 2, calls)
+	_, err = other.Exec(in(old))
+	require.Error(t, err)
+
+	sqlite, err := follow.NewFence(follow.SQLite, "outbox_fence")
+	require.NoError(t, err)
+	require.ErrorContains(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), "unsupported")
+	require.ErrorIs(t, f.Trigger(t.Context(), db.DB, "outbox; DROP", "id"), follow.ErrInvalid)
+}
+
+// Create may be called by every process at its start: also at once, and without rights once the fence is there.
+func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
+	each(t, func(t *testing.T, db database, _ *follow.Fence) {
+		f, err := follow.NewFence(db.dialect, "second")
+		require.NoError(t, err)
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		require.ErrorContains(t, f.Check(t.Context(), tx, 1), "second")
+		require.NoError(t, tx.Rollback())
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { assert.NoError(t, f.Create(t.Context(), db.DB)) })
+		}
+		all.Wait()
+		db.set(t, 41)
+		f, err = follow.NewFence(db.dialect, "outbox_fence")
+		require.NoError(t, err)
+		require.NoError(t, f.Create(t.Context(), db.DB))
+		require.EqualValues(t, 41, db.mark(t))
+		check := func(first snowflake.ID) error {
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			defer tx.Rollback()
+			return f.Check(t.Context(), tx, first)
+		}
+		require.ErrorIs(t, check(41), follow.ErrLate)
+		require.NoError(t, check(42))
+		db.exec(t, `DELETE FROM outbox_fence`)
+		if db.dialect != follow.PostgreSQL {
+			require.ErrorContains(t, check(42), "call Fence.Create")
+			return
+		}
+		// After logical replication the sequence is behind the row.
+		db.exec(t, `INSERT INTO outbox_fence VALUES (1, 50)`)
+		require.NoError(t, f.Create(t.Context(), db.DB))
+		require.ErrorIs(t, check(50), follow.ErrLate)
+		var schema string
+		require.NoError(t, db.QueryRow(`SELECT current_schema()`).Scan(&schema))
+		db.exec(t, `CREATE ROLE reader_`+schema+` LOGIN`)
+		db.exec(t, `GRANT USAGE ON SCHEMA `+schema+` TO reader_`+schema)
+		db.exec(t, `GRANT SELECT ON outbox_fence, outbox_fence_mark TO reader_`+schema)
+		reader := servertest.Open(t, "pgx", strings.Replace(db.dsn, "owner@", "reader_"+schema+"@", 1))
+		require.NoError(t, f.Create(t.Context(), reader))
+	})
+}
+
+func TestNewFenceRefusesNames(t *testing.T) {
+	for _, name := range []string{"", "a b", "1a", `a"`, "a.b.c", strings.Repeat("a", 51)} {
+		_, err := follow.NewFence(follow.PostgreSQL, name)
+		require.ErrorIs(t, err, follow.ErrInvalid, name)
+	}
+	_, err := follow.NewFence(0, "a")
+	require.ErrorIs(t, err, follow.ErrInvalid)
+}

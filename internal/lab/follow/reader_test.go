@@ -1,0 +1,305 @@
+//go:build unix
+
+package follow_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
+	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Rows come in the order of their IDs, once, by Next and by Read, with a table that the reader knows and without.
+func TestRowsComeInOrderAndOnce(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		w := follow.NewWriter(db.DB, f, p.Lease, p.gen)
+		var want []snowflake.ID
+		for range 25 {
+			require.NoError(t, w.Do(t.Context(), func(tx *follow.Tx) error {
+				id, err := tx.NextID()
+				if err != nil {
+					return err
+				}
+				want = append(want, id)
+				_, err = tx.Exec(insert(id))
+				return err
+			}))
+		}
+		last := want[len(want)-1]
+		unknown := fast()
+		unknown.Table = ""
+		for name, o := range map[string]*follow.Options{"table": fast(), "no table": unknown} {
+			var got []snowflake.ID
+			r := follow.NewReader(p.store, db.DB, f, 0, o)
+			for cursor := snowflake.ID(0); cursor < last; {
+				s, err := r.Next(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, cursor, s.After, name)
+				require.Greater(t, s.UpTo, s.After)
+				got = append(got, ids(t, db, s)...)
+				cursor = s.UpTo
+			}
+			require.Equal(t, want, got, name)
+			got = nil
+			r = follow.NewReader(p.store, db.DB, f, want[4], o)
+			for n := 0; len(got) < 20; n++ {
+				failed := errors.New("failed")
+				err := r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+					if n == 0 {
+						return failed // the same rows come again
+					}
+					got = append(got, ids(t, tx, s)...)
+					return nil
+				})
+				require.Equal(t, n == 0, err == failed, "%v", err)
+				require.Equal(t, n != 0, err == nil, "%v", err)
+			}
+			require.Equal(t, want[5:], got, name)
+		}
+	})
+}
+
+// A reader that was away goes on in spans of Rows rows.
+func TestBacklogComesInSpansOfBoundedSize(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		var want []snowflake.ID
+		for range 25 {
+			want = append(want, p.id(t))
+			db.exec(t, insert(want[len(want)-1]))
+		}
+		o := fast()
+		o.Rows = 10
+		o.Every = time.Hour // a backlog waits for nothing
+		follow.NewReader(p.store, db.DB, f, 0, fast())
+		r := follow.NewReader(p.store, db.DB, f, 0, fast())
+		for s := (follow.Span{}); s.UpTo < want[24]; { // the fence is above the rows
+			var err error
+			s, err = r.Next(t.Context())
+			require.NoError(t, err)
+		}
+		r = follow.NewReader(p.store, db.DB, f, 0, o)
+		for _, part := range [][]snowflake.ID{want[:10], want[10:20], want[20:]} {
+			require.NoError(t, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+				require.Equal(t, part, ids(t, tx, s))
+				return nil
+			}))
+		}
+	})
+}
+
+// If the primary's fence is below the cursor, the reader says so once, and goes on from the fence.
+func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		old := p.id(t)
+		pass(t, db, f, p)
+		r := follow.NewReader(p.store, db.DB, f, db.mark(t), fast())
+		read := func() (got []snowflake.ID, err error) {
+			return got, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+				got = ids(t, tx, s)
+				return nil
+			})
+		}
+		db.set(t, old-1)
+		_, err := read()
+		require.ErrorIs(t, err, follow.ErrRewound)
+		db.exec(t, insert(old)) // late, and after a failover nothing stops it
+		for got := []snowflake.ID(nil); len(got) == 0; {
+			got, err = read()
+			require.NoError(t, err)
+			require.Equal(t, old, got[0])
+		}
+		db.set(t, old-1)
+		_, err = r.Next(t.Context())
+		require.ErrorIs(t, err, follow.ErrRewound)
+		s, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, old-1, s.After)
+	})
+}
+
+// The first try of a reader returns its error, as of a table that is not there. Later ones are logged, and the reader goes on.
+func TestReaderGoesOnOverOutages(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	var log buffer
+	f, p := prepare(t, db), leased(t)
+	o := fast()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	o.Table = "nothing"
+	_, err := follow.NewReader(p.store, db.DB, f, 0, o).Next(t.Context())
+	require.ErrorContains(t, err, "nothing")
+	require.Empty(t, log.String())
+
+	addr := strings.Split(strings.Split(db.dsn, "@")[1], "/")[0]
+	proxy := servertest.NewProxy(t, addr)
+	store := link.To(p.store)
+	away := servertest.Open(t, "pgx", strings.Replace(db.dsn, addr, proxy.Addr(), 1))
+	o.Table = "outbox"
+	r := follow.NewReader(store, away, f, 0, o)
+	next := func() {
+		t.Helper()
+		id := p.id(t)
+		db.exec(t, insert(id))
+		until(t, r, id)
+	}
+	next()
+	outages := map[string][2]func(){
+		"database": {proxy.Reset, proxy.Heal},
+		"store":    {func() { store.Cut(true) }, func() { store.Cut(false) }},
+	}
+	for name, outage := range outages {
+		log.Reset()
+		outage[0]()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		db.exec(t, insert(p.id(t)))
+		_, err = r.Next(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		require.NotEqual(t, context.DeadlineExceeded.Error(), err.Error(), "%s: the error says why", name)
+		require.Contains(t, log.String(), "cannot read", name)
+		require.NotContains(t, log.String(), "reads again", name)
+		outage[1]()
+		next()
+		require.Contains(t, log.String(), "reads again", name)
+	}
+}
+
+type buffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// A reader that starts before the first writer waits for it.
+func TestReaderWaitsForTheFirstWriter(t *testing.T) {
+	t.Parallel()
+	db := dialects["SQLite"](t)
+	f, store := prepare(t, db), lease.File(t.TempDir())
+	o := fast()
+	o.Table = ""
+	r := follow.NewReader(store, db.DB, f, 0, o)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := r.Next(ctx)
+	require.ErrorIs(t, err, lease.ErrWiped)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	id := join(t, store).id(t)
+	db.exec(t, insert(id))
+	until(t, r, id)
+}
+
+// counting is a store that counts what it is asked.
+type counting struct {
+	lease.Store
+	lists atomic.Int64
+}
+
+func (s *counting) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
+	s.lists.Add(1)
+	return s.Store.List(ctx, prefix)
+}
+
+// Many readers of a table read the watermark together.
+func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
+	t.Parallel()
+	db := dialects["SQLite"](t)
+	f, p := prepare(t, db), leased(t)
+	store := &counting{Store: p.store}
+	p.id(t)
+	time.Sleep(100 * time.Millisecond) // the watermark is above 0
+	o := fast()
+	o.Table, o.Every = "", time.Hour
+	_, err := follow.NewReader(store, db.DB, f, 0, o).Next(t.Context())
+	require.NoError(t, err)
+	lists := store.lists.Load()
+	require.Positive(t, lists)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	var readers sync.WaitGroup
+	for range 10 {
+		readers.Go(func() {
+			_, err := follow.NewReader(store, db.DB, f, db.mark(t), o).Next(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	readers.Wait()
+	require.Equal(t, lists, store.lists.Load())
+}
+
+// Mark says who keeps the watermark back.
+func TestMarkSaysWhoKeepsItBack(t *testing.T) {
+	t.Parallel()
+	db := dialects["SQLite"](t)
+	f, store := prepare(t, db), lease.File(t.TempDir())
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "slow", NewStore: true, Window: 200 * time.Millisecond, Logger: quiet})
+	require.NoError(t, err)
+	defer l.Release(context.Background())
+	g, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	defer l.Hold()()
+	id, err := g.NextID()
+	require.NoError(t, err)
+	db.exec(t, insert(id))
+	r := follow.NewReader(store, db.DB, f, 0, fast())
+	require.Zero(t, r.Mark())
+	ctx, cancel := context.WithCancel(t.Context())
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	defer cancel()
+	reader.Go(func() { _, _ = r.Next(ctx) })
+	servertest.Await(t, func() error {
+		if m := r.Mark(); m.HeldBy == nil || m.HeldBy.Owner != "slow" {
+			return errors.New("nobody keeps it back")
+		}
+		return nil
+	})
+	require.Contains(t, r.Mark().Why, "open Hold")
+	require.Less(t, r.Mark().ID, id)
+}
+
+// While there are no rows, a reader asks the store nothing, and the database ever less often. The context ends it.
+func TestReaderRestsWhileNothingIsNew(t *testing.T) {
+	db := dialects["SQLite"](t)
+	f, p := prepare(t, db), leased(t)
+	store := &counting{Store: p.store}
+	synctest.Test(t, func(t *testing.T) {
+		queries := 0
+		db := pointed(t, "sqlite", db.dsn, func(point string) {
+			if strings.HasPrefix(point, "before") {
+				queries++
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begun := time.Now()
+		_, err := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: quiet}).Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Hour, time.Since(begun))
+		require.InDelta(t, 3*3600/5, queries, 30, "three in five seconds")
+	})
+	require.Zero(t, store.lists.Load())
+}

@@ -1,0 +1,116 @@
+//go:build unix
+
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Do calls fn again, with new IDs, if the fence has passed those that it took: from the transaction, or from the
+// generator, as a mapper's hook does.
+func TestDoTriesAgainWithNewIDs(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		w := follow.NewWriter(db.DB, f, p.Lease, p.gen)
+		sources := map[string]func(*follow.Tx) (snowflake.ID, error){
+			"NextID":        (*follow.Tx).NextID,
+			"the generator": func(*follow.Tx) (snowflake.ID, error) { return p.gen.NextID() },
+		}
+		for name, next := range sources {
+			var drawn []snowflake.ID
+			require.NoError(t, w.Do(t.Context(), func(tx *follow.Tx) error {
+				id, err := next(tx)
+				require.NoError(t, err)
+				if drawn = append(drawn, id); len(drawn) == 1 {
+					if db.dialect == follow.SQLite { // no other transaction can write now
+						_, err = tx.Exec(`UPDATE outbox_fence SET id = ?`, id)
+						require.NoError(t, err)
+					} else {
+						db.set(t, id)
+					}
+				}
+				_, err = tx.Exec(insert(id))
+				return err
+			}), name)
+			if db.dialect == follow.SQLite {
+				require.Len(t, drawn, 2, "%s: SQLite rolls the fence back, too, so the second try is in time", name)
+			}
+			require.Len(t, drawn, 2, name)
+			require.Equal(t, drawn[1:], ids(t, db, follow.Span{After: drawn[0] - 1, UpTo: drawn[1]}), name)
+		}
+
+		// A fence in the future is no reason to try for ever.
+		db.set(t, p.id(t)+snowflake.ID(time.Hour/time.Millisecond)<<22)
+		calls := 0
+		err := w.Do(t.Context(), func(tx *follow.Tx) error {
+			calls++
+			_, err := tx.NextID()
+			return err
+		})
+		require.ErrorIs(t, err, follow.ErrLate)
+		require.ErrorContains(t, err, "5 times")
+		require.Equal(t, 5, calls)
+	})
+}
+
+// After a panic, an error or the end of the context, there is no row, no open transaction, and no Hold.
+func TestDoLeavesNothingOpen(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		db.SetMaxOpenConns(1)
+		w := follow.NewWriter(db.DB, f, p.Lease, p.gen)
+		failed := errors.New("failed")
+		var row snowflake.ID
+		write := func(ctx context.Context, then func() error) (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = v.(error)
+				}
+			}()
+			return w.Do(ctx, func(tx *follow.Tx) error {
+				row, err = tx.NextID()
+				require.NoError(t, err)
+				_, err := tx.Exec(insert(row))
+				require.NoError(t, err)
+				return then()
+			})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		require.ErrorIs(t, write(ctx, func() error { return failed }), failed)
+		require.ErrorIs(t, write(ctx, func() error { panic(failed) }), failed)
+		require.Error(t, write(ctx, func() error { cancel(); return nil }))
+		require.ErrorIs(t, w.Do(ctx, func(*follow.Tx) error { panic("it has no transaction") }), context.Canceled)
+		pass(t, db, f, p) // it needs the one connection, and fails to end if there is a Hold
+		require.Empty(t, ids(t, db, follow.Span{UpTo: row}))
+		require.NoError(t, write(t.Context(), func() error { return nil }))
+		require.Len(t, ids(t, db, follow.Span{After: row - 1, UpTo: row}), 1)
+	})
+}
+
+// While fn works, the watermark stays below the IDs that it took, though others go on.
+func TestDoHoldsTheWatermarkBack(t *testing.T) {
+	t.Parallel()
+	db := dialects["SQLite"](t)
+	f, p := prepare(t, db), leased(t)
+	join(t, p.store)
+	require.NoError(t, follow.NewWriter(db.DB, f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
+		id, err := tx.NextID()
+		require.NoError(t, err)
+		for begun := time.Now(); time.Since(begun) < time.Second; time.Sleep(10 * time.Millisecond) { // without a Hold it is above after some 50 ms
+			m, err := lease.Watermark(t.Context(), p.store)
+			require.NoError(t, err)
+			require.Less(t, m.ID, id)
+			p.id(t)
+		}
+		return nil
+	}))
+}
