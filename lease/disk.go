@@ -154,7 +154,8 @@ func (o *operation) replace(path string, b []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(aside)
-		if e, ok := errors.AsType[*FileError](err); ok {
+		var e *FileError
+		if errors.As(err, &e) {
 			err = &FileError{Path: path, Err: e.Err}
 		}
 		return err

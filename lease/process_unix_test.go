@@ -1,4 +1,4 @@
-//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+//go:build (darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd) && go1.25
 
 package lease_test
 

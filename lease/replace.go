@@ -16,7 +16,8 @@ func (l *Lease) lose(lost error) {
 	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
 	l.record.Store(nil)
 	l.granted = false
-	over, overlaps := errors.AsType[*overlap](lost)
+	var over *overlap
+	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)
 	stop := overlaps || cloned
 	if stop {

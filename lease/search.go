@@ -104,7 +104,8 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			continue
 		}
 		if err != nil {
-			if e, ok := errors.AsType[*ExhaustedError](err); ok && len(s.bad) > 0 {
+			var e *ExhaustedError
+			if errors.As(err, &e) && len(s.bad) > 0 {
 				e.Lost = s.bad
 			}
 			if s.share(ctx) {

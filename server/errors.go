@@ -41,7 +41,8 @@ func (quotaError) Is(target error) bool { _, ok := target.(quotaError); return o
 
 // retryAfter returns when the same call may succeed.
 func retryAfter(err error) time.Duration {
-	if q, ok := errors.AsType[quotaError](err); ok {
+	var q quotaError
+	if errors.As(err, &q) {
 		return time.Duration(q)
 	}
 	return time.Second
@@ -120,7 +121,8 @@ func fail(ctx context.Context, err error) *connect.Error {
 	e := connect.NewError(code, told)
 	switch code {
 	case connect.CodeInvalidArgument:
-		field, _ := errors.AsType[*fieldError](err)
+		var field *fieldError
+		errors.As(err, &field)
 		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.field, Description: field.err.Error()}}})
 	case connect.CodeUnavailable, connect.CodeResourceExhausted:
 		wait := retryAfter(err)

@@ -116,7 +116,8 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := fail(r.Context(), err)
 	maps.Copy(w.Header(), e.Meta())
 	body := problem{Code: e.Code().String(), Message: e.Message()}
-	if f, ok := errors.AsType[*fieldError](err); ok {
+	var f *fieldError
+	if errors.As(err, &f) {
 		body.Field = f.field
 	}
 	body.write(w, r, cmp.Or(statuses[e.Code()], http.StatusInternalServerError))

@@ -1,3 +1,5 @@
+//go:build go1.25
+
 package server_test
 
 import (
@@ -255,8 +257,8 @@ func TestBadInputNamesItsField(t *testing.T) {
 // detail returns the only detail of an error.
 func detail[D any](t *testing.T, err error) D {
 	t.Helper()
-	e, ok := errors.AsType[*connect.Error](err)
-	require.True(t, ok, err)
+	var e *connect.Error
+	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Details(), 1, err)
 	v, err := e.Details()[0].Value()
 	require.NoError(t, err)

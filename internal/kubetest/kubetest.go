@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && go1.25
 
 // Package kubetest starts a real kube-apiserver, on a real etcd, for tests, and asks it as kubectl does. The server is
 // installed by go run ./internal/install.

@@ -1,3 +1,5 @@
+//go:build go1.25
+
 // Command proof looks for what breaks the invariant of package lease, in two ways. It asks the solver z3 for a
 // counterexample in worlds of any size, as steps/lease.smt2 states the protocol. And it tells every story of small worlds
 // with the real code (lease/explore_test.go). It fails if it finds something. If z3 is not installed, it says so

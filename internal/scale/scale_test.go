@@ -1,3 +1,5 @@
+//go:build go1.25
+
 // Package scale measures what a fleet asks of its store, with the real lease code in
 // fake time. docs/scale.md has the figures of the full run:
 //

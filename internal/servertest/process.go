@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && go1.25
 
 // Package servertest runs the lease stores against real servers: it starts them,
 // stops them, puts a faulty network before them, and lets fleets of processes

@@ -1,3 +1,5 @@
+//go:build go1.25
+
 // Command sim runs simulated fleets, and fails if an ID is issued twice or another promise is broken. Package
 // fleet says what happens in a fleet.
 //

@@ -24,7 +24,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -53,7 +52,7 @@ type Options struct {
 	// more than a tenth of it, set a longer one. 0: 500 ms.
 	Window time.Duration
 
-	// FakeTime runs each test in a bubble of testing/synctest. Set it only if the store keeps
+	// FakeTime runs each test in a bubble of testing/synctest, which Go has since 1.25. Set it only if the store keeps
 	// its entries in memory or in files, shares nothing with goroutines outside of the test,
 	// and waits by package time.
 	FakeTime bool
@@ -109,7 +108,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 				t.Parallel()
 			}
 			if opts.FakeTime {
-				synctest.Test(t, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
 					// A bubble begins in the year 2000, before the epochs of the layouts.
 					time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 					run(t)
@@ -289,10 +288,12 @@ func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
-		wg.Go(func() {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
 			<-start
 			f(i)
-		})
+		}()
 	}
 	close(start)
 	wg.Wait()

@@ -268,14 +268,16 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 	var next atomic.Int64
 	entries, errs := make([]lease.Entry, len(keys)), make([]error, min(len(keys), atOnce))
 	for r := range errs {
-		readers.Go(func() {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
 			for i := int(next.Add(1)) - 1; i < len(keys) && errs[r] == nil; i = int(next.Add(1)) - 1 {
 				entries[i], errs[r] = s.Get(ctx, keys[i])
 				if errors.Is(errs[r], lease.ErrBadRecord) {
 					entries[i], errs[r] = lease.Entry{Key: keys[i], Version: "unreadable"}, nil
 				}
 			}
-		})
+		}()
 	}
 	readers.Wait()
 	all := entries[:0]

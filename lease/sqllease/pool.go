@@ -26,7 +26,9 @@ func dropSilent(db *sql.DB) {
 	conns := make([]*sql.Conn, max(1, db.Stats().Idle)) // if none is idle, it connects, with more time than a short window leaves
 	var pinged sync.WaitGroup
 	for i := range conns {
-		pinged.Go(func() {
+		pinged.Add(1)
+		go func() {
+			defer pinged.Done()
 			c, err := db.Conn(ctx)
 			if err != nil {
 				return
@@ -34,7 +36,7 @@ func dropSilent(db *sql.DB) {
 			if conns[i] = c; c.PingContext(ctx) != nil {
 				_ = c.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
 			}
-		})
+		}()
 	}
 	pinged.Wait()
 	for _, c := range conns { // not before, so that each is another connection

@@ -264,14 +264,16 @@ func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
 	var errs [32]error
 	var readers sync.WaitGroup
 	for r := range min(len(errs), len(keys)) {
-		readers.Go(func() {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
 			for i := r; i < len(keys) && errs[r] == nil; i += len(errs) {
 				found[i], errs[r] = call(ctx, s, s.path(keys[i]), func() (znode, error) { return s.readOne(keys[i]) })
 				if errors.Is(errs[r], lease.ErrBadRecord) {
 					found[i], errs[r] = znode{key: keys[i], bad: errs[r]}, nil
 				}
 			}
-		})
+		}()
 	}
 	readers.Wait()
 	return found, cmp.Or(errs[:]...)

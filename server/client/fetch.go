@@ -30,7 +30,11 @@ func (c *Client) start() *fetch {
 		c.fetch = &fetch{done: make(chan struct{})}
 		if c.ctx.Err() == nil {
 			f := c.fetch
-			c.ended.Go(func() { c.run(f) })
+			c.ended.Add(1)
+			go func() {
+				defer c.ended.Done()
+				c.run(f)
+			}()
 		}
 	}
 	return c.fetch

@@ -1,3 +1,5 @@
+//go:build go1.25
+
 // Package fleet simulates whole fleets of processes that issue IDs, and looks for
 // an ID that is issued twice, or for another broken promise.
 //

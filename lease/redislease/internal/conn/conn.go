@@ -169,7 +169,11 @@ func (k Key) dropSilent() {
 	var asked sync.WaitGroup
 	for i := range conns {
 		conns[i] = client.Conn()
-		asked.Go(func() { _ = conns[i].Ping(ctx).Err() }) // after an error the connection is dropped
+		asked.Add(1)
+		go func() {
+			defer asked.Done()
+			_ = conns[i].Ping(ctx).Err() // after an error the connection is dropped
+		}()
 	}
 	asked.Wait()
 	for _, c := range conns { // not before, so that each has asked another connection

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && go1.25
 
 // Package redistest starts Redis servers for the tests of this module.
 package redistest
