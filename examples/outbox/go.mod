@@ -3,7 +3,6 @@ module github.com/seed-5394e6b1/snowflake/examples/outbox
 go 1.26.0
 
 require (
-	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0
@@ -12,7 +11,6 @@ require (
 require go.yaml.in/yaml/v3 v3.0.5 // indirect
 
 require (
-	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,20 @@ func TestMain(m *testing.M) {
 var postgres = servertest.Shared(func(t testing.TB) string {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() },
+		"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
+	return url(addr)
+})
+
+// standby returns the replica of a database of the server postgres.
+func standby(t testing.TB, db database) database {
+	dsn := replica(t) + strings.TrimPrefix(db.dsn, postgres(t))
+	return database{servertest.Open(t, "pgx", dsn), follow.PostgreSQL, "pgx", dsn}
+}
+
+var replica = servertest.Shared(func(t testing.TB) string {
+	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+	primary := strings.Split(strings.Split(postgres(t), "@")[1], "/")[0]
+	addr, _ := servertest.PostgresStandby(t, primary, func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() },
 		"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
 	return url(addr)
 })
