@@ -281,7 +281,9 @@ func (b broken) Grant() snowflake.Grant {
 	return snowflake.Grant{From: time.Now().Add(-2 * time.Hour), To: time.Now().Add(-time.Hour)}
 }
 
-func (b broken) Extend(ctx context.Context, _ snowflake.Grant, _ time.Time) error { return b.extend(ctx) }
+func (b broken) Extend(ctx context.Context, _ snowflake.Grant, _ time.Time) error {
+	return b.extend(ctx)
+}
 
 func brokenLease(t testing.TB, extend func(context.Context) error) *snowflake.Generator {
 	t.Helper()
