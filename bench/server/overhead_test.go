@@ -23,7 +23,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for _, accessLog := range []bool{false, true} {
 		b.Run(fmt.Sprintf("access-log=%t", accessLog), func(b *testing.B) {
 			constant := newContender(b, startConstant(b))
-			ours := newContender(b, startSnowflaked(b, fmt.Sprintf("-access-log=%t", accessLog)))
+			ours := newContender(b, startSnowflaked(b, fmt.Sprintf("--access-log=%t", accessLog)))
 			order := []*contender{constant, ours}
 			for b.Loop() {
 				for range max(1, *loadTime/turn) {

@@ -39,7 +39,7 @@ func (s web) url() string { return "http://" + s.addr }
 // startSnowflaked starts it with its defaults, and a new directory for its worker ID. Its log goes to a file.
 func startSnowflaked(t testing.TB, args ...string) web {
 	addr, dir := fmt.Sprint("127.0.0.1:", servertest.Port(t)), servertest.Dir(t, "")
-	args = append([]string{"-c", `exec "$0" "$@" 2>log`, program(t), "-listen", addr, "-store", "file:" + dir}, args...)
+	args = append([]string{"-c", `exec "$0" "$@" 2>log`, program(t), "--listen", addr, "--store", "file:" + dir}, args...)
 	return startWeb(t, addr, servertest.Command{Path: "/bin/sh", Args: args, Dir: dir})
 }
 
@@ -65,7 +65,7 @@ func startWeb(t testing.TB, addr string, c servertest.Command) web {
 
 // The servers that all benchmarks share.
 var (
-	snowflaked = servertest.Shared(func(t testing.TB) web { return startSnowflaked(t, "-access-log=false") })
+	snowflaked = servertest.Shared(func(t testing.TB) web { return startSnowflaked(t, "--access-log=false") })
 
 	redisServer = servertest.Shared(func(t testing.TB) *redis.Client {
 		addr, _ := servertest.Redis(t)

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,83 +14,108 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-func workerCommand(s *streams) *cobra.Command {
+func workersCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "worker --dir DIR",
+		Use:   "workers --store file:DIR",
 		Short: "List who has leased which worker ID, and until when",
 		Long: `Lists the worker IDs that were leased from a directory, one a line, below their
 layout. The directory is the one that package lease's file store uses, or
-"snowflake new --dir". The columns are
+"snowflake new --store". The columns are
 
 ` + holding.About,
 		Args: cobra.NoArgs,
 	}
-	dir := neededDir(c)
+	store := neededStore(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		return failed(holding.WriteHolders(c.Context(), s.out, lease.File(*dir), s.json))
+		return failed(holding.WriteHolders(c.Context(), s.out, lease.File(store.dir), s.json))
 	}
 	return c
 }
 
 func whoisCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "whois --dir DIR ID...",
+		Use:   "whois --store file:DIR ID...",
 		Short: "Say who issued an ID, by the history of the leases",
 		Long: `Says which process had an ID's worker ID at the ID's time, one ID a line. The
 directory is the one that package lease's file store uses, or "snowflake new
---dir"; its records also have the layout. An issuer that is older than the history is
+--store"; its records also have the layout. An issuer that is older than the history is
 forgotten.
 
 From "from" to "to" nobody else could issue IDs with the worker ID. "from" may
 lie up to a window before the process began, because its clock may be set back.`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	dir := neededDir(c)
+	store := neededStore(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		ids, err := holding.ParseIDs(args)
 		if err != nil {
 			return err
 		}
-		return failed(holding.WriteIssuers(c.Context(), s.out, lease.File(*dir), s.json, ids))
+		return failed(holding.WriteIssuers(c.Context(), s.out, lease.File(store.dir), s.json, ids))
 	}
 	return c
 }
 
 func watermarkCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "watermark --dir DIR",
+		Use:   "watermark --store file:DIR",
 		Short: "Print an ID that no ID issued from now on is at or below",
 		Long: `Prints the watermark of the leases in a directory: lease.Watermark. If a holder
 keeps it back, standard error says which; the ID is right all the same.`,
 		Args: cobra.NoArgs,
 	}
-	dir := neededDir(c)
+	store := neededStore(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		return failed(holding.WriteWatermark(c.Context(), s.out, lease.File(*dir), s.json))
+		return failed(holding.WriteWatermark(c.Context(), s.out, lease.File(store.dir), s.json))
 	}
 	return c
 }
 
-// dirFlag defines --dir.
-func dirFlag(c *cobra.Command) *string {
-	dir := c.Flags().String("dir", "", "the `directory` of the leases")
-	_ = c.MarkFlagDirname("dir")
-	return dir
+// directory is the value of --store: a URL as snowflaked takes it, of a directory.
+type directory struct{ text, dir string }
+
+func (d *directory) String() string { return d.text }
+func (d *directory) Type() string   { return "URL" }
+
+func (d *directory) Set(text string) (err error) {
+	d.text, d.dir = text, text
+	if filepath.IsAbs(text) {
+		return nil
+	}
+	scheme, path, ok := strings.Cut(text, ":")
+	if !ok || scheme != "file" {
+		return errors.New("want file:DIRECTORY, or a path that begins with /; for other stores use snowflaked")
+	}
+	if strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") {
+		return errors.New("leave out // before a directory")
+	}
+	if d.dir, err = url.PathUnescape(strings.TrimPrefix(path, "//")); err == nil && d.dir == "" {
+		err = errors.New("it names no directory")
+	}
+	return err
 }
 
-// neededDir defines a --dir that a command needs, and that must exist.
-func neededDir(c *cobra.Command) *string {
-	dir := dirFlag(c)
-	_ = c.MarkFlagRequired("dir")
+// storeFlag defines --store.
+func storeFlag(c *cobra.Command) *directory {
+	d := new(directory)
+	c.Flags().Var(d, "store", "the `URL` of the directory of the leases, as snowflaked takes it: file:DIRECTORY, or a path that begins with /")
+	_ = c.MarkFlagDirname("store")
+	return d
+}
+
+// neededStore defines a --store that a command needs, and whose directory must exist.
+func neededStore(c *cobra.Command) *directory {
+	d := storeFlag(c)
+	_ = c.MarkFlagRequired("store")
 	c.PreRunE = func(*cobra.Command, []string) error { // else a wrong path looks like a store without worker IDs
-		if *dir == "" {
+		if d.dir == "" {
 			return nil // what checks the flags comes after this
 		}
-		info, err := os.Stat(*dir)
+		info, err := os.Stat(d.dir)
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is not a directory", *dir)
+			err = fmt.Errorf("%s is not a directory", d.dir)
 		}
 		return failed(err)
 	}
-	return dir
+	return d
 }

@@ -1,17 +1,17 @@
 // Command snowflake issues and reads snowflake IDs.
 //
-//	snowflake new [-n N] [--decode] [--worker W | --dir DIR] [--datacenter D]
-//	snowflake decode ID...             the fields of IDs
-//	snowflake decode FILE|-            the same, in a log, after each ID
-//	snowflake identify ID...           which layout do the IDs have?
-//	snowflake range FROM TO            the range of the IDs of a span of time
-//	snowflake layout [NAME|SPEC]       how many IDs a layout has, and until when
-//	snowflake audit [FILE...]          duplicates, strangers, gaps, rates
-//	snowflake worker --dir DIR         who has leased which worker ID?
-//	snowflake whois --dir DIR ID...    who issued an ID?
-//	snowflake watermark --dir DIR      an ID that no later ID is at or below
-//	snowflake follows OLD NEW          may one layout follow another?
-//	snowflake sql --layout L ENGINE    functions that decode IDs in a database
+//	snowflake new [-n N] [--decode] [--worker W | --store file:DIR] [--datacenter D]
+//	snowflake decode ID...                   the fields of IDs
+//	snowflake decode FILE|-                  the same, in a log, after each ID
+//	snowflake identify ID...                 which layout do the IDs have?
+//	snowflake range FROM TO                  the range of the IDs of a span of time
+//	snowflake layout [NAME|SPEC]             how many IDs a layout has, and until when
+//	snowflake audit [FILE...]                duplicates, strangers, gaps, rates
+//	snowflake workers --store file:DIR       who has leased which worker ID?
+//	snowflake whois --store file:DIR ID...   who issued an ID?
+//	snowflake watermark --store file:DIR     an ID that no later ID is at or below
+//	snowflake follows OLD NEW                may one layout follow another?
+//	snowflake sql --layout L ENGINE          functions that decode IDs in a database
 //	snowflake completion SHELL
 //
 // "snowflake help COMMAND" says more of each command. All commands print JSON with
@@ -129,7 +129,7 @@ func rootCommand(s *streams) *cobra.Command {
 	root.PersistentFlags().BoolVar(&s.json, "json", false, "print JSON, for programs")
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newCommand(s), decodeCommand(s), identifyCommand(s), rangeCommand(s), layoutCommand(s), auditCommand(s),
-		workerCommand(s), whoisCommand(s), watermarkCommand(s), followsCommand(s), sqlCommand(s))
+		workersCommand(s), whoisCommand(s), watermarkCommand(s), followsCommand(s), sqlCommand(s))
 	for _, c := range root.Commands() {
 		c.Long += exitStatuses(c.Name())
 	}
@@ -153,7 +153,7 @@ var statuses = map[string][3]string{
 	"range":     {"", "", "an argument is wrong, or the layout has no such time"},
 	"layout":    {"", "", "there is no such layout"},
 	"audit":     {"nothing is wrong", "something is, or there are no IDs, or the input cannot be read"},
-	"worker":    {"", "there is no such directory, or a record cannot be read"},
+	"workers":   {"", "there is no such directory, or a record cannot be read"},
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the directory cannot be read"},
 	"watermark": {"nobody keeps the watermark back", "a holder does, or the directory cannot be read"},
 	"follows":   {"the answer is yes", "the answer is no"},

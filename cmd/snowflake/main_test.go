@@ -136,7 +136,7 @@ func TestFailingOutput(t *testing.T) {
 		&os.PathError{Op: "write", Path: "stdout", Err: syscall.EPIPE}: "",
 	} {
 		for _, args := range []string{"new", "decode 1", "decode -", "layout", "layout default", "range 2026-01-01 2026-01-02",
-			"help", "new -h", "follows bwmarrin default", "worker --dir " + t.TempDir(), "new --dir " + t.TempDir()} {
+			"help", "new -h", "follows bwmarrin default", "workers --store " + t.TempDir(), "new --store " + t.TempDir()} {
 			var errs strings.Builder
 			assert.Equal(t, exitFailure, run(strings.Fields(args), strings.NewReader("some text"), brokenWriter{err}, &errs, atNoon), args)
 			assert.Equal(t, says, withoutLog(errs.String()), args)
@@ -178,13 +178,13 @@ func TestAuditOfAnyFile(t *testing.T) {
 // A path that does not exist is an error: a store without worker IDs, or a table without IDs, would be another answer.
 func TestFilesThatDoNotExist(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	for _, args := range []string{"worker --dir", "whois 5 --dir", "watermark --dir", "audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file"} {
+	for _, args := range []string{"workers --store", "whois 5 --store", "watermark --store", "audit", "audit --column id", "decode 1nTlm17tp4q3VBQjrxNhpx --key-file"} {
 		out, errs, status := runCLI(append(strings.Fields(args), none)...)
 		assert.Equal(t, exitFailure, status, args)
 		assert.Contains(t, errs, none, args)
 		assert.Empty(t, out, args)
 	}
-	_, errs, status := runCLI("worker", "--dir", "main.go")
+	_, errs, status := runCLI("workers", "--store", "file:main.go")
 	assert.Equal(t, exitFailure, status)
 	assert.Contains(t, errs, "main.go is not a directory")
 }

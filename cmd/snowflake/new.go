@@ -20,24 +20,24 @@ func newCommand(s *streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new",
 		Short: "Print new IDs",
-		Long: `Prints new IDs, one a line. With --dir it leases a worker ID from that
+		Long: `Prints new IDs, one a line. With --store it leases a worker ID from that
 directory, which it makes if there is none, and gives the worker ID back when it
 is done or interrupted. No other invocation with the same directory issues the
 same IDs, at the same time or later, whatever the clock does. The directory must
-be on a local file system. "snowflake worker" lists it.
+be on a local file system. "snowflake workers" lists it.
 
 HAZARD: if the directory is restored from a backup, IDs can repeat.
 
-HAZARD: without --dir, two invocations with the same --worker can issue the same
+HAZARD: without --store, two invocations with the same --worker can issue the same
 IDs: if they run at the same time, if they follow each other within a tick of
-the layout, or if the clock is set back in between. Use --dir for IDs you keep.`,
+the layout, or if the clock is set back in between. Use --store for IDs you keep.`,
 		Args: cobra.NoArgs,
 	}
 	n := c.Flags().IntP("count", "n", 1, "how `many` IDs")
 	decode := c.Flags().Bool("decode", false, "print the fields after each ID")
 	worker := c.Flags().Int("worker", 0, "the worker `ID`")
-	dir := dirFlag(c)
-	c.MarkFlagsMutuallyExclusive("worker", "dir")
+	store := storeFlag(c)
+	c.MarkFlagsMutuallyExclusive("worker", "store")
 	datacenter := c.Flags().Int("datacenter", 0, "the datacenter's `number`, if the layout has datacenters")
 	layout := layoutFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
@@ -49,8 +49,8 @@ the layout, or if the clock is set back in between. Use --dir for IDs you keep.`
 		if err != nil {
 			return err
 		}
-		if c.Flags().Changed("dir") {
-			return issueLeased(s, *dir, opts, *n, *decode)
+		if c.Flags().Changed("store") {
+			return issueLeased(s, store.dir, opts, *n, *decode)
 		}
 		return failed(issue(c.Context(), s, g, *n, *decode))
 	}

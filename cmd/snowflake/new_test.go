@@ -57,7 +57,7 @@ func TestNewDecodes(t *testing.T) {
 func states(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
-	for _, line := range lines(succeed(t, "worker", "--dir", dir))[2:] {
+	for _, line := range lines(succeed(t, "workers", "--store", dir))[2:] {
 		all = append(all, strings.Fields(line)[1])
 	}
 	return strings.Join(all, " ")
@@ -69,7 +69,7 @@ func TestNewWithALease(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 
-	out := lines(succeed(t, "new", "-n", "3", "--decode", "--dir", dir, "--layout", "twitter", "--datacenter", "4"))
+	out := lines(succeed(t, "new", "-n", "3", "--decode", "--store", dir, "--layout", "twitter", "--datacenter", "4"))
 	require.Len(t, out, 3)
 	text, fields, _ := strings.Cut(out[2], " ")
 	assert.Contains(t, fields, "datacenter=4")
@@ -87,16 +87,16 @@ func TestNewWithALease(t *testing.T) {
 		assert.True(t, r.Worker == 1 || r.To.Equal(parts.Time.Add(time.Millisecond)))
 	}
 
-	assert.Regexp(t, fmt.Sprintf(`^layout: .* datacenter=5 .*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "worker", "--dir", dir))
-	assert.Contains(t, succeed(t, "worker", "--dir", dir, "--json"), `"state":"free"`)
+	assert.Regexp(t, fmt.Sprintf(`^layout: .* datacenter=5 .*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "workers", "--store", dir))
+	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
 	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockseq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
-		succeed(t, "whois", "--dir", dir, text))
-	issuers, errs, status := runCLI("whois", "--dir", dir, "--json", "7", text)
+		succeed(t, "whois", "--store", dir, text))
+	issuers, errs, status := runCLI("whois", "--store", dir, "--json", "7", text)
 	assert.Equal(t, exitFailure, status)
 	assert.Equal(t, "snowflake: one of the IDs has no known issuer\n", errs)
 	assert.Regexp(t, `^\{"id":"7","error":"[^"]+"\}\n\{"id":"`+text+`","holder":\{"worker":.*\n$`, issuers)
 
-	ids, errs, status := runCLI("new", "--dir", dir)
+	ids, errs, status := runCLI("new", "--store", dir)
 	assert.Equal(t, exitUsage, status, "the layout is another")
 	assert.Empty(t, ids)
 	assert.Contains(t, errs, layouts.Twitter().String())
@@ -108,10 +108,10 @@ func TestNewWithALeaseInvokedOftenInATick(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
 	for range 5 {
-		seen[succeed(t, "new", "--dir", dir, "--layout", "33/4/0@2026-01-01,1s")] = true
+		seen[succeed(t, "new", "--store", dir, "--layout", "33/4/0@2026-01-01,1s")] = true
 	}
 	assert.Len(t, seen, 5)
-	assert.Len(t, lines(succeed(t, "new", "--dir", t.TempDir(), "--layout", "default@2026-01-01,1h")), 1)
+	assert.Len(t, lines(succeed(t, "new", "--store", t.TempDir(), "--layout", "default@2026-01-01,1h")), 1)
 }
 
 func TestNewWithALeaseAtTheSameTime(t *testing.T) {
@@ -122,7 +122,7 @@ func TestNewWithALeaseAtTheSameTime(t *testing.T) {
 	for i := range runs {
 		wg.Go(func() {
 			var errs string
-			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "--dir", dir)
+			outs[i], errs, _ = runCLI("new", "-n", fmt.Sprint(n), "--store", dir)
 			assert.Empty(t, errs)
 		})
 	}
@@ -142,7 +142,7 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 		"--layout baidu":              "2024-11-20",
 		"--layout default@9999-01-01": "9999-01-01",
 	} {
-		out, errs, status := runCLI(strings.Fields("new --dir " + dir + " " + args)...)
+		out, errs, status := runCLI(strings.Fields("new --store " + dir + " " + args)...)
 		assert.Equal(t, exitUsage, status)
 		assert.Empty(t, out)
 		assert.Contains(t, errs, says)
@@ -152,20 +152,20 @@ func TestNewWithALeaseRefusesInput(t *testing.T) {
 
 func TestEmptyAndBrokenDirectories(t *testing.T) {
 	dir := t.TempDir()
-	assert.Equal(t, "nobody has ever held a worker ID in this store: is it the right store?\n", succeed(t, "worker", "--dir", dir))
-	assert.Equal(t, "[]\n", succeed(t, "worker", "--dir", dir, "--json"))
-	_, errs, status := runCLI("watermark", "--dir", dir)
+	assert.Equal(t, "nobody has ever held a worker ID in this store: is it the right store?\n", succeed(t, "workers", "--store", dir))
+	assert.Equal(t, "[]\n", succeed(t, "workers", "--store", dir, "--json"))
+	_, errs, status := runCLI("watermark", "--store", dir)
 	assert.Equal(t, exitFailure, status)
 	assert.Contains(t, errs, "the store has no entries")
 
-	succeed(t, "new", "--dir", dir)
+	succeed(t, "new", "--store", dir)
 	paths, err := filepath.Glob(filepath.Join(dir, "worker", "*[0-9]"))
 	require.NoError(t, err)
 	require.Len(t, paths, 1)
 	text, err := os.ReadFile(paths[0])
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(paths[0], text[:len(text)/2], 0o644))
-	for _, args := range [][]string{{"worker", "--dir", dir}, {"worker", "--json", "--dir", dir}} {
+	for _, args := range [][]string{{"workers", "--store", dir}, {"workers", "--json", "--store", dir}} {
 		out, errs, status := runCLI(args...)
 		assert.Equal(t, exitFailure, status)
 		assert.Empty(t, out)
@@ -180,7 +180,7 @@ func TestWatermarkIsBelowTheNextID(t *testing.T) {
 	defer l.Release(context.Background())
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
-	id, err := snowflake.ParseID(lines(succeed(t, "watermark", "--dir", dir))[0])
+	id, err := snowflake.ParseID(lines(succeed(t, "watermark", "--store", dir))[0])
 	require.NoError(t, err)
 	next, err := g.NextID()
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestWatermarkNamesTheHolderThatKeepsItBack(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Release(context.Background())
 	time.Sleep(700 * time.Millisecond)
-	out, errs, code := runCLI("watermark", "--json", "--dir", dir)
+	out, errs, code := runCLI("watermark", "--json", "--store", dir)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, "idle-1")
 	assert.Regexp(t, `^\{"id":"\d+","held":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
@@ -209,7 +209,7 @@ func TestProcesses(t *testing.T) {
 	// start starts a process that prints IDs for ever, and returns when it has
 	// begun.
 	start := func(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser) {
-		cmd = exec.Command(bin, "new", "-n", "1000000000", "--decode", "--dir", dir)
+		cmd = exec.Command(bin, "new", "-n", "1000000000", "--decode", "--store", dir)
 		cmd.Stderr = new(strings.Builder)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)

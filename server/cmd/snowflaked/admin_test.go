@@ -25,7 +25,7 @@ import (
 // If idle clients hold all connections, probes are answered at the address of their own, which issues no IDs.
 func TestProbesDoNotStarve(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "-store", "file:"+t.TempDir(), "-max-connections", "5", "-admin", "127.0.0.1:0")
+	p := start(t, nil, "--store", "file:"+t.TempDir(), "--max-connections", "5", "--admin", "127.0.0.1:0")
 	admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 	for range 10 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
@@ -43,10 +43,10 @@ func TestProbesDoNotStarve(t *testing.T) {
 }
 
 // Clients of gRPC ask for health without a token, at both addresses, and for the methods. On loopback, only names of the loopback
-// interface and those of -hosts are the server's. The version is in the command's output, in the log and in the metrics.
+// interface and those of --hosts are the server's. The version is in the command's output, in the log and in the metrics.
 func TestServerOnLoopback(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "-store", "file:"+t.TempDir(), "-admin", "127.0.0.1:0", "-hosts", "ids.internal,other.internal")
+	p := start(t, nil, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0", "--hosts", "ids.internal,other.internal")
 	admin := p.awaitLog("probes are answered")["address"].(string)
 	testGRPC(t, strings.TrimPrefix(p.url, "http://"), "", insecure.NewCredentials())
 	for _, addr := range []string{strings.TrimPrefix(p.url, "http://"), admin} {
@@ -74,7 +74,7 @@ func TestServerOnLoopback(t *testing.T) {
 		status, _, _ := get(t, http.DefaultClient, p.url+"/id", "Host", host)
 		assert.Equal(t, want, status, host)
 	}
-	for _, arg := range []string{"version", "-version", "--version"} {
+	for _, arg := range []string{"version", "--version"} {
 		var out bytes.Buffer
 		assert.Equal(t, exitOK, command(t.Context(), []string{arg}, os.Getenv, &out, &out))
 		assert.Regexp(t, `^snowflaked \S+ go\S+ \w+/\w+\n$`, out.String())

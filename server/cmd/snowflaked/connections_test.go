@@ -24,7 +24,7 @@ func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 		cmd.Args = append([]string{"sh", "-c", `ulimit -n 100 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 	}
-	p := startAs(t, limited, nil, "-store", "file:"+t.TempDir(), "-window", "1s")
+	p := startAs(t, limited, nil, "--store", "file:"+t.TempDir(), "--window", "1s")
 	connect := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))

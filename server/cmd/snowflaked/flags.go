@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
@@ -24,44 +25,47 @@ func variable(name string) string {
 	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// parse sets the flags: what the arguments do not say, the environment says. With -h it writes the
+// parse sets the flags of a command: what the arguments do not say, the environment says. With --help it writes the
 // help.
-func parse(fs *flag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
-	fs.SetOutput(io.Discard)
+func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
+	fs.Usage = func() { help(fs, about, stdout) }
 	var err error
-	fs.VisitAll(func(f *flag.Flag) {
+	fs.VisitAll(func(f *pflag.Flag) {
 		if v := getenv(variable(f.Name)); v != "" && err == nil {
-			if e := fs.Set(f.Name, v); e != nil {
-				e = fmt.Errorf("flag -%s: the environment variable %s=%q: %w", f.Name, variable(f.Name), v, e)
-				err = refused("%w%s; -h explains the flags", e, wanted(fs, e))
+			if e := f.Value.Set(v); e != nil {
+				err = fmt.Errorf("--%s: the environment variable %s=%q: %w%s", f.Name, variable(f.Name), v, e, wanted(f))
 			}
 		}
 	})
-	if e := fs.Parse(args); errors.Is(e, flag.ErrHelp) {
-		help(fs, about, stdout)
-		return e
-	} else if e != nil {
-		return refused("%w%s; -h explains the flags", e, wanted(fs, e))
+	if e := fs.Parse(args); e != nil {
+		err = e
 	}
-	return err
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		err = fmt.Errorf("--%s %q: %w%s", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap(), wanted(bad.GetFlag()))
+	}
+	if bad := (*pflag.NotExistError)(nil); errors.As(err, &bad) && len(bad.GetSpecifiedShortnames()) > 1 {
+		err = fmt.Errorf("there is no flag -%s: flags have two hyphens, as in --store", bad.GetSpecifiedShortnames())
+	}
+	if err == nil || errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	return refused("%w; --help explains the flags", err)
 }
 
-// wanted returns how the value of the flag that an error is about is written, if it is a time.
-func wanted(fs *flag.FlagSet, err error) (text string) {
-	fs.VisitAll(func(f *flag.Flag) {
-		if _, is := f.Value.(flag.Getter).Get().(time.Duration); is && strings.Contains(err.Error(), "flag -"+f.Name+":") {
-			text = ": want a time such as 10s"
-		}
-	})
-	return text
+// wanted returns how the value of a flag is written, if it is a time.
+func wanted(f *pflag.Flag) string {
+	if f.Value.Type() == "duration" {
+		return ": want a time such as 10s"
+	}
+	return ""
 }
 
 // help writes all flags with their environment variables and defaults.
-func help(fs *flag.FlagSet, about string, w io.Writer) {
+func help(fs *pflag.FlagSet, about string, w io.Writer) {
 	fmt.Fprintf(w, "%s\nFlags, each with its environment variable:\n", about)
-	fs.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		fmt.Fprintf(w, "\n  -%s %s  (%s)\n", f.Name, value, variable(f.Name))
+	fs.VisitAll(func(f *pflag.Flag) {
+		value, text := pflag.UnquoteUsage(f)
+		fmt.Fprintf(w, "\n  --%s %s  (%s)\n", f.Name, value, variable(f.Name))
 		fmt.Fprintf(w, "      %s\n", strings.ReplaceAll(text, "\n", "\n      "))
 		if f.DefValue != "" {
 			fmt.Fprintf(w, "      default: %s\n", f.DefValue)
@@ -81,8 +85,8 @@ func stateDir(getenv func(string) string) string {
 	return filepath.Join(home, ".local", "state", "snowflake")
 }
 
-// storeFlag defines -store.
-func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
+// storeFlag defines --store.
+func storeFlag(fs *pflag.FlagSet, getenv func(string) string) *string {
 	def := ""
 	if dir := stateDir(getenv); dir != "" {
 		def = "file:" + dir
@@ -93,7 +97,7 @@ func storeFlag(fs *flag.FlagSet, getenv func(string) string) *string {
 		"Give a URL with a password in the environment: users of the host can see the flags.")
 }
 
-func layoutFlag(fs *flag.FlagSet) *string {
+func layoutFlag(fs *pflag.FlagSet) *string {
 	return fs.String("layout", "default", "`NAME|SPEC` of the layout: a name such as twitter, or widths such as 41/10/12, with\n"+
 		"@EPOCH,TICK,worker-last if need be. \"snowflake help layout\" explains them")
 }
@@ -120,14 +124,12 @@ const about = `snowflaked issues IDs to other processes, over HTTP and gRPC.
 
 usage:
   snowflaked [flags]
-  snowflaked init [-store URL] [-layout NAME|SPEC]
-  snowflaked workers [-store URL] [-json]
-  snowflaked whois [-store URL] [-json] ID...
-  snowflaked watermark [-store URL] [-json]
-  snowflaked health [-ready]
+  snowflaked init [--store URL] [--layout NAME|SPEC]
+  snowflaked workers [--store URL] [--json]
+  snowflaked whois [--store URL] [--json] ID...
+  snowflaked watermark [--store URL] [--json]
+  snowflaked health [--ready]
   snowflaked version
-
-A flag may have one hyphen or two.
 `
 
 const defaultListen = "127.0.0.1:8080"
@@ -135,17 +137,17 @@ const defaultListen = "127.0.0.1:8080"
 // configure reads the flags of the server, and refuses what cannot work.
 func configure(args []string, getenv func(string) string, stdout io.Writer) (*config, error) {
 	c := new(config)
-	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	fs.StringVar(&c.listen, "listen", defaultListen, "`ADDRESS` to listen at, such as :8080 for all interfaces")
 	fs.StringVar(&c.hosts, "hosts", "", "`NAMES`, separated by commas, by which a proxy may call a server that listens on loopback, beside localhost")
-	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` of /healthz, /readyz, /metrics and gRPC's health alone, without token and TLS, such as :8081:\nprobes are answered there when clients take all connections of -listen. Empty: none")
+	fs.StringVar(&c.admin, "admin", "", "`ADDRESS` of /healthz, /readyz, /metrics and gRPC's health alone, without token and TLS, such as :8081:\nprobes are answered there when clients take all connections of --listen. Empty: none")
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
 	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: 3s with file: and sqlite:, the store's own with kubernetes:, else 30s", lease.MaxWindow))
 	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
 	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
-	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of -window")
+	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of --window")
 	fs.DurationVar(&c.maxClockError, "max-clock-error", 0, "end at the start, with an error, if the kernel does not say that the clock is right to this, such as 100ms.\n0: start whatever it says")
 	fs.StringVar(&c.vmClock, "vmclock", "", "`DEVICE` that tells if the machine was cloned; if it cannot be used, the server ends.\nEmpty: /dev/vmclock0, if it can be used. Linux only")
 	layout := layoutFlag(fs)
@@ -156,7 +158,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	fs.IntVar(&c.server.MaxIDs, "max-ids", 100_000, "how many IDs a call may ask for")
 	fs.DurationVar(&c.server.MaxStreamTime, "max-stream-time", 10*time.Minute, "for how long a stream may last")
 	fs.IntVar(&c.server.MaxInFlight, "max-in-flight", 1024, "how much may be in flight: a request counts 1, and 1 more for each 1,024 IDs")
-	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to -max-in-flight behind a proxy. 0: half")
+	fs.IntVar(&c.server.MaxPerClient, "max-per-client", 0, "how much of that one client's address may take; set it to --max-in-flight behind a proxy. 0: half")
 	fs.IntVar(&c.maxConnections, "max-connections", 20_000, "how many connections may be open, and at most 50 under \"ulimit -n\": more wait until one closes")
 	fs.DurationVar(&c.server.Timeout, "timeout", 10*time.Second, "for how long a call may take, and a slow client to send or read")
 	fs.StringVar(&c.tokenFile, "token-file", "", "`FILE` of bearer tokens, one a line: a request has to carry one of the tokens.\nA token has 16 characters or more. A client can have a name and a quota: TOKEN name=web ids-per-second=5000.\nOne second's IDs may come at once, and a call may ask for no more, unless burst=N follows. It is read again when it changes")
@@ -172,7 +174,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	}
 	c.store, c.layout = *store, *layout
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, watermark, health or version; -h explains them", fs.Arg(0))
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, watermark, health or version; --help explains them", fs.Arg(0))
 	}
 	return c, c.check()
 }
@@ -181,7 +183,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 func (c *config) check() error {
 	for name, addr := range map[string]string{"listen": c.listen, "admin": c.admin} {
 		if _, port, err := net.SplitHostPort(addr); (err != nil || port == "") && (name == "listen" || addr != "") {
-			return refused("-%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
+			return refused("--%s %q is not HOST:PORT, such as 127.0.0.1:8080", name, addr)
 		}
 	}
 	if err := cmp.Or(
@@ -193,19 +195,19 @@ func (c *config) check() error {
 		return err
 	}
 	if c.watermark != 0 && c.watermark < time.Second {
-		return refused("-watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
+		return refused("--watermark %v is neither 0 nor %v or more", c.watermark, time.Second)
 	}
 	if c.logFormat != "text" && c.logFormat != "json" {
-		return refused("-log-format %q is neither text nor json", c.logFormat)
+		return refused("--log-format %q is neither text nor json", c.logFormat)
 	}
 	if (c.cert == "") != (c.key == "") {
-		return refused("-tls-cert and -tls-key belong together: one of them is missing")
+		return refused("--tls-cert and --tls-key belong together: one of them is missing")
 	}
 	if c.clientCA != "" && c.cert == "" {
-		return refused("-tls-client-ca needs -tls-cert and -tls-key")
+		return refused("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 	if c.store == "" {
-		return refused("-store: there is no home directory, so name a store")
+		return refused("--store: there is no home directory, so name a store")
 	}
 	return c.try()
 }
@@ -213,7 +215,7 @@ func (c *config) check() error {
 // atLeast refuses a value that is less.
 func atLeast[T int | time.Duration](flag string, value, least T) error {
 	if value < least {
-		return refused("-%s %v is under %v", flag, value, least)
+		return refused("--%s %v is under %v", flag, value, least)
 	}
 	return nil
 }
@@ -223,24 +225,24 @@ func atLeast[T int | time.Duration](flag string, value, least T) error {
 func (c *config) try() error {
 	l, err := texts.Layout(c.layout)
 	if err != nil {
-		return refused("-layout: %w", err)
+		return refused("--layout: %w", err)
 	}
 	c.generator.Layout = l
 	if c.generator.OnBackward, c.generator.RewindTicks, err = parsePolicy(c.policy); err != nil {
-		return refused("-policy: %w", err)
+		return refused("--policy: %w", err)
 	}
 	gen, err := snowflake.New(0, &c.generator)
 	if r := (*snowflake.FieldRangeError)(nil); errors.As(err, &r) {
-		return refused("-datacenter: %w", err)
+		return refused("--datacenter: %w", err)
 	}
 	if err != nil {
-		return refused("-layout, -policy, -borrow-ahead or -random-start: %w", err)
+		return refused("--layout, --policy, --borrow-ahead or --random-start: %w", err)
 	}
 	if _, err := server.New(gen, &c.server); err != nil {
-		return refused("-max-in-flight, -max-per-client, -max-ids: %w", err)
+		return refused("--max-in-flight, --max-per-client, --max-ids: %w", err)
 	}
 	if c.window != 0 && c.window < max(time.Millisecond, l.Unit) {
-		return refused("-window %v is under %v", c.window, max(time.Millisecond, l.Unit))
+		return refused("--window %v is under %v", c.window, max(time.Millisecond, l.Unit))
 	}
 	return nil
 }

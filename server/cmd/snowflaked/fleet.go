@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -15,7 +14,7 @@ import (
 const aboutWorkers = `snowflaked workers lists the worker IDs of a store, one a line, below the layout that they are for.
 
 usage:
-  snowflaked workers [-store URL] [-json]
+  snowflaked workers [--store URL] [--json]
 
 ` + holding.About
 
@@ -27,14 +26,14 @@ From "from" to "to" nobody else could issue IDs with the worker ID. "from" may l
 the process began, because its clock may be set back.
 
 usage:
-  snowflaked whois [-store URL] [-json] ID...
+  snowflaked whois [--store URL] [--json] ID...
 `
 
 const aboutWatermark = `snowflaked watermark prints an ID that no ID issued from now on under the store is at or below. If a
 holder keeps it back, the exit status is 1, and standard error says which; the ID is right all the same.
 
 usage:
-  snowflaked watermark [-store URL] [-json]
+  snowflaked watermark [--store URL] [--json]
 `
 
 // askTime is for how long a store may take to answer.
@@ -43,7 +42,7 @@ const askTime = 30 * time.Second
 // ask parses the flags of a command that asks a store, and opens the store.
 func ask(ctx context.Context, about string, args []string, getenv func(string) string, stdout io.Writer,
 	do func(ctx context.Context, store lease.Store, asJSON bool, args []string) error) error {
-	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	url := storeFlag(fs, getenv)
 	asJSON := fs.Bool("json", false, "print JSON, for programs")
 	if err := parse(fs, about, args, getenv, stdout); err != nil {
@@ -88,10 +87,7 @@ func watermark(ctx context.Context, args []string, getenv func(string) string, s
 func whois(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
 	return ask(ctx, aboutWhois, args, getenv, stdout, func(ctx context.Context, store lease.Store, asJSON bool, args []string) error {
 		if len(args) == 0 {
-			return refused("which ID? Write: snowflaked whois [-store URL] ID...")
-		}
-		if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
-			return refused("%q comes after an ID: flags come before the IDs", args[i])
+			return refused("which ID? Write: snowflaked whois [--store URL] ID...")
 		}
 		ids, err := holding.ParseIDs(args)
 		if err != nil {

@@ -84,7 +84,7 @@ require (
 	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/lease/zklease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/metrics v0.1.0 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.14 // indirect

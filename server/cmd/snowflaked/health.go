@@ -3,31 +3,32 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 const aboutHealth = `snowflaked health asks the server of this host or container whether it lives, as a container's health check. The exit
 status is 0 if it answers 200 and 1 if not. With the environment of the server, it needs no flags.
 
 usage:
-  snowflaked health [-listen ADDRESS] [-admin ADDRESS] [-ready]
+  snowflaked health [--listen ADDRESS] [--admin ADDRESS] [--ready]
 `
 
 // healthTime is for how long the server may take to answer.
 const healthTime = 3 * time.Second
 
-// health asks a server that listens at -admin or, if there is no such address, at -listen.
+// health asks a server that listens at --admin or, if there is no such address, at --listen.
 func health(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	listen := fs.String("listen", defaultListen, "`ADDRESS` of the server, as the server has it")
-	admin := fs.String("admin", "", "`ADDRESS` of its probes, as the server has it. Empty: ask at -listen")
-	cert := fs.String("tls-cert", "", "`FILE` of the server's certificate: if it is set, the server at -listen is asked with TLS")
+	admin := fs.String("admin", "", "`ADDRESS` of its probes, as the server has it. Empty: ask at --listen")
+	cert := fs.String("tls-cert", "", "`FILE` of the server's certificate: if it is set, the server at --listen is asked with TLS")
 	ready := fs.Bool("ready", false, "ask whether the server can issue an ID now (/readyz), not whether it lives (/healthz).\nDo not restart a server that lives and is not ready: it recovers when its store does")
 	if err := parse(fs, aboutHealth, args, getenv, stdout); err != nil {
 		return err
@@ -60,7 +61,7 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := client.Do(r)
 	if err != nil {
-		return fmt.Errorf("%w; if clients need a certificate, set -admin", err)
+		return fmt.Errorf("%w; if clients need a certificate, set --admin", err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1000))
@@ -77,7 +78,7 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 func reachable(flag, addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" || port == "0" {
-		return "", refused("-%s %q is not HOST:PORT with the server's port, such as 127.0.0.1:8080", flag, addr)
+		return "", refused("--%s %q is not HOST:PORT with the server's port, such as 127.0.0.1:8080", flag, addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // an image without /etc/hosts knows no localhost

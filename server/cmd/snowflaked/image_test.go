@@ -134,7 +134,7 @@ func TestImage(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	await(t, "readiness", func() bool { return contained(append(i.health, "-ready")).Run() == nil })
+	await(t, "readiness", func() bool { return contained(append(i.health, "--ready")).Run() == nil })
 	if out, err := contained(i.health).CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v, %s", err, out)
 	}
@@ -202,7 +202,7 @@ func TestComposeFileFitsTheProgram(t *testing.T) {
 // The health check asks where the server listens, whatever the address is.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	p := start(t, nil, "-store", "file:"+t.TempDir(), "-admin", "127.0.0.1:0")
+	p := start(t, nil, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0")
 	admin := p.awaitLog("probes are answered")["address"].(string)
 	addr := strings.TrimPrefix(p.url, "http://")
 	_, port, _ := strings.Cut(addr, ":")
@@ -211,16 +211,16 @@ func TestHealth(t *testing.T) {
 		code := command(t.Context(), append([]string{"health"}, args...), func(name string) string { return env[name] }, &out, &out)
 		return code, out.String()
 	}
-	for _, args := range [][]string{{"-listen", addr}, {"-listen", ":" + port}, {"-listen", "[::]:" + port, "-ready"}, {"-admin", admin}, {"-admin", admin, "-ready"}} {
+	for _, args := range [][]string{{"--listen", addr}, {"--listen", ":" + port}, {"--listen", "[::]:" + port, "--ready"}, {"--admin", admin}, {"--admin", admin, "--ready"}} {
 		code, out := ask(nil, args...)
 		assert.Equal(t, exitOK, code, "%q: %d, %s", args, code, out)
 	}
 	code, out := ask(map[string]string{"SNOWFLAKED_ADMIN": admin, "SNOWFLAKED_LISTEN": "127.0.0.1:1"})
 	assert.Equal(t, exitOK, code, out)
-	code, out = ask(nil, "-listen", addr, "-tls-cert", "cert.pem")
+	code, out = ask(nil, "--listen", addr, "--tls-cert", "cert.pem")
 	require.Equal(t, exitFailure, code)
 	assert.Contains(t, out, "https")
-	for _, args := range [][]string{{"-listen", "127.0.0.1:0"}, {"-listen", "8080"}, {"-admin", "localhost:"}, {"now"}} {
+	for _, args := range [][]string{{"--listen", "127.0.0.1:0"}, {"--listen", "8080"}, {"--admin", "localhost:"}, {"now"}} {
 		code, out := ask(nil, args...)
 		assert.Equal(t, exitUsage, code, "%q: %d, %s", args, code, out)
 	}

@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+
+	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -19,12 +20,12 @@ HAZARD: a store that was in use and has lost all of its entries looks new, and I
 each start or deployment.
 
 usage:
-  snowflaked init [-store URL] [-layout NAME|SPEC]
+  snowflaked init [--store URL] [--layout NAME|SPEC]
 `
 
 // initialize is the command init.
 func initialize(ctx context.Context, args []string, getenv func(string) string, stdout, _ io.Writer) error {
-	fs := flag.NewFlagSet("snowflaked", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("snowflaked", pflag.ContinueOnError)
 	url, layout := storeFlag(fs, getenv), layoutFlag(fs)
 	if err := parse(fs, aboutInit, args, getenv, stdout); err != nil {
 		return err
@@ -34,7 +35,7 @@ func initialize(ctx context.Context, args []string, getenv func(string) string, 
 	}
 	l, err := texts.Layout(*layout)
 	if err != nil {
-		return refused("-layout: %w", err)
+		return refused("--layout: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

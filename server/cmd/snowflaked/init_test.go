@@ -22,9 +22,9 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 		assert.Equal(t, want, command(t.Context(), append([]string{"init"}, args...), func(string) string { return "" }, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
-	said, _ := run(exitOK, "-store", "sqlite:"+file, "-layout", "43/8/12")
+	said, _ := run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
 	assert.Contains(t, said, "the store is made")
-	said, _ = run(exitOK, "-store", "sqlite:"+file, "-layout", "43/8/12")
+	said, _ = run(exitOK, "--store", "sqlite:"+file, "--layout", "43/8/12")
 	assert.Contains(t, said, "nothing was changed")
 
 	store, closeStore, err := openURL(t.Context(), "sqlite:"+file)
@@ -36,8 +36,8 @@ func TestInitMakesTheStoreOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 
-	_, log := run(exitUsage, "-store", "sqlite:"+file, "-layout", "43")
-	assert.Contains(t, log, "-layout")
-	_, log = run(exitUsage, "-store", "sqlite:"+file, "again")
+	_, log := run(exitUsage, "--store", "sqlite:"+file, "--layout", "43")
+	assert.Contains(t, log, "--layout")
+	_, log = run(exitUsage, "--store", "sqlite:"+file, "again")
 	assert.Contains(t, log, "init takes no arguments")
 }

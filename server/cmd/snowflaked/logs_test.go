@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With -log-format json each line is JSON, also what the stores' drivers write while the store hangs up.
+// With --log-format json each line is JSON, also what the stores' drivers write while the store hangs up.
 func TestEachLineOfTheLogIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://:secret@ADDR", "mysql://u:secret@ADDR/ids", "postgres://u:secret@ADDR/ids", "etcd://ADDR", "zk://ADDR", "nats://u:secret@ADDR", "kubernetes:x"} {
@@ -50,7 +50,7 @@ func TestEachLineOfTheLogIsJSON(t *testing.T) {
 // If the server cannot start, the last line is JSON, too, and has the cause.
 func TestFailureIsLoggedAsJSON(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-store", "file:/dev/null/x"}, {"-store", "nothing:x"}, {"-token-file", "/nothing"}} {
+	for _, args := range [][]string{{"--store", "file:/dev/null/x"}, {"--store", "nothing:x"}, {"--token-file", "/nothing"}} {
 		p := launch(t, nil, []string{"XDG_STATE_HOME=" + t.TempDir()}, args...)
 		assert.NotEmpty(t, p.awaitLog("the server ends")["error"], args)
 		await(t, "the end", func() bool { return isClosed(p.gone) })

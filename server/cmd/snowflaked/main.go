@@ -1,24 +1,24 @@
 // Command snowflaked issues IDs to other processes, over HTTP and gRPC: see package server.
 //
-//	snowflaked                                 with nothing but a directory of the user's, on 127.0.0.1:8080
-//	snowflaked -store redis://db -listen :8080 as one of several, which share a store and nothing else
-//	snowflaked workers -store redis://db       who holds which worker ID?
-//	snowflaked whois -store redis://db ID...   who issued an ID?
-//	snowflaked watermark -store redis://db     an ID that no later ID is at or below
-//	snowflaked health                          does the server of this host live? For a container's health check
-//	snowflaked version                         which version is this?
+//	snowflaked                                     with nothing but a directory of the user's, on 127.0.0.1:8080
+//	snowflaked --store redis://db --listen :8080   as one of several, which share a store and nothing else
+//	snowflaked init --store redis://db             make a store that was never used, once
+//	snowflaked workers --store redis://db          who holds which worker ID?
+//	snowflaked whois --store redis://db ID...      who issued an ID?
+//	snowflaked watermark --store redis://db        an ID that no later ID is at or below
+//	snowflaked health                              does the server of this host live? For a container's health check
+//	snowflaked version                             which version is this?
 //
-// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for -listen. "snowflaked -h" lists them.
+// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for --listen. "snowflaked --help" lists them.
 //
 // On SIGTERM or an interrupt, /readyz says first that the server is not ready. It goes on serving
-// for -drain, so that load balancers notice. Then it takes no more connections, finishes what has
+// for --drain, so that load balancers notice. Then it takes no more connections, finishes what has
 // begun, gives its worker ID back, and ends with status 0.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +26,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/spf13/pflag"
 )
 
 // version returns the version of the program's module, which the metric go_build_info has, too.
@@ -60,11 +62,11 @@ func main() {
 // commands are what the program does beside serving.
 var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
 	"init": initialize, "workers": workers, "whois": whois, "watermark": watermark, "health": health, "help": showHelp,
-	"version": showVersion, "-version": showVersion, "--version": showVersion,
+	"version": showVersion, "--version": showVersion,
 }
 
 func showHelp(ctx context.Context, _ []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	return serve(ctx, []string{"-h"}, getenv, stdout, stderr)
+	return serve(ctx, []string{"--help"}, getenv, stdout, stderr)
 }
 
 func showVersion(_ context.Context, _ []string, _ func(string) string, stdout, _ io.Writer) error {
@@ -81,7 +83,7 @@ func command(ctx context.Context, args []string, getenv func(string) string, std
 		}
 	}
 	err := run(ctx, args, getenv, stdout, stderr)
-	if err == nil || errors.Is(err, flag.ErrHelp) {
+	if err == nil || errors.Is(err, pflag.ErrHelp) {
 		return exitOK
 	}
 	if logged := (loggedError{}); !errors.As(err, &logged) {

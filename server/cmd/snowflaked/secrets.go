@@ -106,12 +106,12 @@ func (c *config) secrets(ctx context.Context) (out secrets, err error) {
 	if c.tokenFile != "" {
 		tokens, err := watch(ctx, bad.WithLabelValues("tokens"), parseTokens, c.tokenFile)
 		if err != nil {
-			return out, refused("-token-file %s: %w", c.tokenFile, err)
+			return out, refused("--token-file %s: %w", c.tokenFile, err)
 		}
 		c.server.Tokens = tokens
 	}
-	warnReadable("-token-file", c.tokenFile)
-	warnReadable("-tls-key", c.key)
+	warnReadable("--token-file", c.tokenFile)
+	warnReadable("--tls-key", c.key)
 	if c.cert == "" {
 		return out, nil
 	}
@@ -121,7 +121,7 @@ func (c *config) secrets(ctx context.Context) (out secrets, err error) {
 	}
 	get, err := watch(ctx, bad.WithLabelValues("tls"), parseTLS, files...)
 	if err != nil {
-		return out, refused("-tls-cert, -tls-key, -tls-client-ca: %w", err)
+		return out, refused("--tls-cert, --tls-key, --tls-client-ca: %w", err)
 	}
 	out.tls = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return get(), nil }}
 	out.metrics = append(out.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

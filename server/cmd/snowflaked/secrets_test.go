@@ -110,8 +110,8 @@ func TestSecretsAreRotated(t *testing.T) {
 	server.write(t, file("cert"), file("key"))
 	authority.write(t, file("ca"), "")
 	replace(t, file("token"), "alpha-alpha-alpha\n")
-	p := start(t, nil, "-store", "file:"+file("workers"), "-tls-cert", file("cert"), "-tls-key", file("key"),
-		"-tls-client-ca", file("ca"), "-token-file", file("token"), "-admin", "127.0.0.1:0")
+	p := start(t, nil, "--store", "file:"+file("workers"), "--tls-cert", file("cert"), "--tls-key", file("key"),
+		"--tls-client-ca", file("ca"), "--token-file", file("token"), "--admin", "127.0.0.1:0")
 	admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 	url := strings.Replace(p.url, "http:", "https:", 1) + "/id"
 	client := issue(t, authority)
@@ -278,7 +278,7 @@ func TestReadableSecretsAreWarnedOf(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		replace(t, file, "alpha-alpha-alpha")
 		require.NoError(t, os.Chmod(file, mode))
-		p := start(t, nil, "-store", "file:"+t.TempDir(), "-token-file", file)
+		p := start(t, nil, "--store", "file:"+t.TempDir(), "--token-file", file)
 		entry := p.logged("every user of this host can read the file: chmod o-r")
 		assert.Equal(t, warned, entry != nil, mode)
 	}

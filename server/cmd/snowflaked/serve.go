@@ -53,7 +53,7 @@ func (c *config) run(ctx context.Context) error {
 		return err
 	}
 	if err := urllease.Check(c.store); err != nil {
-		return refused("-store: %w", err)
+		return refused("--store: %w", err)
 	}
 	listener, err := c.bind()
 	if err != nil {
@@ -145,7 +145,7 @@ func serveMain(s *server.Server, l net.Listener, config *tls.Config) (h *http.Se
 func listen(flag, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("-%s: %w", flag, err)
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
 	return l, nil
 }
@@ -201,11 +201,11 @@ func (c *config) warning(addr net.Addr) string {
 	case ok && tcp.IP.IsLoopback(), c.clientCA != "", c.cert != "" && c.tokenFile != "":
 		return ""
 	case c.cert == "" && c.tokenFile == "":
-		return "anybody who reaches this address can take IDs and read the traffic: set -tls-cert and -tls-key, and -token-file or -tls-client-ca"
+		return "anybody who reaches this address can take IDs and read the traffic: set --tls-cert and --tls-key, and --token-file or --tls-client-ca"
 	case c.cert == "":
-		return "the tokens can be read by anybody who sees the traffic: set -tls-cert and -tls-key"
+		return "the tokens can be read by anybody who sees the traffic: set --tls-cert and --tls-key"
 	}
-	return "anybody who reaches this address can take IDs: set -token-file or -tls-client-ca"
+	return "anybody who reaches this address can take IDs: set --token-file or --tls-client-ca"
 }
 
 // startTime is for how long a store may be away when the server starts. It is more than a store without
@@ -215,10 +215,10 @@ const startTime = lease.MaxWindow + 3*time.Minute
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {
 	store, closeStore, err := urllease.Open(ctx, url)
 	if u := (*urllease.URLError)(nil); errors.As(err, &u) {
-		return nil, nil, refused("-store: %w", err)
+		return nil, nil, refused("--store: %w", err)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("-store: %w", err)
+		return nil, nil, fmt.Errorf("--store: %w", err)
 	}
 	return store, closeStore, nil
 }

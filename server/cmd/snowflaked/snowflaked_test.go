@@ -95,7 +95,7 @@ func startAs(t *testing.T, change func(*exec.Cmd), env []string, args ...string)
 // launch starts an instance. Each line that it writes has to be JSON.
 func launch(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *instance {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"-listen", "127.0.0.1:0", "-log-format", "json", "-access-log=false"}, args...)...)
+	cmd := exec.Command(os.Args[0], append([]string{"--listen", "127.0.0.1:0", "--log-format", "json", "--access-log=false"}, args...)...)
 	cmd.Env = append(os.Environ(), append(env, "SNOWFLAKED_TEST_PROGRAM=1")...)
 	p := &instance{t: t, cmd: cmd, gone: make(chan struct{})}
 	p.cmd.Stderr = &p.log
@@ -268,7 +268,7 @@ func TestKilledInstancesRepeatNoID(t *testing.T) {
 			var running []*instance
 			var urls []string
 			run := func(addr string) *instance {
-				return start(t, []string{"SNOWFLAKED_STORE=" + store}, "-window", "2s", "-listen", addr)
+				return start(t, []string{"SNOWFLAKED_STORE=" + store}, "--window", "2s", "--listen", addr)
 			}
 			for range 3 {
 				running = append(running, run("127.0.0.1:0"))
@@ -310,7 +310,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 		var err error
 		drained, err = cmd.StdinPipe()
 		require.NoError(t, err)
-	}, nil, "-store", store, "-owner", "a")
+	}, nil, "--store", store, "--owner", "a")
 	next := start(t, []string{"SNOWFLAKED_STORE=" + store, "SNOWFLAKED_OWNER=b"})
 	var to atomic.Pointer[instance]
 	to.Store(a)
@@ -379,7 +379,7 @@ type silent struct {
 func (l silent) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrClosed }
 func (l silent) Close() error              { close(l.closed); return nil }
 
-// After SIGTERM it serves for the time of -drain.
+// After SIGTERM it serves for the time of --drain.
 func TestDrainTakesItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		layout := snowflake.DefaultLayout()
@@ -433,7 +433,7 @@ func get(t *testing.T, c *http.Client, url string, header ...string) (status int
 func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 	t.Parallel()
 	redis, url := startRedis(t)
-	p := start(t, nil, "-store", url, "-window", "1s")
+	p := start(t, nil, "--store", url, "--window", "1s")
 	l := begin(t, 2, p.url)
 	l.more(200)
 	redis.Kill()
@@ -465,7 +465,7 @@ func TestServerContinuesAfterStoreWasAway(t *testing.T) {
 func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "-owner", "the first")
+	p := start(t, []string{"XDG_STATE_HOME=", "HOME=" + home}, "--owner", "the first")
 	_, id, _ := get(t, http.DefaultClient, p.url+"/id")
 	id = strings.TrimSpace(id)
 	run := func(want int, args ...string) string {
@@ -479,7 +479,7 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	}
 	assert.Regexp(t, `held .*"the first"`, run(exitOK, "workers"))
 	assert.Contains(t, run(exitOK, "whois", id), id+` owner="the first"`)
-	out := run(exitFailure, "whois", "-json", id, "5")
+	out := run(exitFailure, "whois", "--json", id, "5")
 	assert.Contains(t, out, `"owner":"the first"`)
 	assert.Contains(t, out, `"error":"`)
 	status, page, _ := get(t, http.DefaultClient, p.url+"/")
@@ -487,9 +487,9 @@ func TestServerRunsWithOnlyADirectory(t *testing.T) {
 	assert.Contains(t, page, "<html")
 	p.signal(syscall.SIGTERM)
 	p.ended()
-	assert.Contains(t, run(exitOK, "workers", "-json"), `"state":"free"`)
-	assert.Contains(t, run(exitUsage, "whois", id, "-json"), "flags come before the IDs")
-	assert.Contains(t, run(exitOK, "workers", "-store", "file:"+t.TempDir()), "is it the right store?")
+	assert.Contains(t, run(exitOK, "workers", "--json"), `"state":"free"`)
+	assert.Equal(t, run(exitOK, "whois", "--json", id), run(exitOK, "whois", id, "--json"))
+	assert.Contains(t, run(exitOK, "workers", "--store", "file:"+t.TempDir()), "is it the right store?")
 	assert.Contains(t, run(exitUsage, "whois"), "which ID?")
 }
 
@@ -501,15 +501,15 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	for given, says := range map[string]string{
-		"-listen nonsense": "-listen", "-listen localhost:": "-listen", "-admin nonsense": "-admin", "-store mongodb://x": "-store", "-layout nobody": "-layout",
-		"-layout 41/10/13": "-layout", "-policy wait": "-policy", "-policy wait:-1s": "-policy", "-policy clockseq": "-policy", "-policy rewind:0": "-policy",
-		"-window -1s": "-window", "-window 1ns": "-window", "-window soon": "-window: parse error: want a time such as 10s", "-nonsense": "-h explains the flags",
-		"-datacenter 1": "-datacenter", "-max-ids 0": "-max-ids", "-max-in-flight 5": "-max-in-flight", "-max-connections 0": "-max-connections",
-		"-max-stream-time 0s": "-max-stream-time", "-timeout 0s": "-timeout", "-drain -1s": "-drain", "-grace -1s": "-grace", "-log-format xml": "-log-format",
-		"-tls-cert x": "-tls-key", "-tls-client-ca x": "-tls-client-ca", "-tls-cert x -tls-key y": "-tls-cert", "-token-file /no/such": "-token-file",
-		"-token-file " + empty: "-token-file", "extra": `"extra"`, "-borrow-ahead -1s": "-borrow-ahead", "-watermark 999ms": "-watermark", "-watermark -1s": "-watermark",
-		"-floor-every -1s": "-floor-every", "-max-clock-error -1s": "-max-clock-error", "-max-clock-error 5": "such as 10s",
-		"SNOWFLAKED_TIMEOUT=10": `-timeout: the environment variable SNOWFLAKED_TIMEOUT="10": parse error: want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "-layout",
+		"--listen nonsense": "--listen", "--listen localhost:": "--listen", "--admin nonsense": "--admin", "--store mongodb://x": "--store", "--layout nobody": "--layout",
+		"--layout 41/10/13": "--layout", "--policy wait": "--policy", "--policy wait:-1s": "--policy", "--policy clockseq": "--policy", "--policy rewind:0": "--policy",
+		"--window -1s": "--window", "--window 1ns": "--window", "--window soon": `--window "soon": time: invalid duration "soon": want a time such as 10s`, "--nonsense": "--help explains the flags", "-store x": "there is no flag -store: flags have two hyphens",
+		"--datacenter 1": "--datacenter", "--max-ids 0": "--max-ids", "--max-in-flight 5": "--max-in-flight", "--max-connections 0": "--max-connections",
+		"--max-stream-time 0s": "--max-stream-time", "--timeout 0s": "--timeout", "--drain -1s": "--drain", "--grace -1s": "--grace", "--log-format xml": "--log-format",
+		"--tls-cert x": "--tls-key", "--tls-client-ca x": "--tls-client-ca", "--tls-cert x --tls-key y": "--tls-cert", "--token-file /no/such": "--token-file",
+		"--token-file " + empty: "--token-file", "extra": `"extra"`, "--borrow-ahead -1s": "--borrow-ahead", "--watermark 999ms": "--watermark", "--watermark -1s": "--watermark",
+		"--floor-every -1s": "--floor-every", "--max-clock-error -1s": "--max-clock-error", "--max-clock-error 5": "such as 10s",
+		"SNOWFLAKED_TIMEOUT=10": `--timeout: the environment variable SNOWFLAKED_TIMEOUT="10": time: missing unit in duration "10": want a time such as 10s`, "SNOWFLAKED_LAYOUT=nobody": "--layout",
 	} {
 		args := slices.DeleteFunc(strings.Fields(given), func(word string) bool { return strings.HasPrefix(word, "SNOWFLAKED_") })
 		getenv := func(name string) string {
@@ -527,11 +527,11 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
-		"-window 3s -floor-every 2s": "FloorEvery 2s is over 1s", "-vmclock /no/such": "VMClock: open /no/such", "-max-clock-error 1ns": "MaxClockError is 1ns",
-		"-store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "-store", // and the password is not shown
+		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--max-clock-error 1ns": "MaxClockError is 1ns",
+		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store", // and the password is not shown
 	} {
 		var log bytes.Buffer
-		args := append([]string{"-listen", "127.0.0.1:0", "-store", "file:" + dir}, strings.Fields(given)...)
+		args := append([]string{"--listen", "127.0.0.1:0", "--store", "file:" + dir}, strings.Fields(given)...)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if nothing is refused, it serves
 		defer cancel()
 		assert.NotEqual(t, exitOK, command(ctx, args, os.Getenv, &log, &log), given)
@@ -545,7 +545,7 @@ func TestHelpIsComplete(t *testing.T) {
 	var out, log bytes.Buffer
 	require.Equal(t, exitOK, command(t.Context(), []string{"help"}, os.Getenv, &out, &log))
 	assert.Empty(t, log.String())
-	flags := regexp.MustCompile(`(?m)^  -(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
+	flags := regexp.MustCompile(`(?m)^  --(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
 	assert.Len(t, flags, 31)
 	for _, f := range flags {
 		assert.Equal(t, variable(f[1]), f[2])
@@ -564,8 +564,8 @@ func TestAddressInUseIsReported(t *testing.T) {
 	defer l.Close()
 	dir := filepath.Join(t.TempDir(), "workers")
 	var log bytes.Buffer
-	assert.Equal(t, exitFailure, command(t.Context(), []string{"-listen", l.Addr().String(), "-store", "file:" + dir}, os.Getenv, &log, &log))
-	assert.Contains(t, log.String(), "-listen")
+	assert.Equal(t, exitFailure, command(t.Context(), []string{"--listen", l.Addr().String(), "--store", "file:" + dir}, os.Getenv, &log, &log))
+	assert.Contains(t, log.String(), "--listen")
 	_, err = os.Stat(dir)
 	assert.ErrorIs(t, err, os.ErrNotExist, "a worker ID was taken")
 }

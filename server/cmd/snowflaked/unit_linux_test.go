@@ -57,7 +57,7 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "snowflaked"), program, 0o755))
 	require.Equal(t, 1, strings.Count(unit, "ExecStart=/usr/local/bin/snowflaked\n"))
 	listen, admin := servertest.Port(t), servertest.Port(t)
-	unit = strings.Replace(unit, "ExecStart=/usr/local/bin/snowflaked\n", fmt.Sprintf("ExecStart=/run/own/snowflaked -listen 127.0.0.1:%d\n"+
+	unit = strings.Replace(unit, "ExecStart=/usr/local/bin/snowflaked\n", fmt.Sprintf("ExecStart=/run/own/snowflaked --listen 127.0.0.1:%d\n"+
 		"StandardError=append:/run/own/host/log\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", listen), 1)
 	for name, text := range map[string]string{
 		"snowflaked.service": unit,
@@ -65,7 +65,7 @@ func TestUnitSwitchesNothingOff(t *testing.T) {
 		"test.target": "[Unit]\nDefaultDependencies=no\nWants=snowflaked.service started.service\n",
 		// It is started when systemd takes the first for started.
 		"started.service": fmt.Sprintf("[Unit]\nDefaultDependencies=no\nRequires=snowflaked.service\nAfter=snowflaked.service\n[Service]\n"+
-			"ExecStart=/run/own/snowflaked -listen 127.0.0.1:%d -store /run/started\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", admin),
+			"ExecStart=/run/own/snowflaked --listen 127.0.0.1:%d --store /run/started\nEnvironment=SNOWFLAKED_TEST_PROGRAM=1\n", admin),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(text), 0o644))
 	}

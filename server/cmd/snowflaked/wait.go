@@ -73,7 +73,7 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 		NewStore: c.newStore, MaxClockError: c.maxClockError, VMClock: c.vmClock, Logger: slog.New(listening{slog.Default().Handler(), w})})
 	if err != nil {
 		_ = got.closeStore()
-		return got, fmt.Errorf("-store: %w", err)
+		return got, fmt.Errorf("--store: %w", err)
 	}
 	return got, nil
 }

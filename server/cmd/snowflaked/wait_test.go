@@ -35,7 +35,7 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 		"etcd://u:p@" + silent.Addr().String():               "the store has not answered yet|cannot be opened yet",
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "-admin", "127.0.0.1:0", "-window", "1s")
+			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
 			admin := "http://" + p.awaitLog("probes are answered")["address"].(string)
 			main := "http://" + p.awaitLog("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for")["address"].(string)
 			for _, url := range []string{admin, main} {
@@ -101,7 +101,7 @@ func TestSystemdIsTold(t *testing.T) {
 			require.NoError(t, err)
 			return string(b[:n])
 		}
-		p := start(t, []string{"NOTIFY_SOCKET=" + name}, "-store", "file:"+t.TempDir())
+		p := start(t, []string{"NOTIFY_SOCKET=" + name}, "--store", "file:"+t.TempDir())
 		assert.Equal(t, "READY=1\nSTATUS=issues IDs", told())
 		p.signal(syscall.SIGTERM)
 		assert.Equal(t, "STOPPING=1", told())

@@ -22,13 +22,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The watermark of the store is below the next ID, rises, and names a holder that keeps it back. Without -watermark, nothing is
+// The watermark of the store is below the next ID, rises, and names a holder that keeps it back. Without --watermark, nothing is
 // read until a client asks.
 func TestWatermarkOfTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	reading := start(t, nil, "-store", "file:"+dir, "-watermark", "1s")
-	quiet := start(t, nil, "-store", "file:"+dir)
+	reading := start(t, nil, "--store", "file:"+dir, "--watermark", "1s")
+	quiet := start(t, nil, "--store", "file:"+dir)
 	ask := func(p *instance, path string) (header, text string) {
 		t.Helper()
 		status, text, h := get(t, http.DefaultClient, p.url+path)
@@ -66,13 +66,13 @@ func TestWatermarkOfTheStore(t *testing.T) {
 	command := func(status int, args ...string) (text, log string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		assert.Equal(t, status, command(t.Context(), append([]string{"watermark", "-store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
+		assert.Equal(t, status, command(t.Context(), append([]string{"watermark", "--store", "file:" + dir}, args...), os.Getenv, &out, &errs), &errs)
 		return out.String(), errs.String()
 	}
 	text, log := command(exitFailure)
 	assert.GreaterOrEqual(t, id(text), id(first))
 	assert.Contains(t, log, "idle-1")
-	text, _ = command(exitFailure, "-json")
+	text, _ = command(exitFailure, "--json")
 	keys := func(object string) (all []string) {
 		t.Helper()
 		var answer map[string]any

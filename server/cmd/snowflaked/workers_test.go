@@ -22,7 +22,7 @@ import (
 func TestWorkerIDsAreCounted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := start(t, nil, "-store", "file:"+dir, "-layout", "43/8/12", "-fleet", "blue")
+	p := start(t, nil, "--store", "file:"+dir, "--layout", "43/8/12", "--fleet", "blue")
 	other, err := lease.Acquire(t.Context(), lease.File(dir), &lease.Options{Layout: layoutOf(t, "43/8/12"), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	shows := func(lines ...string) {
@@ -41,7 +41,7 @@ func TestWorkerIDsAreCounted(t *testing.T) {
 
 func layoutOf(t *testing.T, text string) snowflake.Layout {
 	t.Helper()
-	c, err := configure([]string{"-layout", text}, func(string) string { return "" }, nil)
+	c, err := configure([]string{"--layout", text}, func(string) string { return "" }, nil)
 	require.NoError(t, err)
 	return c.generator.Layout
 }
