@@ -20,13 +20,19 @@ import (
 type fieldError struct {
 	field string
 	err   error
+	most  int64 // the most that the field may be; 0 if that is not what is wrong
 }
 
 func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
 
 func wrong(field, format string, args ...any) error {
-	return &fieldError{field, fmt.Errorf(format, args...)}
+	return &fieldError{field: field, err: fmt.Errorf(format, args...)}
+}
+
+// tooMany refuses a number of a field that may be at most most.
+func tooMany(field string, most int64, format string, args ...any) error {
+	return &fieldError{field, fmt.Errorf(format, args...), most}
 }
 
 // quotaError is how long it takes until the client's quota has the IDs.
@@ -124,6 +130,9 @@ func fail(ctx context.Context, err error) *connect.Error {
 		var field *fieldError
 		errors.As(err, &field)
 		add(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.field, Description: field.err.Error()}}})
+		if field.most > 0 { // a client can do with less
+			add(e, &errdetails.ErrorInfo{Reason: "TOO_MANY", Domain: "snowflake", Metadata: map[string]string{"field": field.field, "max": fmt.Sprint(field.most)}})
+		}
 	case connect.CodeUnavailable, connect.CodeResourceExhausted:
 		wait := retryAfter(err)
 		e.Meta().Set("Retry-After", fmt.Sprint(int64(math.Ceil(wait.Seconds()))))

@@ -61,7 +61,7 @@ func (a answer) check(r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
 		case !slices.Contains(a.parameters, name):
-			return &fieldError{name[:min(len(name), 32)], errors.New(cmp.Or(a.hint(name), "there is no such parameter"))}
+			return &fieldError{field: name[:min(len(name), 32)], err: errors.New(cmp.Or(a.hint(name), "there is no such parameter"))}
 		case len(query[name]) > 1:
 			return wrong(name, "it is there %d times", len(query[name]))
 		}
@@ -194,7 +194,7 @@ func (s *Server) getDecode(r *http.Request) (reply, error) {
 func (s *Server) identify(r *http.Request) (reply, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return reply{}, &fieldError{"body", err}
+		return reply{}, &fieldError{field: "body", err: err}
 	}
 	words := strings.Fields(string(body))
 	if len(words) == 0 {
@@ -202,7 +202,7 @@ func (s *Server) identify(r *http.Request) (reply, error) {
 	}
 	readings, err := texts.IDs(words)
 	if err != nil {
-		return reply{}, &fieldError{"body", err}
+		return reply{}, &fieldError{field: "body", err: err}
 	}
 	found := shown.Identify(readings, time.Now())
 	return reply{[]byte(found.Text(5)), found}, nil

@@ -41,14 +41,17 @@ func (s *Server) issue(ctx context.Context, n int64) ([]snowflake.ID, error) {
 // atOnce refuses a number of IDs that no call may ask for, or none with this token.
 func (s *Server) atOnce(ctx context.Context, field string, n int64) error {
 	if q := of(ctx).quota; q != nil && n > int64(q.Burst()) && n <= int64(s.o.MaxIDs) {
-		return wrong(field, "%d is over the %d that the token's quota lets through at once: ask for fewer, or give the token another burst", n, q.Burst())
+		return tooMany(field, int64(q.Burst()), "%d is over the %d that the token's quota lets through at once: ask for fewer, or give the token another burst", n, q.Burst())
 	}
 	return within(field, n, int64(s.o.MaxIDs))
 }
 
 // within refuses a number of a field that is not from 1 to most.
 func within(field string, n, most int64) error {
-	if n < 1 || n > most {
+	switch {
+	case n > most:
+		return tooMany(field, most, "%d is not 1 to %d", n, most)
+	case n < 1:
 		return wrong(field, "%d is not 1 to %d", n, most)
 	}
 	return nil

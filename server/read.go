@@ -28,7 +28,7 @@ func (s *Server) layout(text string) (snowflake.Layout, error) {
 		err = sendable(l)
 	}
 	if err != nil {
-		return l, &fieldError{"layout", err}
+		return l, &fieldError{field: "layout", err: err}
 	}
 	return l, nil
 }
@@ -59,7 +59,7 @@ type decoded struct {
 func (s *Server) read(field, text, layout string) (decoded, error) {
 	readings, err := texts.IDs([]string{text})
 	if err != nil {
-		return decoded{}, &fieldError{field, err}
+		return decoded{}, &fieldError{field: field, err: err}
 	}
 	first := readings[0]
 	return s.decode(field, decoded{id: first.IDs[0], form: first.Form}, layout)
@@ -72,7 +72,7 @@ func (s *Server) decode(field string, d decoded, layout string) (decoded, error)
 		return d, err
 	}
 	if err := d.layout.Check(d.id); err != nil {
-		return d, &fieldError{field, err}
+		return d, &fieldError{field: field, err: err}
 	}
 	if d.parts = d.layout.Decode(d.id); !writable(d.parts.Time) {
 		return d, wrong(field, "the time of %v, under the layout %v, is after the year 9999", d.id, d.layout)

@@ -31,7 +31,8 @@
 // An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object with
 // code, message and, if it is about a field, field; in text it is the message.
 //
-//	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest)
+//	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest; if a number
+//	                         is too large, also an ErrorInfo with the reason TOO_MANY and the greatest number as max)
 //	                    413  the request has over 64 KiB
 //	                    415  a method of the .proto has another Content-Type
 //	not_found           404  there is no such path

@@ -251,18 +251,27 @@ func TestBadInputNamesItsField(t *testing.T) {
 			assert.Less(t, len(refused.err.Error()), 200, protocol)
 			assert.Equal(t, refused.field, detail[*errdetails.BadRequest](t, refused.err).FieldViolations[0].Field, "%s: %v", protocol, refused.err)
 		}
+		tooMany := detail[*errdetails.ErrorInfo](t, batch)
+		assert.Equal(t, "TOO_MANY", tooMany.Reason, protocol)
+		assert.Equal(t, map[string]string{"field": "n", "max": "100000"}, tooMany.Metadata, protocol)
 	}
 }
 
-// detail returns the only detail of an error.
-func detail[D any](t *testing.T, err error) D {
+// detail returns the only detail of its type that an error has.
+func detail[D any](t *testing.T, err error) (found D) {
 	t.Helper()
 	var e *connect.Error
 	require.ErrorAs(t, err, &e)
-	require.Len(t, e.Details(), 1, err)
-	v, err := e.Details()[0].Value()
-	require.NoError(t, err)
-	return v.(D)
+	n := 0
+	for _, d := range e.Details() {
+		v, err := d.Value()
+		require.NoError(t, err)
+		if v, ok := v.(D); ok {
+			found, n = v, n+1
+		}
+	}
+	require.Equal(t, 1, n, err)
+	return found
 }
 
 // broken is a lease whose window is over. It asks its store for another window by calling extend.

@@ -134,7 +134,7 @@ func buffer(t testing.TB, _ int) call {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return func(ctx context.Context, _ int) error {
-		_, err := c.NextID(ctx)
+		_, err := c.NextIDContext(ctx)
 		return err
 	}
 }
@@ -144,7 +144,7 @@ func redisSequencer(t testing.TB, _ int) call {
 	require.NoError(t, err)
 	return func(ctx context.Context, n int) error {
 		if n == 1 {
-			_, err := seq.NextID(ctx)
+			_, err := seq.NextIDContext(ctx)
 			return err
 		}
 		_, err := seq.Fill(ctx, make([]snowflake.ID, n))

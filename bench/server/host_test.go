@@ -112,7 +112,7 @@ func TestProcessOfHost(t *testing.T) {
 	c, err := client.New(os.Getenv(hostURL), nil)
 	require.NoError(t, err)
 	defer c.Close()
-	do := func() error { _, err := c.NextID(context.Background()); return err }
+	do := func() error { _, err := c.NextIDContext(context.Background()); return err }
 	require.NoError(t, do()) // connects
 	sleep := newSleep(t)
 	fmt.Println("ready")

@@ -3,10 +3,10 @@
 //	c, err := client.New("http://127.0.0.1:8080", nil)
 //	...
 //	defer c.Close()
-//	id, err := c.NextID(ctx)
+//	id, err := c.NextIDContext(ctx)
 //
 // The client takes a batch of IDs ahead and fetches the next one in the background before the batch
-// is used up. So most calls of NextID cost no round trip. IDs that are older than Options.MaxAge
+// is used up. So most calls of NextIDContext cost no round trip. IDs that are older than Options.MaxAge
 // are discarded: their timestamps would be stale. Their age counts from the time at which the client asked for them.
 //
 // # What is promised
@@ -46,7 +46,8 @@ import (
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
 	// Others are the URLs of further servers. If a call to a server fails, the client asks the next server at once. It stays
-	// with a server that answers, and pauses when all have failed. NextID returns a refusal only if all servers refused in a row.
+	// with a server that answers, and pauses when all have failed. NextIDContext returns a refusal
+	// only if all servers refused in a row.
 	Others []string
 
 	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that timed out, its idle
@@ -60,13 +61,15 @@ type Options struct {
 	// token may change. nil: calls have no token.
 	Token func() string
 
-	// Batch is how many IDs a call asks for. 1 to 50,000; 0: 1,000. More are asked for only if
-	// more calls of NextID wait, and no more if the server refuses that. The next batch is fetched when half of
-	// Batch is left, or when the IDs that are left are older than half of MaxAge.
+	// Batch is how many IDs a call asks for. 1 to 50,000; 0: 1,000. More are asked for only if more
+	// calls of NextIDContext wait. If the server gives fewer at once, for example because of a
+	// token's quota, a call asks for as many as it gives, for a minute. The next batch is fetched when
+	// half of a batch is left, or when the IDs that are left are older than half of MaxAge.
 	Batch int
 
-	// MaxAge is how old an ID may be when NextID returns it. Its age counts from the time at which the client asked for it,
-	// so that IDs are discarded if the process or its machine stood still meanwhile. 0: 5 s.
+	// MaxAge is how old an ID may be when NextIDContext returns it. Its age counts from the time at
+	// which the client asked for it, so that IDs are discarded if the process or its machine stood
+	// still meanwhile. 0: 5 s.
 	MaxAge time.Duration
 
 	// Timeout is for how long a call to a server may take before the client calls again. It is less than
@@ -80,7 +83,7 @@ type Options struct {
 	// cannot be used, New fails. Linux only.
 	VMClock string
 
-	// MaxWait bounds the time that NextID waits for IDs, beside its context. 0: 15 s.
+	// MaxWait bounds the time that NextIDContext waits for IDs, beside its context. 0: 15 s.
 	MaxWait time.Duration
 }
 
@@ -115,7 +118,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
-// ErrClosed is returned by NextID after Close.
+// ErrClosed is returned by NextIDContext after Close.
 var ErrClosed = errors.New("client: closed")
 
 // Client has a buffer of IDs. All methods may be called by any number of goroutines.
@@ -123,12 +126,14 @@ type Client struct {
 	o       Options
 	vm      *atomic.Uint64 // the machine's generation; nil if nobody tells it
 	servers []snowflakev1connect.SnowflakeServiceClient
-	at      int // the server that is asked; it and most belong to the goroutine that fetches
-	most    int // how many IDs a call may ask for: Batch, once the server has refused more
+	at      int       // the server that is asked; it and limited belong to the goroutine that fetches
+	limited time.Time // when a server refused more than most
+
+	most atomic.Int64 // how many IDs a call may ask for
 
 	ids     chan buffered          // calls that wait receive in order of arrival
 	last    atomic.Pointer[answer] // nil if there was none
-	waiting atomic.Int64           // calls of NextID that wait
+	waiting atomic.Int64           // calls of NextIDContext that wait
 
 	ctx    context.Context // of the calls to the server, until Close
 	cancel context.CancelFunc
@@ -155,7 +160,7 @@ type answer struct {
 func (a *answer) age(now time.Time) time.Duration { return max(now.Sub(a.asked), now.Sub(a.wall)) }
 
 // New returns a client of the server, or load balancer, at a URL such as http://127.0.0.1:8080. It
-// makes no call: the first call of NextID does. A URL that no server can have, or an option that is
+// makes no call: the first call of NextIDContext does. A URL that no server can have, or an option that is
 // out of its range, gives an error that matches snowflake.ErrInvalidOptions.
 func New(server string, opts *Options) (*Client, error) {
 	o, err := opts.withDefaults()
@@ -167,22 +172,24 @@ func New(server string, opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w: VMClock: %w", snowflake.ErrInvalidOptions, err)
 	}
 	calls := idle.Closing(o.HTTPClient)
-	c := &Client{o: o, vm: vm, most: 2 * mostBatch, ids: make(chan buffered, 2*o.Batch)}
+	c := &Client{o: o, vm: vm, ids: make(chan buffered, 2*o.Batch)}
 	for i, server := range append([]string{server}, o.Others...) {
 		if u, err := url.Parse(server); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("client: %w: URL %d is not one such as http://127.0.0.1:8080", snowflake.ErrInvalidOptions, i+1)
 		}
 		c.servers = append(c.servers, snowflakev1connect.NewSnowflakeServiceClient(calls, server))
 	}
+	c.most.Store(2 * mostBatch)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// NextID returns an ID that was handed out to nobody else. If the buffer is empty, it waits for the
-// next batch, until ctx is done and for Options.MaxWait at most; then the error matches ctx's error
-// or context.DeadlineExceeded, and has the error of the last call to the server. If calling again
-// cannot help, whichever server is called, the last server's error, a *connect.Error, is returned at once: a wrong token, say.
-func (c *Client) NextID(ctx context.Context) (snowflake.ID, error) {
+// NextIDContext returns an ID that was handed out to nobody else. If the buffer is empty, it waits
+// for the next batch, until ctx is done and for Options.MaxWait at most; then the error matches
+// ctx's error or context.DeadlineExceeded, and has the error of the last call to the server. If
+// calling again cannot help, whichever server is called, the last server's error, a *connect.Error,
+// is returned at once: a wrong token, say. A [snowflake.Generator] has this method, too.
+func (c *Client) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	if err := cmp.Or(ctx.Err(), c.closed()); err != nil {
 		return 0, err
 	}
@@ -229,7 +236,7 @@ func (c *Client) left(now time.Time) int {
 }
 
 // refill is how many IDs are left when the next batch is fetched.
-func (c *Client) refill() int { return (c.o.Batch + 1) / 2 }
+func (c *Client) refill() int { return (min(c.o.Batch, int(c.most.Load())) + 1) / 2 }
 
 // wait waits for the next ID.
 func (c *Client) wait(ctx context.Context) (snowflake.ID, error) {
@@ -270,7 +277,7 @@ func (c *Client) closed() error {
 	return nil
 }
 
-// Close ends the calls to the server. Calls of NextID that wait return ErrClosed, and so do
+// Close ends the calls to the server. Calls of NextIDContext that wait return ErrClosed, and so do
 // later ones. The IDs in the buffer are lost. It returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()

@@ -19,13 +19,20 @@ import (
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/server"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
 	"github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1/snowflakev1connect"
 )
+
+// What needs IDs can take them from a generator, a client or a Sequencer.
+var _ = []interface {
+	NextIDContext(context.Context) (snowflake.ID, error)
+}{(*Client)(nil), (*snowflake.Generator)(nil)}
 
 // counter is a server that counts up. Each call asks it what to do first.
 type counter struct {
@@ -99,7 +106,7 @@ func TestBatchesAreFetchedAhead(t *testing.T) {
 		c := newClient(t, s, Options{Batch: 100})
 		for want := snowflake.ID(1); want <= 1000; want++ {
 			begun := time.Now()
-			id, err := c.NextID(t.Context())
+			id, err := c.NextIDContext(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, want, id)
 			if waited := time.Since(begun); want > 1 && waited > 0 {
@@ -123,7 +130,7 @@ func TestOldIDsAreDropped(t *testing.T) {
 			want  snowflake.ID
 		}{{0, 1}, {time.Second, 2}, {time.Millisecond, 12}, {time.Hour, 22}} {
 			time.Sleep(step.after)
-			id, err := c.NextID(t.Context())
+			id, err := c.NextIDContext(t.Context())
 			require.NoError(t, err, step.after)
 			assert.Equal(t, step.want, id, step.after)
 		}
@@ -153,7 +160,7 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 				c, err := New("http://late", &Options{HTTPClient: network, Batch: 10, MaxAge: time.Second, Timeout: 10 * time.Second})
 				require.NoError(t, err)
 				for range 10 {
-					id, err := c.NextID(t.Context())
+					id, err := c.NextIDContext(t.Context())
 					require.NoError(t, err)
 					synctest.Wait()
 					require.LessOrEqual(t, time.Since(issued[(id-1)/10]), time.Second, "the ID is %d", id)
@@ -173,12 +180,12 @@ func TestIDsGrowOldByTheFasterClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, &counter{}, Options{Batch: 10})
-				_, err := c.NextID(t.Context())
+				_, err := c.NextIDContext(t.Context())
 				require.NoError(t, err)
 				synctest.Wait()
 				last := c.last.Load()
 				last.asked, last.wall = last.asked.Add(-back.monotonic), last.wall.Add(-back.wall)
-				id, err := c.NextID(t.Context())
+				id, err := c.NextIDContext(t.Context())
 				require.NoError(t, err)
 				assert.Greater(t, id, snowflake.ID(10))
 				_ = c.Close()
@@ -195,7 +202,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		var all sync.WaitGroup
 		for want := snowflake.ID(1); want <= 500; want++ {
 			all.Go(func() {
-				id, err := c.NextID(t.Context())
+				id, err := c.NextIDContext(t.Context())
 				assert.NoError(t, err)
 				assert.Equal(t, want, id)
 			})
@@ -219,7 +226,7 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 			want time.Duration
 		}{{ctx, 3 * time.Second}, {t.Context(), 20 * time.Second}} {
 			begun := time.Now()
-			id, err := c.NextID(test.ctx)
+			id, err := c.NextIDContext(test.ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded, id)
 			require.Equal(t, connect.CodeUnavailable, connect.CodeOf(err), id)
 			assert.ErrorContains(t, err, "the lease is away", id)
@@ -229,7 +236,7 @@ func TestCallsReturnServersErrorDuringAnOutage(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.False(t, c.fetches(), "it goes on to fetch for nobody")
 		s.before = nil
-		id, err := c.NextID(t.Context())
+		id, err := c.NextIDContext(t.Context())
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, id)
 		_ = c.Close()
@@ -243,7 +250,7 @@ func TestCloseEndsAllCalls(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				id, err := c.NextID(t.Context())
+				id, err := c.NextIDContext(t.Context())
 				assert.ErrorIs(t, err, ErrClosed, id)
 			})
 		}
@@ -252,7 +259,7 @@ func TestCloseEndsAllCalls(t *testing.T) {
 		assert.NoError(t, c.Close())
 		assert.Zero(t, time.Since(begun))
 		all.Wait()
-		id, err := c.NextID(t.Context())
+		id, err := c.NextIDContext(t.Context())
 		assert.ErrorIs(t, err, ErrClosed, id)
 		time.Sleep(time.Hour) // until the server has ended
 	})
@@ -284,7 +291,7 @@ func TestClientReturnsNoIDTwice(t *testing.T) {
 						if i%2 == 0 {
 							ctx = t.Context()
 						}
-						id, err := c.NextID(ctx)
+						id, err := c.NextIDContext(ctx)
 						cancel()
 						mu.Lock()
 						if err == nil && (seen[id] || id == 0) || err != nil && i%2 == 0 {
@@ -371,7 +378,7 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 			c, err := New("http://proxy", &Options{HTTPClient: proxy, Batch: 5})
 			require.NoError(t, err)
 			for range 50 {
-				id, err := c.NextID(t.Context())
+				id, err := c.NextIDContext(t.Context())
 				require.NoError(t, err)
 				assert.False(t, seen[id], "%d came before", id)
 				seen[id] = true
@@ -383,17 +390,75 @@ func TestRepeatedAnswersAreRefused(t *testing.T) {
 
 // A server may allow fewer IDs in a call than Batch and the calls that wait need together.
 func TestServerWithALowerLimit(t *testing.T) {
-	c, err := New(realServer(t, &server.Options{MaxIDs: 10}), &Options{Batch: 10})
-	require.NoError(t, err)
-	defer c.Close()
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			_, err := c.NextID(t.Context())
-			assert.NoError(t, err)
-		})
+	for name, o := range map[string]server.Options{
+		"of the server": {MaxIDs: 10},
+		"of the token":  {Tokens: func() []server.Token { return []server.Token{{Secret: "a", IDsPerSecond: 1000, Burst: 10}} }},
+	} {
+		for _, batch := range []int{0, 10, 20} {
+			c, err := New(realServer(t, &o), &Options{Batch: batch, Token: func() string { return "a" }})
+			require.NoError(t, err)
+			defer c.Close()
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					_, err := c.NextIDContext(t.Context())
+					assert.NoError(t, err, "the limit is %s, and Batch %d", name, batch)
+				})
+			}
+			all.Wait()
+		}
 	}
-	all.Wait()
+}
+
+// answers lets a server answer without a network, so that time can be fake.
+type answers struct {
+	http.Handler
+	sizes []int // how many IDs it issued in each answer, or 0
+}
+
+func (a *answers) Do(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	var out pb.BatchResponse
+	if w.Code == http.StatusOK {
+		if err := proto.Unmarshal(w.Body.Bytes(), &out); err != nil {
+			return nil, err
+		}
+	}
+	a.sizes = append(a.sizes, len(out.Ids))
+	return w.Result(), nil
+}
+
+// A client whose token's burst is smaller than Batch asks for a burst at a time, and not for more than it needs. If the burst
+// is raised, it asks for Batch within a minute.
+func TestClientFollowsItsQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis()}) // fake time begins in 2000
+		require.NoError(t, err)
+		burst := 50
+		s, err := server.New(gen, &server.Options{Tokens: func() []server.Token {
+			return []server.Token{{Secret: "a", Name: "web", IDsPerSecond: burst}}
+		}})
+		require.NoError(t, err)
+		a := &answers{Handler: s}
+		c, err := New("http://ids", &Options{HTTPClient: a, Token: func() string { return "a" }})
+		require.NoError(t, err)
+		next := func(calls int) {
+			for range calls {
+				_, err := c.NextIDContext(t.Context())
+				require.NoError(t, err)
+				time.Sleep(time.Second)
+			}
+		}
+		next(30)
+		assert.Equal(t, []int{0, 50, 50}, a.sizes[:3])
+		assert.NotContains(t, a.sizes[1:], 0, "a call was refused: the client asked for too much, or too often")
+		assert.LessOrEqual(t, len(a.sizes), 1+30/2, "a batch is fetched when the IDs before are older than half of MaxAge")
+		burst = 5000
+		next(60)
+		assert.Contains(t, a.sizes, 1000)
+		_ = c.Close()
+	})
 }
 
 func TestManyCallersOfARealServer(t *testing.T) {
@@ -408,7 +473,7 @@ func TestManyCallersOfARealServer(t *testing.T) {
 	for i := range lists {
 		all.Go(func() {
 			for range 2000 {
-				id, err := c.NextID(t.Context())
+				id, err := c.NextIDContext(t.Context())
 				if !assert.NoError(t, err) {
 					return
 				}

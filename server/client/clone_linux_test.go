@@ -21,13 +21,13 @@ func TestCloneThrowsItsBufferAway(t *testing.T) {
 		vmclocktest.Write(t, path, 1)
 		s := &counter{}
 		c := newClient(t, s, Options{Batch: 10, VMClock: path})
-		id, err := c.NextID(t.Context())
+		id, err := c.NextIDContext(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, snowflake.ID(1), id)
 		synctest.Wait()
 		asked := snowflake.ID(s.last.Load())
 		vmclocktest.Write(t, path, 2)
-		id, err = c.NextID(t.Context())
+		id, err = c.NextIDContext(t.Context())
 		require.NoError(t, err)
 		assert.Greater(t, id, asked)
 	})
@@ -47,7 +47,7 @@ func TestCloneThrowsAnAnswerAwayThatWasOnItsWay(t *testing.T) {
 			return nil
 		}
 		c := newClient(t, s, Options{Batch: 10, VMClock: path})
-		id, err := c.NextID(t.Context())
+		id, err := c.NextIDContext(t.Context())
 		require.NoError(t, err)
 		assert.Greater(t, id, snowflake.ID(10))
 	})

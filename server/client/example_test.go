@@ -29,11 +29,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	a, err := c.NextID(context.Background()) // fetches a batch
+	a, err := c.NextIDContext(context.Background()) // fetches a batch
 	if err != nil {
 		log.Fatal(err)
 	}
-	b, err := c.NextID(context.Background()) // takes the next ID of the batch
+	b, err := c.NextIDContext(context.Background()) // takes the next ID of the batch
 	if err != nil {
 		log.Fatal(err)
 	}

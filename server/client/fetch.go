@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/seed-5394e6b1/snowflake"
 	pb "github.com/seed-5394e6b1/snowflake/server/proto/snowflake/v1"
@@ -59,12 +61,15 @@ func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.
 func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
 
 // run fetches until enough IDs are left, or nobody waits. If a call fails, it asks the next server, and pauses when each
-// server has failed. If nobody waits then, it gives up: the next call of NextID begins again.
+// server has failed. If nobody waits then, it gives up: the next call of NextIDContext begins again.
 func (c *Client) run(f *fetch) {
 	failed, refused := 0, 0 // calls in a row
 	for pause := minPause; ; {
-		n := min(c.o.Batch+int(c.waiting.Load()), c.most)
 		asked := time.Now()
+		if asked.Sub(c.limited) >= limitTime {
+			c.most.Store(2 * mostBatch)
+		}
+		n := min(c.o.Batch+int(c.waiting.Load()), int(c.most.Load()))
 		a := &answer{c.generation(), asked, asked.Round(0)}
 		ids, err := c.call(n)
 		if err == nil {
@@ -77,8 +82,10 @@ func (c *Client) run(f *fetch) {
 			continue
 		}
 		f.failed.Store(&err)
-		if connect.CodeOf(err) == connect.CodeInvalidArgument && n > c.o.Batch {
-			c.most = c.o.Batch // to ask for fewer IDs can help
+		if most := limit(err); most > 0 && most < n {
+			c.limited = asked
+			c.most.Store(int64(most))
+			continue
 		} else if helps(err) {
 			refused = 0
 		} else if refused++; refused == len(c.servers) {
@@ -103,6 +110,25 @@ func (c *Client) run(f *fetch) {
 
 // The pause between two calls that fail. It doubles from one to the next.
 const minPause, maxPause = 10 * time.Millisecond, time.Second
+
+// limitTime is how long a client asks for no more than a server gave at once: its limits may change.
+const limitTime = time.Minute
+
+// limit returns how many IDs a call may ask for, if a server refused it because it asked for more; else 0.
+func limit(err error) (most int) {
+	var refused *connect.Error
+	if !errors.As(err, &refused) || refused.Code() != connect.CodeInvalidArgument {
+		return 0
+	}
+	for _, d := range refused.Details() {
+		if v, err := d.Value(); err == nil {
+			if info, ok := v.(*errdetails.ErrorInfo); ok && info.Reason == "TOO_MANY" {
+				most, _ = strconv.Atoi(info.Metadata["max"])
+			}
+		}
+	}
+	return most
+}
 
 // fill puts the IDs of an answer into the buffer. If it is full, because calls that waited have given up, its oldest IDs go.
 func (c *Client) fill(ids []int64, a *answer) {

@@ -53,7 +53,7 @@ func TestConnectionThatIsHalfOpenIsGivenUp(t *testing.T) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				_, err := c.NextID(ctx)
+				_, err := c.NextIDContext(ctx)
 				require.NoError(t, err)
 			}
 			for range 10 { // so that connections are open

@@ -21,7 +21,7 @@ func ExampleSequencer() {
 		fmt.Println(err)
 		return
 	}
-	id, err := seq.NextID(ctx)
+	id, err := seq.NextIDContext(ctx)
 	fmt.Println(id, err)
 
 	ids := make([]snowflake.ID, 1000)

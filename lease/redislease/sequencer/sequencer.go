@@ -4,7 +4,7 @@
 //	client := redis.NewClient(&redis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
 //	seq, err := sequencer.New(client, &sequencer.Options{Shard: 0}) // the Redis server's number
 //	...
-//	id, err := seq.NextID(ctx)
+//	id, err := seq.NextIDContext(ctx)
 //	n, err := seq.Fill(ctx, ids)
 //
 // Prefer a lease, of package redislease. Use the Sequencer for many short-lived processes, if the
@@ -145,15 +145,15 @@ func New(client redis.UniversalClient, opts *Options) (*Sequencer, error) {
 	return s, nil
 }
 
-// NextID returns a new ID, with one round trip.
+// NextIDContext returns a new ID, with one round trip.
 //
 // If the IDs are MaxAhead ahead of Redis' clock, it waits for up to a second. If the wait
 // would be longer, because the clock was set back further, it returns a
 // [*snowflake.ClockBackwardError] at once. If ctx's deadline would come first, it returns
 // at once an error that matches [context.DeadlineExceeded]. Other errors match
 // [snowflake.ErrTimeExhausted], [snowflake.ErrBeforeEpoch] or [lease.ErrBadRecord] (the key
-// has another content), or are the client's.
-func (s *Sequencer) NextID(ctx context.Context) (snowflake.ID, error) {
+// has another content), or are the client's. A [snowflake.Generator] has this method, too.
+func (s *Sequencer) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	first, _, err := s.take(ctx, 1)
 	if err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (s *Sequencer) NextID(ctx context.Context) (snowflake.ID, error) {
 }
 
 // Fill fills dst with new IDs, increasing: up to 1,024,000 with one round trip. It waits as
-// NextID does. If it returns an error, dst[:n] holds new IDs, which the caller may use. If
+// NextIDContext does. If it returns an error, dst[:n] holds new IDs, which the caller may use. If
 // dst is empty, it returns 0 and ctx's error.
 func (s *Sequencer) Fill(ctx context.Context, dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {

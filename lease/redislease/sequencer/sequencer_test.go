@@ -114,7 +114,7 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 		require.Greater(t, id, last)
 		last = id
 	}
-	id := servertest.Must(s.NextID(t.Context()))(t)
+	id := servertest.Must(s.NextIDContext(t.Context()))(t)
 	require.Greater(t, id, last)
 	for _, n := range []int{1, 1023, 1024, 1025, 10_000, 100_000} {
 		ids := u.take(s, n)
@@ -248,7 +248,7 @@ func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 	setState(t, client, serverTime(t, client).Add(1900*time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err := s.NextID(ctx)
+	_, err := s.NextIDContext(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, ctx.Err(), "it was not refused at once")
 
@@ -259,7 +259,7 @@ func TestSequencerWaitsOrRefusesIfRedisClockGoesBack(t *testing.T) {
 // refusedAnHour checks that the sequencer refuses, because Redis' clock went back by an hour.
 func refusedAnHour(t *testing.T, s *Sequencer) {
 	t.Helper()
-	_, err := s.NextID(t.Context())
+	_, err := s.NextIDContext(t.Context())
 	var e *snowflake.ClockBackwardError
 	require.ErrorAs(t, err, &e)
 	require.InDelta(t, time.Hour, e.By(), float64(2*time.Minute))
@@ -326,7 +326,7 @@ func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testin
 	}
 	s.note(s.next.Load() + 3600_000<<10)
 	client.FlushAll(t.Context())
-	_, err := s.NextID(t.Context())
+	_, err := s.NextIDContext(t.Context())
 	require.ErrorIs(t, err, snowflake.ErrClockBackward)
 	u.take(newSequencer(t, client, nil), 10) // other sequencers work
 }
@@ -530,7 +530,7 @@ func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 			after := servertest.Must(layout.Encode(snowflake.Parts{Time: serverTime(t, client).Add(1900 * time.Millisecond), Worker: worker, Sequence: sequence}))(t)
 			s := newSequencer(t, client, &Options{Prefix: fmt.Sprint(worker, "-", sequence), Shard: 5, After: after})
 			wg.Go(func() {
-				id, err := s.NextID(t.Context())
+				id, err := s.NextIDContext(t.Context())
 				if err != nil || id <= after || layout.Decode(id).Worker != 5 || id-after > 2<<22 {
 					t.Errorf("after %v comes %v, %v", layout.Decode(after), layout.Decode(id), err)
 				}
@@ -538,7 +538,7 @@ func TestSequencerIssuesIDsGreaterThanAfter(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	_, err := newSequencer(t, client, &Options{After: math.MaxInt64}).NextID(t.Context())
+	_, err := newSequencer(t, client, &Options{After: math.MaxInt64}).NextIDContext(t.Context())
 	require.ErrorIs(t, err, snowflake.ErrTimeExhausted)
 	newUnique(t).take(newSequencer(t, client, nil), 1) // other sequencers work
 }
@@ -569,13 +569,13 @@ func TestSequencerRefusesAForeignKey(t *testing.T) {
 	s := newSequencer(t, client, nil)
 	for _, value := range []string{"", "x", "17", "run 1 2 ", "run 1 1024", "run 2199023255553 0", "run -1 0", "run 99999999999999999999 0"} {
 		client.Set(t.Context(), sequenceKey, value, 0)
-		_, err := s.NextID(t.Context())
+		_, err := s.NextIDContext(t.Context())
 		require.ErrorIs(t, err, lease.ErrBadRecord, value)
 		assert.ErrorContains(t, err, sequenceKey, value)
 	}
 	client.Del(t.Context(), sequenceKey)
 	client.LPush(t.Context(), sequenceKey, "x")
-	_, err := s.NextID(t.Context())
+	_, err := s.NextIDContext(t.Context())
 	assert.ErrorIs(t, err, lease.ErrBadRecord)
 }
 
@@ -588,12 +588,12 @@ func TestSequencerContinuesAfterAnOutage(t *testing.T) {
 	server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := s.NextID(ctx)
+	_, err := s.NextIDContext(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	server.Resume()
 	u.take(s, 5)
 	server.Kill()
-	_, err = s.NextID(t.Context())
+	_, err = s.NextIDContext(t.Context())
 	require.Error(t, err, "an ID from a server that is not there")
 	server.Restart()
 	u.take(s, 5)
@@ -603,7 +603,7 @@ func TestSequencerNamesMissingRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextID(t.Context())
+	_, err := newSequencer(t, server.User(t, admin, "nokeys", "~other:*", "+@all"), nil).NextIDContext(t.Context())
 	require.ErrorContains(t, err, "NOPERM")
 	enough := server.User(t, admin, "enough", "~snowflake:*", "+eval", "+evalsha", "+time", "+get", "+set", "+info") // the rights that the documentation names
 	newUnique(t).take(newSequencer(t, enough, nil), 1)
