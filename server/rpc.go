@@ -107,7 +107,7 @@ func (v service) decode(in *pb.DecodeRequest) (decoded, error) {
 
 func sentParts(p snowflake.Parts) *pb.Parts {
 	return &pb.Parts{
-		Time: timestamppb.New(p.Time), Clockseq: unlessZero(p.ClockSeq), Datacenter: unlessZero(p.Datacenter),
+		Time: timestamppb.New(p.Time), ClockSeq: unlessZero(p.ClockSeq), Datacenter: unlessZero(p.Datacenter),
 		Worker: int32(p.Worker), Sequence: int32(p.Sequence),
 	}
 }

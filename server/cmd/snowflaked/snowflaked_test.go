@@ -204,7 +204,7 @@ func (l *load) run(c *client.Client) {
 			return
 		case <-time.After(time.Millisecond):
 		}
-		id, err := c.NextID(context.Background())
+		id, err := c.NextIDContext(context.Background())
 		l.mu.Lock()
 		assert.NoError(l.t, err)
 		assert.False(l.t, l.ids[id], "%v came twice", id)

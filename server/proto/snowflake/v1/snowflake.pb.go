@@ -677,7 +677,7 @@ func (x *Held) GetWhy() string {
 type Parts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"` // the start of the tick
-	Clockseq      *int32                 `protobuf:"varint,2,opt,name=clockseq,proto3,oneof" json:"clockseq,omitempty"`
+	ClockSeq      *int32                 `protobuf:"varint,2,opt,name=clock_seq,json=clockSeq,proto3,oneof" json:"clock_seq,omitempty"`
 	Datacenter    *int32                 `protobuf:"varint,3,opt,name=datacenter,proto3,oneof" json:"datacenter,omitempty"`
 	Worker        int32                  `protobuf:"varint,4,opt,name=worker,proto3" json:"worker,omitempty"`
 	Sequence      int32                  `protobuf:"varint,5,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -722,9 +722,9 @@ func (x *Parts) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Parts) GetClockseq() int32 {
-	if x != nil && x.Clockseq != nil {
-		return *x.Clockseq
+func (x *Parts) GetClockSeq() int32 {
+	if x != nil && x.ClockSeq != nil {
+		return *x.ClockSeq
 	}
 	return 0
 }
@@ -792,16 +792,17 @@ const file_snowflake_v1_snowflake_proto_rawDesc = "" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x04 \x01(\rR\x03pid\x121\n" +
 	"\x06behind\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06behind\x12\x10\n" +
-	"\x03why\x18\x06 \x01(\tR\x03why\"\xcd\x01\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\xcf\x01\n" +
 	"\x05Parts\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1f\n" +
-	"\bclockseq\x18\x02 \x01(\x05H\x00R\bclockseq\x88\x01\x01\x12#\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12 \n" +
+	"\tclock_seq\x18\x02 \x01(\x05H\x00R\bclockSeq\x88\x01\x01\x12#\n" +
 	"\n" +
 	"datacenter\x18\x03 \x01(\x05H\x01R\n" +
 	"datacenter\x88\x01\x01\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\x05R\x06worker\x12\x1a\n" +
-	"\bsequence\x18\x05 \x01(\x05R\bsequenceB\v\n" +
-	"\t_clockseqB\r\n" +
+	"\bsequence\x18\x05 \x01(\x05R\bsequenceB\f\n" +
+	"\n" +
+	"_clock_seqB\r\n" +
 	"\v_datacenter2\xf8\x02\n" +
 	"\x10SnowflakeService\x12C\n" +
 	"\x06NextID\x12\x1b.snowflake.v1.NextIDRequest\x1a\x1c.snowflake.v1.NextIDResponse\x12@\n" +
