@@ -31,7 +31,7 @@ type verdict struct {
 	now     time.Time          // the clock's reading
 }
 
-var errNotMade = fmt.Errorf("%w: this Generator is zero; make one with New or NewLeased", ErrInvalidOptions)
+var errNotMade = fmt.Errorf("%w: this Generator was not made; make one with New or NewLeased", ErrInvalidOptions)
 
 // take returns 1 to n IDs. It waits if the tick is spent or the clock went back.
 func (g *Generator) take(ctx context.Context, n int) (run, error) {

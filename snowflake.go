@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 )
 
 // Options are the settings of a Generator. nil and zero values are defaults.
@@ -47,7 +48,8 @@ const maxRewindTicks = 1 << 20
 
 var defaultPolicy = WaitPolicy(10 * time.Millisecond)
 
-// Generator issues IDs. All methods may be called by any number of goroutines.
+// Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is nil, or
+// was not made by New or NewLeased, its methods return errors that match [ErrInvalidOptions].
 type Generator struct {
 	mu sync.Mutex // guards the fields down to borrow
 
@@ -107,8 +109,50 @@ type Refused struct {
 //
 // HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
 // process's last tick: set Options.After.
+//
+// HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
+// same worker ID, datacenter and layout while the first may be in use, slog.Default() gets one
+// warning, unless Options.Clock is a clock of its own.
 func New(worker int, opts *Options) (*Generator, error) {
-	return newGenerator(worker, nil, opts)
+	g, err := newGenerator(worker, nil, opts)
+	if err == nil && g.clock == nil {
+		g.warnOfSecond()
+	}
+	return g, err
+}
+
+// made has the last generator that New made under a built-in clock, by its fields and its layout. After a warning, it
+// has none.
+var made = struct {
+	sync.Mutex
+	last map[madeAs]weak.Pointer[Generator]
+}{last: map[madeAs]weak.Pointer[Generator]{}}
+
+type madeAs struct {
+	layout             Layout
+	datacenter, worker int
+}
+
+// warnOfSecond warns if another generator with the fields of g may be in use in this process.
+func (g *Generator) warnOfSecond() {
+	l := g.seq.layout
+	p := l.Decode(g.seq.fixed)
+	key := madeAs{l, p.Datacenter, p.Worker}
+	made.Lock()
+	last, known := made.last[key]
+	second, warned := last.Value() != nil, known && last == weak.Pointer[Generator]{}
+	switch {
+	case second:
+		made.last[key] = weak.Pointer[Generator]{}
+	case !warned:
+		made.last[key] = weak.Make(g)
+	}
+	made.Unlock()
+	if second {
+		slog.Warn("snowflake: the process has made a second generator with the same worker ID: if both are used, IDs repeat",
+			"worker", p.Worker, "datacenter", p.Datacenter, "layout", l.String(),
+			"next", "make one Generator when the program starts, and use it everywhere")
+	}
 }
 
 // NewLeased returns a Generator that stamps only what l grants. It returns the same
@@ -273,6 +317,9 @@ func (o *Options) warnOfOldAfter(now instant) {
 // returns an error has changed nothing: no ID can repeat, and the next call gets the ID
 // that it had waited for, unless a greater ID was returned meanwhile.
 func (g *Generator) NextID() (ID, error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	// This is inTick for one ID, written out because it is the hot path: the call
 	// would slow it down.
 	if g.clock == nil {
@@ -299,6 +346,9 @@ func (g *Generator) NextID() (ID, error) {
 // done, unless the call's tick has begun, and an error that matches
 // [context.DeadlineExceeded] at once if the tick begins after ctx's deadline.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	if err := ctx.Err(); err != nil {
 		return 0, g.refuse(err)
 	}
@@ -314,6 +364,9 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 // an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns
 // 0 and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	for {
 		born := g.generation()
 		n, err = g.fill(ctx, dst)
@@ -350,13 +403,21 @@ func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
 }
 
 // Decode takes apart an ID of the generator's layout.
-func (g *Generator) Decode(id ID) Parts { return g.seq.layout.Decode(id) }
+func (g *Generator) Decode(id ID) Parts { return g.Layout().Decode(id) }
 
 // Layout returns the generator's layout.
-func (g *Generator) Layout() Layout { return g.seq.layout }
+func (g *Generator) Layout() Layout {
+	if g == nil {
+		return Layout{}
+	}
+	return g.seq.layout
+}
 
 // Worker returns the generator's worker ID.
 func (g *Generator) Worker() int {
+	if g == nil {
+		return 0
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.seq.layout.Decode(g.seq.fixed).Worker
@@ -364,6 +425,9 @@ func (g *Generator) Worker() int {
 
 // Stats returns what the generator has done so far.
 func (g *Generator) Stats() Stats {
+	if g == nil {
+		return Stats{}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := &g.counts
