@@ -477,14 +477,14 @@ func TestCallersThatWakeLateCatchUp(t *testing.T) {
 				start := time.Now().UTC()
 				i.spend(4, start)
 				c := call{n: 1}
-				v, err := i.step(&c)
+				todo, err := i.advance(&c)
 				require.NoError(t, err)
-				require.Equal(t, ms, v.wait)
-				time.Sleep(v.wait + late)
-				v, err = i.step(&c)
+				require.Equal(t, ms, todo.sleep)
+				time.Sleep(todo.sleep + late)
+				todo, err = i.advance(&c)
 				require.NoError(t, err)
-				require.EqualValues(t, 1, v.ids.n)
-				got := []int{int(i.keep(v.ids.first).Time.Sub(start)/ms) - 1}
+				require.EqualValues(t, 1, todo.ids.n)
+				got := []int{int(i.keep(todo.ids.first).Time.Sub(start)/ms) - 1}
 				for range len(ticks) - 1 {
 					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
 				}
