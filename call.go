@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// call is a call that takes IDs. With the generator's lock held, it decides what to do next
-// (decide.go); it waits, and asks the policy and the lease, without the lock.
+// call is a call that obtains IDs. With the generator's lock held, it decides what to do next
+// (decide.go); it sleeps, and asks the policy and the lease, without the lock.
 type call struct {
 	n        int64     // how many IDs it wants at most
 	deadline time.Time // zero: none
@@ -20,67 +20,76 @@ type call struct {
 	extended *Grant // the grant that the lease was last asked to extend
 }
 
-// verdict is what a call does next, and what it needs for that.
-type verdict struct {
-	step    step
-	ids     run
-	wait    time.Duration
-	behind  Backward
-	grant   *Grant
-	expired *LeaseExpiredError // the call's error if the lease does not extend grant
-	now     time.Time          // the clock's reading
+// todo is what a call does next, without the lock. Only one of its fields is set.
+type todo struct {
+	ids    run           // it returns these
+	sleep  time.Duration // it sleeps for so long, and looks again
+	ask    *question     // it asks the policy
+	extend *shortage     // it asks the lease
 }
 
-var errNotMade = fmt.Errorf("%w: this Generator is zero; make one with New or NewLeased", ErrInvalidOptions)
+// question asks the policy about a clock that went back.
+type question struct {
+	Backward
+	grant *Grant // of the lease, when the question arose
+}
 
-// take returns 1 to n IDs. It waits if the tick is spent or the clock went back.
-func (g *Generator) take(ctx context.Context, n int) (run, error) {
+// shortage asks the lease for more than grant.
+type shortage struct {
+	grant   *Grant
+	now     time.Time          // the clock's reading
+	expired *LeaseExpiredError // the call's error if the lease does not extend grant
+}
+
+var errNotMade = fmt.Errorf("%w: this Generator was not made; make one with New or NewLeased", ErrInvalidOptions)
+
+// obtain returns 1 to n IDs. It waits if the tick is spent or the clock went back.
+func (g *Generator) obtain(ctx context.Context, n int) (run, error) {
 	if g.seq.layout == (Layout{}) {
 		return run{}, errNotMade
 	}
 	c := call{n: int64(n)}
 	c.deadline, _ = ctx.Deadline()
-	defer g.putBack(&c) // also if a policy, a lease or a clock panics
+	defer g.finish(&c) // also if a policy, a lease or a clock panics
 	for {
-		v, err := g.step(&c)
-		if err != nil || v.step == stepIssue {
-			return v.ids, err
+		t, err := g.advance(&c)
+		if err != nil || t.ids.n > 0 {
+			return t.ids, err
 		}
-		if err = g.proceed(ctx, &c, v); err != nil {
-			var ids run
-			if ctx.Err() != nil {
-				ids = g.begun(&c)
-			}
-			if ids.n > 0 {
-				err = nil
-			}
-			return ids, err
+		if err = g.do(ctx, &c, t); err == nil {
+			continue
 		}
+		if ctx.Err() != nil {
+			if ids := g.begun(&c); ids.n > 0 {
+				return ids, nil
+			}
+		}
+		return run{}, err
 	}
 }
 
-// proceed does what v says.
-func (g *Generator) proceed(ctx context.Context, c *call, v verdict) error {
-	if v.step == stepAsk {
-		return g.ask(ctx, c, v)
+// do does what t says.
+func (g *Generator) do(ctx context.Context, c *call, t todo) error {
+	if t.ask != nil {
+		return g.ask(ctx, c, t.ask)
 	}
 	c.asks = 0
-	if v.step == stepExtend {
-		return g.extend(ctx, c, v)
+	if t.extend != nil {
+		return g.extend(ctx, c, t.extend)
 	}
-	return g.sleep(ctx, v.wait)
+	return g.sleep(ctx, t.sleep)
 }
 
 // ask asks the policy what to do about a clock that went back.
-func (g *Generator) ask(ctx context.Context, c *call, v verdict) error {
-	b := v.behind
+func (g *Generator) ask(ctx context.Context, c *call, q *question) error {
+	b := q.Backward
 	c.asks++
 	a := g.policy.OnBackward(b)
 	if !b.can(a) || c.asks > maxAsks {
 		return &ClockBackwardError{b}
 	}
 	if a == ActionBump && g.window != nil {
-		if err := g.bump(ctx, *v.grant, b.Now); err != nil {
+		if err := g.bump(ctx, *q.grant, b.Now); err != nil {
 			return unbumped(ctx, b, err)
 		}
 	}
@@ -109,17 +118,17 @@ func ended(ctx context.Context, err error) error {
 }
 
 // extend asks the lease for more than it grants.
-func (g *Generator) extend(ctx context.Context, c *call, v verdict) error {
-	if c.extended == v.grant { // the lease said that it gave more, but did not
-		return v.expired
+func (g *Generator) extend(ctx context.Context, c *call, s *shortage) error {
+	if c.extended == s.grant { // the lease said that it gave more, but did not
+		return s.expired
 	}
-	c.extended = v.grant
-	err := g.window.extender.Extend(ctx, *v.grant, v.now)
+	c.extended = s.grant
+	err := g.window.extender.Extend(ctx, *s.grant, s.now)
 	if err == nil || ctx.Err() != nil {
 		return ended(ctx, err)
 	}
-	v.expired.Cause = err
-	return v.expired
+	s.expired.Cause = err
+	return s.expired
 }
 
 // sleep waits for d, or until ctx is done or the generator is stopped.
@@ -143,71 +152,72 @@ func (g *Generator) sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// putBack puts the IDs back for whose tick c waits.
-func (g *Generator) putBack(c *call) {
+// finish ends c, and puts the IDs back for whose tick it waits.
+func (g *Generator) finish(c *call) {
 	if c.slot.n > 0 {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.drop(c)
+		g.freeSlot(c)
 	}
 }
 
-// drop is putBack. g.mu must be held.
-func (g *Generator) drop(c *call) {
+// freeSlot puts the IDs back for whose tick c waits. g.mu must be held.
+func (g *Generator) freeSlot(c *call) {
 	if c.slot.n > 0 {
 		g.seq.putBack(c.slot)
 		c.slot = run{}
 	}
 }
 
-// step takes IDs for c, or finds what c does next. It checks everything first. It changes the state
-// that IDs come from only if c gets IDs, or takes them to wait for their tick.
-func (g *Generator) step(c *call) (verdict, error) {
+// advance gives IDs to c, or finds what c does next. It checks everything first. It changes the
+// state that IDs come from only if c gets IDs, or takes them to wait for their tick.
+func (g *Generator) advance(c *call) (todo, error) {
 	if !g.mu.TryLock() {
 		g.contend()
 	}
 	defer g.mu.Unlock()
-	return g.stepLocked(c)
+	return g.advanceLocked(c)
 }
 
-// stepLocked is step. g.mu must be held.
-func (g *Generator) stepLocked(c *call) (verdict, error) {
-	now, limit, err := g.read(c)
+// advanceLocked is advance. g.mu must be held.
+func (g *Generator) advanceLocked(c *call) (todo, error) {
+	now, err := g.read(c)
 	if err != nil {
-		return verdict{}, err
+		return todo{}, err
 	}
-	s, err := g.situation(c, now, limit)
+	v, err := g.see(c, now)
 	if err != nil {
-		return verdict{}, err
+		return todo{}, err
 	}
-	agreed := c.agreed
+	var b Backward
+	agreed, step := ActionFail, v.decide(ActionFail)
+	if step == stepAsk {
+		if b = g.behind(c, &v); b.By() <= c.agreed.by {
+			agreed = c.agreed.action
+		}
+		v = g.goBack(agreed, b, &v)
+		step = v.decide(agreed)
+	}
 	c.agreed = consent{}
-	v := verdict{step: s.decide()}
-	if v.step == stepAsk {
-		if v.behind = g.behind(c, s, now); v.behind.By() <= agreed.by {
-			s = g.agree(agreed.action, v.behind, s, now)
-			v.step = s.decide()
-		}
-	}
-	switch v.step {
+	switch step {
 	case stepIssue:
-		if v.ids = g.unlessCloned(g.issue(c, s, now)); v.ids.n == 0 {
-			v.step = stepExtend
-			err = g.atEnd(c, s, &v, now)
+		if ids := g.unlessCloned(g.issue(c, &v)); ids.n > 0 {
+			return todo{ids: ids}, nil
 		}
+		return g.atEnd(c, &v)
+	case stepExtend:
+		return g.atEnd(c, &v)
 	case stepWait:
-		err = g.wait(c, s, &v, now)
+		return g.wait(c, &v, agreed, b)
 	case stepAsk:
 		g.counts.backward++
-	case stepExtend:
-		err = g.atEnd(c, s, &v, now)
-	case stepExhaust:
-		err = g.seq.layout.exhausted(g.seq.layout.Expires())
+		q := &question{Backward: b}
+		if g.window != nil {
+			q.grant = g.window.grant
+		}
+		return todo{ask: q}, nil
 	}
-	if g.window != nil {
-		v.grant = g.window.grant
-	}
-	return v, err
+	return todo{}, g.seq.layout.exhausted(g.seq.layout.Expires())
 }
 
 // begun returns the IDs for whose tick c waits, if the tick has begun.
@@ -217,50 +227,47 @@ func (g *Generator) begun(c *call) run {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, limit, err := g.read(c)
-	if err != nil || g.window != nil && g.window.ended || c.slot.era != g.seq.era || c.slot.tick > limit {
+	now, err := g.read(c)
+	if err != nil || g.window != nil && g.window.ended || c.slot.era != g.seq.era || c.slot.tick > g.limit(now) {
 		return run{}
 	}
-	return g.unlessCloned(g.issue(c, situation{held: true}, now))
+	return g.unlessCloned(g.issue(c, &view{held: true}))
 }
 
-// read reads the clock for c. It returns the reading, and the last tick that may be stamped now. If
-// c has waited, it notes that the wait has ended. g.mu must be held.
-func (g *Generator) read(c *call) (now instant, limit int64, err error) {
+// read reads the clock for c. If c has waited, it notes that the wait has ended. g.mu must be held.
+func (g *Generator) read(c *call) (now instant, err error) {
 	now, err = g.refresh()
 	if err == nil && c.watch.asleep {
 		g.seq.slots.waited += c.watch.end(g.seq.layout, now, monotonic())
 	}
-	return now, g.seq.layout.plus(now, g.borrow), err
+	return now, err
 }
 
-// situation returns what c finds. g.mu must be held.
-func (g *Generator) situation(c *call, now instant, limit int64) (s situation, err error) {
+// limit returns the last tick that may be stamped when the clock reads now.
+func (g *Generator) limit(now instant) int64 { return g.seq.layout.plus(now, g.borrow) }
+
+// see returns what c finds when the clock reads now. It looks at the lease's grant if it has to.
+// g.mu must be held.
+func (g *Generator) see(c *call, now instant) (v view, err error) {
 	q, w := &g.seq, g.window
+	v = view{now: now, limit: g.limit(now), slow: c.watch.slow}
 	switch {
 	case w != nil && w.ended:
-		return s, g.expired(now.tick)
-	case w != nil && limit <= w.closed:
+		return v, g.expired(now.tick)
+	case w != nil && v.limit <= w.closed:
 		err = g.look()
 	}
 	if c.slot.era != q.era {
-		g.drop(c)
+		g.freeSlot(c)
 	}
-	s = situation{place: place{tick: c.slot.tick, left: c.slot.n}, held: c.slot.n > 0, limit: limit, slow: c.watch.slow}
-	if !s.held {
-		s.place = g.next(now)
-		if err == nil && g.over(s.tick) {
-			err = g.look()
-			s.place = g.next(now)
-		}
+	if v.held = c.slot.n > 0; v.held {
+		v.place = place{tick: c.slot.tick, left: c.slot.n}
+	} else if v.place = q.next(now.tick, g.earliest(now)); err == nil && g.over(v.tick) {
+		err = g.look()
+		v.place = q.next(now.tick, g.earliest(now))
 	}
-	s.last, s.near, s.over = q.last, q.layout.nearby(max(limit, q.tick)), g.over(s.tick)
-	return s, err
-}
-
-// next returns the place of the next IDs if the clock has not gone back. g.mu must be held.
-func (g *Generator) next(now instant) place {
-	return g.seq.next(now.tick, g.earliest(now))
+	v.reached, v.near, v.over = q.reached, q.layout.nearby(max(v.limit, q.tick)), g.over(v.tick)
+	return v, err
 }
 
 // over reports whether the lease does not grant tick, as far as the generator knows. g.mu must be
@@ -268,17 +275,17 @@ func (g *Generator) next(now instant) place {
 func (g *Generator) over(tick int64) bool { return g.window != nil && tick >= g.window.hi }
 
 // behind returns what to tell the policy. g.mu must be held.
-func (g *Generator) behind(c *call, s situation, now instant) Backward {
-	last := s.tick
-	if s.last > s.limit {
-		last = s.last
+func (g *Generator) behind(c *call, v *view) Backward {
+	must := v.tick
+	if v.reached > v.limit {
+		must = v.reached
 	}
 	return Backward{
-		Last:      g.seq.layout.time(instant{tick: last}).Add(-g.borrow),
-		Now:       g.seq.layout.time(now),
+		Last:      g.seq.layout.time(instant{tick: must}).Add(-g.borrow),
+		Now:       g.seq.layout.time(v.now),
 		Stalled:   c.watch.still,
-		CanBump:   g.canBump(now),
-		CanRewind: g.seq.canRewind(now.tick, g.seq.layout.nearby(s.limit)),
+		CanBump:   g.canBump(v.now),
+		CanRewind: g.seq.canRewind(v.now.tick, g.seq.layout.nearby(v.limit)),
 	}
 }
 
@@ -286,41 +293,39 @@ func (g *Generator) behind(c *call, s situation, now instant) Backward {
 // must be held.
 func (g *Generator) canBump(now instant) bool {
 	if g.window == nil {
-		return g.seq.past != nil && g.seq.past.seqs.next(now.tick) != noClockSeq
+		return g.seq.past != nil && g.seq.past.seqs.choose(now.tick) != noClockSeq
 	}
 	b := g.window.bumper
-	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.floor && b.CanBump(g.seq.layout.time(now))
+	return b != nil && g.seq.layout.ClockSeqBits > 0 && now.tick > g.window.after && b.CanBump(g.seq.layout.time(now))
 }
 
-// agree returns s as it is if the policy has chosen a. g.mu must be held.
-func (g *Generator) agree(a Action, b Backward, s situation, now instant) situation {
+// goBack returns the view of a call that goes back, because the policy chose ActionBump or
+// ActionRewind: the clock has reached all ticks that count from now on. Otherwise it returns v.
+// g.mu must be held.
+func (g *Generator) goBack(a Action, b Backward, v *view) view {
+	p := place{tick: v.now.tick, left: g.seq.layout.sequences(), kind: bumped}
 	switch {
-	case a == ActionWait:
-		s.agree = true
-		return s
 	case a == ActionBump && b.CanBump && g.window == nil:
-		s.place = place{tick: now.tick, left: g.seq.layout.sequences(), kind: bumped}
 	case a == ActionRewind && b.CanRewind:
-		s.place = g.seq.from(now.tick, g.seq.layout.maxTick())
-		s.kind = rewound
+		p = g.seq.from(v.now.tick, g.seq.layout.maxTick())
+		p.kind = rewound
 	default:
-		return s
+		return *v
 	}
-	s.held, s.last, s.near, s.over = false, now.tick, s.tick, g.over(s.tick)
-	return s
+	return view{place: p, now: v.now, limit: v.limit, reached: v.now.tick, near: p.tick, over: g.over(p.tick), slow: v.slow}
 }
 
 // issue returns c's IDs. g.mu must be held.
-func (g *Generator) issue(c *call, s situation, now instant) run {
+func (g *Generator) issue(c *call, v *view) run {
 	r := c.slot
-	if s.held {
+	if v.held {
 		c.slot = run{}
 		g.seq.serve(r)
 	} else {
-		r = g.draw(c, s, now)
-		g.seq.issue(s.place, r)
-		if g.clock == nil && s.kind != putBack {
-			g.fresh = g.holds(now)
+		r = g.reserve(c, v)
+		g.seq.returned(v.place, r)
+		if g.clock == nil && v.kind != leftover {
+			g.fresh = g.holds(v.now)
 		}
 	}
 	if g.window != nil {
@@ -329,27 +334,27 @@ func (g *Generator) issue(c *call, s situation, now instant) run {
 	return r
 }
 
-// draw takes IDs for c. g.mu must be held.
-func (g *Generator) draw(c *call, s situation, now instant) run {
-	g.drop(c)
+// reserve takes IDs for c. g.mu must be held.
+func (g *Generator) reserve(c *call, v *view) run {
+	g.freeSlot(c)
 	g.fresh = never
 	skip := int64(0)
-	if g.seq.enters(s.place) {
+	if g.seq.enters(v.place) {
 		switch {
-		case s.kind == bumped:
+		case v.kind == bumped:
 			g.counts.bumps++
-		case s.tick < g.seq.tick:
+		case v.tick < g.seq.tick:
 			g.counts.rewinds++
 		}
-		if s.tick > now.tick && g.borrow > 0 {
+		if v.tick > v.now.tick && g.borrow > 0 {
 			g.counts.borrowed++
 		}
 		// A tick that was stamped before has fewer IDs left than a whole tick.
-		if size := g.seq.layout.sequences(); g.seq.random && s.left == size {
+		if size := g.seq.layout.sequences(); g.seq.random && v.left == size {
 			skip = randomN(max(size/2, min(size, 2)))
 		}
 	}
-	return g.seq.take(s.place, c.n, skip, s.limit)
+	return g.seq.take(v.place, c.n, skip, v.limit)
 }
 
 // holds returns until when the open tick is the tick to stamp, in monotonic time. g.mu must be
@@ -363,26 +368,29 @@ func (g *Generator) holds(now instant) time.Duration {
 	return g.wall.mono + g.wall.passed + min(left, g.wall.trusted())
 }
 
-// wait takes IDs for c, if c has none, and says for how long c waits for their tick. g.mu must be
-// held.
-func (g *Generator) wait(c *call, s situation, v *verdict, now instant) error {
+// wait takes IDs for c, if c has none, and returns how long c sleeps: until their tick, or until it
+// looks at the clock in between. If the policy has agreed to wait for a clock that is behind by b,
+// the wait has a bound. g.mu must be held.
+func (g *Generator) wait(c *call, v *view, agreed Action, b Backward) (todo, error) {
 	mono := monotonic()
-	due := max(c.watch.retry, g.seq.layout.until(now, s.tick)-g.borrow)
-	if s.agree && !c.patience.allows(due, mono) {
-		return &ClockBackwardError{v.behind}
+	due := max(c.watch.retry, g.seq.layout.until(v.now, v.tick)-g.borrow)
+	waits := agreed == ActionWait
+	if waits && !c.patience.allows(due, mono) {
+		return todo{}, &ClockBackwardError{b}
 	}
 	if !c.deadline.IsZero() && until(c.deadline) < due {
-		return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", due, formatTime(c.deadline), context.DeadlineExceeded)
+		return todo{}, fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", due, formatTime(c.deadline), context.DeadlineExceeded)
 	}
-	if v.wait = due; !s.agree {
-		v.wait = min(due, c.watch.patience(mono))
+	d := due
+	if !waits {
+		d = min(due, c.watch.checkIn(mono))
 	}
-	if !s.held {
-		c.slot = g.draw(c, s, now)
+	if !v.held {
+		c.slot = g.reserve(c, v)
 		g.seq.waiting().hold(c.slot.tick, c.slot.n)
 	}
-	g.sleeps(c, now, mono, v.wait < due)
-	return nil
+	g.sleeps(c, v.now, mono, d < due)
+	return todo{sleep: d}, nil
 }
 
 // sleeps notes that c begins to wait. If the wait is cut, the next wait is a part of it. g.mu must
@@ -394,16 +402,16 @@ func (g *Generator) sleeps(c *call, now instant, mono time.Duration, cut bool) {
 	c.watch.begin(now, mono, cut)
 }
 
-// atEnd says what c does at the end of the lease's window. g.mu must be held.
-func (g *Generator) atEnd(c *call, s situation, v *verdict, now instant) error {
-	v.expired, v.now = g.expired(s.tick), g.seq.layout.time(now)
+// atEnd returns what c does at the end of the lease's window: it asks the lease for more or, if the
+// lease cannot be asked, sleeps until the window's end and looks again. g.mu must be held.
+func (g *Generator) atEnd(c *call, v *view) (todo, error) {
+	expired := g.expired(v.tick)
 	if g.window.extender != nil {
-		return nil
+		return todo{extend: &shortage{g.window.grant, g.seq.layout.time(v.now), expired}}, nil
 	}
-	if s.tick <= now.tick || s.slow {
-		return v.expired
+	if v.tick <= v.now.tick || v.slow {
+		return todo{}, expired
 	}
-	v.step, v.wait = stepWait, min(g.seq.layout.until(now, s.tick), maxStall) // and look again
-	g.sleeps(c, now, monotonic(), false)
-	return nil
+	g.sleeps(c, v.now, monotonic(), false)
+	return todo{sleep: min(g.seq.layout.until(v.now, v.tick), maxStall)}, nil
 }

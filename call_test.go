@@ -126,7 +126,7 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 		"NextID":        func(g *Generator) error { _, err := g.NextID(); return err },
 		"NextIDContext": func(g *Generator) error { _, err := g.NextIDContext(t.Context()); return err },
 		"Fill":          func(g *Generator) error { _, err := g.Fill(t.Context(), make([]ID, 2)); return err },
-		"take":          func(g *Generator) error { _, err := g.take(t.Context(), 1); return err }, // what they do if the tick is spent
+		"obtain":        func(g *Generator) error { _, err := g.obtain(t.Context(), 1); return err }, // what they do if the tick is spent
 	} {
 		t.Run(name, func(t *testing.T) {
 			layout := Layout{Epoch: UnixEpoch, Unit: time.Microsecond, TimeBits: 60, SequenceBits: 1}
@@ -138,10 +138,10 @@ func TestCallReadsTheClockAgainAfterItWaitedForTheLock(t *testing.T) {
 			for start := time.Now(); time.Since(start) < ms; {
 				runtime.Gosched() // until the call waits for the lock
 			}
-			v, err := g.stepLocked(&call{n: 2})
+			todo, err := g.advanceLocked(&call{n: 2})
 			g.mu.Unlock()
 			require.NoError(t, err)
-			require.EqualValues(t, 2, v.ids.n)
+			require.EqualValues(t, 2, todo.ids.n)
 			require.NoError(t, <-done)
 		})
 	}

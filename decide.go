@@ -16,16 +16,16 @@ const (
 	maxRetry = time.Millisecond
 )
 
-// situation is what a call finds, with the lock held.
-type situation struct {
-	place       // of the call's IDs or, if it has no IDs, of the next IDs; left is 0 if the layout's time has run out
-	held  bool  // the call has IDs, and waits for their tick
-	last  int64 // the tick that the clock must have reached
-	limit int64 // the last tick that may be stamped now
-	near  int64 // the last tick that IDs in order may come from, if the clock has not gone back
-	over  bool  // the lease does not grant tick
-	slow  bool  // the clock has run at less than half of its speed while the call waited
-	agree bool  // the policy has agreed to wait
+// view is what a call finds, with the lock held.
+type view struct {
+	place           // of the call's IDs or, if it has no IDs, of the next IDs; left is 0 if the layout's time has run out
+	now     instant // the clock's reading
+	limit   int64   // the last tick that may be stamped now
+	reached int64   // the tick that the clock must have reached
+	near    int64   // the last tick that IDs in order may come from, if the clock has not gone back
+	held    bool    // the call has IDs, and waits for their tick
+	over    bool    // the lease does not grant tick
+	slow    bool    // the clock has run at less than half of its speed while the call waited
 }
 
 // step is what a call does next.
@@ -39,20 +39,20 @@ const (
 	stepExhaust             // fail, because the layout's time has run out
 )
 
-// decide returns the next step.
-func (s situation) decide() step {
+// decide returns the next step. agreed is what the policy agreed to, or ActionFail if it was not asked.
+func (v *view) decide(agreed Action) step {
 	switch {
-	case s.held && s.tick <= s.limit:
+	case v.held && v.tick <= v.limit:
 		return stepIssue
-	case s.behind() && !s.agree:
+	case v.behind() && agreed != ActionWait:
 		return stepAsk
-	case s.held:
+	case v.held:
 		return stepWait
-	case s.left == 0:
+	case v.left == 0:
 		return stepExhaust
-	case s.over:
+	case v.over:
 		return stepExtend
-	case s.tick <= s.limit && s.last <= s.limit:
+	case v.tick <= v.limit && v.reached <= v.limit:
 		return stepIssue
 	}
 	return stepWait
@@ -60,22 +60,22 @@ func (s situation) decide() step {
 
 // behind reports whether the clock has gone back, or does not reach the tick in time. After a
 // rewind, the next ticks may be spent: if there are many, the clock counts as having gone back.
-func (s situation) behind() bool {
-	return s.last > s.limit || s.tick > s.limit && s.slow || !s.held && s.tick > s.near
+func (v *view) behind() bool {
+	return v.reached > v.limit || v.tick > v.limit && v.slow || !v.held && v.tick > v.near
 }
 
 // watch is how the clock has run since a call began to wait.
 type watch struct {
-	began  bool          // the call has begun to wait
-	asleep bool          // it waits
-	cut    bool          // only to look at the clock in between
-	slow   bool          // the clock has run at less than half of its speed since the call began to wait, for maxStall or longer
-	still  bool          // slow, and the clock has not gone back
-	since  time.Duration // when the call began to wait, in monotonic time
-	from   instant       // the clock's reading then
-	slept  time.Duration // when the last wait began
-	last   instant       // the clock's reading then
-	retry  time.Duration // the next wait must be at least as long
+	began   bool          // the call has begun to wait
+	asleep  bool          // it waits
+	cut     bool          // only to look at the clock in between
+	slow    bool          // the clock has run at less than half of its speed since the call began to wait, for maxStall or longer
+	still   bool          // slow, and the clock has not gone back
+	since   time.Duration // when the call began to wait, in monotonic time
+	from    instant       // the clock's reading then
+	slept   time.Duration // when the last wait began
+	reading instant       // the clock's reading then
+	retry   time.Duration // the next wait must be at least as long
 }
 
 // begin notes that a call waits from mono on. now is the clock's reading. cut: see the field.
@@ -83,12 +83,12 @@ func (w *watch) begin(now instant, mono time.Duration, cut bool) {
 	if !w.began {
 		w.began, w.since, w.from = true, mono, now
 	}
-	w.asleep, w.last, w.slept, w.cut = true, now, mono, cut
+	w.asleep, w.reading, w.slept, w.cut = true, now, mono, cut
 }
 
-// patience returns after how long a call looks at the clock again at the latest: when it has waited
+// checkIn returns after how long a call looks at the clock again at the latest: when it has waited
 // for maxStall, and each time that it has waited for twice as long.
-func (w *watch) patience(mono time.Duration) time.Duration {
+func (w *watch) checkIn(mono time.Duration) time.Duration {
 	waited := time.Duration(0)
 	if w.began {
 		waited = mono - w.since
@@ -101,7 +101,7 @@ func (w *watch) patience(mono time.Duration) time.Duration {
 
 // end notes that a wait has ended, when the clock reads now. It returns how long the wait was.
 func (w *watch) end(l Layout, now instant, mono time.Duration) time.Duration {
-	if now == w.last {
+	if now == w.reading {
 		w.retry = min(max(minRetry, 2*w.retry), maxRetry)
 	} else {
 		w.retry = 0

@@ -8,10 +8,10 @@ import (
 )
 
 // Parts is an ID taken apart. In a text, a log and JSON, its keys are as in JSON here. If
-// clockseq or datacenter is 0, because most layouts do not have it, its key is left out.
+// clockSeq or datacenter is 0, because most layouts do not have it, its key is left out.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
-	ClockSeq   int       `json:"clockseq,omitempty"`
+	ClockSeq   int       `json:"clockSeq,omitempty"`
 	Datacenter int       `json:"datacenter,omitempty"`
 	Worker     int       `json:"worker"`
 	Sequence   int       `json:"sequence"`
@@ -39,7 +39,7 @@ func (p Parts) LogValue() slog.Value {
 
 // numbers yields the fields after the time, except the fields that are left out.
 func (p Parts) numbers(yield func(key string, v int) bool) {
-	_ = (p.ClockSeq == 0 || yield("clockseq", p.ClockSeq)) &&
+	_ = (p.ClockSeq == 0 || yield("clockSeq", p.ClockSeq)) &&
 		(p.Datacenter == 0 || yield("datacenter", p.Datacenter)) &&
 		yield("worker", p.Worker) && yield("sequence", p.Sequence)
 }

@@ -32,10 +32,10 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 	}{
 		{0, snowflake.DefaultLayout(), "time=2026-01-01T00:00:00.000Z worker=0 sequence=0"},
 		{117594862387228672, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z worker=7 sequence=0"},
-		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z clockseq=1 worker=7 sequence=0"},
+		{117594862387228672 + 1<<19, snowflake.ClockSeqLayout(), "time=2026-11-21T12:00:00.000Z clockSeq=1 worker=7 sequence=0"},
 		{1541815603606036480, layouts.Twitter(), "time=2022-06-28T16:07:40.105Z datacenter=11 worker=26 sequence=0"},
 		{math.MaxInt64, snowflake.Layout{Unit: 125 * time.Microsecond, TimeBits: 41, ClockSeqBits: 2, DatacenterBits: 5, WorkerBits: 5, SequenceBits: 10},
-			"time=1978-09-17T10:58:26.943875Z clockseq=3 datacenter=31 worker=31 sequence=1023"},
+			"time=1978-09-17T10:58:26.943875Z clockSeq=3 datacenter=31 worker=31 sequence=1023"},
 	} {
 		p := tt.layout.Decode(tt.id)
 		assert.Equal(t, tt.text, p.String())

@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"math/bits"
+	"strconv"
 	"time"
 )
 
@@ -29,6 +30,34 @@ func EpochAt(t time.Time) Epoch {
 // Time returns e as a time in UTC.
 func (e Epoch) Time() time.Time {
 	return time.UnixMilli(int64(e)).UTC()
+}
+
+// String returns e as a date or, if it is not the start of a day, in RFC 3339. If the year does not
+// have four digits, it returns the number of e.
+func (e Epoch) String() string {
+	t := e.Time()
+	switch {
+	case t.Year() < 0 || t.Year() > 9999:
+		return strconv.FormatInt(int64(e), 10)
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.Format(time.DateOnly)
+	}
+	if t.Nanosecond() == 0 {
+		return t.Format(time.RFC3339)
+	}
+	return formatTime(t)
+}
+
+// parseEpoch reads more forms of an epoch than String writes.
+func parseEpoch(s string) (Epoch, error) {
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return EpochAt(t), nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return EpochAt(t), nil
+	}
+	ms, err := strconv.ParseInt(s, 10, 64)
+	return Epoch(ms), err
 }
 
 // after returns the start of a tick of the unit. It accepts every tick. A negative

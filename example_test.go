@@ -173,7 +173,7 @@ func ExampleBackwardFunc() {
 	}
 	// Output:
 	// time=2026-11-21T12:00:00.000Z worker=7 sequence=0 <nil>
-	// time=2026-11-21T11:00:00.000Z clockseq=1 worker=7 sequence=0 <nil>
+	// time=2026-11-21T11:00:00.000Z clockSeq=1 worker=7 sequence=0 <nil>
 }
 
 func ExampleID_MarshalText() {

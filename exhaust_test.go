@@ -23,7 +23,7 @@ import (
 )
 
 // An explorer visits every state that a generator with a few bits can get into, breadth first, and takes every step
-// of every call in each of them: stepLocked, with what it decides (decide.go) and takes (sequence.go, past.go). Nothing
+// of every call in each of them: advanceLocked, with what it decides (decide.go) and takes (sequence.go, past.go). Nothing
 // in a step is left to chance: the explorer chooses what the clock reads, what the policy and the lease answer, which
 // call is next, and when a call gives up.
 //
@@ -339,7 +339,7 @@ func (x *explorer) key(w *world) string {
 		return 0
 	}
 	g, q := w.g, &w.g.seq
-	add(int64(q.nextID), q.left, q.tick, q.last, int64(q.fixed), flag(q.late))
+	add(int64(q.nextID), q.left, q.tick, q.reached, int64(q.fixed), flag(q.late))
 	if x.builtin {
 		add(int64(max(g.fresh-x.mono, -1)))
 	}
@@ -353,7 +353,7 @@ func (x *explorer) key(w *world) string {
 		}
 	}
 	if p := q.past; p != nil {
-		add(p.last, p.ring.top, p.ring.floor, int64(p.seqs.current), p.seqs.first, p.seqs.virgin)
+		add(p.last, p.ring.top, p.ring.closed, int64(p.seqs.current), p.seqs.first, p.seqs.virgin)
 		for _, m := range p.ring.marks {
 			add(m.tick, m.left)
 		}
@@ -361,7 +361,7 @@ func (x *explorer) key(w *world) string {
 	}
 	if v := g.window; v != nil {
 		d := &w.deal
-		add(v.hi, v.floor, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
+		add(v.hi, v.after, v.closed, v.stamped, int64(v.bumping), flag(v.ended), int64(v.grant.Worker), int64(v.grant.ClockSeq), x.tickAt(v.grant.From), x.tickAt(v.grant.To), int64(v.born))
 		add(int64(d.worker), int64(d.seq), d.from, d.to, d.bound, d.other, int64(d.spare), int64(d.generation), int64(d.of))
 	}
 	for i := range w.calls {
@@ -613,47 +613,47 @@ func (x *explorer) ready(w *world, m move) (c *world, f *flight) {
 func (x *explorer) step(w *world, m move) {
 	c, f := x.ready(w, m)
 	x.clones = m.clones
-	v, err := c.g.stepLocked(&f.call)
+	todo, err := c.g.advanceLocked(&f.call)
 	x.clones = false
 	switch {
-	case err != nil || v.step == stepIssue:
-		x.finish(w, c, m, v.ids, err)
-	case v.step == stepWait:
-		x.outcomes["waits"]++
-		x.proceed(w, c, m, v)
-	case v.step == stepAsk:
+	case err != nil || todo.ids.n > 0:
+		x.finish(w, c, m, todo.ids, err)
+	case todo.ask != nil:
 		x.outcomes["asks"]++
 		for _, x.action = range x.actions {
 			m.asked, m.action, m.deal = true, x.action, nil
 			deals := []deal{{}}
-			if x.action == ActionBump && x.lease != noLease && v.behind.CanBump {
+			if x.action == ActionBump && x.lease != noLease && todo.ask.CanBump {
 				deals = x.bumped(c.deal, x.tick(x.readings[m.at]))
 			}
 			for _, d := range deals {
 				if x.deals = &d; x.lease != noLease {
 					m.deal = &d
 				}
-				x.proceed(w, c.clone(), m, v)
+				x.proceed(w, c.clone(), m, todo)
 			}
 		}
-	case v.step == stepExtend:
+	case todo.extend != nil:
 		x.outcomes["extends"]++
 		x.deals = nil
-		x.proceed(w, c.clone(), m, v)
+		x.proceed(w, c.clone(), m, todo)
 		for _, d := range append(x.changes(c.deal), c.deal) {
 			x.deals, m.deal = &d, &d
-			x.proceed(w, c.clone(), m, v)
+			x.proceed(w, c.clone(), m, todo)
 		}
+	default:
+		x.outcomes["waits"]++
+		x.proceed(w, c, m, todo)
 	}
 }
 
 // proceed does what a step of a call has decided, and leaves out the sleep.
-func (x *explorer) proceed(w, c *world, m move, v verdict) {
+func (x *explorer) proceed(w, c *world, m move, t todo) {
 	f := &c.calls[m.call]
 	x.world = c
-	if v.step == stepWait {
+	if t.sleep > 0 {
 		f.asks = 0
-	} else if err := c.g.proceed(context.Background(), &f.call, v); err != nil {
+	} else if err := c.g.do(context.Background(), &f.call, t); err != nil {
 		x.finish(w, c, m, run{}, err)
 		return
 	}
@@ -689,7 +689,7 @@ func (x *explorer) finish(w, c *world, m move, r run, err error) {
 	if m.kind <= wakes && r.n > 0 {
 		x.checkTime(m, w.calls[m.call].slot.n > 0, c, r)
 	}
-	c.g.putBack(&f.call)
+	c.g.finish(&f.call)
 	*f = flight{}
 	e := edge{effect{by: m.call, begins: m.kind == begins || m.kind == takesOpen, ends: true, got: int8(r.n), first: r.first}, m}
 	if r.n == 0 {

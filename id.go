@@ -2,7 +2,6 @@ package snowflake
 
 import (
 	"bytes"
-	"database/sql/driver"
 	"fmt"
 	"math"
 	"strconv"
@@ -18,6 +17,15 @@ type ID int64
 // ParseID reads decimal digits without sign, spaces or leading zeros, at most
 // 9223372036854775807. If the text is anything else, the error matches [ErrInvalidID].
 func ParseID(s string) (ID, error) { return parseDecimal(s) }
+
+// MustParseID is ParseID for constants. It panics if s is not an ID.
+func MustParseID(s string) ID {
+	id, err := ParseID(s)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
 
 // parseDecimal serves strings and bytes, so that neither is copied.
 func parseDecimal[T string | []byte](s T) (ID, error) {
@@ -131,33 +139,6 @@ func (id *ID) Scan(src any) error {
 		return fmt.Errorf("%w: the column is NULL; scan into *ID or sql.Null[ID]", ErrInvalidID)
 	}
 	return fmt.Errorf("%w: the column has type %T; it must be an integer or a text", ErrInvalidID, src)
-}
-
-// Array returns ids as a query parameter that is an array in PostgreSQL:
-//
-//	rows, err := db.Query(ctx, `SELECT ... WHERE id = ANY($1)`, snowflake.Array(ids))
-//
-// It works in each mode of pgx, in which a []ID does not, and through database/sql. If
-// ids is empty or nil, the array is empty, not NULL. If an ID is negative, the query
-// fails with an error that matches [ErrInvalidID].
-func Array[T ~int64](ids []T) driver.Valuer { return array[T](ids) }
-
-type array[T ~int64] []T
-
-// Value returns the array as PostgreSQL reads it: {1,2,3}. If an ID is negative, the
-// error matches [ErrInvalidID] and names the ID and its index.
-func (a array[T]) Value() (driver.Value, error) {
-	b := append(make([]byte, 0, 2+len(a)*(decimalMax+1)), '{')
-	for i, id := range a {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		var err error
-		if b, err = ID(id).AppendText(b); err != nil {
-			return nil, fmt.Errorf("index %d of the array: %w", i, err)
-		}
-	}
-	return string(append(b, '}')), nil
 }
 
 // The digits of base 32 and base 62 are in ASCII order, so that texts of one length

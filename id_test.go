@@ -354,21 +354,9 @@ var (
 	sinkErr    error
 )
 
-// docs/recipes holds it against PostgreSQL.
-func TestArrayHasPostgreSQLSyntax(t *testing.T) {
-	for want, ids := range map[string][]snowflake.ID{
-		"{}":                        nil,
-		"{7}":                       {7},
-		"{0,9223372036854775807,1}": {0, math.MaxInt64, 1},
-	} {
-		got, err := snowflake.Array(ids).Value()
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	got, err := snowflake.Array([]int64{1, 2, math.MinInt64, -1}).Value()
-	require.Nil(t, got)
-	require.ErrorIs(t, err, snowflake.ErrInvalidID)
-	require.EqualError(t, err, "index 2 of the array: snowflake: invalid ID: -9223372036854775808 is negative")
+func TestMustParseID(t *testing.T) {
+	assert.Equal(t, snowflake.ID(7), snowflake.MustParseID("7"))
+	assert.PanicsWithError(t, `snowflake: invalid ID: decimal "07": it has a leading zero`, func() { snowflake.MustParseID("07") })
 }
 
 func TestAllocations(t *testing.T) {

@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -13,8 +14,8 @@ import (
 // clock sequence, datacenter, worker and sequence. Every field but time may have no bits.
 // Layouts can be compared with ==. See the package doc for the HAZARD of a change.
 type Layout struct {
-	Epoch          Epoch         `json:"epoch"`          // the instant at which the time field is 0; left out, it is 1970
-	Unit           time.Duration `json:"unit"`           // the tick: what the time field counts
+	Epoch          Epoch         `json:"epochMillis"`    // the instant at which the time field is 0; left out, it is 1970
+	Unit           time.Duration `json:"unitNanos"`      // the tick: what the time field counts
 	TimeBits       uint8         `json:"timeBits"`       // 1 to 63
 	ClockSeqBits   uint8         `json:"clockSeqBits"`   // for ClockSeqPolicy; see [ClockSeqPolicy]
 	DatacenterBits uint8         `json:"datacenterBits"` // for Options.Datacenter
@@ -84,28 +85,80 @@ func (l Layout) Check(id ID) error {
 	return nil
 }
 
-// String describes the layout, with its fields from high to low:
+// String returns the layout as ParseLayout reads it: the widths of its fields in bits, from high to
+// low, the epoch and the unit.
 //
-//	time=41 worker=10 sequence=12 unit=1ms epoch=2026-01-01T00:00:00.000Z
+//	41/10/12@2026-01-01,1ms                      time/worker/sequence
+//	41/3/7/12@2026-01-01,1ms                     time/clock sequence/worker/sequence
+//	41/0/5/5/12@2010-11-04T01:42:54.657Z,1ms     time/clock sequence/datacenter/worker/sequence
+//	39/16/8@2014-09-01,10ms,worker-last          time/worker/sequence, the worker in the lowest bits
+//
+// If the year of the epoch does not have four digits, the epoch is in Unix milliseconds.
 func (l Layout) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "time=%d", l.TimeBits)
-	field := func(name string, bits uint8) {
-		if bits > 0 {
-			fmt.Fprintf(&b, " %s=%d", name, bits)
-		}
+	fmt.Fprintf(&b, "%d/", l.TimeBits)
+	if l.ClockSeqBits > 0 || l.DatacenterBits > 0 {
+		fmt.Fprintf(&b, "%d/", l.ClockSeqBits)
 	}
-	field("clockseq", l.ClockSeqBits)
-	field("datacenter", l.DatacenterBits)
+	if l.DatacenterBits > 0 {
+		fmt.Fprintf(&b, "%d/", l.DatacenterBits)
+	}
+	fmt.Fprintf(&b, "%d/%d@%v,%v", l.WorkerBits, l.SequenceBits, l.Epoch, l.Unit)
 	if l.WorkerLast {
-		field("sequence", l.SequenceBits)
-		field("worker", l.WorkerBits)
-	} else {
-		field("worker", l.WorkerBits)
-		field("sequence", l.SequenceBits)
+		b.WriteString(workerLast)
 	}
-	fmt.Fprintf(&b, " unit=%v epoch=%s", l.Unit, formatTime(l.Epoch.Time()))
 	return b.String()
+}
+
+const workerLast = ",worker-last"
+
+// ParseLayout reads the text that [Layout.String] returns, and no other form of it. The error matches
+// [ErrInvalidLayout] if s is not such a text, or if the layout is not valid.
+func ParseLayout(s string) (Layout, error) {
+	l, err := parseLayout(s)
+	if err != nil {
+		return Layout{}, fmt.Errorf("%w: %.80q: %w", ErrInvalidLayout, s, err)
+	}
+	if err := l.Validate(); err != nil {
+		return Layout{}, err
+	}
+	if text := l.String(); text != s {
+		return Layout{}, fmt.Errorf("%w: %.80q is not in the usual form, %s", ErrInvalidLayout, s, text)
+	}
+	return l, nil
+}
+
+// parseLayout reads more forms of a layout than String writes.
+func parseLayout(s string) (l Layout, err error) {
+	widths, rest, _ := strings.Cut(s, "@")
+	rest, l.WorkerLast = strings.CutSuffix(rest, workerLast)
+	epoch, unit, ok := strings.Cut(rest, ",")
+	if !ok {
+		return l, errors.New("want fields, an epoch and a unit, as in 41/10/12@2026-01-01,1ms")
+	}
+	bits := strings.Split(widths, "/")
+	fields := map[int][]*uint8{
+		3: {&l.TimeBits, &l.WorkerBits, &l.SequenceBits},
+		4: {&l.TimeBits, &l.ClockSeqBits, &l.WorkerBits, &l.SequenceBits},
+		5: {&l.TimeBits, &l.ClockSeqBits, &l.DatacenterBits, &l.WorkerBits, &l.SequenceBits},
+	}[len(bits)]
+	if fields == nil {
+		return l, fmt.Errorf("it has %d fields, want 3, 4 or 5", len(bits))
+	}
+	for i, text := range bits {
+		n, err := strconv.ParseUint(text, 10, 8)
+		if err != nil {
+			return l, fmt.Errorf("%q is not a number of bits", text)
+		}
+		*fields[i] = uint8(n)
+	}
+	if l.Epoch, err = parseEpoch(epoch); err != nil {
+		return l, fmt.Errorf("%q is not an epoch such as 2026-01-01", epoch)
+	}
+	if l.Unit, err = time.ParseDuration(unit); err != nil {
+		return l, fmt.Errorf("%q is not a unit such as 1ms", unit)
+	}
+	return l, nil
 }
 
 // The places of the fields, as shifts.

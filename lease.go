@@ -68,7 +68,7 @@ type window struct {
 	terms    terms
 	grant    *Grant        // replaced when it changes
 	hi       int64         // the first tick that may not be stamped any more
-	floor    int64         // ticks up to this one are closed to all clock sequences
+	after    int64         // the tick of Options.After: ticks up to it are closed to all clock sequences
 	closed   int64         // the ticks up to this one were closed, because the window begins after it or for a floor
 	stamped  int64         // the last tick of an ID that a call returned; -1 if there is none
 	bumping  int           // calls that have asked the lease for another clock sequence
@@ -84,7 +84,7 @@ type window struct {
 // lease makes g stamp only what l grants.
 func (g *Generator) lease(l Lease) error {
 	after := g.seq.tick // of Options.After
-	w := &window{floor: after, closed: -1, stamped: after, stopped: make(chan struct{})}
+	w := &window{after: after, closed: -1, stamped: after, stopped: make(chan struct{})}
 	own, err := w.serve(l)
 	if err != nil {
 		return err
@@ -135,14 +135,14 @@ func (g *Generator) look() error {
 	}
 	lo := q.layout.ceil(grant.From)
 	if q.past != nil {
-		q.past.ring.floor = max(q.past.ring.floor, lo-1)
+		q.past.ring.closed = max(q.past.ring.closed, lo-1)
 	}
 	replaced, other := grant.Worker != was.Worker, grant.ClockSeq != was.ClockSeq
 	if !replaced && !other && lo <= q.tick { // the tick of Options.After has IDs left, and may lie before it
 		return nil
 	}
-	closed, taken := max(lo-1, w.floor), max(w.stamped, q.slots.highest())
-	last, reach := max(closed, taken), max(closed, min(q.last, taken)) // calls may wait for the ticks between them
+	closed, taken := max(lo-1, w.after), max(w.stamped, q.slots.highest())
+	last, reach := max(closed, taken), max(closed, min(q.reached, taken)) // calls may wait for the ticks between them
 	if other && !replaced && w.bumping > 0 {
 		g.counts.bumps++
 		q.newEra()
@@ -209,7 +209,7 @@ func (g *Generator) floor() time.Time {
 	if q.tick < earliest-1 {
 		w.closed = earliest - 1
 	}
-	return q.layout.time(instant{tick: q.floor(earliest)})
+	return q.layout.time(instant{tick: q.closeBefore(earliest)})
 }
 
 // bump asks the lease for another clock sequence than grant's, and changes to it.

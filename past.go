@@ -14,13 +14,13 @@ func newPast(l Layout, rewindTicks int) *past {
 
 // resume begins in tick under clock sequence first.
 func (p *past) resume(tick, first int64) {
-	p.ring.top, p.ring.floor = tick, tick-1
+	p.ring.top, p.ring.closed = tick, tick-1
 	p.seqs.virgin, p.seqs.first = tick, first
 }
 
-// bump changes to the clock sequence that next chooses, and returns it. p.last must be up to date.
+// bump changes to the clock sequence that choose returns, and returns it. p.last must be up to date.
 func (p *past) bump(tick int64) int64 {
-	s, to := &p.seqs, p.seqs.next(tick)
+	s, to := &p.seqs, p.seqs.choose(tick)
 	if to == len(s.last) {
 		s.last = append(s.last, s.virgin)
 	}
@@ -33,9 +33,9 @@ func (p *past) bump(tick int64) int64 {
 // ring remembers, for rewinding, how many IDs the recent ticks of the current clock sequence have
 // left.
 type ring struct {
-	top   int64  // the last tick stamped
-	floor int64  // ticks up to this one are closed
-	marks []mark // the ticks from top-RewindTicks on, by tick modulo their number
+	top    int64  // the last tick stamped
+	closed int64  // ticks up to this one are closed
+	marks  []mark // the ticks from top-RewindTicks on, by tick modulo their number
 }
 
 // mark is a tick and how many IDs it has left.
@@ -52,7 +52,7 @@ func newRing(rewindTicks int) ring {
 
 // restart closes the ticks up to tick, and forgets what was used.
 func (r *ring) restart(tick int64) {
-	r.top, r.floor = tick, tick
+	r.top, r.closed = tick, tick
 	for i := range r.marks {
 		r.marks[i] = mark{tick: -1}
 	}
@@ -61,7 +61,7 @@ func (r *ring) restart(tick int64) {
 // record notes how many IDs tick has left when IDs begin to come from another tick.
 func (r *ring) record(tick, left int64) {
 	r.top = max(r.top, tick)
-	if len(r.marks) > 0 && tick > r.floor {
+	if len(r.marks) > 0 && tick > r.closed {
 		r.marks[tick%int64(len(r.marks))] = mark{tick, left}
 	}
 }
@@ -69,13 +69,13 @@ func (r *ring) record(tick, left int64) {
 // knows reports whether left knows all ticks from tick on, up to head, the tick that has not been
 // recorded yet.
 func (r *ring) knows(tick, head int64) bool {
-	return tick > r.floor && tick > max(r.top, head)-int64(len(r.marks))
+	return tick > r.closed && tick > max(r.top, head)-int64(len(r.marks))
 }
 
 // left returns how many IDs a tick has left. It returns false if the tick was never stamped, nor
 // closed.
 func (r *ring) left(tick int64) (int64, bool) {
-	if tick <= r.floor {
+	if tick <= r.closed {
 		return 0, true
 	}
 	if len(r.marks) > 0 {
@@ -101,11 +101,11 @@ func newClockSeqs(l Layout) clockSeqs {
 
 const noClockSeq = -1
 
-// next returns the index in last of the clock sequence to take when the clock is at tick. It takes
+// choose returns the index in last of the clock sequence to take when the clock is at tick. It takes
 // the sequence with the latest last tick before the clock's, so that the others are kept for longer
 // steps back. If there is no such sequence, it returns len(last), for a sequence that was never
 // used; if all were used, noClockSeq.
-func (s *clockSeqs) next(tick int64) int {
+func (s *clockSeqs) choose(tick int64) int {
 	best := noClockSeq
 	for i, last := range s.last {
 		if i != s.current && last < tick && (best == noClockSeq || last > s.last[best]) {

@@ -14,16 +14,16 @@ type sequence struct {
 	left   int64 // how many IDs tick has left
 	stride ID    // from one ID to the next in a tick; does not change
 
-	tick   int64  // the tick that IDs are taken from
-	last   int64  // the tick of the last ID that a call returned; the clock must have reached it
-	fixed  ID     // the clock sequence, datacenter and worker bits
-	past   *past  // what is remembered of earlier ticks; nil if nothing can go back
-	slots  *slots // what waiting calls have taken and put back; nil if no call ever waited
-	taken  uint64 // IDs taken and not put back, and what tick has left
-	layout Layout
-	era    uint32 // counts the changes after which a call that waits for its tick takes other IDs
-	random bool   // each tick begins with a random ID
-	late   bool   // tick was taken from before it began, or follows such a tick
+	tick    int64  // the tick that IDs are taken from
+	reached int64  // the tick of the last ID that a call returned; the clock must have reached it
+	fixed   ID     // the clock sequence, datacenter and worker bits
+	past    *past  // what is remembered of earlier ticks; nil if nothing can go back
+	slots   *slots // what waiting calls have taken and put back; nil if no call ever waited
+	taken   uint64 // IDs taken and not put back, and what tick has left
+	layout  Layout
+	era     uint32 // counts the changes after which a call that waits for its tick takes other IDs
+	random  bool   // each tick begins with a random ID
+	late    bool   // tick was taken from before it began, or follows such a tick
 }
 
 // run is consecutive IDs of one tick. The zero run has no IDs.
@@ -44,10 +44,10 @@ type place struct {
 type placeKind uint8
 
 const (
-	forward placeKind = iota // the tick that IDs are taken from, or a later tick
-	putBack                  // IDs that another call put back
-	rewound                  // an earlier tick
-	bumped                   // another clock sequence
+	forward  placeKind = iota // the tick that IDs are taken from, or a later tick
+	leftover                  // IDs that another call put back
+	rewound                   // an earlier tick
+	bumped                    // another clock sequence
 )
 
 // slots is what a sequence knows of the calls that wait for their tick.
@@ -61,7 +61,7 @@ type slots struct {
 }
 
 func newSequence(l Layout, datacenter, worker int) sequence {
-	return sequence{tick: -1, last: -1, stride: 1 << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
+	return sequence{tick: -1, reached: -1, stride: 1 << l.sequenceShift(), fixed: l.fixed(0, datacenter, worker), layout: l}
 }
 
 // next returns the place of the next IDs if the clock is at tick now. It is a tick from earliest
@@ -69,7 +69,7 @@ func newSequence(l Layout, datacenter, worker int) sequence {
 // IDs left, it is the layout's last tick.
 func (s *sequence) next(now, earliest int64) place {
 	if b := s.slots.lowest(earliest); b.n > 0 {
-		return place{tick: b.tick, left: b.n, kind: putBack}
+		return place{tick: b.tick, left: b.n, kind: leftover}
 	}
 	if now <= s.tick || s.late && earliest <= s.tick {
 		p := s.from(s.tick, s.layout.maxTick())
@@ -119,19 +119,19 @@ func (w *slots) lowest(earliest int64) run {
 // enters reports whether IDs begin to come from another tick or clock sequence when they are taken
 // from p.
 func (s *sequence) enters(p place) bool {
-	return p.kind == bumped || p.kind != putBack && p.tick != s.tick
+	return p.kind == bumped || p.kind != leftover && p.tick != s.tick
 }
 
 // take takes up to n IDs from p. skip is how many of the IDs of a tick that it enters are left out.
 // limit is the last tick that may be stamped now.
 func (s *sequence) take(p place, n, skip, limit int64) run {
-	if p.kind == putBack {
+	if p.kind == leftover {
 		return s.takeBack(p.tick, n)
 	}
 	if s.enters(p) {
 		s.leave()
 		if p.kind != forward {
-			s.past.last = max(s.past.last, s.last)
+			s.past.last = max(s.past.last, s.reached)
 			s.newEra()
 		}
 		if p.kind == bumped {
@@ -198,13 +198,13 @@ func (w *slots) highest() int64 {
 	return last
 }
 
-// floor closes the ticks before earliest, except to calls that wait for them, and returns the first
-// tick that may still be stamped, if nothing goes back.
-func (s *sequence) floor(earliest int64) int64 {
+// closeBefore closes the ticks before earliest, except to calls that wait for them, and returns the
+// first tick that may still be stamped, if nothing goes back.
+func (s *sequence) closeBefore(earliest int64) int64 {
 	if s.tick < earliest-1 {
 		s.leave()
 		s.open(earliest-1, 0)
-		s.last, s.late = earliest-1, false // the clock has reached it
+		s.reached, s.late = earliest-1, false // the clock has reached it
 	}
 	first := s.tick
 	if s.left == 0 {
@@ -241,18 +241,18 @@ func (s *sequence) putBack(r run) {
 func (s *sequence) serve(r run) {
 	s.slots.hold(r.tick, -r.n)
 	s.close(r.first + ID(r.n-1)*s.stride)
-	s.last = max(s.last, r.tick)
+	s.reached = max(s.reached, r.tick)
 }
 
-// issue notes that a call returns r, which it has just taken from p.
-func (s *sequence) issue(p place, r run) {
-	if p.kind == putBack {
+// returned notes that a call returns r, which it has just taken from p.
+func (s *sequence) returned(p place, r run) {
+	if p.kind == leftover {
 		s.slots.hold(r.tick, r.n)
 		s.serve(r)
 		return
 	}
 	s.close(s.nextID - 1) // all IDs of the tick are returned in order from now on
-	s.last = r.tick
+	s.reached = r.tick
 }
 
 // close notes that IDs up to id may have been returned, so that lower IDs that were put back are
@@ -294,15 +294,15 @@ func (s *sequence) open(tick, left int64) {
 }
 
 // restart begins after tick, which it closes with all ticks before it, with other fields. The clock
-// must have reached last.
-func (s *sequence) restart(tick int64, fixed ID, last int64) {
+// must have reached a tick.
+func (s *sequence) restart(tick int64, fixed ID, reached int64) {
 	s.leave()
 	if s.past != nil {
 		s.past.ring.restart(tick)
 	}
 	s.fixed = fixed
 	s.open(tick, 0)
-	s.last, s.late = last, false
+	s.reached, s.late = reached, false
 	if s.slots != nil {
 		s.slots.back = nil
 	}
@@ -319,7 +319,7 @@ func (s *sequence) resume(after ID) {
 		used = min(int64((after-first)/s.stride)+1, l.sequences())
 	}
 	s.open(tick, l.sequences()-used)
-	s.last = tick
+	s.reached = tick
 	if s.past != nil {
 		s.past.resume(tick, seq)
 	}
@@ -335,7 +335,7 @@ func (s *sequence) setClockSeq(seq int64) {
 // canRewind reports whether the sequence remembers what was taken from tick and since then, and
 // whether IDs are left from tick up to near.
 func (s *sequence) canRewind(tick, near int64) bool {
-	if s.past == nil || tick >= s.last || !s.past.ring.knows(tick, s.tick) {
+	if s.past == nil || tick >= s.reached || !s.past.ring.knows(tick, s.tick) {
 		return false
 	}
 	return s.from(tick, min(near, s.layout.maxTick())).left > 0

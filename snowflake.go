@@ -10,44 +10,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 )
 
-// Options are the settings of a Generator. nil and zero values are defaults.
-type Options struct {
-	// Layout divides the bits. Zero: DefaultLayout(), or the lease's.
-	Layout Layout
-	// Datacenter is put into the datacenter bits, for layouts that have them.
-	Datacenter int
-	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own, each ID costs
-	// a call of Now, and a saturated generator loses the ticks that its callers oversleep.
-	Clock Clock
-	// OnBackward chooses what happens when the clock goes back. nil: WaitPolicy(10 * time.Millisecond).
-	OnBackward BackwardPolicy
-	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent: the
-	// IDs of BorrowAhead/Unit ticks come at once. 0 to the time that the layout lasts. 0: wait for the
-	// next tick. After a restart, the clock may read earlier than the last ID by as much: set After, or
-	// use a lease.
-	BorrowAhead time.Duration
-	// RewindTicks is how many ticks before the latest stamped tick RewindPolicy may go back to. It must
-	// exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to 1<<20.
-	RewindTicks int
-	// RandomStart starts each tick's sequence at a random value in its lower half. Without it, nearly
-	// all IDs at low traffic have the sequence 0, fall on one shard, and are easy to guess. Within a
-	// tick, IDs still increase by 1. With Layout.WorkerLast the low bits stay the worker's.
-	RandomStart bool
-	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the IDs
-	// of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than After
-	// counts as having gone back. An After more than a day ahead of the clock is refused: it is most
-	// likely an ID of another layout. One that is more than two years behind gets a warning in
-	// slog.Default(): it may be an ID of another epoch.
-	After ID
-}
-
-const maxRewindTicks = 1 << 20
-
-var defaultPolicy = WaitPolicy(10 * time.Millisecond)
-
-// Generator issues IDs. All methods may be called by any number of goroutines.
+// Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is nil, or
+// was not made by New or NewLeased, its methods return errors that match [ErrInvalidOptions].
 type Generator struct {
 	mu sync.Mutex // guards the fields down to borrow
 
@@ -107,8 +74,50 @@ type Refused struct {
 //
 // HAZARD: after a restart, IDs repeat if the clock reads no later than the earlier
 // process's last tick: set Options.After.
+//
+// HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
+// same worker ID, datacenter and layout while the first may be in use, slog.Default() gets one
+// warning, unless Options.Clock is a clock of its own.
 func New(worker int, opts *Options) (*Generator, error) {
-	return newGenerator(worker, nil, opts)
+	g, err := newGenerator(worker, nil, opts)
+	if err == nil && g.clock == nil {
+		g.warnOfSecond()
+	}
+	return g, err
+}
+
+// made has the last generator that New made under a built-in clock, by its fields and its layout. After a warning, it
+// has none.
+var made = struct {
+	sync.Mutex
+	last map[madeAs]weak.Pointer[Generator]
+}{last: map[madeAs]weak.Pointer[Generator]{}}
+
+type madeAs struct {
+	layout             Layout
+	datacenter, worker int
+}
+
+// warnOfSecond warns if another generator with the fields of g may be in use in this process.
+func (g *Generator) warnOfSecond() {
+	l := g.seq.layout
+	p := l.Decode(g.seq.fixed)
+	key := madeAs{l, p.Datacenter, p.Worker}
+	made.Lock()
+	last, known := made.last[key]
+	second, warned := last.Value() != nil, known && last == weak.Pointer[Generator]{}
+	switch {
+	case second:
+		made.last[key] = weak.Pointer[Generator]{}
+	case !warned:
+		made.last[key] = weak.Make(g)
+	}
+	made.Unlock()
+	if second {
+		slog.Warn("snowflake: the process has made a second generator with the same worker ID: if both are used, IDs repeat",
+			"worker", p.Worker, "datacenter", p.Datacenter, "layout", l.String(),
+			"next", "make one Generator when the program starts, and use it everywhere")
+	}
 }
 
 // NewLeased returns a Generator that stamps only what l grants. It returns the same
@@ -180,88 +189,6 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 	return g, nil
 }
 
-// check refuses options that are out of range, and options that would silently do
-// nothing.
-func (o *Options) check(worker int, lease Lease) error {
-	l := o.Layout
-	if err := l.Validate(); err != nil {
-		return err
-	}
-	if err := l.checkFields(0, o.Datacenter, worker); err != nil {
-		return err
-	}
-	lasts := min(l.until(instant{}, l.maxTick()), math.MaxInt64-l.Unit)
-	switch {
-	case o.BorrowAhead < 0 || o.BorrowAhead > lasts:
-		return fmt.Errorf("%w: BorrowAhead %v is not within 0 to %v, which is all the time of the layout", ErrInvalidOptions, o.BorrowAhead, lasts)
-	case o.RewindTicks < 0 || o.RewindTicks > maxRewindTicks:
-		return fmt.Errorf("%w: RewindTicks %d is not within 0 to %d", ErrInvalidOptions, o.RewindTicks, maxRewindTicks)
-	case o.RandomStart && l.SequenceBits == 0:
-		return fmt.Errorf("%w: RandomStart has no effect: the layout has no sequence bits", ErrInvalidOptions)
-	}
-	if err := l.Check(o.After); err != nil {
-		return fmt.Errorf("Options.After: %w", err)
-	}
-	if f, ok := o.Clock.(ClockFunc); ok && f == nil {
-		return fmt.Errorf("%w: Clock is a nil ClockFunc", ErrInvalidOptions)
-	}
-	return o.checkPolicy(lease)
-}
-
-// checkPolicy refuses a policy that would always fail.
-func (o *Options) checkPolicy(lease Lease) error {
-	_, canBump := lease.(Bumper)
-	switch p := o.OnBackward.(type) {
-	case waitPolicy:
-		if p.max < 0 {
-			return fmt.Errorf("%w: WaitPolicy(%v) is negative", ErrInvalidOptions, p.max)
-		}
-	case choice:
-		switch a := Action(p); {
-		case a == ActionRewind && o.RewindTicks == 0:
-			return fmt.Errorf("%w: RewindPolicy has no effect without RewindTicks", ErrInvalidOptions)
-		case a == ActionBump && o.Layout.ClockSeqBits == 0:
-			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the layout has no clock-sequence bits, as ClockSeqLayout has", ErrInvalidOptions)
-		case a == ActionBump && lease != nil && !canBump:
-			return fmt.Errorf("%w: ClockSeqPolicy has no effect: the lease cannot change its clock sequence", ErrInvalidOptions)
-		}
-	case BackwardFunc:
-		if p == nil {
-			return fmt.Errorf("%w: OnBackward is a nil BackwardFunc", ErrInvalidOptions)
-		}
-	}
-	return nil
-}
-
-// maxAfter is how far Options.After may be ahead of the clock.
-const maxAfter = 24 * time.Hour
-
-// checkAfter refuses an After that can hardly be an ID of the layout.
-func (o *Options) checkAfter(now instant) error {
-	l := o.Layout
-	after := instant{tick: int64(o.After) >> l.timeShift()}
-	if after.tick <= l.plus(now, maxAfter) {
-		return nil
-	}
-	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: it is probably an ID of another layout than %v",
-		ErrInvalidOptions, o.After, formatTime(l.time(after)), formatTime(l.time(now)), l)
-}
-
-// oldAfter is how far Options.After may be behind the clock without a warning.
-const oldAfter = 2 * 365 * 24 * time.Hour
-
-// warnOfOldAfter warns of an After that is probably an ID of another epoch. The numbers of an auto-increment lie in the
-// first day of the layout.
-func (o *Options) warnOfOldAfter(now instant) {
-	l := o.Layout
-	after := instant{tick: int64(o.After) >> l.timeShift()}
-	if l.plus(after, oldAfter) < now.tick && after.tick > l.plus(instant{}, maxAfter) {
-		slog.Warn("snowflake: Options.After was stamped years ago: it may be an ID of another epoch",
-			"after", o.After, "stamped", formatTime(l.time(after)), "layout", l.String(),
-			"next", "IDs are issued all the same; if it is an ID of another layout, set Options.Layout")
-	}
-}
-
 // NextID returns a new ID. If the tick's sequence is spent, it waits for a tick that has
 // IDs left. If the clock has gone back, it does what the policy says. The package doc
 // bounds these waits. (A Fill takes up to a whole tick at a time. If the clock runs for a
@@ -273,6 +200,9 @@ func (o *Options) warnOfOldAfter(now instant) {
 // returns an error has changed nothing: no ID can repeat, and the next call gets the ID
 // that it had waited for, unless a greater ID was returned meanwhile.
 func (g *Generator) NextID() (ID, error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	// This is inTick for one ID, written out because it is the hot path: the call
 	// would slow it down.
 	if g.clock == nil {
@@ -291,7 +221,7 @@ func (g *Generator) NextID() (ID, error) {
 		}
 		g.mu.Unlock()
 	}
-	r, err := g.take(context.Background(), 1)
+	r, err := g.obtain(context.Background(), 1)
 	return r.first, g.refuse(err)
 }
 
@@ -299,13 +229,16 @@ func (g *Generator) NextID() (ID, error) {
 // done, unless the call's tick has begun, and an error that matches
 // [context.DeadlineExceeded] at once if the tick begins after ctx's deadline.
 func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	if err := ctx.Err(); err != nil {
 		return 0, g.refuse(err)
 	}
 	if r := g.inTick(1); r.n > 0 {
 		return r.first, nil
 	}
-	r, err := g.take(ctx, 1)
+	r, err := g.obtain(ctx, 1)
 	return r.first, g.refuse(err)
 }
 
@@ -314,6 +247,9 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 // an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns
 // 0 and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
+	if g == nil {
+		return 0, errNotMade
+	}
 	for {
 		born := g.generation()
 		n, err = g.fill(ctx, dst)
@@ -329,7 +265,7 @@ func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
 	for err = ctx.Err(); n < len(dst) && err == nil; {
 		r := g.inTick(int64(len(dst) - n))
 		if r.n == 0 {
-			r, err = g.take(ctx, len(dst)-n)
+			r, err = g.obtain(ctx, len(dst)-n)
 		}
 		if r.n > 0 && n > 0 && r.first < dst[n-1] {
 			ordered = false
@@ -350,13 +286,21 @@ func (g *Generator) fill(ctx context.Context, dst []ID) (n int, err error) {
 }
 
 // Decode takes apart an ID of the generator's layout.
-func (g *Generator) Decode(id ID) Parts { return g.seq.layout.Decode(id) }
+func (g *Generator) Decode(id ID) Parts { return g.Layout().Decode(id) }
 
 // Layout returns the generator's layout.
-func (g *Generator) Layout() Layout { return g.seq.layout }
+func (g *Generator) Layout() Layout {
+	if g == nil {
+		return Layout{}
+	}
+	return g.seq.layout
+}
 
 // Worker returns the generator's worker ID.
 func (g *Generator) Worker() int {
+	if g == nil {
+		return 0
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.seq.layout.Decode(g.seq.fixed).Worker
@@ -364,6 +308,9 @@ func (g *Generator) Worker() int {
 
 // Stats returns what the generator has done so far.
 func (g *Generator) Stats() Stats {
+	if g == nil {
+		return Stats{}
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := &g.counts

@@ -3,6 +3,7 @@
 package snowflake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func TestNewRefuses(t *testing.T) {
 		{1, Options{After: -1}, ErrInvalidID, "-1 is negative"},
 		{1, Options{Layout: small, After: 1 << 50}, ErrInvalidID, "51 bits"},
 		{1, Options{After: ahead(24 * time.Hour)}, nil, ""},
-		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "it is probably an ID of another layout than time=41"},
+		{1, Options{After: ahead(24*time.Hour + ms)}, ErrInvalidOptions, "it is probably an ID of another layout than 41/10/12@"},
 		{1, Options{Layout: bits, RandomStart: true}, ErrInvalidOptions, "RandomStart has no effect: the layout has no sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy()}, ErrInvalidOptions, "no clock-sequence bits"},
 		{1, Options{OnBackward: ClockSeqPolicy(), Layout: ClockSeqLayout()}, nil, ""},
@@ -182,13 +183,76 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestZeroGeneratorSaysThatItWasNotMade(t *testing.T) {
-	var g Generator
-	_, err := g.NextID()
-	require.ErrorIs(t, err, ErrInvalidOptions)
-	require.ErrorContains(t, err, "make one with New")
-	_, err = g.Fill(context.Background(), make([]ID, 3))
-	require.ErrorIs(t, err, ErrInvalidOptions)
+func TestGeneratorThatWasNotMadeReturnsErrors(t *testing.T) {
+	for _, g := range []*Generator{nil, {}} {
+		_, err := g.NextID()
+		assert.ErrorIs(t, err, ErrInvalidOptions)
+		assert.ErrorContains(t, err, "make one with New")
+		_, err = g.NextIDContext(t.Context())
+		assert.ErrorIs(t, err, ErrInvalidOptions)
+		n, err := g.Fill(t.Context(), make([]ID, 2))
+		assert.ErrorIs(t, err, ErrInvalidOptions)
+		assert.Zero(t, n)
+		assert.Zero(t, g.Layout())
+		assert.Zero(t, g.Worker())
+		assert.Zero(t, g.Decode(7).Worker)
+		assert.Zero(t, g.Stats().Issued)
+	}
+}
+
+// logged sends slog.Default to the buffer that it returns.
+func logged(t *testing.T) *bytes.Buffer {
+	t.Helper()
+	was, b := slog.Default(), new(bytes.Buffer)
+	slog.SetDefault(slog.New(slog.NewTextHandler(b, nil)))
+	t.Cleanup(func() { slog.SetDefault(was) })
+	return b
+}
+
+// A generator for each call is the commonest way to duplicates.
+func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
+	log := logged(t)
+	layout := DefaultLayout()
+	layout.Epoch, layout.WorkerBits, layout.DatacenterBits = 1, 8, 2 // of no other test
+	first := mustNew(t, 7, &Options{Layout: layout})
+	require.Empty(t, log.String())
+	for range 100 {
+		mustNew(t, 7, &Options{Layout: layout, Clock: SystemClock()})
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 1, "for each pair, there is one warning")
+	require.Contains(t, lines[0], "level=WARN")
+	require.Contains(t, lines[0], "worker=7 datacenter=0 layout=41/0/2/8/12@1970-01-01T00:00:00.001Z,1ms")
+	runtime.KeepAlive(first)
+
+	mustNew(t, 7, &Options{Layout: layout, Datacenter: 1})
+	mustNew(t, 8, &Options{Layout: layout})
+	layout.Epoch = 2
+	mustNew(t, 7, &Options{Layout: layout})
+	for range 2 {
+		mustNew(t, 9, &Options{Layout: layout, Clock: newTestClock()}) // of a test, that wants the same IDs again
+		_, err := NewLeased(newTestLease(noon, noon.Add(ms)), &Options{Layout: layout})
+		require.NoError(t, err) // a lease refuses the second generator, if it is one of package lease
+	}
+	require.Len(t, strings.Split(strings.TrimSpace(log.String()), "\n"), 1, "other pairs, and clocks of a test, get no warning")
+}
+
+func TestGeneratorThatIsGoneGetsNoWarning(t *testing.T) {
+	log := logged(t)
+	layout := DefaultLayout()
+	layout.Epoch = 3 // of no other test
+	for range 3 {
+		mustNew(t, 7, &Options{Layout: layout})
+		runtime.GC()
+	}
+	require.Empty(t, log.String())
+}
+
+func mustNew(t *testing.T, worker int, opts *Options) *Generator {
+	t.Helper()
+	g, err := New(worker, opts)
+	require.NoError(t, err)
+	return g
 }
 
 func always(a Action) BackwardPolicy { return BackwardFunc(func(Backward) Action { return a }) }
@@ -258,10 +322,7 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 
 // An ID of another epoch may lie years back. The numbers of an auto-increment lie in the layout's first seconds.
 func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
-	var log strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
+	log := logged(t)
 	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
 	at := func(back time.Duration) ID {
 		id, err := twitter.Encode(Parts{Time: noon.Add(-back)})
@@ -416,14 +477,14 @@ func TestCallersThatWakeLateCatchUp(t *testing.T) {
 				start := time.Now().UTC()
 				i.spend(4, start)
 				c := call{n: 1}
-				v, err := i.step(&c)
+				todo, err := i.advance(&c)
 				require.NoError(t, err)
-				require.Equal(t, ms, v.wait)
-				time.Sleep(v.wait + late)
-				v, err = i.step(&c)
+				require.Equal(t, ms, todo.sleep)
+				time.Sleep(todo.sleep + late)
+				todo, err = i.advance(&c)
 				require.NoError(t, err)
-				require.EqualValues(t, 1, v.ids.n)
-				got := []int{int(i.keep(v.ids.first).Time.Sub(start)/ms) - 1}
+				require.EqualValues(t, 1, todo.ids.n)
+				got := []int{int(i.keep(todo.ids.first).Time.Sub(start)/ms) - 1}
 				for range len(ticks) - 1 {
 					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
 				}

@@ -515,5 +515,5 @@ function civil(days) {
  */
 export const format = (p) => {
   const unlessZero = (key, v) => (v === 0n ? "" : ` ${key}=${v}`);
-  return `time=${formatTime(p.time)}${unlessZero("clockseq", p.clockSeq)}${unlessZero("datacenter", p.datacenter)} worker=${p.worker} sequence=${p.sequence}`;
+  return `time=${formatTime(p.time)}${unlessZero("clockSeq", p.clockSeq)}${unlessZero("datacenter", p.datacenter)} worker=${p.worker} sequence=${p.sequence}`;
 };

@@ -35,7 +35,7 @@ func ExampleByName() {
 	// Output:
 	// bwmarrin true
 	// the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)
-	// time=41 worker=10 sequence=12 unit=1ms epoch=2010-11-04T01:42:54.657Z
+	// 41/10/12@2010-11-04T01:42:54.657Z,1ms
 }
 
 // Which of the layouts have these IDs?
@@ -45,5 +45,5 @@ func ExampleIdentify() {
 	for _, m := range layouts.Identify(ids, now).Matches[:1] {
 		fmt.Println(m.Name, m.Layout)
 	}
-	// Output: sonyflake time=39 sequence=8 worker=16 unit=10ms epoch=2014-09-01T00:00:00.000Z
+	// Output: sonyflake 39/16/8@2014-09-01,10ms,worker-last
 }

@@ -29,7 +29,8 @@ or is written as the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
   41/3/7/12      time/clockseq/worker/sequence
   41/0/5/5/12    time/clockseq/datacenter/worker/sequence
-and then it counts milliseconds since 2026-01-01. What differs comes after an @:
+and then it counts milliseconds since 2026-01-01. What differs comes after an @,
+and the list and other commands print all of it, as in 41/10/12@2026-01-01,1ms:
   EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
   EPOCH,TICK     and the tick: what the time field counts, such as 10ms
   EPOCH,TICK,worker-last    and the worker has the lowest bits
@@ -112,7 +113,7 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	}
 	perSecond := math.Ldexp(float64(time.Second), int(l.SequenceBits)) / float64(l.Unit)
 	fmt.Fprintf(w, "\nIDs per second\t%s for one worker, %s for all\n", group(perSecond), group(math.Ldexp(perSecond, int(l.DatacenterBits+l.WorkerBits))))
-	fmt.Fprintf(w, "--layout\t%s\n", texts.Spell(l))
+	fmt.Fprintf(w, "--layout\t%v\n", l)
 	fmt.Fprintf(w, "epoch\t%s\n", l.Epoch.Time().Format(time.RFC3339Nano))
 	fmt.Fprintf(w, "tick\t%v\n", l.Unit)
 	fmt.Fprintf(w, "runs out\t%s\n", l.Expires().Format(time.RFC3339Nano))

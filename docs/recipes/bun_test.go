@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/postgres"
 )
 
 type Shoe struct {
@@ -53,7 +54,7 @@ func testBun(t *testing.T, url string) {
 	err = db.NewSelect().Model(&found).Where("id IN (?)", bun.List([]snowflake.ID{shoes[1].ID, right.ID})).Order("id").Scan(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []Shoe{*shoes[1], *right}, found)
-	err = db.NewSelect().Model(&found).Where("id = ANY(?)", snowflake.Array([]snowflake.ID{right.ID})).Scan(ctx)
+	err = db.NewSelect().Model(&found).Where("id = ANY(?)", postgres.Array([]snowflake.ID{right.ID})).Scan(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, []Shoe{*right}, found)
 }

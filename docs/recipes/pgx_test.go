@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/postgres"
 )
 
 // modes are all in which pgx sends a query. PgBouncer, pooling by transaction,
@@ -56,15 +57,15 @@ func testPgxBigint(t *testing.T, conn *pgx.Conn) {
 	assert.Equal(t, OrderID(most), order)
 
 	ids := []snowflake.ID{most, fewest}
-	rows, err := conn.Query(ctx, `SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, snowflake.Array(ids))
+	rows, err := conn.Query(ctx, `SELECT id FROM orders WHERE id = ANY($1) ORDER BY id`, postgres.Array(ids))
 	require.NoError(t, err)
 	found, err := pgx.CollectRows(rows, pgx.RowTo[snowflake.ID])
 	require.NoError(t, err)
 	assert.Equal(t, []snowflake.ID{fewest, most}, found)
 
 	for want, param := range map[int]any{
-		1: snowflake.Array([]OrderID{OrderID(middle)}),
-		0: snowflake.Array[snowflake.ID](nil),
+		1: postgres.Array([]OrderID{OrderID(middle)}),
+		0: postgres.Array[snowflake.ID](nil),
 	} {
 		var n int
 		require.NoError(t, conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE id = ANY($1)`, param).Scan(&n))

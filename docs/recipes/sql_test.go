@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/postgres"
 )
 
 // createOrders has a CHECK, so that a row whose ID was forgotten is refused: a
@@ -76,7 +77,7 @@ func testSQL(t *testing.T, driver, dsn string) {
 	})
 	if driver == "pgx" {
 		var n int
-		require.NoError(t, db.QueryRow(`SELECT count(*) FROM orders WHERE id = ANY($1)`, snowflake.Array(ids[:2])).Scan(&n))
+		require.NoError(t, db.QueryRow(`SELECT count(*) FROM orders WHERE id = ANY($1)`, postgres.Array(ids[:2])).Scan(&n))
 		assert.Equal(t, 2, n)
 	}
 	t.Run("sqlx", func(t *testing.T) { testSQLX(t, db, ids) })

@@ -44,14 +44,13 @@ type Layout struct {
 	About  string   `json:"about,omitempty"`
 	Source string   `json:"source,omitempty"`
 	Text   string   `json:"layout"` // as Layout.String writes it
-	Spec   string   `json:"spec"`   // as --layout reads it
 	snowflake.Layout
 	Expires jsontime.Time `json:"expires"`
 }
 
 // Describe describes a layout.
 func Describe(k layouts.Known) Layout {
-	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), texts.Spell(k.Layout), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
+	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
 }
 
 // Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, Likely, First, Last, Twins and
@@ -196,12 +195,12 @@ func Epochs(id snowflake.ID, t time.Time, span time.Duration) (epochs []Epoch) {
 			l.Epoch = snowflake.EpochAt(roundest(first, last, last.Add(-span)))
 			i = len(epochs)
 			at[d] = i
-			epochs = append(epochs, Epoch{Spec: texts.Spell(l), Epoch: jsontime.Time{Time: l.Epoch.Time()}})
+			epochs = append(epochs, Epoch{Spec: l.String(), Epoch: jsontime.Time{Time: l.Epoch.Time()}})
 		}
 		if e := k.Layout.Epoch.Time(); !e.Before(first) && !e.After(last) {
 			known := &epochs[i]
 			if known.Known == nil {
-				known.Spec, known.Epoch.Time = texts.Spell(k.Layout), e
+				known.Spec, known.Epoch.Time = k.Layout.String(), e
 			}
 			known.Known = append(known.Known, k.Name)
 		}

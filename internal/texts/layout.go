@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,15 +13,18 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// Layout returns the layout of a name or a spec, such as twitter or 41/10/12. What differs may follow, in this
-// order: NAME@EPOCH,TICK,worker-last. If the layout is not valid, the error is Validate's.
+// Layout returns the layout of a text of snowflake.Layout.String, or of one that is shorter: of a name such as twitter, or
+// of the widths alone, such as 41/10/12. What differs may follow, in this order: NAME@EPOCH,TICK,worker-last. If the
+// layout is not valid, the error is Validate's.
 func Layout(s string) (snowflake.Layout, error) {
 	name, changes, changed := strings.Cut(s, "@")
 	var l snowflake.Layout
 	var err error
 	if k, ok := layouts.ByName(name); ok {
 		l = k.Layout
-	} else if l, err = parseSpec(name); err != nil {
+	} else if !strings.Contains(name, "/") {
+		return l, fmt.Errorf("unknown layout %q: \"snowflake layout\" lists the names, and a spec is one like 41/10/12", name)
+	} else if l, err = snowflake.ParseLayout(name + "@2026-01-01,1ms"); err != nil {
 		return l, err
 	}
 	if changed {
@@ -31,64 +33,6 @@ func Layout(s string) (snowflake.Layout, error) {
 		}
 	}
 	return l, l.Validate()
-}
-
-// parseSpec reads the widths of a layout's fields.
-func parseSpec(s string) (snowflake.Layout, error) {
-	l := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond}
-	widths := strings.Split(s, "/")
-	fields := map[int][]*uint8{
-		3: {&l.TimeBits, &l.WorkerBits, &l.SequenceBits},
-		4: {&l.TimeBits, &l.ClockSeqBits, &l.WorkerBits, &l.SequenceBits},
-		5: {&l.TimeBits, &l.ClockSeqBits, &l.DatacenterBits, &l.WorkerBits, &l.SequenceBits},
-	}[len(widths)]
-	switch {
-	case len(widths) == 1:
-		return l, fmt.Errorf("unknown layout %q: \"snowflake layout\" lists the names, and a spec is one like 41/10/12", s)
-	case fields == nil:
-		return l, fmt.Errorf("layout %q has %d fields: want 3, 4 or 5", s, len(widths))
-	}
-	for i, text := range widths {
-		n, err := strconv.ParseUint(text, 10, 8)
-		if err != nil {
-			return l, fmt.Errorf("layout %q: %q is not a number of bits", s, text)
-		}
-		*fields[i] = uint8(n)
-	}
-	return l, nil
-}
-
-// Spell writes a layout as Layout reads it, in widths: 39/16/8@2014-09-01,10ms,worker-last.
-func Spell(l snowflake.Layout) string {
-	widths := []uint8{l.TimeBits, l.ClockSeqBits, l.DatacenterBits, l.WorkerBits, l.SequenceBits}
-	if l.DatacenterBits == 0 {
-		widths = slices.Delete(widths, 2, 3)
-		if l.ClockSeqBits == 0 {
-			widths = slices.Delete(widths, 1, 2)
-		}
-	}
-	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(widths), " ", "/"), "[]")
-	switch epoch := spellEpoch(l.Epoch); {
-	case l.WorkerLast:
-		return fmt.Sprintf("%s@%s,%v,worker-last", text, epoch, l.Unit)
-	case l.Unit != time.Millisecond:
-		return fmt.Sprintf("%s@%s,%v", text, epoch, l.Unit)
-	case l.Epoch != snowflake.DefaultEpoch:
-		return text + "@" + epoch
-	}
-	return text
-}
-
-// spellEpoch writes a date, a time, or Unix milliseconds if the year has no four digits.
-func spellEpoch(e snowflake.Epoch) string {
-	t := e.Time()
-	switch {
-	case t.Year() < 0 || t.Year() > 9999:
-		return fmt.Sprint(int64(e))
-	case t.Equal(t.Truncate(24 * time.Hour)):
-		return t.Format(time.DateOnly)
-	}
-	return t.Format(time.RFC3339Nano)
 }
 
 // change reads what comes after the @.

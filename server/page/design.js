@@ -4,7 +4,6 @@ import { knownLayouts } from "./server.js";
 import { SnowflakeError, decode, formatDuration, formatTime, layouts, quote, validate } from "./snowflake.js";
 
 const bad = (why) => new SnowflakeError("ErrInvalidLayout", why);
-const defaultEpoch = layouts.default.epoch;
 const millisecond = 1_000_000n;
 const maxInt64 = (1n << 63n) - 1n;
 
@@ -113,9 +112,7 @@ export function flags(l) {
   const widths = [l.timeBits, l.clockSeqBits, l.datacenterBits, l.workerBits, l.sequenceBits];
   if (l.datacenterBits === 0) widths.splice(2, 1);
   if (l.datacenterBits === 0 && l.clockSeqBits === 0) widths.splice(1, 1);
-  const changes = [epochText(l.epoch), formatDuration(l.unit), "worker-last"];
-  changes.length = l.workerLast ? 3 : l.unit !== millisecond ? 2 : l.epoch !== defaultEpoch ? 1 : 0;
-  return `--layout ${widths.join("/")}` + (changes.length > 0 ? `@${changes.join(",")}` : "");
+  return `--layout ${widths.join("/")}@${epochText(l.epoch)},${formatDuration(l.unit)}${l.workerLast ? ",worker-last" : ""}`;
 }
 
 const goUnits = [["Hour", units.h], ["Minute", units.m], ["Second", units.s], ["Millisecond", units.ms], ["Microsecond", units.us], ["Nanosecond", 1n]];
