@@ -198,7 +198,7 @@ func TestWatermarkNamesTheHolderThatKeepsItBack(t *testing.T) {
 	out, errs, code := runCLI("watermark", "--json", "--store", dir)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, "idle-1")
-	assert.Regexp(t, `^\{"id":"\d+","held":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
+	assert.Regexp(t, `^\{"id":"\d+","heldBy":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
 }
 
 func TestProcesses(t *testing.T) {

@@ -119,8 +119,8 @@ func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 
 // watermark has the JSON of the server's answer to GET /watermark.
 type watermark struct {
-	ID   snowflake.ID `json:"id"`
-	Held *keeper      `json:"held,omitempty"`
+	ID     snowflake.ID `json:"id"`
+	HeldBy *keeper      `json:"heldBy,omitempty"`
 }
 
 // keeper is who keeps a watermark back.
@@ -146,7 +146,7 @@ func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bo
 	shown := watermark{ID: m.ID}
 	if h := m.HeldBy; h != nil {
 		behind := time.Since(h.Layout.Decode(m.ID).Time).Round(time.Millisecond)
-		shown.Held = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
+		shown.HeldBy = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
 		err = fmt.Errorf("%w, by %v: %s: %v", ErrHeld, behind, m.Why, h)
 	}
 	if asJSON {
