@@ -89,7 +89,7 @@ func TestNewWithALease(t *testing.T) {
 
 	assert.Regexp(t, fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "workers", "--store", dir))
 	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
-	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockseq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
+	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
 		succeed(t, "whois", "--store", dir, text))
 	issuers, errs, status := runCLI("whois", "--store", dir, "--json", "7", text)
 	assert.Equal(t, exitFailure, status)
