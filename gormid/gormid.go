@@ -24,6 +24,7 @@
 package gormid
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 
@@ -34,11 +35,16 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// New returns a plugin for [gorm.DB.Use], which takes IDs from gen. If gen returns an error, so does the call that creates
-// the row.
-func New(gen *snowflake.Generator) gorm.Plugin { return plugin{gen} }
+// Issuer issues IDs: a [snowflake.Generator], a client of package server/client, or a Sequencer of redislease.
+type Issuer interface {
+	NextIDContext(context.Context) (snowflake.ID, error)
+}
 
-type plugin struct{ gen *snowflake.Generator }
+// New returns a plugin for [gorm.DB.Use], which takes IDs from ids. If ids returns an error, so does the call that creates
+// the row.
+func New(ids Issuer) gorm.Plugin { return plugin{ids} }
+
+type plugin struct{ ids Issuer }
 
 func (plugin) Name() string { return "snowflake" }
 
@@ -136,7 +142,7 @@ func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
 	if !zero {
 		return
 	}
-	id, err := p.gen.NextIDContext(ctx)
+	id, err := p.ids.NextIDContext(ctx)
 	if err == nil {
 		err = set(valueOf(id, key.FieldType))
 	}

@@ -83,6 +83,25 @@ func open(t *testing.T) *gorm.DB {
 	return db
 }
 
+// issuer is a source of IDs that is no Generator.
+type issuer func(context.Context) (snowflake.ID, error)
+
+func (i issuer) NextIDContext(ctx context.Context) (snowflake.ID, error) { return i(ctx) }
+
+// IDs come from whatever issues them, and the call's context reaches it.
+func TestAnyIssuerFillsRows(t *testing.T) {
+	db := open(t)
+	require.NoError(t, db.Callback().Create().Remove("snowflake:fill"))
+	delete(db.Config.Plugins, "snowflake")
+	type key struct{}
+	require.NoError(t, db.Use(gormid.New(issuer(func(ctx context.Context) (snowflake.ID, error) {
+		return ctx.Value(key{}).(snowflake.ID), nil
+	}))))
+	coat := Coat{Name: "ulster"}
+	require.NoError(t, db.WithContext(context.WithValue(t.Context(), key{}, snowflake.ID(42))).Create(&coat).Error)
+	assert.EqualValues(t, 42, coat.ID)
+}
+
 func TestRowsGetIDs(t *testing.T) {
 	db := open(t)
 	one := Coat{Name: "ulster"}

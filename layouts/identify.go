@@ -34,8 +34,8 @@ type Part struct {
 	Best        Match // without Why
 }
 
-// Known reports whether the IDs of the part may well be of a known layout.
-func (p Part) Known() bool { return p.Best.Share >= 0.05 }
+// IsKnown reports whether the IDs of the part may well be of a known layout.
+func (p Part) IsKnown() bool { return p.Best.Share >= 0.05 }
 
 // Match says how well IDs fit a known layout.
 type Match struct {

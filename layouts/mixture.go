@@ -49,10 +49,10 @@ func mixture(ids []snowflake.ID, now time.Time) []Part {
 
 // like reports whether two parts may have the same layout, or none.
 func (p Part) like(o Part) bool {
-	if p.Known() && o.Known() {
+	if p.IsKnown() && o.IsKnown() {
 		return p.Best.Name == o.Best.Name || slices.Contains(p.Best.Twins, o.Best.Name)
 	}
-	return p.Known() == o.Known()
+	return p.IsKnown() == o.IsKnown()
 }
 
 func partOf(ids []snowflake.ID, r Ranking) Part {

@@ -24,7 +24,7 @@ func TestTextsForProgramsRun(t *testing.T) {
 	for name, token := range map[string]string{"without tokens": "", "with tokens": "a-token-of-many-letters"} {
 		gen, err := snowflake.New(1, nil)
 		require.NoError(t, err)
-		o := server.Options{Home: page.Handler(gen.Layout(), token != "")}
+		o := server.Options{Home: page.Handler(gen.Layout(), &page.Options{NeedsToken: token != ""})}
 		if token != "" {
 			o.Tokens = func() []server.Token { return []server.Token{{Secret: token}} }
 		}

@@ -100,7 +100,7 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 		assert.Equal(t, want, text)
 	}
 	_, text = get(t, http.DefaultClient, url+"/decode/"+id.String()+"?layout=41/5/5/12@2020-01-01", "Accept", "application/json")
-	assert.Contains(t, text, "epoch=2020-01-01T00:00:00.000Z")
+	assert.Contains(t, text, `"layout":"41/5/5/12@2020-01-01,1ms"`)
 }
 
 // A client gets what it prefers, as RFC 9110 says: the most specific range counts, names have no case, and q=0 refuses. JSON is

@@ -135,7 +135,7 @@ func (s *Server) askWatermark(ctx context.Context) (*pb.WatermarkResponse, error
 	}
 	out := &pb.WatermarkResponse{Id: int64(last.ID)}
 	if h := last.HeldBy; h != nil {
-		out.Held = &pb.Held{
+		out.HeldBy = &pb.Held{
 			Worker: int32(h.Worker), Owner: h.Owner, Host: h.Host, Pid: uint32(h.PID), Behind: durationpb.New(last.behind), Why: last.Why,
 		}
 	}
@@ -153,7 +153,7 @@ func (s *Server) getWatermark(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	text := lines([]snowflake.ID{snowflake.ID(out.Id)})
-	if h := out.Held; h != nil {
+	if h := out.HeldBy; h != nil {
 		text = fmt.Appendf(text, "worker %d keeps it back, by %v: %s; owner=%s host=%s pid=%d\n", h.Worker, h.Behind.AsDuration(), h.Why, h.Owner, h.Host, h.Pid)
 	}
 	object, err := plainJSON{}.Marshal(out)

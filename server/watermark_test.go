@@ -51,7 +51,7 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, protocol)
-			h := got.GetHeld()
+			h := got.GetHeldBy()
 			if got.Id != 1000 || h.GetWorker() != 5 || h.GetOwner() != "web-1" || h.GetHost() != "node-3" || h.GetPid() != 77 ||
 				h.GetBehind().AsDuration() < time.Hour || h.GetWhy() != "it has an open Hold" {
 				t.Errorf("%s: %v", protocol, got)
@@ -69,7 +69,7 @@ func TestWatermarkInEveryProtocol(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode, resp.Status)
 		_, text = get(t, http.DefaultClient, url+"/watermark", "Accept", "text/plain")
 		assert.Regexp(t, `^1000\nworker 5 keeps it back, by [0-9hms.]+: it has an open Hold; owner=web-1 host=node-3 pid=77\n$`, text, resp.Status)
-		want := `^{"id":"1000","held":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"[0-9.]+s","why":"it has an open Hold"}}` + "\n$"
+		want := `^{"id":"1000","heldBy":{"worker":5,"owner":"web-1","host":"node-3","pid":77,"behind":"[0-9.]+s","why":"it has an open Hold"}}` + "\n$"
 		_, text = get(t, http.DefaultClient, url+"/watermark", "Accept", "application/json")
 		assert.Regexp(t, want, text)
 	}

@@ -205,7 +205,7 @@ func writeReport(out io.Writer, r *audit.Report) {
 func writeWorkers(out io.Writer, workers []audit.Worker) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
-	fmt.Fprintln(w, "\ndatacenter\tworker\tclockseq\tIDs\tfirst\tlast\tper second\tspent ticks\tsteps back\tmore than once")
+	fmt.Fprintln(w, "\ndatacenter\tworker\tclockSeq\tIDs\tfirst\tlast\tper second\tspent ticks\tsteps back\tmore than once")
 	for _, g := range workers {
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.1f%%\t%d\t%d\n", g.Datacenter, g.Worker, g.ClockSeq, g.IDs,
 			holding.Moment(g.First.Time), holding.Moment(g.Last.Time), group(g.PerSecond), 100*float64(g.Spent)/float64(g.Ticks), g.StepsBack, g.Duplicates)

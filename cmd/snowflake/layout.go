@@ -27,8 +27,8 @@ it lists the layouts that have a name.
 A layout says how the bits of an ID are shared. It has a name, such as twitter,
 or is written as the widths of its fields in bits, from high to low:
   41/10/12       time/worker/sequence
-  41/3/7/12      time/clockseq/worker/sequence
-  41/0/5/5/12    time/clockseq/datacenter/worker/sequence
+  41/3/7/12      time/clockSeq/worker/sequence
+  41/0/5/5/12    time/clockSeq/datacenter/worker/sequence
 and then it counts milliseconds since 2026-01-01. What differs comes after an @,
 and the list and other commands print all of it, as in 41/10/12@2026-01-01,1ms:
   EPOCH          when the time field is 0: a date, RFC 3339, or Unix ms
@@ -102,7 +102,7 @@ func describe(out io.Writer, l snowflake.Layout, now time.Time) {
 	all := l.ClockSeqBits + l.DatacenterBits + l.WorkerBits
 	row("unused", 63-l.TimeBits-all-l.SequenceBits)
 	row("time", l.TimeBits)
-	row("clockseq", l.ClockSeqBits)
+	row("clockSeq", l.ClockSeqBits)
 	row("datacenter", l.DatacenterBits)
 	if l.WorkerLast {
 		row("sequence", l.SequenceBits)

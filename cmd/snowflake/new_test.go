@@ -89,7 +89,7 @@ func TestNewWithALease(t *testing.T) {
 
 	assert.Regexp(t, fmt.Sprintf(`^layout: 41/0/5/5/12@.*\nworker +state .*\n(.*\n)*1 +held +20\S+ +0 +%d +\S+ +other\n`, os.Getpid()), succeed(t, "workers", "--store", dir))
 	assert.Contains(t, succeed(t, "workers", "--store", dir, "--json"), `"state":"free"`)
-	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockseq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
+	assert.Regexp(t, fmt.Sprintf(`^%s owner=\S+ host=\S+ pid=%d worker=%d clockSeq=0 from=20\S+ to=20\S+\n$`, text, os.Getpid(), parts.Worker),
 		succeed(t, "whois", "--store", dir, text))
 	issuers, errs, status := runCLI("whois", "--store", dir, "--json", "7", text)
 	assert.Equal(t, exitFailure, status)
@@ -198,7 +198,7 @@ func TestWatermarkNamesTheHolderThatKeepsItBack(t *testing.T) {
 	out, errs, code := runCLI("watermark", "--json", "--store", dir)
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, "idle-1")
-	assert.Regexp(t, `^\{"id":"\d+","held":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
+	assert.Regexp(t, `^\{"id":"\d+","heldBy":\{"worker":\d+,"owner":"idle-1","host":".+","pid":\d+,"behind":"\d+\.\d\d\ds","why":".+"\}\}\n$`, out)
 }
 
 func TestProcesses(t *testing.T) {

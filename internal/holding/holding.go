@@ -26,7 +26,7 @@ const About = `  worker    the worker ID
             lost: its record was lost; it is used again minutes later
   until     IDs may have been issued up to this time, which advances while the
             worker ID is held; the next holder begins there
-  clockseq  the holder's clock sequence
+  clockSeq  the holder's clock sequence
   pid       the process ID of the holder, or of the last holder
   host      the host of that process
   owner     the name that it gave itself
@@ -58,7 +58,7 @@ func table(out io.Writer, holders []lease.Holder) {
 		if r.Layout != l {
 			l = r.Layout
 			fmt.Fprintf(w, "layout: %v\n", l)
-			fmt.Fprintln(w, "worker\tstate\tuntil\tclockseq\tpid\thost\towner")
+			fmt.Fprintln(w, "worker\tstate\tuntil\tclockSeq\tpid\thost\towner")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Worker, r.State,
 			Moment(r.To), r.ClockSeq, r.PID, plain(r.Host), plain(r.Owner))
@@ -98,7 +98,7 @@ func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 			return err
 		}
 		known := issuer{ID: id, Holder: &h}
-		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockseq=%d from=%s to=%s",
+		line := fmt.Sprintf("%v owner=%s host=%s pid=%d worker=%d clockSeq=%d from=%s to=%s",
 			id, plain(h.Owner), plain(h.Host), h.PID, h.Worker, h.ClockSeq, Moment(h.From), Moment(h.To))
 		if unknown {
 			nobody = ErrNobody
@@ -119,8 +119,8 @@ func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 
 // watermark has the JSON of the server's answer to GET /watermark.
 type watermark struct {
-	ID   snowflake.ID `json:"id"`
-	Held *keeper      `json:"held,omitempty"`
+	ID     snowflake.ID `json:"id"`
+	HeldBy *keeper      `json:"heldBy,omitempty"`
 }
 
 // keeper is who keeps a watermark back.
@@ -146,7 +146,7 @@ func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bo
 	shown := watermark{ID: m.ID}
 	if h := m.HeldBy; h != nil {
 		behind := time.Since(h.Layout.Decode(m.ID).Time).Round(time.Millisecond)
-		shown.Held = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
+		shown.HeldBy = &keeper{h.Worker, h.Owner, h.Host, h.PID, fmt.Sprintf("%.3fs", behind.Seconds()), m.Why}
 		err = fmt.Errorf("%w, by %v: %s: %v", ErrHeld, behind, m.Why, h)
 	}
 	if asJSON {

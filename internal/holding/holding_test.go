@@ -28,12 +28,12 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	table(&b, []lease.Holder{live, spent, strange, other})
 	assert.Equal(t, `layout: 41/3/7/12@2026-01-01,1ms
-worker  state  until                     clockseq  pid   host    owner
+worker  state  until                     clockSeq  pid   host    owner
 0       held   2026-06-01T13:00:00.000Z  1         4711  node-1  web-7
 10      spent  2026-06-01T12:00:03.000Z  0         0     ""      web-7
 127     dead   2026-06-01T12:00:03.000Z  0         4711  "x\ny"  "a b"
 layout: 41/10/12@2026-01-01,1ms
-worker  state  until                     clockseq  pid   host    owner
+worker  state  until                     clockSeq  pid   host    owner
 3       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
 `, b.String())
 }

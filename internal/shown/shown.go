@@ -139,7 +139,7 @@ func notes(r texts.Reading, found layouts.Ranking) (notes []string) {
 		var parts []string
 		for _, p := range found.Mixture {
 			name := "of no known layout"
-			if p.Known() {
+			if p.IsKnown() {
 				name = "perhaps " + p.Best.Name
 			}
 			parts = append(parts, fmt.Sprintf("%d to %d (%s)", p.First, p.Last, name))

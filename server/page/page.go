@@ -29,10 +29,18 @@ var files embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files beside it. If the server
-// asks for bearer tokens, the page, which has none, asks for nothing but these files. Any other path gives 404, and a method other than GET and
-// HEAD 405. A browser asks each time if a file has changed; if not, the answer is 304, by the file's ETag.
-func Handler(l snowflake.Layout, needsToken bool) http.Handler {
+// Options are the settings of Handler. The zero value, and nil, consist entirely of defaults.
+type Options struct {
+	// NeedsToken says that the server asks for bearer tokens. The page, which has none, then asks for
+	// nothing but its own files.
+	NeedsToken bool
+}
+
+// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files
+// beside it. Any other path gives 404, and a method other than GET and HEAD 405. A browser asks each
+// time if a file has changed; if not, the answer is 304, by the file's ETag.
+func Handler(l snowflake.Layout, opts *Options) http.Handler {
+	needsToken := opts != nil && opts.NeedsToken
 	mux := http.NewServeMux()
 	entries, err := files.ReadDir(".")
 	if err != nil {

@@ -18,7 +18,7 @@ func get(method, target string, header http.Header) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
 	r.Header = header
 	w := httptest.NewRecorder()
-	Handler(layouts.Twitter(), false).ServeHTTP(w, r)
+	Handler(layouts.Twitter(), nil).ServeHTTP(w, r)
 	return w
 }
 
@@ -40,7 +40,7 @@ func TestPageAndItsFilesAreServed(t *testing.T) {
 func TestPageKnowsWhetherTheServerAsksForTokens(t *testing.T) {
 	for _, needs := range []bool{false, true} {
 		w := httptest.NewRecorder()
-		Handler(layouts.Twitter(), needs).ServeHTTP(w, httptest.NewRequest("GET", "/server.js", nil))
+		Handler(layouts.Twitter(), &Options{NeedsToken: needs}).ServeHTTP(w, httptest.NewRequest("GET", "/server.js", nil))
 		assert.Contains(t, w.Body.String(), fmt.Sprintf("needsToken = %v;", needs))
 	}
 }

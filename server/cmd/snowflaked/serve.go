@@ -172,7 +172,7 @@ func (c *config) bind() (net.Listener, error) {
 // newServer returns a server that waits for its generator.
 func (c *config) newServer(waitsFor func() string, watermark func(context.Context) (lease.Mark, error)) (*server.Server, error) {
 	o := c.server
-	o.WaitsFor, o.Watermark, o.Home = waitsFor, watermark, page.Handler(c.generator.Layout, o.Tokens != nil)
+	o.WaitsFor, o.Watermark, o.Home = waitsFor, watermark, page.Handler(c.generator.Layout, &page.Options{NeedsToken: o.Tokens != nil})
 	if c.accessLog {
 		o.AccessLog = slog.Default()
 	}

@@ -77,12 +77,12 @@ func TestWatermarkOfTheStore(t *testing.T) {
 		t.Helper()
 		var answer map[string]any
 		require.NoError(t, json.Unmarshal([]byte(object), &answer), object)
-		held, _ := answer["held"].(map[string]any)
+		held, _ := answer["heldBy"].(map[string]any)
 		return slices.Concat(slices.Sorted(maps.Keys(answer)), slices.Sorted(maps.Keys(held)))
 	}
 	_, served, _ := get(t, http.DefaultClient, quiet.url+"/watermark", "Accept", "application/json")
 	require.Equal(t, keys(served), keys(text), "%s is unlike the server's %s", text, served)
-	assert.Contains(t, text, `"held":{"worker":`)
+	assert.Contains(t, text, `"heldBy":{"worker":`)
 	_, log = command(exitUsage, "1")
 	assert.Contains(t, log, "watermark takes no arguments")
 	require.NoError(t, l.Release(context.Background()))

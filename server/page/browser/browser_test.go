@@ -111,7 +111,7 @@ func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string 
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", page.Handler(l, false))
+	mux.Handle("/", page.Handler(l, nil))
 	mux.Handle("GET /ids", ids)
 	mux.HandleFunc("POST /identify", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

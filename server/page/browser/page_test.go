@@ -149,7 +149,7 @@ func TestServerThatIsDownIsSaidToBe(t *testing.T) {
 // With tokens the page asks for no IDs, which it would not get, and shows where a program puts its token.
 func TestPageOfAServerWithTokensIssuesNothing(t *testing.T) {
 	mux := http.NewServeMux()
-	mux.Handle("/", page.Handler(snowflake.DefaultLayout(), true)) // any other request would be an error of the page
+	mux.Handle("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true})) // any other request would be an error of the page
 	served.Store(mux)
 	p := open(t, origin(), "")
 	p.shows("#live-status", "This server asks for a token, and this page has none")

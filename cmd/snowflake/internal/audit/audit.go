@@ -46,7 +46,7 @@ type Finding struct {
 // Worker is what the audit found about one worker or, if the layout has clock
 // sequences, about one worker and clock sequence.
 type Worker struct {
-	ClockSeq   int           `json:"clockseq"`
+	ClockSeq   int           `json:"clockSeq"`
 	Datacenter int           `json:"datacenter"`
 	Worker     int           `json:"worker"`
 	IDs        int           `json:"ids"` // without duplicates

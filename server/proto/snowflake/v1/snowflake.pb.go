@@ -537,8 +537,8 @@ func (*WatermarkRequest) Descriptor() ([]byte, []int) {
 // WatermarkResponse has the watermark, which was read at most a second ago.
 type WatermarkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`   // it never falls
-	Held          *Held                  `protobuf:"bytes,2,opt,name=held,proto3" json:"held,omitempty"` // unset unless a holder keeps the watermark back by more than two of its windows
+	Id            int64                  `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`                     // it never falls
+	HeldBy        *Held                  `protobuf:"bytes,2,opt,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"` // unset unless a holder keeps the watermark back by more than two of its windows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -580,9 +580,9 @@ func (x *WatermarkResponse) GetId() int64 {
 	return 0
 }
 
-func (x *WatermarkResponse) GetHeld() *Held {
+func (x *WatermarkResponse) GetHeldBy() *Held {
 	if x != nil {
-		return x.Held
+		return x.HeldBy
 	}
 	return nil
 }
@@ -782,10 +782,10 @@ const file_snowflake_v1_snowflake_proto_rawDesc = "" +
 	"\x06base58\x18\x05 \x01(\tR\x06base58\x12\x16\n" +
 	"\x06base62\x18\x06 \x01(\tR\x06base62\x12\x12\n" +
 	"\x04form\x18\a \x01(\tR\x04form\"\x12\n" +
-	"\x10WatermarkRequest\"O\n" +
+	"\x10WatermarkRequest\"T\n" +
 	"\x11WatermarkResponse\x12\x12\n" +
-	"\x02id\x18\x01 \x01(\x10B\x020\x01R\x02id\x12&\n" +
-	"\x04held\x18\x02 \x01(\v2\x12.snowflake.v1.HeldR\x04held\"\x9f\x01\n" +
+	"\x02id\x18\x01 \x01(\x10B\x020\x01R\x02id\x12+\n" +
+	"\aheld_by\x18\x02 \x01(\v2\x12.snowflake.v1.HeldR\x06heldBy\"\x9f\x01\n" +
 	"\x04Held\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\x05R\x06worker\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x12\n" +
@@ -842,7 +842,7 @@ var file_snowflake_v1_snowflake_proto_goTypes = []any{
 }
 var file_snowflake_v1_snowflake_proto_depIdxs = []int32{
 	11, // 0: snowflake.v1.DecodeResponse.parts:type_name -> snowflake.v1.Parts
-	10, // 1: snowflake.v1.WatermarkResponse.held:type_name -> snowflake.v1.Held
+	10, // 1: snowflake.v1.WatermarkResponse.held_by:type_name -> snowflake.v1.Held
 	12, // 2: snowflake.v1.Held.behind:type_name -> google.protobuf.Duration
 	13, // 3: snowflake.v1.Parts.time:type_name -> google.protobuf.Timestamp
 	0,  // 4: snowflake.v1.SnowflakeService.NextID:input_type -> snowflake.v1.NextIDRequest
