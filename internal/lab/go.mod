@@ -30,7 +30,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace (
-	github.com/seed-5394e6b1/snowflake => ../..
-	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../../lease/sqllease
-)
+replace github.com/seed-5394e6b1/snowflake => ../..
