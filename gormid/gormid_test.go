@@ -181,9 +181,10 @@ func TestTaggedKeysGetIDs(t *testing.T) {
 	filled(t, db, func(v snowflake.ID) (snowflake.ID, error) { return v, nil }, 5)
 	filled(t, db, snowflake.ParseID, "kept")
 	filled(t, db, func(v Code) (snowflake.ID, error) { return snowflake.ParseID(string(v)) }, "kept")
-	filled(t, db, func(v *int64) (snowflake.ID, error) { return snowflake.ID(*v), nil }, new(int64(5)))
-	filled(t, db, func(v *string) (snowflake.ID, error) { return snowflake.ParseID(*v) }, new("kept"))
-	filled(t, db, func(v *snowflake.ID) (snowflake.ID, error) { return *v, nil }, new(snowflake.ID(5)))
+	number, text, id := int64(5), "kept", snowflake.ID(5)
+	filled(t, db, func(v *int64) (snowflake.ID, error) { return snowflake.ID(*v), nil }, &number)
+	filled(t, db, func(v *string) (snowflake.ID, error) { return snowflake.ParseID(*v) }, &text)
+	filled(t, db, func(v *snowflake.ID) (snowflake.ID, error) { return *v, nil }, &id)
 }
 
 func TestPointerToAnIDIsFilledWithoutATag(t *testing.T) {

@@ -116,5 +116,6 @@ func unlessZero(n int) *int32 {
 	if n == 0 {
 		return nil
 	}
-	return new(int32(n))
+	v := int32(n)
+	return &v
 }

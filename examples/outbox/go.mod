@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
-	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0
 )
 
 require go.yaml.in/yaml/v3 v3.0.5 // indirect
@@ -19,7 +18,4 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-replace (
-	github.com/seed-5394e6b1/snowflake => ../..
-	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../../lease/sqllease
-)
+replace github.com/seed-5394e6b1/snowflake => ../..

@@ -7,7 +7,6 @@ require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/seed-5394e6b1/snowflake v0.1.0
 	github.com/seed-5394e6b1/snowflake/lease/k8slease v0.1.0
-	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0
 	github.com/seed-5394e6b1/snowflake/metrics v0.1.0
 )
 
@@ -20,7 +19,7 @@ require (
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -63,7 +62,6 @@ replace (
 	github.com/seed-5394e6b1/snowflake/lease/k8slease => ../../lease/k8slease
 	github.com/seed-5394e6b1/snowflake/lease/redislease => ../../lease/redislease
 	github.com/seed-5394e6b1/snowflake/lease/s3lease => ../../lease/s3lease
-	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../../lease/sqllease
 	github.com/seed-5394e6b1/snowflake/lease/urllease => ../../lease/urllease
 	github.com/seed-5394e6b1/snowflake/lease/zklease => ../../lease/zklease
 	github.com/seed-5394e6b1/snowflake/metrics => ../../metrics

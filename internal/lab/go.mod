@@ -20,7 +20,6 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -30,7 +29,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace (
-	github.com/seed-5394e6b1/snowflake => ../..
-	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../../lease/sqllease
-)
+replace github.com/seed-5394e6b1/snowflake => ../..

@@ -216,7 +216,7 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 			revision = parse(old)
 		}
 		stored, err := kv.Update(ctx, keys.Replace(key), value, revision)
-		for old == "" && errors.Is(err, jetstream.ErrKeyRevisionMismatch) { // there may be the marker of a deletion
+		for old == "" && isStale(err) { // there may be the marker of a deletion
 			var is lease.Entry
 			var failed error
 			if is, revision, failed = s.get(ctx, kv, key); failed != nil {
@@ -489,13 +489,20 @@ func (s *Store) config() jetstream.StreamConfig {
 // or more streams. The codes for a full disk are among those with an HTTP status of 500 or more.
 var noSpace = []jetstream.ErrorCode{10002, 10027}
 
+// isStale reports whether the server refused a write because the revision is not the key's last. A server of a cluster has
+// another code for it. (Old clients have no jetstream.ErrKeyRevisionMismatch.)
+func isStale(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
+}
+
 // explain adds to an error where it comes from.
 func (s *Store) explain(ctx context.Context, key string, err error) error {
 	conn, api := s.js.Conn(), new(jetstream.APIError)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+	case isStale(err):
 		err = lease.ErrConflict
 	case passes(err):
 		err = fmt.Errorf("%w: %w", lease.ErrAway, err)

@@ -1,20 +1,19 @@
 module github.com/seed-5394e6b1/snowflake/lease/redislease
 
-go 1.26.0
+go 1.24.0
 
 require (
-	github.com/redis/go-redis/v9 v9.22.0
+	github.com/redis/go-redis/v9 v9.5.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
+	github.com/stretchr/testify v1.10.0
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
-
 require (
-	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
-	github.com/stretchr/testify v1.12.1
-	go.uber.org/atomic v1.11.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
+	github.com/cespare/xxhash/v2 v2.2.0 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
 replace github.com/seed-5394e6b1/snowflake => ../..

@@ -250,17 +250,17 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 	}
 	reply, err := s.runOn(ctx, master, false, script, keys, args)
 	for range maxRedirects {
-		addr, asking := redis.IsAskError(err)
-		if moved, ok := redis.IsMovedError(err); ok {
-			addr = moved
-			cluster.ReloadState(ctx)
-		} else if !asking {
+		addr, moved := redirect(err)
+		if addr == "" {
 			break
+		}
+		if moved {
+			cluster.ReloadState(ctx)
 		}
 		o := *master.Options() // the cluster client may not know the node yet
 		o.Addr, o.MinIdleConns = addr, 0
 		node := redis.NewClient(&o)
-		reply, err = s.runOn(ctx, node, asking, script, keys, args)
+		reply, err = s.runOn(ctx, node, !moved, script, keys, args)
 		_ = node.Close()
 	}
 	return reply, err
@@ -268,6 +268,19 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 
 // maxRedirects is how often a call follows the key. A node that had the slot names the next one, which may ask to ask another.
 const maxRedirects = 3
+
+// redirect returns the node that another one names: "MOVED 3999 127.0.0.1:6381", or ASK for this command alone. If err
+// names none, addr is empty. (Old clients have no redis.IsMovedError.)
+func redirect(err error) (addr string, moved bool) {
+	if err == nil {
+		return "", false
+	}
+	words := strings.Fields(err.Error())
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return "", false
+	}
+	return words[2], words[0] == "MOVED"
+}
 
 // runOn runs a script on a node and waits for its replicas. If asking is true, the node is being given the key's slot.
 func (s *Store) runOn(ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any) ([]string, error) {

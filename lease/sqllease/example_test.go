@@ -4,48 +4,30 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
-
-	_ "modernc.org/sqlite"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// openExample returns a new database for an example. A fleet opens the database that it shares:
-// sql.Open("pgx", "postgres://app:secret@db.internal/app").
-func openExample() (db *sql.DB, remove func()) {
-	dir, err := os.MkdirTemp("", "sqllease")
-	if err != nil {
-		panic(err)
-	}
-	db, err = sql.Open("sqlite", filepath.Join(dir, "leases.db"))
-	if err != nil {
-		panic(err)
-	}
-	return db, func() {
-		db.Close()
-		os.RemoveAll(dir)
-	}
-}
-
 // A worker ID from a table that the fleet shares.
 func ExampleNew() {
-	db, remove := openExample()
-	defer remove()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
-
-	store, err := sqllease.New(db, sqllease.SQLite, nil)
+	db, err := sql.Open("pgx", "postgres://app:secret@db.internal/app") // github.com/jackc/pgx/v5/stdlib
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// NewStore, because this database is known to be new. Leave it out in production.
-	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1", NewStore: true})
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel() // ctx bounds Acquire only: the first start of a fleet takes three minutes
+
+	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := lease.Acquire(ctx, store, &lease.Options{Owner: "orders-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,8 +39,7 @@ func ExampleNew() {
 		return
 	}
 	id, err := gen.NextID()
-	fmt.Println(gen.Decode(id).Worker == gen.Worker(), err)
-	// Output: true <nil>
+	fmt.Println(id, err)
 }
 
 // The table for a team that migrates its schema itself.
@@ -79,8 +60,12 @@ func ExampleDialect_Schema() {
 
 // Worker IDs that are used once, as with Baidu's uid-generator.
 func ExampleNodes_Assign() {
-	db, remove := openExample()
-	defer remove()
+	db, err := sql.Open("sqlite", "workers.db") // modernc.org/sqlite
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
 	ctx := context.Background()
 	layout := snowflake.Layout{ // 22 worker bits last for 4,194,303 starts
 		TimeBits: 31, WorkerBits: 22, SequenceBits: 10,
@@ -109,7 +94,5 @@ func ExampleNodes_Assign() {
 		}
 		fmt.Println("worker", gen.Worker())
 	}
-	// Output:
-	// worker 1
-	// worker 2
+	// On a new table, it prints: worker 1, worker 2.
 }

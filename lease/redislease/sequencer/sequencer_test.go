@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +35,6 @@ const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
 func TestMain(m *testing.M) {
 	servertest.Parallel = 16 // the tests mostly wait
-	logging.Disable()        // connections fail on purpose, and the client logs it
 	if addr := os.Getenv(sequencerEnv); addr != "" {
 		runSequencer(addr)
 	}

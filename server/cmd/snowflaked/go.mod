@@ -48,7 +48,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
-	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
@@ -81,7 +81,6 @@ require (
 	github.com/seed-5394e6b1/snowflake/lease/natslease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/lease/redislease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/lease/s3lease v0.1.0 // indirect
-	github.com/seed-5394e6b1/snowflake/lease/sqllease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/lease/zklease v0.1.0 // indirect
 	github.com/seed-5394e6b1/snowflake/metrics v0.1.0 // indirect
 	github.com/spf13/pflag v1.0.9
@@ -126,7 +125,6 @@ replace (
 	github.com/seed-5394e6b1/snowflake/lease/k8slease => ../../../lease/k8slease
 	github.com/seed-5394e6b1/snowflake/lease/redislease => ../../../lease/redislease
 	github.com/seed-5394e6b1/snowflake/lease/s3lease => ../../../lease/s3lease
-	github.com/seed-5394e6b1/snowflake/lease/sqllease => ../../../lease/sqllease
 	github.com/seed-5394e6b1/snowflake/lease/urllease => ../../../lease/urllease
 	github.com/seed-5394e6b1/snowflake/lease/zklease => ../../../lease/zklease
 	github.com/seed-5394e6b1/snowflake/metrics => ../../../metrics

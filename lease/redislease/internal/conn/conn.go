@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -21,7 +21,11 @@ const DefaultPrefix = "snowflake:"
 
 // The client logs each failed connection to stderr, for the whole process, though it returns
 // the errors too. An application that wants to see the lines calls redis.SetLogger.
-func init() { logging.Disable() }
+func init() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // Key is a key of a server. Its errors begin with the name of a package.
 type Key struct {
@@ -67,10 +71,17 @@ func (k Key) Wrap(err error) error {
 	if strings.Contains(err.Error(), "WRONGTYPE") { // before Redis 7, within the error of a script
 		err = fmt.Errorf("%w: %w", lease.ErrBadRecord, err)
 	}
-	if redis.IsAuthError(err) || redis.IsPermissionError(err) || strings.Contains(err.Error(), "can't run this command") {
+	if isRefusal(err) {
 		err = fmt.Errorf("%w: %w", lease.ErrRefused, err)
 	}
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
+}
+
+// isRefusal reports whether the server says that the password is wrong or a right is missing. (Old clients have no
+// redis.IsAuthError.)
+func isRefusal(err error) bool {
+	return slices.ContainsFunc([]string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "unauthenticated", "can't run this command"},
+		func(word string) bool { return strings.Contains(err.Error(), word) })
 }
 
 // grace is how long Call waits for the client after the end of the context. The client ends

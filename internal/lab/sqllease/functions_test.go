@@ -1,4 +1,4 @@
-//go:build unix && go1.25
+//go:build unix
 
 package sqllease_test
 
