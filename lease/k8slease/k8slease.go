@@ -207,7 +207,8 @@ func New(config *rest.Config, opts *Options) (*Store, error) {
 	config = rest.CopyConfig(config)
 	config.NextProtos, config.QPS = []string{"http/1.1"}, -1
 	config.UserAgent = cmp.Or(config.UserAgent, rest.DefaultKubernetesUserAgent())
-	config.APIPath, config.GroupVersion = "/apis", new(coordination.SchemeGroupVersion)
+	group := coordination.SchemeGroupVersion
+	config.APIPath, config.GroupVersion = "/apis", &group
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	s := &Store{config: config, namespace: o.Namespace, prefix: o.Prefix}
 	if err := s.connect(); err != nil {
