@@ -30,14 +30,12 @@ func monotonic() time.Duration { return time.Since(started) }
 // until returns the time from now to t.
 func until(t time.Time) time.Duration { return time.Until(t) }
 
-// sleep waits for d.
-func sleep(d time.Duration) { time.Sleep(d) }
-
-// newTimer returns a timer that fires after d.
-func newTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
-
-// randomN returns a random number from 0 to n-1.
-var randomN = rand.Int64N
+// A test may replace these.
+var (
+	sleep    = time.Sleep
+	newTimer = time.NewTimer
+	randomN  = rand.Int64N // returns a random number from 0 to n-1
+)
 
 // lock locks a generator's mutex for its lease. A call that has it may read a clock that takes long, and in
 // the simulator no time passes while a goroutine waits for a mutex.

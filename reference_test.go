@@ -40,19 +40,13 @@ type reference struct {
 	lease     *script // nil without a lease
 	granted   Grant   // as the generator knows it
 	stopped   bool
-	unclear   bool // two things happened at once, and their order is not promised
-	vague     bool // a policy was asked when something else happened, and may have been asked before
 	bumps     uint64
 	rewinds   uint64
 	borrowed  uint64
 	waits     uint64
 	waited    time.Duration
 	dice      func(int64) int64
-	wants     int // how many steps found no IDs taken; when several things happen at once, their order counts
-	takes     int // how often IDs were taken
-	puts      int // how often IDs were put back, or the place of the next IDs changed otherwise
-	backs     int // how often such IDs were taken: if others are served first, they are lost
-	serves    int // how often a call got the IDs that it had waited for
+	alarms    alarms
 
 	waiting []*refCall // the calls that wait, or ask the lease
 }
@@ -101,7 +95,7 @@ type refTurn struct {
 }
 
 func newReference(o *Options, worker int, lease *script, read func(time.Time) time.Time, dice func(int64) int64) *reference {
-	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, dice: dice, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
+	r := &reference{o: o, l: o.Layout, policy: o.OnBackward, now: time.Now(), read: read, dice: dice, alarms: alarms{set: map[time.Time]bool{}}, used: map[refPlace]int64{}, sent: map[int64]int64{}, served: -1,
 		seqs: []int64{0}, head: -1, last: -1, closed: -1, after: -1, ahead: -1, stamped: -1, worker: worker, lease: lease}
 	_, r.builtin = o.Clock.(*builtinClock)
 	if r.policy == nil {
@@ -259,7 +253,6 @@ func (r *reference) look(c *refCall) {
 		r.closed = max(r.closed, from)
 		return
 	}
-	r.puts++
 	r.worker, r.seq, r.back = g.Worker, int64(g.ClockSeq), nil
 	r.head, r.last, r.late, r.closed, r.ahead = last, reach, false, last, last
 	clear(r.used) // it is closed, or another's
@@ -268,7 +261,6 @@ func (r *reference) look(c *refCall) {
 func (r *reference) newEra() {
 	r.era++
 	r.back, r.served = nil, -1
-	r.puts++
 }
 
 // call begins a call.
@@ -300,9 +292,6 @@ func (r *reference) advance(at time.Time) {
 		if !more || next.After(at) {
 			break
 		}
-		if next.Equal(at) {
-			r.unclear = true
-		}
 		r.now = next
 		r.play()
 	}
@@ -323,32 +312,20 @@ func (r *reference) next() (at time.Time, more bool) {
 
 // play plays all events of this moment.
 func (r *reference) play() {
-	events, asked := 0, len(r.asked)
-	r.wants, r.takes, r.puts, r.backs, r.serves = 0, 0, 0, 0, 0
 	for _, c := range slices.Clone(r.waiting) {
 		if c.done {
 			continue
 		}
 		due := func(t time.Time) bool { return !t.IsZero() && !t.After(r.now) }
 		switch {
-		case due(c.ends) && (due(c.wake) || due(c.asking)):
-			r.unclear = true
 		case due(c.ends):
 			r.give(c)
 		case due(c.wake):
 			r.step(c)
 		case due(c.asking):
 			r.answered(c)
-		default:
-			continue
 		}
-		events++
 	}
-	if events > 1 && max(r.wants, r.takes)+r.puts > 1 && r.takes+r.puts > 0 && (r.wants+r.takes > 0 || r.lease != nil) {
-		r.unclear = true // who was first?
-	}
-	r.unclear = r.unclear || r.backs > 0 && r.serves > 1
-	r.vague = r.vague || events > 1 && len(r.asked) > asked
 }
 
 // give ends c's turn because its context has ended, unless c has IDs whose tick has begun.
@@ -395,7 +372,6 @@ func (r *reference) finish(c *refCall, err error) {
 // putBack puts back the IDs for whose tick c waits.
 func (r *reference) putBack(c *refCall) {
 	if run := c.slot; len(run.ids) > 0 {
-		r.puts++
 		if run.era == r.era && run.ids[0] > r.served {
 			r.back = append(r.back, run)
 			slices.SortFunc(r.back, func(a, b refRun) int { return int(a.ids[0] - b.ids[0]) })
@@ -419,7 +395,6 @@ func (r *reference) got(c *refCall, ids []ID) {
 // serve returns to c the IDs that it has waited for.
 func (r *reference) serve(c *refCall) {
 	run := c.slot
-	r.serves++
 	r.returned(run.ids[len(run.ids)-1])
 	r.last = max(r.last, run.tick)
 	r.got(c, run.ids)
@@ -431,20 +406,14 @@ func (r *reference) returned(id ID) {
 	tick := r.tick(r.l.Decode(id).Time)
 	r.sent[r.seq], r.stamped = max(r.lastSent(r.seq), tick), max(r.stamped, tick)
 	r.back = slices.DeleteFunc(r.back, func(run refRun) bool {
-		lost := run.ids[0] <= r.served
-		if lost {
-			r.puts++
-		}
-		return lost
+		return run.ids[0] <= r.served
 	})
 }
 
 // take takes up to n IDs for c: IDs of tick, or of the run that was put back.
 func (r *reference) take(c *refCall, tick int64, back bool) refRun {
-	r.takes++
 	n := c.want - len(c.ids)
 	if back {
-		r.backs++
 		i := slices.IndexFunc(r.back, func(run refRun) bool { return run.tick == tick })
 		run := r.back[i]
 		n = min(n, len(run.ids))
@@ -499,9 +468,6 @@ func (r *reference) step(c *refCall) {
 		c.slow = waited >= 50*ms && reading.Sub(c.from) < waited/2
 		r.leave(c)
 		c.asleep = false
-	}
-	if len(c.slot.ids) == 0 {
-		r.wants++
 	}
 	tick, limit := r.tick(reading), r.tick(reading.Add(r.o.BorrowAhead))
 	long := max(1, int64(50*ms/r.l.Unit))
@@ -683,7 +649,7 @@ func (r *reference) sleep(c *refCall, wait time.Duration, cut bool, reading time
 	if !c.began {
 		c.began, c.since, c.from = true, r.now, reading
 	}
-	c.asleep, c.cut, c.slept, c.last, c.wake = true, cut, r.now, reading, r.now.Add(wait)
+	c.asleep, c.cut, c.slept, c.last, c.wake = true, cut, r.now, reading, r.alarms.next(r.now.Add(wait))
 	r.waiting = append(r.waiting, c)
 }
 
@@ -703,16 +669,17 @@ func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
 	}
 	c.extended, c.expired = r.granted, reading
 	r.waiting = append(r.waiting, c)
-	c.asking = r.now.Add(r.lease.takes(r.granted))
-	if c.asking.Equal(r.now) {
+	takes := r.lease.takes(r.granted)
+	if takes == 0 {
 		r.answered(c)
+		return
 	}
+	c.asking = r.alarms.next(r.now.Add(takes))
 }
 
 // answered is when the lease answers c.
 func (r *reference) answered(c *refCall) {
 	r.leave(c)
-	r.puts++ // the grant may change
 	if err := r.lease.extend(c.extended, c.expired); err != nil {
 		r.refuse(c, ErrLeaseExpired)
 		return
