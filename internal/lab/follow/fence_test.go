@@ -177,6 +177,39 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 	})
 }
 
+// While another reader raises the fence on PostgreSQL, the reader waits; and no reader lowers the sequence.
+func TestReadersRaiseTheFenceInTurns(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	f, p := prepare(t, db), leased(t)
+	mark := func() (id snowflake.ID) {
+		t.Helper()
+		require.NoError(t, db.QueryRow(`SELECT last_value FROM outbox_fence_mark`).Scan(&id))
+		return id
+	}
+	turn, err := db.Begin()
+	require.NoError(t, err)
+	defer turn.Rollback()
+	_, err = turn.Exec(`SELECT pg_advisory_xact_lock(1718579308, 'outbox_fence'::regclass::oid::int)`)
+	require.NoError(t, err)
+	id := p.id(t)
+	db.exec(t, insert(id))
+	r := follow.NewReader(p.store, db.DB, f, 0, fast())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = r.Next(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Zero(t, mark())
+	require.Zero(t, db.mark(t))
+	require.NoError(t, turn.Rollback())
+
+	// A reader that raised the sequence has crashed before it set the row.
+	later := id + snowflake.ID(time.Hour/time.Millisecond)<<22
+	db.exec(t, fmt.Sprintf(`SELECT setval('outbox_fence_mark', %d)`, later))
+	until(t, r, id)
+	require.Equal(t, later, mark())
+}
+
 // The reader gives up a fence that writers have, and MariaDB lets new writers on; it reads later.
 func TestReaderOnMariaDBDoesNotKeepWritersWaiting(t *testing.T) {
 	t.Parallel()
