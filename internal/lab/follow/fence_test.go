@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,9 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 						}
 					}
 				}
+				if db.dialect == follow.SQLite { // else the reader has nothing to read
+					db.exec(t, insert(p.id(t)))
+				}
 				run(way.begin)
 				id, later := p.id(t), p.id(t)
 				run(insert(id))
@@ -139,9 +143,15 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				r := follow.NewReader(p.store, db.DB, f, 0, fast())
+				var looked atomic.Int64 // how often the reader has tried to raise the fence, or looked for transactions that hold it
+				r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
+					if point == "before raise" || point == "after holders" {
+						looked.Add(1)
+					}
+				}), f, 0, fast())
 				var reader sync.WaitGroup
 				defer reader.Wait()
+				defer cancel()
 				var read []snowflake.ID
 				reader.Go(func() {
 					for s := (follow.Span{}); s.UpTo < id; {
@@ -151,24 +161,28 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 						read = append(read, ids(t, db, s)...)
 					}
 				})
-				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
+				await := func(n int64) {
 					servertest.Await(t, func() error {
-						tx, err := db.Begin()
-						if err != nil {
-							return err
-						}
-						defer tx.Rollback()
-						if err := f.Check(t.Context(), tx, id); err == nil {
-							return fmt.Errorf("the sequence is not raised")
+						if looked.Load() < n {
+							return fmt.Errorf("the reader does not wait")
 						}
 						return nil
 					})
 				}
-				run(way.waiting)
-				for range 30 {
-					require.Less(t, db.mark(t), id, "the reader does not wait")
-					time.Sleep(10 * time.Millisecond)
+				await(1)
+				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
+					tx, err := db.Begin()
+					require.NoError(t, err)
+					require.ErrorIs(t, f.Check(t.Context(), tx, id), follow.ErrLate)
+					require.NoError(t, tx.Rollback())
 				}
+				run(way.waiting)
+				if db.dialect == follow.PostgreSQL {
+					await(looked.Load() + 3)
+				} else {
+					time.Sleep(200 * time.Millisecond)
+				}
+				require.Less(t, db.mark(t), id, "the reader does not wait")
 				run(way.commit)
 				reader.Wait()
 				require.Contains(t, read, id)
@@ -194,11 +208,27 @@ func TestReadersRaiseTheFenceInTurns(t *testing.T) {
 	require.NoError(t, err)
 	id := p.id(t)
 	db.exec(t, insert(id))
-	r := follow.NewReader(p.store, db.DB, f, 0, fast())
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	var tries atomic.Int64
+	r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
+		if point == "before turn" {
+			tries.Add(1)
+		}
+	}), f, 0, fast())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err = r.Next(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Next(ctx)
+		ended <- err
+	}()
+	servertest.Await(t, func() error {
+		if tries.Load() < 3 {
+			return fmt.Errorf("the reader does not try again")
+		}
+		return nil
+	})
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Zero(t, mark())
 	require.Zero(t, db.mark(t))
 	require.NoError(t, turn.Rollback())
