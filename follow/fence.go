@@ -17,7 +17,7 @@ import (
 type Dialect uint8
 
 const (
-	PostgreSQL Dialect = iota + 1 // 10 or later
+	PostgreSQL Dialect = iota + 1 // 10 or later; with prepared transactions, of November 2021 or later
 	MySQL                         // 5.7 or later, and MariaDB
 	SQLite                        // 3.24 or later
 )

@@ -64,7 +64,10 @@ func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, 
 		}
 		var now map[string]int
 		now, err = f.holders(ctx, tx)
-		open = remaining(open, now)
+		maps.DeleteFunc(open, func(transaction string, _ int) bool {
+			_, holds := now[transaction]
+			return !holds
+		})
 	}
 	if err != nil {
 		return err
@@ -75,8 +78,8 @@ func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, 
 	return tx.Commit()
 }
 
-// holders returns the transactions that hold the writers' lock, and the processes of the server that run them. If a
-// transaction is prepared, its process is 0.
+// holders returns the transactions that hold the writers' lock, and the processes of the server that run them. A
+// transaction that is prepared keeps its name, and its process is 0.
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error) {
 	rows, err := tx.QueryContext(ctx, f.sql.holders)
 	if err != nil {
@@ -93,26 +96,6 @@ func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error)
 		all[transaction] = pid
 	}
 	return all, rows.Err()
-}
-
-// remaining returns the transactions of open that hold the lock now, too. A transaction has another name once it is prepared. So
-// if one has gone, each prepared transaction may be the one.
-func remaining(open, now map[string]int) map[string]int {
-	gone := false
-	left := map[string]int{}
-	for transaction, pid := range open {
-		if _, holds := now[transaction]; holds {
-			left[transaction] = pid
-		} else if pid != 0 {
-			gone = true
-		}
-	}
-	for transaction, pid := range now {
-		if gone && pid == 0 {
-			left[transaction] = pid
-		}
-	}
-	return left
 }
 
 // raiseMySQL waits for writers for a second at most, because new writers wait behind it.

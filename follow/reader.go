@@ -159,7 +159,7 @@ func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patie
 		case errors.Is(err, ErrRewound):
 			return err
 		case ctx.Err() != nil:
-			return ended(ctx, err)
+			return r.ended(ctx, err)
 		case err != nil:
 			if !r.well && !errors.Is(err, lease.ErrWiped) && err != errBusy {
 				return fmt.Errorf("follow: the reader's first try: %w", err)
@@ -168,7 +168,7 @@ func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patie
 			wait = r.rest()
 		}
 		if err := sleep(ctx, wait); err != nil {
-			return ended(ctx, r.bad)
+			return r.ended(ctx, nil)
 		}
 	}
 }
@@ -302,8 +302,11 @@ func (r *Reader) fine() {
 }
 
 // ended returns the error of a context that has ended, and what kept the reader from reading until then.
-func ended(ctx context.Context, err error) error {
+func (r *Reader) ended(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ctx.Err()) {
+		err = r.bad
+	}
+	if err == nil {
 		return ctx.Err()
 	}
 	return fmt.Errorf("%w: %w", ctx.Err(), err)

@@ -85,6 +85,7 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, during time
 	s.SetMaxIdleConns(writers + 2)
 	w := follow.NewWriter(s.DB, f, l, g)
 	insert := fmt.Sprintf(`INSERT INTO events VALUES (%s, %s)`, s.holder(1), s.holder(2))
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(background, during)
 	defer cancel()
 	var all sync.WaitGroup
@@ -133,7 +134,6 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, during time
 			}
 		})
 	}
-	begun := time.Now()
 	all.Wait()
 	took := time.Since(begun)
 	sum := 0

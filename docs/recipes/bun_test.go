@@ -4,6 +4,7 @@ package recipes
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/postgres"
 )
@@ -32,7 +34,14 @@ func (s *Shoe) BeforeAppendModel(_ context.Context, query bun.Query) (err error)
 
 var gen *snowflake.Generator // the hook has no other way to it
 
-func init() { onPostgreSQL["bun"] = testBun }
+func init() {
+	onPostgreSQL["bun"] = testBun
+	byDoing["bun"] = func(ctx context.Context, _ *testing.T, conn *sql.DB, tx *follow.Tx, note Note) error {
+		db := bun.NewDB(conn, pgdialect.New())
+		_, err := db.NewInsert().Conn(tx.Tx).Model(&note).Exec(ctx)
+		return err
+	}
+}
 
 func testBun(t *testing.T, url string) {
 	gen = newGenerator(t)

@@ -72,7 +72,7 @@ func (c conn) IsValid() bool {
 func name(query string) string {
 	for _, known := range [][2]string{
 		{"try_advisory", "turn"}, {"setval", "mark"}, {"pg_locks", "holders"}, {"lock_shared", "check"}, {"LOCK IN SHARE MODE", "check"},
-		{"UPDATE", "raise"}, {"COUNT(*)", "count"}, {"outbox_fence", "fence"},
+		{"PREPARE ", "PREPARE"}, {"UPDATE", "raise"}, {"COUNT(*)", "count"}, {"outbox_fence", "fence"},
 	} {
 		if strings.Contains(query, known[0]) && (known[0] != "UPDATE" || strings.Contains(query, "outbox_fence")) {
 			return known[1]

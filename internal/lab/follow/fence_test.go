@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,9 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 						}
 					}
 				}
+				if db.dialect == follow.SQLite { // else the reader has nothing to read
+					db.exec(t, insert(p.id(t)))
+				}
 				run(way.begin)
 				id, later := p.id(t), p.id(t)
 				run(insert(id))
@@ -139,9 +143,15 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				r := follow.NewReader(p.store, db.DB, f, 0, fast())
+				var looked atomic.Int64 // how often the reader has tried to raise the fence, or looked for transactions that hold it
+				r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
+					if point == "before raise" || point == "after holders" {
+						looked.Add(1)
+					}
+				}), f, 0, fast())
 				var reader sync.WaitGroup
 				defer reader.Wait()
+				defer cancel()
 				var read []snowflake.ID
 				reader.Go(func() {
 					for s := (follow.Span{}); s.UpTo < id; {
@@ -151,30 +161,83 @@ func TestReaderWaitsForTransactionsThatHaveChecked(t *testing.T) {
 						read = append(read, ids(t, db, s)...)
 					}
 				})
-				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
+				await := func(n int64) {
 					servertest.Await(t, func() error {
-						tx, err := db.Begin()
-						if err != nil {
-							return err
-						}
-						defer tx.Rollback()
-						if err := f.Check(t.Context(), tx, id); err == nil {
-							return fmt.Errorf("the sequence is not raised")
+						if looked.Load() < n {
+							return fmt.Errorf("the reader does not wait")
 						}
 						return nil
 					})
 				}
-				run(way.waiting)
-				for range 30 {
-					require.Less(t, db.mark(t), id, "the reader does not wait")
-					time.Sleep(10 * time.Millisecond)
+				await(1)
+				if db.dialect == follow.PostgreSQL { // it has raised the sequence before it waits
+					tx, err := db.Begin()
+					require.NoError(t, err)
+					require.ErrorIs(t, f.Check(t.Context(), tx, id), follow.ErrLate)
+					require.NoError(t, tx.Rollback())
 				}
+				run(way.waiting)
+				if db.dialect == follow.PostgreSQL {
+					await(looked.Load() + 3)
+				} else {
+					time.Sleep(200 * time.Millisecond)
+				}
+				require.Less(t, db.mark(t), id, "the reader does not wait")
 				run(way.commit)
 				reader.Wait()
 				require.Contains(t, read, id)
 			})
 		}
 	})
+}
+
+// While another reader raises the fence on PostgreSQL, the reader waits; and no reader lowers the sequence.
+func TestReadersRaiseTheFenceInTurns(t *testing.T) {
+	t.Parallel()
+	db := dialects["PostgreSQL"](t)
+	f, p := prepare(t, db), leased(t)
+	mark := func() (id snowflake.ID) {
+		t.Helper()
+		require.NoError(t, db.QueryRow(`SELECT last_value FROM outbox_fence_mark`).Scan(&id))
+		return id
+	}
+	turn, err := db.Begin()
+	require.NoError(t, err)
+	defer turn.Rollback()
+	_, err = turn.Exec(`SELECT pg_advisory_xact_lock(1718579308, 'outbox_fence'::regclass::oid::int)`)
+	require.NoError(t, err)
+	id := p.id(t)
+	db.exec(t, insert(id))
+	var tries atomic.Int64
+	r := follow.NewReader(p.store, pointed(t, db.driver, db.dsn, func(point string) {
+		if point == "before turn" {
+			tries.Add(1)
+		}
+	}), f, 0, fast())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Next(ctx)
+		ended <- err
+	}()
+	servertest.Await(t, func() error {
+		if tries.Load() < 3 {
+			return fmt.Errorf("the reader does not try again")
+		}
+		return nil
+	})
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Zero(t, mark())
+	require.Zero(t, db.mark(t))
+	require.NoError(t, turn.Rollback())
+
+	// A reader that raised the sequence has crashed before it set the row.
+	later := id + snowflake.ID(time.Hour/time.Millisecond)<<22
+	db.exec(t, fmt.Sprintf(`SELECT setval('outbox_fence_mark', %d)`, later))
+	until(t, r, id)
+	require.Equal(t, later, mark())
 }
 
 // The reader gives up a fence that writers have, and MariaDB lets new writers on; it reads later.
