@@ -98,7 +98,7 @@ func (r *Reader) Mark() lease.Mark {
 // try fails. It waits for the end of other outages, which it logs.
 func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	err = r.await(ctx, func(ctx context.Context, _ func()) (found bool, err error) {
-		s, err = r.span(ctx, r.db, true)
+		s, err = r.span(ctx, r.db)
 		if found = err == nil && s.UpTo > s.After; found {
 			r.after = s.UpTo
 		}
@@ -128,7 +128,7 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 			return false, err
 		}
 		defer tx.Rollback()
-		s, err := r.span(ctx, tx, r.o.Replica == nil) // the snapshot is taken here
+		s, err := r.span(ctx, tx) // the snapshot is taken here
 		if err != nil || s.UpTo == s.After {
 			return false, err
 		}
@@ -200,14 +200,12 @@ func (r *Reader) try(parent context.Context, look func(ctx context.Context, pati
 }
 
 // span returns the next span that q shows, which is empty if there is none.
-func (r *Reader) span(ctx context.Context, q Queryer, primary bool) (Span, error) {
+func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 	s := Span{r.after, r.after}
 	reached, err := r.fence.reach(ctx, q)
 	switch {
 	case err != nil:
 		return s, err
-	case primary && reached < r.after:
-		return s, r.rewind(reached)
 	case reached <= r.after || r.o.Table == "":
 		s.UpTo = max(r.after, reached)
 		return s, nil
@@ -223,13 +221,6 @@ func (r *Reader) span(ctx context.Context, q Queryer, primary bool) (Span, error
 	return s, nil
 }
 
-// rewind lets the reader go on from the fence.
-func (r *Reader) rewind(to snowflake.ID) error {
-	err := fmt.Errorf("%w: %s is at %v, the cursor at %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, to, r.after)
-	r.after = to
-	return err
-}
-
 // raise raises the fence if there is something to read above it. It returns how long to wait before
 // looking again, at least on the primary.
 func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, err error) {
@@ -238,7 +229,9 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 		return 0, err
 	}
 	if reached < r.after {
-		return 0, r.rewind(reached)
+		err := fmt.Errorf("%w: %s is at %v, the cursor at %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, reached, r.after)
+		r.after = reached
+		return 0, err
 	}
 	first := r.after + 1
 	if r.o.Table != "" {
