@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/driver/mysql"
-	"gorm.io/driver/postgres"
+	gormpostgres "gorm.io/driver/postgres"
 	_ "modernc.org/sqlite"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -122,7 +122,7 @@ var onPostgreSQL = map[string]func(t *testing.T, url string){
 		}
 	},
 	"pgx":     testPgx,
-	"gorm":    func(t *testing.T, url string) { testGORM(t, postgres.Open(url)) },
+	"gorm":    func(t *testing.T, url string) { testGORM(t, gormpostgres.Open(url)) },
 	"sqlc":    testSQLC,
 	"unique":  testUniquePgx,
 	"migrate": func(t *testing.T, url string) { testMigratePostgreSQL(t, servertest.Open(t, "pgx", url)) },
