@@ -179,7 +179,7 @@ func (s *fileStore) lock(op *operation, key, old string) (*os.File, error) {
 			return nil, err
 		}
 		is, bad := s.get(op, key)
-		if is.Version != "" && is.Version == old {
+		if is.Version != "" {
 			bad = nil // also if it cannot be read
 		}
 		if bad == nil && is.Version != old {

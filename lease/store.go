@@ -25,13 +25,16 @@ import (
 type Store interface {
 	// Get returns the entry of key, as the last Put or Delete that had returned before Get
 	// was called left it, or a later one. If there is none, its Version is empty. If there is
-	// one and it cannot be read, the error matches ErrBadRecord; if the entry nevertheless has
-	// a Version, Put and Delete take it.
+	// one and it cannot be read, the error matches ErrBadRecord, and the entry has its Key and a
+	// Version, which Put and Delete take for old: package lease replaces it. The Version is the
+	// same as long as the entry is, and is not the one that it had when it could be read. It is
+	// empty only if the entry is another program's, and must not be replaced: then Acquire
+	// returns the error at once.
 	Get(ctx context.Context, key string) (Entry, error)
 
 	// List returns the entries whose keys begin with prefix, in any order. Each was stored
-	// at some moment after List was called. An entry that cannot be read has a Version and no
-	// Value: if it were left out, it would look as if it did not exist.
+	// at some moment after List was called. An entry that cannot be read has the Version that Get
+	// returns and no Value: if it were left out, it would look as if it did not exist.
 	List(ctx context.Context, prefix string) ([]Entry, error)
 
 	// Put stores value if the entry's version still is old; "" means that there is no entry.

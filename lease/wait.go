@@ -118,8 +118,8 @@ const (
 
 func getSilence(ctx context.Context, s Store) (of silence, err error) {
 	e, err := s.Get(ctx, silenceKey)
-	if err == nil && json.Unmarshal(e.Value, &of) != nil {
-		of.Of = nil // what cannot be read is forgotten
+	if bad := errors.Is(err, ErrBadRecord) && e.Version != ""; bad || err == nil && json.Unmarshal(e.Value, &of) != nil {
+		of, err = silence{}, nil // what cannot be read is forgotten
 	}
 	of.version = e.Version
 	return of, err

@@ -4,6 +4,7 @@ package link
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -121,3 +122,30 @@ func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options)
 
 // StepBack sets the holder's clock back. When the next ID is issued, another clock sequence is saved.
 func (h *Holder) StepBack(by time.Duration) { h.behind.Add(int64(by)) }
+
+// PretendToHaveWaited changes the entries in which processes write down for how long they have waited since the store lost
+// its entries, or cannot read them: a test has no minutes.
+func PretendToHaveWaited(ctx context.Context, store lease.Store) {
+	hour := map[string]any{"for": time.Hour}
+	change(ctx, store, "store", func(door map[string]any) { door["waited"] = hour })
+	change(ctx, store, "silence", func(of map[string]any) {
+		records, _ := of["of"].(map[string]any)
+		for _, r := range records {
+			if r, ok := r.(map[string]any); ok {
+				r["waited"] = hour
+			}
+		}
+	})
+}
+
+// change changes an entry that can be read, unless somebody else is quicker.
+func change(ctx context.Context, store lease.Store, key string, change func(map[string]any)) {
+	e, err := store.Get(ctx, key)
+	var value map[string]any
+	if err != nil || json.Unmarshal(e.Value, &value) != nil {
+		return
+	}
+	change(value)
+	text, _ := json.Marshal(value) // it came from JSON
+	_, _ = store.Put(ctx, key, e.Version, text)
+}

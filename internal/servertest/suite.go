@@ -501,7 +501,7 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 		})
 	}
 	Await(t, func() error {
-		pretendToHaveWaited(t.Context(), store)
+		link.PretendToHaveWaited(t.Context(), store)
 		h, err := comes(10 * time.Second)
 		if err == nil {
 			require.Equal(t, holders, h.Worker())
@@ -513,17 +513,4 @@ func Wiped(t *testing.T, s *Server, wipe func(t testing.TB, space string)) {
 		ids.issueSoon(t, h, 1000)
 		assert.NoError(t, h.Err(), h.Name)
 	}
-}
-
-// pretendToHaveWaited changes the entry in which newcomers write down for how long they have waited
-// since the store lost its entries: a test has no minutes.
-func pretendToHaveWaited(ctx context.Context, store lease.Store) {
-	e, err := store.Get(ctx, "store")
-	var door map[string]any
-	if err != nil || json.Unmarshal(e.Value, &door) != nil {
-		return
-	}
-	door["waited"] = map[string]any{"for": time.Hour}
-	value, _ := json.Marshal(door)                   // it came from JSON
-	_, _ = store.Put(ctx, "store", e.Version, value) // somebody may have been quicker
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
+	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -281,7 +282,7 @@ func (f *troubled) noLongerWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), f.s.window())
 	defer cancel()
-	pretendToHaveWaited(ctx, f.live.store)
+	link.PretendToHaveWaited(ctx, f.live.store)
 }
 
 // Moves are the troubles of a server that gets another address.

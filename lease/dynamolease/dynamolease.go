@@ -77,9 +77,12 @@ package dynamolease
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -173,17 +176,23 @@ func (s *Store) primary(key string) item { return item{"store": text(s.store), "
 
 // Get returns the entry of key.
 func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
+	i, err := s.get(ctx, key)
+	if err != nil || i == nil {
+		return lease.Entry{Key: key}, err
+	}
+	return s.entry(i)
+}
+
+// get returns the item of key, or nil if there is none.
+func (s *Store) get(ctx context.Context, key string) (item, error) {
 	if err := ctx.Err(); err != nil {
-		return lease.Entry{}, err
+		return nil, err
 	}
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: s.primary(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return lease.Entry{}, s.explain(key, err)
+		return nil, s.explain(key, err)
 	}
-	if out.Item == nil {
-		return lease.Entry{Key: key}, nil
-	}
-	return s.entry(out.Item)
+	return out.Item, nil
 }
 
 // List returns the entries whose keys begin with prefix.
@@ -215,10 +224,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 			return nil, s.explain(prefix, err)
 		}
 		for _, i := range page.Items {
-			e, err := s.entry(i)
-			if err != nil {
-				e.Version = "unreadable"
-			}
+			e, _ := s.entry(i) // also if it cannot be read
 			all = append(all, e)
 		}
 	}
@@ -247,7 +253,10 @@ func code(err error) string {
 	return ""
 }
 
-// entry returns the entry that an item has.
+// unreadable begins the version of an entry that cannot be read. The CRC-32 of what the item has instead follows.
+const unreadable = "unreadable-"
+
+// entry returns the entry that an item has. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
 func (s *Store) entry(i item) (lease.Entry, error) {
 	get := func(name string) (string, bool) {
 		v, ok := i[name].(*types.AttributeValueMemberS)
@@ -260,7 +269,9 @@ func (s *Store) entry(i item) (lease.Entry, error) {
 	version, ok1 := get("version")
 	value, ok2 := get("value")
 	if !ok1 || !ok2 || version == "" {
-		return lease.Entry{Key: key}, fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
+		content, _ := json.Marshal([]any{i["version"], i["value"]}) // it has only texts, numbers and the like, so there is no error
+		return lease.Entry{Key: key, Version: fmt.Sprintf("%s%08x", unreadable, crc32.ChecksumIEEE(content))},
+			fmt.Errorf("dynamolease: %s: %w: the item has no version or no value of type S", s.place(key), lease.ErrBadRecord)
 	}
 	return lease.Entry{Key: key, Version: version, Value: []byte(value)}, nil
 }
@@ -273,10 +284,13 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
 	in := &dynamodb.PutItemInput{TableName: &s.table, Item: s.primary(key)}
 	in.Item["version"], in.Item["value"] = text(e.Version), text(string(value))
-	in.ConditionExpression, in.ExpressionAttributeNames = aws.String("attribute_not_exists(#is)"), map[string]string{"#is": "store"}
-	if old != "" {
-		in.ConditionExpression, in.ExpressionAttributeNames = aws.String("#is = :old"), map[string]string{"#is": "version"}
-		in.ExpressionAttributeValues = item{":old": text(old)}
+	if old == "" {
+		in.ConditionExpression, in.ExpressionAttributeNames = aws.String("attribute_not_exists(#is)"), map[string]string{"#is": "store"}
+	} else {
+		var err error
+		if in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, err = s.has(ctx, key, old); err != nil {
+			return lease.Entry{}, err
+		}
 	}
 	_, err := s.client.PutItem(ctx, in)
 	return e, s.explain(key, err)
@@ -287,13 +301,51 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: s.primary(key),
-		ConditionExpression:       aws.String("#is = :old"),
-		ExpressionAttributeNames:  map[string]string{"#is": "version"},
-		ExpressionAttributeValues: item{":old": text(old)},
-	})
+	if old == "" {
+		return s.conflict(key)
+	}
+	in := &dynamodb.DeleteItemInput{TableName: &s.table, Key: s.primary(key)}
+	var err error
+	if in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues, err = s.has(ctx, key, old); err != nil {
+		return err
+	}
+	_, err = s.client.DeleteItem(ctx, in)
 	return s.explain(key, err)
+}
+
+// has returns the condition that the entry's version is old. If it may have been unreadable, has reads the item again, and the
+// condition is that it still is the same.
+func (s *Store) has(ctx context.Context, key, old string) (condition *string, names map[string]string, values item, err error) {
+	if !strings.HasPrefix(old, unreadable) {
+		return aws.String("#version = :version"), map[string]string{"#version": "version"}, item{":version": text(old)}, nil
+	}
+	i, err := s.get(ctx, key)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if e, bad := s.entry(i); i == nil || bad == nil || e.Version != old {
+		return nil, nil, nil, s.conflict(key)
+	}
+	terms := []string{"attribute_exists(#store)"}
+	names = map[string]string{"#store": "store"}
+	for _, name := range []string{"version", "value"} {
+		names["#"+name] = name
+		is, ok := i[name]
+		if !ok {
+			terms = append(terms, "attribute_not_exists(#"+name+")")
+			continue
+		}
+		if values == nil {
+			values = item{}
+		}
+		values[":"+name] = is
+		terms = append(terms, "#"+name+" = :"+name)
+	}
+	return aws.String(strings.Join(terms, " AND ")), names, values, nil
+}
+
+func (s *Store) conflict(key string) error {
+	return fmt.Errorf("dynamolease: %s: %w", s.place(key), lease.ErrConflict)
 }
 
 func (s *Store) place(key string) string {
@@ -308,7 +360,7 @@ func (s *Store) explain(key string, err error) error {
 	advice, code, answer := "", code(err), new(awshttp.ResponseError)
 	switch {
 	case code == "ConditionalCheckFailedException":
-		return fmt.Errorf("dynamolease: %s: %w", s.place(key), lease.ErrConflict)
+		return s.conflict(key)
 	case code == "ResourceNotFoundException":
 		advice = ": make the table first, in the region of the config, with the partition key store and the sort key key, both of type S"
 	case code == "AccessDeniedException":

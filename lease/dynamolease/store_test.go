@@ -98,18 +98,28 @@ func TestReadsAreConsistent(t *testing.T) {
 	}
 }
 
-// An item that somebody else made is not changed.
+// An item that somebody else made is not changed, unless its version is named.
 func TestForeignItemIsNotChanged(t *testing.T) {
 	t.Parallel()
 	s, space := shared(t), servertest.NewSpace()
 	foreign := primary(space, "key")
 	foreign["value"] = &types.AttributeValueMemberN{Value: "7"}
+	foreign["version"] = &types.AttributeValueMemberS{}
 	servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}))(t)
 	store := servertest.Client(t, s.addr, space)
 	_, err := store.Put(t.Context(), "key", "", nil)
 	assert.ErrorIs(t, err, lease.ErrConflict)
-	_, err = store.Get(t.Context(), "key")
+	assert.ErrorIs(t, store.Delete(t.Context(), "key", ""), lease.ErrConflict)
+	before, err := store.Get(t.Context(), "key")
 	assert.ErrorIs(t, err, lease.ErrBadRecord)
+
+	foreign["value"] = &types.AttributeValueMemberN{Value: "8"}
+	servertest.Must(s.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: foreign}))(t)
+	_, err = store.Put(t.Context(), "key", before.Version, nil)
+	assert.ErrorIs(t, err, lease.ErrConflict)
+	after, err := store.Get(t.Context(), "key")
+	assert.ErrorIs(t, err, lease.ErrBadRecord)
+	servertest.Put(t, store, "key", after.Version, "value")
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {

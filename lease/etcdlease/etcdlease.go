@@ -142,10 +142,7 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 			return nil, err
 		}
 		for _, kv := range kvs {
-			e, err := s.decode(kv)
-			if err != nil {
-				e = lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix), Version: "unreadable"}
-			}
+			e, _ := s.decode(kv) // also if it cannot be read
 			all = append(all, e)
 		}
 		if !more {
@@ -167,38 +164,70 @@ func (s *Store) read(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return resp.Kvs, resp.More, nil
 }
 
+// unreadable begins the version of an entry that cannot be read. The revision at which the key was changed last follows.
+const unreadable = "unreadable-"
+
+// decode returns the entry in a key. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
 func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Entry, error) {
+	e := lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
 	version, value, ok := bytes.Cut(kv.Value, []byte(" "))
 	if !ok || len(version) != len(rand.Text()) {
-		return lease.Entry{}, fmt.Errorf("etcdlease: key %s: %w: the value does not begin with a version", kv.Key, lease.ErrBadRecord)
+		e.Version = fmt.Sprint(unreadable, kv.ModRevision)
+		return e, fmt.Errorf("etcdlease: key %s: %w: the value does not begin with a version", kv.Key, lease.ErrBadRecord)
 	}
-	return lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix), Version: string(version), Value: value}, nil
+	e.Version, e.Value = string(version), value
+	return e, nil
 }
 
 // Put stores value if the entry's version still is old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	is := s.has(key, old)
-	if old == "" {
-		is = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.prefix+key), "=", 0)}
-	}
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: value}
-	return e, s.change(ctx, key, is, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
+	return e, s.change(ctx, key, old, clientv3.OpPut(s.prefix+key, e.Version+" "+string(value)))
 }
 
 // Delete removes the entry if its version still is old.
 func (s *Store) Delete(ctx context.Context, key, old string) error {
-	return s.change(ctx, key, s.has(key, old), clientv3.OpDelete(s.prefix+key))
+	if old == "" {
+		return s.conflict(key)
+	}
+	return s.change(ctx, key, old, clientv3.OpDelete(s.prefix+key))
 }
 
-// has is the condition that the value begins with version and a space.
-func (s *Store) has(key, version string) []clientv3.Cmp {
-	value := clientv3.Value(s.prefix + key)
-	return []clientv3.Cmp{clientv3.Compare(value, ">", version), clientv3.Compare(value, "<", version+"!")}
+// has returns the condition that the entry's version is old, or that there is no entry if old is empty. If it may have been
+// unreadable, has reads it again, and the condition is that it still has the same content.
+func (s *Store) has(ctx context.Context, key, old string) ([]clientv3.Cmp, error) {
+	at := s.prefix + key
+	switch {
+	case old == "":
+		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(at), "=", 0)}, nil
+	case strings.HasPrefix(old, unreadable):
+		kvs, _, err := s.read(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		if len(kvs) == 0 {
+			return nil, s.conflict(key)
+		}
+		if e, _ := s.decode(kvs[0]); e.Version != old {
+			return nil, s.conflict(key)
+		}
+		return []clientv3.Cmp{clientv3.Compare(clientv3.Value(at), "=", string(kvs[0].Value))}, nil
+	}
+	// The value begins with the version and a space.
+	return []clientv3.Cmp{clientv3.Compare(clientv3.Value(at), ">", old), clientv3.Compare(clientv3.Value(at), "<", old+"!")}, nil
 }
 
-// change does op if the condition holds.
-func (s *Store) change(ctx context.Context, key string, is []clientv3.Cmp, op clientv3.Op) error {
+func (s *Store) conflict(key string) error {
+	return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, lease.ErrConflict)
+}
+
+// change does op if the entry's version still is old.
+func (s *Store) change(ctx context.Context, key, old string, op clientv3.Op) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	is, err := s.has(ctx, key, old)
+	if err != nil {
 		return err
 	}
 	resp, err := s.client.Txn(clientv3.WithRequireLeader(ctx)).If(is...).Then(op).Commit()
@@ -206,7 +235,7 @@ func (s *Store) change(ctx context.Context, key string, is []clientv3.Cmp, op cl
 	case err != nil:
 		return s.explain(s.prefix+key, err)
 	case !resp.Succeeded:
-		return fmt.Errorf("etcdlease: key %s%s: %w", s.prefix, key, lease.ErrConflict)
+		return s.conflict(key)
 	}
 	return nil
 }

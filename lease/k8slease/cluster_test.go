@@ -48,6 +48,7 @@ func TestCluster(t *testing.T) {
 		{"ObjectChangedByOthers", changedByOthers},
 		{"LabelsThatWereRemoved", labelsRemoved},
 		{"LeaseInTheWay", inTheWay},
+		{"AnnotationThatWasRemoved", annotationRemoved},
 		{"WrongNamespace", wrongNamespace},
 		{"NamespaceThatIsBeingDeleted", namespaceEnds},
 		{"WrongToken", wrongToken},
@@ -239,6 +240,37 @@ func inTheWay(t *testing.T, c *cluster) {
 	marks, err := s.List(t.Context(), "mark/")
 	require.NoError(t, err)
 	assert.Equal(t, []lease.Entry{e}, marks)
+}
+
+// A Lease of this package whose annotation somebody removed may be replaced by whoever has seen it so, and nobody else.
+func annotationRemoved(t *testing.T, c *cluster) {
+	prefix := servertest.NewSpace()
+	s, name := open(t, c.Addr, in(prefix)), prefix+"--store"
+	garble := func() lease.Entry {
+		c.change(t, name, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
+		e, err := s.Get(t.Context(), "store")
+		refused(t, err, lease.ErrBadRecord, "somebody removed the annotation snowflake-ids/version of lease default/"+name)
+		return e
+	}
+	servertest.Put(t, s, "store", "", "value")
+	c.change(t, name, func(o *coordination.Lease) { o.Annotations["team"] = "orders" })
+	first := garble()
+	c.change(t, name, func(o *coordination.Lease) { o.Labels["team"] = "orders" })
+	_, err := s.Put(t.Context(), "store", first.Version, []byte("another value"))
+	require.ErrorIs(t, err, lease.ErrConflict, "it has changed since")
+	e, _ := s.Get(t.Context(), "store")
+	servertest.Put(t, s, "store", e.Version, "another value")
+	assert.Equal(t, "orders", c.get(t, name).Annotations["team"])
+
+	e = garble()
+	require.NoError(t, s.Delete(t.Context(), "store", e.Version))
+	servertest.Put(t, s, "store", "", "value")
+	_, err = s.Put(t.Context(), "store", e.Version, []byte("late"))
+	require.ErrorIs(t, err, lease.ErrConflict, "it is another object")
+	e = garble()
+	c.change(t, name, func(o *coordination.Lease) { o.Labels = nil })
+	_, err = s.Put(t.Context(), "store", e.Version, []byte("late"))
+	require.ErrorIs(t, err, lease.ErrBadRecord, "it may be anybody's")
 }
 
 func wrongNamespace(t *testing.T, c *cluster) {

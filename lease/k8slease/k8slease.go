@@ -178,7 +178,8 @@ var (
 //
 // Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
 // IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
-// error matches [lease.ErrBadRecord], and the Lease is not changed. If an answer is 429, or 500 or
+// error matches [lease.ErrBadRecord], and the Lease is not changed: somebody has to delete it. If it
+// has lost its annotation, and still has the label snowflake-ids/store, package lease may replace it. If an answer is 429, or 500 or
 // more, the error matches [lease.ErrAway]; also if a right or the namespace is missing, or a
 // certificate is not trusted, because an operator may be about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
@@ -332,24 +333,32 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 		if !strings.HasPrefix(l.Name, s.prefix+"--") || !strings.HasPrefix(s.key(l), prefix) {
 			return nil
 		}
-		e, err := s.entry(l)
-		if err != nil {
-			e = lease.Entry{Key: s.key(l), Version: "unreadable"}
-		}
+		e, _ := s.entry(l) // also if it cannot be read
+		e.Version = cmp.Or(e.Version, "unreadable")
 		all = append(all, e)
 		return nil
 	})
 	return all, err
 }
 
-// entry returns the entry that an object has.
+// unreadable begins the version of an object that this package made, and that lost its annotation. Its UID, a slash and its
+// resourceVersion follow.
+const unreadable = "unreadable-"
+
+// entry returns the entry that an object has. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
+// If somebody else made the object, it has no version either, so it is not changed.
 func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
-	version, value := o.Annotations[versionAnnotation], o.Annotations[valueAnnotation]
-	if version == "" {
-		return lease.Entry{}, fmt.Errorf("k8slease: %w: %s was not made by this package, or somebody removed its annotation %s: "+
-			"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat", lease.ErrBadRecord, s.place(o.Name), versionAnnotation)
+	e := lease.Entry{Key: s.key(o), Version: o.Annotations[versionAnnotation]}
+	switch {
+	case e.Version != "":
+		e.Value = []byte(o.Annotations[valueAnnotation])
+		return e, nil
+	case o.Labels[storeLabel] == s.prefix:
+		e.Version = unreadable + string(o.UID) + "/" + o.ResourceVersion
+		return e, fmt.Errorf("k8slease: %w: somebody removed the annotation %s of %s", lease.ErrBadRecord, versionAnnotation, s.place(o.Name))
 	}
-	return lease.Entry{Key: s.key(o), Version: version, Value: []byte(value)}, nil
+	return e, fmt.Errorf("k8slease: %w: %s was not made by this package, or somebody removed its annotation %s and its label %s: "+
+		"delete it. Change Options.Prefix only while no process has a worker ID: otherwise IDs may repeat", lease.ErrBadRecord, s.place(o.Name), versionAnnotation, storeLabel)
 }
 
 // Put stores value if the entry's version still is old.
@@ -370,16 +379,28 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 			Spec: spec(value),
 		}).Do(ctx).Error()
 	} else {
-		err = s.leases(http.MethodPatch).SetHeader("Content-Type", string(types.JSONPatchType)).Name(s.name(key)).Body(patch(old, e)).Do(ctx).Error()
+		form, body := patch(old, e)
+		err = s.leases(http.MethodPatch).SetHeader("Content-Type", string(form)).Name(s.name(key)).Body(body).Do(ctx).Error()
 	}
-	if apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return s.refused(ctx, e, old, err)
 	}
 	return e, s.explain(s.name(key), err)
 }
 
-// patch returns a JSON patch that stores e if the entry's version is old.
-func patch(old string, e lease.Entry) []byte {
+// patch returns a patch that stores e if the entry's version is old, and its form.
+func patch(old string, e lease.Entry) (types.PatchType, []byte) {
+	if of, ok := strings.CutPrefix(old, unreadable); ok {
+		uid, version, _ := strings.Cut(of, "/")
+		text, _ := json.Marshal(map[string]any{ // it has only texts, so there is no error
+			"metadata": map[string]any{
+				"uid": uid, "resourceVersion": version,
+				"annotations": map[string]string{versionAnnotation: e.Version, valueAnnotation: string(e.Value)},
+			},
+			"spec": spec(e.Value),
+		})
+		return types.MergePatchType, text
+	}
 	type op struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
@@ -388,13 +409,13 @@ func patch(old string, e lease.Entry) []byte {
 	at := func(annotation string) string {
 		return "/metadata/annotations/" + strings.ReplaceAll(annotation, "/", "~1")
 	}
-	text, _ := json.Marshal([]op{ // it has only texts, so there is no error
+	text, _ := json.Marshal([]op{
 		{"test", at(versionAnnotation), old},
 		{"add", at(versionAnnotation), e.Version},
 		{"add", at(valueAnnotation), string(e.Value)},
 		{"add", "/spec", spec(e.Value)},
 	})
-	return text
+	return types.JSONPatchType, text
 }
 
 // refused returns what Put returns if the API server refused to store e for a reason that may
@@ -403,7 +424,7 @@ func patch(old string, e lease.Entry) []byte {
 func (s *Store) refused(ctx context.Context, e lease.Entry, old string, why error) (lease.Entry, error) {
 	is, err := s.Get(ctx, e.Key)
 	switch {
-	case err != nil:
+	case err != nil && is.Version == "": // else it cannot be read
 		return e, err
 	case is.Version == e.Version && string(is.Value) == string(e.Value):
 		return e, nil
@@ -422,7 +443,7 @@ func (s *Store) conflict(key string) error {
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	for {
 		o, e, err := s.get(ctx, key)
-		if err != nil {
+		if err != nil && e.Version == "" { // else it cannot be read
 			return err
 		}
 		if o == nil || e.Version != old {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func suite(c *cluster) *servertest.Server {
 			servertest.Do(t, c.Ask(kubetest.Token, "DELETE", leases("default")+"?labelSelector=snowflake-ids/store="+space, nil, nil))
 		}},
 		Garble: func(t testing.TB, space, key string) {
-			c.change(t, space+"--"+key, func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
+			c.change(t, space+"--"+strings.ReplaceAll(key, "/", "--"), func(o *coordination.Lease) { delete(o.Annotations, "snowflake-ids/version") })
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package leasetest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -115,5 +117,104 @@ func (s *suite) lost() {
 	}
 	if err := a.Err(); err != nil {
 		s.Errorf("the holder has lost its worker ID: %v", err)
+	}
+}
+
+// unreadable: if an entry that all processes need cannot be read, it is replaced, and if it is a record, its holder loses
+// its worker ID. A newcomer starts, and the watermark rises. Waits of minutes are pretended.
+func (s *suite) unreadable() {
+	store, seen := s.storage.Open(), map[snowflake.ID]string{}
+	a := s.mustAcquire("a", steady)
+	s.issue(seen, a)
+	mark := s.watermark(store)
+	for _, key := range []string{"watermark", "store"} {
+		s.garble(store, key)
+		if next := s.watermark(store); next < mark {
+			s.Fatalf("the watermark falls from %d to %d when %s cannot be read", mark, next, key)
+		}
+		s.isReadable(store, key)
+		s.garble(store, key)
+		b := s.starts(store, "b")
+		s.isReadable(store, key)
+		s.issue(seen, b)
+		s.issue(seen, a)
+		if err := b.Release(s.ctx); err != nil {
+			s.Fatalf("releasing: %v", err)
+		}
+	}
+	mark = s.watermark(store)
+
+	s.garble(store, fmt.Sprint("worker/", a.Worker()))
+	a.StepBack(time.Hour)
+	for a.Err() == nil && s.ctx.Err() == nil {
+		_, _ = a.Gen.NextIDContext(s.ctx)
+	}
+	if err := a.Err(); !errors.Is(err, lease.ErrLost) {
+		s.Fatalf("a holder whose record cannot be read does not lose its worker ID: %v", err)
+	}
+	s.watermark(store) // it begins to wait until a window under the record has ended
+	s.garble(store, "silence")
+	s.watermark(store)
+	s.isReadable(store, "silence")
+	c := s.starts(store, "c")
+	s.issue(seen, c)
+	if c.Worker() == a.Worker() {
+		s.Fatalf("worker ID %d is taken although its record cannot be read", c.Worker())
+	}
+	if next := s.watermark(store); next <= mark {
+		s.Fatalf("the watermark does not rise from %d because of a record that cannot be read, but is %d", mark, next)
+	}
+}
+
+// garble makes an entry unreadable: for the store or, if it can read each content of its engine, for package lease.
+func (s *suite) garble(store lease.Store, key string) {
+	s.Helper()
+	if s.storage.Garble != nil {
+		s.storage.Garble(key)
+		return
+	}
+	s.put(store, key, s.get(store, key).Version, `{"worker": 1, "tok`)
+}
+
+func (s *suite) isReadable(store lease.Store, key string) {
+	s.Helper()
+	if e := s.get(store, key); !json.Valid(e.Value) {
+		s.Fatalf("the entry was not replaced: %s", show(e))
+	}
+}
+
+// steady is the window of holders that renew in time on a busy machine. A newcomer waits for it if the watermark was lost.
+const steady = 10 * time.Second
+
+// starts takes a worker ID of a store that may have lost its entries.
+func (s *suite) starts(store lease.Store, owner string) *link.Holder {
+	s.Helper()
+	client := s.storage.Open()
+	for wait := s.window; ; wait *= 2 {
+		link.PretendToHaveWaited(s.ctx, store)
+		ctx, cancel := context.WithTimeout(s.ctx, wait)
+		h, err := link.Join(ctx, s.T, client, lease.Options{Layout: snowflake.ClockSeqLayout(), Owner: owner, Count: 2, Window: steady})
+		cancel()
+		if err == nil {
+			return h
+		}
+		if !errors.Is(err, lease.ErrWiped) && !errors.Is(err, context.DeadlineExceeded) || s.ctx.Err() != nil {
+			s.Fatalf("%s acquires: %v", owner, err)
+		}
+	}
+}
+
+// watermark reads the watermark of a store that may have lost its entries.
+func (s *suite) watermark(store lease.Store) snowflake.ID {
+	s.Helper()
+	for {
+		link.PretendToHaveWaited(s.ctx, store)
+		m, err := lease.Watermark(s.ctx, store)
+		if err == nil {
+			return m.ID
+		}
+		if !errors.Is(err, lease.ErrWiped) || s.ctx.Err() != nil {
+			s.Fatalf("reading the watermark: %v", err)
+		}
 	}
 }

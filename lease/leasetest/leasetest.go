@@ -41,7 +41,8 @@ type Storage struct {
 	Wipe func()
 
 	// Garble makes the entry of a key unreadable, for example by cutting it short. If it is
-	// nil, because each content of the engine is an entry, unreadable entries are not tested.
+	// nil, because each content of the engine is an entry, the tests store a value that package
+	// lease cannot read.
 	Garble func(key string)
 }
 
@@ -91,6 +92,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Storage, opts *Options) {
 		{"LeasesChangeHands", (*suite).leases},
 		{"CrashedHoldersWorkerIDComesFree", (*suite).crashed},
 		{"LostRecordIsPutBack", (*suite).lost},
+		{"UnreadableEntriesAreReplaced", (*suite).unreadable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(t *testing.T) {

@@ -72,7 +72,10 @@ func (m *memory) Now(ctx context.Context) (time.Time, error) {
 	return time.Now(), ctx.Err()
 }
 
-var errGarbled = errors.New("the entry cannot be read")
+// unreadable is before the version that an entry had before it was garbled.
+const unreadable = "unreadable-"
+
+var errGarbled = fmt.Errorf("%w: the entry cannot be read", lease.ErrBadRecord)
 
 // read returns the entries that match.
 func (m *memory) read(match func(key string) bool) ([]lease.Entry, error) {
@@ -95,7 +98,7 @@ func (m *memory) read(match func(key string) bool) ([]lease.Entry, error) {
 		case m.s.garbled[key] && m.is("garbled is none"):
 			continue
 		case m.s.garbled[key] && !m.is("garbled is an entry"):
-			found = append(found, lease.Entry{Key: key, Version: "unreadable"})
+			found = append(found, lease.Entry{Key: key, Version: unreadable + e.Version})
 			continue
 		}
 		if !m.is("memory shared with reads") {
@@ -122,10 +125,22 @@ func (m *memory) Get(ctx context.Context, key string) (lease.Entry, error) {
 	if err != nil || len(found) == 0 {
 		return lease.Entry{}, err
 	}
-	if found[0].Value == nil {
-		return lease.Entry{}, errGarbled
+	e := found[0]
+	if e.Value != nil {
+		return e, nil
 	}
-	return found[0], nil
+	switch m.fault {
+	case "garbled is another error":
+		return e, errors.New("the entry cannot be read")
+	case "garbled has no version":
+		return lease.Entry{Key: key}, errGarbled
+	case "garbled has another version in a List":
+		e.Version += "-got"
+	case "garbled has another version each time":
+		m.reads++
+		e.Version += strconv.Itoa(m.reads)
+	}
+	return e, errGarbled
 }
 
 func number(s string) bool   { _, err := strconv.ParseFloat(s, 64); return err == nil }
@@ -206,6 +221,12 @@ func (m *memory) version(key string) string {
 // conflict reports whether an entry's version is not old. s.mu must be held.
 func (m *memory) conflict(key, old string) bool {
 	stored := m.s.entries[key].Version
+	if m.s.garbled[key] && m.fault != "garbled is an entry" {
+		if m.is("garbled keeps its version") && stored == old || m.is("garbled has any version") && old != "" {
+			return false
+		}
+		stored = unreadable + stored
+	}
 	switch m.fault {
 	case "any version of no entry":
 		return stored != "" && stored != old
@@ -236,7 +257,7 @@ func (m *memory) conflict(key, old string) bool {
 func (m *memory) put(key, old string, value []byte) (lease.Entry, error) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if m.s.garbled[key] && !m.is("garbled is none") && !m.is("garbled is an entry") {
+	if m.s.garbled[key] && (m.is("garbled is not replaced") || m.is("garbled is no conflict") && m.conflict(key, old)) {
 		return lease.Entry{}, errGarbled
 	}
 	before := m.s.entries[key]
@@ -291,6 +312,7 @@ func (m *memory) put(key, old string, value []byte) (lease.Entry, error) {
 		e.Key = strings.ReplaceAll(key, ".", "-")
 	}
 	m.s.entries[e.Key] = e
+	delete(m.s.garbled, e.Key)
 	returned := e
 	returned.Value = slices.Clone(e.Value)
 	switch m.fault {
@@ -316,6 +338,10 @@ func (m *memory) Delete(ctx context.Context, key, old string) error {
 	if m.conflict(key, old) && !m.is("Delete ignores the version") || m.s.entries[key].Version == "" {
 		return lease.ErrConflict
 	}
+	if m.s.garbled[key] && m.is("garbled is not removed") {
+		return errGarbled
+	}
+	delete(m.s.garbled, key)
 	m.s.deleted[key] = true
 	if !m.is("Delete does nothing") {
 		delete(m.s.entries, key)
@@ -337,6 +363,7 @@ func fresh(fault string) func(*testing.T) leasetest.Storage {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				clear(s.entries)
+				clear(s.garbled)
 				if fault == "versions begin again after a loss" {
 					s.versions = 0
 				}
@@ -430,10 +457,11 @@ func TestRunFindsEachFault(t *testing.T) {
 		{"LatePutsChangeNothing", []string{"halves", "late Puts win", "Puts that are late arrive twice"}},
 		{"TimesAreTheEnginesTimes", []string{"no time", "clock in whole seconds", "clock that stands still", "another clock than Now's", "clock that runs backward", "Now stands still", "reading is storing"}},
 		{"WipedStoreStartsAnew", []string{"versions begin again after a loss"}},
-		{"UnreadableEntryIsAnError", []string{"garbled is none", "garbled is an entry", "garbled hides the others"}},
+		{"UnreadableEntryIsAnError", []string{"garbled is none", "garbled is an entry", "garbled hides the others", "garbled is another error", "garbled has no version", "garbled has another version in a List", "garbled has another version each time", "garbled keeps its version", "garbled has any version", "garbled is no conflict", "garbled is not replaced", "garbled is not removed"}},
 		{"LeasesChangeHands", []string{"clients that do not meet"}},
 		{"CrashedHoldersWorkerIDComesFree", []string{"clients that do not meet"}},
 		{"LostRecordIsPutBack", []string{"no second creation"}},
+		{"UnreadableEntriesAreReplaced", []string{"garbled has no version", "garbled is not replaced"}},
 	} {
 		t.Run(c.test, func(t *testing.T) {
 			t.Parallel()

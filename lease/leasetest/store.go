@@ -455,30 +455,56 @@ func (s *suite) wiped() {
 	s.has(s.storage.Open(), e)
 }
 
-// garbled: an unreadable entry is an error of Get and has no value in a List, which returns the others. It is never
-// taken for no entry.
+// garbled: an unreadable entry is an error of Get, which returns its version all the same. A List has it with this version
+// and no value, beside the others. It is never taken for no entry. Who names its version replaces or removes it.
 func (s *suite) garbled() {
 	if s.storage.Garble == nil {
 		return
 	}
-	store := s.storage.Open()
+	store, another := s.storage.Open(), s.storage.Open()
 	e := s.put(store, "a", "", "value")
 	other := s.put(store, "b", "", "value")
 	s.storage.Garble("a")
-	for _, store := range []lease.Store{store, s.storage.Open()} {
-		if got, err := store.Get(s.ctx, "a"); err == nil {
-			s.Fatalf("Get returns an unreadable entry as %s", show(got))
+	bad := s.getBad(another, "a")
+	if again := s.getBad(store, "a"); again.Version != bad.Version {
+		s.Fatalf("the version of an unreadable entry that nobody changes is %q, and then %q", bad.Version, again.Version)
+	}
+	refused := func(store lease.Store, versions ...string) {
+		s.Helper()
+		for _, old := range versions {
+			_, err := store.Put(s.ctx, "a", old, []byte("late"))
+			s.wants(err, lease.ErrConflict, "Put with the version %q, where the unreadable entry was %q", old, e.Version)
+			s.wants(store.Delete(s.ctx, "a", old), lease.ErrConflict, "Delete with the version %q, where the unreadable entry was %q", old, e.Version)
 		}
+	}
+	for _, store := range []lease.Store{store, another} {
 		got := s.list(store, "")
-		i := slices.IndexFunc(got, func(e lease.Entry) bool { return e.Key == "a" })
-		if i < 0 || got[i].Version == "" || got[i].Value != nil {
-			s.Fatalf("List does not return an unreadable entry with a version and no value, but %s", show(got...))
+		if len(got) != 2 || got[0].Key != "a" || got[0].Version != bad.Version || got[0].Value != nil || !equal(got[1], other) {
+			s.Fatalf("List does not return an unreadable entry with the version %q and no value, and the other one, but %s", bad.Version, show(got...))
 		}
-		for _, old := range []string{"", "no-version"} {
-			if _, err := store.Put(s.ctx, "a", old, []byte("value")); err == nil {
-				s.Fatalf("Put replaces an unreadable entry, which was version %q, by version %q", e.Version, old)
-			}
-		}
+		refused(store, "", "no-version", e.Version, other.Version, bad.Version+"0", bad.Version[:len(bad.Version)-1])
 		s.same(store, other)
 	}
+	e = s.put(another, "a", bad.Version, "another value")
+	s.has(store, e, other)
+	refused(store, bad.Version)
+	s.has(another, s.put(store, "a", e.Version, "a value of the new entry"), other)
+
+	s.storage.Garble("a")
+	bad = s.getBad(store, "a")
+	s.delete(another, "a", bad.Version)
+	s.has(store, other)
+	refused(store, bad.Version)
+	s.has(another, s.put(store, "a", "", "value"), other)
+}
+
+// getBad returns an entry that cannot be read.
+func (s *suite) getBad(store lease.Store, key string) lease.Entry {
+	s.Helper()
+	e, err := store.Get(s.ctx, key)
+	s.wants(err, lease.ErrBadRecord, "Get of an unreadable entry")
+	if e.Key != key || e.Version == "" || e.Value != nil {
+		s.Fatalf("Get returns an unreadable entry not with its key, a version and no value, but as %s", show(e))
+	}
+	return e
 }

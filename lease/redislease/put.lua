@@ -3,15 +3,16 @@
 -- so members are in the order of their keys.
 --
 -- ARGV: the key, the version before ('' if there is no entry), the new version ('' to remove
--- the entry), the value. Returns {'stored', the server's time}, {'conflict', the stored
--- version}, or {'unreadable'}. Nothing is written unless it returns 'stored'.
+-- the entry), the value. Returns {'stored', the server's time}, or {'conflict', the stored
+-- version}. Nothing is written unless it returns 'stored'. A key that has several members, or
+-- one that is not of this form, has the version unreadable- and the SHA-1 of its members.
 local key, old, new, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local members = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. key .. ' ', '(' .. key .. '!')
+local members = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. key, '(' .. key .. '!') -- '!' follows the space
 local version, at, is = '', '', ''
 if members[1] then
   version, at, is = string.match(members[1], '^%S+ (%S+) (%d+) (.*)$')
-  if not version or members[2] then
-    return {'unreadable'}
+  if not version or #at > 18 or members[2] or string.sub(old, 1, 11) == 'unreadable-' then
+    version = 'unreadable-' .. redis.sha1hex(table.concat(members, '\n'))
   end
 end
 -- The client sends a request again if it lost the connection. Copies of a cloned machine may draw
@@ -27,7 +28,7 @@ local now = time[1] .. string.format('%06d', time[2])
 if new ~= '' then -- first, since it may fail, and Redis does not undo what a script has written
   redis.call('ZADD', KEYS[1], 0, key .. ' ' .. new .. ' ' .. now .. ' ' .. value)
 end
-if members[1] then
-  redis.call('ZREM', KEYS[1], members[1])
+for _, member in ipairs(members) do
+  redis.call('ZREM', KEYS[1], member)
 end
 return {'stored', now}

@@ -3,6 +3,7 @@ package redislease
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha1"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -149,23 +150,31 @@ var safe = map[string]*regexp.Regexp{
 
 // Get implements [lease.Store].
 func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
-	entries, _, err := s.read(ctx, "["+key+" ", "("+key+"!") // '!' follows the space
-	if err != nil || len(entries) == 0 {
+	members, _, err := s.read(ctx, "["+key, "("+key+"!") // '!' follows the space
+	if err != nil || len(members) == 0 {
 		return lease.Entry{}, err
 	}
-	if entries[0].Value == nil {
-		return lease.Entry{}, s.key.Wrap(unreadable(key))
+	e := parse(key, members)
+	if e.Value == nil {
+		err = s.key.Wrap(fmt.Errorf("%w: the member of %.100q is not one of a key, a version, a time and a value", lease.ErrBadRecord, key))
 	}
-	return entries[0], nil
+	return e, err
 }
 
 // List implements [lease.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
-	entries, _, err := s.read(ctx, "["+prefix, "("+prefix+"~") // all characters of keys are before '~'
+	members, _, err := s.read(ctx, "["+prefix, "("+prefix+"~") // all characters of keys are before '~'
+	var entries []lease.Entry
+	for i, n := 0, 0; i < len(members); i += n {
+		key, _, _ := strings.Cut(members[i], " ")
+		for n = 1; i+n < len(members) && strings.HasPrefix(members[i+n], key+" "); n++ {
+		}
+		entries = append(entries, parse(key, members[i:i+n]))
+	}
 	return entries, err
 }
 
-func (s *Store) read(ctx context.Context, from, to string) (entries []lease.Entry, now time.Time, err error) {
+func (s *Store) read(ctx context.Context, from, to string) (members []string, now time.Time, err error) {
 	args := []any{from, to}
 	if s.replicas > 0 {
 		args = append(args, "write")
@@ -174,16 +183,8 @@ func (s *Store) read(ctx context.Context, from, to string) (entries []lease.Entr
 	if err != nil {
 		return nil, now, err
 	}
-	for _, member := range reply[2:] {
-		e := parse(member)
-		if last := len(entries) - 1; last >= 0 && entries[last].Key == e.Key { // a key has one member
-			entries[last] = lease.Entry{Key: e.Key, Version: "unreadable"}
-			continue
-		}
-		entries = append(entries, e)
-	}
 	now, err = parseTime(reply[1])
-	return entries, now, err
+	return reply[2:], now, err
 }
 
 // Put implements [lease.Store].
@@ -205,8 +206,6 @@ func (s *Store) put(ctx context.Context, key, old, version string, value []byte)
 		return lease.Entry{}, err
 	case reply[0] == "conflict":
 		return lease.Entry{}, s.key.Wrap(fmt.Errorf("%w: %s", lease.ErrConflict, key))
-	case reply[0] == "unreadable":
-		return lease.Entry{}, s.key.Wrap(unreadable(key))
 	}
 	at, err := parseTime(reply[1])
 	return lease.Entry{Key: key, Version: version, Value: append([]byte{}, value...), Time: at}, err
@@ -324,20 +323,18 @@ func patience(ctx context.Context) time.Duration {
 	return max(wait, time.Millisecond) // WAIT takes 0 as for ever
 }
 
-// parse returns the entry in a member of the set.
-func parse(member string) lease.Entry {
-	parts := strings.SplitN(member, " ", 4)
-	if len(parts) == 4 && parts[1] != "" {
+// parse returns the entry in the members of a key. If it cannot be read, it has the version that put.lua gives it, and no value.
+func parse(key string, members []string) lease.Entry {
+	if parts := strings.SplitN(members[0], " ", 4); len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
 		if at, err := parseTime(parts[2]); err == nil {
-			return lease.Entry{Key: parts[0], Version: parts[1], Value: []byte(parts[3]), Time: at}
+			return lease.Entry{Key: key, Version: parts[1], Value: []byte(parts[3]), Time: at}
 		}
 	}
-	return lease.Entry{Key: parts[0], Version: "unreadable"}
+	return lease.Entry{Key: key, Version: fmt.Sprintf("unreadable-%x", sha1.Sum([]byte(strings.Join(members, "\n"))))}
 }
 
-func unreadable(key string) error {
-	return fmt.Errorf("%w: the member of %.100q is not one of a key, a version, a time and a value", lease.ErrBadRecord, key)
-}
+// What put.lua can read, too.
+var goodVersion, goodTime = regexp.MustCompile(`^[^\s\v]+$`), regexp.MustCompile(`^[0-9]{1,18}$`)
 
 // parseTime parses microseconds.
 func parseTime(s string) (time.Time, error) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -92,29 +91,35 @@ func TestForeignDataIsRefused(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	store := opened(t, client, nil)
-	for _, member := range []string{"worker/7", "worker/7 ", "worker/7 v", "worker/7 v 1", "worker/7 v x value", "worker/7 v 1.5 value", "worker/7  1 value"} {
+	for _, member := range []string{"worker/7", "worker/7 ", "worker/7 v", "worker/7 v 1", "worker/7 v x value", "worker/7 v 1.5 value", "worker/7  1 value",
+		"worker/7 v -1 value", "worker/7 v +1 value", "worker/7 v\t1 1 value", "worker/7 v\v1 1 value", "worker/7 v 99999999999999999999 value"} {
 		client.Del(t.Context(), leasesKey)
 		client.ZAdd(t.Context(), leasesKey, redis.Z{Member: member})
 		all, err := store.List(t.Context(), "worker/")
 		require.NoError(t, err, member)
-		require.Equal(t, []lease.Entry{{Key: "worker/7", Version: "unreadable"}}, all, member)
-		if _, err = store.Get(t.Context(), "worker/7"); strings.HasPrefix(member, "worker/7 ") {
-			require.ErrorIs(t, err, lease.ErrBadRecord, member)
-			require.ErrorContains(t, err, leasesKey)
-			require.ErrorContains(t, err, "worker/7")
+		is, err := store.Get(t.Context(), "worker/7")
+		require.ErrorIs(t, err, lease.ErrBadRecord, member)
+		require.ErrorContains(t, err, leasesKey)
+		require.ErrorContains(t, err, "worker/7")
+		require.NotEmpty(t, is.Version)
+		require.Equal(t, []lease.Entry{{Key: "worker/7", Version: is.Version}}, all, member)
+		for _, old := range []string{"", "v", is.Version + "0"} {
+			_, err := store.Put(t.Context(), "worker/7", old, nil)
+			require.ErrorIs(t, err, lease.ErrConflict, "Put over %q in place of version %q", member, old)
 		}
-		for _, old := range []string{"", "v"} {
-			if _, err := store.Put(t.Context(), "worker/7", old, nil); err == nil && strings.HasPrefix(member, "worker/7 ") {
-				t.Errorf("Put over %q in place of version %q succeeds", member, old)
-			}
-		}
+		e := servertest.Put(t, store, "worker/7", is.Version, "value")
+		all, err = store.List(t.Context(), "")
+		require.NoError(t, err)
+		require.Equal(t, []lease.Entry{e}, all)
 	}
 	client.Del(t.Context(), leasesKey)
 	client.ZAdd(t.Context(), leasesKey, redis.Z{Member: "worker/7 v 1 a"}, redis.Z{Member: "worker/7 w 1 b"})
 	_, err := store.Put(t.Context(), "worker/7", "v", nil)
-	assert.ErrorIs(t, err, lease.ErrBadRecord)
+	assert.ErrorIs(t, err, lease.ErrConflict)
 	e, err := store.Get(t.Context(), "worker/7")
-	assert.ErrorIs(t, err, lease.ErrBadRecord, "Get of two entries of one key: %v, %v", e, err)
+	require.ErrorIs(t, err, lease.ErrBadRecord, "Get of two entries of one key: %v, %v", e, err)
+	require.NoError(t, store.Delete(t.Context(), "worker/7", e.Version))
+	require.Zero(t, client.Exists(t.Context(), leasesKey).Val())
 	client.Del(t.Context(), leasesKey)
 	client.Set(t.Context(), leasesKey, "a text", 0)
 	refuses(t, store, lease.ErrBadRecord, leasesKey, "WRONGTYPE")

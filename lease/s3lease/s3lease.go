@@ -94,6 +94,7 @@
 package s3lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -234,6 +235,7 @@ func (s *Store) get(ctx context.Context, key string) (e lease.Entry, deleted str
 	etag := aws.ToString(out.ETag)
 	switch {
 	case len(nonce) != nonceLen || etag == "":
+		e.Version = etag
 		return e, "", fmt.Errorf("s3lease: %s: %w: the object does not begin with a random text and a space, or has no ETag", s.place(key), lease.ErrBadRecord)
 	case !hasValue:
 		return e, etag, nil
@@ -274,7 +276,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 			for i := int(next.Add(1)) - 1; i < len(keys) && errs[r] == nil; i = int(next.Add(1)) - 1 {
 				entries[i], errs[r] = s.Get(ctx, keys[i])
 				if errors.Is(errs[r], lease.ErrBadRecord) {
-					entries[i], errs[r] = lease.Entry{Key: keys[i], Version: "unreadable"}, nil
+					entries[i].Version, errs[r] = cmp.Or(entries[i].Version, "unreadable"), nil
 				}
 			}
 		}()
@@ -295,9 +297,9 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	body := rand.Text() + " " + string(value)
 	var err error
 	if e.Version, err = s.put(ctx, key, old, body); old == "" && errors.Is(err, lease.ErrConflict) {
-		_, deleted, readErr := s.get(ctx, key)
+		is, deleted, readErr := s.get(ctx, key)
 		switch {
-		case readErr != nil:
+		case readErr != nil && is.Version == "": // else it is a conflict with an entry that cannot be read
 			err = readErr
 		case deleted != "":
 			e.Version, err = s.put(ctx, key, deleted, body)

@@ -5,7 +5,7 @@ package s3lease_test
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -81,7 +81,8 @@ func (s *service) suite() *servertest.Server {
 		Process: s.Process, Addr: s.addr, Fleet: s3lease.DefaultWindow,
 		Wipes: map[string]func(testing.TB, string){"Remove": s.wipe},
 		Garble: func(t testing.TB, space, key string) {
-			servertest.Do(t, os.WriteFile(filepath.Join(s.dir, space, key), []byte(`{"worker": 1, "tok`), 0o600))
+			in := &s3.PutObjectInput{Bucket: aws.String(bucket), Key: aws.String(space + "/" + key), Body: strings.NewReader(`{"worker": 1, "tok`)}
+			servertest.Must(s.client().PutObject(context.WithoutCancel(t.Context()), in))(t)
 		},
 	}
 }

@@ -94,8 +94,14 @@ func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 	if err != nil || len(entries) == 0 {
 		return lease.Entry{}, err
 	}
-	return entries[0], nil
+	if entries[0].Version == unreadable {
+		err = s.wrap(ctx, fmt.Errorf("%w: the row of %s has no version", lease.ErrBadRecord, key))
+	}
+	return entries[0], err
 }
+
+// unreadable is the version of a row whose version somebody has made empty.
+const unreadable = "unreadable"
 
 // List implements [lease.Store].
 func (s *Store) List(ctx context.Context, prefix string) ([]lease.Entry, error) {
@@ -122,7 +128,9 @@ func (s *Store) read(ctx context.Context, query string, args ...any) (entries []
 				sure = true
 				continue
 			}
-			e.Time = fromMicros(micros)
+			if e.Time = fromMicros(micros); e.Version == "" {
+				e.Version, e.Value = unreadable, nil
+			}
 			entries = append(entries, e)
 		}
 		return sure, errors.Join(rows.Err(), rows.Close())
@@ -160,7 +168,7 @@ func (s *Store) put(ctx context.Context, key, old string, value []byte) (lease.E
 	e := lease.Entry{Key: key, Version: rand.Text(), Value: append([]byte{}, value...)}
 	query, args := s.sql.insert, []any{key, e.Version, e.Value}
 	if old != "" {
-		query, args = s.sql.update, append(args, old)
+		query, args = s.sql.update, append(args, stored(old))
 	}
 	micros, err := s.write(ctx, query, args...)
 	e.Time = fromMicros(micros)
@@ -169,8 +177,19 @@ func (s *Store) put(ctx context.Context, key, old string, value []byte) (lease.E
 
 // Delete implements [lease.Store].
 func (s *Store) Delete(ctx context.Context, key, old string) error {
-	_, err := s.write(ctx, s.sql.remove, key, old)
+	if old == "" {
+		return s.conflict(key, lease.ErrConflict)
+	}
+	_, err := s.write(ctx, s.sql.remove, key, stored(old))
 	return s.conflict(key, err)
+}
+
+// stored returns the version that the row of an entry has.
+func stored(version string) string {
+	if version == unreadable {
+		return ""
+	}
+	return version
 }
 
 // write changes a row, and returns the time that it stored, in microseconds. If there is no row to

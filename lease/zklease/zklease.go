@@ -176,13 +176,10 @@ func (s *Store) make(ctx context.Context, at string) error {
 // Get returns the entry of key.
 func (s *Store) Get(ctx context.Context, key string) (lease.Entry, error) {
 	found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
-	if err == nil {
-		err = found[0].bad
-	}
-	if err != nil || found[0].nonce == "" {
+	if err != nil || !found[0].isEntry() {
 		return lease.Entry{Key: key}, err
 	}
-	return found[0].entry(), nil
+	return found[0].entry(), found[0].bad
 }
 
 // List returns the entries whose keys begin with prefix.
@@ -219,14 +216,16 @@ func (s *Store) upToDate(ctx context.Context, read func() ([]znode, error)) ([]z
 	return found, err
 }
 
-// znode is what was read at a key. If it has no nonce, it is a directory of entries, or was
-// not there.
+// znode is what was read at a key. If it is no entry, it is a directory of entries, or was not
+// there.
 type znode struct {
 	key, nonce string
 	value      []byte
 	stat       *zk.Stat
 	bad        error // why it cannot be read
 }
+
+func (z znode) isEntry() bool { return z.nonce != "" || z.bad != nil }
 
 // walk reads the entries in directory dir and below it whose keys begin with dir and begin.
 func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, err error) {
@@ -240,7 +239,7 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 	}
 	var keys []string
 	for _, name := range names {
-		if strings.HasPrefix(name, begin) {
+		if strings.HasPrefix(name, begin) && name != clock {
 			keys = append(keys, dir+name)
 		}
 	}
@@ -249,11 +248,14 @@ func (s *Store) walk(ctx context.Context, dir, begin string) (entries []znode, e
 	}
 	found, err := s.read(ctx, keys)
 	for _, z := range found {
-		inside := []znode{z}
-		if err == nil && z.nonce == "" && z.bad == nil {
-			inside, err = s.walk(ctx, z.key+"/", "")
+		if z.isEntry() {
+			entries = append(entries, z)
 		}
-		entries = append(entries, inside...)
+		if err == nil && z.nonce == "" { // also if somebody set the data of a directory
+			var inside []znode
+			inside, err = s.walk(ctx, z.key+"/", "")
+			entries = append(entries, inside...)
+		}
 	}
 	return entries, err
 }
@@ -268,10 +270,7 @@ func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
 		go func() {
 			defer readers.Done()
 			for i := r; i < len(keys) && errs[r] == nil; i += len(errs) {
-				found[i], errs[r] = call(ctx, s, s.path(keys[i]), func() (znode, error) { return s.readOne(keys[i]) })
-				if errors.Is(errs[r], lease.ErrBadRecord) {
-					found[i], errs[r] = znode{key: keys[i], bad: errs[r]}, nil
-				}
+				found[i], errs[r] = s.readOne(ctx, keys[i])
 			}
 		}()
 	}
@@ -279,21 +278,30 @@ func (s *Store) read(ctx context.Context, keys []string) ([]znode, error) {
 	return found, cmp.Or(errs[:]...)
 }
 
-func (s *Store) readOne(key string) (znode, error) {
-	data, stat, err := s.conn.Get(s.path(key))
-	if err == zk.ErrNoNode || err == nil && len(data) == 0 {
+func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
+	at := s.path(key)
+	z, err := call(ctx, s, at, func() (znode, error) {
+		data, stat, err := s.conn.Get(at)
+		return znode{key: key, value: data, stat: stat}, err
+	})
+	if errors.Is(err, zk.ErrNoNode) || err == nil && len(z.value) == 0 && z.stat.Version == 0 { // the data of a directory was never set
 		return znode{key: key}, nil
 	}
-	nonce, value, ok := bytes.Cut(data, []byte(" "))
-	if err == nil && (!ok || len(nonce) != len(rand.Text())) {
-		err = fmt.Errorf("%w: its data does not begin with a nonce", lease.ErrBadRecord)
+	nonce, value, ok := bytes.Cut(z.value, []byte(" "))
+	if z.value = value; ok && len(nonce) == len(rand.Text()) {
+		z.nonce = string(nonce)
+	} else if err == nil {
+		z.bad = fmt.Errorf("zklease: %s: %w: its data does not begin with a nonce", at, lease.ErrBadRecord)
 	}
-	return znode{key: key, nonce: string(nonce), value: value, stat: stat}, err
+	return z, err
 }
+
+// unreadable begins the version of an entry that cannot be read. The transaction that changed its data last follows.
+const unreadable = "unreadable-"
 
 func (z znode) entry() lease.Entry {
 	if z.bad != nil {
-		return lease.Entry{Key: z.key, Version: "unreadable"}
+		return lease.Entry{Key: z.key, Version: fmt.Sprint(unreadable, z.stat.Mzxid)}
 	}
 	return lease.Entry{Key: z.key, Version: fmt.Sprintf("%s-%d", z.nonce, z.stat.Version), Value: z.value, Time: mtime(z.stat)}
 }
@@ -311,12 +319,14 @@ func parse(version string) (nonce string, data int32) {
 // Put stores value if the entry's version still is old.
 func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
 	at, nonce := s.path(key), rand.Text()
-	was, data := parse(old)
-	begin := []any{&zk.DeleteRequest{Path: at + "/" + was, Version: -1}}
-	if old == "" { // the value is set, since the answer then has its time
-		begin, data = []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, 0
+	begin, data := []any{&zk.CreateRequest{Path: at, Acl: s.acl}}, int32(0)
+	if old != "" {
+		var err error
+		if begin, data, err = s.remove(ctx, key, old); err != nil {
+			return lease.Entry{}, err
+		}
 	}
-	answers, err := s.change(ctx, at, append(begin,
+	answers, err := s.change(ctx, at, append(begin, // the value of a new entry is set, too, since the answer then has its time
 		&zk.CreateRequest{Path: at + "/" + nonce, Acl: s.acl},
 		&zk.SetDataRequest{Path: at, Data: append([]byte(nonce+" "), value...), Version: data})...)
 	if old == "" && errors.Is(err, zk.ErrNoNode) {
@@ -328,15 +338,47 @@ func (s *Store) Put(ctx context.Context, key, old string, value []byte) (lease.E
 	if err != nil {
 		return lease.Entry{}, conflict(err)
 	}
-	return znode{key, nonce, value, answers[2].Stat, nil}.entry(), nil
+	return znode{key, nonce, value, answers[len(answers)-1].Stat, nil}.entry(), nil
 }
 
 // Delete removes the entry if its version still is old.
 func (s *Store) Delete(ctx context.Context, key, old string) error {
 	at := s.path(key)
-	nonce, data := parse(old)
-	_, err := s.change(ctx, at, &zk.DeleteRequest{Path: at + "/" + nonce, Version: -1}, &zk.DeleteRequest{Path: at, Version: data})
+	ops, data, err := s.remove(ctx, key, old)
+	if err != nil {
+		return err
+	}
+	_, err = s.change(ctx, at, append(ops, &zk.DeleteRequest{Path: at, Version: data})...)
 	return conflict(err)
+}
+
+// remove returns the operations that remove the nonce of an entry whose version is old, and the data version that the entry
+// must have. If it may have been unreadable, remove reads it again.
+func (s *Store) remove(ctx context.Context, key, old string) (ops []any, data int32, err error) {
+	at := s.path(key)
+	nonce, data := parse(old)
+	nonces := []string{nonce}
+	if strings.HasPrefix(old, unreadable) {
+		found, err := s.upToDate(ctx, func() ([]znode, error) { return s.read(ctx, []string{key}) })
+		if err != nil {
+			return nil, 0, err
+		}
+		if found[0].bad == nil || found[0].entry().Version != old {
+			return nil, 0, fmt.Errorf("zklease: %s: %w", at, lease.ErrConflict)
+		}
+		nonces, err = call(ctx, s, at, func() ([]string, error) {
+			names, _, err := s.conn.Children(at)
+			return names, err
+		})
+		if err != nil {
+			return nil, 0, conflict(err)
+		}
+		data = found[0].stat.Version
+	}
+	for _, nonce := range nonces {
+		ops = append(ops, &zk.DeleteRequest{Path: at + "/" + nonce, Version: -1})
+	}
+	return ops, data, nil
 }
 
 // change makes a transaction. If it fails, the error is that of the operation that failed.

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -63,7 +66,7 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 			break
 		}
 		slog.Warn("the store cannot be opened yet", "error", err, "next", "it is tried again")
-		w.say("the store cannot be opened yet")
+		w.say("the store cannot be opened yet: " + whyOf(err))
 		_ = sleep(ctx, time.Second)
 	}
 	if err != nil {
@@ -109,7 +112,7 @@ func (w *waiting) text() string {
 }
 
 // listening passes the log of a lease on. It tells waiting what the lease warned of last, without what only the log may say:
-// the message is constant, and of the attributes it takes the wait.
+// the message is constant, and of the attributes it takes the wait, and of what kind the error is.
 type listening struct {
 	slog.Handler
 	w *waiting
@@ -118,14 +121,69 @@ type listening struct {
 func (h listening) Handle(ctx context.Context, r slog.Record) error {
 	if text, ok := strings.CutPrefix(r.Message, "lease: "); ok && r.Level >= slog.LevelWarn {
 		r.Attrs(func(a slog.Attr) bool {
-			if a.Key == "wait" {
+			switch err, isError := a.Value.Any().(error); {
+			case a.Key == "wait":
 				text += "; it takes " + a.Value.String() + " from " + r.Time.UTC().Format(time.RFC3339) + " on"
+			case a.Key == "error" && isError:
+				text += ": " + whyOf(err)
 			}
 			return true
 		})
 		h.w.say(text)
 	}
 	return h.Handler.Handle(ctx, r)
+}
+
+// redisCode is how an answer of Redis begins, such as OOM.
+var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
+
+// whyOf says of what kind a store's error is. The error itself may name users, databases and hosts, so only the log has it.
+func whyOf(err error) string {
+	if errors.Is(err, lease.ErrRefused) {
+		return "the store refuses this client"
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "the store's name does not resolve"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the store's certificate is not trusted"
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return "the store answers with SQLSTATE " + e.SQLState()
+	}
+	if code, _, _ := strings.Cut(innermost(err).Error(), " "); redisCode.MatchString(code) {
+		return "the store answers with " + code
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the store does not answer in time"
+	case errors.Is(err, lease.ErrAway):
+		return "the store cannot answer now; the log says more"
+	}
+	return "the log says why"
+}
+
+// innermost returns the error at the end of what err wraps. Of several errors, which begin with marks, it takes the last.
+func innermost(err error) error {
+	for {
+		var inner error
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			inner = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			inner = e.Unwrap()[len(e.Unwrap())-1]
+		}
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }
 
 func (h listening) WithAttrs(attrs []slog.Attr) slog.Handler {

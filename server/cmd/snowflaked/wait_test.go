@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // While it waits for a worker ID, the server answers probes and says what it waits for; afterwards the same connections get IDs.
@@ -25,14 +28,16 @@ import (
 func TestServerAnswersWhileItWaits(t *testing.T) {
 	t.Parallel()
 	empty, _ := servertest.Redis(t)
+	full, _ := servertest.Redis(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
 	for store, says := range map[string]string{
 		"redis://" + empty: "the store is new, or has lost entries",
-		fmt.Sprint("redis://127.0.0.1:", servertest.Port(t)): "no worker ID could be acquired yet",
-		"redis://" + silent.Addr().String():                  "the store has not answered yet|no worker ID could be acquired yet",
-		"etcd://u:p@" + silent.Addr().String():               "the store has not answered yet|cannot be opened yet",
+		fmt.Sprint("redis://127.0.0.1:", servertest.Port(t)): "no worker ID could be acquired yet: connection refused",
+		"redis://" + full:                      "no worker ID could be acquired yet: the store answers with OOM",
+		"redis://" + silent.Addr().String():    "the store has not answered yet|no worker ID could be acquired yet",
+		"etcd://u:p@" + silent.Addr().String(): "the store has not answered yet|cannot be opened yet: the store does not answer in time",
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
@@ -109,11 +114,24 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// What is shown to everybody has the message and the wait, and nothing that may name users, databases or hosts.
+// What is shown to everybody has the message, the wait and the kind of the error, and nothing that may name users, databases or
+// hosts.
 func TestWaitingShowsNoSecrets(t *testing.T) {
 	w := new(waiting)
 	log := slog.New(listening{slog.NewTextHandler(io.Discard, nil), w}).With("owner", "hidden")
 	log.Warn("lease: the store has no entries", "wait", 3*time.Minute, "error", "hidden", "next", "hidden")
 	log.Warn("another: hidden")
 	assert.Regexp(t, "^the store has no entries; it takes 3m0s from [-0-9T:]+Z on$", w.text())
+	for says, err := range map[string]error{
+		"the log says why": errors.New("hidden"),
+		"the store cannot answer now; the log says more": fmt.Errorf("%w: hidden", lease.ErrAway),
+		"the store refuses this client":                  fmt.Errorf("%w: hidden", lease.ErrRefused),
+		"the store's name does not resolve":              &net.DNSError{Name: "hidden"},
+		"connection refused":                             &net.OpError{Op: "dial", Net: "hidden", Err: syscall.ECONNREFUSED},
+		"the store answers with OOM":                     fmt.Errorf("%w: %w", errors.New("hidden"), errors.New("OOM hidden")),
+		"the store does not answer in time":              fmt.Errorf("hidden: %w", context.DeadlineExceeded),
+	} {
+		log.Warn("lease: no worker ID could be acquired yet", "error", err, "next", "hidden")
+		assert.Equal(t, "no worker ID could be acquired yet: "+says, w.text())
+	}
 }
