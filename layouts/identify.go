@@ -41,7 +41,7 @@ func (p Part) IsKnown() bool { return p.Best.Share >= 0.05 }
 type Match struct {
 	Known
 	Share       float64   // the probability of this layout, 0 to 1
-	Sure        float64   // the probability of this layout and all others that give the IDs the same times
+	Sure        float64   // the probability of this layout and all others that give the IDs the same times; of a mixture, 0
 	First, Last time.Time // the times of the first and the last ID, if they have this layout
 	Why         []string  // the evidence for the layout, for people to read
 
@@ -80,20 +80,23 @@ const tolerance = 24 * time.Hour
 // fields, such as Twitter's and Discord's: such layouts are twins, and each names the others.
 // Only an ID of which one knows the time, or that was made just now, tells them apart.
 //
-// How often it is right, if twins count as one guess, and how many of the first guesses are Likely:
+// How often it is right, if twins count as one guess, how many of the first guesses are Likely, and how often None
+// is above a half:
 //
-//	IDs                           how many   right first   in the first three   likely   of them right
-//	published, alone               103           102                    103        0               0
-//	published, together             15            14                     15        2               2
-//	simulated, alone               780           710                    777        9               9
-//	simulated, 20 together         156           154                    156       33              33
-//	simulated, 1,000 together      117           116                    117       16              16
-//	unknown systems, alone         300             0                      0        0               0
-//	unknown systems, 20            150             0                      0        0               0
+//	IDs                           how many   right first   in the first three   likely   of them right   of no known layout
+//	published, alone                   103           102                  103        0               0                    7
+//	published, together                 15            14                   15        2               2                    4
+//	simulated, alone                  1185          1058                 1175       11              11                  145
+//	simulated, 20 together             237           229                  237       47              47                   30
+//	simulated, 200 together            237           217                  230       31              31                   56
+//	simulated, 1,000 together          198           180                  188       26              26                   47
+//	unknown systems, alone             300             0                    0        0               0                  144
+//	unknown systems, 20                150             0                    0        0               0                   97
 //
 // "go test ./layouts -run Calibration -v" says it by system. The published IDs are in testdata, with their sources. The
-// simulated IDs are such as one process, many workers, bursts and quiet fleets of each layout would issue. The unknown
-// systems are layouts that are not in the table, layouts with other epochs, counters, dates and random numbers.
+// simulated IDs are such as one process, many workers, bursts, quiet and large fleets of each layout would issue, also with
+// many IDs in a tick, and this library with RandomStart. The unknown systems are layouts that
+// are not in the table, layouts with other epochs, counters, dates and random numbers.
 func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -104,11 +107,15 @@ func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	}
 	for i := range r.Matches {
 		r.Matches[i].findTwins(r.Matches)
+		if r.Mixture != nil {
+			r.Matches[i].Sure = 0
+		}
 	}
 	return r
 }
 
-// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a tick.
+// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a tick. A block begins where
+// a run does, so that the number with which runs begin shows, too.
 func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	const blocks = 20
 	if len(ids) <= most {
@@ -117,9 +124,20 @@ func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	size := most / blocks
 	for i := range blocks {
 		at := i * (len(ids) - size) / (blocks - 1)
+		for at > 0 && neighbours(ids[at-1], ids[at]) {
+			at--
+		}
 		some = append(some, ids[at:at+size]...)
 	}
-	return some
+	slices.Sort(some)
+	return slices.Compact(some)
+}
+
+// neighbours reports whether an ID may be the next of a run: the sequence is in the lowest bits, or above at most 16 bits
+// of a worker.
+func neighbours(a, b snowflake.ID) bool {
+	step := b - a
+	return step <= 1<<16 && step&(step-1) == 0
 }
 
 // ranked is a ranking, and the logarithm of the probability of the IDs.

@@ -147,7 +147,8 @@ func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 type evidence struct {
 	*Known
 	log         float64 // of the probability of the runs
-	new         float64 // of the probability of what comes for the first time: a generator's numbers, the number with which runs begin
+	newFields   float64 // of the probability of the numbers of generators
+	newStarts   float64 // of the probability of the numbers with which runs begin, each when it comes for the first time
 	runs        int
 	ticks       int
 	first       time.Time
@@ -171,6 +172,9 @@ type issued struct {
 
 // enough is how many IDs, and how many new numbers, count in full. If there are more, their mean counts as often.
 const enough = 20
+
+// optional is how many fleets use a layout in one of its [Known.uses].
+const optional = 0.05
 
 // maxBits is the number of bits of an ID.
 const maxBits = 63
@@ -212,14 +216,21 @@ func (k *Known) judge(ids []snowflake.ID, now time.Time, scale float64) Match {
 	if e.refused > 0 {
 		m.Why = append(m.Why, fmt.Sprintf("but %d of %d IDs are not of it", e.refused, len(ids)))
 	}
-	m.log = e.total(scale, true) + k.prior(m.Last, now)
+	logs := []float64{e.total(scale, true)}
+	for _, use := range k.uses {
+		k := *k
+		k.use = use
+		logs = append(logs, k.evidence(ids, now).total(scale, true)+math.Log(optional))
+	}
+	m.log = sumOf(logs) + k.prior(m.Last, now)
 	return m
 }
 
 // total returns the logarithm of the probability of all IDs, without the time of the last. If the epoch is known, a coarse
 // clock shows in the times, and else in the time between them.
 func (e *evidence) total(scale float64, known bool) float64 {
-	log := e.log*scale + e.new*math.Sqrt(scale)
+	root := math.Sqrt(scale)
+	log := e.log*scale + e.newStarts*root + e.newFields*min(root, enough/float64(max(len(e.before), 1)))
 	if len(e.starts) > 0 && e.starts[0] == 0 && !e.countsOn && e.runs >= 5 {
 		log += math.Log(0.1) // few systems never begin with 0
 	}
@@ -307,15 +318,18 @@ func divisor(a, b time.Duration) time.Duration {
 }
 
 // generator returns the logarithm of the probability that a run is of its generator, which has had some runs: as often as
-// before, and once of a new generator. The probability of a new generator's numbers is in e.new.
+// before, and once of a new generator. The probability of a new generator's numbers is in e.newFields.
 func (e *evidence) generator(g fields, runs int) float64 {
+	if e.use.largeFleet { // which is one of them, at any time
+		return -float64(e.division().node) * math.Ln2
+	}
 	if runs == 0 {
 		ofSmall := 0.6
 		if e.anyWorker {
 			ofSmall = 0.1
 		}
 		l := e.Layout
-		e.new += math.Log(mixed(g.clockSeq, l.ClockSeqBits, 0.9)) + // few clocks step back
+		e.newFields += math.Log(mixed(g.clockSeq, l.ClockSeqBits, 0.9)) + // few clocks step back
 			math.Log(mixed(g.datacenter, l.DatacenterBits, 0.5)) + math.Log(mixed(g.worker, l.WorkerBits, ofSmall))
 	}
 	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
@@ -323,12 +337,19 @@ func (e *evidence) generator(g fields, runs int) float64 {
 
 // start returns the logarithm of the probability of the sequence number with which a run begins: as often as before, and
 // once as no run begins yet. Most runs begin with 0, some with another small number, some with any. How
-// likely a number is that comes for the first time is in e.new.
+// likely a number is that comes for the first time is in e.newStarts.
 func (e *evidence) start(sequence int) float64 {
 	bits := e.Layout.SequenceBits
 	switch {
 	case bits == 0:
 		return 0
+	case e.use.lowerHalf:
+		half := 1 << (bits - 1)
+		p := 0.99
+		if sequence >= half { // of a tick whose first IDs are not among these
+			p = 0.01
+		}
+		return math.Log(p / float64(half))
 	case e.random:
 		return -float64(bits) * math.Ln2
 	case e.countsOn && sequence == 0: // it does not count on, after all
@@ -343,7 +364,7 @@ func (e *evidence) start(sequence int) float64 {
 		return e.learn(sequence, 1, 0.6)
 	}
 	if e.starts[sequence] == 0 {
-		e.new += math.Log(0.4 * mixed(sequence-1, bits, 0.9))
+		e.newStarts += math.Log(0.4 * mixed(sequence-1, bits, 0.9))
 	}
 	return e.learn(sequence, 1, 1)
 }

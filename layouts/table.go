@@ -37,6 +37,10 @@ type Known struct {
 	// no likelier than others.
 	anyWorker bool
 
+	// use is how generators use the layout if not said otherwise, and uses are other ways.
+	use  use
+	uses []use
+
 	// common says how many IDs of this layout people meet in a year, beside the others.
 	common float64
 }
@@ -45,15 +49,27 @@ type Known struct {
 // default epoch is not the same in every language, or in every zone, each has a row.
 func All() []Known { return slices.Clone(table) }
 
+// use is how generators use a layout.
+type use struct {
+	lowerHalf  bool // each tick's sequence starts at a random number of the lower half
+	largeFleet bool // each run is of any worker, as if hundreds of leases had drawn their worker IDs at random
+}
+
+// Other uses of this library: with Options.RandomStart, and by a large fleet.
+var (
+	randomStart = use{lowerHalf: true}
+	largeFleet  = use{largeFleet: true}
+)
+
 var table = []Known{
-	{Name: "default", Layout: snowflake.DefaultLayout(), About: "this library's default", Source: "snowflake.DefaultLayout", common: 5},
+	{Name: "default", Layout: snowflake.DefaultLayout(), About: "this library's default", Source: "snowflake.DefaultLayout", uses: []use{randomStart, largeFleet}, common: 5},
 	{Name: "twitter", Also: []string{"hutool", "mybatis-plus"}, Layout: Twitter(),
 		About:  "Twitter's snowflake (Scala), with 5 bits of datacenter; hutool and mybatis-plus (Java)",
 		Source: "twitter-archive/snowflake: IdWorker.scala", hosts: []string{"twitter.com", "x.com"}, common: 50},
 	{Name: "bwmarrin", Also: []string{"leaf"}, Layout: Bwmarrin(), About: "the default of bwmarrin/snowflake (Go), and of Meituan's Leaf (Java)",
 		Source: "bwmarrin/snowflake: snowflake.go; Meituan-Dianping/Leaf: SnowflakeIDGenImpl.java", common: 12},
-	{Name: "clockseq", Layout: snowflake.ClockSeqLayout(), About: "the default with 3 bits of clock sequence", Source: "snowflake.ClockSeqLayout", common: 0.5},
-	{Name: "jssafe", Layout: snowflake.JSSafeLayout(), About: "52 bits, for JavaScript's numbers", Source: "snowflake.JSSafeLayout", common: 0.5},
+	{Name: "clockseq", Layout: snowflake.ClockSeqLayout(), About: "the default with 3 bits of clock sequence", Source: "snowflake.ClockSeqLayout", uses: []use{randomStart, largeFleet}, common: 0.5},
+	{Name: "jssafe", Layout: snowflake.JSSafeLayout(), About: "52 bits, for JavaScript's numbers", Source: "snowflake.JSSafeLayout", uses: []use{randomStart}, common: 0.5},
 	{Name: "baidu", Layout: Baidu(), About: "the code's default of Baidu's uid-generator (Java), which ran out in 2024",
 		Source: "baidu/uid-generator: DefaultUidGenerator.java", common: 0.5},
 	{Name: "baidu-readme", Layout: millisIn(time.Second, 29, 21, 13, 1474300800000), About: "Baidu's uid-generator (Java), as its README configures it, in China's zone",

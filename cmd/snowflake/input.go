@@ -50,14 +50,17 @@ func (s *streams) oneInput(arg string, f func(name string, in io.Reader) error) 
 	return nil
 }
 
-// sample returns the first words of the inputs that args name, and says so if there are more.
+// sample returns the first words of the inputs that args name, without their headers, and says so if there are more.
 func (s *streams) sample(args []string, o input.Options, most int) (words []string, err error) {
 	enough := errors.New("that is enough")
+	var headers []string // words that may be
 	err = s.eachInput(args, func(_ string, in io.Reader) error {
 		_, err := input.Read(in, o, func(w input.Word) error {
 			switch {
 			case len(words) == most:
 				return enough
+			case w.Err == nil && w.First && isLetter(w.Text[0]):
+				headers = append(headers, w.Text)
 			case w.Err == nil:
 				words = append(words, w.Text)
 			}
@@ -68,6 +71,12 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 	if errors.Is(err, enough) {
 		s.note(fmt.Sprintf("read a sample only: the first %d IDs", most))
 		err = nil
+	}
+	_, parse := texts.Reader(words)
+	for _, header := range headers {
+		if _, notID := parse(header); notID == nil || len(words) == 0 {
+			words = append(words, header)
+		}
 	}
 	if err == nil && len(words) == 0 {
 		err = failed(errors.New("the input has no IDs"))

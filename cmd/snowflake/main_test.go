@@ -189,6 +189,16 @@ func TestFilesThatDoNotExist(t *testing.T) {
 	assert.Contains(t, errs, "main.go is not a directory")
 }
 
+// As audit does, identify passes over a header, however few IDs are below it.
+func TestIdentifyPassesOverHeaders(t *testing.T) {
+	const id = "117469438034313216"
+	for _, in := range []string{"id\n" + id, " id \n----\n " + id + "\n(1 row)\n", "id\nNULL\n" + id, "id\nx!\n" + id + "\n" + id, "8pMSQiD1G4"} {
+		out, errs, status := runInput(strings.NewReader(in), "identify", "-")
+		assert.Zero(t, status, "%q: %s", in, errs)
+		assert.NotEmpty(t, out, in)
+	}
+}
+
 // The help of each command says what its exit statuses mean.
 func TestExitStatusesAreDocumented(t *testing.T) {
 	for _, c := range rootCommand(&streams{}).Commands() {

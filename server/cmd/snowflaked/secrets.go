@@ -149,6 +149,14 @@ func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("token %d %w", len(tokens)+1, err)
 		}
+		for i, o := range tokens {
+			switch {
+			case o.Secret == t.Secret:
+				return nil, fmt.Errorf("token %d is the same as token %d", len(tokens)+1, i+1)
+			case o.Name == t.Name && min(o.IDsPerSecond, t.IDsPerSecond) > 0 && (o.IDsPerSecond != t.IDsPerSecond || o.Burst != t.Burst):
+				return nil, fmt.Errorf("token %d has another quota than token %d of the same name, and tokens of one name share their IDs", len(tokens)+1, i+1)
+			}
+		}
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {

@@ -215,6 +215,9 @@ func TestTokensHaveSettings(t *testing.T) {
 		hidden + " name=a ids-per-second=0": "no good ids-per-second", hidden + " name=a ids-per-second=x": "no good ids-per-second",
 		hidden + " name=a ids-per-second=5 burst=0": "no good burst", "\ufeff" + hidden + "\n": "printable", "good-good-good-good\nhid\x00den\n": "token 2",
 		"hiddén\n": "printable", hidden + " \u00e9\n": "something else", "\n": "no token", "hidden-hidden-h\n": "15 characters",
+		hidden + "\n" + hidden + " name=a": "token 2 is the same as token 1",
+		hidden + " name=a ids-per-second=5\n2" + hidden + "\n3" + hidden + " name=a ids-per-second=6": "token 3 has another quota than token 1 of the same name",
+		hidden + " name=a ids-per-second=5\n2" + hidden + " name=a ids-per-second=5 burst=6":          "token 2 has another quota",
 	} {
 		tokens, err := parseTokens([]byte(file))
 		require.ErrorContains(t, err, says, "%q: %v", file, tokens)

@@ -267,7 +267,10 @@ func adviceOn(line string) string {
 		if cell = strings.Trim(cell, " \"'"); cell == "" || strings.Trim(cell, "0123456789") == "" {
 			cell = fmt.Sprint(i + 1)
 		}
-		names = append(names, cell)
+		if names = append(names, fmt.Sprintf("%.40s", cell)); len(names) > 20 {
+			names[20] = "..."
+			break
+		}
 	}
 	return "name the column with --column: one of " + strings.Join(names, ", ")
 }

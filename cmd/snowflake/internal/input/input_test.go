@@ -130,8 +130,11 @@ func TestReadRefuses(t *testing.T) {
 		_, err := Read(strings.NewReader(text), test.o, func(Word) error { return nil })
 		assert.ErrorContains(t, err, test.says, "%.40q", text)
 	}
+	_, err := Read(strings.NewReader("INSERT"+strings.Repeat(",a long value", 5000)), Options{}, func(Word) error { return nil })
+	require.ErrorContains(t, err, "--column: one of INSERT, a long value")
+	assert.Less(t, len(err.Error()), 1000)
 	stop := errors.New("stop")
-	_, err := Read(strings.NewReader("5\n6\n"), Options{}, func(Word) error { return stop })
+	_, err = Read(strings.NewReader("5\n6\n"), Options{}, func(Word) error { return stop })
 	assert.Equal(t, stop, err)
 }
 
