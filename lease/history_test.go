@@ -77,7 +77,7 @@ func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 	m := newMemory()
 	m.becomes(refuses(historyPrefix))
 	for _, c := range []chunks{{0, 1}, {0, 2}} {
-		kept, _, err := spill(t.Context(), m, Record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
+		kept, _, err := spill(m.line(), Record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, c, kept.Chunks)
 	}
@@ -93,11 +93,11 @@ func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	_, err = m.Put(t.Context(), chunkKey(0, 0), "", value)
 	require.NoError(t, err)
 	r := Record{Chunks: chunks{0, 2}}
-	kept, trimmed, err := spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
+	kept, trimmed, err := spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
 	require.NoError(t, err)
 	assert.Equal(t, 0, kept.Chunks.First)
 	assert.Empty(t, trimmed.Version)
-	kept, trimmed, err = spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
+	kept, trimmed, err = spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
 	require.NoError(t, err)
 	assert.Equal(t, 1, kept.Chunks.First)
 	assert.NotEmpty(t, trimmed.Version)

@@ -115,14 +115,12 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 		a := mustAcquire(t, m, fleet, clockAt(0), stops)
 		time.Sleep(2*span + 123*ms)
 		b := mustAcquire(t, m, fleet, clockAt(0), stops)
-		a.op <- struct{}{}
-		r, w := *a.record.Load(), a.window // as if the machine had been cloned
-		a.unlock()
-		b.op <- struct{}{}
-		b.record.Store(&r)
-		b.window = w
-		b.publish()
-		b.unlock()
+		h := <-a.slot
+		twin := *h // as if the machine had been cloned
+		a.give(h)
+		<-b.slot
+		b.publish(&twin)
+		b.give(&twin)
 		time.Sleep(span)
 		alive, dead := a, b
 		if a.Err() != nil {

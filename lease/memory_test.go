@@ -28,6 +28,9 @@ func init() { bootClock = noBoot }
 
 func noBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }
 
+// line returns the line of whoever has no lease.
+func (m *memory) line() line { return lineTo(context.Background(), m) }
+
 // query is a request to a store, and the entries that are the answer.
 type query struct {
 	do, key string // get, list, put, delete or now

@@ -27,7 +27,8 @@ import (
 // [ErrUntold], and the Holding is the last one that the store knows: nobody but its Owner
 // can have issued id.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
-	d, err := getDoor(ctx, s)
+	from := lineTo(ctx, s)
+	d, err := getDoor(from)
 	if err != nil {
 		return Holding{}, err
 	}
@@ -39,7 +40,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	}
 	parts := d.Layout.Decode(id)
 	for {
-		r, err := getRecord(ctx, s, parts.Worker)
+		r, err := getRecord(from, parts.Worker)
 		if err != nil {
 			return Holding{}, err
 		}
@@ -49,23 +50,23 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		if r.version == "" {
 			return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
 		}
-		h, err := whois(ctx, s, r, parts, id)
+		h, err := whois(from, r, parts, id)
 		if err == nil || !errors.Is(err, ErrForgotten) {
 			return h, err
 		}
-		if again, bad := getRecord(ctx, s, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
+		if again, bad := getRecord(from, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
 			return h, err
 		}
 	}
 }
 
-func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+func whois(s line, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
 	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
 		return h, nil
 	}
 	whole := true
 	if r.Chunks.First < r.Chunks.Next {
-		earlier, all, err := history(ctx, s, r)
+		earlier, all, err := history(s, r)
 		if err != nil {
 			return Holding{}, err
 		}
@@ -99,8 +100,8 @@ func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
-func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole bool, err error) {
-	entries, err := s.List(ctx, chunksPrefix(r.Worker))
+func history(s line, r Record) (holdings []Holding, whole bool, err error) {
+	entries, err := s.list(chunksPrefix(r.Worker))
 	if err != nil {
 		return nil, false, err
 	}
@@ -167,17 +168,18 @@ func (h Holder) String() string {
 // reasons. If newcomers wait because the store is new or has lost entries, the error matches
 // [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
-	found, bad, err := allRecords(ctx, s)
+	from := lineTo(ctx, s)
+	found, bad, err := allRecords(from)
 	if err != nil {
 		return nil, err
 	}
-	d, err := getDoor(ctx, s)
+	d, err := getDoor(from)
 	if errors.Is(err, ErrBadRecord) {
 		bad[none] = err
 	} else if err != nil {
 		return nil, err
 	}
-	now, err := clockOf(ctx, s)
+	now, err := from.engine()
 	if err != nil {
 		return nil, err
 	}

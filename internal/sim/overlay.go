@@ -35,11 +35,11 @@ name: probes
  func (g *Generator) unlessCloned(r run) run {
 +	g.stamps(r)
 +++ lease/lease.go
- func (l *Lease) publish() {
-+	l.grants()
-+++ lease/book.go
--	e, err := s.Put(ctx, recordKey(r.Worker), r.version, value)
-+	e, err := s.Put(puts(ctx, r), recordKey(r.Worker), r.version, value)
+ func (l *Lease) publish(h *hold) {
++	l.grants(h)
++++ lease/record_book.go
+-	e, err := s.put(recordKey(r.Worker), r.version, value)
++	e, err := puts(s, r).put(recordKey(r.Worker), r.version, value)
 `))
 
 // overlay writes the changed files to dir, and the file that names them for the

@@ -256,8 +256,8 @@ func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
 }
 
 // putBack logs that the record was lost and was put back.
-func (j *journal) putBack(l *Lease) {
-	j.warn(l, l.record.Load().Worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
+func (j *journal) putBack(l *Lease, worker int) {
+	j.warn(l, worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
 }
 
 // overlaps logs that another holder may have stamped what this holder has stamped.

@@ -12,12 +12,12 @@ import (
 // CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper]. The
 // lease's generator calls it.
 func (l *Lease) CanBump(now time.Time) bool {
-	r := l.record.Load()
-	if r == nil || r.Worker != l.Worker() {
+	is := l.shown.Load()
+	if is == nil || is.own.Worker != l.Worker() {
 		return false // it is being replaced
 	}
-	_, from := r.start(now)
-	return !from.After(now) && !l.passed().After(now)
+	_, from := is.own.start(now)
+	return !from.After(now) && !is.passed.After(now)
 }
 
 // Bump changes the clock sequence of the grant g, and records the change: see
@@ -30,44 +30,25 @@ func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) erro
 	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record
 		return l.Extend(ctx, g, now)
 	}
-	if err := l.lock(ctx); err != nil {
+	h, err := l.take(ctx)
+	if err != nil {
 		return cmp.Or(l.trouble(), err)
 	}
-	defer l.unlock()
+	defer l.give(h)
 	if is := l.Grant(); is.Worker != g.Worker || is.ClockSeq != g.ClockSeq {
 		return nil
 	}
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	seq, begin := l.record.Load().start(now)
-	if begin.After(now) {
-		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
-	}
-	w := window{seq: seq, from: l.o.begin(begin, now), before: begin}
-	var own Record
-	err := errPutBack
-	for errors.Is(err, errPutBack) {
-		err = l.move(ctx, func(r Record) Record {
-			own = r
-			r = r.extend(w, now.Add(l.o.Window))
-			r.Least = earlier(r.Least, w.from)
-			return r
-		})
-	}
-	if err == nil {
-		w.above, err = l.above(ctx, l.store, door{}, own, later(own.Least, l.passed())) // nothing later was published
-	}
-	if err != nil {
+	if err := h.bump(l.line(ctx), now); err != nil {
 		if errors.Is(err, ErrLost) {
 			l.ask() // the renewal finds out what is wrong
 		}
 		return err
 	}
-	w.to = l.record.Load().bound(w.seq)
-	l.window = w
-	l.publish()
-	l.lower(w.begin())
+	l.publish(h)
+	l.lower(h.window.begin())
 	return nil
 }
 

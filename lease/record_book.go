@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -44,8 +43,8 @@ func workerOf(prefix, key string) (worker int, ok bool) {
 }
 
 // getRecord returns the record of a worker ID. If there is no entry, its Saves is 0.
-func getRecord(ctx context.Context, s Store, worker int) (Record, error) {
-	e, err := s.Get(ctx, recordKey(worker))
+func getRecord(s line, worker int) (Record, error) {
+	e, err := s.get(recordKey(worker))
 	if err != nil {
 		return Record{Worker: worker}, err
 	}
@@ -53,16 +52,16 @@ func getRecord(ctx context.Context, s Store, worker int) (Record, error) {
 }
 
 // getMarked is getRecord. If the worker ID has a mark and no record, the State is Lost.
-func getMarked(ctx context.Context, s Store, worker int) (Record, error) {
-	r, err := getRecord(ctx, s, worker)
+func getMarked(s line, worker int) (Record, error) {
+	r, err := getRecord(s, worker)
 	if err != nil || r.version != "" {
 		return r, err
 	}
-	mark, err := s.Get(ctx, markKey(worker))
+	mark, err := s.get(markKey(worker))
 	if is := mark.Version != "" || errors.Is(err, ErrBadRecord); !is {
 		return r, err
 	}
-	r, err = getRecord(ctx, s, worker) // it was there before the mark, so it is lost only if it is not there now
+	r, err = getRecord(s, worker) // it was there before the mark, so it is lost only if it is not there now
 	if err == nil && r.version == "" {
 		r.State = Lost
 	}
@@ -70,12 +69,12 @@ func getMarked(ctx context.Context, s Store, worker int) (Record, error) {
 }
 
 // allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why the others cannot be read.
-func allRecords(ctx context.Context, s Store) (records map[int]Record, bad map[int]error, err error) {
-	marks, err := listed(ctx, s, markPrefix) // first, because the record was there before the mark
+func allRecords(s line) (records map[int]Record, bad map[int]error, err error) {
+	marks, err := listed(s, markPrefix) // first, because the record was there before the mark
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := listed(ctx, s, recordPrefix)
+	found, err := listed(s, recordPrefix)
 	records, bad = map[int]Record{}, map[int]error{}
 	for worker := range marks {
 		records[worker] = Record{Worker: worker, State: Lost}
@@ -83,7 +82,7 @@ func allRecords(ctx context.Context, s Store) (records map[int]Record, bad map[i
 	for worker, e := range found {
 		r, err := decodeRecord(worker, e)
 		if err != nil && e.Value == nil { // Get says more
-			r, err = getRecord(ctx, s, worker)
+			r, err = getRecord(s, worker)
 		}
 		if records[worker] = r; err != nil {
 			delete(records, worker)
@@ -94,12 +93,12 @@ func allRecords(ctx context.Context, s Store) (records map[int]Record, bad map[i
 }
 
 // putRecord saves r in place of the entry with r's version.
-func putRecord(ctx context.Context, s Store, r Record) (Record, error) {
+func putRecord(s line, r Record) (Record, error) {
 	value, err := r.encode()
 	if err != nil {
 		return r, err
 	}
-	e, err := s.Put(ctx, recordKey(r.Worker), r.version, value)
+	e, err := s.put(recordKey(r.Worker), r.version, value)
 	if err != nil {
 		return r, err
 	}
@@ -109,12 +108,12 @@ func putRecord(ctx context.Context, s Store, r Record) (Record, error) {
 
 // putMark marks that the worker ID of r has a record. If it has a mark that was made for
 // another record, an earlier record was lost, and the error matches ErrWiped.
-func putMark(ctx context.Context, s Store, r Record) error {
-	_, err := s.Put(ctx, markKey(r.Worker), "", []byte(r.Token))
+func putMark(s line, r Record) error {
+	_, err := s.put(markKey(r.Worker), "", []byte(r.Token))
 	if !errors.Is(err, ErrConflict) {
 		return err
 	}
-	is, err := s.Get(ctx, markKey(r.Worker))
+	is, err := s.get(markKey(r.Worker))
 	if errors.Is(err, ErrBadRecord) || err == nil && string(is.Value) != r.Token {
 		err = fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
 	}
@@ -124,11 +123,11 @@ func putMark(ctx context.Context, s Store, r Record) error {
 // isStray reports whether r is the first record of a newcomer that has not noticed yet that all
 // entries were lost since it read them. It notices before it stamps (search.confirm), also if another record
 // replaces r meanwhile.
-func isStray(ctx context.Context, s Store, r Record) (bool, error) {
+func isStray(s line, r Record) (bool, error) {
 	if r.Saves > 1 || r.Marked {
 		return false, nil
 	}
-	d, err := getDoor(ctx, s)
+	d, err := getDoor(s)
 	if errors.Is(err, ErrBadRecord) { // the newcomer may have looked again before
 		return false, nil
 	}
@@ -136,8 +135,8 @@ func isStray(ctx context.Context, s Store, r Record) (bool, error) {
 }
 
 // listed returns the entries with this prefix, by worker ID.
-func listed(ctx context.Context, s Store, prefix string) (map[int]Entry, error) {
-	entries, err := s.List(ctx, prefix)
+func listed(s line, prefix string) (map[int]Entry, error) {
+	entries, err := s.list(prefix)
 	found := map[int]Entry{}
 	for _, e := range entries {
 		if worker, ok := workerOf(prefix, e.Key); ok {
@@ -147,21 +146,21 @@ func listed(ctx context.Context, s Store, prefix string) (map[int]Entry, error) 
 	return found, err
 }
 
-// replace saves r in place of old, and keeps the history. It also returns the record that
+// replace saves r in place of old, and keeps the history for so long. It also returns the record that
 // it tried to save.
-func replace(ctx context.Context, s Store, o *Options, old, r Record) (saved, tried Record, err error) {
-	forget := o.now().Add(-o.History).UTC()
+func replace(s line, keep time.Duration, old, r Record) (saved, tried Record, err error) {
+	forget := s.read().own.Add(-keep).UTC()
 	r, chunk := r.succeed(old, forget)
 	r.version = old.version
 	var trimmed Entry
 	if chunk != nil {
-		if r, trimmed, err = spill(ctx, s, r, chunk, forget); err != nil {
+		if r, trimmed, err = spill(s, r, chunk, forget); err != nil {
 			return r, r, err
 		}
 	}
-	saved, err = putRecord(ctx, s, r)
+	saved, err = putRecord(s, r)
 	if err == nil && trimmed.Version != "" {
-		_ = s.Delete(ctx, trimmed.Key, trimmed.Version) // what remains is no longer a part of the history
+		_ = s.delete(trimmed.Key, trimmed.Version) // what remains is no longer a part of the history
 	}
 	return saved, r, err
 }
@@ -169,22 +168,22 @@ func replace(ctx context.Context, s Store, o *Options, old, r Record) (saved, tr
 // spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
 // leaves the history, and is returned to be deleted after r is saved. It also leaves the history if
 // it cannot be read; then it is not known when its holdings ended.
-func spill(ctx context.Context, s Store, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
+func spill(s line, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
 	value, err := json.Marshal(chunk)
 	if err != nil {
 		return r, Entry{}, err
 	}
 	key := chunkKey(r.Worker, r.Chunks.Next-1)
-	if _, err = s.Put(ctx, key, "", value); errors.Is(err, ErrConflict) {
-		is, bad := s.Get(ctx, key)
+	if _, err = s.put(key, "", value); errors.Is(err, ErrConflict) {
+		is, bad := s.get(key)
 		if err = bad; err == nil && string(is.Value) != string(value) { // it is older than the loss of the record
-			_, err = s.Put(ctx, key, is.Version, value)
+			_, err = s.put(key, is.Version, value)
 		}
 	}
 	if err != nil || r.Chunks.First >= r.Chunks.Next-1 {
 		return r, Entry{}, err
 	}
-	oldest, err := s.Get(ctx, chunkKey(r.Worker, r.Chunks.First))
+	oldest, err := s.get(chunkKey(r.Worker, r.Chunks.First))
 	if err != nil {
 		return r, Entry{}, nil // the next chunk's turn
 	}
@@ -207,20 +206,6 @@ func decodeChunk(e Entry) (holdings []Holding, err error) {
 	return holdings, nil
 }
 
-// clockOf returns the time of the engine's clock. It is zero if the engine has no clock that
-// clients can ask.
-func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
-	if clock, ok := s.(interface {
-		Now(context.Context) (time.Time, error)
-	}); ok {
-		now, err = clock.Now(ctx)
-	}
-	if err == nil || errors.Is(err, errors.ErrUnsupported) {
-		return now, nil
-	}
-	return time.Time{}, err
-}
-
 func (d door) encode() []byte {
 	b, err := json.Marshal(d)
 	if err != nil {
@@ -231,8 +216,8 @@ func (d door) encode() []byte {
 
 // getDoor returns the store's door. If the door cannot be read and may be replaced, it has nothing
 // but a version, and the error matches ErrBadRecord.
-func getDoor(ctx context.Context, s Store) (d door, err error) {
-	e, err := s.Get(ctx, doorKey)
+func getDoor(s line) (d door, err error) {
+	e, err := s.get(doorKey)
 	if err == nil && e.Version != "" {
 		if bad := json.Unmarshal(e.Value, &d); bad != nil {
 			d, err = door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)

@@ -3,7 +3,7 @@ package lease
 import "time"
 
 // horizon is what a lease knows about the clock, to keep a clock that leaps forward from
-// burning the future. Lease.op guards it.
+// burning the future.
 type horizon struct {
 	ownClock bool // the store has its own clock, which decides
 
@@ -47,13 +47,6 @@ func (h *horizon) observe(now, at time.Time) {
 	h.read, h.at = now, at
 }
 
-// steady reads a clock that no one sets, and that runs on while the host is suspended, if the system
-// has one: without it the clock would seem to leap when the host wakes up.
-func (l *Lease) steady() time.Time {
-	m := thisMoment()
-	return m.at.Add(m.asleep - l.made.asleep)
-}
-
 // slack is how far a steady clock may differ from the monotonic clock after some time: by
 // slew and, because a clock may be slewed, by an eighth of the time.
 func slack(passed time.Duration) time.Duration { return passed/8 + slew }
@@ -62,23 +55,22 @@ const slew = 50 * time.Millisecond
 
 // leap refuses a bound, one window ahead of the clock at begun, that is too far ahead of the engine's time then. If this time
 // is zero, because the store shares our clock, leap compares with the monotonic time since the highest bound was saved. At the
-// first acquisition there is nothing to compare with.
-func (l *Lease) leap(worker int, bound, engine, begun time.Time) error {
-	h := &l.horizon
+// first acquisition there is nothing to compare with. If accepted is set, nothing is too far.
+func (h *horizon) leap(r rules, worker int, bound, engine, begun time.Time, accepted bool) error {
 	expected := h.bound.Add(begun.Sub(h.saved))
 	if !engine.IsZero() {
-		expected = engine.Add(l.o.Window)
+		expected = engine.Add(r.window)
 	}
 	first := engine.IsZero() && h.bound.IsZero()
-	if first || bound.Sub(expected) <= l.o.MaxLeap {
+	if first || bound.Sub(expected) <= r.maxLeap {
 		h.right, h.leapt = h.read, time.Time{} // the last reading is right
 		return nil
 	}
 	if h.leapt.IsZero() {
 		h.leapt = begun
 	}
-	if !h.ownClock && begun.Sub(h.leapt) >= l.o.MaxLeap || l.accepted.Load() {
+	if !h.ownClock && begun.Sub(h.leapt) >= r.maxLeap || accepted {
 		return nil
 	}
-	return &ClockLeapError{Worker: worker, Bound: bound, Expected: expected, MaxLeap: l.o.MaxLeap}
+	return &ClockLeapError{Worker: worker, Bound: bound, Expected: expected, MaxLeap: r.maxLeap}
 }

@@ -11,11 +11,10 @@ import (
 // stamped, because the other's window begins after it; unless lost is an overlap, or
 // errCloned.
 func (l *Lease) lose(lost error) {
-	l.op <- struct{}{}
-	r := *l.record.Load()
+	h := <-l.slot
+	r := h.own
 	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
-	l.record.Store(nil)
-	l.granted = false
+	l.passed = h.passed
 	var over *overlap
 	overlaps := errors.As(lost, &over)
 	cloned := errors.Is(lost, errCloned)
@@ -34,7 +33,7 @@ func (l *Lease) lose(lost error) {
 	l.loss, l.failing, l.cause = lost, nil, nil
 	l.tell()
 	l.mu.Unlock()
-	l.unlock()
+	l.give(nil)
 	if stop && look != nil {
 		look()
 	}
@@ -108,10 +107,8 @@ func (l *Lease) waitsUntil(t time.Time) {
 }
 
 func (l *Lease) succeed() {
-	l.op <- struct{}{}
 	before := l.Worker()
-	l.publish()
-	l.unlock()
+	l.begin()
 	l.log.replaced(l, before)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker in
 		if is(worker) {
 			r := Record{Worker: worker, Layout: layout}.take(window{}, Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
 			r.Saves, r.Marked = 1, true
-			_, err := putRecord(t.Context(), m, r)
+			_, err := putRecord(m.line(), r)
 			require.NoError(t, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (Record, time.Duration) {
-		next, left, err := outwait(t.Context(), m, Record{Worker: 1, State: Lost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
+		next, left, err := outwait(m.line(), Record{Worker: 1, State: Lost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
@@ -104,7 +104,7 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 		wait := func(r Record) (Record, time.Duration, error) {
 			begun := time.Now().Add(-r.Waited.For - time.Minute)
 			seen := sightings{lostKey(0): {r.Waited.Name, begun}}
-			return outwait(t.Context(), m, r, plain, seen, thisMoment(), clocks{own: time.Now()})
+			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
 		}
 		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
 		require.NoError(t, err)

@@ -78,91 +78,41 @@ func (l *Lease) renew(ctx context.Context) error {
 	patient, cancel := context.WithTimeout(ctx, l.o.trip())
 	defer cancel()
 	now, begun := l.o.now(), time.Now()
-	err := unanswered(ctx, patient, l.advance(patient))
+	err := unanswered(ctx, patient, l.advance(patient, begun))
 	took := max(time.Since(begun), l.o.now().Sub(now))
 	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }
 
-func (l *Lease) advance(ctx context.Context) error {
-	if err := l.lock(ctx); err != nil {
-		return err
-	}
-	defer l.unlock()
-	if l.cloned() {
-		return errCloned
-	}
-	now, begun := l.o.now(), l.steady()
-	l.horizon.observe(now, begun)
-	bound := later(l.window.to, now.Add(l.o.Window))
-	worker := l.record.Load().Worker
-	leap := l.leap(worker, bound, l.engineAt(begun), begun)
-	if leap == nil {
-		return l.push(ctx, bound, begun)
-	}
-	if err := l.push(ctx, l.window.to, begun); err != nil {
-		return err
-	}
-	if l.horizon.ownClock && l.leap(worker, bound, l.engineAt(begun), begun) == nil { // now the lease knows the store's time
-		return l.push(ctx, bound, begun)
-	}
-	return leap
-}
-
-// engineAt returns the engine's time at begun, by the last save; zero if it has no clock. op must be held.
-func (l *Lease) engineAt(begun time.Time) (engine time.Time) {
-	if r := l.record.Load(); l.horizon.ownClock && !r.Renewed.IsZero() {
-		engine = r.Renewed.Add(begun.Sub(l.saved))
-	}
-	return engine
-}
-
-// push moves the bound. op must be held.
-func (l *Lease) push(ctx context.Context, bound, begun time.Time) error {
-	w := l.window
-	own := *l.record.Load()
-	err := l.move(ctx, func(r Record) Record {
-		r = r.extend(w, bound)
-		r.Least, r.NoFloor = l.least(w)
-		return r
-	})
-	if errors.Is(err, errPutBack) {
-		return nil // the bound is moved by the next renewal
-	}
+func (l *Lease) advance(ctx context.Context, begun time.Time) error {
+	h, err := l.take(ctx)
 	if err != nil {
 		return err
 	}
-	if l.overdue {
-		above, err := l.above(ctx, l.store, door{}, own, time.Time{})
-		if err != nil {
-			return err
-		}
-		l.window.above, l.overdue = later(w.above, above), false
+	defer l.give(h)
+	if l.cloned(h) {
+		return errCloned
 	}
-	l.window.to = l.record.Load().bound(w.seq)
-	l.horizon.reached(l.window.to, begun)
-	l.accepted.Store(false)
-	if l.granted {
-		l.publish()
+	w := h.window
+	err = h.renew(l.line(ctx), begun, l.accepted.Load())
+	l.horizon = h.horizon
+	if h.granted && h.window != w {
+		l.publish(h)
 		l.mu.Lock()
 		look := l.bound.Look
 		l.mu.Unlock()
-		if look != nil && l.window.above != w.above {
+		if look != nil && h.window.above != w.above {
 			look()
 		}
 	}
-	return nil
-}
-
-// silence returns for how long a holder had not been heard of by every clock that can tell, when
-// its last save was own. savedAt is what its clock read then, and engine is the engine's time.
-func (l *Lease) silence(own Record, savedAt, engine time.Time) time.Duration {
-	longest := max(time.Since(l.renewed()), l.o.now().Sub(savedAt))
-	if !engine.IsZero() && !own.Renewed.IsZero() {
-		longest = max(longest, engine.Sub(own.Renewed))
+	switch {
+	case errors.Is(err, errPutBack): // the bound is moved by the next renewal
+		return nil
+	case err == nil:
+		l.accepted.Store(false)
 	}
-	return longest
+	return err
 }
 
 // note keeps the statistics, and answers the calls that asked for a renewal. If err is an

@@ -37,8 +37,7 @@ type localCopy struct {
 	away     atomic.Pointer[error] // why the shared store was not told of the last save
 	wiped    atomic.Bool           // the shared store lost the record
 
-	// turn is a lock with room for one. It guards the fields that follow.
-	turn  chan struct{}
+	turn  chan struct{}    // whoever takes the value out may use the fields that follow
 	holds bool             // the owner has a worker ID here, and has begun to use it
 	there map[string]Entry // what the shared store is known to have
 	asked time.Time        // when the shared store last did not answer
@@ -74,6 +73,7 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 		return nil, err
 	}
 	c := &localCopy{Store: s, local: local, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
+	c.turn <- struct{}{}
 	all, err := local.List(ctx, recordPrefix)
 	if err != nil {
 		return nil, err
@@ -90,10 +90,11 @@ func (c *localCopy) owns(e Entry) bool {
 
 // inTurn calls f when no other call is under way.
 func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
-	if err := awaitTurn(ctx, c.turn); err != nil {
+	turn, err := takeOut(ctx, c.turn)
+	if err != nil {
 		return none, err
 	}
-	defer func() { <-c.turn }()
+	defer func() { c.turn <- turn }()
 	return f()
 }
 
@@ -137,19 +138,16 @@ func (c *localCopy) whyAway() error {
 }
 
 // away returns why a LocalCopy could not tell the store, nil if it could.
-func (l *Lease) away() error {
-	if c, ok := l.store.(*localCopy); ok {
-		return c.whyAway()
-	}
-	return nil
-}
+func (l *Lease) away() error { return l.line(l.ctx).away() }
 
 // isWiped reports whether the store lost entries that this holder may have to put back.
 func (l *Lease) isWiped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if c, ok := l.store.(*localCopy); ok && c.wiped.Swap(false) {
-		l.wiped.Store(true)
+		l.wiped = true
 	}
-	return l.wiped.Load() && l.away() == nil
+	return l.wiped && l.away() == nil
 }
 
 // Now returns the engine's time if the shared store answers.
@@ -433,7 +431,7 @@ func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error
 func (c *localCopy) markAgain(ctx context.Context, worker int, here Entry) error {
 	r, err := decodeRecord(worker, here)
 	if err == nil {
-		err = putMark(ctx, c.Store, r)
+		err = putMark(lineTo(ctx, c.Store), r)
 	}
 	if errors.Is(err, ErrWiped) { // it has a mark
 		return nil

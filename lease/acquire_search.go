@@ -14,7 +14,7 @@ import (
 // last, then some at random, and all of them only if these are not free.
 type search struct {
 	l     *Lease
-	store patientStore
+	line  wire // it is patient
 	begun time.Time
 
 	// A round begins with the door and the engine's time. What it reads is forgotten when
@@ -47,58 +47,22 @@ const (
 	maxFailures = 2
 )
 
-func newSearch(l *Lease) *search {
-	return &search{l: l, store: patientStore{l}, begun: time.Now()}
-}
-
-// patientStore is the store as a search asks it: with a limit for each request.
-type patientStore struct{ l *Lease }
-
-func (p patientStore) Get(ctx context.Context, key string) (Entry, error) {
-	return patiently(ctx, p.l, func(ctx context.Context) (Entry, error) { return p.l.store.Get(ctx, key) })
-}
-
-func (p patientStore) List(ctx context.Context, prefix string) ([]Entry, error) {
-	return patiently(ctx, p.l, func(ctx context.Context) ([]Entry, error) { return p.l.store.List(ctx, prefix) })
-}
-
-func (p patientStore) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
-	return patiently(ctx, p.l, func(ctx context.Context) (Entry, error) { return p.l.store.Put(ctx, key, old, value) })
-}
-
-func (p patientStore) Delete(ctx context.Context, key, old string) error {
-	_, err := patiently(ctx, p.l, func(ctx context.Context) (none struct{}, err error) { return none, p.l.store.Delete(ctx, key, old) })
-	return err
-}
-
-func (p patientStore) Now(ctx context.Context) (time.Time, error) {
-	return patiently(ctx, p.l, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, p.l.store) })
-}
-
-// patiently makes a request with the patience of a search.
-func patiently[T any](ctx context.Context, l *Lease, f func(context.Context) (T, error)) (T, error) {
-	patient, cancel := context.WithTimeout(ctx, l.searchTrip())
-	defer cancel()
-	result, err := f(patient)
-	err = unanswered(ctx, patient, err)
-	if err != nil && !errors.Is(err, ErrConflict) {
-		l.tripped(err)
-	}
-	return result, err
+func newSearch(ctx context.Context, l *Lease) *search {
+	return &search{l: l, line: wire{ctx, l.store, l, true}, begun: time.Now()}
 }
 
 // find takes one worker ID. It waits for a free one for one and a half of the longest window, its own
 // or a holder's; and for a worker ID whose record is lost, until that may be used.
-func (s *search) find(ctx context.Context) (attempt, error) {
+func (s *search) find() (attempt, error) {
 	for {
 		if s.read == nil {
-			if err := s.begin(ctx); err != nil {
+			if err := s.begin(); err != nil {
 				return attempt{}, s.because(err)
 			}
 		}
 		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
-			if err := s.readMore(ctx); err != nil {
+			if err := s.readMore(); err != nil {
 				return attempt{}, s.because(err)
 			}
 			continue
@@ -108,10 +72,10 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 			if errors.As(err, &e) && len(s.bad) > 0 {
 				e.Lost = s.bad
 			}
-			if s.share(ctx) {
+			if s.share() {
 				continue
 			}
-			if err := s.wait(ctx, wait, err); err != nil {
+			if err := s.wait(wait, err); err != nil {
 				return attempt{}, err
 			}
 			continue
@@ -120,28 +84,28 @@ func (s *search) find(ctx context.Context) (attempt, error) {
 		if err != nil {
 			return a, err
 		}
-		saved, err := s.save(ctx, &a)
+		saved, err := s.save(&a)
 		if err == nil {
 			s.l.hold(a, saved)
 			return a, nil
 		}
-		if err := s.missed(ctx, a, err); err != nil {
+		if err := s.missed(a, err); err != nil {
 			return a, err
 		}
 	}
 }
 
 // begin begins a round.
-func (s *search) begin(ctx context.Context) (err error) {
-	if s.door, err = s.open(ctx); err != nil {
+func (s *search) begin() (err error) {
+	if s.door, err = s.open(); err != nil {
 		return err
 	}
-	if s.now, err = clockOf(ctx, s.store); err != nil {
+	if s.now, err = s.line.engine(); err != nil {
 		return err
 	}
 	s.asked, s.l.horizon.ownClock = thisMoment(), !s.now.IsZero()
 	if s.l.o.Reuse != ReuseOnce {
-		s.owner, err = s.store.Get(ctx, ownerKey(s.l.o.Owner))
+		s.owner, err = s.line.get(ownerKey(s.l.o.Owner))
 		_, unread := strconv.Atoi(string(s.owner.Value))
 		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
 		if err != nil && !s.badOwner {
@@ -149,12 +113,12 @@ func (s *search) begin(ctx context.Context) (err error) {
 		}
 	}
 	s.read, s.bad, s.left, s.whole, s.races = map[int]Record{}, map[int]error{}, 0, false, 0
-	s.tried = s.l.free(ctx, s.store, s.tried)
+	s.tried = s.l.free(s.line, s.tried)
 	if s.badOwner && s.l.o.Reuse == ReuseKeep { // one of the records may be the owner's
-		return s.readAll(ctx)
+		return s.readAll()
 	}
 	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
-		return s.readOne(ctx, former)
+		return s.readOne(former)
 	}
 	return nil
 }
@@ -189,9 +153,9 @@ func (s *search) silent(r Record) time.Duration { return s.l.silent(r, s.asked, 
 // share saves how long records are known to be unchanged whose holders may be dead, and learns
 // what others know: in the first round, eight times in a window, and when ctx is about to end. It
 // reports whether a holder turned out to be dead.
-func (s *search) share(ctx context.Context) bool {
+func (s *search) share() bool {
 	longest := s.longest()
-	end, ends := ctx.Deadline()
+	end, ends := s.line.ctx.Deadline()
 	if time.Since(s.shared) < max(progress, longest/8) && !(ends && time.Until(end) < longest/4) {
 		return false
 	}
@@ -202,7 +166,7 @@ func (s *search) share(ctx context.Context) bool {
 			suspects = append(suspects, r)
 		}
 	}
-	_ = s.l.share(ctx, s.store, suspects, s.asked) // it is tried again in the next round
+	_ = s.l.share(s.line, suspects, s.asked) // it is tried again in the next round
 	return slices.ContainsFunc(suspects, func(r Record) bool { return !r.live(s.silent(r)) })
 }
 
@@ -218,22 +182,22 @@ func (s *search) longest() time.Duration {
 }
 
 // readMore reads another worker ID at random or, if enough were read, all of them.
-func (s *search) readMore(ctx context.Context) error {
+func (s *search) readMore() error {
 	o := &s.l.o
 	if s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
-		return s.readAll(ctx)
+		return s.readAll()
 	}
 	s.probes++
 	for {
 		worker := o.First + randomN(o.Count)
 		if _, ok := s.read[worker]; !ok && s.bad[worker] == nil {
-			return s.readOne(ctx, worker)
+			return s.readOne(worker)
 		}
 	}
 }
 
-func (s *search) readOne(ctx context.Context, worker int) error {
-	r, err := getMarked(ctx, s.store, worker)
+func (s *search) readOne(worker int) error {
+	r, err := getMarked(s.line, worker)
 	if errors.Is(err, ErrBadRecord) {
 		s.bad[worker] = err
 		return nil
@@ -241,12 +205,12 @@ func (s *search) readOne(ctx context.Context, worker int) error {
 	if err != nil {
 		return err
 	}
-	return s.note(ctx, r)
+	return s.note(r)
 }
 
 // readAll reads all worker IDs.
-func (s *search) readAll(ctx context.Context) error {
-	found, bad, err := allRecords(ctx, s.store)
+func (s *search) readAll() error {
+	found, bad, err := allRecords(s.line)
 	if err != nil {
 		return err
 	}
@@ -258,7 +222,7 @@ func (s *search) readAll(ctx context.Context) error {
 		}
 		if err := bad[worker]; err != nil {
 			s.bad[worker] = err
-		} else if err := s.note(ctx, r); err != nil {
+		} else if err := s.note(r); err != nil {
 			return err
 		}
 	}
@@ -266,13 +230,13 @@ func (s *search) readAll(ctx context.Context) error {
 }
 
 // note keeps what was read of a worker ID.
-func (s *search) note(ctx context.Context, r Record) error {
+func (s *search) note(r Record) error {
 	l := s.l
 	switch r.State {
 	case "":
 		r.Layout = l.o.Layout // it was never used
 	case Lost:
-		next, left, err := outwait(ctx, s.store, r, l.o.Layout, l.seen, thisMoment(), s.clocks())
+		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, thisMoment(), s.clocks())
 		if err != nil {
 			return err
 		}
@@ -308,7 +272,7 @@ func (s *search) because(err error) error {
 
 // wait waits until a worker ID may come free. none is the error to return if ctx ends
 // first.
-func (s *search) wait(ctx context.Context, wait time.Duration, none error) error {
+func (s *search) wait(wait time.Duration, none error) error {
 	longest := s.longest()
 	s.read = nil
 	if s.left > 0 {
@@ -324,7 +288,7 @@ func (s *search) wait(ctx context.Context, wait time.Duration, none error) error
 	if time.Since(s.begun)+wait > longest+longest/2 {
 		return none
 	}
-	if ended := sleep(ctx, beforeEnd(ctx, s.l.toEnd(wait))); ended != nil {
+	if ended := sleep(s.line.ctx, beforeEnd(s.line.ctx, s.l.toEnd(wait))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
 	if s.l.trouble() != nil { // a lost worker ID is to be replaced

@@ -15,6 +15,13 @@ import (
 // the same token. The lease then stamps nothing more of its window, never gives the worker ID back,
 // and takes a worker ID as a new holder.
 
+// cloning is what tells a lease of copies of its machine.
+type cloning struct {
+	vm        *atomic.Uint64 // the machine's generation; nil if nobody tells it
+	begun     uint64         // the machine's generation when Acquire was called
+	directory *fileStore     // the store of File that the store is, or that it copies; else nil
+}
+
 // errCloned says that another copy of this machine may hold the same worker ID.
 var errCloned = fmt.Errorf("%w: the machine was cloned, and another copy may have the worker ID", ErrLost)
 
@@ -31,9 +38,8 @@ func (o *Options) openVMClock() (generation *atomic.Uint64, unused, err error) {
 // generation returns the machine's, or 0 if nobody tells it.
 func (l *Lease) generation() uint64 { return vmclock.Generation(l.vm) }
 
-// cloned reports whether another copy of this machine may hold the same worker ID. op must be
-// held.
-func (l *Lease) cloned() bool { return l.generation() != l.born }
+// cloned reports whether another copy of this machine may hold the same worker ID.
+func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
 
 // ends reports whether the lease ends when its worker ID is lost.
 func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }

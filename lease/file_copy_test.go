@@ -152,7 +152,7 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 			require.NoError(t, err)
 			return s.(*localCopy)
 		}
-		record := *h.record.Load()
+		record := h.shown.Load().own
 		require.NoError(t, h.Release(t.Context()))
 		first, second := open(), open()
 
@@ -160,15 +160,15 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 		_, err := first.Get(t.Context(), doorKey)
 		require.NoError(t, err)
 		m.becomes()
-		r, err := getRecord(t.Context(), second, record.Worker)
+		r, err := getRecord(lineTo(t.Context(), second), record.Worker)
 		require.NoError(t, err)
 		r.Owner = ""
-		r, err = putRecord(t.Context(), second, r)
+		r, err = putRecord(lineTo(t.Context(), second), r)
 		require.NoError(t, err)
 		record.version = r.version
-		_, err = putRecord(t.Context(), first, record)
+		_, err = putRecord(lineTo(t.Context(), first), record)
 		require.NoError(t, err)
-		_, err = getDoor(t.Context(), first.local)
+		_, err = getDoor(lineTo(t.Context(), first.local))
 		assert.NoError(t, err)
 	})
 }
@@ -208,7 +208,7 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		s, err := withLocalCopy(t.Context(), m, &o)
 		require.NoError(t, err)
 		id := Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
-		r, err := putRecord(t.Context(), s, Record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
+		r, err := putRecord(lineTo(t.Context(), s), Record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
 		require.NoError(t, err)
 		removes = false
 		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.version), errFault)

@@ -15,46 +15,45 @@ type attempt struct {
 	candidate
 	window window
 	wanted Record
-	read   time.Time // what the clock read,
-	begun  time.Time // and when,
-	steady time.Time // and by the steady clock
-	born   uint64    // the machine's generation
-	unsure error     // why its save failed, which may still be made; else nil
+	begun  reading // when it was made
+	born   uint64  // the machine's generation
+	unsure error   // why its save failed, which may still be made; else nil
 }
 
 func (s *search) attempt(c candidate) (attempt, error) {
 	l := s.l
-	born, now, begun, steady := l.generation(), l.o.now(), time.Now(), l.steady()
+	born, begun := l.generation(), s.line.read()
 	if born != l.begun && l.torn(errCloned) {
 		return attempt{}, errCloned
 	}
-	l.horizon.observe(now, steady)
-	if err := l.leap(c.record.Worker, now.Add(l.o.Window), s.engineNow(), steady); err != nil {
+	l.horizon.observe(begun.own, begun.steady())
+	rules := l.o.rules()
+	if err := l.horizon.leap(rules, c.record.Worker, begun.own.Add(l.o.Window), s.engineNow(), begun.steady(), l.accepted.Load()); err != nil {
 		return attempt{}, err
 	}
-	id := Record{Token: l.newToken(born, begun), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
+	id := Record{Token: l.newToken(born, begun.at), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
 		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
-	w := window{seq: c.seq, from: l.o.begin(c.from, now), before: c.from}
-	id.Least, _ = l.least(w)
-	return attempt{c, w, c.record.take(w, id, clocks{now, s.engineNow()}), now, begun, steady, born, nil}, nil
+	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
+	id.Least, _ = s.line.floor().least(w, false)
+	return attempt{c, w, c.record.take(w, id, clocks{begun.own, s.engineNow()}), begun, born, nil}, nil
 }
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
 // its worker ID finds it.
-func (s *search) save(ctx context.Context, a *attempt) (saved Record, err error) {
+func (s *search) save(a *attempt) (saved Record, err error) {
 	l, worker := s.l, a.record.Worker
 	l.last = worker
 	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
-		e, err := s.store.Put(ctx, ownerKey(l.o.Owner), s.owner.Version, []byte(name))
+		e, err := s.line.put(ownerKey(l.o.Owner), s.owner.Version, []byte(name))
 		if err == nil {
 			s.owner = e
 		} else if l.o.Reuse == ReuseKeep && !s.badOwner { // if it is a conflict, another process of the owner may be taking a worker ID
 			return saved, err
 		}
 	}
-	saved, a.wanted, err = replace(ctx, s.store, &l.o, a.record, a.wanted)
+	saved, a.wanted, err = replace(s.line, l.o.History, a.record, a.wanted)
 	if err == nil {
-		saved, err = s.confirm(ctx, a, saved)
+		saved, err = s.confirm(a, saved)
 	}
 	return saved, err
 }
@@ -63,35 +62,38 @@ func (s *search) save(ctx context.Context, a *attempt) (saved Record, err error)
 // then looks at the door and at the record again: if the store has lost entries since they
 // were read, the worker ID may be another holder's. Then confirm removes the record, and the
 // error matches ErrWiped. Last of all, it looks at the watermark.
-func (s *search) confirm(ctx context.Context, a *attempt, saved Record) (r Record, err error) {
-	defer func() {
-		if err == nil {
-			a.window.above, err = s.l.above(ctx, s.store, s.door, a.record, time.Time{})
-		}
-	}()
+func (s *search) confirm(a *attempt, saved Record) (Record, error) {
+	saved, err := s.mark(a, saved)
+	if err == nil {
+		a.window.above, s.l.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.passed)
+	}
+	return saved, err
+}
+
+func (s *search) mark(a *attempt, saved Record) (Record, error) {
 	if saved.Marked {
 		return saved, nil
 	}
-	err = putMark(ctx, s.store, saved)
+	err := putMark(s.line, saved)
 	switch {
 	case a.record.version == "" && err == nil:
-		err = s.lookAgain(ctx, saved)
+		err = s.lookAgain(saved)
 	case a.record.version != "" && errors.Is(err, ErrWiped):
 		err = nil // the mark is of the record before
 	}
 	saved.Marked = err == nil
 	if errors.Is(err, ErrWiped) {
-		_ = s.store.Delete(ctx, recordKey(saved.Worker), saved.version)
+		_ = s.line.delete(recordKey(saved.Worker), saved.version)
 	}
 	return saved, err
 }
 
-func (s *search) lookAgain(ctx context.Context, saved Record) error {
-	is, err := getDoor(ctx, s.store)
+func (s *search) lookAgain(saved Record) error {
+	is, err := getDoor(s.line)
 	if err != nil {
 		return err
 	}
-	found, err := getRecord(ctx, s.store, saved.Worker)
+	found, err := getRecord(s.line, saved.Worker)
 	if err == nil && (is.Name != s.door.Name || found.version != saved.version) {
 		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
 	}
@@ -99,7 +101,7 @@ func (s *search) lookAgain(ctx context.Context, saved Record) error {
 }
 
 // missed handles a save that failed. It returns an error if the search is to end.
-func (s *search) missed(ctx context.Context, a attempt, err error) error {
+func (s *search) missed(a attempt, err error) error {
 	if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord) && !errors.Is(err, ErrWiped) {
 		a.unsure = err
 	}
@@ -115,7 +117,7 @@ func (s *search) missed(ctx context.Context, a attempt, err error) error {
 			s.read = nil
 		}
 		return nil
-	case ctx.Err() != nil:
+	case s.line.ctx.Err() != nil:
 		return s.because(err)
 	case len(s.failures) == maxFailures:
 		return s.failures[0]
@@ -138,28 +140,26 @@ func (s *search) passed() map[int]error {
 
 // hold takes over the worker ID of an attempt whose record was saved.
 func (l *Lease) hold(a attempt, saved Record) {
-	l.op <- struct{}{}
-	defer l.unlock()
-	l.record.Store(&saved)
-	l.window, l.granted, l.born = a.window, false, a.born
-	l.window.to = saved.bound(a.window.seq)
-	l.restoring = false
-	l.unknown, l.tried, l.saved, l.savedAt = false, nil, l.steady(), a.read
-	l.o.NewStore = false // it has an entry now
-	l.horizon.reached(saved.Bound(), a.steady)
+	a.window.to = saved.bound(a.window.seq)
+	l.horizon.reached(saved.Bound(), a.begun.steady())
+	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.passed, horizon: l.horizon,
+		heard: heard{renewed: a.begun.at, read: a.begun.own, at: l.line(l.ctx).read().steady()}}
+	l.inUse = true
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stats.Renewed = a.begun
+	l.stats.Renewed = a.begun.at
+	l.mu.Unlock()
+	<-l.slot
+	l.give(h)
 }
 
 // forgetOwner removes the entry of the owner that had the worker ID before, if it still
 // names this worker ID: that owner gets another one. If it fails, an entry remains that
 // costs a request.
-func (s *search) forgetOwner(ctx context.Context, a attempt) {
+func (s *search) forgetOwner(a attempt) {
 	if before := a.record.Owner; before != "" && before != s.l.o.Owner {
-		e, err := s.store.Get(ctx, ownerKey(before))
+		e, err := s.line.get(ownerKey(before))
 		if err == nil && string(e.Value) == strconv.Itoa(a.record.Worker) {
-			_ = s.store.Delete(ctx, e.Key, e.Version)
+			_ = s.line.delete(e.Key, e.Version)
 		}
 	}
 }
@@ -181,42 +181,42 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 		close(looked)
 		return looked
 	}
-	o, store := &s.l.o, s.l.store
+	o := &s.l.o
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, o.patience())
 		defer cancel()
-		tried = s.l.free(ctx, store, tried)
+		tried = s.l.free(s.l.line(ctx), tried)
 		close(looked)
 		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
-			tried = s.l.free(ctx, store, tried)
+			tried = s.l.free(s.l.line(ctx), tried)
 		}
 	}()
 	return looked
 }
 
 // free frees the worker IDs of attempts. It returns the attempts that may still be made, or be stored.
-func (l *Lease) free(ctx context.Context, s Store, tried []attempt) []attempt {
+func (l *Lease) free(s line, tried []attempt) []attempt {
 	// If the machine was cloned, the other copy may stamp what this copy does not use.
-	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(ctx, s, a) })
+	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(s, a) })
 }
 
 // free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
 // the record becomes again what it was. It reports whether there is nothing more to do. If
 // free never succeeds, the worker ID comes free by itself after a window.
-func free(ctx context.Context, s Store, a attempt) (done bool) {
-	r, err := getRecord(ctx, s, a.wanted.Worker)
+func free(s line, a attempt) (done bool) {
+	r, err := getRecord(s, a.wanted.Worker)
 	switch {
 	case err != nil:
 		return false
 	case r.Token == a.wanted.Token && r.State != Spent:
-		stray, err := isStray(ctx, s, r)
+		stray, err := isStray(s, r)
 		switch {
 		case err == nil && stray: // the holder whose record was lost would take it for a later holder's
-			err = s.Delete(ctx, recordKey(r.Worker), r.version)
+			err = s.delete(recordKey(r.Worker), r.version)
 		case err == nil:
 			next := r.undo(a.record, a.window)
 			next.Saves++
-			_, err = putRecord(ctx, s, next)
+			_, err = putRecord(s, next)
 		}
 		return err == nil
 	case r.version != a.record.version:

@@ -45,7 +45,7 @@ func (m *machine) clone() {
 // Copies may draw the same random numbers, and have the same generation.
 func TestTokensOfCopiesDiffer(t *testing.T) {
 	now := time.Now()
-	l, copies := &Lease{vm: new(atomic.Uint64)}, map[string]bool{}
+	l, copies := &Lease{cloning: cloning{vm: new(atomic.Uint64)}}, map[string]bool{}
 	for range 2 {
 		for generation := range uint64(2) {
 			tail := l.newToken(generation, now)[26:]

@@ -116,8 +116,8 @@ const (
 	maxSilences = 128 // records, with the earliest bounds
 )
 
-func getSilence(ctx context.Context, s Store) (of silence, err error) {
-	e, err := s.Get(ctx, silenceKey)
+func getSilence(s line) (of silence, err error) {
+	e, err := s.get(silenceKey)
 	if bad := errors.Is(err, ErrBadRecord) && e.Version != ""; bad || err == nil && json.Unmarshal(e.Value, &of) != nil {
 		of, err = silence{}, nil // what cannot be read is forgotten
 	}
@@ -155,11 +155,11 @@ func (w *watch) silent(r Record, m moment, c clocks) time.Duration {
 
 // share takes over what others know of the records, and saves what this process knows more. A
 // conflict with another process loses little, and is ignored.
-func (w *watch) share(ctx context.Context, s Store, records []Record, m moment) (err error) {
+func (w *watch) share(s line, records []Record, m moment) (err error) {
 	if len(records) == 0 {
 		return nil
 	}
-	if w.kept, err = getSilence(ctx, s); err != nil {
+	if w.kept, err = getSilence(s); err != nil {
 		return err
 	}
 	w.seen.sees(silenceKey, w.kept.version)
@@ -184,7 +184,7 @@ func (w *watch) share(ctx context.Context, s Store, records []Record, m moment) 
 	if err != nil {
 		return err
 	}
-	e, err := s.Put(ctx, silenceKey, w.kept.version, value)
+	e, err := s.put(silenceKey, w.kept.version, value)
 	if errors.Is(err, ErrConflict) {
 		return nil
 	}
