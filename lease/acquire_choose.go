@@ -15,11 +15,10 @@ type candidate struct {
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take among records, which are in order, except the passed ones. former is the
+// choose picks the worker ID to take now among records, which are in order, except the passed ones. former is the
 // worker ID that the owner had last; it may have been given back unused. If choose returns an
 // error, wait is the time until a worker ID may come free, or 0 if that will not happen.
-func choose(o *Options, records []Record, former int, idle func(Record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
-	now := o.now()
+func choose(o *Options, now time.Time, records []Record, former int, idle func(Record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
 	has := slices.ContainsFunc(records, func(r Record) bool { return owns(o, r) })
 	// If an owner that keeps its worker ID has chosen one that has no record yet, another process

@@ -23,16 +23,17 @@ func (s *search) open() (door, error) {
 			return d, err
 		}
 		waits := fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
-		l.waitsUntil(time.Now().Add(left))
-		if told.IsZero() || time.Since(told) >= tellEvery {
-			told = time.Now()
+		now := s.line.read()
+		l.waitsUntil(now.at.Add(left))
+		if told.IsZero() || now.at.Sub(told) >= tellEvery {
+			told = now.at
 			l.log.waits(l, left, c)
 		}
 		l.tripped(waits)
-		if ended := sleep(s.line.ctx, beforeEnd(s.line.ctx, min(progress+randomN(progress), left))); ended != nil {
+		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
 			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
 		}
-		s.begun = time.Now() // a wait for a worker ID begins behind the door
+		s.begun = s.line.read().at // a wait for a worker ID begins behind the door
 	}
 }
 
@@ -62,12 +63,12 @@ func (s *search) lookAtDoor() (d door, c clocks, isNew bool, err error) {
 	if err != nil || d.Open {
 		return d, c, false, err
 	}
-	if isNew = o.NewStore && !s.l.inUse; d.version == "" && !isNew && s.l.directory != nil {
-		if isNew, err = carry(s.line, s.l.directory.isNew); err != nil {
+	if isNew = o.NewStore && !s.l.inUse; d.version == "" && !isNew {
+		if isNew, err = s.line.isNew(); err != nil {
 			return d, c, false, err
 		}
 	}
-	c.own = o.now()
+	c.own = s.line.read().own
 	c.engine, err = s.line.engine()
 	return d, c, isNew, err
 }

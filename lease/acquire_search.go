@@ -14,7 +14,7 @@ import (
 // last, then some at random, and all of them only if these are not free.
 type search struct {
 	l     *Lease
-	line  wire // it is patient
+	line  line // with a limit for each request
 	begun time.Time
 
 	// A round begins with the door and the engine's time. What it reads is forgotten when
@@ -48,7 +48,9 @@ const (
 )
 
 func newSearch(ctx context.Context, l *Lease) *search {
-	return &search{l: l, line: wire{ctx, l.store, l, true}, begun: time.Now()}
+	s := &search{l: l, line: wire{ctx, l.store, l, true}}
+	s.begun = s.line.read().at
+	return s
 }
 
 // find takes one worker ID. It waits for a free one for one and a half of the longest window, its own
@@ -60,8 +62,8 @@ func (s *search) find() (attempt, error) {
 				return attempt{}, s.because(err)
 			}
 		}
-		c, wait, err := choose(&s.l.o, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
-		if (err != nil || c.from.After(s.l.o.now())) && !s.enough() {
+		c, wait, err := choose(&s.l.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
 				return attempt{}, s.because(err)
 			}
@@ -103,7 +105,7 @@ func (s *search) begin() (err error) {
 	if s.now, err = s.line.engine(); err != nil {
 		return err
 	}
-	s.asked, s.l.horizon.ownClock = thisMoment(), !s.now.IsZero()
+	s.asked, s.l.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
 	if s.l.o.Reuse != ReuseOnce {
 		s.owner, err = s.line.get(ownerKey(s.l.o.Owner))
 		_, unread := strconv.Atoi(string(s.owner.Value))
@@ -141,11 +143,11 @@ func (s *search) engineNow() time.Time {
 	if s.now.IsZero() {
 		return s.now
 	}
-	return s.now.Add(time.Since(s.asked.at))
+	return s.now.Add(s.line.read().at.Sub(s.asked.at))
 }
 
 // clocks returns the readings of both clocks.
-func (s *search) clocks() clocks { return clocks{s.l.o.now(), s.engineNow()} }
+func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
 
 // silent returns how long a record is known not to have been renewed when it was read.
 func (s *search) silent(r Record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
@@ -154,12 +156,11 @@ func (s *search) silent(r Record) time.Duration { return s.l.silent(r, s.asked, 
 // what others know: in the first round, eight times in a window, and when ctx is about to end. It
 // reports whether a holder turned out to be dead.
 func (s *search) share() bool {
-	longest := s.longest()
-	end, ends := s.line.ctx.Deadline()
-	if time.Since(s.shared) < max(progress, longest/8) && !(ends && time.Until(end) < longest/4) {
+	longest, now := s.longest(), s.line.read()
+	if now.at.Sub(s.shared) < max(progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.at) >= longest/4) {
 		return false
 	}
-	s.shared = time.Now()
+	s.shared = now.at
 	var suspects []Record
 	for _, r := range s.read {
 		if r.live(s.silent(r)) {
@@ -236,7 +237,7 @@ func (s *search) note(r Record) error {
 	case "":
 		r.Layout = l.o.Layout // it was never used
 	case Lost:
-		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, thisMoment(), s.clocks())
+		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, s.line.read().moment, s.clocks())
 		if err != nil {
 			return err
 		}
@@ -255,7 +256,11 @@ func (s *search) note(r Record) error {
 	if r.Layout != l.o.Layout {
 		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: l.o.Layout}
 	}
-	s.read[r.Worker] = s.door.heal(r, l.o.now()).withBoundsOf(l.lost[r.Worker])
+	now := s.line.read()
+	if r.State == Held {
+		l.seen.sees(recordKey(r.Worker), r.version, now.at)
+	}
+	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.lost[r.Worker])
 	return nil
 }
 
@@ -273,22 +278,22 @@ func (s *search) because(err error) error {
 // wait waits until a worker ID may come free. none is the error to return if ctx ends
 // first.
 func (s *search) wait(wait time.Duration, none error) error {
-	longest := s.longest()
+	longest, now := s.longest(), s.line.read()
 	s.read = nil
 	if s.left > 0 {
 		if wait <= 0 || s.left < wait {
 			wait = s.left
 		}
-		s.begun = time.Now() // the wait for the lost record ends by itself
+		s.begun = now.at // the wait for the lost record ends by itself
 	}
 	if wait <= 0 {
 		return none
 	}
 	wait = min(wait, max(s.l.o.Window/4, longest/64)) // a holder may also release its worker ID
-	if time.Since(s.begun)+wait > longest+longest/2 {
+	if now.at.Sub(s.begun)+wait > longest+longest/2 {
 		return none
 	}
-	if ended := sleep(s.line.ctx, beforeEnd(s.line.ctx, s.l.toEnd(wait))); ended != nil {
+	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
 	if s.l.trouble() != nil { // a lost worker ID is to be replaced

@@ -117,7 +117,7 @@ func (s *search) missed(a attempt, err error) error {
 			s.read = nil
 		}
 		return nil
-	case s.line.ctx.Err() != nil:
+	case s.line.read().over:
 		return s.because(err)
 	case len(s.failures) == maxFailures:
 		return s.failures[0]

@@ -10,17 +10,21 @@ type line interface {
 	put(key, old string, value []byte) (Entry, error)
 	delete(key, old string) error
 	engine() (time.Time, error) // the time of the engine's clock; zero if it has none that clients can ask
+	isNew() (bool, error)       // whether the store itself knows that it was never used
+	rest(d time.Duration) error // returns after d, or with an error if the time for all requests is over before
 
-	read() reading // this host's clocks
-	floor() floor  // what the generator may still stamp
-	away() error   // with a LocalCopy, why the store was not told of the last save; else nil
-	restored(worker int)
+	read() reading       // this host's clocks
+	floor() floor        // what the generator may still stamp
+	away() error         // with a LocalCopy, why the store was not told of the last save; else nil
+	restored(worker int) // notes that the record was lost, and was put back
 }
 
 // reading is a reading of this host's clocks.
 type reading struct {
 	own time.Time // Options.Clock, without its monotonic part
 	moment
+	end  time.Time // when the time for requests is over; zero if it has no end
+	over bool      // whether it is
 }
 
 // steady returns the reading of a clock that no one sets, and that runs on while the host is suspended, if the system

@@ -70,11 +70,29 @@ func clockOf(ctx context.Context, s Store) (now time.Time, err error) {
 	return time.Time{}, err
 }
 
-func (w wire) read() reading {
-	if w.lease == nil {
-		return reading{wallClock(w.ctx), thisMoment()}
+func (w wire) isNew() (bool, error) {
+	if w.lease.directory == nil {
+		return false, nil
 	}
-	return reading{w.lease.o.now(), thisMoment()}
+	return carry(w, w.lease.directory.isNew)
+}
+
+func (w wire) rest(d time.Duration) error { return sleep(w.ctx, d) }
+
+func (w wire) read() reading {
+	end, _ := w.ctx.Deadline()
+	r := reading{moment: thisMoment(), end: end, over: w.ctx.Err() != nil}
+	if w.lease == nil {
+		r.own = wallClock(w.ctx)
+	} else {
+		r.own = w.lease.o.now()
+	}
+	return r
+}
+
+func thisMoment() moment {
+	host, boot, asleep := bootClock()
+	return moment{time.Now(), host, boot, asleep}
 }
 
 func (w wire) floor() floor { return w.lease.floor() }

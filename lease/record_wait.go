@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -20,11 +19,6 @@ type moment struct {
 	boot time.Duration // how long ago that was, whether the host was awake or asleep
 
 	asleep time.Duration // for how long it was asleep
-}
-
-func thisMoment() moment {
-	host, boot, asleep := bootClock()
-	return moment{time.Now(), host, boot, asleep}
 }
 
 // waited is how long something is known to be unchanged, as the store keeps it.
@@ -61,12 +55,11 @@ func (w waited) until(whole, seen time.Duration, m moment, c clocks) (save waite
 // progress is how often those who wait save how long they have waited.
 const progress = time.Second
 
-// beforeEnd shortens a wait that ends after ctx, so that there is time to save how long it was.
-func beforeEnd(ctx context.Context, wait time.Duration) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		if left := time.Until(end); left > progress/4 {
-			return min(wait, left-left/8)
-		}
+// beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is time to save how
+// long it was.
+func (now reading) beforeEnd(wait time.Duration) time.Duration {
+	if left := now.end.Sub(now.at); left > progress/4 {
+		return min(wait, left-left/8)
 	}
 	return wait
 }
@@ -79,12 +72,11 @@ type sighting struct {
 	since   time.Time
 }
 
-// sees notes that an entry has this version, and returns since when it has been seen.
-func (s sightings) sees(key, version string) time.Time {
+// sees notes that an entry has this version now.
+func (s sightings) sees(key, version string, now time.Time) {
 	if was, ok := s[key]; !ok || was.version != version {
-		s[key] = sighting{version, time.Now()}
+		s[key] = sighting{version, now}
 	}
-	return s[key].since
 }
 
 // lasts notes that what has this name is known to have lasted for so long at m, and returns how much
@@ -133,8 +125,10 @@ type watch struct {
 
 // idle returns how long r is known to be unchanged at m.
 func (w *watch) idle(r Record, m moment) time.Duration {
-	key := recordKey(r.Worker)
-	since := w.seen.sees(key, r.version)
+	key, since := recordKey(r.Worker), m.at
+	if was := w.seen[key]; was.version == r.version {
+		since = was.since
+	}
 	idle := m.at.Sub(since)
 	if of, ok := w.kept.Of[key]; ok && of.Version == r.version {
 		idle = max(idle, of.Waited.more(m.at.Sub(later(since, w.seen[silenceKey].since)), m).For)
@@ -162,7 +156,7 @@ func (w *watch) share(s line, records []Record, m moment) (err error) {
 	if w.kept, err = getSilence(s); err != nil {
 		return err
 	}
-	w.seen.sees(silenceKey, w.kept.version)
+	w.seen.sees(silenceKey, w.kept.version, s.read().at)
 	slices.SortFunc(records, func(a, b Record) int { return a.last().Compare(b.last()) })
 	next, more := map[string]unchanged{}, false
 	for _, r := range records[:min(maxSilences, len(records))] {
@@ -190,7 +184,7 @@ func (w *watch) share(s line, records []Record, m moment) (err error) {
 	}
 	if err == nil {
 		w.kept = silence{next, e.Version}
-		w.seen.sees(silenceKey, e.Version)
+		w.seen.sees(silenceKey, e.Version, s.read().at)
 	}
 	return err
 }

@@ -183,19 +183,20 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 		return low, nil, err
 	}
 	v.now = c.early()
-	v.asked = thisMoment()
+	v.asked = v.read().moment
 	found, bad, err := allRecords(v)
 	if err != nil {
 		return low, nil, err
 	}
-	records := sorted(maps.Values(found))
+	records, now := sorted(maps.Values(found)), v.read().at
 	var silent []Record
 	for worker, why := range bad {
 		silent = append(silent, Record{Worker: worker, State: Lost, version: "unreadable", unreadable: why})
+		v.watch.seen.sees(recordKey(worker), "unreadable", now)
 	}
 	unreadable := len(silent)
 	for _, r := range records {
-		v.watch.seen.sees(recordKey(r.Worker), r.version)
+		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
 		if r.State == Held && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
 			silent = append(silent, r)
 		}
