@@ -9,7 +9,7 @@ import (
 
 // candidate is a worker ID that may be taken.
 type candidate struct {
-	record Record
+	record record
 	seq    int       // the clock sequence to go on with,
 	from   time.Time // and the time from which it may be stamped
 	mine   bool      // the owner had it before
@@ -18,15 +18,15 @@ type candidate struct {
 // choose picks the worker ID to take now among records, which are in order, except the passed ones. former is the
 // worker ID that the owner had last; it may have been given back unused. If choose returns an
 // error, wait is the time until a worker ID may come free, or 0 if that will not happen.
-func choose(o *Options, now time.Time, records []Record, former int, idle func(Record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
+func choose(o *Options, now time.Time, records []record, former int, idle func(record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
-	has := slices.ContainsFunc(records, func(r Record) bool { return owns(o, r) })
+	has := slices.ContainsFunc(records, func(r record) bool { return owns(o, r) })
 	// If an owner that keeps its worker ID has chosen one that has no record yet, another process
 	// of the owner may be saving the record.
 	starts := o.Reuse == ReuseKeep && !has && passed[former] == nil &&
-		slices.ContainsFunc(records, func(r Record) bool { return r.Worker == former && r.Saves == 0 })
+		slices.ContainsFunc(records, func(r record) bool { return r.Worker == former && r.Saves == 0 })
 	for _, r := range records {
-		if r.State == Held {
+		if r.State == StateHeld {
 			if idle := idle(r); r.live(idle) {
 				if left := r.Window - idle + time.Millisecond; wait == 0 || left < wait {
 					wait = left
@@ -80,18 +80,18 @@ func choose(o *Options, now time.Time, records []Record, former int, idle func(R
 }
 
 // owns reports whether r is kept for the owner.
-func owns(o *Options, r Record) bool {
-	return r.Saves > 0 && r.Owner == o.Owner && r.State != Spent && r.State != Lost
+func owns(o *Options, r record) bool {
+	return r.Saves > 0 && r.Owner == o.Owner && r.State != StateSpent && r.State != StateLost
 }
 
 // allowed reports whether the owner may take the worker ID of r, which is not held. has says
 // that the owner has a worker ID already.
-func allowed(o *Options, r Record, mine, has bool) bool {
+func allowed(o *Options, r record, mine, has bool) bool {
 	reuse := max(o.Reuse, r.Reuse)
 	switch {
-	case r.State == Spent, r.State == Lost && o.Reuse == ReuseOnce:
+	case r.State == StateSpent, r.State == StateLost && o.Reuse == ReuseOnce:
 		return false
-	case r.Saves == 0, r.State == Lost, r.Owner == "": // nobody has it; no owner means that it was given back unused
+	case r.Saves == 0, r.State == StateLost, r.Owner == "": // nobody has it; no owner means that it was given back unused
 		return o.Reuse != ReuseKeep || !has
 	}
 	return reuse == ReuseAny || reuse == ReuseKeep && mine

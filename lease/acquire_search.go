@@ -24,7 +24,7 @@ type search struct {
 	asked    moment         // when now was read
 	owner    Entry          // of the owner's last worker ID, if it can be read
 	badOwner bool           // the owner's entry cannot be read
-	read     map[int]Record // nil before a round begins
+	read     map[int]record // nil before a round begins
 	bad      map[int]error  // worker IDs that are unusable
 	left     time.Duration  // until the first of those is usable whose record is lost; 0 if there is none
 	whole    bool           // all worker IDs were read
@@ -114,7 +114,7 @@ func (s *search) begin() (err error) {
 			return err
 		}
 	}
-	s.read, s.bad, s.left, s.whole, s.races = map[int]Record{}, map[int]error{}, 0, false, 0
+	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
 	s.tried = s.l.free(s.line, s.tried)
 	if s.badOwner && s.l.o.Reuse == ReuseKeep { // one of the records may be the owner's
 		return s.readAll()
@@ -150,7 +150,7 @@ func (s *search) engineNow() time.Time {
 func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
 
 // silent returns how long a record is known not to have been renewed when it was read.
-func (s *search) silent(r Record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
+func (s *search) silent(r record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
 
 // share saves how long records are known to be unchanged whose holders may be dead, and learns
 // what others know: in the first round, eight times in a window, and when ctx is about to end. It
@@ -161,21 +161,21 @@ func (s *search) share() bool {
 		return false
 	}
 	s.shared = now.at
-	var suspects []Record
+	var suspects []record
 	for _, r := range s.read {
 		if r.live(s.silent(r)) {
 			suspects = append(suspects, r)
 		}
 	}
 	_ = s.l.share(s.line, suspects, s.asked) // it is tried again in the next round
-	return slices.ContainsFunc(suspects, func(r Record) bool { return !r.live(s.silent(r)) })
+	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
 }
 
 // longest returns the longest window, of this process or of a holder.
 func (s *search) longest() time.Duration {
 	longest := s.l.o.Window
 	for _, r := range s.read {
-		if r.State == Held {
+		if r.State == StateHeld {
 			longest = max(longest, r.Window)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *search) readAll() error {
 	if err != nil {
 		return err
 	}
-	s.read, s.bad, s.whole, s.probes = map[int]Record{}, map[int]error{}, true, maxProbes // later rounds read all of them at once
+	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes // later rounds read all of them at once
 	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
 		r, ok := found[worker]
 		if !ok {
@@ -231,12 +231,12 @@ func (s *search) readAll() error {
 }
 
 // note keeps what was read of a worker ID.
-func (s *search) note(r Record) error {
+func (s *search) note(r record) error {
 	l := s.l
 	switch r.State {
 	case "":
 		r.Layout = l.o.Layout // it was never used
-	case Lost:
+	case StateLost:
 		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, s.line.read().moment, s.clocks())
 		if err != nil {
 			return err
@@ -257,7 +257,7 @@ func (s *search) note(r Record) error {
 		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: l.o.Layout}
 	}
 	now := s.line.read()
-	if r.State == Held {
+	if r.State == StateHeld {
 		l.seen.sees(recordKey(r.Worker), r.version, now.at)
 	}
 	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.lost[r.Worker])

@@ -21,7 +21,7 @@ import (
 func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
 	for worker := range 1 << layout.WorkerBits {
 		if is(worker) {
-			r := Record{Worker: worker, Layout: layout}.take(window{}, Record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
+			r := record{Worker: worker, Layout: layout}.take(window{}, record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
 			r.Saves, r.Marked = 1, true
 			_, err := putRecord(m.line(), r)
 			require.NoError(t, err)
@@ -75,8 +75,8 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 // Who lists in the moment in which all is lost may find a mark without its record. The wait for the door is enough then.
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
-	wait := func() (Record, time.Duration) {
-		next, left, err := outwait(m.line(), Record{Worker: 1, State: Lost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
+	wait := func() (record, time.Duration) {
+		next, left, err := outwait(m.line(), record{Worker: 1, State: StateLost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
 		require.NoError(t, err)
 		return next, left
 	}
@@ -101,7 +101,7 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 			}
 			return next(ctx, q)
 		}
-		wait := func(r Record) (Record, time.Duration, error) {
+		wait := func(r record) (record, time.Duration, error) {
 			begun := time.Now().Add(-r.Waited.For - time.Minute)
 			seen := sightings{lostKey(0): {r.Waited.Name, begun}}
 			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
@@ -109,7 +109,7 @@ func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
 		require.NoError(t, err)
 		m.becomes(quicker)
-		_, left, err := wait(Record{State: Lost})
+		_, left, err := wait(record{State: StateLost})
 		require.NoError(t, err)
 		require.Equal(t, healing(ms), left)
 		_, left, err = wait(m.record(0))

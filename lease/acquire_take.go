@@ -14,7 +14,7 @@ import (
 type attempt struct {
 	candidate
 	window window
-	wanted Record
+	wanted record
 	begun  reading // when it was made
 	born   uint64  // the machine's generation
 	unsure error   // why its save failed, which may still be made; else nil
@@ -31,7 +31,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 	if err := l.horizon.leap(rules, c.record.Worker, begun.own.Add(l.o.Window), s.engineNow(), begun.steady(), l.accepted.Load()); err != nil {
 		return attempt{}, err
 	}
-	id := Record{Token: l.newToken(born, begun.at), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
+	id := record{Token: l.newToken(born, begun.at), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
 		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
 	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
 	id.Least, _ = s.line.floor().least(w, false)
@@ -40,7 +40,7 @@ func (s *search) attempt(c candidate) (attempt, error) {
 
 // save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
 // its worker ID finds it.
-func (s *search) save(a *attempt) (saved Record, err error) {
+func (s *search) save(a *attempt) (saved record, err error) {
 	l, worker := s.l, a.record.Worker
 	l.last = worker
 	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
@@ -62,7 +62,7 @@ func (s *search) save(a *attempt) (saved Record, err error) {
 // then looks at the door and at the record again: if the store has lost entries since they
 // were read, the worker ID may be another holder's. Then confirm removes the record, and the
 // error matches ErrWiped. Last of all, it looks at the watermark.
-func (s *search) confirm(a *attempt, saved Record) (Record, error) {
+func (s *search) confirm(a *attempt, saved record) (record, error) {
 	saved, err := s.mark(a, saved)
 	if err == nil {
 		a.window.above, s.l.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.passed)
@@ -70,7 +70,7 @@ func (s *search) confirm(a *attempt, saved Record) (Record, error) {
 	return saved, err
 }
 
-func (s *search) mark(a *attempt, saved Record) (Record, error) {
+func (s *search) mark(a *attempt, saved record) (record, error) {
 	if saved.Marked {
 		return saved, nil
 	}
@@ -88,7 +88,7 @@ func (s *search) mark(a *attempt, saved Record) (Record, error) {
 	return saved, err
 }
 
-func (s *search) lookAgain(saved Record) error {
+func (s *search) lookAgain(saved record) error {
 	is, err := getDoor(s.line)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *search) passed() map[int]error {
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(a attempt, saved Record) {
+func (l *Lease) hold(a attempt, saved record) {
 	a.window.to = saved.bound(a.window.seq)
 	l.horizon.reached(saved.Bound(), a.begun.steady())
 	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.passed, horizon: l.horizon,
@@ -208,7 +208,7 @@ func free(s line, a attempt) (done bool) {
 	switch {
 	case err != nil:
 		return false
-	case r.Token == a.wanted.Token && r.State != Spent:
+	case r.Token == a.wanted.Token && r.State != StateSpent:
 		stray, err := isStray(s, r)
 		switch {
 		case err == nil && stray: // the holder whose record was lost would take it for a later holder's

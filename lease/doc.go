@@ -49,7 +49,7 @@
 //
 // A session or a heartbeat that the process watches does not help a process that was paused:
 // after it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time. In
-// a [Store], each worker ID has an entry with a [Record]: who holds the worker ID, and a bound for each
+// a [Store], each worker ID has an entry with a [record]: who holds the worker ID, and a bound for each
 // clock sequence. The holder first saves a later bound, and only then stamps up to it. [Lease.Grant]
 // returns what is saved, and the generator compares every tick with the grant. The next holder
 // stamps only from the bound on in the record that it replaces.
@@ -78,7 +78,7 @@
 // taken for dead (live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. Those who wait for that
-// count it by their monotonic clocks (Record.live, watch), and keep in the entry "silence" how long it
+// count it by their monotonic clocks (record.live, watch), and keep in the entry "silence" how long it
 // was, so that the next process goes on from there. If the engine has a clock, and both that clock and
 // the waiting process's own have passed the holder's bounds, the engine's clock counts, too. So no
 // single clock that is wrong makes a live holder look dead.
@@ -134,7 +134,7 @@
 //     stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
-//     time, and then from the newcomer's or the engine's time on (Record.missing).
+//     time, and then from the newcomer's or the engine's time on (record.missing).
 //   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry "store"
 //     and at its record again before it stamps. If either has changed, entries were lost since
 //     it looked first, and it begins anew.
@@ -209,7 +209,7 @@
 //
 // [Watermark] returns an ID below every ID issued from now on. Three things make it:
 //
-//   - floor: Each save has a floor (Record.Least): the holder stamps nothing before it any more,
+//   - floor: Each save has a floor (record.Least): the holder stamps nothing before it any more,
 //     whatever its clock reads and whether or not the save succeeds, because the generator closes
 //     the ticks before it first. Calls that wait for an earlier tick, and open Holds, keep it back
 //     (least).
@@ -234,7 +234,7 @@
 //
 // dead: A holder that is dead (silence) counts until its bounds have passed by the clock of the reader
 // and of the engine, and never again after that, however many die one after the other (lowest). If
-// it is replaced before, the next holder's record keeps what it may still stamp (Record.Prior). So does
+// it is replaced before, the next holder's record keeps what it may still stamp (record.Prior). So does
 // the record of a lease that was released without a generator (Lease.Release). If a holder renews
 // after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue IDs in the rest
 // of a window that the watermark has passed, if its clock reads so; and a transaction that it began

@@ -370,7 +370,7 @@ func dumpMap(b *strings.Builder, v reflect.Value) {
 func dumpStruct(b *strings.Builder, v reflect.Value) {
 	if v.CanAddr() {
 		switch p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(type) {
-		case *atomic.Pointer[Record]:
+		case *atomic.Pointer[record]:
 			dump(b, reflect.ValueOf(p.Load()))
 			return
 		case *atomic.Pointer[granted]:
@@ -382,7 +382,7 @@ func dumpStruct(b *strings.Builder, v reflect.Value) {
 		case *atomic.Bool:
 			fmt.Fprint(b, p.Load())
 			return
-		case *Record:
+		case *record:
 			dumpRecord(b, *p)
 			return
 		}
@@ -394,7 +394,7 @@ func dumpStruct(b *strings.Builder, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-func dumpRecord(b *strings.Builder, r Record) {
+func dumpRecord(b *strings.Builder, r record) {
 	value, _ := r.encode()
 	b.Write(value)
 	version(b, recordKey(r.Worker), r.version)

@@ -84,7 +84,7 @@ func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
 
 // owns reports whether e is a record of the owner.
 func (c *localCopy) owns(e Entry) bool {
-	var r Record
+	var r record
 	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner
 }
 
@@ -249,15 +249,15 @@ func unstamped(worker int, here, there Entry) (Entry, error) {
 	if err != nil {
 		return there, err
 	}
-	r.State = Spent
+	r.State = StateSpent
 	if value, ok := bytes.CutPrefix(here.Value, []byte(wanted)); ok {
-		before := Record{Worker: worker, Bounds: make([]time.Time, 1)}
+		before := record{Worker: worker, Bounds: make([]time.Time, 1)}
 		if here.Value = value; len(value) > 0 {
 			if before, err = decodeRecord(worker, here); err != nil {
 				return there, err
 			}
 		}
-		r.State, r.Floor, r.ClockSeq, r.Bounds = Free, before.Floor, before.ClockSeq, before.Bounds
+		r.State, r.Floor, r.ClockSeq, r.Bounds = StateFree, before.Floor, before.ClockSeq, before.Bounds
 		r.From = r.Bound()
 	}
 	there.Value, err = r.encode()

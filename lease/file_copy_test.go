@@ -207,8 +207,8 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 		}
 		s, err := withLocalCopy(t.Context(), m, &o)
 		require.NoError(t, err)
-		id := Record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
-		r, err := putRecord(lineTo(t.Context(), s), Record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
+		id := record{Layout: plain, Token: "t", Owner: o.Owner, Window: span}
+		r, err := putRecord(lineTo(t.Context(), s), record{Layout: plain, Saves: 1}.take(window{}, id, clocks{own: time.Now()}))
 		require.NoError(t, err)
 		removes = false
 		require.ErrorIs(t, s.Delete(t.Context(), recordKey(0), r.version), errFault)

@@ -157,7 +157,7 @@ func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 						require.Equal(t, 1, c.workers(), "after step %d of %s", at, strings.Join(f.steps(), ", "))
 						r := slices.Collect(maps.Values(c.m.records()))[0]
 						require.True(t, strings.HasPrefix(r.Owner, "a @"), "%v", r)
-						require.Equal(t, Free, r.State)
+						require.Equal(t, StateFree, r.State)
 						last = at >= len(f.steps())
 					})
 					if last || t.Failed() {

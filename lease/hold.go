@@ -11,12 +11,12 @@ import (
 // depends on the hold, the arguments, and what comes over the line. Whoever has taken it out of Lease.slot owns it.
 type hold struct {
 	rules   rules
-	own     Record    // as last known to be stored
+	own     record    // as last known to be stored
 	window  window    // what may be stamped
 	granted bool      // window is in the grant, because the clock has reached it
 	born    uint64    // the machine's generation before the store was asked for the worker ID
 	doubt   doubt     // whether the stored record is own
-	tried   []Record  // the records of saves without an answer: each may have been stored, or may be yet
+	tried   []record  // the records of saves without an answer: each may have been stored, or may be yet
 	freed   bool      // a release has had no answer: others may have the worker ID by now
 	heard   heard     // when own was saved
 	overdue bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since
@@ -46,7 +46,7 @@ const (
 type heard struct {
 	renewed time.Time // when the last renewal began, by the monotonic clock
 	read    time.Time // what the clock read before the last save
-	at      time.Time // when the last save had been made, by the steady clock: not before Record.Renewed, so that no leap hides in the time that it took
+	at      time.Time // when the last save had been made, by the steady clock: not before record.Renewed, so that no leap hides in the time that it took
 }
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the bound and only shows
@@ -86,7 +86,7 @@ func (h *hold) leap(bound time.Time, now reading, accepted bool) error {
 // push moves the bound. now is when the renewal began.
 func (h *hold) push(s line, bound time.Time, now reading) error {
 	w, own := h.window, h.own
-	err := h.move(s, func(r Record) Record {
+	err := h.move(s, func(r record) record {
 		r = r.extend(w, bound)
 		r.Least, r.NoFloor = s.floor().least(w, h.granted)
 		return r
@@ -113,10 +113,10 @@ func (h *hold) bump(s line, now time.Time) error {
 		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
 	}
 	w := window{seq: seq, from: h.rules.begin(begin, now), before: begin}
-	var own Record
+	var own record
 	err := errPutBack
 	for errors.Is(err, errPutBack) {
-		err = h.move(s, func(r Record) Record {
+		err = h.move(s, func(r record) record {
 			own = r
 			r = r.extend(w, now.Add(h.rules.window))
 			r.Least = earlier(r.Least, w.from)
@@ -140,13 +140,13 @@ func (h *hold) release(s line, next time.Time, stopped bool) error {
 	if !stopped {
 		next = h.own.Bound()
 	}
-	state := Free
+	state := StateFree
 	if h.rules.reuse == ReuseOnce {
-		state = Spent
+		state = StateSpent
 	}
 	err := errPutBack
 	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
-		err = h.move(s, func(r Record) Record {
+		err = h.move(s, func(r record) record {
 			r = r.release(h.window, next, state, h.rules.layout.Unit)
 			if !stopped {
 				r.Prior = r.Prior.and(prior{r.Least, next})

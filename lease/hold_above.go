@@ -12,7 +12,7 @@ import (
 // the watermark is lost, above puts it back at most, or later than anything that was proposed. own is
 // the record before the save, and passed is what was passed when above looked last. If there is a LocalCopy and
 // the store is away, the window begins at now.
-func above(s line, d door, own Record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+func above(s line, d door, own record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.away() != nil {
 		return s.read().own, passed, nil
 	}
@@ -41,7 +41,7 @@ func above(s line, d door, own Record, most, passed time.Time) (at, nowPassed ti
 
 // restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
 // zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
-func restoreMark(s line, m mark, own Record, most time.Time) (mark, error) {
+func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 	if most.IsZero() {
 		records, _, err := allRecords(s)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // move saves the record after change. change must not make a bound earlier that is in use.
 // If the record was lost and is put back, move returns errPutBack; change is not made.
-func (h *hold) move(s line, change func(Record) Record) error {
+func (h *hold) move(s line, change func(record) record) error {
 	own, was := h.own, h.heard
 	err := h.save(s, change)
 	// Also if the save fails: then the record may be that of a save whose answer was lost.
@@ -17,7 +17,7 @@ func (h *hold) move(s line, change func(Record) Record) error {
 	return err
 }
 
-func (h *hold) save(s line, change func(Record) Record) error {
+func (h *hold) save(s line, change func(record) record) error {
 	if h.doubt != sure {
 		if err := h.look(s); err != nil {
 			return err
@@ -33,7 +33,7 @@ func (h *hold) save(s line, change func(Record) Record) error {
 		h.tried = append(slices.Clip(h.tried[max(0, len(h.tried)+1-maxTried):]), tried) // a copy of h shares no room with it
 		h.doubt = unsure
 		if !errors.Is(err, ErrConflict) {
-			h.freed = h.freed || tried.State != Held
+			h.freed = h.freed || tried.State != StateHeld
 			return err
 		}
 		if err := h.look(s); err != nil {
@@ -47,7 +47,7 @@ func (h *hold) save(s line, change func(Record) Record) error {
 const maxTried = 1000
 
 // saved notes that the record is stored. read is what the clock read before.
-func (h *hold) saved(s line, own Record, read time.Time) {
+func (h *hold) saved(s line, own record, read time.Time) {
 	h.own, h.doubt, h.tried = own, sure, nil
 	h.heard.read, h.heard.at = read, s.read().steady()
 }
@@ -112,7 +112,7 @@ var errPutBack = errors.New("lease: the record was lost, and was put back")
 
 // putBack puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
-func (h *hold) putBack(s line, found Record) error {
+func (h *hold) putBack(s line, found record) error {
 	read := s.read().own
 	if err := h.mayRestore(s); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (h *hold) putBack(s line, found Record) error {
 
 // silence returns for how long a holder whose last save was own had not been heard of at now, by every clock that can
 // tell. engine is the engine's time.
-func (h heard) silence(own Record, now reading, engine time.Time) time.Duration {
+func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
 	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {
 		longest = max(longest, engine.Sub(own.Renewed))

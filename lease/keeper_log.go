@@ -71,7 +71,7 @@ func (j *journal) acquired(l *Lease) {
 	j.checkAway(l)
 }
 
-func (j *journal) released(l *Lease, r Record) {
+func (j *journal) released(l *Lease, r record) {
 	var from []any
 	if !r.Bound().IsZero() { // it was used
 		from = []any{"free_from", r.Bound()}

@@ -45,7 +45,7 @@ type known struct {
 	watch                    // how long entries have not changed
 	horizon  horizon         // as the hold had it when it renewed last
 	passed   time.Time       // what the watermark had passed when the lease looked last, without a hold
-	lost     map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
+	lost     map[int]record  // by worker ID: the last known records of the worker IDs that were lost
 	last     int             // the worker ID that a search tried to take last, or none
 	inUse    bool            // the store has had an entry
 	gaveBack <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
@@ -70,7 +70,7 @@ type standing struct {
 
 // shown is what others see of a hold.
 type shown struct {
-	own    Record
+	own    record
 	window window
 	passed time.Time
 }
@@ -106,7 +106,7 @@ func newLease(s Store, o Options) *Lease {
 		slot:     make(chan *hold, 1),
 		holds:    holds{open: map[*time.Time]struct{}{}},
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
-		known:    known{watch: watch{seen: sightings{}}, lost: map[int]Record{}, last: none},
+		known:    known{watch: watch{seen: sightings{}}, lost: map[int]record{}, last: none},
 		log:      journal{log: o.Logger},
 		asked:    make(chan struct{}, 1),
 		ended:    make(chan struct{}),
@@ -216,7 +216,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return unanswered(ctx, patient, err)
 	}
 	defer l.give(h)
-	if h == nil || h.own.State != Held {
+	if h == nil || h.own.State != StateHeld {
 		return nil
 	}
 	if l.cloned(h) { // the other copy may stamp more than this generator knows

@@ -146,7 +146,7 @@ func TestFailedAcquireDoesNotMoveTheBound(t *testing.T) {
 			_, err := Acquire(t.Context(), m, &Options{Layout: plain, Clock: snowflake.ClockFunc(func() time.Time { return stopped })})
 			require.ErrorIs(t, err, snowflake.ErrClockBackward)
 			assert.Equal(t, bound, m.record(0).Bound())
-			assert.Equal(t, Free, m.record(0).State)
+			assert.Equal(t, StateFree, m.record(0).State)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
 		l, err := Acquire(t.Context(), m, &Options{Layout: plain, NewStore: true})
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
-		assert.Equal(t, Free, m.record(0).State)
+		assert.Equal(t, StateFree, m.record(0).State)
 		assert.Equal(t, l.Grant().To, m.record(0).Bound())
 	})
 }

@@ -43,16 +43,16 @@ func workerOf(prefix, key string) (worker int, ok bool) {
 }
 
 // getRecord returns the record of a worker ID. If there is no entry, its Saves is 0.
-func getRecord(s line, worker int) (Record, error) {
+func getRecord(s line, worker int) (record, error) {
 	e, err := s.get(recordKey(worker))
 	if err != nil {
-		return Record{Worker: worker}, err
+		return record{Worker: worker}, err
 	}
 	return decodeRecord(worker, e)
 }
 
 // getMarked is getRecord. If the worker ID has a mark and no record, the State is Lost.
-func getMarked(s line, worker int) (Record, error) {
+func getMarked(s line, worker int) (record, error) {
 	r, err := getRecord(s, worker)
 	if err != nil || r.version != "" {
 		return r, err
@@ -63,21 +63,21 @@ func getMarked(s line, worker int) (Record, error) {
 	}
 	r, err = getRecord(s, worker) // it was there before the mark, so it is lost only if it is not there now
 	if err == nil && r.version == "" {
-		r.State = Lost
+		r.State = StateLost
 	}
 	return r, err
 }
 
 // allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why the others cannot be read.
-func allRecords(s line) (records map[int]Record, bad map[int]error, err error) {
+func allRecords(s line) (records map[int]record, bad map[int]error, err error) {
 	marks, err := listed(s, markPrefix) // first, because the record was there before the mark
 	if err != nil {
 		return nil, nil, err
 	}
 	found, err := listed(s, recordPrefix)
-	records, bad = map[int]Record{}, map[int]error{}
+	records, bad = map[int]record{}, map[int]error{}
 	for worker := range marks {
-		records[worker] = Record{Worker: worker, State: Lost}
+		records[worker] = record{Worker: worker, State: StateLost}
 	}
 	for worker, e := range found {
 		r, err := decodeRecord(worker, e)
@@ -93,7 +93,7 @@ func allRecords(s line) (records map[int]Record, bad map[int]error, err error) {
 }
 
 // putRecord saves r in place of the entry with r's version.
-func putRecord(s line, r Record) (Record, error) {
+func putRecord(s line, r record) (record, error) {
 	value, err := r.encode()
 	if err != nil {
 		return r, err
@@ -108,7 +108,7 @@ func putRecord(s line, r Record) (Record, error) {
 
 // putMark marks that the worker ID of r has a record. If it has a mark that was made for
 // another record, an earlier record was lost, and the error matches ErrWiped.
-func putMark(s line, r Record) error {
+func putMark(s line, r record) error {
 	_, err := s.put(markKey(r.Worker), "", []byte(r.Token))
 	if !errors.Is(err, ErrConflict) {
 		return err
@@ -123,7 +123,7 @@ func putMark(s line, r Record) error {
 // isStray reports whether r is the first record of a newcomer that has not noticed yet that all
 // entries were lost since it read them. It notices before it stamps (search.confirm), also if another record
 // replaces r meanwhile.
-func isStray(s line, r Record) (bool, error) {
+func isStray(s line, r record) (bool, error) {
 	if r.Saves > 1 || r.Marked {
 		return false, nil
 	}
@@ -148,7 +148,7 @@ func listed(s line, prefix string) (map[int]Entry, error) {
 
 // replace saves r in place of old, and keeps the history for so long. It also returns the record that
 // it tried to save.
-func replace(s line, keep time.Duration, old, r Record) (saved, tried Record, err error) {
+func replace(s line, keep time.Duration, old, r record) (saved, tried record, err error) {
 	forget := s.read().own.Add(-keep).UTC()
 	r, chunk := r.succeed(old, forget)
 	r.version = old.version
@@ -168,7 +168,7 @@ func replace(s line, keep time.Duration, old, r Record) (saved, tried Record, er
 // spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
 // leaves the history, and is returned to be deleted after r is saved. It also leaves the history if
 // it cannot be read; then it is not known when its holdings ended.
-func spill(s line, r Record, chunk []Holding, forget time.Time) (Record, Entry, error) {
+func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, error) {
 	value, err := json.Marshal(chunk)
 	if err != nil {
 		return r, Entry{}, err

@@ -124,7 +124,7 @@ type watch struct {
 }
 
 // idle returns how long r is known to be unchanged at m.
-func (w *watch) idle(r Record, m moment) time.Duration {
+func (w *watch) idle(r record, m moment) time.Duration {
 	key, since := recordKey(r.Worker), m.at
 	if was := w.seen[key]; was.version == r.version {
 		since = was.since
@@ -139,7 +139,7 @@ func (w *watch) idle(r Record, m moment) time.Duration {
 // silent returns how long the holder of r is known not to have renewed it at m. The engine's clock
 // counts only if the process's own clock has passed the bounds of r, so neither clock alone makes a
 // live holder look dead.
-func (w *watch) silent(r Record, m moment, c clocks) time.Duration {
+func (w *watch) silent(r record, m moment, c clocks) time.Duration {
 	idle := w.idle(r, m)
 	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.last()) {
 		idle = max(idle, c.engine.Sub(r.Renewed))
@@ -149,7 +149,7 @@ func (w *watch) silent(r Record, m moment, c clocks) time.Duration {
 
 // share takes over what others know of the records, and saves what this process knows more. A
 // conflict with another process loses little, and is ignored.
-func (w *watch) share(s line, records []Record, m moment) (err error) {
+func (w *watch) share(s line, records []record, m moment) (err error) {
 	if len(records) == 0 {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (w *watch) share(s line, records []Record, m moment) (err error) {
 		return err
 	}
 	w.seen.sees(silenceKey, w.kept.version, s.read().at)
-	slices.SortFunc(records, func(a, b Record) int { return a.last().Compare(b.last()) })
+	slices.SortFunc(records, func(a, b record) int { return a.last().Compare(b.last()) })
 	next, more := map[string]unchanged{}, false
 	for _, r := range records[:min(maxSilences, len(records))] {
 		key, idle := recordKey(r.Worker), w.idle(r, m)

@@ -115,7 +115,7 @@ func (v *viewer) wait() error {
 			return err
 		}
 		for _, r := range records {
-			if r.State != Lost {
+			if r.State != StateLost {
 				v.door.Layout = r.Layout
 			}
 		}
@@ -177,7 +177,7 @@ func (v *viewer) save(m mark) (err error) {
 // look returns the instant before which no holder stamps anything any more, and the record that
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
-func (v *viewer) look() (low time.Time, by *Record, err error) {
+func (v *viewer) look() (low time.Time, by *record, err error) {
 	c := clocks{own: v.read().own}
 	if c.engine, err = v.engine(); err != nil {
 		return low, nil, err
@@ -189,15 +189,15 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 		return low, nil, err
 	}
 	records, now := sorted(maps.Values(found)), v.read().at
-	var silent []Record
+	var silent []record
 	for worker, why := range bad {
-		silent = append(silent, Record{Worker: worker, State: Lost, version: "unreadable", unreadable: why})
+		silent = append(silent, record{Worker: worker, State: StateLost, version: "unreadable", unreadable: why})
 		v.watch.seen.sees(recordKey(worker), "unreadable", now)
 	}
 	unreadable := len(silent)
 	for _, r := range records {
 		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
-		if r.State == Held && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+		if r.State == StateHeld && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
 			silent = append(silent, r)
 		}
 	}
@@ -210,7 +210,7 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 		}
 	}
 	for i, r := range records { // the waits for all of them go on at once
-		if r.State == Lost {
+		if r.State == StateLost {
 			next, left, err := outwait(v, r, v.door.Layout, v.watch.seen, v.asked, c)
 			if records[i] = next; err != nil {
 				return low, &next, err
@@ -223,19 +223,19 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 	if by != nil {
 		return low, by, nil
 	}
-	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r Record) bool { return v.dead(r, c) })
+	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r record) bool { return v.dead(r, c) })
 	return low, by, nil
 }
 
 // dead reports whether r was not renewed for its window when it was asked for.
-func (v *viewer) dead(r Record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
+func (v *viewer) dead(r record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
 
 // why says why r keeps the watermark back.
-func (v *viewer) why(r Record) string {
+func (v *viewer) why(r record) string {
 	switch {
 	case r.unreadable != nil:
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
-	case r.State == Lost:
+	case r.State == StateLost:
 		return "its record was lost, and a window under it may be open"
 	case r.Prior.Least.Before(r.Least) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)

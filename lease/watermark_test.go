@@ -203,8 +203,8 @@ func TestWatermarkWaitsForAWindowWithoutAGenerator(t *testing.T) {
 func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		r := Record{State: Held, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
-		low, by := lowest([]Record{r}, now, now, func(Record) bool { return false })
+		r := record{State: StateHeld, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
+		low, by := lowest([]record{r}, now, now, func(record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
 		v := viewer{watch: &watch{seen: sightings{}}, asked: thisMoment(), now: now}
 		assert.Contains(t, v.why(*by), "an earlier one")

@@ -44,7 +44,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		if err != nil {
 			return Holding{}, err
 		}
-		if r.State == Lost || r.version == "" && d.Healed {
+		if r.State == StateLost || r.version == "" && d.Healed {
 			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
 		}
 		if r.version == "" {
@@ -60,7 +60,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	}
 }
 
-func whois(s line, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+func whois(s line, r record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
 	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
 		return h, nil
 	}
@@ -100,7 +100,7 @@ func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
-func history(s line, r Record) (holdings []Holding, whole bool, err error) {
+func history(s line, r record) (holdings []Holding, whole bool, err error) {
 	entries, err := s.list(chunksPrefix(r.Worker))
 	if err != nil {
 		return nil, false, err
@@ -121,6 +121,17 @@ func history(s line, r Record) (holdings []Holding, whole bool, err error) {
 	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
 }
 
+// State says whether the worker ID of a Holder is in use.
+type State string
+
+const (
+	StateHeld  State = "held"  // by Owner, as long as it renews
+	StateDead  State = "dead"  // its holder no longer renews, and has not released it
+	StateFree  State = "free"  // released
+	StateSpent State = "spent" // never given out again
+	StateLost  State = "lost"  // its record was lost: it is used again when every window of its holders must have ended
+)
+
 // Holder says who has a worker ID, or had it last.
 type Holder struct {
 	Worker   int              `json:"worker"`
@@ -138,7 +149,7 @@ type Holder struct {
 }
 
 // held returns what users see of r.
-func (r Record) held() Holder {
+func (r record) held() Holder {
 	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
 }
 
@@ -148,22 +159,22 @@ func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.
 func (h Holder) String() string {
 	by, to := h.who(), formatTime(h.To)
 	switch {
-	case h.State == Lost:
+	case h.State == StateLost:
 		return fmt.Sprintf("the record of worker %d is lost", h.Worker)
-	case h.State == Free && h.Reuse == ReuseKeep:
+	case h.State == StateFree && h.Reuse == ReuseKeep:
 		return fmt.Sprintf("worker %d is kept for %s, from %s on", h.Worker, by, to)
-	case h.State == Free:
+	case h.State == StateFree:
 		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", h.Worker, to, by)
-	case h.State == Spent:
+	case h.State == StateSpent:
 		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", h.Worker, by, to)
-	case h.State == Dead:
+	case h.State == StateDead:
 		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
 	}
 	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
 }
 
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A Holder's
-// State is Dead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
+// State is StateDead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
 // host's. If some records cannot be read, Holders returns the others, with an error that joins the
 // reasons. If newcomers wait because the store is new or has lost entries, the error matches
 // [ErrWiped], too.
@@ -192,8 +203,8 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 		switch {
 		case r.version == "":
 			h.Layout = d.Layout
-		case r.State == Held && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
-			h.State = Dead
+		case r.State == StateHeld && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
+			h.State = StateDead
 		}
 		holders = append(holders, h)
 	}

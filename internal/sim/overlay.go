@@ -28,7 +28,7 @@ import (
 //go:embed replaced
 var replacedFiles embed.FS
 
-// probes tell the simulator what is stamped, granted and put.
+// probes tell the simulator what is stamped and granted.
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease.go
@@ -37,9 +37,6 @@ name: probes
 +++ lease/lease.go
  func (l *Lease) publish(h *hold) {
 +	l.grants(h)
-+++ lease/record_book.go
--	e, err := s.put(recordKey(r.Worker), r.version, value)
-+	e, err := puts(s, r).put(recordKey(r.Worker), r.version, value)
 `))
 
 // overlay writes the changed files to dir, and the file that names them for the
