@@ -20,7 +20,7 @@ type (
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
 // is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
-	terms
+	terms // for the generator
 	o     Options
 	store Store
 	cloning
@@ -31,16 +31,12 @@ type Lease struct {
 	accepted atomic.Bool             // AcceptLeap was called
 	holds    holds                   // the open Holds
 	standing                         // what calls are told
-	known                            // what outlives a hold
+	running                          // the goroutine that renews
+	known                            // what that goroutine, and Acquire before it, know from one hold to the next
 	log      journal                 // used as known is
-
-	asked  chan struct{}   // has room for one: a call puts a value in to ask for a renewal
-	ctx    context.Context // ends the renewing
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the renewing has ended
 }
 
-// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and before it Acquire.
+// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and Acquire before that.
 type known struct {
 	watch                    // how long entries have not changed
 	horizon  horizon         // as the hold had it when it renewed last
@@ -66,6 +62,14 @@ type standing struct {
 	since   time.Time     // and since when
 	news    chan struct{} // closed, and made anew, when one of the fields above changes
 	done    chan struct{} // closed when err is set
+}
+
+// running is the goroutine that renews.
+type running struct {
+	asked  chan struct{}   // has room for one: a call puts a value in to ask for a renewal
+	ctx    context.Context // ends the renewing
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the renewing has ended
 }
 
 // shown is what others see of a hold.
@@ -108,8 +112,7 @@ func newLease(s Store, o Options) *Lease {
 		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
 		known:    known{watch: watch{seen: sightings{}}, lost: map[int]record{}, last: none},
 		log:      journal{log: o.Logger},
-		asked:    make(chan struct{}, 1),
-		ended:    make(chan struct{}),
+		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}
 	l.slot <- nil
 	l.ctx, l.cancel = context.WithCancel(context.Background())
