@@ -88,7 +88,7 @@ func (s *search) find() (attempt, error) {
 		}
 		saved, err := s.save(&a)
 		if err == nil {
-			s.l.hold(a, saved)
+			s.l.hold(s.line, a, saved)
 			return a, nil
 		}
 		if err := s.missed(a, err); err != nil {
@@ -293,7 +293,7 @@ func (s *search) wait(wait time.Duration, none error) error {
 	if now.at.Sub(s.begun)+wait > longest+longest/2 {
 		return none
 	}
-	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait))); ended != nil {
+	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait, now.own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}
 	if s.l.trouble() != nil { // a lost worker ID is to be replaced

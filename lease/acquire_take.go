@@ -139,11 +139,11 @@ func (s *search) passed() map[int]error {
 }
 
 // hold takes over the worker ID of an attempt whose record was saved.
-func (l *Lease) hold(a attempt, saved record) {
+func (l *Lease) hold(s line, a attempt, saved record) {
 	a.window.to = saved.bound(a.window.seq)
 	l.horizon.reached(saved.Bound(), a.begun.steady())
 	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.passed, horizon: l.horizon,
-		heard: heard{renewed: a.begun.at, read: a.begun.own, at: l.line(l.ctx).read().steady()}}
+		heard: heard{renewed: a.begun.at, read: a.begun.own, at: s.read().steady()}}
 	l.inUse = true
 	l.mu.Lock()
 	l.stats.Renewed = a.begun.at

@@ -296,7 +296,13 @@ func (p *process) hold() *hold {
 }
 
 // doubts reports whether a process has to read its record before it saves.
-func (p *process) doubts() bool { return p.lease != nil && p.hold().doubt != sure }
+func (p *process) doubts() bool {
+	if p.lease == nil {
+		return false
+	}
+	h := p.hold() // nil if a call took it out as soon as it was there: then it is new
+	return h != nil && h.doubt != sure
+}
 
 // settle forgets how the process came to be at rest.
 func (p *process) settle() {

@@ -53,16 +53,16 @@ func (l *Lease) keep(ctx context.Context) error {
 		case errors.Is(err, ErrLost):
 			return err
 		default:
-			wait, backoff = l.toEnd(backoff), min(2*backoff, every)
+			wait, backoff = l.toEnd(backoff, l.o.now()), min(2*backoff, every)
 		}
 		l.log.renewed(l, err)
 	}
 }
 
-// toEnd shortens a wait that goes far past the window's end, because the log then says at once
+// toEnd shortens a wait from now that goes far past the window's end, because the log then says at once
 // that no IDs are issued.
-func (l *Lease) toEnd(wait time.Duration) time.Duration {
-	if left := l.Grant().To.Sub(l.o.now()); left > 0 {
+func (l *Lease) toEnd(wait time.Duration, now time.Time) time.Duration {
+	if left := l.Grant().To.Sub(now); left > 0 {
 		return min(wait, left+left/7+time.Millisecond) // jittered, it is not shorter than left
 	}
 	return wait

@@ -62,7 +62,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 		}
 		l.note(time.Now(), unreplaced(lost, err), true)
 		l.log.unreplaced(l, err)
-		if err := sleep(ctx, jittered(l.toEnd(backoff))); err != nil {
+		if err := sleep(ctx, jittered(l.toEnd(backoff, l.o.now()))); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, l.o.Window)
