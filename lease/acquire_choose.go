@@ -15,9 +15,9 @@ type candidate struct {
 	mine   bool      // the owner had it before
 }
 
-// choose picks the worker ID to take now among records, which are in order, except the passed ones. former is the
-// worker ID that the owner had last; it may have been given back unused. If choose returns an
-// error, wait is the time until a worker ID may come free, or 0 if that will not happen.
+// choose picks the worker ID to take now among records, which are in order, except the passed ones.
+// former is the worker ID that the owner had last; it may have been given back unused. If choose
+// returns an error, wait is the time until a worker ID may come free, or 0 if that will not happen.
 func choose(o *Options, now time.Time, records []record, former int, idle func(record) time.Duration, passed map[int]error) (c candidate, wait time.Duration, err error) {
 	var free, behind []candidate
 	has := slices.ContainsFunc(records, func(r record) bool { return owns(o, r) })

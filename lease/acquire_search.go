@@ -53,8 +53,8 @@ func newSearch(ctx context.Context, l *Lease) *search {
 	return s
 }
 
-// find takes one worker ID. It waits for a free one for one and a half of the longest window, its own
-// or a holder's; and for a worker ID whose record is lost, until that may be used.
+// find takes one worker ID. It waits for a free one for one and a half of the longest window, its
+// own or a holder's; and for a worker ID whose record is lost, until that may be used.
 func (s *search) find() (attempt, error) {
 	for {
 		if s.read == nil {

@@ -127,7 +127,8 @@ func (s *search) missed(a attempt, err error) error {
 	return nil
 }
 
-// passed returns the worker IDs that are not tried again, because a save failed that may still be made, and why it failed.
+// passed returns the worker IDs that are not tried again, because a save failed that may still be
+// made, and why it failed.
 func (s *search) passed() map[int]error {
 	passed := map[int]error{}
 	for _, a := range s.tried {
@@ -194,7 +195,8 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 	return looked
 }
 
-// free frees the worker IDs of attempts. It returns the attempts that may still be made, or be stored.
+// free frees the worker IDs of attempts. It returns the attempts that may still be made, or be
+// stored.
 func (l *Lease) free(s line, tried []attempt) []attempt {
 	// If the machine was cloned, the other copy may stamp what this copy does not use.
 	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(s, a) })

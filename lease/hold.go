@@ -7,8 +7,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine: what a method does
-// depends on the hold, the arguments, and what comes over the line. Whoever has taken it out of Lease.slot owns it.
+// hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:
+// what a method does depends on the hold, the arguments, and what comes over the line. Whoever has
+// taken it out of Lease.slot owns it.
 type hold struct {
 	rules   rules
 	own     record    // as last known to be stored
@@ -49,9 +50,10 @@ type heard struct {
 	at      time.Time // when the last save had been made, by the steady clock: not before record.Renewed, so that no leap hides in the time that it took
 }
 
-// renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the bound and only shows
-// that the holder lives. begun is when the renewal began. If accepted is set, no leap is too far. If the record was
-// lost and is put back, the error matches errPutBack; the next renewal moves the bound.
+// renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
+// bound and only shows that the holder lives. begun is when the renewal began. If accepted is set,
+// no leap is too far. If the record was lost and is put back, the error matches errPutBack; the
+// next renewal moves the bound.
 func (h *hold) renew(s line, begun time.Time, accepted bool) error {
 	now := s.read()
 	h.horizon.observe(now.own, now.steady())
@@ -105,8 +107,8 @@ func (h *hold) push(s line, bound time.Time, now reading) error {
 	return nil
 }
 
-// bump changes to another clock sequence, whose bound the generator's clock, which reads now, has passed. It is
-// recorded first.
+// bump changes to another clock sequence, whose bound the generator's clock, which reads now, has
+// passed. It is recorded first.
 func (h *hold) bump(s line, now time.Time) error {
 	seq, begin := h.own.start(now)
 	if begin.After(now) {
@@ -134,8 +136,8 @@ func (h *hold) bump(s line, now time.Time) error {
 	return nil
 }
 
-// release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If stopped is not set,
-// nobody has stopped whoever stamps the window.
+// release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If
+// stopped is not set, nobody has stopped whoever stamps the window.
 func (h *hold) release(s line, next time.Time, stopped bool) error {
 	if !stopped {
 		next = h.own.Bound()

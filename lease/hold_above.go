@@ -9,9 +9,9 @@ import (
 
 // above reads the watermark after a save, and returns the first instant that the saved window may
 // stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
-// the watermark is lost, above puts it back at most, or later than anything that was proposed. own is
-// the record before the save, and passed is what was passed when above looked last. If there is a LocalCopy and
-// the store is away, the window begins at now.
+// the watermark is lost, above puts it back at most, or later than anything that was proposed. own
+// is the record before the save, and passed is what was passed when above looked last. If there is
+// a LocalCopy and the store is away, the window begins at now.
 func above(s line, d door, own record, most, passed time.Time) (at, nowPassed time.Time, err error) {
 	if s.away() != nil {
 		return s.read().own, passed, nil

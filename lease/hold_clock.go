@@ -53,9 +53,10 @@ func slack(passed time.Duration) time.Duration { return passed/8 + slew }
 
 const slew = 50 * time.Millisecond
 
-// leap refuses a bound, one window ahead of the clock at begun, that is too far ahead of the engine's time then. If this time
-// is zero, because the store shares our clock, leap compares with the monotonic time since the highest bound was saved. At the
-// first acquisition there is nothing to compare with. If accepted is set, nothing is too far.
+// leap refuses a bound, one window ahead of the clock at begun, that is too far ahead of the
+// engine's time then. If this time is zero, because the store shares our clock, leap compares with
+// the monotonic time since the highest bound was saved. At the first acquisition there is nothing
+// to compare with. If accepted is set, nothing is too far.
 func (h *horizon) leap(r rules, worker int, bound, engine, begun time.Time, accepted bool) error {
 	expected := h.bound.Add(begun.Sub(h.saved))
 	if !engine.IsZero() {

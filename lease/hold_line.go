@@ -2,8 +2,8 @@ package lease
 
 import "time"
 
-// line carries one request at a time to a store, and the answer back. Behind it are the store, contexts, patience and
-// the local copy.
+// line carries one request at a time to a store, and the answer back. Behind it are the store,
+// contexts, patience and the local copy.
 type line interface {
 	get(key string) (Entry, error)
 	list(prefix string) ([]Entry, error)
@@ -27,8 +27,8 @@ type reading struct {
 	over bool      // whether it is
 }
 
-// steady returns the reading of a clock that no one sets, and that runs on while the host is suspended, if the system
-// has one: without it the clock would seem to leap when the host wakes up.
+// steady returns the reading of a clock that no one sets, and that runs on while the host is
+// suspended, if the system has one: without it the clock would seem to leap when the host wakes up.
 func (r reading) steady() time.Time { return r.at.Add(r.asleep) }
 
 // floor is what a holder may still stamp.
@@ -39,9 +39,9 @@ type floor struct {
 	open    time.Time // the first instant that an open Hold may have stamped; zero if no Hold is open
 }
 
-// least returns what a save says of the window w: the first instant that this holder may stamp, or that a Hold may
-// have stamped. If noFloor is set, it does not rise. granted says that w is the window that was granted: until then,
-// the generator stamps the window before.
+// least returns what a save says of the window w: the first instant that this holder may stamp, or
+// that a Hold may have stamped. If noFloor is set, it does not rise. granted says that w is the
+// window that was granted: until then, the generator stamps the window before.
 func (f floor) least(w window, granted bool) (at time.Time, noFloor bool) {
 	at = w.begin()
 	if f.granted {

@@ -88,9 +88,9 @@ func (h *hold) look(s line) error {
 }
 
 // mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
-// free since own was saved, or since a release that had no answer. It is asked before the record is put back, and
-// again when it is known to be there: if the process or the request stood still meanwhile, the record may have been
-// another holder's, and have been lost once more.
+// free since own was saved, or since a release that had no answer. It is asked before the record is
+// put back, and again when it is known to be there: if the process or the request stood still
+// meanwhile, the record may have been another holder's, and have been lost once more.
 func (h *hold) mayRestore(s line) error {
 	engine, err := s.engine()
 	if err != nil {
@@ -136,8 +136,8 @@ func (h *hold) putBack(s line, found record) error {
 	return errPutBack
 }
 
-// silence returns for how long a holder whose last save was own had not been heard of at now, by every clock that can
-// tell. engine is the engine's time.
+// silence returns for how long a holder whose last save was own had not been heard of at now, by
+// every clock that can tell. engine is the engine's time.
 func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
 	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
 	if !engine.IsZero() && !own.Renewed.IsZero() {

@@ -10,17 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// replayed is a line that answers from a log. When the log is over, it keeps the request that has no answer, and answers
-// errOpen from then on, so that what asks leaves by its path for errors.
+// replayed is a line that answers from a log. When the log is over, it keeps the request that has
+// no answer, and answers errOpen from then on, so that what asks leaves by its path for errors.
 type replayed struct {
-	begun    reading
-	may      floor
-	log      []reply
-	next     int
-	open     *query
-	asked    []string
-	wasBack  bool
-	hasClock bool // the engine has a clock
+	begun   reading
+	may     floor
+	log     []reply
+	next    int
+	open    *query
+	asked   []string
+	wasBack bool
 }
 
 // reply is an answer of a store, and what the clocks read when it came.
@@ -28,7 +27,6 @@ type reply struct {
 	entries []Entry
 	err     error
 	reading reading
-	engine  time.Time
 }
 
 var errOpen = errors.New("there is no answer yet")
@@ -67,16 +65,11 @@ func (r *replayed) list(prefix string) ([]Entry, error) {
 func (r *replayed) rest(d time.Duration) error {
 	return r.ask(query{do: "rest", key: d.String()}).err
 }
-func (r *replayed) engine() (now time.Time, err error) {
-	if r.hasClock && r.next > 0 {
-		now = r.log[r.next-1].engine
-	}
-	return now, nil
-}
-func (r *replayed) isNew() (bool, error) { return false, nil }
-func (r *replayed) floor() floor         { return r.may }
-func (r *replayed) away() error          { return nil }
-func (r *replayed) restored(int)         { r.wasBack = true }
+func (r *replayed) engine() (time.Time, error) { return time.Time{}, nil }
+func (r *replayed) isNew() (bool, error)       { return false, nil }
+func (r *replayed) floor() floor               { return r.may }
+func (r *replayed) away() error                { return nil }
+func (r *replayed) restored(int)               { r.wasBack = true }
 func (r *replayed) read() reading {
 	if r.next > 0 {
 		return r.log[r.next-1].reading
@@ -87,7 +80,8 @@ func (r *replayed) read() reading {
 // reads returns the reading of clocks that are right.
 func reads(seconds int) reading { return reading{own: at(seconds), moment: moment{at: at(seconds)}} }
 
-// holdsSince0 returns a hold with the window from 0 to 3 that was saved at 0, and its record as it is stored.
+// holdsSince0 returns a hold with the window from 0 to 3 that was saved at 0, and its record as it
+// is stored.
 func holdsSince0() (*hold, Entry) {
 	r := rec("a", StateHeld, 3)
 	r.ClockSeq, r.From, r.Store = 0, at(0), "store"

@@ -59,8 +59,8 @@ func (l *Lease) keep(ctx context.Context) error {
 	}
 }
 
-// toEnd shortens a wait from now that goes far past the window's end, because the log then says at once
-// that no IDs are issued.
+// toEnd shortens a wait from now that goes far past the window's end, because the log then says at
+// once that no IDs are issued.
 func (l *Lease) toEnd(wait time.Duration, now time.Time) time.Duration {
 	if left := l.Grant().To.Sub(now); left > 0 {
 		return min(wait, left+left/7+time.Millisecond) // jittered, it is not shorter than left

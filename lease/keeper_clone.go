@@ -44,8 +44,8 @@ func (l *Lease) cloned(h *hold) bool { return l.generation() != h.born }
 // ends reports whether the lease ends when its worker ID is lost.
 func (l *Lease) ends(lost error) bool { return l.o.OnLoss == Stop || l.torn(lost) }
 
-// torn reports whether err says that the machine was cloned, and the directory with the records, too.
-// Each copy could then take the worker ID of the other.
+// torn reports whether err says that the machine was cloned, and the directory with the records,
+// too. Each copy could then take the worker ID of the other.
 func (l *Lease) torn(err error) bool {
 	return (l.directory != nil || l.o.LocalCopy != "") && errors.Is(err, errCloned)
 }

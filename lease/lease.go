@@ -36,7 +36,8 @@ type Lease struct {
 	log      journal                 // used as known is
 }
 
-// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and Acquire before that.
+// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
+// Acquire before that.
 type known struct {
 	watch                    // how long entries have not changed
 	horizon  horizon         // as the hold had it when it renewed last
@@ -139,7 +140,8 @@ func (l *Lease) Worker() int { return l.Grant().Worker }
 // Layout returns the layout of the IDs. It is the generator's.
 func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
 
-// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is set.
+// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is
+// set.
 func (l *Lease) Clock() snowflake.Clock { return l.o.Clock }
 
 var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
@@ -278,7 +280,8 @@ func (l *Lease) give(h *hold) {
 	l.slot <- h
 }
 
-// takeOut takes what is in a slot. If ctx has ended it does not try, because select would choose at random.
+// takeOut takes what is in a slot. If ctx has ended it does not try, because select would choose at
+// random.
 func takeOut[T any](ctx context.Context, slot <-chan T) (is T, err error) {
 	if ctx.Err() != nil {
 		return is, ctx.Err()

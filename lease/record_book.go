@@ -68,7 +68,8 @@ func getMarked(s line, worker int) (record, error) {
 	return r, err
 }
 
-// allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why the others cannot be read.
+// allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why
+// the others cannot be read.
 func allRecords(s line) (records map[int]record, bad map[int]error, err error) {
 	marks, err := listed(s, markPrefix) // first, because the record was there before the mark
 	if err != nil {
@@ -121,8 +122,8 @@ func putMark(s line, r record) error {
 }
 
 // isStray reports whether r is the first record of a newcomer that has not noticed yet that all
-// entries were lost since it read them. It notices before it stamps (search.confirm), also if another record
-// replaces r meanwhile.
+// entries were lost since it read them. It notices before it stamps (search.confirm), also if
+// another record replaces r meanwhile.
 func isStray(s line, r record) (bool, error) {
 	if r.Saves > 1 || r.Marked {
 		return false, nil
@@ -146,8 +147,8 @@ func listed(s line, prefix string) (map[int]Entry, error) {
 	return found, err
 }
 
-// replace saves r in place of old, and keeps the history for so long. It also returns the record that
-// it tried to save.
+// replace saves r in place of old, and keeps the history for so long. It also returns the record
+// that it tried to save.
 func replace(s line, keep time.Duration, old, r record) (saved, tried record, err error) {
 	forget := s.read().own.Add(-keep).UTC()
 	r, chunk := r.succeed(old, forget)

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// advanceDoor saves how long d is known to be closed, or makes the door if there is none or it cannot be read.
-// It returns how long the door stays closed. If another process was quicker, the error matches
-// ErrConflict. A door that is made anew has the layout, and is marked, as made says.
+// advanceDoor saves how long d is known to be closed, or makes the door if there is none or it
+// cannot be read. It returns how long the door stays closed. If another process was quicker, the
+// error matches ErrConflict. A door that is made anew has the layout, and is marked, as made says.
 func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
 	m := s.read().moment
 	next, left = d.advance(w.seen.lasts(doorKey, d.Name, d.Waited.For, m), m, c, isNew, healing(made.Layout.Unit))

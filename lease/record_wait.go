@@ -8,9 +8,9 @@ import (
 )
 
 // This file counts how long something in the store has been as it is: a record that its holder does
-// not renew, a record that is lost or cannot be read, a store without entries. Only monotonic clocks
-// count, so no clock that is wrong makes a wait shorter or longer. What a process has seen is kept
-// in the store, and the next process goes on from there.
+// not renew, a record that is lost or cannot be read, a store without entries. Only monotonic
+// clocks count, so no clock that is wrong makes a wait shorter or longer. What a process has seen
+// is kept in the store, and the next process goes on from there.
 
 // moment is a reading of the monotonic clocks.
 type moment struct {
@@ -55,8 +55,8 @@ func (w waited) until(whole, seen time.Duration, m moment, c clocks) (save waite
 // progress is how often those who wait save how long they have waited.
 const progress = time.Second
 
-// beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is time to save how
-// long it was.
+// beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
+// time to save how long it was.
 func (now reading) beforeEnd(wait time.Duration) time.Duration {
 	if left := now.end.Sub(now.at); left > progress/4 {
 		return min(wait, left-left/8)
@@ -79,8 +79,9 @@ func (s sightings) sees(key, version string, now time.Time) {
 	}
 }
 
-// lasts notes that what has this name is known to have lasted for so long at m, and returns how much
-// longer it has lasted by what was noted before. So those who take turns at a wait lose nothing of it.
+// lasts notes that what has this name is known to have lasted for so long at m, and returns how
+// much longer it has lasted by what was noted before. So those who take turns at a wait lose
+// nothing of it.
 func (s sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
 	begun := m.at.Add(-known)
 	if was, ok := s[key]; ok && was.version == name {

@@ -76,8 +76,9 @@ type readers struct {
 	changed time.Time // and when it was last found changed
 }
 
-// pace shortens the wait until the next renewal to Options.FloorEvery if the watermark has been read within
-// a window: then its entry changes. pace looks at it three times in a window, because a look costs a request.
+// pace shortens the wait until the next renewal to Options.FloorEvery if the watermark has been
+// read within a window: then its entry changes. pace looks at it three times in a window, because a
+// look costs a request.
 func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.Duration {
 	if l.o.FloorEvery == 0 {
 		return wait
