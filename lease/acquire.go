@@ -78,7 +78,7 @@ func Acquire(ctx context.Context, s Store, opts *Options) (*Lease, error) {
 		l.cancel()
 		return nil, err
 	}
-	l.publish()
+	l.begin()
 	l.log.acquired(l)
 	if unused != nil {
 		l.log.info(l, l.Worker(), "the machine's device for clones cannot be used", "path", vmclock.Device, "error", unused,
@@ -161,17 +161,20 @@ func (l *Lease) obtain(ctx context.Context) error {
 		if l.gaveBack != nil { // then the worker ID can be taken again
 			_ = nap(ctx, l.o.patience(), l.gaveBack)
 		}
-		s := newSearch(l)
-		a, err := s.find(ctx)
+		s := newSearch(ctx, l)
+		a, err := s.find()
 		if err == nil {
-			s.forgetOwner(ctx, a)
+			s.forgetOwner(a)
 			if err = s.because(l.settle(ctx)); err == nil {
 				s.giveBack(l.ctx, a.record.Worker)
 				return nil
 			}
 			s.tried = append(s.tried, a)
 		}
-		l.record.Store(nil)
+		if h := <-l.slot; h != nil {
+			l.passed = h.passed
+		}
+		l.give(nil)
 		l.gaveBack = s.giveBack(context.WithoutCancel(ctx), none)
 		if !errors.Is(err, ErrLost) || ctx.Err() != nil || l.torn(err) {
 			_ = nap(context.WithoutCancel(ctx), farewell, l.gaveBack)
@@ -183,6 +186,13 @@ func (l *Lease) obtain(ctx context.Context) error {
 	}
 }
 
+// begin grants the window for the first time.
+func (l *Lease) begin() {
+	h := <-l.slot
+	l.publish(h)
+	l.give(h)
+}
+
 // settle waits until the clock has reached the window. It renews the lease meanwhile, and
 // also if the store took long to answer.
 func (l *Lease) settle(ctx context.Context) error {
@@ -191,9 +201,10 @@ func (l *Lease) settle(ctx context.Context) error {
 	failing := time.Time{} // when the first of the failed renewals was
 	for {
 		now := l.o.now()
-		wait := l.window.begin().Sub(now)
+		begins := l.shown.Load().window.begin()
+		wait := begins.Sub(now)
 		if wait > 0 && time.Now().Add(wait).After(deadline) {
-			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: l.window.begin(), Now: now}}
+			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
 		}
 		pause := every - time.Since(l.renewed())
 		if pause <= 0 {

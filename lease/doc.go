@@ -47,30 +47,32 @@
 //
 // # The protocol
 //
-// A session or a heartbeat that the process watches does not help a process that was paused:
-// after it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time. In
-// a [Store], each worker ID has an entry with a [Record]: who holds the worker ID, and a bound for each
-// clock sequence. The holder first saves a later bound, and only then stamps up to it. [Lease.Grant]
-// returns what is saved, and the generator compares every tick with the grant. The next holder
-// stamps only from the bound on in the record that it replaces.
+// A session or a heartbeat that the process watches does not help a process that was paused: after
+// it wakes up, it goes on issuing IDs until it looks. So the fence here is in ID time. In a
+// [Store], each worker ID has an entry with a record: who holds the worker ID, and a bound for each
+// clock sequence. The holder first saves a later bound, and only then stamps up to it.
+// [Lease.Grant] returns what is saved, and the generator compares every tick with the grant. The
+// next holder stamps only from the bound on in the record that it replaces.
 //
 // INVARIANT: an ID with worker ID w, clock sequence c and timestamp t has been issued only by
 // a holder of w whose window under c included t; and the windows of w under c of any two
 // holders have no instant in common.
 //
-// Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and
-// the function of protocol.go that keeps it, or the method.
+// Why it holds. Each line has a name, by which stories (testdata/stories) cite it, and the function
+// of protocol.go that keeps it, or the method. What one holder knows is a value, a hold: its
+// methods renew, bump, release, look and putBack take these steps, and depend on the hold and on
+// the answers of the store alone.
 //
-//  1. chain: The versions of a record form one chain, because each save names the version that it was
-//     made from, and fails if another save came first (Store.Put).
+//  1. chain: The versions of a record form one chain, because each save names the version that it
+//     was made from, and fails if another save came first (Store.Put, putRecord).
 //  2. hold: The saves of one holder are a stretch of the chain, because every save carries the
-//     holder's token, and a save that meets another token ends the hold (judge).
-//  3. begin: A holder's window under c begins at the bound for c in the record before its stretch, or
-//     before it changed to c, or later (start, take).
+//     holder's token, and a save that meets another token ends the hold (hold.look, judge).
+//  3. begin: A holder's window under c begins at the bound for c in the record before its stretch,
+//     or before it changed to c, or later (start, take, hold.bump).
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
-//     (extend).
+//     (hold.renew, extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
-//     generator has stopped, and the bound is the end of what it stamped (release), or nothing
+//     generator has stopped, and the bound is the end of what it stamped (hold.release), or nothing
 //     was stamped and the bound is what it was (undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
@@ -78,10 +80,10 @@
 // taken for dead (live) decides only how soon a worker ID is free.
 //
 // silence: A holder is dead if its record has not changed for its window. Those who wait for that
-// count it by their monotonic clocks (Record.live, watch), and keep in the entry "silence" how long it
-// was, so that the next process goes on from there. If the engine has a clock, and both that clock and
-// the waiting process's own have passed the holder's bounds, the engine's clock counts, too. So no
-// single clock that is wrong makes a live holder look dead.
+// count it by their monotonic clocks (record.live, watch), and keep in the entry "silence" how long
+// it was, so that the next process goes on from there. If the engine has a clock, and both that
+// clock and the waiting process's own have passed the holder's bounds, the engine's clock counts,
+// too. So no single clock that is wrong makes a live holder look dead.
 //
 // The history is a part of the chain: a record keeps the holdings that have ended. Earlier
 // holdings are in other entries, which are made before the record that counts them (succeed).
@@ -116,28 +118,28 @@
 // store without an operator. These are the rules:
 //
 //   - restore: A holder whose record is gone puts it back at its next renewal, with its bounds. It
-//     may, as long as its window lasts and less than a window has passed since its last save,
-//     by every clock that can tell (restorable), and no release has gone without an answer (it
-//     may have freed the worker ID). If only the engine's clock says that it is too late, the
-//     holder asks again until its window ends. The bound does not move in the same save. The
-//     holder looks again when it knows that the record is there (mayRestore): if it is too late
-//     by then, the worker ID is lost.
-//   - heal: Then the holder puts back the watermark and the entry "store", too, and counts the time of
-//     the next rule in it, so that a newcomer hours later does not wait (Lease.heal).
+//     may, as long as its window lasts and less than a window has passed since its last save, by
+//     every clock that can tell (hold.putBack, restorable), and no release has gone without an
+//     answer (it may have freed the worker ID). If only the engine's clock says that it is too
+//     late, the holder asks again until its window ends. The bound does not move in the same save.
+//     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
+//     late by then, the worker ID is lost.
+//   - heal: Then the holder puts back the watermark and the entry "store", too, and counts the time
+//     of the next rule in it, so that a newcomer hours later does not wait (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
 //     kept in the entry, so they wait for it together, one after the other (door.advance). Then
 //     worker IDs that still have no record may be taken, from the newcomer's time on, or from the
 //     engine's if it is later (door.heal). While these two clocks differ by more than a minute, one
 //     of them is wrong, and nobody takes a worker ID.
-//   - unreadable: An entry that cannot be read counts as lost, and is made anew. If it is a record, it
-//     stays as it is, its worker ID is not used, and its holder takes another one.
+//   - unreadable: An entry that cannot be read counts as lost, and is made anew. If it is a record,
+//     it stays as it is, its worker ID is not used, and its holder takes another one.
 //   - mark: The mark of a worker ID is made after its first record and before anything is stamped.
 //     If a newcomer finds a mark without a record, the worker ID is not used for the same
-//     time, and then from the newcomer's or the engine's time on (Record.missing).
-//   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry "store"
-//     and at its record again before it stamps. If either has changed, entries were lost since
-//     it looked first, and it begins anew.
+//     time, and then from the newcomer's or the engine's time on (record.missing).
+//   - look again: A newcomer that made a record for a worker ID without a mark looks at the entry
+//     "store" and at its record again before it stamps. If either has changed, entries were lost
+//     since it looked first, and it begins anew.
 //   - stray: Until such a newcomer has looked again, a holder whose record was lost may find the
 //     newcomer's. The holder replaces it (isStray), and then the newcomer sees another record.
 //
@@ -157,30 +159,30 @@
 // If all this does not help, one rule is left:
 //
 //   - overlap: An engine lost what it had acknowledged, for example, and another process took the
-//     worker ID by an older bound. The holder finds out at its next renewal that the windows overlap
-//     (judge). It then stops at once, logs an ERROR with the span in which IDs may have repeated,
-//     and takes another worker ID.
+//     worker ID by an older bound. The holder finds out at its next renewal that the windows
+//     overlap (judge). It then stops at once, logs an ERROR with the span in which IDs may have
+//     repeated, and takes another worker ID.
 //
 // # What goes wrong, and how it ends
 //
-//   - pause: The process is paused. It wakes up with the window that it had, and issues nothing past
-//     its end. Calls after that ask for a renewal and wait for the answer, together for a
-//     third of a window at most and never past their contexts. If somebody took the worker
-//     ID meanwhile, the holder takes another one.
+//   - pause: The process is paused. It wakes up with the window that it had, and issues nothing
+//     past its end. Calls after that ask for a renewal and wait for the answer, together for a
+//     third of a window at most and never past their contexts. If somebody took the worker ID
+//     meanwhile, the holder takes another one.
 //   - away: Renewals fail, or the store does not answer the search for another worker ID. IDs are
 //     issued until the window ends. After that calls fail at once, with a
 //     [snowflake.LeaseExpiredError] whose cause is the store's error.
 //   - delayed: A request is delayed or repeated. Its version is no longer current, so it changes
 //     nothing.
-//   - answer lost: An answer is lost. The holder does not know whether its save was made. It keeps to the
-//     window that it knows, and reads the record before it saves again.
+//   - answer lost: An answer is lost. The holder does not know whether its save was made. It keeps
+//     to the window that it knows, and reads the record before it saves again.
 //   - crash: The process crashes. The bound is at most a window ahead of the clock that it crashed
 //     with, so that is how long the worker ID stays unused.
-//   - clock back: The clock is set back across a restart. The new holder takes a worker ID or a clock
-//     sequence whose bound its clock has passed. If there is no such bound, it waits for up to
-//     a window, or fails with the difference.
-//   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the worker
-//     ID and takes another.
+//   - clock back: The clock is set back across a restart. The new holder takes a worker ID or a
+//     clock sequence whose bound its clock has passed. If there is no such bound, it waits for up
+//     to a window, or fails with the difference.
+//   - looks dead: A live holder looks dead, because it has not renewed for a window. It loses the
+//     worker ID and takes another.
 //
 // # A clock that leaps forward
 //
@@ -190,37 +192,37 @@
 // its own clock can tell.) A bound that is more than Options.MaxLeap ahead is refused with a
 // [*ClockLeapError], and the generator stops at the old bound until the clock is right again.
 //
-// steady leap: If the store has its own clock, this clock decides. Otherwise a leap is accepted after it
-// has lasted for MaxLeap on a clock that runs steadily: from one renewal to the next it passed
-// by as much as the monotonic time did. (A laptop has slept, or a board got its time after it
-// booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
+// steady leap: If the store has its own clock, this clock decides. Otherwise a leap is accepted
+// after it has lasted for MaxLeap on a clock that runs steadily: from one renewal to the next it
+// passed by as much as the monotonic time did. (A laptop has slept, or a board got its time after
+// it booted; a restart would accept the leap, too.) [Lease.AcceptLeap] accepts it sooner.
 //
 // # While the store is away
 //
 // A holder goes on to the end of its window, and by itself when the store is back.
 //
-// copy: With Options.LocalCopy it goes on for longer, and can start. Then the record that counts is a
-// file on the holder's host. It is saved there before it is used, and in the store as soon as
-// the store answers. This is safe only if nobody else can get the worker ID meanwhile. So
-// LocalCopy works only with worker IDs that are kept for their owners (ReuseKeep), and the
-// directory is a part of the owner's name. The proof is in local.go.
+// copy: With Options.LocalCopy it goes on for longer, and can start. Then the record that counts is
+// a file on the holder's host. It is saved there before it is used, and in the store as soon as the
+// store answers. This is safe only if nobody else can get the worker ID meanwhile. So LocalCopy
+// works only with worker IDs that are kept for their owners (ReuseKeep), and the directory is a
+// part of the owner's name. The proof is in file_copy.go.
 //
 // # The watermark
 //
 // [Watermark] returns an ID below every ID issued from now on. Three things make it:
 //
-//   - floor: Each save has a floor (Record.Least): the holder stamps nothing before it any more,
+//   - floor: Each save has a floor (record.Least): the holder stamps nothing before it any more,
 //     whatever its clock reads and whether or not the save succeeds, because the generator closes
 //     the ticks before it first. Calls that wait for an earlier tick, and open Holds, keep it back
-//     (least).
-//   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes an
-//     instant, and then lists the records. It returns no more than was proposed before the list,
+//     (floor.least).
+//   - propose: The entry "watermark" has a proposed instant, which never falls. A reader proposes
+//     an instant, and then lists the records. It returns no more than was proposed before the list,
 //     and no more than the floors in the list allow (lowest, publish). It never proposes an instant
 //     after the latest bound in the store (latest). No ID is after this bound, so no row is missed;
 //     and no clock of the engine or of a reader moves it.
-//   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The floor that
-//     is saved is the beginning of the window. Then it looks at the proposed instant, and begins there
-//     or later (above).
+//   - newcomer: Whoever takes a worker ID, or changes to another clock sequence, saves first. The
+//     floor that is saved is the beginning of the window. Then it looks at the proposed instant,
+//     and begins there or later (above).
 //
 // INVARIANT: if a holder renews, it issues no ID whose time is before a published instant.
 //
@@ -232,25 +234,26 @@
 // watermark rises. It rises no further than the reader's clock and the engine's, so that newcomers
 // need not wait for it.
 //
-// dead: A holder that is dead (silence) counts until its bounds have passed by the clock of the reader
-// and of the engine, and never again after that, however many die one after the other (lowest). If
-// it is replaced before, the next holder's record keeps what it may still stamp (Record.Prior). So does
-// the record of a lease that was released without a generator (Lease.Release). If a holder renews
-// after so long, it looks, as a newcomer does (Lease.overdue). Until then it may issue IDs in the rest
-// of a window that the watermark has passed, if its clock reads so; and a transaction that it began
-// before may still commit. Only the database can stop these: docs/watermark.md shows how.
+// dead: A holder that is dead (silence) counts until its bounds have passed by the clock of the
+// reader and of the engine, and never again after that, however many die one after the other
+// (lowest). If it is replaced before, the next holder's record keeps what it may still stamp
+// (record.Prior). So does the record of a lease that was released without a generator
+// (Lease.Release). If a holder renews after so long, it looks, as a newcomer does (hold.overdue).
+// Until then it may issue IDs in the rest of a window that the watermark has passed, if its clock
+// reads so; and a transaction that it began before may still commit. Only the database can stop
+// these: docs/watermark.md shows how.
 //
 // HAZARD: if the store has no clock, and the holder's machine stood still so that its clocks do not
 // show the pause, the holder does not know that it counted as dead, and does not look.
 //
-// If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still until
-// the record is back or every window under it must have ended. If all entries are lost, there is no
-// watermark until a holder or a newcomer has made the store again. A holder whose record was lost
-// puts the watermark back at its floor, because nothing later was proposed while it lived. If the
-// watermark alone is lost, newcomers begin at the latest bound of all others (Lease.above). A holder
+// If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still
+// until the record is back or every window under it must have ended. If all entries are lost, there
+// is no watermark until a holder or a newcomer has made the store again. A holder whose record was
+// lost puts the watermark back at its floor, because nothing later was proposed while it lived. If
+// the watermark alone is lost, newcomers begin at the latest bound of all others (above). A holder
 // with a LocalCopy may stamp without the store, so it counts until it is released; if it starts
-// while the store is away, it begins at its clock. A floor counts as a stamp: if a clock is set back
-// to before it, the policy decides.
+// while the store is away, it begins at its clock. A floor counts as a stamp: if a clock is set
+// back to before it, the policy decides.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

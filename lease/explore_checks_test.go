@@ -24,7 +24,7 @@ func (w *world) saved(r *asked, was Entry) {
 	rec, _ := decodeRecord(worker, Entry{Version: "new", Value: r.value})
 	taken := !r.p.signed[rec.Token]
 	back := !taken && old.Token != rec.Token // it is put back, in place of a stray record or of none
-	if rec.State != Held || back {
+	if rec.State != StateHeld || back {
 		return
 	}
 	r.p.signed[rec.Token] = true
@@ -34,7 +34,7 @@ func (w *world) saved(r *asked, was Entry) {
 		if rec.bound(c).Before(old.bound(c)) {
 			w.breaks("the bound of worker ID %d and clock sequence %d goes back from %s to %s", worker, c, w.at(old.bound(c)), w.at(rec.bound(c)))
 		}
-		if old.State == Held || old.State == Free {
+		if old.State == StateHeld || old.State == StateFree {
 			if c == rec.ClockSeq && (taken || old.ClockSeq != c) {
 				r.p.low[of] = old.bound(c)
 			}

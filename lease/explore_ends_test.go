@@ -3,7 +3,6 @@
 package lease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -37,8 +36,8 @@ func (w *world) ends() {
 	w.await("each process", begun, w.waiting)
 
 	reader := w.joins(true)
-	_, bad := getDoor(context.Background(), w.store) // a newcomer makes it anew if it cannot be read
-	if bad == nil && len(w.issuing()) > 0 {          // if nobody has a worker ID, the watermark rests
+	_, bad := getDoor(w.store.line())       // a newcomer makes it anew if it cannot be read
+	if bad == nil && len(w.issuing()) > 0 { // if nobody has a worker ID, the watermark rests
 		w.await("the watermark", w.now, w.behind(reader))
 	}
 	if holders := w.issuing(); len(holders) >= w.usable() {
@@ -176,7 +175,7 @@ func (w *world) issuing() (all []int) {
 // usable is how many worker IDs can be used.
 func (w *world) usable() (n int) {
 	for worker := range w.workers {
-		if _, err := getRecord(context.Background(), w.store, worker); err == nil {
+		if _, err := getRecord(w.store.line(), worker); err == nil {
 			n++
 		}
 	}

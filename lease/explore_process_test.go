@@ -27,6 +27,7 @@ type process struct {
 	heardOf  int  // when it was saved last,
 	late     int  // and when a save came late; -1 if never
 	lease    *Lease
+	held     *hold
 	reader   *WatermarkReader
 	gen      *snowflake.Generator
 	err      error

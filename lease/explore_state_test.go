@@ -279,7 +279,29 @@ type sight struct {
 
 // atRest reports whether the process only waits for its next renewal.
 func (p *process) atRest() bool {
-	return p.gen != nil && !p.calling && !p.ending && len(p.parked)+len(p.heard) == 0 && len(p.naps) == 1 && len(p.lease.op) == 0 && p.lease.trouble() == nil
+	return p.gen != nil && !p.calling && !p.ending && len(p.parked)+len(p.heard) == 0 && len(p.naps) == 1 && len(p.lease.slot) == 1 && p.lease.trouble() == nil
+}
+
+// hold returns the hold of a process, also while a call has taken it out.
+func (p *process) hold() *hold {
+	select {
+	case h := <-p.lease.slot:
+		p.lease.slot <- h
+		if h != nil {
+			p.held = h
+		}
+	default:
+	}
+	return p.held
+}
+
+// doubts reports whether a process has to read its record before it saves.
+func (p *process) doubts() bool {
+	if p.lease == nil {
+		return false
+	}
+	h := p.hold() // nil if a call took it out as soon as it was there: then it is new
+	return h != nil && h.doubt != sure
 }
 
 // settle forgets how the process came to be at rest.
@@ -290,13 +312,14 @@ func (p *process) settle() {
 	if p.atRest() {
 		p.events.Reset()
 		dump(&p.events, reflect.ValueOf(p.lease).Elem())
+		dump(&p.events, reflect.ValueOf(p.hold()).Elem())
 		dump(&p.events, reflect.ValueOf(p.gen).Elem())
-		dump(&p.events, reflect.ValueOf(p.lease.renewed()))
 	}
 }
 
 // aside are the fields on which no later step depends.
-var aside = []string{"Lease.store", "Lease.o", "Lease.log", "Lease.horizon", "Lease.saved", "Lease.bound", "Lease.watch", "Lease.stats", "Lease.failing", "Lease.cause", "Lease.caused",
+var aside = []string{"Lease.store", "Lease.o", "Lease.log", "standing.bound", "standing.stats", "standing.failing", "standing.cause", "standing.caused",
+	"known.horizon", "known.watch", "known.passed", "hold.rules", "hold.horizon", "heard.at",
 	"Generator.counts", "Generator.wall", "Generator.clock", "Generator.refused", "Generator.policy", "Generator.fresh", "sequence.layout", "sequence.taken",
 	"window.lease", "window.terms", "slots.waits", "slots.waited", "sequence.era"}
 
@@ -353,7 +376,7 @@ func dumpMap(b *strings.Builder, v reflect.Value) {
 func dumpStruct(b *strings.Builder, v reflect.Value) {
 	if v.CanAddr() {
 		switch p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(type) {
-		case *atomic.Pointer[Record]:
+		case *atomic.Pointer[record]:
 			dump(b, reflect.ValueOf(p.Load()))
 			return
 		case *atomic.Pointer[granted]:
@@ -365,7 +388,7 @@ func dumpStruct(b *strings.Builder, v reflect.Value) {
 		case *atomic.Bool:
 			fmt.Fprint(b, p.Load())
 			return
-		case *Record:
+		case *record:
 			dumpRecord(b, *p)
 			return
 		}
@@ -377,7 +400,7 @@ func dumpStruct(b *strings.Builder, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-func dumpRecord(b *strings.Builder, r Record) {
+func dumpRecord(b *strings.Builder, r record) {
 	value, _ := r.encode()
 	b.Write(value)
 	version(b, recordKey(r.Worker), r.version)

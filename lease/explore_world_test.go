@@ -135,7 +135,7 @@ func (w *world) choices() (all []step) {
 			}
 		}
 		for n, nap := range p.naps {
-			if nap.due <= w.now && !(p.calling && p.lease != nil) && (own || !p.atRest() || p.lease.unknown) {
+			if nap.due <= w.now && !(p.calling && p.lease != nil) && (own || !p.atRest() || p.doubts()) {
 				add(wake, i, n)
 			}
 		}
@@ -145,7 +145,7 @@ func (w *world) choices() (all []step) {
 		if p.done || p.err != nil || p.views {
 			continue
 		}
-		if (own || p.lease != nil && p.lease.unknown) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
+		if (own || p.doubts()) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
 			add(release, i, 0)
 		}
 		if own && mayFault(dies, w.crashes) {
@@ -211,7 +211,7 @@ func (w *world) take(s step) {
 	case delay, fail, dies, forward, backward, lose, pause, garble:
 		w.faulty++
 	}
-	rest := p.atRest() && !p.lease.unknown
+	rest := p.atRest() && !p.doubts()
 	switch {
 	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == garble || s.kind == arrive:
 		w.order, w.mover = 0, int(s.p)

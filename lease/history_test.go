@@ -77,7 +77,7 @@ func TestHistoryThatIsNotStoredIsAnError(t *testing.T) {
 	m := newMemory()
 	m.becomes(refuses(historyPrefix))
 	for _, c := range []chunks{{0, 1}, {0, 2}} {
-		kept, _, err := spill(t.Context(), m, Record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
+		kept, _, err := spill(m.line(), record{Chunks: c}, []Holding{{Token: "a"}}, time.Time{})
 		require.ErrorIs(t, err, errDown)
 		require.Equal(t, c, kept.Chunks)
 	}
@@ -92,12 +92,12 @@ func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Put(t.Context(), chunkKey(0, 0), "", value)
 	require.NoError(t, err)
-	r := Record{Chunks: chunks{0, 2}}
-	kept, trimmed, err := spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
+	r := record{Chunks: chunks{0, 2}}
+	kept, trimmed, err := spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(20))
 	require.NoError(t, err)
 	assert.Equal(t, 0, kept.Chunks.First)
 	assert.Empty(t, trimmed.Version)
-	kept, trimmed, err = spill(t.Context(), m, r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
+	kept, trimmed, err = spill(m.line(), r, []Holding{{From: at(30), To: at(40), Token: "c"}}, at(31))
 	require.NoError(t, err)
 	assert.Equal(t, 1, kept.Chunks.First)
 	assert.NotEmpty(t, trimmed.Version)
@@ -172,7 +172,7 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, layout := range []snowflake.Layout{plain, seqs} {
-		unused := Record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
+		unused := record{Layout: layout, Token: "a", From: begin, Bounds: []time.Time{begin}}
 		if layout == seqs {
 			unused.Bounds = append(unused.Bounds, begin.Add(time.Minute))
 		}
@@ -180,7 +180,7 @@ func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 		longer := unused.holding()
 		longer.To = begin.Add(time.Second)
 		unused.Ended = []Holding{earlier, longer}
-		next := unused.take(window{from: begin, before: begin}, Record{Token: "b", Window: span}, clocks{own: begin})
+		next := unused.take(window{from: begin, before: begin}, record{Token: "b", Window: span}, clocks{own: begin})
 		saved, chunk := next.succeed(unused, begin.Add(-time.Hour))
 		assert.Equal(t, []Holding{earlier}, saved.Ended)
 		assert.Nil(t, chunk)

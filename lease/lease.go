@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,41 +20,36 @@ type (
 // Lease is a worker ID that renews itself, and is replaced by another one if it is lost. It
 // is for [snowflake.NewLeased]. All methods may be called by any number of goroutines.
 type Lease struct {
-	terms
-	store     Store
-	directory *fileStore // the store of File that store is, or that it copies; else nil
-	o         Options
-	log       journal
-	vm        *atomic.Uint64 // the machine's generation; nil if nobody tells it
-	begun     uint64         // the machine's generation when Acquire was called
-	made      moment         // when it was called
+	terms // for the generator
+	o     Options
+	store Store
+	cloning
 
-	// op is a lock with room for one: whoever has put a value in may change the record. It
-	// guards the fields that follow, up to the blank line.
-	op        chan struct{}
-	window    window    // what may be stamped
-	born      uint64    // the machine's generation before the store was asked for the worker ID
-	granted   bool      // window is in the grant, because the clock has reached it
-	unknown   bool      // a save failed, so the stored record has to be read before the next one
-	tried     []Record  // the records of such saves: each may have been stored, or may be yet
-	restoring bool      // the record was sent to be put back, and it is not known that it was in time
-	freed     bool      // a release has had no answer: others may have the worker ID by now
-	saved     time.Time // when the record was last saved,
-	savedAt   time.Time // and what the clock read before
-	overdue   bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since
-	horizon   horizon
-	gaveBack  <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
-	lost      map[int]Record  // by worker ID: the last known records of the worker IDs that were lost
-	watch                     // of the entries that the renewing goroutine, and Acquire before it, have seen
-	last      int             // the worker ID that a search tried to take last, or none
+	slot     chan *hold              // has room for one: whoever takes the hold out owns it; nil while there is no worker ID
+	shown    atomic.Pointer[shown]   // what others see of the hold; nil while there is no worker ID
+	grant    atomic.Pointer[granted] // what the generator may stamp; nil before the first grant
+	accepted atomic.Bool             // AcceptLeap was called
+	holds    holds                   // the open Holds
+	standing                         // what calls are told
+	running                          // the goroutine that renews
+	known                            // what that goroutine, and Acquire before it, know from one hold to the next
+	log      journal                 // used as known is
+}
 
-	record   atomic.Pointer[Record] // as last known to be stored; nil while there is no worker ID
-	grant    atomic.Pointer[granted]
-	accepted atomic.Bool // AcceptLeap was called
-	mark     atomic.Pointer[time.Time]
-	wiped    atomic.Bool // the store lost the record, and perhaps more that is not put back yet
-	holds    holds
+// known is what a lease knows from one hold to the next. The goroutine that renews uses it, and
+// Acquire before that.
+type known struct {
+	watch                    // how long entries have not changed
+	horizon  horizon         // as the hold had it when it renewed last
+	passed   time.Time       // what the watermark had passed when the lease looked last, without a hold
+	lost     map[int]record  // by worker ID: the last known records of the worker IDs that were lost
+	last     int             // the worker ID that a search tried to take last, or none
+	inUse    bool            // the store has had an entry
+	gaveBack <-chan struct{} // closed after a first attempt to free the worker IDs that an acquisition took and does not use
+}
 
+// standing is what calls are told of the lease. mu guards the other fields.
+type standing struct {
 	mu      sync.Mutex
 	bound   binding   // the generator; zero if there is none yet
 	err     error     // why the lease ended
@@ -63,16 +57,27 @@ type Lease struct {
 	failing error     // why the last renewal failed; nil if it succeeded
 	cause   error     // the last failure that was more than a time-out,
 	caused  time.Time // and when it was
+	wiped   bool      // the store lost the record, and perhaps more that is not put back yet
 	stats   Stats
 	wanted  *granted      // calls wait for more than this grant,
 	since   time.Time     // and since when
 	news    chan struct{} // closed, and made anew, when one of the fields above changes
+	done    chan struct{} // closed when err is set
+}
 
-	asked  chan struct{} // has room for one: a call puts a value in to ask for a renewal
-	done   chan struct{}
+// running is the goroutine that renews.
+type running struct {
+	asked  chan struct{}   // has room for one: a call puts a value in to ask for a renewal
 	ctx    context.Context // ends the renewing
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the renewing has ended
+}
+
+// shown is what others see of a hold.
+type shown struct {
+	own    record
+	window window
+	passed time.Time
 }
 
 // Stats says how a Lease is doing.
@@ -101,20 +106,16 @@ type granted struct {
 
 func newLease(s Store, o Options) *Lease {
 	l := &Lease{
-		store: s,
-		o:     o,
-		log:   journal{log: o.Logger},
-		made:  thisMoment(),
-		op:    make(chan struct{}, 1),
-		lost:  map[int]Record{},
-		watch: watch{seen: sightings{}},
-		last:  none,
-		news:  make(chan struct{}),
-		asked: make(chan struct{}, 1),
-		holds: holds{open: map[*time.Time]struct{}{}},
-		done:  make(chan struct{}),
-		ended: make(chan struct{}),
+		o:        o,
+		store:    s,
+		slot:     make(chan *hold, 1),
+		holds:    holds{open: map[*time.Time]struct{}{}},
+		standing: standing{news: make(chan struct{}), done: make(chan struct{})},
+		known:    known{watch: watch{seen: sightings{}}, lost: map[int]record{}, last: none},
+		log:      journal{log: o.Logger},
+		running:  running{asked: make(chan struct{}, 1), ended: make(chan struct{})},
 	}
+	l.slot <- nil
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.terms = terms{
 		Generation: func() *atomic.Uint64 { return l.vm },
@@ -139,7 +140,8 @@ func (l *Lease) Worker() int { return l.Grant().Worker }
 // Layout returns the layout of the IDs. It is the generator's.
 func (l *Lease) Layout() snowflake.Layout { return l.o.Layout }
 
-// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is set.
+// Clock returns the clock of the lease. It is the generator's, unless snowflake.Options.Clock is
+// set.
 func (l *Lease) Clock() snowflake.Clock { return l.o.Clock }
 
 var errZero = fmt.Errorf("%w: this Lease was not made by Acquire", ErrInvalidOptions)
@@ -214,48 +216,31 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.cancel()
 	patient, cancel := context.WithTimeout(ctx, l.o.patience())
 	defer cancel()
-	if err := l.calm(patient); err != nil {
-		return unanswered(ctx, patient, err)
-	}
-	defer l.unlock()
-	r := l.record.Load()
-	if r == nil || r.State != Held {
-		return nil
-	}
-	if l.cloned() { // the other copy may stamp more than this generator knows
-		return errCloned
-	}
-	if stop == nil {
-		next = r.Bound()
-	}
-	state := Free
-	if l.o.Reuse == ReuseOnce {
-		state = Spent
-	}
-	err := errPutBack
-	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
-		err = l.move(patient, func(r Record) Record {
-			r = r.release(l.window, next, state, l.o.Layout.Unit)
-			if stop == nil { // nobody has stopped whoever stamps by Grant
-				r.Prior = r.Prior.and(prior{r.Least, next})
-			}
-			return r
-		})
-	}
+	h, err := l.calm(patient)
 	if err != nil {
 		return unanswered(ctx, patient, err)
 	}
-	l.log.released(l, *l.record.Load())
+	defer l.give(h)
+	if h == nil || h.own.State != StateHeld {
+		return nil
+	}
+	if l.cloned(h) { // the other copy may stamp more than this generator knows
+		return errCloned
+	}
+	if err := h.release(l.line(patient), next, stop != nil); err != nil {
+		return unanswered(ctx, patient, err)
+	}
+	l.log.released(l, h.own)
 	return nil
 }
 
-// calm waits until the renewing has ended, and then takes op.
-func (l *Lease) calm(ctx context.Context) error {
+// calm waits until the renewing has ended, and then takes the hold.
+func (l *Lease) calm(ctx context.Context) (*hold, error) {
 	select {
 	case <-l.ended:
-		return l.lock(ctx)
+		return l.take(ctx)
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
@@ -270,11 +255,11 @@ func (l *Lease) finish(err error) {
 	}
 }
 
-// publish grants the window. op must be held.
-func (l *Lease) publish() {
-	w := l.window
-	l.granted = true
-	l.grant.Store(&granted{snowflake.Grant{Worker: l.record.Load().Worker, ClockSeq: w.seq, From: w.begin(), To: w.to}, l.born})
+// publish grants the window of a hold that was taken out of the slot.
+func (l *Lease) publish(h *hold) {
+	w := h.window
+	h.granted = true
+	l.grant.Store(&granted{snowflake.Grant{Worker: h.own.Worker, ClockSeq: w.seq, From: w.begin(), To: w.to}, h.born})
 }
 
 // tell wakes the calls that wait for news. l.mu must be held.
@@ -283,23 +268,31 @@ func (l *Lease) tell() {
 	l.news = make(chan struct{})
 }
 
-func (l *Lease) lock(ctx context.Context) error { return awaitTurn(ctx, l.op) }
+// take takes the hold out of the slot, and give puts it in again.
+func (l *Lease) take(ctx context.Context) (*hold, error) { return takeOut(ctx, l.slot) }
 
-// awaitTurn waits for the turn of a call, which has it then. A call whose context has ended does not get a turn: whether it gets one
-// would be chance if the turn is free.
-func awaitTurn(ctx context.Context, turn chan<- struct{}) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+func (l *Lease) give(h *hold) {
+	if h == nil {
+		l.shown.Store(nil)
+	} else {
+		l.shown.Store(&shown{h.own, h.window, h.passed})
 	}
-	select {
-	case turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	l.slot <- h
 }
 
-func (l *Lease) unlock() { <-l.op }
+// takeOut takes what is in a slot. If ctx has ended it does not try, because select would choose at
+// random.
+func takeOut[T any](ctx context.Context, slot <-chan T) (is T, err error) {
+	if ctx.Err() != nil {
+		return is, ctx.Err()
+	}
+	select {
+	case is = <-slot:
+		return is, nil
+	case <-ctx.Done():
+		return is, ctx.Err()
+	}
+}
 
 // randomN returns a random number from 0 to n-1.
 func randomN[N int | time.Duration](n N) N { return N(dice(int64(n))) }

@@ -115,14 +115,12 @@ func TestCloneIsRefusedAtItsNextRenewal(t *testing.T) {
 		a := mustAcquire(t, m, fleet, clockAt(0), stops)
 		time.Sleep(2*span + 123*ms)
 		b := mustAcquire(t, m, fleet, clockAt(0), stops)
-		a.op <- struct{}{}
-		r, w := *a.record.Load(), a.window // as if the machine had been cloned
-		a.unlock()
-		b.op <- struct{}{}
-		b.record.Store(&r)
-		b.window = w
-		b.publish()
-		b.unlock()
+		h := <-a.slot
+		twin := *h // as if the machine had been cloned
+		a.give(h)
+		<-b.slot
+		b.publish(&twin)
+		b.give(&twin)
 		time.Sleep(span)
 		alive, dead := a, b
 		if a.Err() != nil {
@@ -148,7 +146,7 @@ func TestFailedAcquireDoesNotMoveTheBound(t *testing.T) {
 			_, err := Acquire(t.Context(), m, &Options{Layout: plain, Clock: snowflake.ClockFunc(func() time.Time { return stopped })})
 			require.ErrorIs(t, err, snowflake.ErrClockBackward)
 			assert.Equal(t, bound, m.record(0).Bound())
-			assert.Equal(t, Free, m.record(0).State)
+			assert.Equal(t, StateFree, m.record(0).State)
 		}
 	})
 }
@@ -168,7 +166,7 @@ func TestReleaseWithoutAGeneratorKeepsTheBound(t *testing.T) {
 		l, err := Acquire(t.Context(), m, &Options{Layout: plain, NewStore: true})
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
-		assert.Equal(t, Free, m.record(0).State)
+		assert.Equal(t, StateFree, m.record(0).State)
 		assert.Equal(t, l.Grant().To, m.record(0).Bound())
 	})
 }

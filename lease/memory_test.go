@@ -28,6 +28,9 @@ func init() { bootClock = noBoot }
 
 func noBoot() (host string, boot, asleep time.Duration) { return "", 0, 0 }
 
+// line returns the line of whoever has no lease.
+func (m *memory) line() line { return lineTo(context.Background(), m) }
+
 // query is a request to a store, and the entries that are the answer.
 type query struct {
 	do, key string // get, list, put, delete or now
@@ -277,7 +280,7 @@ func (m *memory) neverUsed() bool {
 }
 
 // change changes the record of a worker ID. m.mu must be held.
-func (m *memory) change(worker int, f func(*Record)) {
+func (m *memory) change(worker int, f func(*record)) {
 	key := recordKey(worker)
 	r, err := decodeRecord(worker, m.entries[key])
 	if err != nil {
@@ -294,9 +297,9 @@ func (m *memory) change(worker int, f func(*Record)) {
 // take gives a worker ID to another owner, whose window begins at the bound.
 func (m *memory) take(worker int, owner string) {
 	m.set(func() {
-		m.change(worker, func(r *Record) {
+		m.change(worker, func(r *record) {
 			before := *r
-			r.Token, r.Owner, r.State = owner+"'s", owner, Held
+			r.Token, r.Owner, r.State = owner+"'s", owner, StateHeld
 			r.From = r.Bound()
 			*r, _ = r.withBound(r.ClockSeq, r.Bound().Add(span)).succeed(before, time.Time{})
 		})
@@ -305,7 +308,7 @@ func (m *memory) take(worker int, owner string) {
 
 // give makes a worker ID free.
 func (m *memory) give(worker int) {
-	m.set(func() { m.change(worker, func(r *Record) { r.State = Free }) })
+	m.set(func() { m.change(worker, func(r *record) { r.State = StateFree }) })
 }
 
 func (m *memory) saved() int {
@@ -315,14 +318,14 @@ func (m *memory) saved() int {
 }
 
 // records returns all records, by worker ID.
-func (m *memory) records() map[int]Record {
+func (m *memory) records() map[int]record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return recordsIn(maps.Values(m.entries))
 }
 
-func recordsIn(entries iter.Seq[Entry]) map[int]Record {
-	records := map[int]Record{}
+func recordsIn(entries iter.Seq[Entry]) map[int]record {
+	records := map[int]record{}
 	for e := range entries {
 		if worker, ok := workerOf(recordPrefix, e.Key); ok {
 			r, err := decodeRecord(worker, e)
@@ -335,7 +338,7 @@ func recordsIn(entries iter.Seq[Entry]) map[int]Record {
 	return records
 }
 
-func (m *memory) record(worker int) Record { return m.records()[worker] }
+func (m *memory) record(worker int) record { return m.records()[worker] }
 
 func (m *memory) count() int { return len(m.records()) }
 

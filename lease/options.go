@@ -214,15 +214,8 @@ func (o *Options) withDefaults(window time.Duration) (Options, error) {
 
 func (o *Options) last() int { return o.First + o.Count - 1 }
 
-// begin returns where a window begins if nothing was stamped at or after from and the clock
-// reads now: at from or, if that is later, with the tick of a window ago. The window begins
-// in the past because the generator's clock may read a little earlier.
-func (o *Options) begin(from, now time.Time) time.Time {
-	now = now.Add(-o.Window)
-	if id, err := o.Layout.Encode(snowflake.Parts{Time: now}); err == nil {
-		now = o.Layout.Decode(id).Time
-	}
-	return later(from, now).UTC()
+func (o *Options) rules() rules {
+	return rules{layout: o.Layout, window: o.Window, maxLeap: o.MaxLeap, history: o.History, reuse: o.Reuse}
 }
 
 // now reads the clock without its monotonic part, because comparisons would use it.

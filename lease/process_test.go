@@ -258,7 +258,10 @@ func bounds(t *testing.T, dir string) map[int][]time.Time {
 	require.NoError(t, err)
 	bounds := map[int][]time.Time{}
 	for _, e := range all {
-		var r lease.Record
+		var r struct {
+			Worker int
+			Bounds []time.Time
+		}
 		require.NoError(t, json.Unmarshal(e.Value, &r))
 		bounds[r.Worker] = r.Bounds
 	}

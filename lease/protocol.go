@@ -33,14 +33,14 @@ func (w window) begin() time.Time { return later(w.from, w.above) }
 // earlier holder put its record back in its place, the error matches errGone, and the holder
 // may replace found by own. Otherwise the error matches ErrLost; it is an *overlap if the
 // other holder's window may overlap w.
-func judge(own Record, w window, tried []Record, found Record) (Record, error) {
+func judge(own record, w window, tried []record, found record) (record, error) {
 	if found.Token == own.Token &&
 		(found.Saves <= own.Saves || slices.ContainsFunc(tried, found.same)) {
 		kept := found.withBoundsOf(own)
 		kept.Saves = max(found.Saves, own.Saves)
 		return kept, nil
 	}
-	if found.version == "" || found.State == Lost || resurrected(own, found) {
+	if found.version == "" || found.State == StateLost || resurrected(own, found) {
 		return found, fmt.Errorf("%w: the record of worker %d is gone", errGone, own.Worker)
 	}
 	lost := fmt.Errorf("%w: worker %d went to another holder, %s, at %s", ErrLost, own.Worker, found.held().who(), formatTime(found.From))
@@ -68,11 +68,11 @@ func (o *overlap) Unwrap() error { return o.error }
 
 // resurrected reports whether found is the record of an earlier holder than own's, who has
 // put it back since and has not moved its bound.
-func resurrected(own, found Record) bool {
+func resurrected(own, found record) bool {
 	is := false
 	for _, h := range own.Ended {
 		if h.Token == found.Token {
-			is = found.State == Held && found.Saves <= own.Saves && !found.bound(h.ClockSeq).After(h.To)
+			is = found.State == StateHeld && found.Saves <= own.Saves && !found.bound(h.ClockSeq).After(h.To)
 		}
 	}
 	return is
@@ -82,7 +82,7 @@ func resurrected(own, found Record) bool {
 // soonest, and the time from which it may. It prefers, among the sequences with bounds that
 // have passed, the one with the latest bound; then a sequence that was never used; then the
 // one with the earliest bound.
-func (r Record) start(now time.Time) (seq int, from time.Time) {
+func (r record) start(now time.Time) (seq int, from time.Time) {
 	passed, unused, first := -1, -1, 0
 	for i := range 1 << r.Layout.ClockSeqBits {
 		switch bound := r.bound(i); {
@@ -113,27 +113,27 @@ func (r Record) start(now time.Time) (seq int, from time.Time) {
 // of w on. id has the holder's Token, Owner, Host, PID, Reuse, Window, Store, Copy and Least. The
 // bound is at most a window ahead of the clock, as a wiped store's wait supposes, also if w
 // begins later: then renewals move it before w begins.
-func (r Record) take(w window, id Record, c clocks) Record {
+func (r record) take(w window, id record, c clocks) record {
 	next := r
-	if next.Prior = r.Prior.still(c); r.State == Held {
+	if next.Prior = r.Prior.still(c); r.State == StateHeld {
 		next.Prior = next.Prior.and(prior{r.Least, r.last()}.still(c))
 	}
 	next.Least, next.NoFloor = id.Least, false
-	next.State, next.Reuse, next.Waited = Held, max(r.Reuse, id.Reuse), waited{}
+	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
 	next.Token, next.Owner, next.Host, next.PID, next.Window = id.Token, id.Owner, id.Host, id.PID, id.Window
 	next.Store, next.Copy = id.Store, id.Copy
 	return next.withWindow(w, later(w.before, c.own.Add(id.Window)))
 }
 
 // extend returns the record with which a holder moves its bound. A bound never goes back.
-func (r Record) extend(w window, bound time.Time) Record {
+func (r record) extend(w window, bound time.Time) record {
 	return r.withWindow(w, later(r.bound(w.seq), bound))
 }
 
 // release returns the record with which a holder whose generator has stopped gives its
 // worker ID back. The generator stamped nothing from next on, under any worker ID. unit is
 // the layout's tick.
-func (r Record) release(w window, next time.Time, state State, unit time.Duration) Record {
+func (r record) release(w window, next time.Time, state State, unit time.Duration) record {
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
 	}
@@ -149,8 +149,8 @@ func (r Record) release(w window, next time.Time, state State, unit time.Duratio
 
 // undo returns the record that gives back a worker ID which was taken from before and never
 // stamped. r is the record as it was saved when it was taken, or by a renewal since.
-func (r Record) undo(before Record, w window) Record {
-	r.State, r.Owner, r.Reuse = Free, before.Owner, before.Reuse
+func (r record) undo(before record, w window) record {
+	r.State, r.Owner, r.Reuse = StateFree, before.Owner, before.Reuse
 	return r.withBound(w.seq, w.before)
 }
 
@@ -158,13 +158,13 @@ func (r Record) undo(before Record, w window) Record {
 // long ago it was last saved, by every clock that can tell. Until a window has passed,
 // nobody took the holder for dead. The bound stays as it is, so that a later holder, if
 // there is one after all, finds the record out before the bound moves.
-func (r Record) restorable(w window, now time.Time, since time.Duration) bool {
+func (r record) restorable(w window, now time.Time, since time.Duration) bool {
 	return now.Before(w.to) && since < r.Window
 }
 
 // live reports whether r is held by a holder that may have renewed it within its window. idle is
 // how long the entry is known to be unchanged.
-func (r Record) live(idle time.Duration) bool { return r.State == Held && idle <= r.Window }
+func (r record) live(idle time.Duration) bool { return r.State == StateHeld && idle <= r.Window }
 
 // chunks are the numbers of the entries that keep the earlier holdings of a worker ID.
 type chunks struct {
@@ -177,7 +177,7 @@ type chunks struct {
 // earlier save. Nor is a holding that goes on again. If the record then has too many ended
 // holdings, they move to the entry old.Chunks.Next, which has to be stored before r is: whoever
 // replaces old stores the same there, so it does not matter whose r it is that replaces old.
-func (r Record) succeed(old Record, forget time.Time) (next Record, chunk []Holding) {
+func (r record) succeed(old record, forget time.Time) (next record, chunk []Holding) {
 	r.Saves, r.Ended, r.Chunks = max(r.Saves, old.Saves)+1, old.Ended, old.Chunks
 	ended := old.holding()
 	if old.Token == "" || ended.same(r.holding()) {
@@ -236,7 +236,7 @@ type door struct {
 // heal returns r for a new holder whose clock reads now. If r was never stored, or was made
 // before the store lost its entries, or in the very moment, later holders' records may have
 // been lost.
-func (d door) heal(r Record, now time.Time) Record {
+func (d door) heal(r record, now time.Time) record {
 	if d.Healed && r.Store != d.Name {
 		r.Floor = later(r.Floor, later(d.Floor, now)).UTC()
 	}
@@ -279,7 +279,7 @@ func (d door) advance(seen time.Duration, m moment, c clocks, isNew bool, whole 
 
 // missing returns the record of a worker ID whose record alone was lost. If left is 0, the worker ID
 // may be taken. seen is how long a process has seen r unchanged.
-func (r Record) missing(seen time.Duration, m moment, c clocks, whole time.Duration) (next Record, left time.Duration) {
+func (r record) missing(seen time.Duration, m moment, c clocks, whole time.Duration) (next record, left time.Duration) {
 	if r.Waited, left = r.Waited.until(whole, seen, m, c); left == 0 {
 		r.Floor = later(r.Floor, later(c.engine, c.own)).UTC()
 	}
@@ -317,13 +317,13 @@ func (p prior) and(q prior) prior {
 // renewed for a window, counts until its bounds have passed, and never again. A holder with a
 // LocalCopy is never dead, because it may go on without the store. If its layout has clock
 // sequences, nobody knows where it then stamps.
-func lowest(records []Record, now, most time.Time, dead func(Record) bool) (at time.Time, by *Record) {
+func lowest(records []record, now, most time.Time, dead func(record) bool) (at time.Time, by *record) {
 	at = most
 	for i := range records {
 		r := &records[i]
 		var least []time.Time
 		switch {
-		case r.State != Held:
+		case r.State != StateHeld:
 		case r.Copy && r.Layout.ClockSeqBits > 0:
 			least = append(least, time.Time{})
 		case r.Copy || now.Before(r.last()) || !dead(*r):
@@ -342,7 +342,7 @@ func lowest(records []Record, now, most time.Time, dead func(Record) bool) (at t
 }
 
 // latest returns the latest bound of the records: every ID that was issued is before it.
-func latest(records []Record) (bound time.Time) {
+func latest(records []record) (bound time.Time) {
 	for _, r := range records {
 		bound = later(bound, r.last())
 	}

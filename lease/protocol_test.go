@@ -16,8 +16,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func at(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 
 // rec returns a record of worker ID 0 with this bound, in a layout with clock sequences.
-func rec(token string, state State, bound int) Record {
-	return Record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span, Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
+func rec(token string, state State, bound int) record {
+	return record{Layout: seqs, Token: token, Owner: token, State: state, Saves: 5, Window: span, Bounds: []time.Time{at(bound)}, From: at(0), Least: at(0), version: "5"}
 }
 
 func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
 			}
 			return i
 		}
-		r := Record{Layout: seqs}
+		r := record{Layout: seqs}
 		for _, s := range test.bounds {
 			r.Bounds = append(r.Bounds, instant(s))
 		}
@@ -51,8 +51,8 @@ func TestFreeClockSequenceHasTheLatestBoundBeforeTheClock(t *testing.T) {
 
 func TestRecordIsLiveForAWindowAfterRenewal(t *testing.T) {
 	for idle, live := range map[time.Duration]bool{0: true, span: true, span + 1: false, -span: true} {
-		assert.Equal(t, live, rec("a", Held, 3).live(idle), "%v", idle)
-		assert.False(t, rec("a", Free, 3).live(idle))
+		assert.Equal(t, live, rec("a", StateHeld, 3).live(idle), "%v", idle)
+		assert.False(t, rec("a", StateFree, 3).live(idle))
 	}
 }
 
@@ -63,16 +63,16 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 
 // The clock may be set back after the worker ID was chosen, and the window may begin later than now.
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
-	old := rec("a", Held, 9)
+	old := rec("a", StateHeld, 9)
 	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, waited{For: span}, "h", ReuseKeep, "s"
-	id := Record{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true, Least: at(9)}
+	id := record{Token: "b", Owner: "b", Host: "i", PID: 7, Window: span, Store: "t", Copy: true, Least: at(9)}
 	next := old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(7)}).Bound())
-	want := Record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: Held, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
+	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
 		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
 	assert.Equal(t, want, next)
-	assert.Zero(t, rec("a", Free, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
+	assert.Zero(t, rec("a", StateFree, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
 	assert.Zero(t, old.take(window{}, id, clocks{at(9), at(9)}).Prior, "its window has ended")
 	for _, c := range []clocks{{at(8), at(9)}, {at(9), at(8)}} {
 		assert.Equal(t, prior{at(0), at(9)}, old.take(window{}, id, c).Prior, "its window may be open: %v", c)
@@ -81,34 +81,34 @@ func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	assert.Equal(t, prior{at(-3), at(9)}, old.take(window{}, id, clocks{own: at(7)}).Prior)
 	assert.Equal(t, prior{at(0), at(9)}, old.take(window{}, id, clocks{own: at(8)}).Prior, "a window that has ended is not remembered")
 	old.Prior = prior{}
-	undone := next.undo(rec("a", Free, 9), window{from: at(10), before: at(9)})
-	want.State, want.Owner, want.Reuse = Free, "a", ReuseAny
+	undone := next.undo(rec("a", StateFree, 9), window{from: at(10), before: at(9)})
+	want.State, want.Owner, want.Reuse = StateFree, "a", ReuseAny
 	assert.Equal(t, want, undone, "the worker ID goes back, and earlier holders may still be up")
 }
 
 func TestJudgeOfARecordThatWasFound(t *testing.T) {
-	own, w := rec("b", Held, 9), window{from: at(3), to: at(9)}
+	own, w := rec("b", StateHeld, 9), window{from: at(3), to: at(9)}
 	own.Ended = []Holding{{Token: "a", To: at(3)}}
 	for why, test := range map[string]struct {
-		change func(*Record)
+		change func(*record)
 		gone   bool
 		from   int // of the overlap; 0 if there is none
 	}{
-		"an earlier holder has put its record back": {func(r *Record) { r.Token, r.Bounds = "a", []time.Time{at(3)} }, true, 0},
-		"and has moved its bound since":             {func(r *Record) { r.Token, r.Bounds = "a", []time.Time{at(4)} }, false, 3},
-		"and has saved more often":                  {func(r *Record) { r.Token, r.Bounds, r.Saves = "a", []time.Time{at(3)}, 6 }, false, 3},
-		"and has released it":                       {func(r *Record) { r.Token, r.Bounds, r.State = "a", []time.Time{at(3)}, Free }, false, 3},
-		"a holder that is no earlier one":           {func(r *Record) { r.Token, r.Bounds = "c", []time.Time{at(2)} }, false, 3},
-		"a later holder":                            {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(9), []time.Time{at(12)} }, false, 0},
-		"a holder of the same time":                 {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(1), []time.Time{at(12)} }, false, 3},
-		"a holder of the time from the middle on":   {func(r *Record) { r.Token, r.From, r.Bounds = "c", at(5), []time.Time{at(12)} }, false, 5},
-		"a holder of another clock sequence": {func(r *Record) {
+		"an earlier holder has put its record back": {func(r *record) { r.Token, r.Bounds = "a", []time.Time{at(3)} }, true, 0},
+		"and has moved its bound since":             {func(r *record) { r.Token, r.Bounds = "a", []time.Time{at(4)} }, false, 3},
+		"and has saved more often":                  {func(r *record) { r.Token, r.Bounds, r.Saves = "a", []time.Time{at(3)}, 6 }, false, 3},
+		"and has released it":                       {func(r *record) { r.Token, r.Bounds, r.State = "a", []time.Time{at(3)}, StateFree }, false, 3},
+		"a holder that is no earlier one":           {func(r *record) { r.Token, r.Bounds = "c", []time.Time{at(2)} }, false, 3},
+		"a later holder":                            {func(r *record) { r.Token, r.From, r.Bounds = "c", at(9), []time.Time{at(12)} }, false, 0},
+		"a holder of the same time":                 {func(r *record) { r.Token, r.From, r.Bounds = "c", at(1), []time.Time{at(12)} }, false, 3},
+		"a holder of the time from the middle on":   {func(r *record) { r.Token, r.From, r.Bounds = "c", at(5), []time.Time{at(12)} }, false, 5},
+		"a holder of another clock sequence": {func(r *record) {
 			r.Token, r.From, r.ClockSeq, r.Bounds = "c", at(5), 1, []time.Time{at(9), at(12)}
 		}, false, 0},
-		"and the bound of this one has gone back": {func(r *Record) {
+		"and the bound of this one has gone back": {func(r *record) {
 			r.Token, r.From, r.ClockSeq, r.Bounds = "c", at(5), 1, []time.Time{at(6), at(12)}
 		}, false, 6},
-		"a later holder, and before it one of the same time": {func(r *Record) {
+		"a later holder, and before it one of the same time": {func(r *record) {
 			r.Token, r.From, r.Bounds, r.Ended = "c", at(12), []time.Time{at(15)}, []Holding{{Token: "d", From: at(6), To: at(12)}}
 		}, false, 6},
 	} {
@@ -127,33 +127,33 @@ func TestJudgeOfARecordThatWasFound(t *testing.T) {
 			}
 		})
 	}
-	older := rec("b", Held, 6)
+	older := rec("b", StateHeld, 6)
 	older.Saves = 3
 	kept, err := judge(own, w, nil, older)
 	assert.NoError(t, err)
 	assert.Equal(t, []any{uint64(5), at(9)}, []any{kept.Saves, kept.Bound()}, "the store has lost the latest saves")
-	newer := rec("b", Held, 12)
+	newer := rec("b", StateHeld, 12)
 	newer.Saves = 7
-	kept, err = judge(own, w, []Record{newer}, newer)
+	kept, err = judge(own, w, []record{newer}, newer)
 	assert.NoError(t, err)
 	assert.Equal(t, []any{uint64(7), at(12)}, []any{kept.Saves, kept.Bound()}, "a save was made whose answer was lost")
 }
 
 func TestRecordMayBePutBackWhileItsWindowLasts(t *testing.T) {
-	r, w := rec("a", Held, 3), window{to: at(3)}
+	r, w := rec("a", StateHeld, 3), window{to: at(3)}
 	assert.True(t, r.restorable(w, at(2), span-1))
 	assert.False(t, r.restorable(w, at(2), span))
 	assert.False(t, r.restorable(w, at(3), 0))
 }
 
 func TestReleaseDoesNotMoveTheBoundAhead(t *testing.T) {
-	assert.Equal(t, at(3), rec("a", Held, 3).release(window{}, at(5), Free, time.Second).Bound())
+	assert.Equal(t, at(3), rec("a", StateHeld, 3).release(window{}, at(5), StateFree, time.Second).Bound())
 }
 
 func TestHistoryOfTheNextRecord(t *testing.T) {
-	old := rec("a", Held, 3)
+	old := rec("a", StateHeld, 3)
 	old.Ended, old.Forgotten = []Holding{{Token: "b", To: at(-2)}, {Token: "c", From: at(-2), To: at(0)}}, at(-5)
-	next := old.take(window{from: at(3), before: at(3)}, Record{Token: "d", Window: span}, clocks{own: at(3)})
+	next := old.take(window{from: at(3), before: at(3)}, record{Token: "d", Window: span}, clocks{own: at(3)})
 	next.Saves = 9
 	kept, chunk := next.succeed(old, at(-3))
 	assert.Equal(t, []any{uint64(10), at(-5), append(old.Ended, old.holding())}, []any{kept.Saves, kept.Forgotten, kept.Ended})
@@ -169,7 +169,7 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 // If a change to another clock sequence is given up, the holding goes on. No entry of the history gets what it was,
 // because such an entry must be the same whoever replaces the record.
 func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
-	first := rec("a", Held, 3)
+	first := rec("a", StateHeld, 3)
 	changed, _ := first.withWindow(window{seq: 1, from: at(1)}, at(4)).succeed(first, at(-9))
 	for len(changed.Ended) < embedded {
 		changed.Ended = append([]Holding{{Token: "b"}}, changed.Ended...)
@@ -200,7 +200,7 @@ func TestWaitAfterALoss(t *testing.T) {
 		"a clock is wrong until it is longer": {9 * time.Second, clocks{at(2).Add(skew + 1), at(2)}, 14 * time.Second, progress},
 	} {
 		d, left := shut.advance(test.seen, m, test.c, false, 9*time.Second)
-		r, same := Record{Waited: shut.Waited}.missing(test.seen, m, test.c, 9*time.Second)
+		r, same := record{Waited: shut.Waited}.missing(test.seen, m, test.c, 9*time.Second)
 		assert.Equal(t, []time.Duration{test.waited, test.waited}, []time.Duration{d.Waited.For, r.Waited.For}, why)
 		assert.Equal(t, []time.Duration{test.left, test.left}, []time.Duration{left, same}, why)
 		assert.False(t, d.Open, why)
@@ -209,14 +209,14 @@ func TestWaitAfterALoss(t *testing.T) {
 	assert.Equal(t, door{Name: "s", Open: true, Waited: waited{For: 9 * time.Second}, Healed: true, Floor: at(1), version: "1"}, d)
 
 	floors := func(before, engine, now int) (all [2]time.Time) {
-		old := Record{Floor: at(before), Store: "t", Waited: waited{For: time.Minute}}
+		old := record{Floor: at(before), Store: "t", Waited: waited{For: time.Minute}}
 		missing, _ := old.missing(0, m, clocks{at(now), at(engine)}, time.Minute)
 		return [2]time.Time{door{Name: "s", Healed: true, Floor: at(engine)}.heal(old, at(now)).Floor, missing.Floor}
 	}
 	for _, of := range [][3]int{{3, 2, 1}, {1, 3, 2}, {2, 1, 3}} {
 		assert.Equal(t, [2]time.Time{at(3), at(3)}, floors(of[0], of[1], of[2]), "the latest of %v", of)
 	}
-	old := rec("a", Held, 3)
+	old := rec("a", StateHeld, 3)
 	old.Store = "t"
 	assert.Equal(t, at(9), door{Name: "s", Healed: true}.heal(old, at(9)).Bound(), "the record is older than the loss")
 	assert.Equal(t, old, door{Name: "s"}.heal(old, at(9)), "nothing was lost")
@@ -242,40 +242,40 @@ func TestWaitGoesOnInTheNextProcess(t *testing.T) {
 }
 
 func TestLowestInstantThatMayBeStamped(t *testing.T) {
-	copied := rec("a", Held, 3)
+	copied := rec("a", StateHeld, 3)
 	copied.Copy = true
 	plainly := copied
 	plainly.Layout = plain
 	released := copied
-	released.State = Free
-	given := rec("c", Free, 3)
+	released.State = StateFree
+	given := rec("c", StateFree, 3)
 	given.Prior = prior{at(-1), at(5)}
-	changing := rec("a", Held, 3) // to a clock sequence with an earlier bound, and the answer was lost
+	changing := rec("a", StateHeld, 3) // to a clock sequence with an earlier bound, and the answer was lost
 	changing.Bounds = append(changing.Bounds, at(1))
 	changing.ClockSeq = 1
 	for _, test := range []struct {
 		why     string
-		records []Record
+		records []record
 		dead    bool
 		now     int
 		most    int
 		at      int // -99: the beginning of time
 	}{
 		{"nobody", nil, false, 9, 8, 8},
-		{"it was given back", []Record{rec("a", Free, 3)}, false, 2, 2, 2},
-		{"a live holder", []Record{rec("a", Held, 3)}, false, 9, 9, 0},
-		{"a dead holder", []Record{rec("a", Held, 3)}, true, 2, 2, 0},
-		{"a dead holder whose bound has passed", []Record{rec("a", Held, 3)}, true, 3, 3, 3},
-		{"a dead holder whose other bound has not passed", []Record{changing}, true, 2, 2, 0},
-		{"two dead holders, of whom one counts", []Record{rec("a", Held, 3), rec("b", Held, 5)}, true, 4, 4, 0},
-		{"two dead holders, of whom none counts", []Record{rec("a", Held, 3), rec("b", Held, 4)}, true, 4, 4, 4},
-		{"a holder from before", []Record{given}, false, 4, 4, -1},
-		{"a holder from before, whose bound has passed", []Record{given}, false, 5, 5, 5},
-		{"a LocalCopy", []Record{plainly}, true, 9, 9, 0},
-		{"a LocalCopy with clock sequences", []Record{copied}, true, 9, 9, -99},
-		{"a LocalCopy that was released", []Record{released}, false, 9, 9, 9},
+		{"it was given back", []record{rec("a", StateFree, 3)}, false, 2, 2, 2},
+		{"a live holder", []record{rec("a", StateHeld, 3)}, false, 9, 9, 0},
+		{"a dead holder", []record{rec("a", StateHeld, 3)}, true, 2, 2, 0},
+		{"a dead holder whose bound has passed", []record{rec("a", StateHeld, 3)}, true, 3, 3, 3},
+		{"a dead holder whose other bound has not passed", []record{changing}, true, 2, 2, 0},
+		{"two dead holders, of whom one counts", []record{rec("a", StateHeld, 3), rec("b", StateHeld, 5)}, true, 4, 4, 0},
+		{"two dead holders, of whom none counts", []record{rec("a", StateHeld, 3), rec("b", StateHeld, 4)}, true, 4, 4, 4},
+		{"a holder from before", []record{given}, false, 4, 4, -1},
+		{"a holder from before, whose bound has passed", []record{given}, false, 5, 5, 5},
+		{"a LocalCopy", []record{plainly}, true, 9, 9, 0},
+		{"a LocalCopy with clock sequences", []record{copied}, true, 9, 9, -99},
+		{"a LocalCopy that was released", []record{released}, false, 9, 9, 9},
 	} {
-		got, by := lowest(test.records, at(test.now), at(test.most), func(Record) bool { return test.dead })
+		got, by := lowest(test.records, at(test.now), at(test.most), func(record) bool { return test.dead })
 		want := at(test.at)
 		if test.at == -99 {
 			want = time.Time{}
@@ -283,17 +283,17 @@ func TestLowestInstantThatMayBeStamped(t *testing.T) {
 		assert.Equal(t, want, got, test.why)
 		assert.Equal(t, test.at == test.most, by == nil, test.why)
 	}
-	ended := rec("b", Held, 9)
+	ended := rec("b", StateHeld, 9)
 	ended.Least = at(6)
-	low, _ := lowest([]Record{ended, rec("a", Held, 7)}, at(7), at(7), func(Record) bool { return true })
+	low, _ := lowest([]record{ended, rec("a", StateHeld, 7)}, at(7), at(7), func(record) bool { return true })
 	assert.Equal(t, at(6), low, "a window that has ended never counts again, also if another keeps the watermark below its end")
-	assert.Equal(t, at(9), latest([]Record{rec("a", Held, 7), ended, changing}))
-	assert.Equal(t, at(3), latest([]Record{changing}))
+	assert.Equal(t, at(9), latest([]record{rec("a", StateHeld, 7), ended, changing}))
+	assert.Equal(t, at(3), latest([]record{changing}))
 }
 
 // One clock that is wrong makes no live holder look dead.
 func TestEnginesClockAloneTakesNobodyForDead(t *testing.T) {
-	r := rec("a", Held, 3)
+	r := rec("a", StateHeld, 3)
 	r.Renewed = at(0)
 	for _, test := range []struct {
 		own, engine int

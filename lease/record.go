@@ -10,21 +10,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// State says whether the worker ID of a Record is in use.
-type State string
-
-const (
-	Held  State = "held"  // by Owner, as long as it renews
-	Free  State = "free"  // released
-	Spent State = "spent" // never given out again
-	Lost  State = "lost"  // its record was lost: it is used again when every window of its holders must have ended
-
-	// Dead is the state, in a list of holders, of a worker ID whose holder no longer renews.
-	Dead State = "dead"
-)
-
-// Record is what the store keeps for a worker ID.
-type Record struct {
+// record is what the store keeps for a worker ID.
+type record struct {
 	Worker int    `json:"worker"`
 	Saves  uint64 `json:"saves"` // counts the saves, from 1; an unused worker ID has 0
 	Token  string `json:"token"` // of the acquisition: no two acquisitions have the same
@@ -77,7 +64,7 @@ type Record struct {
 	// so it is taken for dead after a whole window without a renewal.
 	Window time.Duration `json:"window"`
 
-	// Waited is how long a Lost record is known to have been lost.
+	// Waited is how long a record whose State is StateLost is known to have been lost.
 	Waited waited `json:"waited,omitzero"`
 
 	// Least is the time before which the holder stamps nothing any more, and no Hold of it has
@@ -100,7 +87,7 @@ type Record struct {
 // sequence. No other holder has issued IDs with them in this time.
 type Holding struct {
 	Worker   int       `json:"worker"`
-	ClockSeq int       `json:"clock_seq"`
+	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
 	Token    string    `json:"token"` // of the acquisition, unique
@@ -116,9 +103,9 @@ func (h Holding) same(other Holding) bool {
 
 // Bound returns the bound of the current clock sequence: every ID issued so far is before
 // it.
-func (r Record) Bound() time.Time { return r.bound(r.ClockSeq) }
+func (r record) Bound() time.Time { return r.bound(r.ClockSeq) }
 
-func (r Record) bound(seq int) time.Time {
+func (r record) bound(seq int) time.Time {
 	if seq < len(r.Bounds) {
 		return later(r.Bounds[seq], r.Floor)
 	}
@@ -127,7 +114,7 @@ func (r Record) bound(seq int) time.Time {
 
 // last returns the latest bound of all clock sequences. If the answer to a change of the clock
 // sequence was lost, the holder goes on with the sequence before.
-func (r Record) last() time.Time {
+func (r record) last() time.Time {
 	last := r.Floor
 	for seq := range r.Bounds {
 		last = later(last, r.Bounds[seq])
@@ -136,7 +123,7 @@ func (r Record) last() time.Time {
 }
 
 // holding returns the current Holding.
-func (r Record) holding() Holding {
+func (r record) holding() Holding {
 	return Holding{
 		Worker: r.Worker, ClockSeq: r.ClockSeq, From: r.From, To: r.Bound(),
 		Token: r.Token, Owner: r.Owner, Host: r.Host, PID: r.PID,
@@ -145,7 +132,7 @@ func (r Record) holding() Holding {
 
 // withBound returns r with seq as its clock sequence and bound as the bound of seq. It does
 // not change r's own Bounds.
-func (r Record) withBound(seq int, bound time.Time) Record {
+func (r record) withBound(seq int, bound time.Time) record {
 	bounds := make([]time.Time, max(len(r.Bounds), seq+1))
 	copy(bounds, r.Bounds)
 	bounds[seq] = bound.UTC()
@@ -154,14 +141,14 @@ func (r Record) withBound(seq int, bound time.Time) Record {
 }
 
 // withWindow returns r with w as its window, and its bound at bound.
-func (r Record) withWindow(w window, bound time.Time) Record {
+func (r record) withWindow(w window, bound time.Time) record {
 	r = r.withBound(w.seq, bound)
 	r.From = w.from
 	return r
 }
 
 // withBoundsOf returns r with the later bound, of both records, for each clock sequence.
-func (r Record) withBoundsOf(other Record) Record {
+func (r record) withBoundsOf(other record) record {
 	seq := r.ClockSeq
 	for i := range other.Bounds {
 		r = r.withBound(i, later(r.bound(i), other.bound(i)))
@@ -171,22 +158,22 @@ func (r Record) withBoundsOf(other Record) Record {
 }
 
 // sorted returns records in the order of their worker IDs.
-func sorted(records iter.Seq[Record]) []Record {
-	return slices.SortedFunc(records, func(a, b Record) int { return a.Worker - b.Worker })
+func sorted(records iter.Seq[record]) []record {
+	return slices.SortedFunc(records, func(a, b record) int { return a.Worker - b.Worker })
 }
 
 // same reports whether r is the record that other became when it was saved.
-func (r Record) same(other Record) bool {
+func (r record) same(other record) bool {
 	return r.Worker == other.Worker && r.Saves == other.Saves && r.Token == other.Token && r.State == other.State &&
 		r.ClockSeq == other.ClockSeq && slices.EqualFunc(r.Bounds, other.Bounds, time.Time.Equal)
 }
 
 // String describes r on one line.
-func (r Record) String() string { return r.held().String() }
+func (r record) String() string { return r.held().String() }
 
 // decodeRecord returns the record in an entry. Its error matches ErrBadRecord.
-func decodeRecord(worker int, e Entry) (Record, error) {
-	r := Record{Worker: worker}
+func decodeRecord(worker int, e Entry) (record, error) {
+	r := record{Worker: worker}
 	if e.Version == "" {
 		return r, nil
 	}
@@ -201,22 +188,22 @@ func decodeRecord(worker int, e Entry) (Record, error) {
 }
 
 // encode returns the value of r's entry.
-func (r Record) encode() ([]byte, error) {
+func (r record) encode() ([]byte, error) {
 	r.Renewed = time.Time{}
 	return json.Marshal(r)
 }
 
 // validate returns an error that matches ErrBadRecord if this package cannot have saved r.
-func (r Record) validate() error {
+func (r record) validate() error {
 	var why string
 	switch err := r.Layout.Validate(); {
 	case err != nil:
 		return fmt.Errorf("%w: worker %d: %w", ErrBadRecord, r.Worker, err)
-	case r.State != Held && r.State != Free && r.State != Spent && r.State != Lost:
+	case r.State != StateHeld && r.State != StateFree && r.State != StateSpent && r.State != StateLost:
 		why = fmt.Sprintf("its state is %q", r.State)
 	case r.Worker < 0 || r.Worker > 1<<r.Layout.WorkerBits-1:
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
-	case r.State == Lost:
+	case r.State == StateLost:
 		return nil
 	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0:
 		why = fmt.Sprintf("it has %d saves, token %q, reuse %d and window %v", r.Saves, r.Token, r.Reuse, r.Window)

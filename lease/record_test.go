@@ -13,45 +13,45 @@ import (
 )
 
 func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
-	valid := func() Record {
-		return Record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, Token: "a", State: Spent, Reuse: ReuseOnce, Window: 1,
+	valid := func() record {
+		return record{Worker: 1<<both.WorkerBits - 1, Layout: both, Saves: 1, Token: "a", State: StateSpent, Reuse: ReuseOnce, Window: 1,
 			ClockSeq: 1<<both.ClockSeqBits - 1, Bounds: make([]time.Time, 1<<both.ClockSeqBits)}
 	}
-	read := func(key int, r Record) error {
+	read := func(key int, r record) error {
 		value, err := r.encode()
 		require.NoError(t, err)
 		_, err = decodeRecord(key, Entry{Key: recordKey(key), Version: "1", Value: value})
 		return err
 	}
 	require.NoError(t, read(valid().Worker, valid()))
-	for why, change := range map[string]func(*Record){
-		"no layout":                               func(r *Record) { r.Layout.Unit = 0 },
-		"no state":                                func(r *Record) { r.State = "" },
-		"a state that is only shown":              func(r *Record) { r.State = Dead },
-		"no save":                                 func(r *Record) { r.Saves = 0 },
-		"no token":                                func(r *Record) { r.Token = "" },
-		"a reuse that is unknown":                 func(r *Record) { r.Reuse = ReuseOnce + 1 },
-		"no window":                               func(r *Record) { r.Window = 0 },
-		"a negative window":                       func(r *Record) { r.Window = -1 },
-		"a negative clock sequence":               func(r *Record) { r.ClockSeq = -1 },
-		"a clock sequence without a bound":        func(r *Record) { r.ClockSeq, r.Bounds = 1, r.Bounds[:1] },
-		"no bound":                                func(r *Record) { r.ClockSeq, r.Bounds = 0, nil },
-		"more bounds than the layout's":           func(r *Record) { r.Bounds = append(r.Bounds, time.Time{}) },
-		"a worker ID that the layout lacks":       func(r *Record) { r.Worker++ },
-		"a negative worker ID":                    func(r *Record) { r.Worker = -1 },
-		"lost, a worker ID that the layout lacks": func(r *Record) { r.State = Lost; r.Worker++ },
+	for why, change := range map[string]func(*record){
+		"no layout":                               func(r *record) { r.Layout.Unit = 0 },
+		"no state":                                func(r *record) { r.State = "" },
+		"a state that is only shown":              func(r *record) { r.State = StateDead },
+		"no save":                                 func(r *record) { r.Saves = 0 },
+		"no token":                                func(r *record) { r.Token = "" },
+		"a reuse that is unknown":                 func(r *record) { r.Reuse = ReuseOnce + 1 },
+		"no window":                               func(r *record) { r.Window = 0 },
+		"a negative window":                       func(r *record) { r.Window = -1 },
+		"a negative clock sequence":               func(r *record) { r.ClockSeq = -1 },
+		"a clock sequence without a bound":        func(r *record) { r.ClockSeq, r.Bounds = 1, r.Bounds[:1] },
+		"no bound":                                func(r *record) { r.ClockSeq, r.Bounds = 0, nil },
+		"more bounds than the layout's":           func(r *record) { r.Bounds = append(r.Bounds, time.Time{}) },
+		"a worker ID that the layout lacks":       func(r *record) { r.Worker++ },
+		"a negative worker ID":                    func(r *record) { r.Worker = -1 },
+		"lost, a worker ID that the layout lacks": func(r *record) { r.State = StateLost; r.Worker++ },
 	} {
 		r := valid()
 		change(&r)
 		assert.ErrorIs(t, read(r.Worker, r), ErrBadRecord, why)
 	}
-	for _, state := range []State{Held, Free, Spent, Lost} {
+	for _, state := range []State{StateHeld, StateFree, StateSpent, StateLost} {
 		r := valid()
 		r.State = state
 		assert.NoError(t, read(r.Worker, r), state)
 		assert.ErrorIs(t, read(r.Worker-1, r), ErrBadRecord, "%s: its key names another worker ID", state)
 	}
-	assert.NoError(t, read(3, Record{Worker: 3, Layout: both, State: Lost}), "nothing is known of a lost record")
+	assert.NoError(t, read(3, record{Worker: 3, Layout: both, State: StateLost}), "nothing is known of a lost record")
 }
 
 // Holders shows who no longer renews as dead: by the engine's clock or, if it has none, when the bound has passed.
@@ -75,18 +75,18 @@ func TestHoldersShowsWhoIsDead(t *testing.T) {
 		}
 		want := map[int]State{}
 		for _, h := range all {
-			want[h.Worker()] = Held
+			want[h.Worker()] = StateHeld
 		}
 		require.NoError(t, free.Release(t.Context()))
-		want[free.Worker()] = Free
+		want[free.Worker()] = StateFree
 		stopRenewing(dead.Lease)
 		stopRenewing(lost.Lease)
 		m.set(func() { delete(m.entries, recordKey(lost.Worker())) })
-		want[lost.Worker()] = Lost
+		want[lost.Worker()] = StateLost
 		time.Sleep(time.Until(dead.Grant().To))
 		assert.Equal(t, want, states())
 		time.Sleep(time.Nanosecond)
-		want[dead.Worker()] = Dead
+		want[dead.Worker()] = StateDead
 		assert.Equal(t, want, states())
 	})
 }

@@ -220,15 +220,15 @@ type story struct {
 	root    string // of the local copies
 
 	mu     sync.Mutex
-	lines  []line
+	lines  []seen
 	issued map[snowflake.ID]bool
 	bounds map[[2]int]time.Time // the latest that were stored, by worker ID and clock sequence
 	mark   snowflake.ID         // the watermark
 	asleep time.Duration        // for how long all hosts were suspended
 }
 
-// line is what a party saw.
-type line struct {
+// seen is what a party saw.
+type seen struct {
 	at    time.Duration
 	party string
 	after int // 1 if it is the result of a call: it comes after the lines of the log, in any order
@@ -238,7 +238,7 @@ type line struct {
 func (s *story) say(at time.Time, party string, after int, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines = append(s.lines, line{at.Sub(s.begun), party, after, s.relative(text)})
+	s.lines = append(s.lines, seen{at.Sub(s.begun), party, after, s.relative(text)})
 }
 
 // tells is what the store, or nobody, says.
@@ -293,7 +293,7 @@ func short(d time.Duration) string {
 func (s *story) seen() (told []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.SortStableFunc(s.lines, func(a, b line) int {
+	slices.SortStableFunc(s.lines, func(a, b seen) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.party, b.party), cmp.Compare(a.after, b.after), strings.Compare(a.text, b.text)*a.after)
 	})
 	for _, l := range s.lines {
@@ -469,7 +469,7 @@ func (s *story) do(c command) {
 func (s *story) tellRecords(dir string) {
 	records := s.records()
 	if dir != "" {
-		entries, err := listed(s.t.Context(), File(s.dir(dir)), recordPrefix)
+		entries, err := listed(lineTo(s.t.Context(), File(s.dir(dir))), recordPrefix)
 		require.NoError(s.t, err)
 		for worker, e := range entries {
 			if bytes.HasPrefix(e.Value, []byte(wanted)) {
@@ -730,7 +730,7 @@ func (p *party) recorded(is snowflake.Parts) bool {
 	if p.copy == "" {
 		return false
 	}
-	r, err := getRecord(p.t.Context(), File(p.copy), is.Worker)
+	r, err := getRecord(lineTo(p.t.Context(), File(p.copy)), is.Worker)
 	require.NoError(p.t, err)
 	return is.Time.Before(r.bound(is.ClockSeq))
 }

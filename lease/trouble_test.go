@@ -195,7 +195,7 @@ func TestHoldersReturnsTheHoldersBesideAnUnreadableStore(t *testing.T) {
 		holders, err := Holders(t.Context(), m)
 		require.ErrorIs(t, err, ErrBadRecord)
 		require.Len(t, holders, 1)
-		stray, err := isStray(t.Context(), m, Record{Saves: 1, Store: "s"})
+		stray, err := isStray(m.line(), record{Saves: 1, Store: "s"})
 		require.NoError(t, err)
 		require.False(t, stray, "its holder may have looked at the entry before")
 	})

@@ -2,12 +2,10 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -44,80 +42,33 @@ func Watermark(ctx context.Context, s Store) (Mark, error) { return NewWatermark
 // record unchanged. Its methods may be called by any number of goroutines.
 type WatermarkReader struct {
 	store Store
-	turn  chan struct{} // a lock with room for one, which guards watch
-	watch watch
+	slot  chan *watch // has room for one: whoever takes the watch out owns it
 }
 
 // NewWatermarkReader returns a reader of the watermark of s.
 func NewWatermarkReader(s Store) *WatermarkReader {
-	return &WatermarkReader{s, make(chan struct{}, 1), watch{seen: sightings{}}}
+	r := &WatermarkReader{s, make(chan *watch, 1)}
+	r.slot <- &watch{seen: sightings{}}
+	return r
 }
 
 // Read reads the watermark, as [Watermark] does.
 func (r *WatermarkReader) Read(ctx context.Context) (Mark, error) {
-	if err := awaitTurn(ctx, r.turn); err != nil {
+	w, err := takeOut(ctx, r.slot)
+	if err != nil {
 		return Mark{}, err
 	}
-	defer func() { <-r.turn }()
-	v := viewer{ctx: ctx, store: r.store, watch: &r.watch}
+	defer func() { r.slot <- w }()
+	v := viewer{line: lineTo(ctx, r.store), watch: w}
 	if err := v.open(); err != nil {
 		return Mark{}, err
 	}
 	return v.watermark()
 }
 
-const watermarkKey = "watermark"
-
-// mark is the entry of the watermark. Neither time falls.
-type mark struct {
-	Proposed  time.Time `json:"proposed"`  // who takes a worker ID or clock sequence stamps from here on
-	Published time.Time `json:"published"` // nothing before it is stamped any more
-
-	version string
-	bad     bool // the entry cannot be read
-}
-
-// lost reports whether the entry is not there, or cannot be read.
-func (m mark) lost() bool { return m.version == "" || m.bad }
-
-// publish returns what may be published if no holder stamps anything before low any more, and all
-// others begin at m.Proposed.
-func (m mark) publish(low time.Time) time.Time { return later(m.Published, earlier(m.Proposed, low)) }
-
-func getMark(ctx context.Context, s Store) (m mark, err error) {
-	e, err := s.Get(ctx, watermarkKey)
-	if err == nil && e.Version != "" {
-		m.bad = json.Unmarshal(e.Value, &m) != nil
-	}
-	if errors.Is(err, ErrBadRecord) {
-		m.bad, err = true, nil
-	}
-	if m.bad {
-		m = mark{bad: true}
-	}
-	m.version = e.Version
-	return m, err
-}
-
-// put saves m in place of the entry with m's version. Of two processes that do so, the second gets
-// the mark of the first.
-func (m mark) put(ctx context.Context, s Store) (mark, error) {
-	value, err := json.Marshal(m)
-	if err != nil {
-		return m, err
-	}
-	e, err := s.Put(ctx, watermarkKey, m.version, value)
-	if errors.Is(err, ErrConflict) {
-		return getMark(ctx, s)
-	}
-	m.version, m.bad = e.Version, false
-	return m, err
-}
-
 // viewer is a process that looks at all holders of a store.
 type viewer struct {
-	ctx   context.Context
-	store Store
+	line
 	watch *watch
 	door  door
 	mark  mark
@@ -129,7 +80,7 @@ type viewer struct {
 // proposed, the door says so: then newcomers know if the mark is lost.
 func (v *viewer) open() (err error) {
 	for {
-		v.door, err = getDoor(v.ctx, v.store)
+		v.door, err = getDoor(v)
 		if bad := errors.Is(err, ErrBadRecord) && v.door.version != ""; err != nil && !bad {
 			return err
 		}
@@ -139,7 +90,7 @@ func (v *viewer) open() (err error) {
 			}
 			continue
 		}
-		if v.mark, err = getMark(v.ctx, v.store); err != nil || v.door.Marked {
+		if v.mark, err = getMark(v); err != nil || v.door.Marked {
 			return err
 		}
 		if v.mark.version == "" {
@@ -148,7 +99,7 @@ func (v *viewer) open() (err error) {
 			}
 		}
 		v.door.Marked = true
-		if _, err = v.store.Put(v.ctx, doorKey, v.door.version, v.door.encode()); err != nil && !errors.Is(err, ErrConflict) {
+		if _, err = v.put(doorKey, v.door.version, v.door.encode()); err != nil && !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -159,12 +110,12 @@ func (v *viewer) open() (err error) {
 // had a worker ID, the store may be new, and wait leaves it alone.
 func (v *viewer) wait() error {
 	if v.door.Name == "" {
-		records, _, err := allRecords(v.ctx, v.store)
+		records, _, err := allRecords(v)
 		if err != nil {
 			return err
 		}
 		for _, r := range records {
-			if r.State != Lost {
+			if r.State != StateLost {
 				v.door.Layout = r.Layout
 			}
 		}
@@ -172,12 +123,12 @@ func (v *viewer) wait() error {
 			return ErrWiped
 		}
 	}
-	c := clocks{own: wallClock(v.ctx)}
+	c := clocks{own: v.read().own}
 	var err error
-	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
+	if c.engine, err = v.engine(); err != nil {
 		return err
 	}
-	next, left, err := v.watch.advanceDoor(v.ctx, v.store, v.door, v.door, c, false)
+	next, left, err := v.watch.advanceDoor(v, v.door, v.door, c, false)
 	if errors.Is(err, ErrConflict) {
 		return ErrWiped
 	}
@@ -219,37 +170,38 @@ func (v *viewer) watermark() (Mark, error) {
 // save stores m in place of v.mark, and takes it over; or the mark that another process stored.
 func (v *viewer) save(m mark) (err error) {
 	m.version = v.mark.version
-	v.mark, err = m.put(v.ctx, v.store)
+	v.mark, err = m.put(v)
 	return err
 }
 
 // look returns the instant before which no holder stamps anything any more, and the record that
 // keeps it back. It is not after the latest bound, and not after now. If a record is lost or cannot
 // be read, nothing is known for as long as a window under it may be open, and the instant is zero.
-func (v *viewer) look() (low time.Time, by *Record, err error) {
-	c := clocks{own: wallClock(v.ctx)}
-	if c.engine, err = clockOf(v.ctx, v.store); err != nil {
+func (v *viewer) look() (low time.Time, by *record, err error) {
+	c := clocks{own: v.read().own}
+	if c.engine, err = v.engine(); err != nil {
 		return low, nil, err
 	}
 	v.now = c.early()
-	v.asked = thisMoment()
-	found, bad, err := allRecords(v.ctx, v.store)
+	v.asked = v.read().moment
+	found, bad, err := allRecords(v)
 	if err != nil {
 		return low, nil, err
 	}
-	records := sorted(maps.Values(found))
-	var silent []Record
+	records, now := sorted(maps.Values(found)), v.read().at
+	var silent []record
 	for worker, why := range bad {
-		silent = append(silent, Record{Worker: worker, State: Lost, version: "unreadable", unreadable: why})
+		silent = append(silent, record{Worker: worker, State: StateLost, version: "unreadable", unreadable: why})
+		v.watch.seen.sees(recordKey(worker), "unreadable", now)
 	}
 	unreadable := len(silent)
 	for _, r := range records {
-		v.watch.seen.sees(recordKey(r.Worker), r.version)
-		if r.State == Held && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
+		if r.State == StateHeld && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
 			silent = append(silent, r)
 		}
 	}
-	if err = v.watch.share(v.ctx, v.store, slices.Clone(silent), v.asked); err != nil {
+	if err = v.watch.share(v, slices.Clone(silent), v.asked); err != nil {
 		return low, nil, err
 	}
 	for _, r := range silent[:unreadable] {
@@ -258,8 +210,8 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 		}
 	}
 	for i, r := range records { // the waits for all of them go on at once
-		if r.State == Lost {
-			next, left, err := outwait(v.ctx, v.store, r, v.door.Layout, v.watch.seen, v.asked, c)
+		if r.State == StateLost {
+			next, left, err := outwait(v, r, v.door.Layout, v.watch.seen, v.asked, c)
 			if records[i] = next; err != nil {
 				return low, &next, err
 			}
@@ -271,19 +223,19 @@ func (v *viewer) look() (low time.Time, by *Record, err error) {
 	if by != nil {
 		return low, by, nil
 	}
-	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r Record) bool { return v.dead(r, c) })
+	low, by = lowest(records, v.now, earlier(v.now, latest(records)), func(r record) bool { return v.dead(r, c) })
 	return low, by, nil
 }
 
 // dead reports whether r was not renewed for its window when it was asked for.
-func (v *viewer) dead(r Record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
+func (v *viewer) dead(r record, c clocks) bool { return !r.live(v.watch.silent(r, v.asked, c)) }
 
 // why says why r keeps the watermark back.
-func (v *viewer) why(r Record) string {
+func (v *viewer) why(r record) string {
 	switch {
 	case r.unreadable != nil:
 		return fmt.Sprintf("what its holder may still stamp is not known, because its record cannot be read: %v", r.unreadable)
-	case r.State == Lost:
+	case r.State == StateLost:
 		return "its record was lost, and a window under it may be open"
 	case r.Prior.Least.Before(r.Least) && v.now.Before(r.Prior.To):
 		return "not its holder, but an earlier one that was taken for dead may still stamp times before " + formatTime(r.Prior.To)
@@ -295,160 +247,4 @@ func (v *viewer) why(r Record) string {
 		return "it does not renew, and counts until it is known to be dead and its bound has passed"
 	}
 	return "it has an open Hold, or its clock is behind"
-}
-
-// readers is what a keeper knows of those who read the watermark.
-type readers struct {
-	version string    // of the watermark's entry
-	looked  time.Time // when it was last read,
-	changed time.Time // and when it was last found changed
-}
-
-// pace shortens the wait until the next renewal to Options.FloorEvery if the watermark has been read within
-// a window: then its entry changes. pace looks at it three times in a window, because a look costs a request.
-func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.Duration {
-	if l.o.FloorEvery == 0 {
-		return wait
-	}
-	begun := time.Now()
-	if begun.Sub(r.looked) > l.o.Window/4 {
-		patient, cancel := context.WithTimeout(ctx, l.o.trip())
-		defer cancel()
-		if m, err := getMark(patient, l.store); err == nil && m.version != r.version {
-			r.version, r.changed = m.version, begun
-		}
-		r.looked = begun
-	}
-	if begun.Sub(r.changed) < l.o.Window {
-		wait = min(wait, l.o.FloorEvery)
-	}
-	return max(0, wait-time.Since(begun))
-}
-
-// holds are the open Holds of a lease, and the first instant that each of them may have stamped.
-type holds struct {
-	mu   sync.Mutex
-	open map[*time.Time]struct{}
-}
-
-// Hold keeps the watermark below every ID that the lease's generator issues between Hold and
-// done. Call it before a transaction issues its first ID, and call done after the transaction
-// has committed or rolled back; it may be called again. A Hold costs no request. It ends with the
-// lease, when the process ends, and when the lease has lost its worker ID and the lost window
-// has passed.
-func (l *Lease) Hold() (done func()) {
-	l.holds.mu.Lock()
-	defer l.holds.mu.Unlock()
-	from, _ := l.next()
-	l.holds.open[&from] = struct{}{}
-	return func() {
-		l.holds.mu.Lock()
-		defer l.holds.mu.Unlock()
-		delete(l.holds.open, &from)
-	}
-}
-
-// next returns the first instant that the generator may still stamp. If ok is false, it may stamp
-// all of its grant.
-func (l *Lease) next() (at time.Time, ok bool) {
-	l.mu.Lock()
-	floor := l.bound.Floor
-	l.mu.Unlock()
-	if floor != nil {
-		at = floor()
-	}
-	if at.IsZero() {
-		return l.Grant().From, false
-	}
-	return at, true
-}
-
-// least returns what a save that is made now says of the window w: the first instant that this
-// holder may stamp, or that a Hold may have stamped. If noFloor is set, it does not rise. w is the
-// present window, or a window that is about to be taken.
-func (l *Lease) least(w window) (at time.Time, noFloor bool) {
-	at = w.begin()
-	if l.grant.Load() != nil {
-		next, ok := l.next()
-		if noFloor = !ok; !l.granted || noFloor { // until w is granted, the generator stamps the window before
-			next = earlier(at, next)
-		}
-		at = next
-	}
-	l.holds.mu.Lock()
-	defer l.holds.mu.Unlock()
-	for from := range l.holds.open {
-		at = earlier(at, *from)
-	}
-	return at.UTC(), noFloor
-}
-
-// lower notes that the generator may go back to at, so that an open Hold may stamp it.
-func (l *Lease) lower(at time.Time) {
-	l.holds.mu.Lock()
-	defer l.holds.mu.Unlock()
-	for from := range l.holds.open {
-		*from = earlier(*from, at)
-	}
-}
-
-// above reads the watermark after a save, and returns the first instant that the saved window may
-// stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
-// the watermark is lost, above puts it back at most, or later than anything that was proposed. own is
-// the record before the save. If there is a LocalCopy and the store is away, the window begins at now.
-func (l *Lease) above(ctx context.Context, s Store, d door, own Record, most time.Time) (time.Time, error) {
-	if l.away() != nil {
-		return l.o.now(), nil
-	}
-	var m mark
-	var err error
-	if d.version == "" {
-		d, err = getDoor(ctx, s)
-	}
-	if errors.Is(err, ErrBadRecord) { // it counts as lost
-		d, err = door{}, nil
-	}
-	if err == nil {
-		m, err = getMark(ctx, s)
-	}
-	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
-		m, err = l.restoreMark(ctx, s, m, own, most)
-	}
-	switch {
-	case err != nil && l.away() != nil:
-		return l.o.now(), nil
-	case err != nil:
-		return time.Time{}, err
-	}
-	at := later(m.Proposed, l.passed())
-	l.mark.Store(&at)
-	return at, nil
-}
-
-// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
-// zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
-func (l *Lease) restoreMark(ctx context.Context, s Store, m mark, own Record, most time.Time) (mark, error) {
-	if most.IsZero() {
-		records, _, err := allRecords(ctx, s)
-		if err != nil {
-			return m, err
-		}
-		records[own.Worker] = own
-		most = later(latest(slices.Collect(maps.Values(records))), l.o.now())
-	}
-	m.Proposed = most.UTC()
-	m, err := m.put(ctx, s)
-	if errors.Is(err, ErrBadRecord) {
-		err = nil // it cannot be replaced
-	}
-	m.Proposed = later(m.Proposed, most)
-	return m, err
-}
-
-// passed returns where the watermark was when above last looked.
-func (l *Lease) passed() (at time.Time) {
-	if seen := l.mark.Load(); seen != nil {
-		at = *seen
-	}
-	return at
 }

@@ -203,8 +203,8 @@ func TestWatermarkWaitsForAWindowWithoutAGenerator(t *testing.T) {
 func TestMarkTellsAnEarlierHolderFromThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		r := Record{State: Held, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
-		low, by := lowest([]Record{r}, now, now, func(Record) bool { return false })
+		r := record{State: StateHeld, Window: span, Least: now, Prior: prior{Least: now.Add(-9 * span), To: now.Add(9 * span)}}
+		low, by := lowest([]record{r}, now, now, func(record) bool { return false })
 		require.Equal(t, r.Prior.Least, low)
 		v := viewer{watch: &watch{seen: sightings{}}, asked: thisMoment(), now: now}
 		assert.Contains(t, v.why(*by), "an earlier one")
@@ -219,7 +219,7 @@ func TestNoTimeOfTheWatermarkFalls(t *testing.T) {
 		m, saves := newMemory(), 0
 		mustAcquire(t, m, plain, clockAt(0))
 		read := func() mark {
-			is, err := getMark(t.Context(), m)
+			is, err := getMark(m.line())
 			require.NoError(t, err)
 			return is
 		}
@@ -293,17 +293,17 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 		reader := NewWatermarkReader(asks(func(ctx context.Context, q *query) error {
 			if q.do == "put" && q.key == watermarkKey && quicker {
 				quicker = false
-				is, err := getMark(ctx, m)
+				is, err := getMark(m.line())
 				require.NoError(t, err)
 				is.Proposed = less
-				_, err = is.put(ctx, m)
+				_, err = is.put(m.line())
 				require.NoError(t, err)
 			}
 			return m.asks(ctx, q)
 		}))
 		_, err := reader.Read(t.Context())
 		require.NoError(t, err)
-		is, err := getMark(t.Context(), m)
+		is, err := getMark(m.line())
 		require.NoError(t, err)
 		assert.Equal(t, less, is.Published)
 	})

@@ -27,7 +27,8 @@ import (
 // [ErrUntold], and the Holding is the last one that the store knows: nobody but its Owner
 // can have issued id.
 func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
-	d, err := getDoor(ctx, s)
+	from := lineTo(ctx, s)
+	d, err := getDoor(from)
 	if err != nil {
 		return Holding{}, err
 	}
@@ -39,33 +40,33 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	}
 	parts := d.Layout.Decode(id)
 	for {
-		r, err := getRecord(ctx, s, parts.Worker)
+		r, err := getRecord(from, parts.Worker)
 		if err != nil {
 			return Holding{}, err
 		}
-		if r.State == Lost || r.version == "" && d.Healed {
+		if r.State == StateLost || r.version == "" && d.Healed {
 			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
 		}
 		if r.version == "" {
 			return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
 		}
-		h, err := whois(ctx, s, r, parts, id)
+		h, err := whois(from, r, parts, id)
 		if err == nil || !errors.Is(err, ErrForgotten) {
 			return h, err
 		}
-		if again, bad := getRecord(ctx, s, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
+		if again, bad := getRecord(from, parts.Worker); bad != nil || again.Chunks == r.Chunks { // otherwise a chunk was dropped meanwhile
 			return h, err
 		}
 	}
 }
 
-func whois(ctx context.Context, s Store, r Record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+func whois(s line, r record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
 	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
 		return h, nil
 	}
 	whole := true
 	if r.Chunks.First < r.Chunks.Next {
-		earlier, all, err := history(ctx, s, r)
+		earlier, all, err := history(s, r)
 		if err != nil {
 			return Holding{}, err
 		}
@@ -99,8 +100,8 @@ func issuer(holdings []Holding, parts snowflake.Parts) (by Holding, ok bool) {
 }
 
 // history returns the holdings of r's chunks, and whether all chunks are there.
-func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole bool, err error) {
-	entries, err := s.List(ctx, chunksPrefix(r.Worker))
+func history(s line, r record) (holdings []Holding, whole bool, err error) {
+	entries, err := s.list(chunksPrefix(r.Worker))
 	if err != nil {
 		return nil, false, err
 	}
@@ -120,6 +121,17 @@ func history(ctx context.Context, s Store, r Record) (holdings []Holding, whole 
 	return holdings, found == r.Chunks.Next-r.Chunks.First, nil
 }
 
+// State says whether the worker ID of a Holder is in use.
+type State string
+
+const (
+	StateHeld  State = "held"  // by Owner, as long as it renews
+	StateDead  State = "dead"  // its holder no longer renews, and has not released it
+	StateFree  State = "free"  // released
+	StateSpent State = "spent" // never given out again
+	StateLost  State = "lost"  // its record was lost: it is used again when every window of its holders must have ended
+)
+
 // Holder says who has a worker ID, or had it last.
 type Holder struct {
 	Worker   int              `json:"worker"`
@@ -137,7 +149,7 @@ type Holder struct {
 }
 
 // held returns what users see of r.
-func (r Record) held() Holder {
+func (r record) held() Holder {
 	return Holder{r.Worker, r.ClockSeq, r.State, r.Owner, r.Host, r.PID, r.From, r.Bound(), r.Renewed, r.Window, r.Reuse, r.Layout}
 }
 
@@ -147,37 +159,38 @@ func (h Holder) who() string { return fmt.Sprintf("%s (%s, pid %d)", h.Owner, h.
 func (h Holder) String() string {
 	by, to := h.who(), formatTime(h.To)
 	switch {
-	case h.State == Lost:
+	case h.State == StateLost:
 		return fmt.Sprintf("the record of worker %d is lost", h.Worker)
-	case h.State == Free && h.Reuse == ReuseKeep:
+	case h.State == StateFree && h.Reuse == ReuseKeep:
 		return fmt.Sprintf("worker %d is kept for %s, from %s on", h.Worker, by, to)
-	case h.State == Free:
+	case h.State == StateFree:
 		return fmt.Sprintf("worker %d is free from %s on, and was held by %s", h.Worker, to, by)
-	case h.State == Spent:
+	case h.State == StateSpent:
 		return fmt.Sprintf("worker %d is spent, and was held by %s until %s", h.Worker, by, to)
-	case h.State == Dead:
+	case h.State == StateDead:
 		return fmt.Sprintf("worker %d was held by %s until %s, who no longer renews it", h.Worker, by, to)
 	}
 	return fmt.Sprintf("worker %d is held by %s until %s", h.Worker, by, to)
 }
 
 // Holders returns the holders of all worker IDs that were ever used, sorted by worker ID. A Holder's
-// State is Dead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
+// State is StateDead if it no longer renews: by the engine's clock or, if the engine has no clock, by this
 // host's. If some records cannot be read, Holders returns the others, with an error that joins the
 // reasons. If newcomers wait because the store is new or has lost entries, the error matches
 // [ErrWiped], too.
 func Holders(ctx context.Context, s Store) ([]Holder, error) {
-	found, bad, err := allRecords(ctx, s)
+	from := lineTo(ctx, s)
+	found, bad, err := allRecords(from)
 	if err != nil {
 		return nil, err
 	}
-	d, err := getDoor(ctx, s)
+	d, err := getDoor(from)
 	if errors.Is(err, ErrBadRecord) {
 		bad[none] = err
 	} else if err != nil {
 		return nil, err
 	}
-	now, err := clockOf(ctx, s)
+	now, err := from.engine()
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +203,8 @@ func Holders(ctx context.Context, s Store) ([]Holder, error) {
 		switch {
 		case r.version == "":
 			h.Layout = d.Layout
-		case r.State == Held && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
-			h.State = Dead
+		case r.State == StateHeld && (now.IsZero() && time.Now().After(r.Bound()) || !now.IsZero() && !r.live(now.Sub(r.Renewed))):
+			h.State = StateDead
 		}
 		holders = append(holders, h)
 	}

@@ -83,7 +83,7 @@ func TestNewWithALease(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, records, 2)
 	for _, r := range records {
-		assert.Equal(t, r.Worker == 1, r.State == lease.Held)
+		assert.Equal(t, r.Worker == 1, r.State == lease.StateHeld)
 		assert.True(t, r.Worker == 1 || r.To.Equal(parts.Time.Add(time.Millisecond)))
 	}
 

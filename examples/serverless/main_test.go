@@ -81,7 +81,7 @@ func held(t *testing.T, store lease.Store) (n int) {
 	all, err := lease.Holders(t.Context(), store)
 	require.NoError(t, err)
 	for _, r := range all {
-		if r.State == lease.Held {
+		if r.State == lease.StateHeld {
 			n++
 		}
 	}

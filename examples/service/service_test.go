@@ -355,7 +355,7 @@ func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(records), 2, records)
 	for _, r := range records {
-		assert.Equal(t, lease.Free, r.State, "the worker ID is not free: %v", r)
+		assert.Equal(t, lease.StateFree, r.State, "the worker ID is not free: %v", r)
 	}
 	c := start(t, "STORE="+url, "OWNER=a")
 	assert.Equal(t, a.worker, c.worker, "the worker ID was free at once")

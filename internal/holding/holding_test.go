@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 			Layout: snowflake.ClockSeqLayout(), To: noon.Add(3 * time.Second),
 		}
 	}
-	live, spent, strange, other := holder(0, lease.Held), holder(10, lease.Spent), holder(127, lease.Dead), holder(3, lease.Free)
+	live, spent, strange, other := holder(0, lease.StateHeld), holder(10, lease.StateSpent), holder(127, lease.StateDead), holder(3, lease.StateFree)
 	live.To, live.ClockSeq = noon.Add(time.Hour).In(time.FixedZone("", 3600)), 1
 	spent.Host, spent.PID = "", 0
 	strange.Owner, strange.Host = "a b", "x\ny"

@@ -28,18 +28,15 @@ import (
 //go:embed replaced
 var replacedFiles embed.FS
 
-// probes tell the simulator what is stamped, granted and put.
+// probes tell the simulator what is stamped and granted.
 var probes = must(parseMutants("overlay.go", `
 name: probes
 +++ lease.go
  func (g *Generator) unlessCloned(r run) run {
 +	g.stamps(r)
 +++ lease/lease.go
- func (l *Lease) publish() {
-+	l.grants()
-+++ lease/book.go
--	e, err := s.Put(ctx, recordKey(r.Worker), r.version, value)
-+	e, err := s.Put(puts(ctx, r), recordKey(r.Worker), r.version, value)
+ func (l *Lease) publish(h *hold) {
++	l.grants(h)
 `))
 
 // overlay writes the changed files to dir, and the file that names them for the

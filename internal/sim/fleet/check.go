@@ -284,12 +284,12 @@ func (p *process) checkBeginError(err error) {
 }
 
 // checkSave: what the protocol says of the chain of records. s.mu is held.
-func (s *store) checkSave(p *process, old, r *lease.Record) {
+func (s *store) checkSave(p *process, old, r *record) {
 	w := s.w
 	taken := old.Token != "" && old.Token != r.Token
-	if r.Reuse == lease.ReuseKeep && r.State == lease.Held && !w.LocalCopy && !s.wiped.Load() {
+	if r.Reuse == lease.ReuseKeep && r.State == lease.StateHeld && !w.LocalCopy && !s.wiped.Load() {
 		for _, is := range s.workers {
-			if o := is.record; o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.Spent {
+			if o := is.record; o.Owner == r.Owner && o.Worker != r.Worker && o.State != lease.StateSpent {
 				w.fail("reuse", "%v takes worker %d, and has %d, which is kept for it", p, r.Worker, o.Worker)
 			}
 		}
@@ -322,12 +322,12 @@ func (s *store) checkSave(p *process, old, r *lease.Record) {
 		most = most.Add(w.Window)
 	}
 	if w.OwnClock && !w.LocalCopy && s.machine.changes() == 1 &&
-		r.Bound().After(most) && boundOf(old, r.ClockSeq).Before(r.Bound()) && (old.Token == "" || !old.Bound().After(most)) {
-		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.Bound(), maxLeap, s.machine.Wall())
+		r.bound().After(most) && boundOf(old, r.ClockSeq).Before(r.bound()) && (old.Token == "" || !old.bound().After(most)) {
+		w.fail("leap", "%v moves the bound of worker %d to %v: more than %v ahead of %v", p, r.Worker, r.bound(), maxLeap, s.machine.Wall())
 	}
 }
 
-func boundOf(r *lease.Record, seq int) time.Time {
+func boundOf(r *record, seq int) time.Time {
 	if seq < len(r.Bounds) {
 		return r.Bounds[seq]
 	}
@@ -335,18 +335,18 @@ func boundOf(r *lease.Record, seq int) time.Time {
 }
 
 // copyOf returns the node's own copy of a record, if it has a copy.
-func (n *node) copyOf(r lease.Record) lease.Record {
+func (n *node) copyOf(r record) record {
 	if own, err := n.readCopy(r.Worker); err == nil {
 		return own
 	}
 	if strings.HasPrefix(r.Owner, n.owner+" @") {
-		r.State = lease.Spent // what was stamped is not known
+		r.State = lease.StateSpent // what was stamped is not known
 	}
 	return r
 }
 
 // readCopy returns the record in the node's local copy.
-func (n *node) readCopy(worker int) (r lease.Record, err error) {
+func (n *node) readCopy(worker int) (r record, err error) {
 	e, err := lease.File(n.copyDir()).Get(context.Background(), "worker/"+strconv.Itoa(worker))
 	if err == nil {
 		err = json.Unmarshal(e.Value, &r)
@@ -354,7 +354,7 @@ func (n *node) readCopy(worker int) (r lease.Record, err error) {
 	return r, err
 }
 
-func leastBound(r lease.Record, l snowflake.Layout) time.Time {
+func leastBound(r record, l snowflake.Layout) time.Time {
 	if len(r.Bounds) < 1<<l.ClockSeqBits {
 		return time.Time{}
 	}
@@ -362,9 +362,9 @@ func leastBound(r lease.Record, l snowflake.Layout) time.Time {
 }
 
 // isLive is Record.Live, which is what is tested.
-func isLive(r lease.Record, now time.Time) bool {
-	age := now.Sub(r.Renewed)
-	return r.State == lease.Held && age <= r.Window && age > -r.Window
+func isLive(r record, now time.Time) bool {
+	age := now.Sub(r.renewed)
+	return r.State == lease.StateHeld && age <= r.Window && age > -r.Window
 }
 
 func (w *world) hasClone(worker int) bool {
@@ -416,8 +416,8 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 		return
 	}
 	r, from := is.record, l.Grant().From
-	if most := w.startOf(p.top + 1); r.State == lease.Held ||
-		g != nil && !busy && r.Bound().After(most) && r.Bound().After(from.Add(w.Layout.Unit)) {
+	if most := w.startOf(p.top + 1); r.State == lease.StateHeld ||
+		g != nil && !busy && r.bound().After(most) && r.bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
 	}
 }

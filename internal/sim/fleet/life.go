@@ -144,24 +144,24 @@ func (p *process) checkHaste(o outcome) {
 
 // checkLeap: a bound is further ahead than the time that has passed lets expect only
 // if the clock has been there for MaxLeap. (If the store has a clock, checkSave knows.)
-func (p *process) checkLeap(r *lease.Record) {
+func (p *process) checkLeap(r *record) {
 	w := p.w
 	m := time.Since(w.begun)
 	p.mu.Lock()
 	b := p.bound
 	passed := m - b.at
 	p.bound.token = r.Token
-	if r.Bound().After(b.time) {
-		p.bound.time, p.bound.at = r.Bound(), m
+	if r.bound().After(b.time) {
+		p.bound.time, p.bound.at = r.bound(), m
 	}
 	p.mu.Unlock()
-	if w.OwnClock || w.LocalCopy || p.Clock == "monotonic" || b.token != r.Token || r.State != lease.Held {
+	if w.OwnClock || w.LocalCopy || p.Clock == "monotonic" || b.token != r.Token || r.State != lease.StateHeld {
 		return
 	}
 	const slack = 200 * ms // of a clock that is slewed or not looked at yet
 	was := p.machine.start.Add(m + p.machine.least(w.maxLeap()-ms) + w.Window)
-	if most := later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.Bound().After(most) {
-		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.Bound(), b.time, w.maxLeap())
+	if most := later(was, b.time.Add(passed)).Add(w.maxLeap() + w.Window/3 + slack); r.bound().After(most) {
+		w.fail("leap", "%v moves its bound to %v; it was at %v, and its clock was not there %v ago", p, r.bound(), b.time, w.maxLeap())
 	}
 }
 
@@ -300,7 +300,7 @@ func (n *node) isExcused() bool {
 	if p := n.current(); p.lease != nil && p.lease.Err() == nil {
 		g := p.lease.Grant()
 		putBackTooLate := errors.Is(p.lease.Stats().LastError, lease.ErrLost)
-		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.Held && !putBackTooLate {
+		if is := w.store.worker(g.Worker); is.saver == p && is.record.State == lease.StateHeld && !putBackTooLate {
 			return n.isBehind(is.record, g, last, now)
 		}
 	}
@@ -315,13 +315,13 @@ func (n *node) isExcused() bool {
 			r = n.copyOf(r)
 		}
 		mine := r.Owner == n.owner || strings.HasPrefix(r.Owner, n.owner+" @")
-		if mine && r.State != lease.Spent {
+		if mine && r.State != lease.StateSpent {
 			owns = true
 		}
-		if r.State == lease.Lost {
+		if r.State == lease.StateLost {
 			return true // until none of its windows can be open
 		}
-		if r.State == lease.Spent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
+		if r.State == lease.StateSpent || w.Reuse == lease.ReuseOnce || w.Reuse == lease.ReuseKeep && !mine || isLive(r, w.store.machine.Wall()) {
 			continue
 		}
 		if leastBound(r, w.Layout).Before(now.Add(-2*w.Window - time.Second)) { // it had the time to wait for it
@@ -344,7 +344,7 @@ func (n *node) reading() time.Time {
 // isBehind is whether the clock has not caught up with what was stamped with the lease's
 // worker ID. If the policy changes the clock sequence, it must not have caught up with any
 // clock sequence.
-func (n *node) isBehind(r lease.Record, g snowflake.Grant, last, now time.Time) bool {
+func (n *node) isBehind(r record, g snowflake.Grant, last, now time.Time) bool {
 	if !last.After(now) && !g.From.After(now) {
 		return false
 	}

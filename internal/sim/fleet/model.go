@@ -127,7 +127,7 @@ func (m *model) tick(t time.Time) int64 {
 	return epoch + ticks*unit
 }
 
-func (m *model) bounds(r *lease.Record) (all []int64) {
+func (m *model) bounds(r *record) (all []int64) {
 	for seq := range 1 << m.w.Layout.ClockSeqBits {
 		bound := boundOf(r, seq)
 		if bound.Before(r.Floor) {
@@ -139,7 +139,7 @@ func (m *model) bounds(r *lease.Record) (all []int64) {
 }
 
 // sends: a process asks for a save of a record in place of a version. It returns the save, or 0 if the version is gone.
-func (m *model) sends(p *process, old string, r *lease.Record) (save int) {
+func (m *model) sends(p *process, old string, r *record) (save int) {
 	m.does(func() error {
 		now, found, h := m.now(), m.versions[old], m.holders[r.Token]
 		s := steps.Save{Old: found, Seq: r.ClockSeq, From: m.tick(r.From), Name: m.names[r.Store], Bounds: m.bounds(r)}
@@ -151,7 +151,7 @@ func (m *model) sends(p *process, old string, r *lease.Record) (save int) {
 			if found != 0 && found != m.run.Entry(r.Worker) { // somebody was quicker, so the save can never be made
 				return nil
 			}
-		case r.State != lease.Held:
+		case r.State != lease.StateHeld:
 			s.Kind = steps.Release
 		case found != 0 && m.run.Save(found).By == h.number:
 			s.Kind = steps.Move
@@ -173,7 +173,7 @@ func (m *model) sends(p *process, old string, r *lease.Record) (save int) {
 }
 
 // found returns the bounds that a newcomer has found, which it saves again except for its own window's.
-func (m *model) found(s steps.Save, r *lease.Record) []int64 {
+func (m *model) found(s steps.Save, r *record) []int64 {
 	low := slices.Clone(s.Bounds)
 	low[s.Seq] = m.tick(r.Floor)
 	if s.Old != 0 {
@@ -203,7 +203,7 @@ func (m *model) notes(now time.Time, h *holder) error {
 }
 
 // makes: the store makes a save.
-func (m *model) makes(s int, version string, r *lease.Record) {
+func (m *model) makes(s int, version string, r *record) {
 	m.does(func() error {
 		now := m.now()
 		if s == 0 {

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-5394e6b1/snowflake/internal/sim/seam"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
@@ -42,10 +41,10 @@ type store struct {
 
 // worker is what became of a worker ID.
 type worker struct {
-	record lease.Record // what its entry says; zero if there is none
-	saved  lease.Record // the last record that was saved, also if it is gone
-	by     *process     // who took it last
-	saver  *process     // of the last save: by, or a clone
+	record record   // what its entry says; zero if there is none
+	saved  record   // the last record that was saved, also if it is gone
+	by     *process // who took it last
+	saver  *process // of the last save: by, or a clone
 }
 
 func newStore(w *world) *store {
@@ -117,7 +116,7 @@ func (s *store) wipe(e Event) {
 func (s *store) remove(key string) {
 	delete(s.entries, key)
 	if id, ok := workerOf(key); ok {
-		s.worker(id).record = lease.Record{}
+		s.worker(id).record = record{}
 	}
 }
 
@@ -138,7 +137,7 @@ func (s *store) read(key string, honest bool) lease.Entry {
 		return e
 	}
 	id, ok := workerOf(key)
-	if ok && !honest && s.w.OwnClock && s.worker(id).record.State == lease.Held && s.w.chance(s.faults.of(s.w, Lie)) {
+	if ok && !honest && s.w.OwnClock && s.worker(id).record.State == lease.StateHeld && s.w.chance(s.faults.of(s.w, Lie)) {
 		e.Time = e.Time.Add(-time.Hour)
 	}
 	e.Value = slices.Clone(e.Value) // or who reads it could change what is stored
@@ -172,7 +171,7 @@ func (s *store) List(_ context.Context, prefix string) ([]lease.Entry, error) {
 }
 
 func (s *store) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	return s.put(nil, s.newPut(ctx, key, old, value))
+	return s.put(nil, s.newPut(key, old, value))
 }
 
 func (s *store) Delete(_ context.Context, key, old string) error {
@@ -192,22 +191,18 @@ func (s *store) Delete(_ context.Context, key, old string) error {
 type put struct {
 	key, old string
 	value    []byte
-	record   *lease.Record // what the value says, if the entry is a worker ID's
-	save     int           // the model's number of it
+	record   *record // what the value says, if the entry is a worker ID's
+	save     int     // the model's number of it
 }
 
-// newPut returns a request. The record need not be decoded if the context has it.
-func (s *store) newPut(ctx context.Context, key, old string, value []byte) put {
+// newPut returns a request.
+func (s *store) newPut(key, old string, value []byte) put {
 	r := put{key: key, old: old, value: slices.Clone(value)}
 	if _, ok := workerOf(key); ok {
-		record, known := ctx.Value(seam.Record{}).(lease.Record)
-		if !known || s.w.LocalCopy { // which has changed the record
-			record = lease.Record{}
-			if err := json.Unmarshal(value, &record); err != nil {
-				s.w.fail("record", "%s cannot be read: %v", key, err)
-			}
+		r.record = new(record)
+		if err := json.Unmarshal(value, r.record); err != nil {
+			s.w.fail("record", "%s cannot be read: %v", key, err)
 		}
-		r.record = &record
 	}
 	return r
 }
@@ -226,9 +221,9 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 	}
 	if id, ok := workerOf(is.key); ok {
 		r := is.record
-		r.Renewed = s.machine.Wall()
+		r.renewed = s.machine.Wall()
 		switch {
-		case r.State == lease.Lost: // a reader of the watermark may say so, too
+		case r.State == lease.StateLost: // a reader of the watermark may say so, too
 			s.w.logf("store: %v, by %v", r, p)
 			s.worker(id).record = *r
 		case p != nil:
@@ -244,7 +239,7 @@ func (s *store) put(p *process, is put) (lease.Entry, error) {
 }
 
 // save checks and notes what a record says. s.mu is held.
-func (s *store) save(p *process, w *worker, r *lease.Record) {
+func (s *store) save(p *process, w *worker, r *record) {
 	old, was := w.record, w.saved
 	w.record, w.saved, w.saver = *r, *r, p
 	if time.Since(p.heard) > p.Window {
@@ -252,7 +247,7 @@ func (s *store) save(p *process, w *worker, r *lease.Record) {
 	}
 	p.heard = time.Now()
 	if s.isStray(&old) {
-		old = lease.Record{} // nobody stamps by it
+		old = record{} // nobody stamps by it
 	}
 	s.checkSave(p, &old, r)
 	if was.Token != r.Token && (len(s.holders[r.Token]) == 0 || s.w.LocalCopy) {
@@ -265,7 +260,7 @@ func (s *store) save(p *process, w *worker, r *lease.Record) {
 
 // isStray reports whether r is the first record of a newcomer that read the store before it lost
 // entries: the newcomer looks again before it stamps. s.mu is held.
-func (s *store) isStray(r *lease.Record) bool {
+func (s *store) isStray(r *record) bool {
 	var door struct{ Name string }
 	return s.wiped.Load() && r.Saves == 1 && !r.Marked &&
 		(json.Unmarshal(s.entries["store"].Value, &door) != nil || door.Name != r.Store)
@@ -353,8 +348,8 @@ func (c client) List(ctx context.Context, prefix string) ([]lease.Entry, error) 
 
 // Put asks for a save.
 func (c client) Put(ctx context.Context, key, old string, value []byte) (lease.Entry, error) {
-	is := c.p.w.store.newPut(ctx, key, old, value)
-	if r := is.record; r != nil && r.State != lease.Lost {
+	is := c.p.w.store.newPut(key, old, value)
+	if r := is.record; r != nil && r.State != lease.StateLost {
 		c.p.checkLeap(r)
 		is.save = c.p.w.model.sends(c.p, old, r)
 	}

@@ -219,7 +219,7 @@ func (s *store) garble(n int) {
 		e.Time = s.machine.Wall()
 	}
 	if id, ok := workerOf(key); ok {
-		s.worker(id).record = lease.Record{}
+		s.worker(id).record = record{}
 	}
 	s.entries[key] = e
 	s.wiped.Store(true)

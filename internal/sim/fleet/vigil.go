@@ -82,7 +82,7 @@ func (w *world) unsettled() string {
 	w.store.mu.Lock()
 	for _, is := range w.store.workers {
 		r := is.record
-		if r.State == lease.Lost || last(r).After(now.Add(2*w.Window+time.Second)) {
+		if r.State == lease.StateLost || last(r).After(now.Add(2*w.Window+time.Second)) {
 			w.store.mu.Unlock()
 			return fmt.Sprintf("worker ID %d is lost, or ahead", r.Worker)
 		}
@@ -114,7 +114,7 @@ func (w *world) unsettled() string {
 }
 
 // last returns the latest bound of a record.
-func last(r lease.Record) (bound time.Time) {
+func last(r record) (bound time.Time) {
 	for _, b := range r.Bounds {
 		bound = later(bound, b)
 	}
@@ -306,8 +306,8 @@ func (w *world) holders() string {
 	defer w.store.mu.Unlock()
 	var all []string
 	for id, is := range w.store.workers {
-		if is.record.State == lease.Held || is.record.State == lease.Lost {
-			all = append(all, fmt.Sprintf("worker %d: %v, last saved %v ago", id, is.record, w.store.machine.Wall().Sub(is.record.Renewed)))
+		if is.record.State == lease.StateHeld || is.record.State == lease.StateLost {
+			all = append(all, fmt.Sprintf("worker %d: %v, last saved %v ago", id, is.record, w.store.machine.Wall().Sub(is.record.renewed)))
 		}
 	}
 	slices.Sort(all)

@@ -62,9 +62,6 @@ var (
 // Reader is the key of the Machine in the context of a reader of the watermark.
 type Reader struct{}
 
-// Record is the key of the lease.Record in the context of its Put.
-type Record struct{}
-
 // Dice are what chance decides in the packages, and in the world around them.
 var dice = struct {
 	sync.Mutex

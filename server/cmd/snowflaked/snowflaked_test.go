@@ -364,7 +364,7 @@ func testSIGTERM(t *testing.T, protocols *http.Protocols) {
 	records, err := lease.Holders(t.Context(), lease.File(strings.TrimPrefix(store, "file:")))
 	require.NoError(t, err)
 	for _, r := range records {
-		assert.Equal(t, (r.Owner == "a"), r.State == lease.Free, "%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
+		assert.Equal(t, (r.Owner == "a"), r.State == lease.StateFree, "%s's worker ID %d is %s", r.Owner, r.Worker, r.State)
 	}
 	next.signal(syscall.SIGINT)
 	next.ended()

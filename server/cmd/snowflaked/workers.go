@@ -31,7 +31,7 @@ func countWorkers(ctx context.Context, store lease.Store, l snowflake.Layout, to
 		if err != nil {
 			return
 		}
-		counts := map[lease.State]int{lease.Held: 0, lease.Dead: 0, lease.Free: 0, lease.Spent: 0, lease.Lost: 0, "unused": 1<<l.WorkerBits - len(records)}
+		counts := map[lease.State]int{lease.StateHeld: 0, lease.StateDead: 0, lease.StateFree: 0, lease.StateSpent: 0, lease.StateLost: 0, "unused": 1<<l.WorkerBits - len(records)}
 		for _, r := range records {
 			counts[r.State]++
 		}

@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// record is what the entry of a worker ID says: the fields of package lease's records that are checked.
+type record struct {
+	Worker    int           `json:"worker"`
+	Saves     uint64        `json:"saves"`
+	Token     string        `json:"token"`
+	State     lease.State   `json:"state"`
+	Reuse     lease.Reuse   `json:"reuse"`
+	Owner     string        `json:"owner"`
+	Bounds    []time.Time   `json:"bounds"`
+	Floor     time.Time     `json:"floor"`
+	ClockSeq  int           `json:"clock_seq"`
+	From      time.Time     `json:"from"`
+	Store     string        `json:"store"`
+	Marked    bool          `json:"marked"`
+	Forgotten time.Time     `json:"forgotten"`
+	Window    time.Duration `json:"window"`
+	Prior     struct {
+		To time.Time `json:"to"`
+	} `json:"prior"`
+
+	renewed time.Time // when it was stored
+}
+
+// bound returns the bound of the present clock sequence.
+func (r record) bound() time.Time {
+	if r.ClockSeq < len(r.Bounds) {
+		return later(r.Bounds[r.ClockSeq], r.Floor)
+	}
+	return r.Floor
+}
+
+func (r record) String() string {
+	return fmt.Sprintf("worker %d is %s, of %s, until %s", r.Worker, r.State, r.Owner, r.bound().UTC().Format(timeFormat))
+}

@@ -1,0 +1,74 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// open returns the store's door once it is open. If the store has no door, open makes it.
+func (s *search) open() (door, error) {
+	l := s.l
+	for told := (time.Time{}); ; {
+		d, c, isNew, err := s.lookAtDoor()
+		if err != nil || d.Open {
+			l.waitsUntil(time.Time{})
+			return d, err
+		}
+		next, left, err := l.advanceDoor(s.line, d, door{Layout: l.o.Layout}, c, isNew)
+		if errors.Is(err, ErrConflict) || err == nil && next.Open {
+			continue
+		}
+		if err != nil {
+			return d, err
+		}
+		waits := fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
+		now := s.line.read()
+		l.waitsUntil(now.at.Add(left))
+		if told.IsZero() || now.at.Sub(told) >= tellEvery {
+			told = now.at
+			l.log.waits(l, left, c)
+		}
+		l.tripped(waits)
+		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
+			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
+		}
+		s.begun = s.line.read().at // a wait for a worker ID begins behind the door
+	}
+}
+
+// tellEvery is how often the log says how long a process waits that has no worker ID yet.
+const tellEvery = 30 * time.Second
+
+// waitsFor says what ends the wait for a store that has no entries.
+func waitsFor(left time.Duration, c clocks) string {
+	if !c.agree() {
+		return fmt.Sprintf("the store's clock reads %s and this host's %s: no worker ID is taken until they agree within %v",
+			formatTime(c.engine), formatTime(c.own), skew)
+	}
+	return fmt.Sprintf("a worker ID is taken in %v, when every window has ended under a record that may be lost", left.Round(time.Second))
+}
+
+// lookAtDoor returns the store's door. If it is not open, lookAtDoor also returns the clocks, and
+// whether the store is known to be new.
+func (s *search) lookAtDoor() (d door, c clocks, isNew bool, err error) {
+	o := &s.l.o
+	d, err = getDoor(s.line)
+	switch {
+	case errors.Is(err, ErrBadRecord) && d.version != "":
+		err = nil // it is made anew, as if it were lost
+	case err == nil && d.version != "" && d.Layout != o.Layout:
+		err = &LayoutError{Worker: none, Where: "the store", Has: d.Layout, Want: o.Layout}
+	}
+	if err != nil || d.Open {
+		return d, c, false, err
+	}
+	if isNew = o.NewStore && !s.l.inUse; d.version == "" && !isNew {
+		if isNew, err = s.line.isNew(); err != nil {
+			return d, c, false, err
+		}
+	}
+	c.own = s.line.read().own
+	c.engine, err = s.line.engine()
+	return d, c, isNew, err
+}

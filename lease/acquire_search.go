@@ -1,0 +1,303 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// search looks for a worker ID that can be taken. It reads the worker ID that the owner had
+// last, then some at random, and all of them only if these are not free.
+type search struct {
+	l     *Lease
+	line  line // with a limit for each request
+	begun time.Time
+
+	// A round begins with the door and the engine's time. What it reads is forgotten when
+	// it ends.
+	door     door
+	now      time.Time      // the engine's; zero if it has no clock
+	asked    moment         // when now was read
+	owner    Entry          // of the owner's last worker ID, if it can be read
+	badOwner bool           // the owner's entry cannot be read
+	read     map[int]record // nil before a round begins
+	bad      map[int]error  // worker IDs that are unusable
+	left     time.Duration  // until the first of those is usable whose record is lost; 0 if there is none
+	whole    bool           // all worker IDs were read
+	races    int            // how often other processes were quicker
+
+	probes   int       // how many worker IDs were read at random
+	shared   time.Time // when share last asked the store
+	failures []error   // of saves, other than conflicts
+	tried    []attempt // the saves that failed but may still be made, and the saves that were made for nothing
+}
+
+const (
+	// maxProbes is how many worker IDs a search reads at random.
+	maxProbes = 28
+
+	// maxConflicts is how many conflicts end a round.
+	maxConflicts = 8
+
+	// maxFailures is how many saves may fail; the next failure ends the search.
+	maxFailures = 2
+)
+
+func newSearch(ctx context.Context, l *Lease) *search {
+	s := &search{l: l, line: wire{ctx, l.store, l, true}}
+	s.begun = s.line.read().at
+	return s
+}
+
+// find takes one worker ID. It waits for a free one for one and a half of the longest window, its
+// own or a holder's; and for a worker ID whose record is lost, until that may be used.
+func (s *search) find() (attempt, error) {
+	for {
+		if s.read == nil {
+			if err := s.begin(); err != nil {
+				return attempt{}, s.because(err)
+			}
+		}
+		c, wait, err := choose(&s.l.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
+		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
+			if err := s.readMore(); err != nil {
+				return attempt{}, s.because(err)
+			}
+			continue
+		}
+		if err != nil {
+			var e *ExhaustedError
+			if errors.As(err, &e) && len(s.bad) > 0 {
+				e.Lost = s.bad
+			}
+			if s.share() {
+				continue
+			}
+			if err := s.wait(wait, err); err != nil {
+				return attempt{}, err
+			}
+			continue
+		}
+		a, err := s.attempt(c)
+		if err != nil {
+			return a, err
+		}
+		saved, err := s.save(&a)
+		if err == nil {
+			s.l.hold(s.line, a, saved)
+			return a, nil
+		}
+		if err := s.missed(a, err); err != nil {
+			return a, err
+		}
+	}
+}
+
+// begin begins a round.
+func (s *search) begin() (err error) {
+	if s.door, err = s.open(); err != nil {
+		return err
+	}
+	if s.now, err = s.line.engine(); err != nil {
+		return err
+	}
+	s.asked, s.l.horizon.ownClock = s.line.read().moment, !s.now.IsZero()
+	if s.l.o.Reuse != ReuseOnce {
+		s.owner, err = s.line.get(ownerKey(s.l.o.Owner))
+		_, unread := strconv.Atoi(string(s.owner.Value))
+		s.badOwner = errors.Is(err, ErrBadRecord) || s.owner.Version != "" && unread != nil
+		if err != nil && !s.badOwner {
+			return err
+		}
+	}
+	s.read, s.bad, s.left, s.whole, s.races = map[int]record{}, map[int]error{}, 0, false, 0
+	s.tried = s.l.free(s.line, s.tried)
+	if s.badOwner && s.l.o.Reuse == ReuseKeep { // one of the records may be the owner's
+		return s.readAll()
+	}
+	if former := s.former(); s.l.o.First <= former && former <= s.l.o.last() {
+		return s.readOne(former)
+	}
+	return nil
+}
+
+// former returns the worker ID that the owner had last, or none.
+func (s *search) former() int {
+	if worker, err := strconv.Atoi(string(s.owner.Value)); s.owner.Version != "" && err == nil {
+		return worker
+	}
+	return s.l.last
+}
+
+// enough reports whether it is of no use to read more worker IDs.
+func (s *search) enough() bool {
+	return s.whole || s.l.o.Reuse == ReuseKeep && owns(&s.l.o, s.read[s.former()])
+}
+
+// engineNow returns the engine's time, zero if it has no clock.
+func (s *search) engineNow() time.Time {
+	if s.now.IsZero() {
+		return s.now
+	}
+	return s.now.Add(s.line.read().at.Sub(s.asked.at))
+}
+
+// clocks returns the readings of both clocks.
+func (s *search) clocks() clocks { return clocks{s.line.read().own, s.engineNow()} }
+
+// silent returns how long a record is known not to have been renewed when it was read.
+func (s *search) silent(r record) time.Duration { return s.l.silent(r, s.asked, s.clocks()) }
+
+// share saves how long records are known to be unchanged whose holders may be dead, and learns
+// what others know: in the first round, eight times in a window, and when ctx is about to end. It
+// reports whether a holder turned out to be dead.
+func (s *search) share() bool {
+	longest, now := s.longest(), s.line.read()
+	if now.at.Sub(s.shared) < max(progress, longest/8) && (now.end.IsZero() || now.end.Sub(now.at) >= longest/4) {
+		return false
+	}
+	s.shared = now.at
+	var suspects []record
+	for _, r := range s.read {
+		if r.live(s.silent(r)) {
+			suspects = append(suspects, r)
+		}
+	}
+	_ = s.l.share(s.line, suspects, s.asked) // it is tried again in the next round
+	return slices.ContainsFunc(suspects, func(r record) bool { return !r.live(s.silent(r)) })
+}
+
+// longest returns the longest window, of this process or of a holder.
+func (s *search) longest() time.Duration {
+	longest := s.l.o.Window
+	for _, r := range s.read {
+		if r.State == StateHeld {
+			longest = max(longest, r.Window)
+		}
+	}
+	return longest
+}
+
+// readMore reads another worker ID at random or, if enough were read, all of them.
+func (s *search) readMore() error {
+	o := &s.l.o
+	if s.probes >= maxProbes || len(s.read)+len(s.bad) >= o.Count {
+		return s.readAll()
+	}
+	s.probes++
+	for {
+		worker := o.First + randomN(o.Count)
+		if _, ok := s.read[worker]; !ok && s.bad[worker] == nil {
+			return s.readOne(worker)
+		}
+	}
+}
+
+func (s *search) readOne(worker int) error {
+	r, err := getMarked(s.line, worker)
+	if errors.Is(err, ErrBadRecord) {
+		s.bad[worker] = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.note(r)
+}
+
+// readAll reads all worker IDs.
+func (s *search) readAll() error {
+	found, bad, err := allRecords(s.line)
+	if err != nil {
+		return err
+	}
+	s.read, s.bad, s.whole, s.probes = map[int]record{}, map[int]error{}, true, maxProbes // later rounds read all of them at once
+	for worker := s.l.o.First; worker <= s.l.o.last(); worker++ {
+		r, ok := found[worker]
+		if !ok {
+			r.Worker = worker
+		}
+		if err := bad[worker]; err != nil {
+			s.bad[worker] = err
+		} else if err := s.note(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note keeps what was read of a worker ID.
+func (s *search) note(r record) error {
+	l := s.l
+	switch r.State {
+	case "":
+		r.Layout = l.o.Layout // it was never used
+	case StateLost:
+		next, left, err := outwait(s.line, r, l.o.Layout, l.seen, s.line.read().moment, s.clocks())
+		if err != nil {
+			return err
+		}
+		if r.version == "" && next.version != "" {
+			l.log.missing(l, r.Worker)
+		}
+		if left > 0 {
+			if s.left == 0 || left < s.left {
+				s.left = left
+			}
+			s.bad[r.Worker] = fmt.Errorf("%w: worker %d is used again in %v", errNoRecord, r.Worker, left.Round(time.Second))
+			return nil
+		}
+		r = next
+	}
+	if r.Layout != l.o.Layout {
+		return &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: l.o.Layout}
+	}
+	now := s.line.read()
+	if r.State == StateHeld {
+		l.seen.sees(recordKey(r.Worker), r.version, now.at)
+	}
+	s.read[r.Worker] = s.door.heal(r, now.own).withBoundsOf(l.lost[r.Worker])
+	return nil
+}
+
+// errNoRecord is why a worker ID is unusable whose record was lost.
+var errNoRecord = errors.New("lease: the record is lost, and a window under it may be open")
+
+// because adds the last failure of a save to err, which is a context's.
+func (s *search) because(err error) error {
+	if n := len(s.failures); n > 0 && isTimeout(err) {
+		return once(fmt.Errorf("%w: %w", s.failures[n-1], err))
+	}
+	return err
+}
+
+// wait waits until a worker ID may come free. none is the error to return if ctx ends
+// first.
+func (s *search) wait(wait time.Duration, none error) error {
+	longest, now := s.longest(), s.line.read()
+	s.read = nil
+	if s.left > 0 {
+		if wait <= 0 || s.left < wait {
+			wait = s.left
+		}
+		s.begun = now.at // the wait for the lost record ends by itself
+	}
+	if wait <= 0 {
+		return none
+	}
+	wait = min(wait, max(s.l.o.Window/4, longest/64)) // a holder may also release its worker ID
+	if now.at.Sub(s.begun)+wait > longest+longest/2 {
+		return none
+	}
+	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait, now.own))); ended != nil {
+		return fmt.Errorf("%w: %w", none, ended)
+	}
+	if s.l.trouble() != nil { // a lost worker ID is to be replaced
+		s.l.log.unreplaced(s.l, none)
+	}
+	return nil
+}

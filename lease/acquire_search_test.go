@@ -1,0 +1,167 @@
+//go:build go1.25
+
+package lease
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// occupy gives each worker ID of a layout, for which is returns true, to a live holder.
+func (m *memory) occupy(t *testing.T, layout snowflake.Layout, is func(worker int) bool) {
+	for worker := range 1 << layout.WorkerBits {
+		if is(worker) {
+			r := record{Worker: worker, Layout: layout}.take(window{}, record{Token: "x", Owner: fmt.Sprint(worker), Window: MaxWindow}, clocks{own: time.Now()})
+			r.Saves, r.Marked = 1, true
+			_, err := putRecord(m.line(), r)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// However many worker IDs there are, a start reads a few records.
+func TestStartReadsLittle(t *testing.T) {
+	for _, bits := range []uint8{4, 10, 14} {
+		synctest.Test(t, func(t *testing.T) {
+			layout := fleet
+			layout.WorkerBits = bits
+			m := newMemory()
+			m.occupy(t, layout, func(int) bool { return rand.N(2) == 0 })
+			const starts = 200
+			most := 0
+			m.reads = 0
+			for i := range starts {
+				before := m.reads
+				h := mustAcquire(t, m, layout, clockAt(0), named(fmt.Sprint("n", i)))
+				most = max(most, m.reads-before)
+				require.NoError(t, h.Release(t.Context()))
+			}
+			assert.LessOrEqual(t, m.reads, 9*starts)
+			if bits > 4 {
+				assert.LessOrEqual(t, most, 40)
+			}
+			before := m.reads
+			mustAcquire(t, m, layout, clockAt(0), named(fmt.Sprint("n", starts-1)))
+			assert.LessOrEqual(t, m.reads-before, 4, "it looks at its former worker ID first")
+		})
+	}
+}
+
+// If hardly any worker ID is free, a search reads some at random only once. Later it reads all of them at once.
+func TestStartOnAFullStoreAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.occupy(t, fleet, func(worker int) bool { return worker != 7 })
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		assert.Equal(t, 7, h.Worker())
+		assert.LessOrEqual(t, m.asked, maxProbes+10)
+		m.asked = 0
+		_, err := acquire(t, m, fleet, clockAt(0), named("b"))
+		require.NoError(t, err) // it waited until a holder was dead
+		assert.LessOrEqual(t, m.asked, maxProbes+60*5+10)
+	})
+}
+
+// Who lists in the moment in which all is lost may find a mark without its record. The wait for the door is enough then.
+func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
+	m, l := newMemory(), snowflake.DefaultLayout()
+	wait := func() (record, time.Duration) {
+		next, left, err := outwait(m.line(), record{Worker: 1, State: StateLost}, l, sightings{}, thisMoment(), clocks{own: time.Now()})
+		require.NoError(t, err)
+		return next, left
+	}
+	next, left := wait()
+	require.Equal(t, healing(l.Unit), left)
+	require.Empty(t, next.version, "nothing is saved")
+	_, err := m.Put(t.Context(), markKey(1), "", []byte("token"))
+	require.NoError(t, err)
+	next, left = wait()
+	require.Equal(t, healing(l.Unit), left)
+	require.NotEmpty(t, next.version)
+	require.NotEmpty(t, next.Waited.Name)
+}
+
+// A process that wants to save how long a record is lost, and is too slow, goes on with what another process has saved.
+func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		quicker := func(ctx context.Context, q *query, next asks) error {
+			if q.saves() {
+				m.set(func() { m.store(&query{do: "put", key: q.key, value: q.value}) })
+			}
+			return next(ctx, q)
+		}
+		wait := func(r record) (record, time.Duration, error) {
+			begun := time.Now().Add(-r.Waited.For - time.Minute)
+			seen := sightings{lostKey(0): {r.Waited.Name, begun}}
+			return outwait(m.line(), r, plain, seen, thisMoment(), clocks{own: time.Now()})
+		}
+		_, err := m.Put(t.Context(), markKey(0), "", []byte("token"))
+		require.NoError(t, err)
+		m.becomes(quicker)
+		_, left, err := wait(record{State: StateLost})
+		require.NoError(t, err)
+		require.Equal(t, healing(ms), left)
+		_, left, err = wait(m.record(0))
+		require.NoError(t, err)
+		require.Equal(t, healing(ms)-time.Minute, left)
+		require.Equal(t, time.Minute, m.record(0).Waited.For)
+		m.becomes(down)
+		_, _, err = wait(m.record(0))
+		require.ErrorIs(t, err, errDown)
+	})
+}
+
+// An owner's entry is a hint that is saved once. Only an owner that keeps its worker ID needs it.
+func TestOwnersEntryIsSavedOnce(t *testing.T) {
+	for reuse, want := range map[Reuse]int{ReuseAny: 1, ReuseKeep: 1, ReuseOnce: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			puts := 0
+			m.becomes(func(ctx context.Context, q *query, next asks) error {
+				if q.do == "put" && strings.HasPrefix(q.key, ownerPrefix) {
+					puts++
+				}
+				return next(ctx, q)
+			})
+			for range 3 {
+				require.NoError(t, mustAcquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse }).Release(t.Context()))
+			}
+			assert.Equal(t, want, puts)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			m.becomes(refuses(ownerPrefix))
+			_, err := acquire(t, m, fleet, clockAt(0), func(o *Options) { o.Reuse = reuse })
+			if reuse == ReuseKeep {
+				require.ErrorIs(t, err, errDown)
+				require.Zero(t, m.count(), "another worker ID would be lost to the owner")
+				time.Sleep(time.Minute) // until nothing is given back any more
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// A process that saw a wait begin, which others have saved since, knows all of it.
+func TestThoseWhoTakeTurnsLoseNothingOfAWait(t *testing.T) {
+	s, begun := sightings{}, time.Now()
+	at := func(d time.Duration) moment { return moment{at: begun.Add(d)} }
+	require.Zero(t, s.lasts("key", "name", time.Second, at(0)))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 2*time.Second, at(5*time.Second)))
+	require.Equal(t, 4*time.Second, s.lasts("key", "name", 3*time.Second, at(6*time.Second)))
+	require.Zero(t, s.lasts("key", "name", 9*time.Second, at(6*time.Second)), "another one knows more")
+	require.Equal(t, time.Second, s.lasts("key", "name", 9*time.Second, at(7*time.Second)))
+	require.Zero(t, s.lasts("key", "another", 0, at(9*time.Second)), "it was lost again")
+}

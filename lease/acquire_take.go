@@ -1,0 +1,228 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// attempt is a record whose save takes a worker ID.
+type attempt struct {
+	candidate
+	window window
+	wanted record
+	begun  reading // when it was made
+	born   uint64  // the machine's generation
+	unsure error   // why its save failed, which may still be made; else nil
+}
+
+func (s *search) attempt(c candidate) (attempt, error) {
+	l := s.l
+	born, begun := l.generation(), s.line.read()
+	if born != l.begun && l.torn(errCloned) {
+		return attempt{}, errCloned
+	}
+	l.horizon.observe(begun.own, begun.steady())
+	rules := l.o.rules()
+	if err := l.horizon.leap(rules, c.record.Worker, begun.own.Add(l.o.Window), s.engineNow(), begun.steady(), l.accepted.Load()); err != nil {
+		return attempt{}, err
+	}
+	id := record{Token: l.newToken(born, begun.at), Owner: l.o.Owner, Host: hostname(), PID: os.Getpid(), Reuse: l.o.Reuse, Window: l.o.Window,
+		Store: s.door.Name, Copy: l.o.LocalCopy != ""}
+	w := window{seq: c.seq, from: rules.begin(c.from, begun.own), before: c.from}
+	id.Least, _ = s.line.floor().least(w, false)
+	return attempt{c, w, c.record.take(w, id, clocks{begun.own, s.engineNow()}), begun, born, nil}, nil
+}
+
+// save takes the worker ID of a. The owner's entry comes first, so that an owner that keeps
+// its worker ID finds it.
+func (s *search) save(a *attempt) (saved record, err error) {
+	l, worker := s.l, a.record.Worker
+	l.last = worker
+	if name := strconv.Itoa(worker); l.o.Reuse != ReuseOnce && string(s.owner.Value) != name {
+		e, err := s.line.put(ownerKey(l.o.Owner), s.owner.Version, []byte(name))
+		if err == nil {
+			s.owner = e
+		} else if l.o.Reuse == ReuseKeep && !s.badOwner { // if it is a conflict, another process of the owner may be taking a worker ID
+			return saved, err
+		}
+	}
+	saved, a.wanted, err = replace(s.line, l.o.History, a.record, a.wanted)
+	if err == nil {
+		saved, err = s.confirm(a, saved)
+	}
+	return saved, err
+}
+
+// confirm makes the mark of a worker ID that had no mark. If it had no record either, confirm
+// then looks at the door and at the record again: if the store has lost entries since they
+// were read, the worker ID may be another holder's. Then confirm removes the record, and the
+// error matches ErrWiped. Last of all, it looks at the watermark.
+func (s *search) confirm(a *attempt, saved record) (record, error) {
+	saved, err := s.mark(a, saved)
+	if err == nil {
+		a.window.above, s.l.passed, err = above(s.line, s.door, a.record, time.Time{}, s.l.passed)
+	}
+	return saved, err
+}
+
+func (s *search) mark(a *attempt, saved record) (record, error) {
+	if saved.Marked {
+		return saved, nil
+	}
+	err := putMark(s.line, saved)
+	switch {
+	case a.record.version == "" && err == nil:
+		err = s.lookAgain(saved)
+	case a.record.version != "" && errors.Is(err, ErrWiped):
+		err = nil // the mark is of the record before
+	}
+	saved.Marked = err == nil
+	if errors.Is(err, ErrWiped) {
+		_ = s.line.delete(recordKey(saved.Worker), saved.version)
+	}
+	return saved, err
+}
+
+func (s *search) lookAgain(saved record) error {
+	is, err := getDoor(s.line)
+	if err != nil {
+		return err
+	}
+	found, err := getRecord(s.line, saved.Worker)
+	if err == nil && (is.Name != s.door.Name || found.version != saved.version) {
+		err = fmt.Errorf("%w, while worker %d was taken", ErrWiped, saved.Worker)
+	}
+	return err
+}
+
+// missed handles a save that failed. It returns an error if the search is to end.
+func (s *search) missed(a attempt, err error) error {
+	if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBadRecord) && !errors.Is(err, ErrWiped) {
+		a.unsure = err
+	}
+	s.tried = append(s.tried, a) // the conflict may be with this very save, if the client of the store sent it twice
+	switch {
+	case errors.Is(err, ErrWiped):
+		s.read = nil
+		return nil
+	case errors.Is(err, ErrConflict):
+		delete(s.read, a.record.Worker) // it is another record by now
+		s.whole = false
+		if s.races++; s.l.o.Reuse != ReuseAny || s.races == maxConflicts {
+			s.read = nil
+		}
+		return nil
+	case s.line.read().over:
+		return s.because(err)
+	case len(s.failures) == maxFailures:
+		return s.failures[0]
+	}
+	s.failures = append(s.failures, err)
+	s.read = nil
+	return nil
+}
+
+// passed returns the worker IDs that are not tried again, because a save failed that may still be
+// made, and why it failed.
+func (s *search) passed() map[int]error {
+	passed := map[int]error{}
+	for _, a := range s.tried {
+		if a.unsure != nil && s.l.o.Reuse != ReuseKeep { // an owner that keeps its worker ID is to have only one
+			passed[a.record.Worker] = a.unsure
+		}
+	}
+	return passed
+}
+
+// hold takes over the worker ID of an attempt whose record was saved.
+func (l *Lease) hold(s line, a attempt, saved record) {
+	a.window.to = saved.bound(a.window.seq)
+	l.horizon.reached(saved.Bound(), a.begun.steady())
+	h := &hold{rules: l.o.rules(), own: saved, window: a.window, born: a.born, passed: l.passed, horizon: l.horizon,
+		heard: heard{renewed: a.begun.at, read: a.begun.own, at: s.read().steady()}}
+	l.inUse = true
+	l.mu.Lock()
+	l.stats.Renewed = a.begun.at
+	l.mu.Unlock()
+	<-l.slot
+	l.give(h)
+}
+
+// forgetOwner removes the entry of the owner that had the worker ID before, if it still
+// names this worker ID: that owner gets another one. If it fails, an entry remains that
+// costs a request.
+func (s *search) forgetOwner(a attempt) {
+	if before := a.record.Owner; before != "" && before != s.l.o.Owner {
+		e, err := s.line.get(ownerKey(before))
+		if err == nil && string(e.Value) == strconv.Itoa(a.record.Worker) {
+			_ = s.line.delete(e.Key, e.Version)
+		}
+	}
+}
+
+// farewell is for how long an Acquire that failed waits until its worker IDs are freed.
+// After that, they are freed in the background.
+const farewell = 100 * time.Millisecond
+
+// none stands for no worker ID.
+const none = -1
+
+// giveBack frees, in the background, the worker IDs that the search took, except used. (An
+// older attempt to take the used worker ID cannot be made any more.) For a save that may
+// still be made, it looks again and again. The channel is closed after the first look.
+func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
+	looked := make(chan struct{})
+	tried := slices.DeleteFunc(s.tried, func(a attempt) bool { return a.record.Worker == used })
+	if len(tried) == 0 {
+		close(looked)
+		return looked
+	}
+	o := &s.l.o
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, o.patience())
+		defer cancel()
+		tried = s.l.free(s.l.line(ctx), tried)
+		close(looked)
+		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+			tried = s.l.free(s.l.line(ctx), tried)
+		}
+	}()
+	return looked
+}
+
+// free frees the worker IDs of attempts. It returns the attempts that may still be made, or be
+// stored.
+func (l *Lease) free(s line, tried []attempt) []attempt {
+	// If the machine was cloned, the other copy may stamp what this copy does not use.
+	return slices.DeleteFunc(tried, func(a attempt) bool { return a.born != l.generation() || free(s, a) })
+}
+
+// free frees the worker ID of an attempt if its record was stored: nothing was stamped, so
+// the record becomes again what it was. It reports whether there is nothing more to do. If
+// free never succeeds, the worker ID comes free by itself after a window.
+func free(s line, a attempt) (done bool) {
+	r, err := getRecord(s, a.wanted.Worker)
+	switch {
+	case err != nil:
+		return false
+	case r.Token == a.wanted.Token && r.State != StateSpent:
+		stray, err := isStray(s, r)
+		switch {
+		case err == nil && stray: // the holder whose record was lost would take it for a later holder's
+			err = s.delete(recordKey(r.Worker), r.version)
+		case err == nil:
+			next := r.undo(a.record, a.window)
+			next.Saves++
+			_, err = putRecord(s, next)
+		}
+		return err == nil
+	case r.version != a.record.version:
+		return true // its save can no longer be made
+	}
+	return a.unsure == nil
+}

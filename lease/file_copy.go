@@ -1,0 +1,453 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// localCopy is a Store around a Store. It keeps the records of one owner in a directory of
+// this host. These copies are the records that count. Nobody else writes them, because the
+// owner's name has the identity of the directory in it, and a kept worker ID goes to no other
+// owner. The shared store says which owner has which worker ID, and is told of every save as
+// soon as it answers.
+//
+// A worker ID is taken in three saves: here as wanted, in the shared store as held, here as
+// held. The entry of a wanted worker ID is the record from before, after the word wanted.
+//
+// INVARIANT: while a worker ID is wanted here, nobody who has this directory has stamped it
+// at or after the bounds of the record from before. So if the record in the shared store
+// belongs to an owner of this directory, the worker ID is free from these bounds on.
+//
+// Why it holds. Stamping begins after the third save, and a worker ID that is given back is
+// saved as wanted again first. Each save here names the version that it was made from, so of
+// two processes that take a worker ID only one makes the third save.
+type localCopy struct {
+	Store // the shared store
+	local *fileStore
+	owner string
+
+	patience time.Duration         // with the shared store
+	away     atomic.Pointer[error] // why the shared store was not told of the last save
+	wiped    atomic.Bool           // the shared store lost the record
+
+	turn  chan struct{}    // whoever takes the value out may use the fields that follow
+	holds bool             // the owner has a worker ID here, and has begun to use it
+	there map[string]Entry // what the shared store is known to have
+	asked time.Time        // when the shared store last did not answer
+}
+
+const (
+	wanted      = "wanted\n"
+	fromHere    = "here " // before the versions of records that are here
+	identityKey = "identity"
+)
+
+// withLocalCopy returns s with copies, and adds the directory's identity to the owner's
+// name.
+func withLocalCopy(ctx context.Context, s Store, o *Options) (Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.patience())
+	defer cancel()
+	local := &fileStore{dir: o.LocalCopy, copy: true, disk: o.disk}
+	if local.disk == nil {
+		local.disk = hostDisk
+	}
+	id, err := local.Get(ctx, identityKey)
+	if err == nil && id.Version == "" {
+		id, err = local.Put(ctx, identityKey, "", []byte(randomText()))
+		if errors.Is(err, ErrConflict) {
+			id, err = local.Get(ctx, identityKey)
+		}
+		if is, bad := s.Get(ctx, identityKey); err == nil && bad == nil && is.Version == id.Version {
+			err = errors.Join(fmt.Errorf("%w: LocalCopy is the directory of the store itself, %s", ErrInvalidOptions, o.LocalCopy),
+				local.Delete(ctx, identityKey, id.Version))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &localCopy{Store: s, local: local, owner: o.Owner + " @" + string(id.Value), patience: o.patience(), turn: make(chan struct{}, 1), there: map[string]Entry{}}
+	c.turn <- struct{}{}
+	all, err := local.List(ctx, recordPrefix)
+	if err != nil {
+		return nil, err
+	}
+	o.Owner, c.holds = c.owner, slices.ContainsFunc(all, c.owns)
+	return c, nil
+}
+
+// owns reports whether e is a record of the owner.
+func (c *localCopy) owns(e Entry) bool {
+	var r record
+	return json.Unmarshal(e.Value, &r) == nil && r.Owner == c.owner
+}
+
+// inTurn calls f when no other call is under way.
+func inTurn[T any](ctx context.Context, c *localCopy, f func() (T, error)) (none T, err error) {
+	turn, err := takeOut(ctx, c.turn)
+	if err != nil {
+		return none, err
+	}
+	defer func() { c.turn <- turn }()
+	return f()
+}
+
+// ask makes a request to the shared store. If the owner has a worker ID here and can go on
+// without an answer, ask takes an error for an absence, and asks again after a while.
+func ask[T any](ctx context.Context, c *localCopy, request func(context.Context) (T, error)) (answer T, isAway bool, err error) {
+	if !c.holds {
+		answer, err = request(ctx)
+		return answer, false, err
+	}
+	if c.away.Load() != nil && time.Since(c.asked) < c.patience/6 {
+		return answer, true, nil
+	}
+	patience := c.patience
+	if by, ok := ctx.Deadline(); ok {
+		patience = time.Until(by) / 2 // so that time is left to go on without it
+	}
+	half, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err = request(half)
+	switch {
+	case err == nil || errors.Is(err, ErrConflict):
+		c.away.Store(nil)
+		return answer, false, err
+	case ctx.Err() != nil || errors.Is(err, ErrBadRecord):
+		return answer, false, err
+	}
+	if c.away.Load() == nil || !isTimeout(err) { // a time-out does not replace the error before it
+		why := err
+		c.away.Store(&why)
+	}
+	c.asked = time.Now()
+	return answer, true, nil
+}
+
+func (c *localCopy) whyAway() error {
+	if err := c.away.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// away returns why a LocalCopy could not tell the store, nil if it could.
+func (l *Lease) away() error { return l.line(l.ctx).away() }
+
+// isWiped reports whether the store lost entries that this holder may have to put back.
+func (l *Lease) isWiped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, ok := l.store.(*localCopy); ok && c.wiped.Swap(false) {
+		l.wiped = true
+	}
+	return l.wiped && l.away() == nil
+}
+
+// Now returns the engine's time if the shared store answers.
+func (c *localCopy) Now(ctx context.Context) (time.Time, error) {
+	return inTurn(ctx, c, func() (time.Time, error) {
+		now, _, err := ask(ctx, c, func(ctx context.Context) (time.Time, error) { return clockOf(ctx, c.Store) })
+		return now, err
+	})
+}
+
+// Get returns the owner's record as it is here, and all else as it is in the shared store.
+// While the shared store is away, it also returns the copies that a start needs.
+func (c *localCopy) Get(ctx context.Context, key string) (Entry, error) {
+	return inTurn(ctx, c, func() (Entry, error) {
+		if worker, ok := workerOf(recordPrefix, key); ok {
+			return c.get(ctx, worker)
+		}
+		e, isAway, err := c.fetch(ctx, key)
+		if isAway {
+			if e, err = c.local.Get(ctx, key); err == nil && e.Version == "" {
+				err = c.whyAway()
+			}
+		}
+		return e, err
+	})
+}
+
+// fetch returns the shared store's entry.
+func (c *localCopy) fetch(ctx context.Context, key string) (there Entry, isAway bool, err error) {
+	there, isAway, err = ask(ctx, c, func(ctx context.Context) (Entry, error) { return c.Store.Get(ctx, key) })
+	c.there[key] = there
+	return there, isAway, err
+}
+
+// shown returns a record that is here as callers see it.
+func (c *localCopy) shown(here Entry) Entry {
+	here.Version, here.Time = fromHere+here.Version, c.there[here.Key].Time
+	return here
+}
+
+// get returns the record of a worker ID. It tells the shared store what it missed.
+func (c *localCopy) get(ctx context.Context, worker int) (Entry, error) {
+	key := recordKey(worker)
+	here, err := c.local.Get(ctx, key)
+	if err != nil {
+		return here, err
+	}
+	there, isAway, err := c.fetch(ctx, key)
+	switch held := c.owns(here); {
+	case err != nil:
+		return there, err
+	case isAway && !held:
+		return there, c.whyAway()
+	case isAway:
+		return c.shown(here), nil
+	case held:
+		if c.owns(there) {
+			here, err = c.merge(ctx, worker, here, there)
+			if errors.Is(err, ErrConflict) { // another process of the owner saved it meanwhile
+				return c.get(ctx, worker)
+			}
+			if err != nil {
+				return here, err
+			}
+		}
+		if err := c.tell(ctx, worker, here); errors.Is(err, ErrConflict) {
+			return c.there[key], nil // it is another owner's
+		} else if err != nil {
+			return here, err
+		}
+		return c.shown(here), nil
+	case c.owns(there):
+		return unstamped(worker, here, there)
+	}
+	return there, nil
+}
+
+// merge saves here the later bounds of both records, in case the copy was put back from a
+// backup.
+func (c *localCopy) merge(ctx context.Context, worker int, here, there Entry) (Entry, error) {
+	is, err := decodeRecord(worker, here)
+	was, bad := decodeRecord(worker, there)
+	next := is.withBoundsOf(was)
+	if err := errors.Join(err, bad); err != nil || slices.EqualFunc(is.Bounds, next.Bounds, time.Time.Equal) {
+		return here, err
+	}
+	value, err := next.encode()
+	if err != nil {
+		return here, err
+	}
+	return c.local.Put(ctx, here.Key, here.Version, value)
+}
+
+// unstamped returns the shared store's record of a worker ID that is the owner's there, and
+// is not held here. If it is wanted here, the record is as it was before it was taken.
+// Otherwise it is not known what was stamped.
+func unstamped(worker int, here, there Entry) (Entry, error) {
+	r, err := decodeRecord(worker, there)
+	if err != nil {
+		return there, err
+	}
+	r.State = StateSpent
+	if value, ok := bytes.CutPrefix(here.Value, []byte(wanted)); ok {
+		before := record{Worker: worker, Bounds: make([]time.Time, 1)}
+		if here.Value = value; len(value) > 0 {
+			if before, err = decodeRecord(worker, here); err != nil {
+				return there, err
+			}
+		}
+		r.State, r.Floor, r.ClockSeq, r.Bounds = StateFree, before.Floor, before.ClockSeq, before.Bounds
+		r.From = r.Bound()
+	}
+	there.Value, err = r.encode()
+	return there, err
+}
+
+// List returns the records as Get does.
+func (c *localCopy) List(ctx context.Context, prefix string) ([]Entry, error) {
+	return inTurn(ctx, c, func() ([]Entry, error) {
+		all, isAway, err := ask(ctx, c, func(ctx context.Context) ([]Entry, error) { return c.Store.List(ctx, prefix) })
+		if isAway {
+			all, err = c.local.List(ctx, prefix)
+		}
+		for i, e := range all {
+			if worker, ok := workerOf(recordPrefix, e.Key); ok && err == nil && c.owns(e) {
+				all[i], err = c.get(ctx, worker)
+			}
+		}
+		return all, err
+	})
+}
+
+// Put saves a record of the owner here, and then tells the shared store.
+func (c *localCopy) Put(ctx context.Context, key, old string, value []byte) (Entry, error) {
+	return inTurn(ctx, c, func() (Entry, error) {
+		if worker, ok := workerOf(recordPrefix, key); ok {
+			return c.put(ctx, worker, old, value)
+		}
+		e, isAway, err := ask(ctx, c, func(ctx context.Context) (Entry, error) { return c.Store.Put(ctx, key, old, value) })
+		if isAway {
+			return c.local.Put(ctx, key, old, value) // a part of the history; tell sends it
+		}
+		c.there[key] = e
+		return e, err
+	})
+}
+
+func (c *localCopy) put(ctx context.Context, worker int, old string, value []byte) (Entry, error) {
+	key := recordKey(worker)
+	here, err := c.local.Get(ctx, key)
+	if err != nil {
+		return here, err
+	}
+	version, wasHere := strings.CutPrefix(old, fromHere)
+	held, keeps := c.owns(here), c.owns(Entry{Value: value})
+	if held {
+		c.holds = keeps
+	}
+	switch {
+	case wasHere && !held:
+		return here, &FileError{Path: c.local.path(key), Err: fmt.Errorf("%w: the copy is gone", ErrLost)}
+	case held && keeps:
+		if here, err = c.local.Put(ctx, key, version, value); err != nil {
+			return here, err
+		}
+		err := c.tell(ctx, worker, here)
+		return c.shown(here), err
+	case held: // the worker ID is given back, and was not stamped
+		if _, err := c.local.Put(ctx, key, version, append([]byte(wanted), value...)); err != nil {
+			return here, err
+		}
+		there, err := c.Store.Get(ctx, key)
+		if err == nil && !c.owns(there) {
+			err = fmt.Errorf("%w: worker %d is no longer the owner's", ErrConflict, worker)
+		}
+		if err != nil {
+			return there, err
+		}
+		return c.Store.Put(ctx, key, there.Version, value)
+	case keeps:
+		return c.take(ctx, here, Entry{Key: key, Version: old, Value: value})
+	}
+	return c.Store.Put(ctx, key, old, value)
+}
+
+// take saves the first record of a worker ID, in three saves.
+func (c *localCopy) take(ctx context.Context, here, next Entry) (Entry, error) {
+	there, err := c.Store.Get(ctx, next.Key)
+	if err == nil && !c.owns(there) { // otherwise it is wanted already
+		here, err = c.local.Put(ctx, next.Key, here.Version, append([]byte(wanted), there.Value...))
+	}
+	if err != nil {
+		return there, err
+	}
+	if there, err = c.Store.Put(ctx, next.Key, next.Version, next.Value); err != nil {
+		return there, err
+	}
+	c.there[next.Key] = there
+	for _, key := range []string{doorKey, ownerKey(c.owner)} { // a start needs them while the shared store is away
+		known := c.there[key]
+		if known.Version == "" {
+			continue // the shared store was away when it was asked for the entry
+		}
+		is, err := c.local.Get(ctx, key)
+		if err == nil && string(is.Value) != string(known.Value) {
+			_, err = c.local.Put(ctx, key, is.Version, known.Value)
+		}
+		if err != nil {
+			return Entry{}, err
+		}
+	}
+	here, err = c.local.Put(ctx, next.Key, here.Version, next.Value)
+	return c.shown(here), err
+}
+
+// Delete deletes a record here and in the shared store.
+func (c *localCopy) Delete(ctx context.Context, key, old string) error {
+	_, err := inTurn(ctx, c, func() (none struct{}, err error) {
+		if version, isHere := strings.CutPrefix(old, fromHere); isHere {
+			if err := c.local.Delete(ctx, key, version); err != nil {
+				return none, err
+			}
+			old = c.there[key].Version
+		}
+		return none, c.Store.Delete(ctx, key, old)
+	})
+	return err
+}
+
+// tell saves the record that is here in the shared store, in place of any earlier record of
+// the owner. If the shared store is away, tell does nothing. If the worker ID is another
+// owner's by now, tell removes the copy, and the error matches ErrConflict.
+func (c *localCopy) tell(ctx context.Context, worker int, here Entry) error {
+	_, isAway, err := ask(ctx, c, func(ctx context.Context) (none struct{}, err error) { return none, c.send(ctx, worker, here) })
+	if isAway {
+		c.there[here.Key] = Entry{}
+	}
+	if errors.Is(err, errTaken) {
+		if failed := c.local.Delete(ctx, here.Key, here.Version); failed != nil {
+			return fmt.Errorf("worker %d went to another owner, and its copy cannot be removed: %w", worker, failed)
+		}
+	}
+	return err
+}
+
+var errTaken = fmt.Errorf("%w: the worker ID went to another owner", ErrConflict)
+
+// send is tell without the patience.
+func (c *localCopy) send(ctx context.Context, worker int, here Entry) (err error) {
+	there := c.there[here.Key]
+	for try := range maxConflicts {
+		if try > 0 || !c.owns(there) {
+			if there, err = c.Store.Get(ctx, here.Key); err != nil {
+				return err
+			}
+			c.there[here.Key] = there
+		}
+		switch {
+		case string(there.Value) == string(here.Value):
+			return nil
+		case there.Version != "" && !c.owns(there):
+			return errTaken
+		case there.Version == "": // the shared store has lost the record
+			c.wiped.Store(true)
+			err = c.markAgain(ctx, worker, here)
+		}
+		if err = errors.Join(err, c.sendChunks(ctx, worker)); err == nil {
+			if there, err = c.Store.Put(ctx, here.Key, there.Version, here.Value); err == nil {
+				c.there[here.Key] = there
+				return nil
+			}
+		}
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return err
+}
+
+// markAgain makes the mark of a record that the shared store has lost.
+func (c *localCopy) markAgain(ctx context.Context, worker int, here Entry) error {
+	r, err := decodeRecord(worker, here)
+	if err == nil {
+		err = putMark(lineTo(ctx, c.Store), r)
+	}
+	if errors.Is(err, ErrWiped) { // it has a mark
+		return nil
+	}
+	return err
+}
+
+// sendChunks sends the history that was saved here while the shared store was away.
+func (c *localCopy) sendChunks(ctx context.Context, worker int) error {
+	chunks, err := c.local.List(ctx, chunksPrefix(worker))
+	for _, e := range chunks {
+		if err == nil {
+			if _, err = c.Store.Put(ctx, e.Key, "", e.Value); err == nil || errors.Is(err, ErrConflict) {
+				err = c.local.Delete(ctx, e.Key, e.Version)
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package lease
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// hold is what a holder knows of its worker ID. It has no store, clock, context, lock or goroutine:
+// what a method does depends on the hold, the arguments, and what comes over the line. Whoever has
+// taken it out of Lease.slot owns it.
+type hold struct {
+	rules   rules
+	own     record    // as last known to be stored
+	window  window    // what may be stamped
+	granted bool      // window is in the grant, because the clock has reached it
+	born    uint64    // the machine's generation before the store was asked for the worker ID
+	doubt   doubt     // whether the stored record is own
+	tried   []record  // the records of saves without an answer: each may have been stored, or may be yet
+	freed   bool      // a release has had no answer: others may have the worker ID by now
+	heard   heard     // when own was saved
+	overdue bool      // a save came so late that the holder may have counted as dead, and it has not looked at the watermark since
+	passed  time.Time // what the watermark had passed when the holder looked last
+	horizon horizon
+}
+
+// rules are the options that a hold goes by.
+type rules struct {
+	layout  snowflake.Layout
+	window  time.Duration
+	maxLeap time.Duration
+	history time.Duration
+	reuse   Reuse
+}
+
+// doubt is what a holder does not know of its record.
+type doubt uint8
+
+const (
+	sure      doubt = iota // the stored record is own, or another holder's
+	unsure                 // a save failed, so the stored record has to be read before the next one
+	returning              // also, the record was sent to be put back, and it is not known that it was in time
+)
+
+// heard is when a record was last saved.
+type heard struct {
+	renewed time.Time // when the last renewal began, by the monotonic clock
+	read    time.Time // what the clock read before the last save
+	at      time.Time // when the last save had been made, by the steady clock: not before record.Renewed, so that no leap hides in the time that it took
+}
+
+// renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
+// bound and only shows that the holder lives. begun is when the renewal began. If accepted is set,
+// no leap is too far. If the record was lost and is put back, the error matches errPutBack; the
+// next renewal moves the bound.
+func (h *hold) renew(s line, begun time.Time, accepted bool) error {
+	now := s.read()
+	h.horizon.observe(now.own, now.steady())
+	bound := later(h.window.to, now.own.Add(h.rules.window))
+	leap := h.leap(bound, now, accepted)
+	to := bound
+	if leap != nil {
+		to = h.window.to
+	}
+	err := h.push(s, to, now)
+	if leap != nil && (err == nil || errors.Is(err, errPutBack)) {
+		err = leap
+		if h.horizon.ownClock && h.leap(bound, now, accepted) == nil { // now the holder knows the store's time
+			err = h.push(s, bound, now)
+		}
+	}
+	if err == nil || errors.Is(err, errPutBack) {
+		h.heard.renewed = begun
+	}
+	return err
+}
+
+// leap returns an error if the bound is too far ahead of what the clocks let expect.
+func (h *hold) leap(bound time.Time, now reading, accepted bool) error {
+	var engine time.Time
+	if h.horizon.ownClock && !h.own.Renewed.IsZero() {
+		engine = h.own.Renewed.Add(now.steady().Sub(h.heard.at))
+	}
+	return h.horizon.leap(h.rules, h.own.Worker, bound, engine, now.steady(), accepted)
+}
+
+// push moves the bound. now is when the renewal began.
+func (h *hold) push(s line, bound time.Time, now reading) error {
+	w, own := h.window, h.own
+	err := h.move(s, func(r record) record {
+		r = r.extend(w, bound)
+		r.Least, r.NoFloor = s.floor().least(w, h.granted)
+		return r
+	})
+	if err == nil && h.overdue {
+		var at time.Time
+		if at, h.passed, err = above(s, door{}, own, time.Time{}, h.passed); err == nil {
+			h.window.above, h.overdue = later(w.above, at), false
+		}
+	}
+	if err != nil {
+		return err
+	}
+	h.window.to = h.own.bound(w.seq)
+	h.horizon.reached(h.window.to, now.steady())
+	return nil
+}
+
+// bump changes to another clock sequence, whose bound the generator's clock, which reads now, has
+// passed. It is recorded first.
+func (h *hold) bump(s line, now time.Time) error {
+	seq, begin := h.own.start(now)
+	if begin.After(now) {
+		return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begin, Now: now}}
+	}
+	w := window{seq: seq, from: h.rules.begin(begin, now), before: begin}
+	var own record
+	err := errPutBack
+	for errors.Is(err, errPutBack) {
+		err = h.move(s, func(r record) record {
+			own = r
+			r = r.extend(w, now.Add(h.rules.window))
+			r.Least = earlier(r.Least, w.from)
+			return r
+		})
+	}
+	if err == nil {
+		w.above, h.passed, err = above(s, door{}, own, later(own.Least, h.passed), h.passed) // nothing later was published
+	}
+	if err != nil {
+		return err
+	}
+	w.to = h.own.bound(w.seq)
+	h.window = w
+	return nil
+}
+
+// release gives the worker ID back. Nothing was stamped from next on, under any worker ID. If
+// stopped is not set, nobody has stopped whoever stamps the window.
+func (h *hold) release(s line, next time.Time, stopped bool) error {
+	if !stopped {
+		next = h.own.Bound()
+	}
+	state := StateFree
+	if h.rules.reuse == ReuseOnce {
+		state = StateSpent
+	}
+	err := errPutBack
+	for errors.Is(err, errPutBack) { // after a loss, next may be an instant under the worker ID that was lost
+		err = h.move(s, func(r record) record {
+			r = r.release(h.window, next, state, h.rules.layout.Unit)
+			if !stopped {
+				r.Prior = r.Prior.and(prior{r.Least, next})
+			}
+			return r
+		})
+	}
+	return err
+}
+
+// begin returns where a window begins if nothing was stamped at or after from and the clock
+// reads now: at from or, if that is later, with the tick of a window ago. The window begins
+// in the past because the generator's clock may read a little earlier.
+func (r rules) begin(from, now time.Time) time.Time {
+	now = now.Add(-r.window)
+	if id, err := r.layout.Encode(snowflake.Parts{Time: now}); err == nil {
+		now = r.layout.Decode(id).Time
+	}
+	return later(from, now).UTC()
+}

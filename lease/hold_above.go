@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// above reads the watermark after a save, and returns the first instant that the saved window may
+// stamp: whoever proposes a later one sees what was saved. d is the door if it was read before. If
+// the watermark is lost, above puts it back at most, or later than anything that was proposed. own
+// is the record before the save, and passed is what was passed when above looked last. If there is
+// a LocalCopy and the store is away, the window begins at now.
+func above(s line, d door, own record, most, passed time.Time) (at, nowPassed time.Time, err error) {
+	if s.away() != nil {
+		return s.read().own, passed, nil
+	}
+	var m mark
+	if d.version == "" {
+		d, err = getDoor(s)
+	}
+	if errors.Is(err, ErrBadRecord) { // it counts as lost
+		d, err = door{}, nil
+	}
+	if err == nil {
+		m, err = getMark(s)
+	}
+	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
+		m, err = restoreMark(s, m, own, most)
+	}
+	switch {
+	case err != nil && s.away() != nil:
+		return s.read().own, passed, nil
+	case err != nil:
+		return time.Time{}, passed, err
+	}
+	at = later(m.Proposed, passed)
+	return at, at, nil
+}
+
+// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
+// zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
+func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
+	if most.IsZero() {
+		records, _, err := allRecords(s)
+		if err != nil {
+			return m, err
+		}
+		records[own.Worker] = own
+		most = later(latest(slices.Collect(maps.Values(records))), s.read().own)
+	}
+	m.Proposed = most.UTC()
+	m, err := m.put(s)
+	if errors.Is(err, ErrBadRecord) {
+		err = nil // it cannot be replaced
+	}
+	m.Proposed = later(m.Proposed, most)
+	return m, err
+}

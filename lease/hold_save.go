@@ -1,0 +1,147 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// move saves the record after change. change must not make a bound earlier that is in use.
+// If the record was lost and is put back, move returns errPutBack; change is not made.
+func (h *hold) move(s line, change func(record) record) error {
+	own, was := h.own, h.heard
+	err := h.save(s, change)
+	// Also if the save fails: then the record may be that of a save whose answer was lost.
+	h.overdue = h.overdue || was.silence(own, s.read(), h.own.Renewed) > h.rules.window*15/16
+	return err
+}
+
+func (h *hold) save(s line, change func(record) record) error {
+	if h.doubt != sure {
+		if err := h.look(s); err != nil {
+			return err
+		}
+	}
+	for {
+		read := s.read().own
+		saved, tried, err := replace(s, h.rules.history, h.own, change(h.own))
+		if err == nil {
+			h.saved(s, saved, read)
+			return nil
+		}
+		h.tried = append(slices.Clip(h.tried[max(0, len(h.tried)+1-maxTried):]), tried) // a copy of h shares no room with it
+		h.doubt = unsure
+		if !errors.Is(err, ErrConflict) {
+			h.freed = h.freed || tried.State != StateHeld
+			return err
+		}
+		if err := h.look(s); err != nil {
+			return err
+		}
+	}
+}
+
+// maxTried is how many saves without an answer are remembered. If an older one is stored
+// after all, the lease ends.
+const maxTried = 1000
+
+// saved notes that the record is stored. read is what the clock read before.
+func (h *hold) saved(s line, own record, read time.Time) {
+	h.own, h.doubt, h.tried = own, sure, nil
+	h.heard.read, h.heard.at = read, s.read().steady()
+}
+
+// look reads the stored record after a save whose result is not known, and finds out what it
+// means.
+func (h *hold) look(s line) error {
+	found, err := getRecord(s, h.own.Worker)
+	if errors.Is(err, ErrBadRecord) {
+		return fmt.Errorf("%w: its record cannot be read: %w", ErrLost, err)
+	}
+	if err != nil {
+		return err
+	}
+	kept, err := judge(h.own, h.window, h.tried, found)
+	if errors.Is(err, errGone) {
+		return h.putBack(s, found)
+	}
+	if errors.Is(err, ErrLost) {
+		stray, failed := isStray(s, found)
+		if stray {
+			failed = h.putBack(s, found)
+		}
+		if failed != nil && !errors.Is(failed, ErrLost) {
+			return failed
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if h.doubt == returning {
+		if err := h.mayRestore(s); err != nil {
+			return err
+		}
+	}
+	h.own, h.doubt, h.heard.at = kept, sure, s.read().steady()
+	return nil
+}
+
+// mayRestore returns an error that matches ErrLost if somebody may have taken the worker ID for
+// free since own was saved, or since a release that had no answer. It is asked before the record is
+// put back, and again when it is known to be there: if the process or the request stood still
+// meanwhile, the record may have been another holder's, and have been lost once more.
+func (h *hold) mayRestore(s line) error {
+	engine, err := s.engine()
+	if err != nil {
+		return err
+	}
+	now := s.read()
+	switch {
+	case h.freed || !h.own.restorable(h.window, now.own, h.heard.silence(h.own, now, time.Time{})):
+		return fmt.Errorf("%w: the record of worker %d is gone, and may be another holder's", ErrLost, h.own.Worker)
+	case !h.own.restorable(h.window, now.own, h.heard.silence(h.own, now, engine)):
+		return fmt.Errorf("lease: the record of worker %d is gone, and is put back when the store's clock, which reads %s, is right again",
+			h.own.Worker, formatTime(engine))
+	}
+	return nil
+}
+
+// errPutBack says that the record was lost and is there again, with the bound that it had.
+var errPutBack = errors.New("lease: the record was lost, and was put back")
+
+// putBack puts the record back in place of found, if nobody can have taken the worker ID
+// for free since it was saved.
+func (h *hold) putBack(s line, found record) error {
+	read := s.read().own
+	if err := h.mayRestore(s); err != nil {
+		return err
+	}
+	if err := putMark(s, h.own); err != nil && !errors.Is(err, ErrWiped) {
+		return err
+	}
+	next := h.own
+	next.version, next.Saves = found.version, max(h.own.Saves, found.Saves)+1
+	h.doubt = returning
+	saved, err := putRecord(s, next)
+	if err != nil {
+		h.tried = append(slices.Clip(h.tried), next)
+		return err
+	}
+	if err := h.mayRestore(s); err != nil {
+		return err
+	}
+	h.saved(s, saved, read)
+	s.restored(saved.Worker)
+	return errPutBack
+}
+
+// silence returns for how long a holder whose last save was own had not been heard of at now, by
+// every clock that can tell. engine is the engine's time.
+func (h heard) silence(own record, now reading, engine time.Time) time.Duration {
+	longest := max(now.at.Sub(h.renewed), now.own.Sub(h.read))
+	if !engine.IsZero() && !own.Renewed.IsZero() {
+		longest = max(longest, engine.Sub(own.Renewed))
+	}
+	return longest
+}

@@ -1,0 +1,158 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// run keeps the lease until ctx is done, or until the lease ends because its worker ID was
+// lost.
+func (l *Lease) run(ctx context.Context) {
+	defer close(l.ended)
+	for {
+		lost := l.keep(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		l.lose(lost)
+		if l.ends(lost) {
+			l.finish(lost)
+			return
+		}
+		if err := l.replace(ctx, lost); err != nil {
+			return
+		}
+	}
+}
+
+// keep renews the lease until ctx is done or the worker ID is lost: three times in a
+// window, whenever a call asks, and every Options.FloorEvery while somebody reads the watermark.
+func (l *Lease) keep(ctx context.Context) error {
+	every := l.o.Window / 3
+	backoff := every / 32
+	readers := new(readers)
+	for wait := max(0, every-time.Since(l.renewed())); ; {
+		if err := nap(ctx, jittered(wait), l.asked); err != nil {
+			return err
+		}
+		err := l.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			wait, backoff = every, every/32
+			if left := l.Grant().To.Sub(l.o.now()); left < wait { // the record was put back with the bound that it had
+				wait = max(left/2, 0)
+			}
+			if l.isWiped() {
+				_ = l.heal(ctx) // tried again after the next renewal
+			}
+			wait = readers.pace(ctx, l, wait)
+		case errors.Is(err, ErrLost):
+			return err
+		default:
+			wait, backoff = l.toEnd(backoff, l.o.now()), min(2*backoff, every)
+		}
+		l.log.renewed(l, err)
+	}
+}
+
+// toEnd shortens a wait from now that goes far past the window's end, because the log then says at
+// once that no IDs are issued.
+func (l *Lease) toEnd(wait time.Duration, now time.Time) time.Duration {
+	if left := l.Grant().To.Sub(now); left > 0 {
+		return min(wait, left+left/7+time.Millisecond) // jittered, it is not shorter than left
+	}
+	return wait
+}
+
+// jittered shortens a wait by up to an eighth, so that holders that began at once do not
+// stay in step.
+func jittered(wait time.Duration) time.Duration { return wait - randomN(wait/8+1) }
+
+// renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
+// the bound and only shows that the holder lives.
+func (l *Lease) renew(ctx context.Context) error {
+	patient, cancel := context.WithTimeout(ctx, l.o.trip())
+	defer cancel()
+	now, begun := l.o.now(), time.Now()
+	err := unanswered(ctx, patient, l.advance(patient, begun))
+	took := max(time.Since(begun), l.o.now().Sub(now))
+	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
+	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
+	return err
+}
+
+func (l *Lease) advance(ctx context.Context, begun time.Time) error {
+	h, err := l.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.give(h)
+	if l.cloned(h) {
+		return errCloned
+	}
+	w := h.window
+	err = h.renew(l.line(ctx), begun, l.accepted.Load())
+	l.horizon = h.horizon
+	if h.granted && h.window != w {
+		l.publish(h)
+		l.mu.Lock()
+		look := l.bound.Look
+		l.mu.Unlock()
+		if look != nil && h.window.above != w.above {
+			look()
+		}
+	}
+	switch {
+	case errors.Is(err, errPutBack): // the bound is moved by the next renewal
+		return nil
+	case err == nil:
+		l.accepted.Store(false)
+	}
+	return err
+}
+
+// note keeps the statistics, and answers the calls that asked for a renewal. If err is an
+// error and final is false, they wait for the next renewal.
+func (l *Lease) note(begun time.Time, err error, final bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.asked:
+	default:
+	}
+	defer l.tell()
+	if err == nil {
+		l.stats.Renewals++
+		l.stats.Renewed = begun
+		l.stats.LastError, l.failing, l.cause = nil, nil, nil
+		return
+	}
+	l.stats.Failures++
+	l.blame(err, final)
+}
+
+// blame notes why no more IDs can be stamped. To a time-out it adds the last error that said more,
+// if this came in the last window. l.mu must be held.
+func (l *Lease) blame(err error, final bool) {
+	switch {
+	case !isTimeout(err):
+		l.cause, l.caused = err, time.Now()
+	case l.failing != nil && l.cause != nil && time.Since(l.caused) < l.o.Window:
+		err = once(fmt.Errorf("%w; before, it was: %w", err, l.cause))
+	}
+	l.stats.LastError = err
+	if final || l.failing != nil {
+		l.failing = l.stats.LastError
+	}
+}
+
+// renewed returns when the last successful renewal began.
+func (l *Lease) renewed() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats.Renewed
+}

@@ -1,0 +1,64 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// CanBump reports whether Bump can change the clock sequence now: see [snowflake.Bumper]. The
+// lease's generator calls it.
+func (l *Lease) CanBump(now time.Time) bool {
+	is := l.shown.Load()
+	if is == nil || is.own.Worker != l.Worker() {
+		return false // it is being replaced
+	}
+	_, from := is.own.start(now)
+	return !from.After(now) && !is.passed.After(now)
+}
+
+// Bump changes the clock sequence of the grant g, and records the change: see
+// [snowflake.Bumper]. It waits for the store for up to a third of a window. The lease's generator
+// calls it.
+func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record
+		return l.Extend(ctx, g, now)
+	}
+	h, err := l.take(ctx)
+	if err != nil {
+		return cmp.Or(l.trouble(), err)
+	}
+	defer l.give(h)
+	if is := l.Grant(); is.Worker != g.Worker || is.ClockSeq != g.ClockSeq {
+		return nil
+	}
+	if err := l.trouble(); err != nil {
+		return err
+	}
+	if err := h.bump(l.line(ctx), now); err != nil {
+		if errors.Is(err, ErrLost) {
+			l.ask() // the renewal finds out what is wrong
+		}
+		return err
+	}
+	l.publish(h)
+	l.lower(h.window.begin())
+	return nil
+}
+
+// trouble returns why there is no worker ID to change: the lease has ended, or its worker
+// ID is being replaced.
+func (l *Lease) trouble() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	return l.loss
+}

@@ -1,0 +1,279 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// journal logs what an operator should know: each trouble once when it begins, and once
+// when it is over. It is used by one goroutine at a time.
+type journal struct {
+	log    *slog.Logger
+	lostAt time.Time // when the worker ID was found to be lost
+
+	// Troubles that were logged and are not over:
+	failing  time.Time // renewals or a replacement fail; the time is when the last successful renewal began
+	cause    string    // why they failed when it was told last,
+	told     time.Time // and when this was
+	cut      time.Time // after an overlap or a clone: the end of what was stamped, of which nothing is granted any more
+	stopped  time.Time // no IDs are issued since then
+	away     time.Time // the shared store is away since then, and the local copy is used
+	leapt    bool
+	behind   bool
+	expiring bool
+}
+
+// expiry is how long before the end of a layout the warning comes.
+const expiry = 365 * 24 * time.Hour
+
+func (j *journal) warn(l *Lease, worker int, msg string, args ...any) {
+	j.tell(l, slog.LevelWarn, worker, msg, args...)
+}
+
+func (j *journal) info(l *Lease, worker int, msg string, args ...any) {
+	j.tell(l, slog.LevelInfo, worker, msg, args...)
+}
+
+// tell logs a message. Durations are texts, because JSON would have them in nanoseconds.
+func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args ...any) {
+	for i, arg := range args {
+		if d, ok := arg.(time.Duration); ok {
+			args[i] = d.String()
+		}
+	}
+	place := []any{"worker", worker, "owner", l.o.Owner}
+	if worker == none {
+		place = place[2:]
+	}
+	j.log.Log(context.Background(), level, "lease: "+msg, append(place, args...)...)
+}
+
+// passed returns how long ago t was, rounded for people.
+func passed(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+
+// until returns the end of what was or may be stamped.
+func (j *journal) until(l *Lease) time.Time {
+	if g := l.Grant(); j.cut.IsZero() || g.From.Before(g.To) {
+		return g.To
+	}
+	return j.cut
+}
+
+func (j *journal) acquired(l *Lease) {
+	g := l.Grant()
+	j.info(l, g.Worker, "worker ID acquired", "window", l.o.Window, "until", g.To)
+	j.checkExpiry(l)
+	j.checkAway(l)
+}
+
+func (j *journal) released(l *Lease, r record) {
+	var from []any
+	if !r.Bound().IsZero() { // it was used
+		from = []any{"free_from", r.Bound()}
+	}
+	j.info(l, r.Worker, "worker ID released", from...)
+}
+
+func (j *journal) lost(l *Lease, worker int, err error) {
+	j.lostAt = time.Now()
+	next := "another worker ID is taken in its place"
+	switch {
+	case l.ends(err):
+		next = "the lease has ended, as OnLoss says, or because its directory was cloned, too"
+	case l.o.Reuse == ReuseKeep:
+		next = "it is taken again when it is free, because Reuse says to keep it"
+	}
+	j.warn(l, worker, "worker ID lost", "until", j.until(l), "error", err, "next", next)
+}
+
+func (j *journal) replaced(l *Lease, lost int) {
+	g := l.Grant()
+	j.info(l, g.Worker, "worker ID replaced", "instead_of", lost, "until", g.To, "after", passed(j.lostAt))
+	j.failing = time.Time{}
+	j.checkWindow(l, nil)
+	j.checkAway(l)
+}
+
+// unacquired is called when Acquire has got no worker ID from the store, and asks again. It logs
+// the first error and, at most once in a window, one with another cause.
+func (j *journal) unacquired(ctx context.Context, l *Lease, err error) {
+	cause := strings.Map(noDigit, causeOf(err))
+	if !j.told.IsZero() && (cause == j.cause || time.Since(j.told) < l.o.Window) {
+		return
+	}
+	j.cause, j.told = cause, time.Now()
+	next := "the store is asked again"
+	if by, ok := ctx.Deadline(); ok {
+		next += ", until " + by.UTC().Format(time.RFC3339)
+	}
+	j.warn(l, none, "no worker ID could be acquired yet", "error", err, "next", next)
+}
+
+// unreplaced is called when the store could not be asked for a replacement, or a
+// replacement has failed.
+func (j *journal) unreplaced(l *Lease, err error) {
+	j.checkClock(l, err)
+	j.fails(l, err, "the lost worker ID could not be replaced yet")
+	j.checkWindow(l, err)
+	j.checkAway(l)
+}
+
+// renewed is called after each renewal.
+func (j *journal) renewed(l *Lease, err error) {
+	j.checkClock(l, err)
+	switch {
+	case err == nil && !j.failing.IsZero():
+		j.info(l, l.Worker(), "renewals succeed again", "until", l.Grant().To, "after", passed(j.failing))
+		j.failing = time.Time{}
+	case err != nil && !errors.Is(err, ErrClockLeap):
+		j.fails(l, l.Stats().LastError, "renewals fail")
+	}
+	j.checkWindow(l, err)
+	j.checkExpiry(l)
+	j.checkAway(l)
+}
+
+// fails logs msg if no renewal has succeeded for half a window, and later if the cause is
+// another, but at most once in a window.
+func (j *journal) fails(l *Lease, err error, msg string) {
+	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err)) // a bound that moves, or a wait that gets shorter, is no other cause
+	first := j.failing.IsZero() && time.Since(since) >= l.o.Window/2
+	changed := !j.failing.IsZero() && cause != j.cause && time.Since(j.told) >= l.o.Window
+	if !first && !changed {
+		return
+	}
+	j.failing, j.cause, j.told = since, cause, time.Now()
+	next := "the store is asked again"
+	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
+		next = "somebody has to mend what the error names; until then it is tried again"
+	}
+	if l.o.now().Before(l.Grant().To) {
+		next += "; IDs are issued until the window's end"
+	}
+	j.warn(l, l.Worker(), msg, "since", since.UTC(), "until", j.until(l), "error", err, "next", next)
+}
+
+func noDigit(r rune) rune {
+	if unicode.IsDigit(r) {
+		return -1
+	}
+	return r
+}
+
+// causeOf returns the text of the error that err wraps last.
+func causeOf(err error) string {
+	for {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			if e.Unwrap() == nil {
+				return err.Error()
+			}
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			err = e.Unwrap()[len(e.Unwrap())-1]
+		default:
+			return err.Error()
+		}
+	}
+}
+
+// checkWindow logs that no IDs are issued, if the window has ended and a renewal failed;
+// and later that IDs are issued again.
+func (j *journal) checkWindow(l *Lease, err error) {
+	g := l.Grant()
+	switch ended := !l.o.now().Before(g.To); {
+	case ended && err != nil && j.stopped.IsZero():
+		// If the clock leapt, it is past the window's end by more than the time that has
+		// passed.
+		end := j.until(l)
+		j.stopped = later(time.Now().Add(end.Sub(l.o.now())), l.renewed())
+		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
+			"next", "IDs are issued again as soon as the error is over")
+	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
+		j.info(l, g.Worker, "IDs are issued again", "until", g.To, "after", passed(j.stopped))
+		j.stopped = time.Time{}
+	}
+}
+
+// checkAway logs that the shared store is away while a local copy is used, and that it is
+// back.
+func (j *journal) checkAway(l *Lease) {
+	switch why := l.away(); {
+	case why != nil && j.away.IsZero():
+		j.away = time.Now()
+		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
+			"next", "IDs are issued all the same; the store is told when it is back")
+	case why == nil && !j.away.IsZero():
+		j.info(l, l.Worker(), "the store is back", "after", passed(j.away))
+		j.away = time.Time{}
+	}
+}
+
+// checkClock logs that the clock leapt or stepped back, and that it is right again.
+func (j *journal) checkClock(l *Lease, err error) {
+	h := &l.horizon
+	stepped := !h.behind.IsZero()
+	switch leapt := errors.Is(err, ErrClockLeap); {
+	case leapt && !j.leapt:
+		j.leapt = true
+		next := fmt.Sprintf("the leap is accepted when it has lasted for %v, or by AcceptLeap", l.o.MaxLeap)
+		if h.ownClock {
+			next = "IDs are issued again when this clock agrees with the store's, or after AcceptLeap"
+		}
+		j.warn(l, l.Worker(), "the clock leapt forward", "until", l.Grant().To, "error", err, "next", next)
+	case !leapt && j.leapt && err == nil:
+		j.leapt = false
+		if !stepped {
+			j.info(l, l.Worker(), "the clock is trusted again", "time", l.o.now().UTC())
+		}
+	}
+	switch {
+	case stepped && !j.behind:
+		j.behind = true
+		j.warn(l, l.Worker(), "the clock stepped back", "time", h.read.UTC(), "from", h.behind.UTC(), "by", h.behind.Sub(h.read).Round(time.Millisecond),
+			"next", "the generator's policy says what becomes of calls until the clock has caught up")
+	case !stepped && j.behind:
+		j.behind = false
+		j.info(l, l.Worker(), "the clock has caught up", "time", h.read.UTC())
+	}
+}
+
+// missing logs that the record of a worker ID is lost.
+func (j *journal) missing(l *Lease, worker int) {
+	j.warn(l, worker, "the record of a worker ID is lost", "next",
+		fmt.Sprintf("others are taken; it is used again in %v, when none of its windows can be open any more", healing(l.o.Layout.Unit)))
+}
+
+// waits logs that the store is new, or has lost its entries, and how long this process waits.
+func (j *journal) waits(l *Lease, left time.Duration, c clocks) {
+	j.warn(l, none, "the store is new, or has lost entries", "wait", left.Round(time.Second),
+		"next", waitsFor(left, c)+"; lease.Init, run once before the first start, avoids this wait, as Options.NewStore does on a laptop")
+}
+
+// putBack logs that the record was lost and was put back.
+func (j *journal) putBack(l *Lease, worker int) {
+	j.warn(l, worker, "the store lost the record of the worker ID, and it was put back", "until", l.Grant().To, "next", "IDs are issued all the same")
+}
+
+// overlaps logs that another holder may have stamped what this holder has stamped.
+func (j *journal) overlaps(l *Lease, worker int, o *overlap) {
+	to := o.to
+	if now := l.o.now(); now.Before(to) {
+		to = now
+	}
+	j.tell(l, slog.LevelError, worker, "IDs may have repeated: another holder may have stamped the same time",
+		"from", o.from.UTC(), "to", to.UTC(), "next", "nothing more is stamped with this worker ID; look for IDs of this span twice")
+}
+
+func (j *journal) checkExpiry(l *Lease) {
+	if end := l.o.Layout.Expires(); !j.expiring && end.Sub(l.o.now()) < expiry {
+		j.expiring = true
+		j.warn(l, l.Worker(), "the layout will run out of time", "layout", l.o.Layout.String(), "end", end,
+			"next", "no IDs are issued from then on: go over to another layout before")
+	}
+}

@@ -1,0 +1,118 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// lose notes that another process has the worker ID. The rest of the window may still be
+// stamped, because the other's window begins after it; unless lost is an overlap, or
+// errCloned.
+func (l *Lease) lose(lost error) {
+	h := <-l.slot
+	r := h.own
+	l.lost[r.Worker] = r.withBoundsOf(l.lost[r.Worker])
+	l.passed = h.passed
+	var over *overlap
+	overlaps := errors.As(lost, &over)
+	cloned := errors.Is(lost, errCloned)
+	stop := overlaps || cloned
+	if stop {
+		l.log.cut = earlier(l.Grant().To, l.o.now())
+		none := *l.grant.Load()
+		none.To = none.From
+		l.grant.Store(&none)
+	}
+	l.mu.Lock()
+	if cloned {
+		l.stats.Clones++
+	}
+	look := l.bound.Look
+	l.loss, l.failing, l.cause = lost, nil, nil
+	l.tell()
+	l.mu.Unlock()
+	l.give(nil)
+	if stop && look != nil {
+		look()
+	}
+	l.log.lost(l, r.Worker, lost)
+	if overlaps {
+		l.log.overlaps(l, r.Worker, over)
+	}
+}
+
+// replace takes another worker ID in place of the lost one, for as long as that takes. It
+// returns nil when the new worker ID is granted, and an error when ctx is done.
+func (l *Lease) replace(ctx context.Context, lost error) error {
+	backoff := l.o.Window / 100
+	for {
+		err := l.obtain(ctx)
+		if err == nil {
+			l.succeed()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if l.torn(err) {
+			l.finish(err)
+			return err
+		}
+		l.note(time.Now(), unreplaced(lost, err), true)
+		l.log.unreplaced(l, err)
+		if err := sleep(ctx, jittered(l.toEnd(backoff, l.o.now()))); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, l.o.Window)
+	}
+}
+
+// unreplaced returns why no worker ID has taken the place of the lost one.
+func unreplaced(lost, err error) error {
+	return once(fmt.Errorf("%w; it was not replaced: %w", lost, err))
+}
+
+// tripped notes that one request of a search failed. If the search is to replace a lost
+// worker ID, calls get this error at once, instead of waiting until the whole search has
+// failed.
+func (l *Lease) tripped(err error) {
+	l.mu.Lock()
+	lost := l.loss
+	if lost != nil {
+		l.blame(unreplaced(lost, err), true)
+		l.tell()
+	}
+	l.mu.Unlock()
+	if lost != nil {
+		l.log.unreplaced(l, err)
+	}
+}
+
+// searchTrip is how long a search waits for an answer. If the search is to replace a lost
+// worker ID, it waits no longer than a renewal does.
+func (l *Lease) searchTrip() time.Duration {
+	if l.trouble() != nil {
+		return l.o.trip()
+	}
+	return l.o.patience()
+}
+
+// waitsUntil notes until when no worker ID is taken because the store lost its entries.
+func (l *Lease) waitsUntil(t time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.WaitsUntil = t
+}
+
+func (l *Lease) succeed() {
+	before := l.Worker()
+	l.begin()
+	l.log.replaced(l, before)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loss, l.failing, l.cause, l.stats.LastError = nil, nil, nil, nil
+	l.stats.Replacements++
+	l.tell()
+}

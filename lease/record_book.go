@@ -1,0 +1,229 @@
+package lease
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The keys of a store. A mark says that its worker ID has had a record. It is made after the
+// record and before anything is stamped.
+const (
+	doorKey       = "store"
+	recordPrefix  = "worker/"
+	markPrefix    = "mark/"
+	ownerPrefix   = "owner/"
+	historyPrefix = "history/"
+)
+
+func recordKey(worker int) string { return recordPrefix + strconv.Itoa(worker) }
+func markKey(worker int) string   { return markPrefix + strconv.Itoa(worker) }
+
+// ownerKey is the key under which an owner's last worker ID is kept.
+func ownerKey(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return ownerPrefix + hex.EncodeToString(sum[:16])
+}
+
+func chunksPrefix(worker int) string { return historyPrefix + strconv.Itoa(worker) + "/" }
+
+func chunkKey(worker, chunk int) string { return chunksPrefix(worker) + strconv.Itoa(chunk) }
+
+// workerOf returns the worker ID in a key with this prefix.
+func workerOf(prefix, key string) (worker int, ok bool) {
+	digits, ok := strings.CutPrefix(key, prefix)
+	worker, err := strconv.Atoi(digits)
+	return worker, ok && err == nil && strconv.Itoa(worker) == digits
+}
+
+// getRecord returns the record of a worker ID. If there is no entry, its Saves is 0.
+func getRecord(s line, worker int) (record, error) {
+	e, err := s.get(recordKey(worker))
+	if err != nil {
+		return record{Worker: worker}, err
+	}
+	return decodeRecord(worker, e)
+}
+
+// getMarked is getRecord. If the worker ID has a mark and no record, the State is Lost.
+func getMarked(s line, worker int) (record, error) {
+	r, err := getRecord(s, worker)
+	if err != nil || r.version != "" {
+		return r, err
+	}
+	mark, err := s.get(markKey(worker))
+	if is := mark.Version != "" || errors.Is(err, ErrBadRecord); !is {
+		return r, err
+	}
+	r, err = getRecord(s, worker) // it was there before the mark, so it is lost only if it is not there now
+	if err == nil && r.version == "" {
+		r.State = StateLost
+	}
+	return r, err
+}
+
+// allRecords returns the records of all worker IDs that were ever used, as getMarked does, and why
+// the others cannot be read.
+func allRecords(s line) (records map[int]record, bad map[int]error, err error) {
+	marks, err := listed(s, markPrefix) // first, because the record was there before the mark
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := listed(s, recordPrefix)
+	records, bad = map[int]record{}, map[int]error{}
+	for worker := range marks {
+		records[worker] = record{Worker: worker, State: StateLost}
+	}
+	for worker, e := range found {
+		r, err := decodeRecord(worker, e)
+		if err != nil && e.Value == nil { // Get says more
+			r, err = getRecord(s, worker)
+		}
+		if records[worker] = r; err != nil {
+			delete(records, worker)
+			bad[worker] = err
+		}
+	}
+	return records, bad, err
+}
+
+// putRecord saves r in place of the entry with r's version.
+func putRecord(s line, r record) (record, error) {
+	value, err := r.encode()
+	if err != nil {
+		return r, err
+	}
+	e, err := s.put(recordKey(r.Worker), r.version, value)
+	if err != nil {
+		return r, err
+	}
+	r.version, r.Renewed = e.Version, e.Time
+	return r, nil
+}
+
+// putMark marks that the worker ID of r has a record. If it has a mark that was made for
+// another record, an earlier record was lost, and the error matches ErrWiped.
+func putMark(s line, r record) error {
+	_, err := s.put(markKey(r.Worker), "", []byte(r.Token))
+	if !errors.Is(err, ErrConflict) {
+		return err
+	}
+	is, err := s.get(markKey(r.Worker))
+	if errors.Is(err, ErrBadRecord) || err == nil && string(is.Value) != r.Token {
+		err = fmt.Errorf("%w: worker %d had an earlier record", ErrWiped, r.Worker)
+	}
+	return err
+}
+
+// isStray reports whether r is the first record of a newcomer that has not noticed yet that all
+// entries were lost since it read them. It notices before it stamps (search.confirm), also if
+// another record replaces r meanwhile.
+func isStray(s line, r record) (bool, error) {
+	if r.Saves > 1 || r.Marked {
+		return false, nil
+	}
+	d, err := getDoor(s)
+	if errors.Is(err, ErrBadRecord) { // the newcomer may have looked again before
+		return false, nil
+	}
+	return err == nil && d.Name != r.Store, err
+}
+
+// listed returns the entries with this prefix, by worker ID.
+func listed(s line, prefix string) (map[int]Entry, error) {
+	entries, err := s.list(prefix)
+	found := map[int]Entry{}
+	for _, e := range entries {
+		if worker, ok := workerOf(prefix, e.Key); ok {
+			found[worker] = e
+		}
+	}
+	return found, err
+}
+
+// replace saves r in place of old, and keeps the history for so long. It also returns the record
+// that it tried to save.
+func replace(s line, keep time.Duration, old, r record) (saved, tried record, err error) {
+	forget := s.read().own.Add(-keep).UTC()
+	r, chunk := r.succeed(old, forget)
+	r.version = old.version
+	var trimmed Entry
+	if chunk != nil {
+		if r, trimmed, err = spill(s, r, chunk, forget); err != nil {
+			return r, r, err
+		}
+	}
+	saved, err = putRecord(s, r)
+	if err == nil && trimmed.Version != "" {
+		_ = s.delete(trimmed.Key, trimmed.Version) // what remains is no longer a part of the history
+	}
+	return saved, r, err
+}
+
+// spill stores a chunk of r's history. If all of the oldest chunk has ended before forget, it
+// leaves the history, and is returned to be deleted after r is saved. It also leaves the history if
+// it cannot be read; then it is not known when its holdings ended.
+func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, error) {
+	value, err := json.Marshal(chunk)
+	if err != nil {
+		return r, Entry{}, err
+	}
+	key := chunkKey(r.Worker, r.Chunks.Next-1)
+	if _, err = s.put(key, "", value); errors.Is(err, ErrConflict) {
+		is, bad := s.get(key)
+		if err = bad; err == nil && string(is.Value) != string(value) { // it is older than the loss of the record
+			_, err = s.put(key, is.Version, value)
+		}
+	}
+	if err != nil || r.Chunks.First >= r.Chunks.Next-1 {
+		return r, Entry{}, err
+	}
+	oldest, err := s.get(chunkKey(r.Worker, r.Chunks.First))
+	if err != nil {
+		return r, Entry{}, nil // the next chunk's turn
+	}
+	holdings, err := decodeChunk(oldest)
+	if err == nil && slices.ContainsFunc(holdings, func(h Holding) bool { return !h.To.Before(forget) }) {
+		return r, Entry{}, nil
+	}
+	if err != nil {
+		forget = slices.MaxFunc(r.Bounds, time.Time.Compare)
+	}
+	r.Chunks.First++
+	r.Forgotten = later(r.Forgotten, forget)
+	return r, oldest, nil
+}
+
+func decodeChunk(e Entry) (holdings []Holding, err error) {
+	if err := json.Unmarshal(e.Value, &holdings); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, err)
+	}
+	return holdings, nil
+}
+
+func (d door) encode() []byte {
+	b, err := json.Marshal(d)
+	if err != nil {
+		panic(err) // its fields can all be encoded
+	}
+	return b
+}
+
+// getDoor returns the store's door. If the door cannot be read and may be replaced, it has nothing
+// but a version, and the error matches ErrBadRecord.
+func getDoor(s line) (d door, err error) {
+	e, err := s.get(doorKey)
+	if err == nil && e.Version != "" {
+		if bad := json.Unmarshal(e.Value, &d); bad != nil {
+			d, err = door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)
+		}
+	}
+	d.version = e.Version
+	return d, err
+}

@@ -1,0 +1,54 @@
+package lease
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// advanceDoor saves how long d is known to be closed, or makes the door if there is none or it
+// cannot be read. It returns how long the door stays closed. If another process was quicker, the
+// error matches ErrConflict. A door that is made anew has the layout, and is marked, as made says.
+func (w *watch) advanceDoor(s line, d, made door, c clocks, isNew bool) (next door, left time.Duration, err error) {
+	m := s.read().moment
+	next, left = d.advance(w.seen.lasts(doorKey, d.Name, d.Waited.For, m), m, c, isNew, healing(made.Layout.Unit))
+	if d.Name == "" {
+		next.Name, next.Layout, next.Marked = randomText(), made.Layout, made.Marked
+	} else if next == d {
+		return next, left, nil
+	}
+	e, err := s.put(doorKey, d.version, next.encode())
+	if err == nil {
+		next.version = e.Version
+		w.seen.lasts(doorKey, next.Name, next.Waited.For, m)
+	}
+	return next, left, err
+}
+
+// outwait saves how long the record of a worker ID is known to be lost, and returns how much longer
+// the worker ID stays unused. If that is 0, next may be taken.
+func outwait(s line, r record, layout snowflake.Layout, seen sightings, m moment, c clocks) (next record, left time.Duration, err error) {
+	whole := healing(layout.Unit)
+	if next = r; r.version == "" {
+		if mark, err := s.get(markKey(r.Worker)); err == nil && mark.Version == "" {
+			return next, whole, nil // all is lost, and the wait for the door is enough
+		}
+		next.Layout, next.Marked, left = layout, true, whole
+		next.Waited = waited{Name: randomText()}.more(0, m)
+	} else if next, left = r.missing(seen.lasts(lostKey(r.Worker), r.Waited.Name, r.Waited.For, m), m, c, whole); left <= 0 || next.Waited == r.Waited {
+		return next, left, nil
+	}
+	next.Saves++
+	saved, err := putRecord(s, next)
+	if errors.Is(err, ErrConflict) {
+		return next, left, nil
+	}
+	if err == nil {
+		seen.lasts(lostKey(r.Worker), next.Waited.Name, next.Waited.For, m)
+	}
+	return saved, left, err
+}
+
+// lostKey is under what a lost record is known.
+func lostKey(worker int) string { return "lost " + recordKey(worker) }

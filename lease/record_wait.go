@@ -1,0 +1,191 @@
+package lease
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+)
+
+// This file counts how long something in the store has been as it is: a record that its holder does
+// not renew, a record that is lost or cannot be read, a store without entries. Only monotonic
+// clocks count, so no clock that is wrong makes a wait shorter or longer. What a process has seen
+// is kept in the store, and the next process goes on from there.
+
+// moment is a reading of the monotonic clocks.
+type moment struct {
+	at   time.Time     // of this process
+	host string        // names this host since it was booted; empty if the system does not tell
+	boot time.Duration // how long ago that was, whether the host was awake or asleep
+
+	asleep time.Duration // for how long it was asleep
+}
+
+// waited is how long something is known to be unchanged, as the store keeps it.
+type waited struct {
+	For  time.Duration `json:"for,omitzero"`
+	Host string        `json:"host,omitempty"` // where this was known,
+	Boot time.Duration `json:"boot,omitzero"`  // and when, by the clock of that host since it was booted
+	Name string        `json:"name,omitempty"` // of a record that is lost: another one each time that it is lost
+}
+
+// more returns what is known at m. seen is how long this process has seen w, and what w is about,
+// unchanged. On the host where w was saved its clock says more.
+func (w waited) more(seen time.Duration, m moment) waited {
+	if w.Host != "" && w.Host == m.host {
+		seen = max(seen, m.boot-w.Boot)
+	}
+	w.For, w.Host, w.Boot = w.For+max(0, seen), m.host, m.boot
+	return w
+}
+
+// until returns what is known at m and is to be saved now, which is w if it would be hardly more,
+// and how much longer the whole wait takes. It does not end while clocks disagree.
+func (w waited) until(whole, seen time.Duration, m moment, c clocks) (save waited, left time.Duration) {
+	now := w.more(seen, m)
+	if left = max(0, whole-now.For); left == 0 && !c.agree() {
+		left = progress
+	}
+	if left > 0 && now.For-w.For < progress/8 {
+		now = w
+	}
+	return now, left
+}
+
+// progress is how often those who wait save how long they have waited.
+const progress = time.Second
+
+// beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
+// time to save how long it was.
+func (now reading) beforeEnd(wait time.Duration) time.Duration {
+	if left := now.end.Sub(now.at); left > progress/4 {
+		return min(wait, left-left/8)
+	}
+	return wait
+}
+
+// sightings are the versions of entries, or names of what was lost, and since when they are known.
+type sightings map[string]sighting
+
+type sighting struct {
+	version string
+	since   time.Time
+}
+
+// sees notes that an entry has this version now.
+func (s sightings) sees(key, version string, now time.Time) {
+	if was, ok := s[key]; !ok || was.version != version {
+		s[key] = sighting{version, now}
+	}
+}
+
+// lasts notes that what has this name is known to have lasted for so long at m, and returns how
+// much longer it has lasted by what was noted before. So those who take turns at a wait lose
+// nothing of it.
+func (s sightings) lasts(key, name string, known time.Duration, m moment) (more time.Duration) {
+	begun := m.at.Add(-known)
+	if was, ok := s[key]; ok && was.version == name {
+		more = max(0, begun.Sub(was.since))
+	}
+	s[key] = sighting{name, begun.Add(-more)}
+	return more
+}
+
+// silence is the entry of records that do not change, by their keys. Who waits until a holder is
+// dead keeps there how long its record is unchanged.
+type silence struct {
+	Of map[string]unchanged `json:"of"`
+
+	version string
+}
+
+type unchanged struct {
+	Version string `json:"version"` // of the record
+	Waited  waited `json:"waited"`
+}
+
+const (
+	silenceKey  = "silence"
+	maxSilences = 128 // records, with the earliest bounds
+)
+
+func getSilence(s line) (of silence, err error) {
+	e, err := s.get(silenceKey)
+	if bad := errors.Is(err, ErrBadRecord) && e.Version != ""; bad || err == nil && json.Unmarshal(e.Value, &of) != nil {
+		of, err = silence{}, nil // what cannot be read is forgotten
+	}
+	of.version = e.Version
+	return of, err
+}
+
+// watch is what a process knows of how long records have not changed.
+type watch struct {
+	seen sightings
+	kept silence // as the store had it last
+}
+
+// idle returns how long r is known to be unchanged at m.
+func (w *watch) idle(r record, m moment) time.Duration {
+	key, since := recordKey(r.Worker), m.at
+	if was := w.seen[key]; was.version == r.version {
+		since = was.since
+	}
+	idle := m.at.Sub(since)
+	if of, ok := w.kept.Of[key]; ok && of.Version == r.version {
+		idle = max(idle, of.Waited.more(m.at.Sub(later(since, w.seen[silenceKey].since)), m).For)
+	}
+	return idle
+}
+
+// silent returns how long the holder of r is known not to have renewed it at m. The engine's clock
+// counts only if the process's own clock has passed the bounds of r, so neither clock alone makes a
+// live holder look dead.
+func (w *watch) silent(r record, m moment, c clocks) time.Duration {
+	idle := w.idle(r, m)
+	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.last()) {
+		idle = max(idle, c.engine.Sub(r.Renewed))
+	}
+	return idle
+}
+
+// share takes over what others know of the records, and saves what this process knows more. A
+// conflict with another process loses little, and is ignored.
+func (w *watch) share(s line, records []record, m moment) (err error) {
+	if len(records) == 0 {
+		return nil
+	}
+	if w.kept, err = getSilence(s); err != nil {
+		return err
+	}
+	w.seen.sees(silenceKey, w.kept.version, s.read().at)
+	slices.SortFunc(records, func(a, b record) int { return a.last().Compare(b.last()) })
+	next, more := map[string]unchanged{}, false
+	for _, r := range records[:min(maxSilences, len(records))] {
+		key, idle := recordKey(r.Worker), w.idle(r, m)
+		next[key] = unchanged{r.version, waited{For: idle, Host: m.host, Boot: m.boot}}
+		if was := w.kept.Of[key]; was.Version != r.version || idle-was.Waited.For >= progress/8 {
+			more = true
+		}
+	}
+	if !more {
+		return nil
+	}
+	for key, of := range w.kept.Of { // what others watch, and this process does not
+		if _, ok := next[key]; !ok && len(next) < maxSilences && w.seen[key].version == "" {
+			next[key] = of
+		}
+	}
+	value, err := json.Marshal(silence{Of: next})
+	if err != nil {
+		return err
+	}
+	e, err := s.put(silenceKey, w.kept.version, value)
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	if err == nil {
+		w.kept = silence{next, e.Version}
+		w.seen.sees(silenceKey, e.Version, s.read().at)
+	}
+	return err
+}
