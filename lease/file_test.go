@@ -76,7 +76,8 @@ func names(t *testing.T, err error, path string) {
 	require.ErrorContains(t, err, path)
 }
 
-// refuses checks that all calls fail if the file is not an entry, and that they do not change it.
+// refuses checks that a file that is not an entry is not read, and that a call that does not
+// name its version does not change it.
 func refuses(t *testing.T, dir string, content []byte) {
 	t.Helper()
 	s, path := lease.File(dir), filepath.Join(dir, "key")
@@ -90,8 +91,8 @@ func refuses(t *testing.T, dir string, content []byte) {
 	require.NotEmpty(t, all[0].Version)
 	require.Nil(t, all[0].Value)
 	_, err = s.Put(t.Context(), "key", "", []byte("other"))
-	require.ErrorIs(t, err, lease.ErrBadRecord)
-	require.ErrorIs(t, s.Delete(t.Context(), "key", "x"), lease.ErrBadRecord)
+	require.ErrorIs(t, err, lease.ErrConflict)
+	require.ErrorIs(t, s.Delete(t.Context(), "key", "x"), lease.ErrConflict)
 	now, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, now), "the file has changed")
