@@ -16,15 +16,12 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	if s.away() != nil {
 		return s.read().own, passed, nil
 	}
-	var m mark
-	if d.version == "" {
+	m, err := getMark(s)
+	if err == nil && m.lost() && d.version == "" {
 		d, err = getDoor(s)
 	}
 	if errors.Is(err, ErrBadRecord) { // it counts as lost
 		d, err = door{}, nil
-	}
-	if err == nil {
-		m, err = getMark(s)
 	}
 	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
 		m, err = restoreMark(s, m, own, most)

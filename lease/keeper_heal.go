@@ -9,9 +9,7 @@ import (
 // the watermark and the store's door. Until the door is open, each call counts how long it is
 // closed, so that newcomers do not wait for all of that time themselves.
 func (l *Lease) heal(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.o.trip())
-	defer cancel()
-	s := l.line(ctx)
+	s := l.renewing(ctx)
 	d, err := getDoor(s)
 	if err != nil && (!errors.Is(err, ErrBadRecord) || d.version == "") {
 		return err
