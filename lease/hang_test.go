@@ -249,6 +249,7 @@ func TestStoreThatAnswersLateStrandsNobody(t *testing.T) {
 	for _, each := range []time.Duration{100 * ms, 400 * ms, span / 5} {
 		withEngine(t, func(t *testing.T, m *memory) {
 			h := mustAcquire(t, m, both, clockAt(0))
+			m.mark(t)
 			m.becomes(answersAfter(each))
 			calm := func(h *holder) {
 				t.Helper()

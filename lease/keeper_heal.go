@@ -3,11 +3,13 @@ package lease
 import (
 	"context"
 	"errors"
+	"strconv"
 )
 
 // heal puts back what the store lost besides the record of this holder, which was put back before:
-// the watermark and the store's door. Until the door is open, each call counts how long it is
-// closed, so that newcomers do not wait for all of that time themselves.
+// the watermark, the owner's entry and the store's door. Until the door is open, each call counts how long
+// it is closed, so that newcomers do not wait for all of that time themselves. A closed door of another
+// layout is of a newcomer that was wrong.
 func (l *Lease) heal(ctx context.Context) error {
 	s := l.renewing(ctx)
 	d, err := getDoor(s)
@@ -15,9 +17,11 @@ func (l *Lease) heal(ctx context.Context) error {
 		return err
 	}
 	m, err := getMark(s)
-	if err == nil && m.lost() {
-		is := l.shown.Load()
-		_, err = restoreMark(s, m, is.own, later(is.own.Least, is.passed)) // nothing later was proposed while this holder lived
+	is := l.shown.Load()
+	most := later(is.own.Least, is.passed) // nothing later was proposed while this holder lived
+	// Until the door is open, nothing is published. So a holder whose clock was ahead, and was quicker, does no harm.
+	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
+		_, err = restoreMark(s, m, is.own, most)
 	}
 	if err != nil {
 		return err
@@ -27,6 +31,14 @@ func (l *Lease) heal(ctx context.Context) error {
 		defer l.mu.Unlock()
 		l.wiped = false
 		return nil
+	}
+	if l.o.Reuse != ReuseOnce {
+		if _, err = s.put(ownerKey(l.o.Owner), "", []byte(strconv.Itoa(is.own.Worker))); err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	if d.Layout != l.o.Layout {
+		d = door{version: d.version}
 	}
 	c := clocks{own: l.o.now()}
 	if c.engine, err = s.engine(); err == nil {

@@ -137,6 +137,9 @@ func (r record) release(w window, next time.Time, state State, unit time.Duratio
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
 	}
+	if r.Least.After(w.begin()) {
+		next = later(next, r.Least) // the watermark may have passed what was not stamped
+	}
 	r.State = state
 	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
 	// tick after the bound.
@@ -341,10 +344,23 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 	return at, by
 }
 
-// latest returns the latest bound of the records: every ID that was issued is before it.
+// latest returns the latest bound of the records: every ID that was issued under them is before it. A lost
+// record has no bound, and its Floor is the clock of whoever looks.
 func latest(records []record) (bound time.Time) {
 	for _, r := range records {
-		bound = later(bound, r.last())
+		if r.State != StateLost {
+			bound = later(bound, r.last())
+		}
 	}
 	return bound
+}
+
+// floors returns the latest floor of a worker ID that is held.
+func floors(records []record) (at time.Time) {
+	for _, r := range records {
+		if r.State == StateHeld {
+			at = later(at, r.Least)
+		}
+	}
+	return at
 }

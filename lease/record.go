@@ -205,7 +205,7 @@ func (r record) validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.State == StateLost:
 		return nil
-	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0:
+	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0 || r.Window > maxWindow(r.Layout.Unit):
 		why = fmt.Sprintf("it has %d saves, token %q, reuse %d and window %v", r.Saves, r.Token, r.Reuse, r.Window)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
