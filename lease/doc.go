@@ -249,17 +249,16 @@
 // show the pause, the holder does not know that it counted as dead, and does not look.
 //
 // If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still
-// until the record is back or every window under it must have ended. If all entries are lost, there
-// is no watermark until a holder or a newcomer has made the store again. A holder whose record was
-// lost puts the watermark back at its floor, because nothing later was proposed while it lived; until
-// the door is open, also in place of what a holder has put back whose clock is ahead. If the
-// watermark alone is lost, newcomers begin at the latest bound of all others (above). If a clock that
-// was ahead has left this bound, they begin at the latest floor of a holder or a minute after their
-// own clock, whichever is later (restoreMark): while no holder lives, clocks must not differ by more
-// than that. A holder
-// with a LocalCopy may stamp without the store, so it counts until it is released; if it starts
-// while the store is away, it begins at its clock. A floor counts as a stamp: if a clock is set
-// back to before it, the policy decides.
+// until the record is back or every window under it must have ended. If all entries are lost,
+// there is no watermark until a holder or a newcomer has made the store again. A holder whose
+// record was lost puts the watermark back at its floor, because nothing later was proposed while
+// it lived; until the door is open, also in place of what a holder has put back whose clock is
+// ahead. If the watermark alone is lost, newcomers begin at the latest bound of all others
+// (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
+// holder or a minute after their own clock, whichever is later (restoreMark): while no holder
+// lives, clocks must not differ by more than that. A holder with a LocalCopy may stamp without the
+// store, so it counts until it is released; if it starts while the store is away, it begins at its
+// clock. A floor counts as a stamp: if a clock is set back to before it, the policy decides.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

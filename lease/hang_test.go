@@ -243,8 +243,8 @@ func answersAfter(d time.Duration) fault {
 	}
 }
 
-// A store that answers each request within a fifth of a window is enough for whatever takes several requests: an outage,
-// a start, and a change of the clock sequence.
+// A store that answers each request within a fifth of a window is enough for whatever takes
+// several requests: an outage, a start, and a change of the clock sequence.
 func TestStoreThatAnswersLateStrandsNobody(t *testing.T) {
 	for _, each := range []time.Duration{100 * ms, 400 * ms, span / 5} {
 		withEngine(t, func(t *testing.T, m *memory) {
@@ -276,7 +276,8 @@ func TestStoreThatAnswersLateStrandsNobody(t *testing.T) {
 	}
 }
 
-// If the store loses its entries, a holder puts its record back, however late the store answers, as long as it can in its window.
+// If the store loses its entries, a holder puts its record back, however late the store answers,
+// as long as it can in its window.
 func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 	withEngine(t, func(t *testing.T, m *memory) {
 		h := mustAcquire(t, m, fleet, clockAt(0))

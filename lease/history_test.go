@@ -203,7 +203,8 @@ func (s unreadable) Get(ctx context.Context, key string) (Entry, error) {
 	return e, err
 }
 
-// An entry of the history that was left over and cannot be read is made anew, when a record comes to it.
+// An entry of the history that was left over and cannot be read is made anew, when a record comes
+// to it.
 func TestUnreadableHistoryIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -36,11 +36,11 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	return at, at, nil
 }
 
-// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
-// zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
-// A clock that was ahead once may have left a bound far ahead. Then the latest floor of a holder takes its
-// place: nothing later was proposed while one of them lived. If none did, what was proposed is at most skew
-// after this clock, unless a reader's clock differed from it by more.
+// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most
+// is zero, this is not known, and the latest bound takes its place, because nothing later is
+// proposed. A clock that was ahead once may have left a bound far ahead. Then the latest floor of
+// a holder takes its place: nothing later was proposed while one of them lived. If none did, what
+// was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
 func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 	if most.IsZero() {
 		records, _, err := allRecords(s)

@@ -20,8 +20,8 @@ func (l *Lease) CanBump(now time.Time) bool {
 	return !from.After(now) && !is.passed.After(now)
 }
 
-// Bump changes the clock sequence of the grant g, and records the change: see
-// [snowflake.Bumper]. It waits for the store for up to two thirds of a window, because it saves and then looks. The
+// Bump changes the clock sequence of the grant g, and records the change: see [snowflake.Bumper].
+// It waits for the store for up to two thirds of a window, because it saves and then looks. The
 // lease's generator calls it.
 func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Window*2/3)

@@ -20,8 +20,8 @@ func lineTo(ctx context.Context, s Store) wire { return wire{ctx: ctx, store: s}
 // line returns the line of the lease to its store.
 func (l *Lease) line(ctx context.Context) wire { return wire{ctx: ctx, store: l.store, lease: l} }
 
-// renewing returns the line of a renewal. Each request has a time-out of its own, so a store that answers late delays
-// a renewal of several requests, and does not prevent it.
+// renewing returns the line of a renewal. Each request has a time-out of its own, so a store that
+// answers late delays a renewal of several requests, and does not prevent it.
 func (l *Lease) renewing(ctx context.Context) wire {
 	return wire{ctx: ctx, store: l.store, lease: l, each: l.o.trip}
 }

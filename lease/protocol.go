@@ -344,8 +344,8 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 	return at, by
 }
 
-// latest returns the latest bound of the records: every ID that was issued under them is before it. A lost
-// record has no bound, and its Floor is the clock of whoever looks.
+// latest returns the latest bound of the records: every ID that was issued under them is before
+// it. A lost record has no bound, and its Floor is the clock of whoever looks.
 func latest(records []record) (bound time.Time) {
 	for _, r := range records {
 		if r.State != StateLost {

@@ -31,8 +31,9 @@ type waited struct {
 }
 
 // more returns what is known at m. seen is how long this process has seen w, and what w is about,
-// unchanged. On the host where w was saved its clock says more. Copies of a machine have the name of one host, and
-// their clocks since it was booted differ. So no more counts than the wall clock passed by, too.
+// unchanged. On the host where w was saved its clock says more. Copies of a machine have the name
+// of one host, and their clocks since it was booted differ. So no more counts than the wall clock
+// passed by, too.
 func (w waited) more(seen time.Duration, m moment) waited {
 	var wall int64
 	if m.host != "" {

@@ -228,8 +228,8 @@ func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
 	}
 }
 
-// After a wipe, a program of another layout looks at the store first. It stops nobody, and gets no worker ID: neither
-// before nor after a holder has put its record back.
+// After a wipe, a program of another layout looks at the store first. It stops nobody, and gets no
+// worker ID: neither before nor after a holder has put its record back.
 func TestWrongLayoutThatIsFirstAfterAWipe(t *testing.T) {
 	for _, after := range []time.Duration{0, span} {
 		synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,8 @@ func TestOwnerKeepsItsWorkerIDAfterAWipe(t *testing.T) {
 	}
 }
 
-// Starts that are just longer than 150 ms get through, if their host does not say when it was booted.
+// Starts that are just longer than 150 ms get through, if their host does not say when it was
+// booted.
 func TestShortStartsGetThrough(t *testing.T) {
 	for _, each := range []time.Duration{160 * ms, 200 * ms, 240 * ms} {
 		synctest.Test(t, func(t *testing.T) {
@@ -280,7 +281,8 @@ func TestShortStartsGetThrough(t *testing.T) {
 	}
 }
 
-// Two copies of a machine have one boot ID, and clocks since then that differ. The wait after a wipe is as long as ever.
+// Two copies of a machine have one boot ID, and clocks since then that differ. The wait after a
+// wipe is as long as ever.
 func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, off := time.Now(), time.Duration(0)

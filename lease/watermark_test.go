@@ -325,7 +325,8 @@ func (m *memory) starts(t *testing.T, owner string, within time.Duration, change
 	return err
 }
 
-// A clock was a year ahead once. When the watermark is lost, others do not begin at the bound that it left.
+// A clock was a year ahead once. When the watermark is lost, others do not begin at the bound that
+// it left.
 func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 	for _, value := range []string{"", "?", "null", "{}"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -351,7 +352,8 @@ func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
 	}
 }
 
-// The first holder that heals a wiped store has a clock that is an hour ahead. The others put the watermark right.
+// The first holder that heals a wiped store has a clock that is an hour ahead. The others put the
+// watermark right.
 func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -397,8 +399,8 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 	})
 }
 
-// A holder was idle, and the watermark passed its last ID. Nobody who comes after its release, and after the loss of the
-// watermark, begins below.
+// A holder was idle, and the watermark passed its last ID. Nobody who comes after its release, and
+// after the loss of the watermark, begins below.
 func TestIdleHolderReleasesNothingBelowTheWatermark(t *testing.T) {
 	for _, value := range []string{"?", "null", "{}", `{"proposed":"2500-01-01T00:00:00Z"}`} {
 		synctest.Test(t, func(t *testing.T) {
