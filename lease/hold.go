@@ -117,7 +117,7 @@ func (h *hold) bump(s line, now time.Time) error {
 		err = h.move(s, func(r record) record {
 			own = r
 			r = r.extend(w, now.Add(h.rules.window))
-			r.Least = earlier(r.Least, w.from)
+			r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
 			return r
 		})
 	}

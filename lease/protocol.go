@@ -116,7 +116,7 @@ func (r record) start(now time.Time) (seq int, from time.Time) {
 func (r record) take(w window, id record, c clocks) record {
 	next := r
 	if next.Prior = r.Prior.still(c); r.State == StateHeld {
-		next.Prior = next.Prior.and(prior{r.Least, r.last()}.still(c))
+		next.Prior = next.Prior.and(prior{r.Least, r.ends()}.still(c))
 	}
 	next.Least, next.NoFloor = id.Least, false
 	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
@@ -329,7 +329,7 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 		case r.State != StateHeld:
 		case r.Copy && r.Layout.ClockSeqBits > 0:
 			least = append(least, time.Time{})
-		case r.Copy || now.Before(r.last()) || !dead(*r):
+		case r.Copy || now.Before(r.ends()) || !dead(*r):
 			least = append(least, r.Least)
 		}
 		if now.Before(r.Prior.To) {

@@ -69,7 +69,7 @@ func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	next := old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(7)}).Bound())
-	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
+	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9),
 		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
 	assert.Equal(t, want, next)
 	assert.Zero(t, rec("a", StateFree, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")

@@ -149,7 +149,7 @@ func (w *watch) idle(r record, m moment) time.Duration {
 // live holder look dead.
 func (w *watch) silent(r record, m moment, c clocks) time.Duration {
 	idle := w.idle(r, m)
-	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.last()) {
+	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.ends()) {
 		idle = max(idle, c.engine.Sub(r.Renewed))
 	}
 	return idle

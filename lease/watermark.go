@@ -200,7 +200,7 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	unreadable := len(silent)
 	for _, r := range records {
 		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
-		if r.State == StateHeld && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
 			silent = append(silent, r)
 		}
 	}

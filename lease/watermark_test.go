@@ -459,3 +459,37 @@ func TestUnreadableSilenceIsForgotten(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A clock was an hour ahead. When it is right, its holder goes on with another clock sequence, and dies. Its earlier
+// window does not count any more; until the change is complete it does.
+func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			mustAcquire(t, m, both, clockAt(0), named("b"))
+			h := mustAcquire(t, m, both, clockAt(time.Hour))
+			h.next()
+			h.c.set(0)
+			if !answers {
+				m.becomes(silent)
+			}
+			_, err := h.g.NextID()
+			require.Equal(t, answers, err == nil)
+			if answers {
+				time.Sleep(span)
+			}
+			h.cancel()
+			m.becomes()
+			r := m.record(h.Worker())
+			require.Equal(t, 1, r.ClockSeq)
+			require.Equal(t, !answers, r.ends().After(time.Now().Add(span)))
+			for range 20 {
+				m.mark(t)
+				time.Sleep(span / 4)
+			}
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, answers, time.Since(both.Decode(mark.ID).Time) < 2*span)
+		})
+	}
+}
