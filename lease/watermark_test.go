@@ -376,12 +376,18 @@ func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
 	})
 }
 
+// ahead is the line of a reader whose clock is an hour ahead.
+type ahead struct{ wire }
+
+func (a ahead) read() reading {
+	r := a.wire.read()
+	r.own = r.own.Add(time.Hour)
+	return r
+}
+
 // A record is lost, nobody lives, and the clock of a reader is an hour ahead for one reading.
 func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		was, off := wallClock, time.Duration(0)
-		wallClock = func(context.Context) time.Time { return time.Now().Add(off).Round(0) }
-		defer func() { wallClock = was }()
 		m := newMemory()
 		h := mustAcquire(t, m, fleet, clockAt(0))
 		h.next()
@@ -392,9 +398,12 @@ func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
 			m.mark(t)
 			time.Sleep(time.Second)
 		}
-		off = time.Hour
-		m.mark(t)
-		off = 0
+		w := <-m.slot
+		v := viewer{line: ahead{lineTo(t.Context(), m)}, watch: w}
+		require.NoError(t, v.open())
+		_, err := v.watermark()
+		require.NoError(t, err)
+		m.slot <- w
 		require.NoError(t, m.starts(t, "b", span))
 	})
 }
