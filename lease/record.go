@@ -155,7 +155,8 @@ func (r record) withBound(seq int, bound time.Time) record {
 // withWindow returns r with w as its only window, and its bound at bound.
 func (r record) withWindow(w window, bound time.Time) record {
 	r = r.withBound(w.seq, bound)
-	r.From, r.To = w.from, r.bound(w.seq)
+	r.From = w.from
+	r.To = r.bound(w.seq)
 	return r
 }
 
