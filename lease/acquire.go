@@ -36,11 +36,12 @@ import (
 // ErrClockUnsynchronized, ctx's error or, if the machine was cloned with the directory of the
 // store or of LocalCopy, ErrLost; or are the store's.
 //
-// If the store fails, Acquire asks again until ctx is done or, if ctx has no deadline, for one
-// to two minutes, and logs why. The cause may be any that can pass: no server, no memory or disk
-// space, a name that does not resolve. It returns at once only what never mends by itself:
-// invalid options, another layout, a record that cannot be read, a service that lacks what the
-// store needs ([errors.ErrUnsupported]), and what matches [ErrRefused], such as a wrong password.
+// If the store fails, Acquire asks again until ctx is done or, if ctx has no deadline, for one to
+// two minutes, and logs why. The cause may be any that can pass: no server, no memory or disk
+// space, a name that does not resolve. It returns at once only what never mends by itself: invalid
+// options, another layout, a record that cannot be read, a service that lacks what the store needs
+// ([errors.ErrUnsupported]), and what matches [ErrRefused], such as a wrong password; and a clock
+// that is too far ahead or behind, though it may be set right.
 //
 // If Acquire fails, it frees the worker IDs that it took on the way; if the store is slow,
 // it does so in the background.

@@ -68,6 +68,17 @@ func (s *search) lookAtDoor() (d door, c clocks, isNew bool, err error) {
 			return d, c, false, err
 		}
 	}
+	if d.Name == "" && !isNew { // the holders of another layout may not have put it back yet
+		records, _, err := allRecords(s.line)
+		if err != nil {
+			return d, c, false, err
+		}
+		for _, r := range records {
+			if r.State != StateLost && r.Layout != o.Layout {
+				return d, c, false, &LayoutError{Worker: r.Worker, Where: "the store", Has: r.Layout, Want: o.Layout}
+			}
+		}
+	}
 	c.own = s.line.read().own
 	c.engine, err = s.line.engine()
 	return d, c, isNew, err

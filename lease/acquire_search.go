@@ -48,7 +48,7 @@ const (
 )
 
 func newSearch(ctx context.Context, l *Lease) *search {
-	s := &search{l: l, line: wire{ctx, l.store, l, true}}
+	s := &search{l: l, line: wire{ctx, l.store, l, l.searchTrip}}
 	s.begun = s.line.read().at
 	return s
 }

@@ -72,8 +72,9 @@
 //  4. end: The window ends at the bound in the holder's own last save, which never goes back
 //     (hold.renew, extend).
 //  5. back: Bounds do not go back along the chain, except when a worker ID is given back: then the
-//     generator has stopped, and the bound is the end of what it stamped (hold.release), or nothing
-//     was stamped and the bound is what it was (undo).
+//     generator has stopped, and the bound is the end of what it stamped, or its last floor, which
+//     the watermark may have passed (hold.release); or nothing was stamped and the bound is what it
+//     was (undo).
 //
 // So each window begins at the end of the window before it, or later. No clock appears in this
 // proof: clients' clocks only propose bounds, and the engine's clock has no part in it. Who is
@@ -124,8 +125,9 @@
 //     late, the holder asks again until its window ends. The bound does not move in the same save.
 //     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
 //     late by then, the worker ID is lost.
-//   - heal: Then the holder puts back the watermark and the entry "store", too, and counts the time
-//     of the next rule in it, so that a newcomer hours later does not wait (Lease.heal).
+//   - heal: Then the holder puts back the watermark, its owner's entry and the entry "store", too, in
+//     place of a closed one that a newcomer of another layout made; and counts the time of the next
+//     rule in it, so that a newcomer hours later does not wait (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
 //     kept in the entry, so they wait for it together, one after the other (door.advance). Then
@@ -247,13 +249,16 @@
 // show the pause, the holder does not know that it counted as dead, and does not look.
 //
 // If a record is lost or cannot be read, nobody knows its floor, and the watermark stands still
-// until the record is back or every window under it must have ended. If all entries are lost, there
-// is no watermark until a holder or a newcomer has made the store again. A holder whose record was
-// lost puts the watermark back at its floor, because nothing later was proposed while it lived. If
-// the watermark alone is lost, newcomers begin at the latest bound of all others (above). A holder
-// with a LocalCopy may stamp without the store, so it counts until it is released; if it starts
-// while the store is away, it begins at its clock. A floor counts as a stamp: if a clock is set
-// back to before it, the policy decides.
+// until the record is back or every window under it must have ended. If all entries are lost,
+// there is no watermark until a holder or a newcomer has made the store again. A holder whose
+// record was lost puts the watermark back at its floor, because nothing later was proposed while
+// it lived; until the door is open, also in place of what a holder has put back whose clock is
+// ahead. If the watermark alone is lost, newcomers begin at the latest bound of all others
+// (above). If a clock that was ahead has left this bound, they begin at the latest floor of a
+// holder or a minute after their own clock, whichever is later (restoreMark): while no holder
+// lives, clocks must not differ by more than that. A holder with a LocalCopy may stamp without the
+// store, so it counts until it is released; if it starts while the store is away, it begins at its
+// clock. A floor counts as a stamp: if a clock is set back to before it, the policy decides.
 //
 // HAZARD: if the store loses all entries, a holder whose clock then goes back may change to a clock
 // sequence that begins below a watermark which was read before the loss.

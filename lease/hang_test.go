@@ -232,3 +232,66 @@ func TestEntriesSurviveACrashOfTheMachine(t *testing.T) {
 		require.Equal(t, e, after)
 	}
 }
+
+// answersAfter is a store that answers each request so late.
+func answersAfter(d time.Duration) fault {
+	return func(ctx context.Context, q *query, next asks) error {
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+		return next(ctx, q)
+	}
+}
+
+// A store that answers each request within a fifth of a window is enough for whatever takes
+// several requests: an outage, a start, and a change of the clock sequence.
+func TestStoreThatAnswersLateStrandsNobody(t *testing.T) {
+	for _, each := range []time.Duration{100 * ms, 400 * ms, span / 5} {
+		withEngine(t, func(t *testing.T, m *memory) {
+			h := mustAcquire(t, m, both, clockAt(0))
+			m.mark(t)
+			m.becomes(answersAfter(each))
+			calm := func(h *holder) {
+				t.Helper()
+				for range 60 {
+					time.Sleep(span / 20)
+					h.next()
+				}
+			}
+			calm(h)
+			m.becomes(down)
+			time.Sleep(2 * span)
+			m.becomes(answersAfter(each))
+			time.Sleep(3 * span)
+			calm(h)
+			calm(mustAcquire(t, m, both, clockAt(0), named("b")))
+			h.c.set(-ms)
+			_, err := h.g.NextIDContext(t.Context())
+			require.NoError(t, err)
+			h.c.set(-span / 2)
+			h.next()
+			require.Equal(t, 1, h.Grant().ClockSeq)
+			m.becomes()
+		})
+	}
+}
+
+// If the store loses its entries, a holder puts its record back, however late the store answers,
+// as long as it can in its window.
+func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
+	withEngine(t, func(t *testing.T, m *memory) {
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		m.becomes(answersAfter(span / 13))
+		time.Sleep(10 * time.Second)
+		m.set(func() { clear(m.entries) })
+		time.Sleep(3 * time.Second)
+		require.EqualValues(t, 1, h.Stats().Restored)
+		time.Sleep(healing(ms) + 2*span)
+		h.next()
+		require.Zero(t, h.Stats().Replacements)
+		d, err := getDoor(m.line())
+		require.NoError(t, err)
+		require.True(t, d.Open)
+		m.becomes()
+	})
+}

@@ -3,6 +3,7 @@
 package lease
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -186,4 +187,28 @@ func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 		assert.Nil(t, chunk)
 		assert.Zero(t, saved.Forgotten)
 	}
+}
+
+// unreadable is a store in which one entry cannot be read.
+type unreadable struct {
+	*memory
+	key, version string // of the entry
+}
+
+func (s unreadable) Get(ctx context.Context, key string) (Entry, error) {
+	e, err := s.memory.Get(ctx, key)
+	if key == s.key && e.Version == s.version {
+		return Entry{Key: key, Version: e.Version}, ErrBadRecord
+	}
+	return e, err
+}
+
+// An entry of the history that was left over and cannot be read is made anew, when a record comes
+// to it.
+func TestUnreadableHistoryIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.stores(chunkKey(0, 0), "?")
+		stamps(t, unreadable{m, chunkKey(0, 0), "1"}, 2*embedded, 0)
+	})
 }

@@ -45,16 +45,15 @@ const (
 
 // heard is when a record was last saved.
 type heard struct {
-	renewed time.Time // when the last renewal began, by the monotonic clock
-	read    time.Time // what the clock read before the last save
+	renewed time.Time // when the last save began, by the monotonic clock,
+	read    time.Time // and what the clock read then
 	at      time.Time // when the last save had been made, by the steady clock: not before record.Renewed, so that no leap hides in the time that it took
 }
 
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves the
-// bound and only shows that the holder lives. begun is when the renewal began. If accepted is set,
-// no leap is too far. If the record was lost and is put back, the error matches errPutBack; the
-// next renewal moves the bound.
-func (h *hold) renew(s line, begun time.Time, accepted bool) error {
+// bound and only shows that the holder lives. If accepted is set, no leap is too far. If the record
+// was lost and is put back, the error matches errPutBack; the next renewal moves the bound.
+func (h *hold) renew(s line, accepted bool) error {
 	now := s.read()
 	h.horizon.observe(now.own, now.steady())
 	bound := later(h.window.to, now.own.Add(h.rules.window))
@@ -69,9 +68,6 @@ func (h *hold) renew(s line, begun time.Time, accepted bool) error {
 		if h.horizon.ownClock && h.leap(bound, now, accepted) == nil { // now the holder knows the store's time
 			err = h.push(s, bound, now)
 		}
-	}
-	if err == nil || errors.Is(err, errPutBack) {
-		h.heard.renewed = begun
 	}
 	return err
 }
@@ -121,7 +117,7 @@ func (h *hold) bump(s line, now time.Time) error {
 		err = h.move(s, func(r record) record {
 			own = r
 			r = r.extend(w, now.Add(h.rules.window))
-			r.Least = earlier(r.Least, w.from)
+			r.Least, r.To = earlier(r.Least, w.from), later(r.To, h.window.to)
 			return r
 		})
 	}

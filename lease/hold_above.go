@@ -16,15 +16,12 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	if s.away() != nil {
 		return s.read().own, passed, nil
 	}
-	var m mark
-	if d.version == "" {
+	m, err := getMark(s)
+	if err == nil && m.lost() && d.version == "" {
 		d, err = getDoor(s)
 	}
 	if errors.Is(err, ErrBadRecord) { // it counts as lost
 		d, err = door{}, nil
-	}
-	if err == nil {
-		m, err = getMark(s)
 	}
 	if err == nil && m.lost() && (m.bad || d.version == "" || d.Marked) {
 		m, err = restoreMark(s, m, own, most)
@@ -39,8 +36,11 @@ func above(s line, d door, own record, most, passed time.Time) (at, nowPassed ti
 	return at, at, nil
 }
 
-// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most is
-// zero, this is not known, and the latest bound takes its place, because nothing later is proposed.
+// restoreMark puts a watermark that was lost back. Nothing later than most was proposed. If most
+// is zero, this is not known, and the latest bound takes its place, because nothing later is
+// proposed. A clock that was ahead once may have left a bound far ahead. Then the latest floor of
+// a holder takes its place: nothing later was proposed while one of them lived. If none did, what
+// was proposed is at most skew after this clock, unless a reader's clock differed from it by more.
 func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 	if most.IsZero() {
 		records, _, err := allRecords(s)
@@ -48,7 +48,8 @@ func restoreMark(s line, m mark, own record, most time.Time) (mark, error) {
 			return m, err
 		}
 		records[own.Worker] = own
-		most = later(latest(slices.Collect(maps.Values(records))), s.read().own)
+		all, now := slices.Collect(maps.Values(records)), s.read().own
+		most = later(earlier(latest(all), later(floors(all), now.Add(skew))), now)
 	}
 	m.Proposed = most.UTC()
 	m, err := m.put(s)

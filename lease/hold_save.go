@@ -24,7 +24,7 @@ func (h *hold) save(s line, change func(record) record) error {
 		}
 	}
 	for {
-		read := s.read().own
+		read := s.read()
 		saved, tried, err := replace(s, h.rules.history, h.own, change(h.own))
 		if err == nil {
 			h.saved(s, saved, read)
@@ -46,10 +46,10 @@ func (h *hold) save(s line, change func(record) record) error {
 // after all, the lease ends.
 const maxTried = 1000
 
-// saved notes that the record is stored. read is what the clock read before.
-func (h *hold) saved(s line, own record, read time.Time) {
+// saved notes that the record is stored. read is what the clocks read before.
+func (h *hold) saved(s line, own record, read reading) {
 	h.own, h.doubt, h.tried = own, sure, nil
-	h.heard.read, h.heard.at = read, s.read().steady()
+	h.heard = heard{read.at, read.own, s.read().steady()}
 }
 
 // look reads the stored record after a save whose result is not known, and finds out what it
@@ -113,7 +113,7 @@ var errPutBack = errors.New("lease: the record was lost, and was put back")
 // putBack puts the record back in place of found, if nobody can have taken the worker ID
 // for free since it was saved.
 func (h *hold) putBack(s line, found record) error {
-	read := s.read().own
+	read := s.read()
 	if err := h.mayRestore(s); err != nil {
 		return err
 	}

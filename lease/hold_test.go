@@ -125,7 +125,7 @@ func TestRenewalByItsAnswers(t *testing.T) {
 			for i := range s.log {
 				s.log[i].reading = reads(test.at)
 			}
-			err := h.renew(s, at(test.at), false)
+			err := h.renew(s, false)
 			require.ErrorIs(t, err, test.is)
 			require.Nil(t, s.open, "it asks no more than this")
 			assert.Equal(t, test.asks, strings.Join(verbs(s.asked), " "))

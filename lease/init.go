@@ -30,7 +30,7 @@ func Init(ctx context.Context, s Store, layout snowflake.Layout) error {
 	if err != nil {
 		return err
 	}
-	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey} {
+	for _, prefix := range []string{recordPrefix, markPrefix, ownerPrefix, historyPrefix, watermarkKey, silenceKey} {
 		entries, err := s.List(ctx, prefix)
 		if err != nil {
 			return err

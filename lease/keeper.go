@@ -75,17 +75,15 @@ func jittered(wait time.Duration) time.Duration { return wait - randomN(wait/8+1
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
 // the bound and only shows that the holder lives.
 func (l *Lease) renew(ctx context.Context) error {
-	patient, cancel := context.WithTimeout(ctx, l.o.trip())
-	defer cancel()
 	now, begun := l.o.now(), time.Now()
-	err := unanswered(ctx, patient, l.advance(patient, begun))
+	err := l.advance(ctx)
 	took := max(time.Since(begun), l.o.now().Sub(now))
 	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
 }
 
-func (l *Lease) advance(ctx context.Context, begun time.Time) error {
+func (l *Lease) advance(ctx context.Context) error {
 	h, err := l.take(ctx)
 	if err != nil {
 		return err
@@ -95,7 +93,7 @@ func (l *Lease) advance(ctx context.Context, begun time.Time) error {
 		return errCloned
 	}
 	w := h.window
-	err = h.renew(l.line(ctx), begun, l.accepted.Load())
+	err = h.renew(l.renewing(ctx), l.accepted.Load())
 	l.horizon = h.horizon
 	if h.granted && h.window != w {
 		l.publish(h)
@@ -144,10 +142,10 @@ func (l *Lease) blame(err error, final bool) {
 	case l.failing != nil && l.cause != nil && time.Since(l.caused) < l.o.Window:
 		err = once(fmt.Errorf("%w; before, it was: %w", err, l.cause))
 	}
-	l.stats.LastError = err
-	if final || l.failing != nil {
-		l.failing = l.stats.LastError
+	if final || l.stats.LastError != nil {
+		l.failing = err
 	}
+	l.stats.LastError = err
 }
 
 // renewed returns when the last successful renewal began.

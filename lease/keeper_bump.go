@@ -20,11 +20,11 @@ func (l *Lease) CanBump(now time.Time) bool {
 	return !from.After(now) && !is.passed.After(now)
 }
 
-// Bump changes the clock sequence of the grant g, and records the change: see
-// [snowflake.Bumper]. It waits for the store for up to a third of a window. The lease's generator
-// calls it.
+// Bump changes the clock sequence of the grant g, and records the change: see [snowflake.Bumper].
+// It waits for the store for up to two thirds of a window, because it saves and then looks. The
+// lease's generator calls it.
 func (l *Lease) Bump(ctx context.Context, g snowflake.Grant, now time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, l.o.Window/3)
+	ctx, cancel := context.WithTimeout(ctx, l.o.Window*2/3)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	if l.generation() != l.grant.Load().generation { // another copy may have the worker ID, and save its record

@@ -3,23 +3,26 @@ package lease
 import (
 	"context"
 	"errors"
+	"strconv"
 )
 
 // heal puts back what the store lost besides the record of this holder, which was put back before:
-// the watermark and the store's door. Until the door is open, each call counts how long it is
-// closed, so that newcomers do not wait for all of that time themselves.
+// the watermark, the owner's entry and the store's door. Until the door is open, each call counts
+// how long it is closed, so that newcomers do not wait for all of that time themselves. A closed
+// door of another layout is of a newcomer that was wrong.
 func (l *Lease) heal(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.o.trip())
-	defer cancel()
-	s := l.line(ctx)
+	s := l.renewing(ctx)
 	d, err := getDoor(s)
 	if err != nil && (!errors.Is(err, ErrBadRecord) || d.version == "") {
 		return err
 	}
 	m, err := getMark(s)
-	if err == nil && m.lost() {
-		is := l.shown.Load()
-		_, err = restoreMark(s, m, is.own, later(is.own.Least, is.passed)) // nothing later was proposed while this holder lived
+	is := l.shown.Load()
+	most := later(is.own.Least, is.passed) // nothing later was proposed while this holder lived
+	// Until the door is open, nothing is published. So a holder whose clock was ahead, and was
+	// quicker, does no harm.
+	if err == nil && (m.lost() || !d.Open && m.Proposed.After(most) && !m.Published.After(most)) {
+		_, err = restoreMark(s, m, is.own, most)
 	}
 	if err != nil {
 		return err
@@ -29,6 +32,14 @@ func (l *Lease) heal(ctx context.Context) error {
 		defer l.mu.Unlock()
 		l.wiped = false
 		return nil
+	}
+	if l.o.Reuse != ReuseOnce {
+		if _, err = s.put(ownerKey(l.o.Owner), "", []byte(strconv.Itoa(is.own.Worker))); err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	if d.Layout != l.o.Layout {
+		d = door{version: d.version}
 	}
 	c := clocks{own: l.o.now()}
 	if c.engine, err = s.engine(); err == nil {

@@ -8,10 +8,10 @@ import (
 
 // wire is the line to a store. ctx bounds all that is asked over it.
 type wire struct {
-	ctx     context.Context
-	store   Store
-	lease   *Lease // that asks; nil if it is somebody else
-	patient bool   // each request has the patience of a search
+	ctx   context.Context
+	store Store
+	lease *Lease               // that asks; nil if it is somebody else
+	each  func() time.Duration // how long each request may take; nil: only ctx bounds it
 }
 
 // lineTo returns the line of whoever has no lease.
@@ -20,12 +20,18 @@ func lineTo(ctx context.Context, s Store) wire { return wire{ctx: ctx, store: s}
 // line returns the line of the lease to its store.
 func (l *Lease) line(ctx context.Context) wire { return wire{ctx: ctx, store: l.store, lease: l} }
 
+// renewing returns the line of a renewal. Each request has a time-out of its own, so a store that
+// answers late delays a renewal of several requests, and does not prevent it.
+func (l *Lease) renewing(ctx context.Context) wire {
+	return wire{ctx: ctx, store: l.store, lease: l, each: l.o.trip}
+}
+
 // carry makes a request over w.
 func carry[T any](w wire, f func(context.Context) (T, error)) (T, error) {
-	if !w.patient {
+	if w.each == nil {
 		return f(w.ctx)
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, w.lease.searchTrip())
+	ctx, cancel := context.WithTimeout(w.ctx, w.each())
 	defer cancel()
 	result, err := f(ctx)
 	err = unanswered(w.ctx, ctx, err)

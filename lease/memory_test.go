@@ -279,6 +279,11 @@ func (m *memory) neverUsed() bool {
 	return len(m.versions) == 0
 }
 
+// stores stores an entry, whatever was there.
+func (m *memory) stores(key, value string) {
+	m.set(func() { m.store(&query{do: "put", key: key, value: []byte(value)}) })
+}
+
 // change changes the record of a worker ID. m.mu must be held.
 func (m *memory) change(worker int, f func(*record)) {
 	key := recordKey(worker)

@@ -116,7 +116,7 @@ func (r record) start(now time.Time) (seq int, from time.Time) {
 func (r record) take(w window, id record, c clocks) record {
 	next := r
 	if next.Prior = r.Prior.still(c); r.State == StateHeld {
-		next.Prior = next.Prior.and(prior{r.Least, r.last()}.still(c))
+		next.Prior = next.Prior.and(prior{r.Least, r.ends()}.still(c))
 	}
 	next.Least, next.NoFloor = id.Least, false
 	next.State, next.Reuse, next.Waited = StateHeld, max(r.Reuse, id.Reuse), waited{}
@@ -136,6 +136,9 @@ func (r record) extend(w window, bound time.Time) record {
 func (r record) release(w window, next time.Time, state State, unit time.Duration) record {
 	if !next.After(w.from) {
 		next = w.before // nothing was stamped
+	}
+	if r.Least.After(w.begin()) {
+		next = later(next, r.Least) // the watermark may have passed what was not stamped
 	}
 	r.State = state
 	// The tick in which the window ends may be stamped as a whole, so next may lie up to a
@@ -326,7 +329,7 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 		case r.State != StateHeld:
 		case r.Copy && r.Layout.ClockSeqBits > 0:
 			least = append(least, time.Time{})
-		case r.Copy || now.Before(r.last()) || !dead(*r):
+		case r.Copy || now.Before(r.ends()) || !dead(*r):
 			least = append(least, r.Least)
 		}
 		if now.Before(r.Prior.To) {
@@ -341,10 +344,23 @@ func lowest(records []record, now, most time.Time, dead func(record) bool) (at t
 	return at, by
 }
 
-// latest returns the latest bound of the records: every ID that was issued is before it.
+// latest returns the latest bound of the records: every ID that was issued under them is before
+// it. A lost record has no bound, and its Floor is the clock of whoever looks.
 func latest(records []record) (bound time.Time) {
 	for _, r := range records {
-		bound = later(bound, r.last())
+		if r.State != StateLost {
+			bound = later(bound, r.last())
+		}
 	}
 	return bound
+}
+
+// floors returns the latest floor of a worker ID that is held.
+func floors(records []record) (at time.Time) {
+	for _, r := range records {
+		if r.State == StateHeld {
+			at = later(at, r.Least)
+		}
+	}
+	return at
 }

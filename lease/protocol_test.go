@@ -69,7 +69,7 @@ func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	next := old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(1)})
 	assert.Equal(t, at(9), next.Bound())
 	assert.Equal(t, at(10), old.take(window{from: at(9), before: at(9)}, id, clocks{own: at(7)}).Bound())
-	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), Least: at(9),
+	want := record{Layout: seqs, Token: "b", Owner: "b", Host: "i", PID: 7, State: StateHeld, Saves: 5, Window: span, Bounds: []time.Time{at(9)}, From: at(9), To: at(9), Least: at(9),
 		Store: "t", Copy: true, Reuse: ReuseKeep, Prior: prior{at(0), at(9)}, version: "5"}
 	assert.Equal(t, want, next)
 	assert.Zero(t, rec("a", StateFree, 9).take(window{}, id, clocks{own: at(1)}).Prior, "who gave the worker ID back stamps nothing")
@@ -225,20 +225,23 @@ func TestWaitAfterALoss(t *testing.T) {
 
 // The same host goes on with a wait by the clock that runs since it was booted; another host by what it sees.
 func TestWaitGoesOnInTheNextProcess(t *testing.T) {
-	w := waited{}.more(0, moment{host: "h", boot: time.Hour})
+	w := waited{}.more(0, moment{at: noon, host: "h", boot: time.Hour})
 	for why, test := range map[string]struct {
 		seen time.Duration
 		m    moment
 		want time.Duration
 	}{
-		"the same host":           {0, moment{host: "h", boot: time.Hour + 5}, 5},
-		"the same host, but less": {7, moment{host: "h", boot: time.Hour + 5}, 7},
-		"another host":            {2, moment{host: "i", boot: 2 * time.Hour}, 2},
+		"the same host":           {0, moment{at: at(9), host: "h", boot: time.Hour + 5}, 5},
+		"the same host, but less": {7, moment{at: at(9), host: "h", boot: time.Hour + 5}, 7},
+		"a copy of the host":      {0, moment{at: at(1), host: "h", boot: 2 * time.Hour}, time.Second},
+		"a copy behind":           {0, moment{at: at(-1), host: "h", boot: 2 * time.Hour}, 0},
+		"another host":            {2, moment{at: at(9), host: "i", boot: 2 * time.Hour}, 2},
 		"a host without a name":   {2, moment{boot: 2 * time.Hour}, 2},
 	} {
-		assert.Equal(t, waited{For: test.want, Host: test.m.host, Boot: test.m.boot}, w.more(test.seen, test.m), why)
+		wall := map[bool]int64{true: test.m.at.UnixMilli()}[test.m.host != ""]
+		assert.Equal(t, waited{For: test.want, Host: test.m.host, Boot: test.m.boot, Wall: wall}, w.more(test.seen, test.m), why)
 	}
-	assert.Equal(t, waited{For: 9}, waited{For: 7}.more(2, moment{}), "no host has a name")
+	assert.Equal(t, time.Duration(9), waited{For: 7}.more(2, moment{}).For, "no host has a name")
 }
 
 func TestLowestInstantThatMayBeStamped(t *testing.T) {

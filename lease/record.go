@@ -73,6 +73,10 @@ type record struct {
 	Least   time.Time `json:"least,omitzero"`
 	NoFloor bool      `json:"no_floor,omitempty"`
 
+	// To is the time up to which the holder may stamp: its bound, and while it changes its clock
+	// sequence also the bound of the sequence before.
+	To time.Time `json:"to,omitzero"`
+
 	// Prior is what earlier holders may still stamp that were taken for dead, or had no generator that stopped.
 	Prior prior `json:"prior,omitzero"`
 
@@ -122,6 +126,14 @@ func (r record) last() time.Time {
 	return last
 }
 
+// ends returns the time up to which the holder may stamp.
+func (r record) ends() time.Time {
+	if r.To.IsZero() { // it does not say
+		return r.last()
+	}
+	return r.To
+}
+
 // holding returns the current Holding.
 func (r record) holding() Holding {
 	return Holding{
@@ -140,10 +152,11 @@ func (r record) withBound(seq int, bound time.Time) record {
 	return r
 }
 
-// withWindow returns r with w as its window, and its bound at bound.
+// withWindow returns r with w as its only window, and its bound at bound.
 func (r record) withWindow(w window, bound time.Time) record {
 	r = r.withBound(w.seq, bound)
 	r.From = w.from
+	r.To = r.bound(w.seq)
 	return r
 }
 
@@ -205,7 +218,7 @@ func (r record) validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.State == StateLost:
 		return nil
-	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0:
+	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0 || r.Window > maxWindow(r.Layout.Unit):
 		why = fmt.Sprintf("it has %d saves, token %q, reuse %d and window %v", r.Saves, r.Token, r.Reuse, r.Window)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))

@@ -177,6 +177,9 @@ func spill(s line, r record, chunk []Holding, forget time.Time) (record, Entry, 
 	key := chunkKey(r.Worker, r.Chunks.Next-1)
 	if _, err = s.put(key, "", value); errors.Is(err, ErrConflict) {
 		is, bad := s.get(key)
+		if errors.Is(bad, ErrBadRecord) && is.Version != "" { // it is made anew
+			bad = nil
+		}
 		if err = bad; err == nil && string(is.Value) != string(value) { // it is older than the loss of the record
 			_, err = s.put(key, is.Version, value)
 		}
@@ -220,7 +223,14 @@ func (d door) encode() []byte {
 func getDoor(s line) (d door, err error) {
 	e, err := s.get(doorKey)
 	if err == nil && e.Version != "" {
-		if bad := json.Unmarshal(e.Value, &d); bad != nil {
+		bad := json.Unmarshal(e.Value, &d)
+		if bad == nil && d.Name == "" {
+			bad = errors.New("it has no name")
+		}
+		if bad == nil {
+			bad = d.Layout.Validate()
+		}
+		if bad != nil {
 			d, err = door{}, fmt.Errorf("%w: %s: %w", ErrBadRecord, e.Key, bad)
 		}
 	}

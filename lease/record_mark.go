@@ -27,7 +27,10 @@ func (m mark) publish(low time.Time) time.Time { return later(m.Published, earli
 func getMark(s line) (m mark, err error) {
 	e, err := s.get(watermarkKey)
 	if err == nil && e.Version != "" {
-		m.bad = json.Unmarshal(e.Value, &m) != nil
+		var is struct{ Proposed, Published *time.Time }
+		if m.bad = json.Unmarshal(e.Value, &is) != nil || is.Proposed == nil || is.Published == nil; !m.bad {
+			m.Proposed, m.Published = *is.Proposed, *is.Published
+		}
 	}
 	if errors.Is(err, ErrBadRecord) {
 		m.bad, err = true, nil

@@ -90,3 +90,11 @@ func TestHoldersShowsWhoIsDead(t *testing.T) {
 		assert.Equal(t, want, states())
 	})
 }
+
+func TestRecordWithAWindowThatNobodyHasIsBad(t *testing.T) {
+	r := rec("a", StateHeld, 3)
+	r.Window = MaxWindow
+	assert.NoError(t, r.validate())
+	r.Window++
+	assert.ErrorIs(t, r.validate(), ErrBadRecord)
+}

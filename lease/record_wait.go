@@ -25,17 +25,24 @@ type moment struct {
 type waited struct {
 	For  time.Duration `json:"for,omitzero"`
 	Host string        `json:"host,omitempty"` // where this was known,
-	Boot time.Duration `json:"boot,omitzero"`  // and when, by the clock of that host since it was booted
+	Boot time.Duration `json:"boot,omitzero"`  // and when, by the clock of that host since it was booted,
+	Wall int64         `json:"wall,omitzero"`  // and by its wall clock, in milliseconds of Unix time
 	Name string        `json:"name,omitempty"` // of a record that is lost: another one each time that it is lost
 }
 
 // more returns what is known at m. seen is how long this process has seen w, and what w is about,
-// unchanged. On the host where w was saved its clock says more.
+// unchanged. On the host where w was saved its clock says more. Copies of a machine have the name
+// of one host, and their clocks since it was booted differ. So no more counts than the wall clock
+// passed by, too.
 func (w waited) more(seen time.Duration, m moment) waited {
-	if w.Host != "" && w.Host == m.host {
-		seen = max(seen, m.boot-w.Boot)
+	var wall int64
+	if m.host != "" {
+		wall = m.at.UnixMilli()
 	}
-	w.For, w.Host, w.Boot = w.For+max(0, seen), m.host, m.boot
+	if w.Host != "" && w.Host == m.host {
+		seen = max(seen, min(m.boot-w.Boot, time.Duration(wall-w.Wall)*time.Millisecond))
+	}
+	w.For, w.Host, w.Boot, w.Wall = w.For+max(0, seen), m.host, m.boot, wall
 	return w
 }
 
@@ -58,7 +65,7 @@ const progress = time.Second
 // beforeEnd shortens a wait that begins now and ends after the time for requests, so that there is
 // time to save how long it was.
 func (now reading) beforeEnd(wait time.Duration) time.Duration {
-	if left := now.end.Sub(now.at); left > progress/4 {
+	if left := now.end.Sub(now.at); left > progress/8 {
 		return min(wait, left-left/8)
 	}
 	return wait
@@ -111,8 +118,8 @@ const (
 
 func getSilence(s line) (of silence, err error) {
 	e, err := s.get(silenceKey)
-	if bad := errors.Is(err, ErrBadRecord) && e.Version != ""; bad || err == nil && json.Unmarshal(e.Value, &of) != nil {
-		of, err = silence{}, nil // what cannot be read is forgotten
+	if errors.Is(err, ErrBadRecord) || err == nil && e.Version != "" && json.Unmarshal(e.Value, &of) != nil {
+		of.Of, err = nil, nil // what cannot be read is forgotten
 	}
 	of.version = e.Version
 	return of, err
@@ -142,7 +149,7 @@ func (w *watch) idle(r record, m moment) time.Duration {
 // live holder look dead.
 func (w *watch) silent(r record, m moment, c clocks) time.Duration {
 	idle := w.idle(r, m)
-	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.last()) {
+	if !c.engine.IsZero() && !r.Renewed.IsZero() && !c.own.Before(r.ends()) {
 		idle = max(idle, c.engine.Sub(r.Renewed))
 	}
 	return idle
@@ -162,7 +169,7 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 	next, more := map[string]unchanged{}, false
 	for _, r := range records[:min(maxSilences, len(records))] {
 		key, idle := recordKey(r.Worker), w.idle(r, m)
-		next[key] = unchanged{r.version, waited{For: idle, Host: m.host, Boot: m.boot}}
+		next[key] = unchanged{r.version, waited{For: idle}.more(0, m)}
 		if was := w.kept.Of[key]; was.Version != r.version || idle-was.Waited.For >= progress/8 {
 			more = true
 		}

@@ -215,3 +215,82 @@ func TestHealedHolderRenewsByOneRequest(t *testing.T) {
 		m.set(func() { require.Zero(t, m.asked) })
 	})
 }
+
+// An entry "store" that is no door counts as unreadable, and is made anew.
+func TestEntryThatIsNoDoorIsMadeAnew(t *testing.T) {
+	for _, value := range []string{"null", "{}", `{"name":"x"}`, `{"open":true}`, `{"name":"x","open":true}`} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			mustAcquire(t, m, fleet, clockAt(0))
+			m.stores(doorKey, value)
+			require.NoError(t, m.starts(t, "b", healing(ms)+span), value)
+		})
+	}
+}
+
+// After a wipe, a program of another layout looks at the store first. It stops nobody, and gets no
+// worker ID: neither before nor after a holder has put its record back.
+func TestWrongLayoutThatIsFirstAfterAWipe(t *testing.T) {
+	for _, after := range []time.Duration{0, span} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			time.Sleep(span/3 + span/10)
+			m.set(func() { clear(m.entries) })
+			time.Sleep(after)
+			wrong := make(chan error)
+			go func() { wrong <- m.starts(t, "wrong", 10*time.Minute, func(o *Options) { o.Layout = both }) }()
+			time.Sleep(span)
+			assert.NoError(t, m.starts(t, "b", healing(ms)+span))
+			assert.ErrorIs(t, <-wrong, ErrLayout)
+			h.next()
+		})
+	}
+}
+
+// After a wipe that was healed, an owner that keeps its worker ID still has this one, and no other.
+func TestOwnerKeepsItsWorkerIDAfterAWipe(t *testing.T) {
+	for range 9 {
+		synctest.Test(t, func(t *testing.T) {
+			m, layout := newMemory(), plain
+			layout.WorkerBits = 1
+			h := mustAcquire(t, m, layout, clockAt(0), reuse(ReuseKeep))
+			m.set(func() { clear(m.entries) })
+			time.Sleep(healing(ms) + 2*span)
+			require.NoError(t, h.Release(t.Context()))
+			time.Sleep(span)
+			again := mustAcquire(t, m, layout, clockAt(0), reuse(ReuseKeep))
+			require.Equal(t, h.Worker(), again.Worker())
+			mustAcquire(t, m, layout, clockAt(0), reuse(ReuseKeep), named("b"))
+		})
+	}
+}
+
+// Starts that are just longer than 150 ms get through, if their host does not say when it was
+// booted.
+func TestShortStartsGetThrough(t *testing.T) {
+	for _, each := range []time.Duration{160 * ms, 200 * ms, 240 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			err := ErrWiped
+			for begun := time.Now(); err != nil && time.Since(begun) < 5*time.Minute; {
+				err = m.starts(t, "a", each)
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Two copies of a machine have one boot ID, and clocks since then that differ. The wait after a
+// wipe is as long as ever.
+func TestCopiesOfAMachineShortenNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, off := time.Now(), time.Duration(0)
+		bootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun) + off, 0 }
+		defer func() { bootClock = noBoot }()
+		m := newMemory()
+		require.ErrorIs(t, m.starts(t, "a", time.Second), ErrWiped)
+		off = healing(ms)
+		require.ErrorIs(t, m.starts(t, "b", time.Minute), ErrWiped)
+	})
+}

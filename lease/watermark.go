@@ -153,6 +153,7 @@ func (v *viewer) watermark() (Mark, error) {
 	at := v.mark.publish(low)
 	for err == nil && at.After(v.mark.Published) {
 		err = v.save(mark{Proposed: later(v.mark.Proposed, at), Published: at})
+		at = earlier(at, v.mark.publish(low)) // a holder may have put back an earlier proposal (Lease.heal)
 	}
 	if err != nil {
 		return Mark{}, err
@@ -170,7 +171,9 @@ func (v *viewer) watermark() (Mark, error) {
 // save stores m in place of v.mark, and takes it over; or the mark that another process stored.
 func (v *viewer) save(m mark) (err error) {
 	m.version = v.mark.version
-	v.mark, err = m.put(v)
+	if v.mark, err = m.put(v); err == nil && v.mark.bad {
+		err = fmt.Errorf("%w: the entry %s cannot be read, and the store does not replace it", ErrBadRecord, watermarkKey)
+	}
 	return err
 }
 
@@ -197,7 +200,7 @@ func (v *viewer) look() (low time.Time, by *record, err error) {
 	unreadable := len(silent)
 	for _, r := range records {
 		v.watch.seen.sees(recordKey(r.Worker), r.version, now)
-		if r.State == StateHeld && r.last().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
+		if r.State == StateHeld && r.ends().Sub(v.now) < r.Window/2 && !v.dead(r, c) { // it was not renewed for half a window
 			silent = append(silent, r)
 		}
 	}

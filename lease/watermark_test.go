@@ -308,3 +308,197 @@ func TestNothingIsPublishedThatWasNotProposed(t *testing.T) {
 		assert.Equal(t, less, is.Published)
 	})
 }
+
+// starts tells whether a newcomer has a worker ID within a time, and the error.
+func (m *memory) starts(t *testing.T, owner string, within time.Duration, change ...func(*Options)) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	o := &Options{Layout: fleet, Owner: owner, Clock: clockAt(0)}
+	for _, f := range change {
+		f(o)
+	}
+	l, err := Acquire(ctx, m, o)
+	if err == nil {
+		require.NoError(t, l.Release(context.Background()))
+	}
+	return err
+}
+
+// A clock was a year ahead once. When the watermark is lost, others do not begin at the bound that
+// it left.
+func TestClockThatWasAheadStopsNobodyWhenTheWatermarkIsLost(t *testing.T) {
+	for _, value := range []string{"", "?", "null", "{}"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			wrong := mustAcquire(t, m, fleet, clockAt(365*24*time.Hour), named("wrong"))
+			wrong.next()
+			require.NoError(t, wrong.Release(t.Context()))
+			m.mark(t)
+			time.Sleep(time.Hour)
+			if m.stores(watermarkKey, value); value == "" {
+				m.set(func() { delete(m.entries, watermarkKey) })
+			}
+			_ = m.starts(t, "b", span)
+			time.Sleep(skew)
+			require.NoError(t, m.starts(t, "c", span))
+			m.becomes(down)
+			time.Sleep(2*span + span/3)
+			m.becomes()
+			time.Sleep(2 * span)
+			h.next()
+		})
+	}
+}
+
+// The first holder that heals a wiped store has a clock that is an hour ahead. The others put the
+// watermark right.
+func TestHolderThatIsAheadHealsAStoreForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		wrong := mustAcquire(t, m, fleet, clockAt(time.Hour), named("wrong"))
+		wrong.next()
+		time.Sleep(400 * ms)
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		h.next()
+		time.Sleep(300 * ms)
+		m.set(func() { clear(m.entries) })
+		time.Sleep(span + span/3)
+		require.NoError(t, wrong.Release(t.Context()))
+		time.Sleep(healing(ms) + span)
+		require.NoError(t, m.starts(t, "b", span))
+		m.becomes(down)
+		time.Sleep(2*span + span/3)
+		m.becomes()
+		time.Sleep(2 * span)
+		h.next()
+	})
+}
+
+// ahead is the line of a reader whose clock is an hour ahead.
+type ahead struct{ wire }
+
+func (a ahead) read() reading {
+	r := a.wire.read()
+	r.own = r.own.Add(time.Hour)
+	return r
+}
+
+// A record is lost, nobody lives, and the clock of a reader is an hour ahead for one reading.
+func TestReaderThatIsAheadStopsNobodyBesideALostRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		h.next()
+		m.mark(t)
+		require.NoError(t, h.Release(t.Context()))
+		m.set(func() { delete(m.entries, recordKey(h.Worker())) })
+		for range 200 {
+			m.mark(t)
+			time.Sleep(time.Second)
+		}
+		w := <-m.slot
+		v := viewer{line: ahead{lineTo(t.Context(), m)}, watch: w}
+		require.NoError(t, v.open())
+		_, err := v.watermark()
+		require.NoError(t, err)
+		m.slot <- w
+		require.NoError(t, m.starts(t, "b", span))
+	})
+}
+
+// A holder was idle, and the watermark passed its last ID. Nobody who comes after its release, and
+// after the loss of the watermark, begins below.
+func TestIdleHolderReleasesNothingBelowTheWatermark(t *testing.T) {
+	for _, value := range []string{"?", "null", "{}", `{"proposed":"2500-01-01T00:00:00Z"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			h := mustAcquire(t, m, fleet, clockAt(0))
+			h.next()
+			m.mark(t)
+			time.Sleep(time.Minute)
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Release(t.Context()))
+			m.stores(watermarkKey, value)
+			next, err := acquire(t, m, fleet, clockAt(-2*time.Second), named("b"))
+			require.NoError(t, err)
+			id, err := next.g.NextID()
+			require.NoError(t, err)
+			require.Greater(t, id, mark.ID)
+		})
+	}
+}
+
+// A store that gives no version of an entry that it cannot read has no watermark, rather than ID 0.
+func TestUnreadableWatermarkThatIsNotReplacedIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		m.mark(t)
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			if q.do == "get" && (q.key == watermarkKey || q.key == silenceKey) {
+				return ErrBadRecord
+			}
+			return next(ctx, q)
+		})
+		_, err := Watermark(t.Context(), m)
+		require.ErrorIs(t, err, ErrBadRecord)
+		h.next()
+	})
+}
+
+// A reader forgets an entry "silence" that cannot be read.
+func TestUnreadableSilenceIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		dead := mustAcquire(t, m, fleet, clockAt(0))
+		mustAcquire(t, m, fleet, clockAt(0), named("b"))
+		m.mark(t)
+		dead.cancel()
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			if q.do == "get" && q.key == silenceKey {
+				return ErrBadRecord
+			}
+			return next(ctx, q)
+		})
+		time.Sleep(span)
+		_, err := Watermark(t.Context(), m)
+		require.NoError(t, err)
+	})
+}
+
+// A clock was an hour ahead. When it is right, its holder goes on with another clock sequence, and dies. Its earlier
+// window does not count any more; until the change is complete it does.
+func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			mustAcquire(t, m, both, clockAt(0), named("b"))
+			h := mustAcquire(t, m, both, clockAt(time.Hour))
+			h.next()
+			h.c.set(0)
+			if !answers {
+				m.becomes(silent)
+			}
+			_, err := h.g.NextID()
+			require.Equal(t, answers, err == nil)
+			if answers {
+				time.Sleep(span)
+			}
+			h.cancel()
+			m.becomes()
+			r := m.record(h.Worker())
+			require.Equal(t, 1, r.ClockSeq)
+			require.Equal(t, !answers, r.ends().After(time.Now().Add(span)))
+			for range 20 {
+				m.mark(t)
+				time.Sleep(span / 4)
+			}
+			mark, err := m.Read(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, answers, time.Since(both.Decode(mark.ID).Time) < 2*span)
+		})
+	}
+}

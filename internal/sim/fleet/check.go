@@ -397,7 +397,7 @@ func (p *process) checkLoss() {
 }
 
 // checkRelease: what was released can be taken at once, from the first instant
-// that was not stamped.
+// that was not stamped; or, if the watermark may have passed it, from the last floor.
 func (p *process) checkRelease(l *lease.Lease, err error) {
 	w := p.w
 	if w.LocalCopy || w.hasClone(l.Worker()) || p.isDead() || w.isWiped() {
@@ -416,7 +416,7 @@ func (p *process) checkRelease(l *lease.Lease, err error) {
 		return
 	}
 	r, from := is.record, l.Grant().From
-	if most := w.startOf(p.top + 1); r.State == lease.StateHeld ||
+	if most := later(w.startOf(p.top+1), r.Least); r.State == lease.StateHeld ||
 		g != nil && !busy && r.bound().After(most) && r.bound().After(from.Add(w.Layout.Unit)) {
 		w.fail("release", "%v released %v, and had stamped up to %v", p, r, most)
 	}

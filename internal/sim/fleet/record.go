@@ -23,6 +23,7 @@ type record struct {
 	Marked    bool          `json:"marked"`
 	Forgotten time.Time     `json:"forgotten"`
 	Window    time.Duration `json:"window"`
+	Least     time.Time     `json:"least"`
 	Prior     struct {
 		To time.Time `json:"to"`
 	} `json:"prior"`
