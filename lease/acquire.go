@@ -126,7 +126,8 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 		case err == nil:
 			return nil
 		case ctx.Err() == nil && mayMend(err) && (cause == nil || !isTimeout(err)):
-			l.log.unacquired(ctx, l, err)
+			until, _ := ctx.Deadline()
+			l.log.unacquired(l, err, until)
 			cause = err
 		case !isTimeout(err):
 			cause = err

@@ -293,6 +293,9 @@ func (s *search) wait(wait time.Duration, none error) error {
 	if now.at.Sub(s.begun)+wait > longest+longest/2 {
 		return none
 	}
+	if s.l.trouble() == nil && errors.Is(none, ErrExhausted) {
+		s.l.log.unacquired(s.l, none, now.end)
+	}
 	if ended := s.line.rest(now.beforeEnd(s.l.toEnd(wait, now.own))); ended != nil {
 		return fmt.Errorf("%w: %w", none, ended)
 	}

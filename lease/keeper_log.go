@@ -99,17 +99,17 @@ func (j *journal) replaced(l *Lease, lost int) {
 	j.checkAway(l)
 }
 
-// unacquired is called when Acquire has got no worker ID from the store, and asks again. It logs
-// the first error and, at most once in a window, one with another cause.
-func (j *journal) unacquired(ctx context.Context, l *Lease, err error) {
+// unacquired is called when Acquire has got no worker ID, and asks the store again until a time
+// that may be zero. It logs the first error and, at most once in a window, one with another cause.
+func (j *journal) unacquired(l *Lease, err error, until time.Time) {
 	cause := strings.Map(noDigit, causeOf(err))
 	if !j.told.IsZero() && (cause == j.cause || time.Since(j.told) < l.o.Window) {
 		return
 	}
 	j.cause, j.told = cause, time.Now()
 	next := "the store is asked again"
-	if by, ok := ctx.Deadline(); ok {
-		next += ", until " + by.UTC().Format(time.RFC3339)
+	if !until.IsZero() {
+		next += ", until " + until.UTC().Format(time.RFC3339)
 	}
 	j.warn(l, none, "no worker ID could be acquired yet", "error", err, "next", next)
 }

@@ -108,7 +108,7 @@ func (w *waiting) text() string {
 	if text := w.last.Load(); text != nil {
 		return *text
 	}
-	return "the store has not answered yet"
+	return "the store is asked"
 }
 
 // listening passes the log of a lease on. It tells waiting what the lease warned of last, without what only the log may say:
@@ -139,6 +139,9 @@ var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
 
 // whyOf says of what kind a store's error is. The error itself may name users, databases and hosts, so only the log has it.
 func whyOf(err error) string {
+	if errors.Is(err, lease.ErrExhausted) {
+		return "all of them are held; the log says by whom"
+	}
 	if errors.Is(err, lease.ErrRefused) {
 		return "the store refuses this client"
 	}

@@ -36,8 +36,8 @@ func TestServerAnswersWhileItWaits(t *testing.T) {
 		"redis://" + empty: "the store is new, or has lost entries",
 		fmt.Sprint("redis://127.0.0.1:", servertest.Port(t)): "no worker ID could be acquired yet: connection refused",
 		"redis://" + full:                      "no worker ID could be acquired yet: the store answers with OOM",
-		"redis://" + silent.Addr().String():    "the store has not answered yet|no worker ID could be acquired yet",
-		"etcd://u:p@" + silent.Addr().String(): "the store has not answered yet|cannot be opened yet: the store does not answer in time",
+		"redis://" + silent.Addr().String():    "the store is asked|no worker ID could be acquired yet",
+		"etcd://u:p@" + silent.Addr().String(): "the store is asked|cannot be opened yet: the store does not answer in time",
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			p := launch(t, nil, []string{"SNOWFLAKED_STORE=" + store}, "--admin", "127.0.0.1:0", "--window", "1s")
@@ -125,6 +125,7 @@ func TestWaitingShowsNoSecrets(t *testing.T) {
 	for says, err := range map[string]error{
 		"the log says why": errors.New("hidden"),
 		"the store cannot answer now; the log says more": fmt.Errorf("%w: hidden", lease.ErrAway),
+		"all of them are held; the log says by whom":     fmt.Errorf("hidden: %w", &lease.ExhaustedError{}),
 		"the store refuses this client":                  fmt.Errorf("%w: hidden", lease.ErrRefused),
 		"the store's name does not resolve":              &net.DNSError{Name: "hidden"},
 		"connection refused":                             &net.OpError{Op: "dial", Net: "hidden", Err: syscall.ECONNREFUSED},
