@@ -180,9 +180,9 @@ func (t *table) create(ctx context.Context, definition, columns string) error {
 		case bad == nil && rows.Close() == nil:
 			return nil
 		case isDenied(err):
-			return fmt.Errorf("this user can neither read the table nor create it: let the owner of the database create it with the statement of "+
-				"Dialect.Schema, and GRANT SELECT, INSERT, UPDATE, DELETE on it to this user (since PostgreSQL 15 only the owner may "+
-				"create tables in the schema public): %w", err)
+			return fmt.Errorf("this user can neither read the table nor create it: let the owner of the database run: %s; "+
+				"and GRANT SELECT, INSERT, UPDATE, DELETE on it to this user (since PostgreSQL 15 only the owner may "+
+				"create tables in the schema public): %w", t.definition(definition), err)
 		}
 		return err
 	})

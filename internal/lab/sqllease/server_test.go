@@ -364,7 +364,7 @@ func refusedUsers(t *testing.T, s *server) {
 	refused("reader", "reader", table, denied)
 	refused("reader", "reader", newTable(), denied) // since PostgreSQL 15 nobody else may create tables in the schema public
 	if s.dialect == sqllease.PostgreSQL {
-		refused("reader", "reader", newTable(), "this user can neither read the table nor create it: let the owner of the database create it")
+		refused("reader", "reader", newTable(), "this user can neither read the table nor create it: let the owner of the database run: CREATE TABLE IF NOT EXISTS")
 	}
 	for _, rights := range []string{"SELECT", "SELECT, INSERT"} {
 		// If a user may take a worker ID but not renew it, it takes none.
