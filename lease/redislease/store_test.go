@@ -358,7 +358,7 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	master.Kill()
 	redistest.Eventually(t, "the lost one meets the outage", func() bool { return lost.Stats().LastError != nil })
 	bound := lost.Grant().To
-	servertest.Do(t, replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err())
+	servertest.Do(t, replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 	now.Store(replica.Addr)
 
 	// The new master has the first holder's record, so that holder continues. It does not have the other

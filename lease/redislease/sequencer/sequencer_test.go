@@ -335,7 +335,7 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 	if addr == "" {
 		host, port = "NO", "ONE"
 	}
-	servertest.Do(t, client.ReplicaOf(t.Context(), host, port).Err())
+	servertest.Do(t, client.Do(t.Context(), "REPLICAOF", host, port).Err())
 }
 
 // A failover loses IDs. Later another failover goes back to the first server, which has run all the time and

@@ -48,8 +48,11 @@ func NewClient(t testing.TB, opts *redis.Options) *redis.Client {
 // User returns a client of a new user that has the rights.
 func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...string) *redis.Client {
 	t.Helper()
-	rights = append([]string{"reset", "on", ">pass"}, rights...)
-	servertest.Do(t, admin.ACLSetUser(t.Context(), name, rights...).Err())
+	args := []any{"ACL", "SETUSER", name, "reset", "on", ">pass"}
+	for _, right := range rights {
+		args = append(args, right)
+	}
+	servertest.Do(t, admin.Do(t.Context(), args...).Err())
 	opts := s.Options()
 	opts.Username, opts.Password = name, "pass"
 	return NewClient(t, opts)
@@ -107,7 +110,7 @@ func StartCluster(t testing.TB, key string) *Cluster {
 	require.NoError(t, nodes[1].ClusterAddSlotsRange(ctx, 8192, 16383).Err())
 	slot := servertest.Must(nodes[0].ClusterKeySlot(ctx, key).Result())(t)
 	for i, master := range nodes[:2] {
-		id := servertest.Must(master.ClusterMyID(ctx).Result())(t)
+		id := myID(t, master)
 		Eventually(t, "the replica follows", func() bool { return nodes[2+i].ClusterReplicate(ctx, id).Err() == nil })
 	}
 	Eventually(t, "the cluster is ready", func() bool {
@@ -125,11 +128,17 @@ func StartCluster(t testing.TB, key string) *Cluster {
 	return &Cluster{client, int(slot), nodes[from], nodes[1-from]}
 }
 
+// myID returns the ID by which a cluster knows a node.
+func myID(t testing.TB, node *redis.Client) string {
+	t.Helper()
+	return servertest.Must(node.Do(t.Context(), "CLUSTER", "MYID").Text())(t)
+}
+
 // Move moves the slot to the other master, and calls between at each step of the way.
 func (c *Cluster) Move(t testing.TB, key string, between func()) {
 	t.Helper()
 	ctx := t.Context()
-	from, to := servertest.Must(c.From.ClusterMyID(ctx).Result())(t), servertest.Must(c.To.ClusterMyID(ctx).Result())(t)
+	from, to := myID(t, c.From), myID(t, c.To)
 	host, port, _ := net.SplitHostPort(c.To.Options().Addr)
 	for _, step := range []struct {
 		at   *redis.Client
