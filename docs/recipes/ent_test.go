@@ -5,6 +5,7 @@ package recipes
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"entgo.io/ent/entc"
@@ -24,7 +25,10 @@ func testEnt(t *testing.T, url string) {
 		_, err := os.ReadDir(dir) // so that a cached result counts only as long as the files are unchanged
 		require.NoError(t, err)
 	}
-	out, err := exec.Command("go", "run", "./testdata/ent", url, t.TempDir()).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	var log strings.Builder
+	program := exec.Command("go", "run", "./testdata/ent", url, t.TempDir())
+	program.Stderr = &log
+	out, err := program.Output()
+	require.NoError(t, err, "%s%s", out, &log)
 	assert.Equal(t, "true true true true true true\n1 failed\n", string(out))
 }
