@@ -33,9 +33,9 @@
 //		})
 //	}
 //
-// The cursor is one ID. Keep it where the work is, if you can in the same transaction: then each row
-// is processed once. Keep it after the work, and rows may come twice after a crash. A new reader
-// begins at 0. A reader that was away for a week goes on from its cursor.
+// The cursor is one ID. Keep it where the work is, if you can in the same transaction: then each
+// row is processed once. Keep it after the work, and rows may come twice after a crash. A new
+// reader begins at 0. A reader that was away for a week goes on from its cursor.
 //
 // All processes that insert rows need leases of one store, and all insert under the fence. For rows
 // of programs that do not know the fence, [Fence.Trigger] has PostgreSQL check it. The reader's
@@ -47,11 +47,11 @@
 //
 // # How the fence works
 //
-// On PostgreSQL it is a sequence, an advisory lock and a table of one row. A writer takes the lock for
-// sharing as its last act, and then reads the sequence, whose newest value is seen at every isolation level. A
-// reader raises the sequence first, and then waits for the transactions that hold the lock at this
-// moment; then it sets the row. So readers never keep writers waiting, and no stream of writers
-// keeps a reader waiting for ever. Why no row is missed:
+// On PostgreSQL it is a sequence, an advisory lock and a table of one row. A writer takes the lock
+// for sharing as its last act, and then reads the sequence, whose newest value is seen at every
+// isolation level. A reader raises the sequence first, and then waits for the transactions that
+// hold the lock at this moment; then it sets the row. So readers never keep writers waiting, and no
+// stream of writers keeps a reader waiting for ever. Why no row is missed:
 //
 //  1. A writer holds the lock until its commit is visible, and a prepared transaction holds it, too.
 //  2. If it held the lock when the sequence was raised, the reader waits for it.
@@ -60,16 +60,16 @@
 //  5. So who sees the fence's row, on the primary or on a replica, sees every row below it.
 //
 // On MySQL and MariaDB it is a table of one row. A writer locks the row for sharing, and the
-// reader's UPDATE waits for the writers that have the lock; it gives up after a second, because new writers wait
-// behind it. On SQLite there is one writer at a time.
+// reader's UPDATE waits for the writers that have the lock; it gives up after a second, because new
+// writers wait behind it. On SQLite there is one writer at a time.
 //
 // # Hazards
 //
 // HAZARD: a transaction that inserts rows and does not check the fence, in any program. Its
 // rows may be missed if it commits late.
 //
-// HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so a branch may commit below the
-// fence, unless it runs at SERIALIZABLE. Writer.Do never uses XA.
+// HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so a branch may commit below
+// the fence, unless it runs at SERIALIZABLE. Writer.Do never uses XA.
 //
 // HAZARD: several primaries that take writes (Galera, Group Replication, BDR). Nothing is promised.
 //
@@ -80,9 +80,11 @@
 // replica_preserve_commit_order=OFF (MySQL, MariaDB); a fence and rows in two logical
 // subscriptions (PostgreSQL).
 //
-// HAZARD: a failover that loses commits, or a restore, takes the fence back. A reader whose cursor is above
-// the fence says so ([ErrRewound]). If another reader has raised the fence again before, it cannot know:
-// after a failover that lost commits, begin every reader anew from a cursor of before.
+// HAZARD: a failover that loses commits, or a restore, takes the fence back. A reader whose cursor
+// is above the fence says so ([ErrRewound]). If another reader has raised the fence again before,
+// it cannot know: after a failover that lost commits, begin every reader anew from a cursor of
+// before.
 //
-// docs/watermark.md has measurements, other ways to read new rows, and what keeps the watermark back.
+// docs/watermark.md has measurements, other ways to read new rows, and what keeps the watermark
+// back.
 package follow

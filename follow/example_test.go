@@ -17,8 +17,8 @@ var (
 	store lease.Store // sqllease.New(db, sqllease.PostgreSQL, nil)
 )
 
-// An outbox: an order and its event are stored in one transaction, and another process delivers the events.
-// Make the tables once, like a migration:
+// An outbox: an order and its event are stored in one transaction, and another process delivers the
+// events. Make the tables once, like a migration:
 //
 //	CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL);
 //	CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL);
@@ -81,7 +81,8 @@ func Example() {
 	}
 }
 
-// A projection: the rows' work and the cursor are in one transaction, so each row is processed once.
+// A projection: the rows' work and the cursor are in one transaction, so each row is processed
+// once.
 func ExampleReader_Next() {
 	var (
 		fence  *follow.Fence

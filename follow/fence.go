@@ -23,22 +23,24 @@ const (
 )
 
 var (
-	// ErrLate is matched by the error of [Fence.Check], and of a commit under [Fence.Trigger], if a reader
-	// has passed the transaction's IDs. Roll back, and try again with new IDs, as [Writer.Do] does.
+	// ErrLate is matched by the error of [Fence.Check], and of a commit under [Fence.Trigger], if a
+	// reader has passed the transaction's IDs. Roll back, and try again with new IDs, as
+	// [Writer.Do] does.
 	ErrLate = errors.New("follow: a reader has passed the transaction's IDs")
 
-	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the primary's fence is
-	// below the cursor. So commits of the primary were lost, in a failover or a restore. The next call goes on
-	// from the fence: rows may come twice.
+	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the primary's fence
+	// is below the cursor. So commits of the primary were lost, in a failover or a restore. The
+	// next call goes on from the fence: rows may come twice.
 	ErrRewound = errors.New("follow: the fence was set back")
 
-	// ErrInvalid is matched by the error of NewFence and Trigger for a name or Dialect that is not allowed.
+	// ErrInvalid is matched by the error of NewFence and Trigger for a name or Dialect that is not
+	// allowed.
 	ErrInvalid = errors.New("follow: invalid argument")
 )
 
-// Fence stops the commit of a transaction whose IDs were passed by a reader. Make one for each table, or for
-// the tables that are read together, and share it: then the readers of a process read the watermark
-// together. Its methods may be called by any number of goroutines.
+// Fence stops the commit of a transaction whose IDs were passed by a reader. Make one for each
+// table, or for the tables that are read together, and share it: then the readers of a process read
+// the watermark together. Its methods may be called by any number of goroutines.
 type Fence struct {
 	dialect Dialect
 	name    string
@@ -63,13 +65,13 @@ type statements struct {
 // Names have 63 characters at most in PostgreSQL.
 var names = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,49}\.)?[A-Za-z_][A-Za-z0-9_]{0,49}$`)
 
-// class is the first key of the fences' advisory locks. The second key is an oid: of the sequence for writers, and of
-// the table for readers.
+// class is the first key of the fences' advisory locks. The second key is an oid: of the sequence
+// for writers, and of the table for readers.
 const class = "1718579308"
 
-// NewFence returns a fence that consists of a table with this name, or schema.name, and, on PostgreSQL, of a sequence
-// with "_mark" added to the name. The name has ASCII letters, digits and underscores, 50 at most,
-// and its case counts. NewFence does not talk to the database.
+// NewFence returns a fence that consists of a table with this name, or schema.name, and, on
+// PostgreSQL, of a sequence with "_mark" added to the name. The name has ASCII letters, digits and
+// underscores, 50 at most, and its case counts. NewFence does not talk to the database.
 func NewFence(d Dialect, name string) (*Fence, error) {
 	switch {
 	case d < PostgreSQL || d > SQLite:
@@ -93,7 +95,8 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 			`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`,
 			// Logical replication copies the row, and not the sequence.
 			`SELECT setval('{m}', GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`)...)
-		// CASE evaluates its condition first. The sequence is read as it is then, and not in the statement's snapshot.
+		// CASE evaluates its condition first. The sequence is read as it is then, and not in the
+		// statement's snapshot.
 		st.check = `SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL ELSE pg_sequence_last_value('{m}') END`
 		st.turn = `SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`
 		st.mark = `SELECT setval('{m}', $1) FROM {m} WHERE last_value < $1`
@@ -103,7 +106,8 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	case MySQL:
 		st.create[0] += ` ENGINE=InnoDB`
 		st.create = append(st.create, `INSERT IGNORE INTO {t} VALUES (1, 0)`)
-		// innodb_snapshot_isolation would refuse the row if it was raised since the transaction's snapshot.
+		// innodb_snapshot_isolation would refuse the row if it was raised since the transaction's
+		// snapshot.
 		st.check = `/*M!101108 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ` + st.check + ` LOCK IN SHARE MODE`
 	default:
 		st.create = append(st.create, `INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`)

@@ -21,8 +21,8 @@ func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err erro
 	return id, q.QueryRowContext(ctx, f.sql.reached).Scan(&id)
 }
 
-// raiseTo sets the fence to an ID, unless it is there or another reader is raising it. While it waits for
-// writers, it calls waits with the processes of the server that run them.
+// raiseTo sets the fence to an ID, unless it is there or another reader is raising it. While it
+// waits for writers, it calls waits with the processes of the server that run them.
 func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
 	switch f.dialect {
 	case PostgreSQL:
@@ -37,9 +37,9 @@ func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits 
 	return err
 }
 
-// raisePostgres raises the sequence first, so that every later check compares with it, and waits for the
-// transactions that made their checks before. Readers take turns, or one could lower the sequence, or set
-// the row before the other's wait is over.
+// raisePostgres raises the sequence first, so that every later check compares with it, and waits
+// for the transactions that made their checks before. Readers take turns, or one could lower the
+// sequence, or set the row before the other's wait is over.
 func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -78,8 +78,8 @@ func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, 
 	return tx.Commit()
 }
 
-// holders returns the transactions that hold the writers' lock, and the processes of the server that run them. A
-// transaction that is prepared keeps its name, and its process is 0.
+// holders returns the transactions that hold the writers' lock, and the processes of the server
+// that run them. A transaction that is prepared keeps its name, and its process is 0.
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error) {
 	rows, err := tx.QueryContext(ctx, f.sql.holders)
 	if err != nil {

@@ -15,31 +15,34 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of a [Reader]. The zero value consists entirely of defaults, and so does nil.
+// Options are the settings of a [Reader]. The zero value consists entirely of defaults, and so does
+// nil.
 type Options struct {
-	// Every is how often the reader looks for new rows and, if there are any, reads the watermark. While
-	// there are none, the wait grows to five times as much. 0: a second.
+	// Every is how often the reader looks for new rows and, if there are any, reads the watermark.
+	// While there are none, the wait grows to five times as much. 0: a second.
 	Every time.Duration
 
-	// Replica is where [Reader.Read] reads: a replica of the primary or, behind one address, several. Nil: the primary.
+	// Replica is where [Reader.Read] reads: a replica of the primary or, behind one address,
+	// several. Nil: the primary.
 	Replica *sql.DB
 
 	// Table is the table that is read, or schema.table. Then a span has rows, and Rows of them at
-	// most; and the fence is raised only if there are new rows. Empty: the reader knows nothing of the
-	// rows, so a span may be empty, and the first one after a week is a week long.
+	// most; and the fence is raised only if there are new rows. Empty: the reader knows nothing of
+	// the rows, so a span may be empty, and the first one after a week is a week long.
 	Table  string
 	Column string // the column of the IDs, with an index; empty: "id"
 	Rows   int    // 0: 1,000
 
-	// Logger gets a warning when something keeps the reader from reading, and information when that is over. Nil: slog.Default().
+	// Logger gets a warning when something keeps the reader from reading, and information when that
+	// is over. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
 // Span are the IDs above After and up to UpTo.
 type Span struct{ After, UpTo snowflake.ID }
 
-// Reader reads rows in spans of IDs, in which every row that will ever be there is there. Any number of
-// goroutines may call its methods; Next and Read take turns. It needs no Close.
+// Reader reads rows in spans of IDs, in which every row that will ever be there is there. Any
+// number of goroutines may call its methods; Next and Read take turns. It needs no Close.
 type Reader struct {
 	db      *sql.DB
 	fence   *Fence
@@ -55,9 +58,10 @@ type Reader struct {
 	bad   error         // and the last one failed with this error
 }
 
-// NewReader returns a reader of the rows whose IDs are above after: 0, or the UpTo of the last span whose work was
-// done. s is the store of all writers' leases, and db the primary. NewReader panics if opts has a Table or Column that
-// is not a name, or schema.name, of letters, digits and underscores.
+// NewReader returns a reader of the rows whose IDs are above after: 0, or the UpTo of the last span
+// whose work was done. s is the store of all writers' leases, and db the primary. NewReader panics
+// if opts has a Table or Column that is not a name, or schema.name, of letters, digits and
+// underscores.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
 	if opts != nil {
@@ -81,7 +85,8 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	return r
 }
 
-// Mark returns the last reading of the watermark. It says who keeps the watermark back, if somebody does.
+// Mark returns the last reading of the watermark. It says who keeps the watermark back, if somebody
+// does.
 func (r *Reader) Mark() lease.Mark {
 	if m := r.reading.mark.Load(); m != nil {
 		return *m
@@ -89,13 +94,13 @@ func (r *Reader) Mark() lease.Mark {
 	return lease.Mark{}
 }
 
-// Next waits for the next span, and returns it. Read WHERE id > s.After AND id <= s.UpTo ORDER BY id on the primary, in a
-// statement (at READ COMMITTED) or a transaction that begins after Next has returned; then keep s.UpTo as the
-// cursor. The next call takes the span for done: if the work failed, make a new Reader with the cursor that
-// you kept.
+// Next waits for the next span, and returns it. Read WHERE id > s.After AND id <= s.UpTo ORDER BY
+// id on the primary, in a statement (at READ COMMITTED) or a transaction that begins after Next has
+// returned; then keep s.UpTo as the cursor. The next call takes the span for done: if the work
+// failed, make a new Reader with the cursor that you kept.
 //
-// Next returns an error if ctx has ended, if the fence was set back ([ErrRewound]), or if a new reader's first
-// try fails. It waits for the end of other outages, which it logs.
+// Next returns an error if ctx has ended, if the fence was set back ([ErrRewound]), or if a new
+// reader's first try fails. It waits for the end of other outages, which it logs.
 func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	err = r.await(ctx, func(ctx context.Context, _ func()) (found bool, err error) {
 		s, err = r.span(ctx, r.db)
@@ -110,12 +115,13 @@ func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	return s, nil
 }
 
-// Read waits for the next span, and calls fn in a read transaction that sees every row of it: a transaction of
-// Options.Replica, or of the primary, with one snapshot. If fn returns nil, the reader goes on after
-// the span; keep s.UpTo as the cursor. If fn returns an error, Read returns it, and the next Read begins with the same
-// rows. Other errors are those of Next.
+// Read waits for the next span, and calls fn in a read transaction that sees every row of it: a
+// transaction of Options.Replica, or of the primary, with one snapshot. If fn returns nil, the
+// reader goes on after the span; keep s.UpTo as the cursor. If fn returns an error, Read returns
+// it, and the next Read begins with the same rows. Other errors are those of Next.
 //
-// A long transaction keeps PostgreSQL from vacuuming, and a replica may end it. So do not wait in fn for long.
+// A long transaction keeps PostgreSQL from vacuuming, and a replica may end it. So do not wait in
+// fn for long.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
 	var failed error
 	err := r.await(ctx, func(ctx context.Context, patient func()) (found bool, err error) {
@@ -173,12 +179,14 @@ func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patie
 	}
 }
 
-// patience is how long a database or the store may be silent before the reader tries again on another connection.
+// patience is how long a database or the store may be silent before the reader tries again on
+// another connection.
 const patience = 30 * time.Second
 
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
-// try looks for a span. If there is none, it raises the fence and looks again. If there is still none, it returns how long to wait.
+// try looks for a span. If there is none, it raises the fence and looks again. If there is still
+// none, it returns how long to wait.
 func (r *Reader) try(parent context.Context, look func(ctx context.Context, patient func()) (bool, error)) (found bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -267,7 +275,8 @@ func (r *Reader) rest() time.Duration {
 	return wait
 }
 
-// waits returns a function that says, once and after 5 s, for which processes of the server a raise waits.
+// waits returns a function that says, once and after 5 s, for which processes of the server a raise
+// waits.
 func (r *Reader) waits(alive func()) func(pids []int) {
 	begun, said := time.Now(), false
 	return func(pids []int) {
@@ -294,7 +303,8 @@ func (r *Reader) fine() {
 	r.well, r.bad = true, nil
 }
 
-// ended returns the error of a context that has ended, and what kept the reader from reading until then.
+// ended returns the error of a context that has ended, and what kept the reader from reading until
+// then.
 func (r *Reader) ended(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ctx.Err()) {
 		err = r.bad
@@ -315,7 +325,8 @@ func lock(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// reading is what the readers of a fence in this process know of the watermark. turn is a lock with room for one.
+// reading is what the readers of a fence in this process know of the watermark. turn is a lock with
+// room for one.
 type reading struct {
 	turn   chan struct{}
 	reader *lease.WatermarkReader
@@ -324,7 +335,8 @@ type reading struct {
 	mark   atomic.Pointer[lease.Mark] // the last one that was read without an error
 }
 
-// reading returns the reading of a store that all readers share. A store that is no key of a map is not shared.
+// reading returns the reading of a store that all readers share. A store that is no key of a map is
+// not shared.
 func (f *Fence) reading(s lease.Store) *reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()

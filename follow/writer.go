@@ -11,7 +11,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Writer inserts rows in transactions that a reader misses none of. It may be used by any number of goroutines.
+// Writer inserts rows in transactions that a reader misses none of. It may be used by any number of
+// goroutines.
 type Writer struct {
 	// TxOptions are the options of the transactions. Nil: the database's own.
 	TxOptions *sql.TxOptions
@@ -27,17 +28,21 @@ func NewWriter(db *sql.DB, f *Fence, l *lease.Lease, g *snowflake.Generator) *Wr
 	return &Writer{db: db, fence: f, lease: l, gen: g}
 }
 
-// tries is how often Do tries a transaction that is late. One that has a Hold is late only if the lease was lost meanwhile.
+// tries is how often Do tries a transaction that is late. One that has a Hold is late only if the
+// lease was lost meanwhile.
 const tries = 5
 
 // Do calls fn in a transaction, checks the fence, and commits. The rows that fn inserts have IDs of
-// [Tx.NextID] or, from a mapper's hook, of the same generator. If fn returns an error, Do rolls back and returns the error.
+// [Tx.NextID] or, from a mapper's hook, of the same generator. If fn returns an error, Do rolls
+// back and returns the error.
 //
-// If the transaction is late (ErrLate), Do rolls back and calls fn again, which takes new IDs, up to five times in all. So fn has
-// no effects outside the transaction. If ctx ends or fn panics, the transaction is rolled back. If the commit fails because
-// the connection broke, nobody knows whether it was made.
+// If the transaction is late (ErrLate), Do rolls back and calls fn again, which takes new IDs, up
+// to five times in all. So fn has no effects outside the transaction. If ctx ends or fn panics, the
+// transaction is rolled back. If the commit fails because the connection broke, nobody knows
+// whether it was made.
 //
-// HAZARD: do not call [Reader.Next] or [Reader.Read] in fn: the reader would wait for this transaction.
+// HAZARD: do not call [Reader.Next] or [Reader.Read] in fn: the reader would wait for this
+// transaction.
 func (w *Writer) Do(ctx context.Context, fn func(tx *Tx) error) error {
 	for n := 1; ; n++ {
 		err := w.try(ctx, fn)
@@ -83,8 +88,8 @@ type Tx struct {
 	first snowflake.ID // the least ID
 }
 
-// NextID returns an ID for a row of this transaction. Its errors are those of [snowflake.Generator.NextIDContext], whose context is
-// Do's. One goroutine at a time may call it.
+// NextID returns an ID for a row of this transaction. Its errors are those of
+// [snowflake.Generator.NextIDContext], whose context is Do's. One goroutine at a time may call it.
 func (tx *Tx) NextID() (snowflake.ID, error) {
 	id, err := tx.gen.NextIDContext(tx.ctx)
 	if err == nil {
