@@ -3,20 +3,26 @@ module github.com/seed-5394e6b1/snowflake/internal/lab
 go 1.26.0
 
 require (
+	github.com/glebarez/sqlite v1.11.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/seed-5394e6b1/snowflake v0.1.0
+	github.com/seed-5394e6b1/snowflake/gormid v0.1.0
 	github.com/stretchr/testify v1.12.1
+	gorm.io/gorm v1.25.7
 	modernc.org/sqlite v1.59.0
 )
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/glebarez/go-sqlite v1.21.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/jinzhu/inflection v1.0.0 // indirect
+	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -29,4 +35,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/seed-5394e6b1/snowflake => ../..
+replace (
+	github.com/seed-5394e6b1/snowflake => ../..
+	github.com/seed-5394e6b1/snowflake/gormid => ../../gormid
+)
