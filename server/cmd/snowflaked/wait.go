@@ -76,7 +76,7 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 		NewStore: c.newStore, MaxClockError: c.maxClockError, VMClock: c.vmClock, Logger: slog.New(listening{slog.Default().Handler(), w})})
 	if err != nil {
 		_ = got.closeStore()
-		return got, fmt.Errorf("--store: %w", err)
+		return got, fmt.Errorf("no worker ID was acquired: %w", err)
 	}
 	return got, nil
 }
