@@ -8,18 +8,19 @@ import (
 // Backward is what a BackwardPolicy gets to know: by how much the clock reads
 // earlier than the last ID, and which actions are possible.
 type Backward struct {
-	// Last is the time that the clock has to reach before IDs can go on in order: the start of the last
-	// ID's tick or, if a call waits, of the tick that it waits for, less Options.BorrowAhead.
+	// Last is the time that the clock has to reach before IDs can go on in order: the start of the
+	// last ID's tick or, if a call waits, of the tick that it waits for, less Options.BorrowAhead.
 	Last time.Time
 	Now  time.Time // the clock's reading, before Last
-	// Stalled is true if the clock has not gone back, but stands still, or has run at less than half of
-	// its speed since the call began to wait, at least 50 ms ago.
+	// Stalled is true if the clock has not gone back, but stands still, or has run at less than
+	// half of its speed since the call began to wait, at least 50 ms ago.
 	Stalled bool
-	// CanBump is true if ActionBump is possible: the layout has a clock sequence whose own last tick is
-	// before Now, and the lease, if there is a lease, can record the change.
+	// CanBump is true if ActionBump is possible: the layout has a clock sequence whose own last
+	// tick is before Now, and the lease, if there is a lease, can record the change.
 	CanBump bool
 	// CanRewind is true if ActionRewind is possible: the tick at Now is remembered (see
-	// Options.RewindTicks), and IDs are left in it, in the next tick, or in another tick within 50 ms.
+	// Options.RewindTicks), and IDs are left in it, in the next tick, or in another tick within 50
+	// ms.
 	CanRewind bool
 }
 

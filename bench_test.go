@@ -66,8 +66,8 @@ func BenchmarkNextID(b *testing.B) {
 	}
 }
 
-// BenchmarkNextIDLeased compares a generator whose lease notices that the machine was cloned with one whose lease
-// does not, and with one that has no lease.
+// BenchmarkNextIDLeased compares a generator whose lease notices that the machine was cloned with
+// one whose lease does not, and with one that has no lease.
 func BenchmarkNextIDLeased(b *testing.B) {
 	guarded, _ := newClonedLease()
 	for name, l := range map[string]Lease{

@@ -56,8 +56,8 @@ func (i *issuer) place(p *pending) int {
 	return int(parts.Time.Sub(noon)/ms)*4 + parts.Sequence
 }
 
-// The next caller gets the ID of a caller that gave up, if every ID returned since is less; also if the clock goes back
-// after another caller has waited for a later ID.
+// The next caller gets the ID of a caller that gave up, if every ID returned since is less; also if
+// the clock goes back after another caller has waited for a later ID.
 func TestNoIDIsLostToACallerThatLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClock()
@@ -200,7 +200,8 @@ func TestStoppedClockUnderSteadyArrivals(t *testing.T) {
 						time.Sleep(time.Hour)
 						for k, p := range all {
 							require.True(t, p.done.Load())
-							// In order: to find that the clock stands still, and as long as the policy agrees to.
+							// In order: to find that the clock stands still, and as long as the
+							// policy agrees to.
 							require.LessOrEqual(t, p.took, maxStall+max(maxStall, 2*turns[k])+maxRetry)
 						}
 					})

@@ -33,8 +33,8 @@ func shiftWall(t *testing.T, at *time.Time, d time.Duration) {
 	require.Zero(t, at.Sub(before), "the monotonic part has not")
 }
 
-// justNow moves w's anchor to this instant, so that the next reading does not look at the wall clock,
-// however slow the test has been.
+// justNow moves w's anchor to this instant, so that the next reading does not look at the wall
+// clock, however slow the test has been.
 func justNow(w *wall) { ago(w, w.mono-w.elapsed()) }
 
 // ago moves w's anchor into the past by d.
@@ -153,8 +153,8 @@ func TestStepBackOfTheWallClockStaysRefused(t *testing.T) {
 	}
 }
 
-// In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep. No call goes on in a tick that has ended, even if
-// the tick has IDs left.
+// In a bubble, time is the bubble's: it begins in 2000 and moves by Sleep. No call goes on in a
+// tick that has ended, even if the tick has IDs left.
 func TestEveryCallFollowsTheBuiltinClock(t *testing.T) {
 	calls := map[string]func(*Generator) (ID, error){
 		"NextID":        (*Generator).NextID,

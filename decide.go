@@ -39,7 +39,8 @@ const (
 	stepExhaust             // fail, because the layout's time has run out
 )
 
-// decide returns the next step. agreed is what the policy agreed to, or ActionFail if it was not asked.
+// decide returns the next step. agreed is what the policy agreed to, or ActionFail if it was not
+// asked.
 func (v *view) decide(agreed Action) step {
 	switch {
 	case v.held && v.tick <= v.limit:

@@ -275,7 +275,8 @@ func anyID(rng *rand.Rand, l snowflake.Layout) snowflake.ID {
 	}
 }
 
-// anyTime returns a time of the layout, or at its edge. If ticks are long, it is seldom the start of a tick.
+// anyTime returns a time of the layout, or at its edge. If ticks are long, it is seldom the start
+// of a tick.
 func anyTime(rng *rand.Rand, l snowflake.Layout) time.Time {
 	if rng.IntN(4) == 0 {
 		edge := []time.Time{l.Epoch.Time(), l.Expires(), l.Expires().Add(-l.Unit), {}, time.Unix(1<<60, 0)}[rng.IntN(5)]

@@ -26,8 +26,8 @@
 //   - A tick is the unit in which the time field counts: for most layouts a millisecond.
 //   - To stamp a tick is to issue an ID with this time.
 //   - The worker ID is the number of a process in its IDs.
-//   - The sequence distinguishes one worker's IDs within a tick. It begins at 0 in each tick, and is
-//     spent when all of a tick's numbers are used: then callers wait for the next tick.
+//   - The sequence distinguishes one worker's IDs within a tick. It begins at 0 in each tick, and
+//     is spent when all of a tick's numbers are used: then callers wait for the next tick.
 //   - A clock sequence, in some layouts, distinguishes IDs that are stamped before and after a step
 //     back of the clock.
 //   - A [Lease] lends a worker ID to one process at a time.
@@ -82,7 +82,8 @@
 //	(1) time/clock sequence/worker/sequence; the time since 2026 in this unit
 //
 // HAZARD: an ID does not name its layout. If you change the layout of IDs that you have stored, old
-// IDs are read wrongly, and new IDs can equal old IDs. [Layout.Follows] tells whether a change is safe.
+// IDs are read wrongly, and new IDs can equal old IDs. [Layout.Follows] tells whether a change is
+// safe.
 //
 // The command "snowflake layout NAME" draws a layout. From the day on which a layout's time ends
 // ([Layout.Expires]), every call returns ErrTimeExhausted.

@@ -22,13 +22,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-// An explorer visits every state that a generator with a few bits can get into, breadth first, and takes every step
-// of every call in each of them: advanceLocked, with what it decides (decide.go) and takes (sequence.go, past.go). Nothing
-// in a step is left to chance: the explorer chooses what the clock reads, what the policy and the lease answer, which
-// call is next, and when a call gives up.
+// An explorer visits every state that a generator with a few bits can get into, breadth first, and
+// takes every step of every call in each of them: advanceLocked, with what it decides (decide.go)
+// and takes (sequence.go, past.go). Nothing in a step is left to chance: the explorer chooses what
+// the clock reads, what the policy and the lease answer, which call is next, and when a call gives
+// up.
 //
-// A state does not say which IDs were returned on the way to it. When all states are known, settle finds this for all
-// ways at once. How long calls wait, and which of the IDs that are right they get, is told by TestModel.
+// A state does not say which IDs were returned on the way to it. When all states are known, settle
+// finds this for all ways at once. How long calls wait, and which of the IDs that are right they
+// get, is told by TestModel.
 
 // scope is what an explorer covers.
 type scope struct {
@@ -280,7 +282,8 @@ func (x *explorer) changes(d deal) (all []deal) {
 	return all
 }
 
-// bumped returns what a lease may grant when it has changed its clock sequence, when the clock reads now.
+// bumped returns what a lease may grant when it has changed its clock sequence, when the clock
+// reads now.
 func (x *explorer) bumped(d deal, now int64) (all []deal) {
 	for _, from := range []int64{d.other, now} {
 		o := d
@@ -416,8 +419,8 @@ func (x *explorer) add(was, w *world, e edge) {
 	}
 }
 
-// checkOnce checks that IDs that calls have taken, or that were put back, are there once. A call with IDs of an earlier
-// era takes others before it returns.
+// checkOnce checks that IDs that calls have taken, or that were put back, are there once. A call
+// with IDs of an earlier era takes others before it returns.
 func (x *explorer) checkOnce(w *world, m move) {
 	var runs []run
 	if s := w.g.seq.slots; s != nil {
@@ -670,7 +673,8 @@ func (x *explorer) giveUp(w *world, m move) {
 	x.finish(w, c, m, c.g.begun(&f.call), context.Canceled)
 }
 
-// hot takes an ID as the calls of a built-in clock do while it stays in the tick, and lets time pass.
+// hot takes an ID as the calls of a built-in clock do while it stays in the tick, and lets time
+// pass.
 func (x *explorer) hot(w *world, free int8) {
 	c := w.clone()
 	c.calls[free].open = true
@@ -701,8 +705,8 @@ func (x *explorer) finish(w, c *world, m move, r run, err error) {
 	x.add(w, c, e)
 }
 
-// checkTime compares the time of IDs that are returned with the clock. If the call has waited for their tick, they may be
-// older.
+// checkTime compares the time of IDs that are returned with the clock. If the call has waited for
+// their tick, they may be older.
 func (x *explorer) checkTime(m move, waited bool, c *world, r run) {
 	now, limit := x.tick(x.readings[m.at]), x.tick(x.readings[m.at]+x.opts.BorrowAhead)
 	if x.builtin {
@@ -727,8 +731,9 @@ func (x *explorer) count(m move, err error) {
 	x.fail(m, "an unexpected error: %v", err)
 }
 
-// facts is what is known of all ways to a state: which IDs were returned on one of them, which the lease grants on each,
-// the greatest ID that was returned on one, and the greatest that was returned before a call began.
+// facts is what is known of all ways to a state: which IDs were returned on one of them, which the
+// lease grants on each, the greatest ID that was returned on one, and the greatest that was
+// returned before a call began.
 type facts struct {
 	returned, granted ids
 	top               ID
@@ -827,8 +832,8 @@ func (x *explorer) settle() {
 	}
 }
 
-// check checks what a move returns. If a promise is broken, it tells a shortest story in which it is: a search through the
-// states and what is known of one ID on the way.
+// check checks what a move returns. If a promise is broken, it tells a shortest story in which it
+// is: a search through the states and what is known of one ID on the way.
 func (x *explorer) check(to int32, e edge, f facts) {
 	id, what := x.wrong(e, f)
 	if what == "" {

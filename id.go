@@ -189,9 +189,10 @@ func (id ID) Base32() string {
 	return string(b[:])
 }
 
-// Base58 returns id in base 58, 1 to 11 characters of bwmarrin/snowflake's alphabet (small
-// letters first). The texts do not sort as the numbers do. HAZARD: as a key in a database whose collation
-// takes a for A, as MariaDB's and MySQL's do by default, half of the rows are lost: use a binary collation.
+// Base58 returns id in base 58, 1 to 11 characters of bwmarrin/snowflake's alphabet (small letters
+// first). The texts do not sort as the numbers do. HAZARD: as a key in a database whose collation
+// takes a for A, as MariaDB's and MySQL's do by default, half of the rows are lost: use a binary
+// collation.
 func (id ID) Base58() string {
 	var b [base58Max]byte
 	v, i := uint64(id), base58Max

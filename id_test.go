@@ -173,8 +173,8 @@ func TestReadersMatchTheSlowReference(t *testing.T) {
 	}
 }
 
-// checkText checks that each reader takes s if and only if s is what the slow writer makes of an ID, and reports whether
-// one does.
+// checkText checks that each reader takes s if and only if s is what the slow writer makes of an
+// ID, and reports whether one does.
 func checkText(t *testing.T, s string) (taken bool) {
 	t.Helper()
 	for _, f := range textForms {
@@ -195,7 +195,8 @@ func checkText(t *testing.T, s string) (taken bool) {
 	return taken
 }
 
-// requireRead checks what a reader returned for s. If it is an error, its message can be logged, whatever s contains.
+// requireRead checks what a reader returned for s. If it is an error, its message can be logged,
+// whatever s contains.
 func requireRead(t *testing.T, reader, s string, ok bool, want, got snowflake.ID, err error) {
 	t.Helper()
 	require.Equal(t, want, got, "%s: %.100q", reader, s)
@@ -313,7 +314,8 @@ func TestJSONOfAnIDIsAString(t *testing.T) {
 	assert.Equal(t, `{"id":"0","parent":null,"items":null,"counts":null,"empty":"1","zero":"2","quoted":"0"}`, string(b))
 }
 
-// database/sql converts parameters as driver.DefaultParameterConverter does, and columns as sql.Null does.
+// database/sql converts parameters as driver.DefaultParameterConverter does, and columns as
+// sql.Null does.
 func TestIDInDatabaseSQL(t *testing.T) {
 	for _, id := range []snowflake.ID{0, 1, 1541815603606036480, math.MaxInt64} {
 		for _, param := range []any{id, &id, sql.Null[snowflake.ID]{V: id, Valid: true}} {
@@ -396,8 +398,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// notCanonical are texts that are not the text of an ID in one form at least. They are seeds of the fuzz tests below, so
-// each run of the tests reads them in all forms.
+// notCanonical are texts that are not the text of an ID in one form at least. They are seeds of the
+// fuzz tests below, so each run of the tests reads them in all forms.
 var notCanonical = []string{
 	// decimal
 	"", "-1", "-0", "+1", "-", " 1", "1 ", " ", "\t1", "1\n", "0", "00", "01", strings.Repeat("0", 19) + "1",

@@ -112,8 +112,8 @@ func (l Layout) String() string {
 
 const workerLast = ",worker-last"
 
-// ParseLayout reads the text that [Layout.String] returns, and no other form of it. The error matches
-// [ErrInvalidLayout] if s is not such a text, or if the layout is not valid.
+// ParseLayout reads the text that [Layout.String] returns, and no other form of it. The error
+// matches [ErrInvalidLayout] if s is not such a text, or if the layout is not valid.
 func ParseLayout(s string) (Layout, error) {
 	l, err := parseLayout(s)
 	if err != nil {

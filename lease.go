@@ -12,14 +12,15 @@ import (
 )
 
 // Lease tells a generator which worker ID it may stamp, and when. The leases of package lease renew
-// themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a method Layout() Layout or
-// Clock() Clock, this is the default of the option of that name.
+// themselves. A Lease may also be an [Extender] or a [Bumper]. If it has a method Layout() Layout
+// or Clock() Clock, this is the default of the option of that name.
 type Lease interface {
-	// Grant returns what the generator may stamp now. It is called with the generator's lock held and must
-	// not block. A later Grant may have a later To, or another worker ID or clock sequence.
+	// Grant returns what the generator may stamp now. It is called with the generator's lock held
+	// and must not block. A later Grant may have a later To, or another worker ID or clock
+	// sequence.
 	//
-	// HAZARD: if two holders of one worker ID and clock sequence are granted spans that overlap, IDs can
-	// repeat.
+	// HAZARD: if two holders of one worker ID and clock sequence are granted spans that overlap,
+	// IDs can repeat.
 	Grant() Grant
 }
 
@@ -33,24 +34,27 @@ type Grant struct {
 // Extender is a Lease that can be asked for more.
 type Extender interface {
 	Lease
-	// Extend is called, without the generator's lock, when no time before g.To is left to stamp. now is the
-	// clock's reading. Extend returns nil if Grant now returns more than g: a later To, another worker ID or
-	// another clock sequence. If Grant will not return more soon, it returns an error, which becomes the Cause
-	// of a LeaseExpiredError, unless ctx is done.
+	// Extend is called, without the generator's lock, when no time before g.To is left to stamp.
+	// now is the clock's reading. Extend returns nil if Grant now returns more than g: a later To,
+	// another worker ID or another clock sequence. If Grant will not return more soon, it returns
+	// an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done.
 	//
-	// If now has reached g.To, Extend should ask for more at once. If now is before g.To, Options.BorrowAhead
-	// ran into the span's end, and Extend should wait until the lease is renewed as usual.
+	// If now has reached g.To, Extend should ask for more at once. If now is before g.To,
+	// Options.BorrowAhead ran into the span's end, and Extend should wait until the lease is
+	// renewed as usual.
 	Extend(ctx context.Context, g Grant, now time.Time) error
 }
 
 // Bumper is a Lease that can change its clock sequence, as ActionBump needs it to.
 type Bumper interface {
 	Lease
-	// CanBump reports whether a clock sequence other than the grant's may be stamped from now on. now is a
-	// reading of the generator's clock. CanBump is called with the generator's lock held and must not block.
+	// CanBump reports whether a clock sequence other than the grant's may be stamped from now on.
+	// now is a reading of the generator's clock. CanBump is called with the generator's lock held
+	// and must not block.
 	CanBump(now time.Time) bool
-	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, it does nothing. It may
-	// block, and returns when the change is recorded. Its error becomes a part of NextID's error.
+	// Bump changes the grant g to such a clock sequence. If g is no longer the grant, it does
+	// nothing. It may block, and returns when the change is recorded. Its error becomes a part of
+	// NextID's error.
 	Bump(ctx context.Context, g Grant, now time.Time) error
 }
 

@@ -245,8 +245,9 @@ func (l lateLease) Grant() Grant {
 	return l.testLease.Grant()
 }
 
-// The machine is cloned, and the lease takes another worker ID, while the generator asks for the grant and its generation: the
-// generator does not take the grant from before the clone for a later one.
+// The machine is cloned, and the lease takes another worker ID, while the generator asks for the
+// grant and its generation: the generator does not take the grant from before the clone for a later
+// one.
 func TestCloneWhileTheGrantIsRead(t *testing.T) {
 	cloned, generation := newClonedLease()
 	born, answers := uint64(0), 0

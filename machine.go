@@ -37,6 +37,6 @@ var (
 	randomN  = rand.Int64N // returns a random number from 0 to n-1
 )
 
-// lock locks a generator's mutex for its lease. A call that has it may read a clock that takes long, and in
-// the simulator no time passes while a goroutine waits for a mutex.
+// lock locks a generator's mutex for its lease. A call that has it may read a clock that takes
+// long, and in the simulator no time passes while a goroutine waits for a mutex.
 func lock(mu *sync.Mutex) { mu.Lock() }

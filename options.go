@@ -13,28 +13,31 @@ type Options struct {
 	Layout Layout
 	// Datacenter is put into the datacenter bits, for layouts that have them.
 	Datacenter int
-	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own, each ID costs
-	// a call of Now, and a saturated generator loses the ticks that its callers oversleep.
+	// Clock tells the time. nil: SystemClock(), or the lease's. With a clock of your own, each ID
+	// costs a call of Now, and a saturated generator loses the ticks that its callers oversleep.
 	Clock Clock
-	// OnBackward chooses what happens when the clock goes back. nil: WaitPolicy(10 * time.Millisecond).
+	// OnBackward chooses what happens when the clock goes back. nil: WaitPolicy(10 *
+	// time.Millisecond).
 	OnBackward BackwardPolicy
-	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent: the
-	// IDs of BorrowAhead/Unit ticks come at once. 0 to the time that the layout lasts. 0: wait for the
-	// next tick. After a restart, the clock may read earlier than the last ID by as much: set After, or
-	// use a lease.
+	// BorrowAhead is how far timestamps may run ahead of the clock when a tick's sequence is spent:
+	// the IDs of BorrowAhead/Unit ticks come at once. 0 to the time that the layout lasts. 0: wait
+	// for the next tick. After a restart, the clock may read earlier than the last ID by as much:
+	// set After, or use a lease.
 	BorrowAhead time.Duration
-	// RewindTicks is how many ticks before the latest stamped tick RewindPolicy may go back to. It must
-	// exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to 1<<20.
+	// RewindTicks is how many ticks before the latest stamped tick RewindPolicy may go back to. It
+	// must exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to
+	// 1<<20.
 	RewindTicks int
-	// RandomStart starts each tick's sequence at a random value in its lower half. Without it, nearly
-	// all IDs at low traffic have the sequence 0, fall on one shard, and are easy to guess. Within a
-	// tick, IDs still increase by 1. With Layout.WorkerLast the low bits stay the worker's.
+	// RandomStart starts each tick's sequence at a random value in its lower half. Without it,
+	// nearly all IDs at low traffic have the sequence 0, fall on one shard, and are easy to guess.
+	// Within a tick, IDs still increase by 1. With Layout.WorkerLast the low bits stay the
+	// worker's.
 	RandomStart bool
-	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the IDs
-	// of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than After
-	// counts as having gone back. An After more than a day ahead of the clock is refused: it is most
-	// likely an ID of another layout. One that is more than two years behind gets a warning in
-	// slog.Default(): it may be an ID of another epoch.
+	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the
+	// IDs of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than
+	// After counts as having gone back. An After more than a day ahead of the clock is refused: it
+	// is most likely an ID of another layout. One that is more than two years behind gets a warning
+	// in slog.Default(): it may be an ID of another epoch.
 	After ID
 }
 
@@ -112,8 +115,8 @@ func (o *Options) checkAfter(now instant) error {
 // oldAfter is how far Options.After may be behind the clock without a warning.
 const oldAfter = 2 * 365 * 24 * time.Hour
 
-// warnOfOldAfter warns of an After that is probably an ID of another epoch. The numbers of an auto-increment lie in the
-// first day of the layout.
+// warnOfOldAfter warns of an After that is probably an ID of another epoch. The numbers of an
+// auto-increment lie in the first day of the layout.
 func (o *Options) warnOfOldAfter(now instant) {
 	l := o.Layout
 	after := instant{tick: int64(o.After) >> l.timeShift()}

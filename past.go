@@ -18,7 +18,8 @@ func (p *past) resume(tick, first int64) {
 	p.seqs.virgin, p.seqs.first = tick, first
 }
 
-// bump changes to the clock sequence that choose returns, and returns it. p.last must be up to date.
+// bump changes to the clock sequence that choose returns, and returns it. p.last must be up to
+// date.
 func (p *past) bump(tick int64) int64 {
 	s, to := &p.seqs, p.seqs.choose(tick)
 	if to == len(s.last) {
@@ -101,10 +102,10 @@ func newClockSeqs(l Layout) clockSeqs {
 
 const noClockSeq = -1
 
-// choose returns the index in last of the clock sequence to take when the clock is at tick. It takes
-// the sequence with the latest last tick before the clock's, so that the others are kept for longer
-// steps back. If there is no such sequence, it returns len(last), for a sequence that was never
-// used; if all were used, noClockSeq.
+// choose returns the index in last of the clock sequence to take when the clock is at tick. It
+// takes the sequence with the latest last tick before the clock's, so that the others are kept for
+// longer steps back. If there is no such sequence, it returns len(last), for a sequence that was
+// never used; if all were used, noClockSeq.
 func (s *clockSeqs) choose(tick int64) int {
 	best := noClockSeq
 	for i, last := range s.last {

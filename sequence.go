@@ -151,8 +151,8 @@ func (s *sequence) draw(n int64) run {
 	return r
 }
 
-// takeBack takes up to n of the lowest IDs that were put back in tick. IDs in earlier ticks stay: if
-// this call returns none of its own, and the clock goes back, another call may get them.
+// takeBack takes up to n of the lowest IDs that were put back in tick. IDs in earlier ticks stay:
+// if this call returns none of its own, and the clock goes back, another call may get them.
 func (s *sequence) takeBack(tick, n int64) run {
 	w := s.slots
 	k := len(w.back) - 1

@@ -13,8 +13,9 @@ import (
 	"weak"
 )
 
-// Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is nil, or
-// was not made by New or NewLeased, its methods return errors that match [ErrInvalidOptions].
+// Generator issues IDs. All methods may be called by any number of goroutines. If a Generator is
+// nil, or was not made by New or NewLeased, its methods return errors that match
+// [ErrInvalidOptions].
 type Generator struct {
 	mu sync.Mutex // guards the fields down to borrow
 
@@ -53,7 +54,8 @@ type Stats struct {
 	Refused  Refused       // calls that returned an error
 }
 
-// Refused counts calls that returned an error. Each counts once, in the first field whose error it matches.
+// Refused counts calls that returned an error. Each counts once, in the first field whose error it
+// matches.
 type Refused struct {
 	ClockBackward uint64 // ErrClockBackward
 	LeaseExpired  uint64 // ErrLeaseExpired
@@ -86,8 +88,8 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return g, err
 }
 
-// made has the last generator that New made under a built-in clock, by its fields and its layout. After a warning, it
-// has none.
+// made has the last generator that New made under a built-in clock, by its fields and its layout.
+// After a warning, it has none.
 var made = struct {
 	sync.Mutex
 	last map[madeAs]weak.Pointer[Generator]
@@ -358,8 +360,8 @@ func (g *Generator) refuse(err error) error {
 	return err
 }
 
-// field returns the field that counts err. An expired lease comes before a deadline, because a deadline of its store may
-// be the cause.
+// field returns the field that counts err. An expired lease comes before a deadline, because a
+// deadline of its store may be the cause.
 func (r *Refused) field(err error) *uint64 {
 	switch {
 	case errors.Is(err, ErrClockBackward):

@@ -23,9 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What calls do when ticks are spent, the clock goes back or a lease changes is told by TestModel and
-// TestEveryStateOfAFewBits. The tests here and in call_test.go and lease_test.go hold what these two do not see:
-// options, texts, panics, costs, concurrent use, ends of layouts and combinations that they do not reach.
+// What calls do when ticks are spent, the clock goes back or a lease changes is told by TestModel
+// and TestEveryStateOfAFewBits. The tests here and in call_test.go and lease_test.go hold what
+// these two do not see: options, texts, panics, costs, concurrent use, ends of layouts and
+// combinations that they do not reach.
 
 const ms = time.Millisecond
 
@@ -278,8 +279,8 @@ func TestPoliciesChooseByWhatIsPossible(t *testing.T) {
 	}
 }
 
-// A policy's choice for one step back is not used for a larger step. A policy may look at the generator: it is called
-// without the lock.
+// A policy's choice for one step back is not used for a larger step. A policy may look at the
+// generator: it is called without the lock.
 func TestPolicyIsAskedAgainForALargerStep(t *testing.T) {
 	readings := []time.Duration{0, 0, -2 * ms, -900 * ms, -900 * ms, -900 * ms}
 	var asked []time.Duration
@@ -320,7 +321,8 @@ func TestPanicInClockLeavesGeneratorUsable(t *testing.T) {
 	i.spend(1, noon)
 }
 
-// An ID of another epoch may lie years back. The numbers of an auto-increment lie in the layout's first seconds.
+// An ID of another epoch may lie years back. The numbers of an auto-increment lie in the layout's
+// first seconds.
 func TestAfterOfYearsAgoGetsAWarning(t *testing.T) {
 	log := logged(t)
 	twitter := Layout{Epoch: TwitterEpoch, Unit: ms, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}

@@ -17,7 +17,8 @@ import (
 
 const root = ".."
 
-// needClone skips a test, or fails it in CI, if the other modules are not here, as in the module that users download.
+// needClone skips a test, or fails it in CI, if the other modules are not here, as in the module
+// that users download.
 func needClone(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(root + "/server/go.mod"); err != nil {
@@ -72,7 +73,8 @@ func build(t *testing.T, page, program string) {
 	assert.NoError(t, err, "%s: %s", page, out)
 }
 
-// TestFirstProgramPrintsWhatThePageSays runs the README's first program, whose output stands below it.
+// TestFirstProgramPrintsWhatThePageSays runs the README's first program, whose output stands below
+// it.
 func TestFirstProgramPrintsWhatThePageSays(t *testing.T) {
 	page := read(t, filepath.Join(root, "README.md"))
 	file := filepath.Join(t.TempDir(), "main.go")

@@ -2,22 +2,25 @@
 //
 //	err := db.Use(gormid.New(gen))
 //
-// From then on, if a row has no ID, it gets one before GORM inserts it. Two kinds of fields are filled:
+// From then on, if a row has no ID, it gets one before GORM inserts it. Two kinds of fields are
+// filled:
 //
 //   - a primary key whose type is snowflake.ID or a typed.ID;
-//   - a field with the tag gorm:"snowflake" whose type is an integer of 64 bits or a string, such as int64, uint64 or a type of
-//     your own. A string gets the ID in decimal; such strings do not sort as the numbers do.
+//   - a field with the tag gorm:"snowflake" whose type is an integer of 64 bits or a string, such
+//     as int64, uint64 or a type of your own. A string gets the ID in decimal; such strings do not
+//     sort as the numbers do.
 //
-// The field can be a pointer, and a row can be a struct or a map[string]any. If a field with the tag has another type, the call
-// that creates the row returns an error that matches gorm.ErrInvalidField. If a struct was passed by value, it cannot get an ID,
-// and the error matches gorm.ErrInvalidValue.
+// The field can be a pointer, and a row can be a struct or a map[string]any. If a field with the
+// tag has another type, the call that creates the row returns an error that matches
+// gorm.ErrInvalidField. If a struct was passed by value, it cannot get an ID, and the error matches
+// gorm.ErrInvalidValue.
 //
-// HAZARD: a key that is an int64, a uint64 or a string and has no tag is not filled: the database numbers the rows 1, 2, 3, and
-// a string stays empty.
+// HAZARD: a key that is an int64, a uint64 or a string and has no tag is not filled: the database
+// numbers the rows 1, 2, 3, and a string stays empty.
 //
-// HAZARD: if the primary key is an integer, GORM lets the database number the rows. Then a row that another program inserts
-// without an ID silently gets 1, 2, 3. With these tags PostgreSQL, MySQL and MariaDB refuse such a row; SQLite numbers it
-// nevertheless:
+// HAZARD: if the primary key is an integer, GORM lets the database number the rows. Then a row that
+// another program inserts without an ID silently gets 1, 2, 3. With these tags PostgreSQL, MySQL
+// and MariaDB refuse such a row; SQLite numbers it nevertheless:
 //
 //	ID snowflake.ID `gorm:"primaryKey;autoIncrement:false;check:id > 0"`
 //	ID int64        `gorm:"primaryKey;autoIncrement:false;check:id > 0;snowflake"`
@@ -35,13 +38,14 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Issuer issues IDs: a [snowflake.Generator], a client of package server/client, or a Sequencer of redislease.
+// Issuer issues IDs: a [snowflake.Generator], a client of package server/client, or a Sequencer of
+// redislease.
 type Issuer interface {
 	NextIDContext(context.Context) (snowflake.ID, error)
 }
 
-// New returns a plugin for [gorm.DB.Use], which takes IDs from ids. If ids returns an error, so does the call that creates
-// the row.
+// New returns a plugin for [gorm.DB.Use], which takes IDs from ids. If ids returns an error, so
+// does the call that creates the row.
 func New(ids Issuer) gorm.Plugin { return plugin{ids} }
 
 type plugin struct{ ids Issuer }

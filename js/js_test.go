@@ -24,7 +24,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// call is a call of a function of snowflake.js. Its numbers are texts, because JSON's would be rounded.
+// call is a call of a function of snowflake.js. Its numbers are texts, because JSON's would be
+// rounded.
 type call struct {
 	Do     string
 	Text   string         // an ID, or a text to parse
@@ -33,7 +34,8 @@ type call struct {
 	Fields []string // clock sequence, datacenter, worker, sequence
 }
 
-// answers answers calls as the library does: {call, answer}. The answer of a refused call has the name of the error.
+// answers answers calls as the library does: {call, answer}. The answer of a refused call has the
+// name of the error.
 var answers = `
 	const parts = ({ Times: [time], Fields: [clockSeq, datacenter, worker, sequence] }) => Object.fromEntries(
 		Object.entries({ time, clockSeq, datacenter, worker, sequence }).map(([k, v]) => [k, BigInt(v)]));
@@ -192,7 +194,8 @@ func (a *asked) encode(t *testing.T, l snowflake.Layout, p snowflake.Parts) {
 	}
 }
 
-// snowflake.js answers as the library does. It refuses what the library refuses: a layout and an ID in the same words.
+// snowflake.js answers as the library does. It refuses what the library refuses: a layout and an ID
+// in the same words.
 func TestAnswersAreTheLibrarys(t *testing.T) {
 	a, r := new(asked), rand.New(rand.NewPCG(1, 2))
 	a.ask(call{Do: "presets"}, strings.Join(slices.Sorted(maps.Keys(presets)), ","))

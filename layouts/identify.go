@@ -45,23 +45,25 @@ type Match struct {
 	First, Last time.Time // the times of the first and the last ID, if they have this layout
 	Why         []string  // the evidence for the layout, for people to read
 
-	// Grid is more than 0 if all times are multiples of it, and it is much longer than the tick: the
-	// times came from a coarse clock, or from a column of whole seconds.
+	// Grid is more than 0 if all times are multiples of it, and it is much longer than the tick:
+	// the times came from a coarse clock, or from a column of whole seconds.
 	Grid time.Duration
 
-	// Twins are the names of the other layouts that the IDs may have, and that divide an ID
-	// in the same way or give it the same time. Only the epoch, or the names or the order of the fields, tell
-	// them apart. So if nothing is known of the IDs but the IDs, each of the twins remains possible.
+	// Twins are the names of the other layouts that the IDs may have, and that divide an ID in the
+	// same way or give it the same time. Only the epoch, or the names or the order of the fields,
+	// tell them apart. So if nothing is known of the IDs but the IDs, each of the twins remains
+	// possible.
 	Twins []string
 
-	// Not says why the layout is ruled out. Then Share and Sure are 0, and First, Last, Why and Twins are empty.
+	// Not says why the layout is ruled out. Then Share and Sure are 0, and First, Last, Why and
+	// Twins are empty.
 	Not string
 
 	log float64 // of the probability, up to a factor
 }
 
-// Likely reports whether the times that the layout gives the IDs are probably right: of a hundred such
-// answers, about 95 are.
+// Likely reports whether the times that the layout gives the IDs are probably right: of a hundred
+// such answers, about 95 are.
 func (m Match) Likely() bool { return m.Sure >= 0.9 }
 
 // tolerance is how far ahead of now an ID's time may lie.
@@ -71,17 +73,17 @@ const tolerance = 24 * time.Hour
 // should have one layout; a few strangers among them do no harm. If there are more than
 // 500 IDs, it looks at 500 of them, the smallest and the greatest among these.
 //
-// A layout is ruled out if more than half of the IDs do not fit: they have too many bits,
-// or a time before there were such IDs, or a time more than a day after now. The
-// others are compared by how common each is, and by how likely its generators issue
-// exactly these IDs: recent times, few and small worker IDs, and sequences that begin
-// with 0 in each tick are likely. They are also compared with the same divisions under another
-// epoch, and with numbers that only grow. Many layouts differ in nothing but the epoch or the names of the
-// fields, such as Twitter's and Discord's: such layouts are twins, and each names the others.
-// Only an ID of which one knows the time, or that was made just now, tells them apart.
+// A layout is ruled out if more than half of the IDs do not fit: they have too many bits, or a time
+// before there were such IDs, or a time more than a day after now. The others are compared by how
+// common each is, and by how likely its generators issue exactly these IDs: recent times, few and
+// small worker IDs, and sequences that begin with 0 in each tick are likely. They are also compared
+// with the same divisions under another epoch, and with numbers that only grow. Many layouts differ
+// in nothing but the epoch or the names of the fields, such as Twitter's and Discord's: such
+// layouts are twins, and each names the others. Only an ID of which one knows the time, or that was
+// made just now, tells them apart.
 //
-// How often it is right, if twins count as one guess, how many of the first guesses are Likely, and how often None
-// is above a half:
+// How often it is right, if twins count as one guess, how many of the first guesses are Likely, and
+// how often None is above a half:
 //
 //	IDs                           how many   right first   in the first three   likely   of them right   of no known layout
 //	published, alone                   103           102                  103        0               0                    7
@@ -93,10 +95,11 @@ const tolerance = 24 * time.Hour
 //	unknown systems, alone             300             0                    0        0               0                  144
 //	unknown systems, 20                150             0                    0        0               0                   97
 //
-// "go test ./layouts -run Calibration -v" says it by system. The published IDs are in testdata, with their sources. The
-// simulated IDs are such as one process, many workers, bursts, quiet and large fleets of each layout would issue, also with
-// many IDs in a tick, and this library with RandomStart. The unknown systems are layouts that
-// are not in the table, layouts with other epochs, counters, dates and random numbers.
+// "go test ./layouts -run Calibration -v" says it by system. The published IDs are in testdata,
+// with their sources. The simulated IDs are such as one process, many workers, bursts, quiet and
+// large fleets of each layout would issue, also with many IDs in a tick, and this library with
+// RandomStart. The unknown systems are layouts that are not in the table, layouts with other
+// epochs, counters, dates and random numbers.
 func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -114,8 +117,8 @@ func Identify(ids []snowflake.ID, now time.Time) Ranking {
 	return r
 }
 
-// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a tick. A block begins where
-// a run does, so that the number with which runs begin shows, too.
+// sample returns at most so many of sorted IDs: blocks of neighbours, which show the runs of a
+// tick. A block begins where a run does, so that the number with which runs begin shows, too.
 func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	const blocks = 20
 	if len(ids) <= most {
@@ -133,8 +136,8 @@ func sample(ids []snowflake.ID, most int) (some []snowflake.ID) {
 	return slices.Compact(some)
 }
 
-// neighbours reports whether an ID may be the next of a run: the sequence is in the lowest bits, or above at most 16 bits
-// of a worker.
+// neighbours reports whether an ID may be the next of a run: the sequence is in the lowest bits, or
+// above at most 16 bits of a worker.
 func neighbours(a, b snowflake.ID) bool {
 	step := b - a
 	return step <= 1<<16 && step&(step-1) == 0
@@ -216,11 +219,12 @@ func (k *Known) sameTime(o *Known) bool {
 	return k.Layout.Epoch == o.Layout.Epoch && a.unit == b.unit && a.node+a.sequence == b.node+b.sequence
 }
 
-// impossible is the share of a layout that is not named as a twin: for example, sequences that count up from 0 are not
-// of a layout with random sequences.
+// impossible is the share of a layout that is not named as a twin: for example, sequences that
+// count up from 0 are not of a layout with random sequences.
 const impossible = 1e-12
 
-// findTwins names a match's twins, and adds to it what tells it from the twins that are not very unlikely.
+// findTwins names a match's twins, and adds to it what tells it from the twins that are not very
+// unlikely.
 func (m *Match) findTwins(all []Match) {
 	var epochs, names []string
 	for _, o := range all {

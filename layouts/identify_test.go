@@ -265,8 +265,9 @@ func dated(form string, below int64) func(*rand.Rand, time.Time, int) snowflake.
 	}
 }
 
-// How often Identify is right about public IDs, about IDs as the systems of the table issue them, and about IDs of systems
-// that are not in the table. The documentation has these figures. With -v the test says them by system.
+// How often Identify is right about public IDs, about IDs as the systems of the table issue them,
+// and about IDs of systems that are not in the table. The documentation has these figures. With -v
+// the test says them by system.
 func TestCalibration(t *testing.T) {
 	total := map[string]*tally{}
 	count := func(kind, name string, groups [][]snowflake.ID, layout string) {
@@ -351,7 +352,8 @@ func TestIdentifyOneBurst(t *testing.T) {
 	}
 }
 
-// IDs of this library's own fleets, also if a tick has many IDs, begins at random, or hardly ever has the same worker.
+// IDs of this library's own fleets, also if a tick has many IDs, begins at random, or hardly ever
+// has the same worker.
 func TestIdentifyOwnFleets(t *testing.T) {
 	k, _ := ByName("default")
 	for fleet, f := range fleets {
@@ -428,8 +430,8 @@ func TestByHost(t *testing.T) {
 	}
 }
 
-// rows returns IDs that were made for rows which have a time, as the documentation of SQL says: the times are multiples of
-// grid, and the worker is one that no generator has.
+// rows returns IDs that were made for rows which have a time, as the documentation of SQL says: the
+// times are multiples of grid, and the worker is one that no generator has.
 func rows(l snowflake.Layout, grid time.Duration, n int) (ids []snowflake.ID) {
 	r := rand.New(rand.NewPCG(uint64(grid), 3))
 	at := noon.AddDate(0, -9, 0).Truncate(grid)

@@ -34,9 +34,10 @@
 //	TiDB              -           262,144 a ms      3084     timestamps of TiDB and TiKV
 //	ATProto           1,024       1 in 1 µs         2255     Bluesky's TIDs
 //
-// The layouts that this library is used with by default are in package snowflake. [All] has these and more, which
-// have no function: [ByName] finds them. A library's default epoch may depend on the language, as yitter's does, or on
-// the machine's zone, as ShardingSphere's does: then each has a name.
+// The layouts that this library is used with by default are in package snowflake. [All] has these
+// and more, which have no function: [ByName] finds them. A library's default epoch may depend on
+// the language, as yitter's does, or on the machine's zone, as ShardingSphere's does: then each has
+// a name.
 package layouts
 
 import (

@@ -25,7 +25,8 @@ const (
 	aged    = 20 * 365 * day // how old IDs are at most, as a rule
 )
 
-// prior returns the logarithm of how common a layout is, and of how likely the time of its last ID is in its tick.
+// prior returns the logarithm of how common a layout is, and of how likely the time of its last ID
+// is in its tick.
 func (k *Known) prior(last, now time.Time) float64 {
 	age := now.Sub(last).Seconds()
 	density := 0.6 / aged.Seconds() // most questions are about an ID of any age
@@ -61,8 +62,8 @@ var shapes = sync.OnceValue(func() (all []Known) {
 	return all
 })
 
-// judgeShape returns the logarithm of the probability that the IDs have a shape, and count from an epoch that is
-// not in the table.
+// judgeShape returns the logarithm of the probability that the IDs have a shape, and count from an
+// epoch that is not in the table.
 func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) float64 {
 	// Whatever the epoch is, the median of the IDs is of the past.
 	o := *k
@@ -86,7 +87,8 @@ func (k *Known) judgeShape(ids []snowflake.ID, now time.Time, scale float64) flo
 	return e.total(scale, false) + math.Log(common) + math.Log(density*k.Layout.Unit.Seconds())
 }
 
-// otherShapes are layouts that are not in the table, by their bits below the time. Their time may have any unit.
+// otherShapes are layouts that are not in the table, by their bits below the time. Their time may
+// have any unit.
 var otherShapes = sync.OnceValue(func() (all []Known) {
 	for bits := uint8(8); bits <= 24; bits++ {
 		for _, sequence := range []uint8{0, 8, 12} {
@@ -100,7 +102,8 @@ var otherShapes = sync.OnceValue(func() (all []Known) {
 	return all
 })
 
-// judgeOther returns the logarithm of the probability that the IDs are of one of so many other layouts.
+// judgeOther returns the logarithm of the probability that the IDs are of one of so many other
+// layouts.
 func (k *Known) judgeOther(ids []snowflake.ID, scale float64, of int) float64 {
 	e := k.evidence(ids, time.Unix(1<<40, 0))
 	first := math.Log((float64(e.first.UnixNano()) + 1) * float64(k.Layout.TimeBits) * math.Ln2)
@@ -170,7 +173,8 @@ type issued struct {
 	runs int
 }
 
-// enough is how many IDs, and how many new numbers, count in full. If there are more, their mean counts as often.
+// enough is how many IDs, and how many new numbers, count in full. If there are more, their mean
+// counts as often.
 const enough = 20
 
 // optional is how many fleets use a layout in one of its [Known.uses].
@@ -226,8 +230,8 @@ func (k *Known) judge(ids []snowflake.ID, now time.Time, scale float64) Match {
 	return m
 }
 
-// total returns the logarithm of the probability of all IDs, without the time of the last. If the epoch is known, a coarse
-// clock shows in the times, and else in the time between them.
+// total returns the logarithm of the probability of all IDs, without the time of the last. If the
+// epoch is known, a coarse clock shows in the times, and else in the time between them.
 func (e *evidence) total(scale float64, known bool) float64 {
 	root := math.Sqrt(scale)
 	log := e.log*scale + e.newStarts*root + e.newFields*min(root, enough/float64(max(len(e.before), 1)))
@@ -253,8 +257,9 @@ func (e *evidence) total(scale float64, known bool) float64 {
 	return sumOf([]float64{log, log + gain + math.Log(likely)})
 }
 
-// coarse reports whether the times between ticks may be those of a coarse clock. No clock ticks in powers of 2 of a
-// unit, but fields that are 0 look like that, if they are read as a part of the time.
+// coarse reports whether the times between ticks may be those of a coarse clock. No clock ticks in
+// powers of 2 of a unit, but fields that are 0 look like that, if they are read as a part of the
+// time.
 func (e *evidence) coarse() bool {
 	steps := e.step / e.Layout.Unit
 	return e.ticks >= 3 && steps > 1 && steps&(steps-1) != 0
@@ -289,8 +294,8 @@ func (e *evidence) add(p snowflake.Parts) {
 	e.last = p
 }
 
-// time returns the logarithm of the probability of a run's tick, after the tick of the run before. It
-// leaves out the first tick.
+// time returns the logarithm of the probability of a run's tick, after the tick of the run before.
+// It leaves out the first tick.
 func (e *evidence) time(t time.Time) float64 {
 	if e.runs == 0 {
 		e.first, e.ticks = t, 1
@@ -317,8 +322,9 @@ func divisor(a, b time.Duration) time.Duration {
 	return a
 }
 
-// generator returns the logarithm of the probability that a run is of its generator, which has had some runs: as often as
-// before, and once of a new generator. The probability of a new generator's numbers is in e.newFields.
+// generator returns the logarithm of the probability that a run is of its generator, which has had
+// some runs: as often as before, and once of a new generator. The probability of a new generator's
+// numbers is in e.newFields.
 func (e *evidence) generator(g fields, runs int) float64 {
 	if e.use.largeFleet { // which is one of them, at any time
 		return -float64(e.division().node) * math.Ln2
@@ -335,9 +341,9 @@ func (e *evidence) generator(g fields, runs int) float64 {
 	return math.Log(float64(max(runs, 1)) / float64(e.runs+1))
 }
 
-// start returns the logarithm of the probability of the sequence number with which a run begins: as often as before, and
-// once as no run begins yet. Most runs begin with 0, some with another small number, some with any. How
-// likely a number is that comes for the first time is in e.newStarts.
+// start returns the logarithm of the probability of the sequence number with which a run begins: as
+// often as before, and once as no run begins yet. Most runs begin with 0, some with another small
+// number, some with any. How likely a number is that comes for the first time is in e.newStarts.
 func (e *evidence) start(sequence int) float64 {
 	bits := e.Layout.SequenceBits
 	switch {
@@ -369,16 +375,16 @@ func (e *evidence) start(sequence int) float64 {
 	return e.learn(sequence, 1, 1)
 }
 
-// learn returns the logarithm of the probability of a sequence number that had the probability p before there were any
-// IDs. To learn otherwise takes so many runs.
+// learn returns the logarithm of the probability of a sequence number that had the probability p
+// before there were any IDs. To learn otherwise takes so many runs.
 func (e *evidence) learn(sequence int, runs, p float64) float64 {
 	n := e.starts[sequence]
 	e.starts[sequence]++
 	return math.Log((runs*p + float64(n)) / (runs + float64(e.runs)))
 }
 
-// mixed returns the probability of a field's value: with the probability ofSmall, small values are likelier;
-// else each value is as likely.
+// mixed returns the probability of a field's value: with the probability ofSmall, small values are
+// likelier; else each value is as likely.
 func mixed(v int, bits uint8, ofSmall float64) float64 {
 	if bits == 0 {
 		return 1

@@ -15,8 +15,8 @@ const (
 	mostCuts      = 4    // places between IDs that are tried
 )
 
-// mixture returns the parts of sorted IDs that are more likely of several layouts, each above the one before, than
-// of one. It returns nil if they are not.
+// mixture returns the parts of sorted IDs that are more likely of several layouts, each above the
+// one before, than of one. It returns nil if they are not.
 func mixture(ids []snowflake.ID, now time.Time) []Part {
 	ids = sample(ids, mostSampled)
 	scale := min(1, mostCuts*enough/float64(len(ids)))

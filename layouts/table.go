@@ -45,8 +45,8 @@ type Known struct {
 	common float64
 }
 
-// All returns the known layouts: first this library's own, then by how well known they are. If a library's
-// default epoch is not the same in every language, or in every zone, each has a row.
+// All returns the known layouts: first this library's own, then by how well known they are. If a
+// library's default epoch is not the same in every language, or in every zone, each has a row.
 func All() []Known { return slices.Clone(table) }
 
 // use is how generators use a layout.
@@ -149,8 +149,8 @@ func ByName(name string) (k Known, ok bool) {
 	return Known{}, false
 }
 
-// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If it is not
-// known, ok is false.
+// ByHost returns the layout of the IDs in the URLs of a host, such as x.com or www.x.com. If it is
+// not known, ok is false.
 func ByHost(host string) (k Known, ok bool) {
 	host = strings.ToLower(host)
 	for _, k := range table {

@@ -29,12 +29,12 @@ import (
 // [ErrWiped]. After [Init], or with Options.NewStore, Acquire does not wait.
 //
 // If all worker IDs are held, Acquire waits for one and a half of the longest window, its own or a
-// holder's, in case one is released or its holder is dead; if the record of a worker ID is lost, until
-// that may be used. Then it returns an [*ExhaustedError]. If all bounds are further in the future, because the clock was set back, it
-// returns a [*snowflake.ClockBackwardError] that says by how much. Other errors match
-// ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord, ErrLayout, ErrClockLeap,
-// ErrClockUnsynchronized, ctx's error or, if the machine was cloned with the directory of the
-// store or of LocalCopy, ErrLost; or are the store's.
+// holder's, in case one is released or its holder is dead; if the record of a worker ID is lost,
+// until that may be used. Then it returns an [*ExhaustedError]. If all bounds are further in the
+// future, because the clock was set back, it returns a [*snowflake.ClockBackwardError] that says by
+// how much. Other errors match ErrInvalidOptions, snowflake.ErrInvalidLayout, ErrBadRecord,
+// ErrLayout, ErrClockLeap, ErrClockUnsynchronized, ctx's error or, if the machine was cloned with
+// the directory of the store or of LocalCopy, ErrLost; or are the store's.
 //
 // If the store fails, Acquire asks again until ctx is done or, if ctx has no deadline, for one to
 // two minutes, and logs why. The cause may be any that can pass: no server, no memory or disk
@@ -146,8 +146,8 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 // crowded is for how long Acquire tries again if its context has no deadline.
 const crowded = time.Minute
 
-// mayMend reports whether the store may answer without this error if it is asked again. It is true unless the error
-// says what only a person changes, or is what Acquire has waited for already.
+// mayMend reports whether the store may answer without this error if it is asked again. It is true
+// unless the error says what only a person changes, or is what Acquire has waited for already.
 func mayMend(err error) bool {
 	return !slices.ContainsFunc([]error{
 		ErrInvalidOptions, ErrLayout, ErrBadRecord, ErrRefused, errors.ErrUnsupported,
@@ -243,8 +243,9 @@ func unanswered(ctx, patient context.Context, err error) error {
 	return once(fmt.Errorf("lease: the store did not answer in time: %w", err))
 }
 
-// isTimeout reports whether err says only that time was up: each error at the end of what it wraps says so. The mark
-// ErrAway beside them says no more. The errors of gRPC say so in their texts alone.
+// isTimeout reports whether err says only that time was up: each error at the end of what it wraps
+// says so. The mark ErrAway beside them says no more. The errors of gRPC say so in their texts
+// alone.
 func isTimeout(err error) bool {
 	if err == nil {
 		return false

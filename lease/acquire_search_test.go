@@ -57,7 +57,8 @@ func TestStartReadsLittle(t *testing.T) {
 	}
 }
 
-// If hardly any worker ID is free, a search reads some at random only once. Later it reads all of them at once.
+// If hardly any worker ID is free, a search reads some at random only once. Later it reads all of
+// them at once.
 func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -72,7 +73,8 @@ func TestStartOnAFullStoreAsksLittle(t *testing.T) {
 	})
 }
 
-// Who lists in the moment in which all is lost may find a mark without its record. The wait for the door is enough then.
+// Who lists in the moment in which all is lost may find a mark without its record. The wait for the
+// door is enough then.
 func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	m, l := newMemory(), snowflake.DefaultLayout()
 	wait := func() (record, time.Duration) {
@@ -91,7 +93,8 @@ func TestRecordIsLostAloneOnlyIfItsMarkIsThere(t *testing.T) {
 	require.NotEmpty(t, next.Waited.Name)
 }
 
-// A process that wants to save how long a record is lost, and is too slow, goes on with what another process has saved.
+// A process that wants to save how long a record is lost, and is too slow, goes on with what
+// another process has saved.
 func TestConflictWhileTheWaitForALostRecordIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -125,9 +125,9 @@
 //     late, the holder asks again until its window ends. The bound does not move in the same save.
 //     The holder looks again when it knows that the record is there (hold.mayRestore): if it is too
 //     late by then, the worker ID is lost.
-//   - heal: Then the holder puts back the watermark, its owner's entry and the entry "store", too, in
-//     place of a closed one that a newcomer of another layout made; and counts the time of the next
-//     rule in it, so that a newcomer hours later does not wait (Lease.heal).
+//   - heal: Then the holder puts back the watermark, its owner's entry and the entry "store", too,
+//     in place of a closed one that a newcomer of another layout made; and counts the time of the
+//     next rule in it, so that a newcomer hours later does not wait (Lease.heal).
 //   - door: The entry "store" is made first. A newcomer that does not find it waits for
 //     [MaxWindow] and a minute. The time is counted by the monotonic clocks of those who wait, and
 //     kept in the entry, so they wait for it together, one after the other (door.advance). Then

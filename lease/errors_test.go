@@ -14,8 +14,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// In an error's text, the cause stands before the consequence, and nothing stands twice. errors.Is still
-// finds every sentinel.
+// In an error's text, the cause stands before the consequence, and nothing stands twice. errors.Is
+// still finds every sentinel.
 func TestErrorTextsNameCauseFirst(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 	record := record{Worker: 3, State: StateFree, Owner: "orders-1", Host: "h", PID: 7, Bounds: []time.Time{at}}

@@ -48,13 +48,13 @@ import (
 // its lock files as stale, or if its file system does not share locks among all of its
 // clients, as on some network file systems.
 //
-// HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point, is
-// unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
+// HAZARD: if a directory that is a bind mount of the same file system, or on Windows a mount point,
+// is unmounted, it looks as if it had been emptied. IDs may repeat when it is mounted again.
 //
-// HAZARD: the store forgets a worker ID if all of its files are removed alone. It also
-// forgets a directory that is emptied, removed, replaced or not mounted, if the file
-// .NAME.identity beside it could not be written or is gone too. The worker IDs then count as never used, so
-// IDs may repeat until their old holders renew.
+// HAZARD: the store forgets a worker ID if all of its files are removed alone. It also forgets a
+// directory that is emptied, removed, replaced or not mounted, if the file .NAME.identity beside it
+// could not be written or is gone too. The worker IDs then count as never used, so IDs may repeat
+// until their old holders renew.
 func File(dir string) Store { return &fileStore{dir: dir, disk: hostDisk} }
 
 type fileStore struct {
@@ -221,8 +221,8 @@ func (s *fileStore) get(op *operation, key string) (Entry, error) {
 	return e, nil
 }
 
-// isThere returns an error if the directory was used and does not exist, or if an empty directory of another file
-// system is in its place.
+// isThere returns an error if the directory was used and does not exist, or if an empty directory
+// of another file system is in its place.
 func (s *fileStore) isThere(op *operation) error {
 	info, err := askFor(op, "stat", s.dir, os.Stat)
 	if err == nil {
@@ -240,8 +240,8 @@ func (s *fileStore) isThere(op *operation) error {
 	return s.away("gone, or not mounted")
 }
 
-// isMounted returns an error if the directory, which is on this file system, is empty, and was on another one: then it
-// is not mounted, and what is seen is the mount point.
+// isMounted returns an error if the directory, which is on this file system, is empty, and was on
+// another one: then it is not mounted, and what is seen is the mount point.
 func (s *fileStore) isMounted(op *operation, device uint64) error {
 	was := s.device.Load()
 	if was == device {

@@ -139,8 +139,9 @@ func TestLocalCopySendsAllOfTheHistory(t *testing.T) {
 	})
 }
 
-// While the store is away, a process reads its copy of the entry "store". Another process of the owner gives the worker ID back.
-// Once the store answers, the first process takes the worker ID, and leaves the copy as it is: a start needs it.
+// While the store is away, a process reads its copy of the entry "store". Another process of the
+// owner gives the worker ID back. Once the store answers, the first process takes the worker ID,
+// and leaves the copy as it is: a start needs it.
 func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, o := newMemory(), &Options{Layout: plain, Owner: "a", Window: 3 * time.Second}
@@ -173,7 +174,8 @@ func TestLocalCopyKeepsTheEntryStoreIfAnotherProcessGivesTheWorkerIDBack(t *test
 	})
 }
 
-// If the worker ID went to another owner, and the copy cannot be removed, the holder says so: a later start would use it.
+// If the worker ID went to another owner, and the copy cannot be removed, the holder says so: a
+// later start would use it.
 func TestLocalCopyThatCannotBeRemovedIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +227,8 @@ func TestEntryThatCannotBeRemovedHereStaysInTheStore(t *testing.T) {
 	})
 }
 
-// While the shared store is away, it is asked again only after a while. Until then nothing counts as absent.
+// While the shared store is away, it is asked again only after a while. Until then nothing counts
+// as absent.
 func TestStoreThatWasAwayAMomentAgoHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

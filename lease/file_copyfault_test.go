@@ -24,8 +24,8 @@ import (
 
 var errFault = errors.New("as the test wants it")
 
-// faulty is the disk and the store of one process. One step of them fails. A step is a request that changes
-// the disk, or any request to the store.
+// faulty is the disk and the store of one process. One step of them fails. A step is a request that
+// changes the disk, or any request to the store.
 type faulty struct {
 	m *memory
 
@@ -121,8 +121,8 @@ func (c *copied) start(f *faulty) error {
 // workers returns the worker IDs that were ever taken.
 func (c *copied) workers() int { return c.m.count() }
 
-// Whichever step of a start fails, or of two, the next start gets the same worker ID, and repeats no ID. In the quick run,
-// one of the faults happens at each step.
+// Whichever step of a start fails, or of two, the next start gets the same worker ID, and repeats
+// no ID. In the quick run, one of the faults happens at each step.
 func TestNextStartRepeatsNoIDWhicheverStepFails(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"new", "failed before", "given back by another", "had before"} {

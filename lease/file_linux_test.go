@@ -67,7 +67,8 @@ func TestUnmountedDirectoryIsAnOutage(t *testing.T) {
 	})
 }
 
-// If the mark beside the directory cannot be written, the store that has used the directory knows the file system.
+// If the mark beside the directory cannot be written, the store that has used the directory knows
+// the file system.
 func TestUnmountedDirectoryIsAnOutageWithoutAMark(t *testing.T) {
 	dir, mount, unmount := mountPoint(t)
 	s := lease.File(dir)
@@ -123,7 +124,8 @@ func TestPipeInPlaceOfAFileIsRefused(t *testing.T) {
 	}
 }
 
-// A full disk, a file system without inodes, and one that is read-only end no start, and nobody has to restart a holder.
+// A full disk, a file system without inodes, and one that is read-only end no start, and nobody has
+// to restart a holder.
 func TestDirectoryThatTakesNoWritesIsATroubleThatPasses(t *testing.T) {
 	const limits = "size=1m,nr_inodes=64"
 	dir := mountTmpfs(t, limits)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Another process has an entry's file open for a while, so that nobody else can replace it (to read it), or so that
-// nobody else can open it.
+// Another process has an entry's file open for a while, so that nobody else can replace it (to read
+// it), or so that nobody else can open it.
 func TestEntryThatIsOpenElsewhereIsWaitedFor(t *testing.T) {
 	open := func(t *testing.T, path string, share uint32) *os.File {
 		name, err := syscall.UTF16PtrFromString(path)

@@ -99,8 +99,8 @@ func TestAcquireReturnsInTimeIfTheFileSystemHangs(t *testing.T) {
 	}
 }
 
-// If a renewal hangs, Stats says what hangs as soon as the renewal times out. Later renewals wait for the
-// same request. When the file system answers, the lease renews again.
+// If a renewal hangs, Stats says what hangs as soon as the renewal times out. Later renewals wait
+// for the same request. When the file system answers, the lease renews again.
 func TestStatsShowAHangingRenewal(t *testing.T) {
 	for _, c := range []struct{ what, at string }{
 		{"read", "0"},
@@ -135,8 +135,8 @@ func TestStatsShowAHangingRenewal(t *testing.T) {
 	}
 }
 
-// If the caller of a save gives up, the save may still happen later. It holds the lock and compares the
-// version under it, so it replaces no newer record.
+// If the caller of a save gives up, the save may still happen later. It holds the lock and compares
+// the version under it, so it replaces no newer record.
 func TestAbandonedSaveReplacesNoNewerRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "leases")
@@ -189,8 +189,8 @@ func TestHangingFileSystemCostsFewGoroutines(t *testing.T) {
 	})
 }
 
-// lossy is a disk that loses all that was not synced when the machine crashes: contents of files and
-// names in directories.
+// lossy is a disk that loses all that was not synced when the machine crashes: contents of files
+// and names in directories.
 type lossy struct {
 	synced map[string]string // by path: the content at the last sync
 	names  map[string]string // by path: the content after a crash

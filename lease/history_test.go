@@ -44,7 +44,8 @@ func TestWhoisFindsEveryEarlierHolder(t *testing.T) {
 	})
 }
 
-// Holders that ended longer ago than Options.History are dropped, also those that have left the record.
+// Holders that ended longer ago than Options.History are dropped, also those that have left the
+// record.
 func TestHistoryIsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -104,7 +105,8 @@ func TestHistoryKeepsHoldingThatEndsAfterTheLastOfItsChunk(t *testing.T) {
 	assert.NotEmpty(t, trimmed.Version)
 }
 
-// Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a holding.
+// Nobody issued an ID of another clock sequence than the holder's, or an ID of the end of a
+// holding.
 func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -126,8 +128,8 @@ func TestWhoisReturnsErrNeverIssuedBesideAHolding(t *testing.T) {
 	})
 }
 
-// If a process stores a part of the history and then loses the race for the record, the history is that of the record
-// which won.
+// If a process stores a part of the history and then loses the race for the record, the history is
+// that of the record which won.
 func TestHistoryOfALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -149,7 +151,8 @@ func TestHistoryOfALostRace(t *testing.T) {
 	})
 }
 
-// If a part of the history is lost, Whois says that the issuer is forgotten, also after the history has left the part out.
+// If a part of the history is lost, Whois says that the issuer is forgotten, also after the history
+// has left the part out.
 func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -168,8 +171,8 @@ func TestWhoisReturnsErrForgottenIfAPartOfTheHistoryIsLost(t *testing.T) {
 	})
 }
 
-// A holder that gave its worker ID back unused is not in the history, not even with the longer time that it had
-// in an earlier save.
+// A holder that gave its worker ID back unused is not in the history, not even with the longer time
+// that it had in an earlier save.
 func TestUnusedHoldingIsNotInTheHistory(t *testing.T) {
 	begin := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, layout := range []snowflake.Layout{plain, seqs} {

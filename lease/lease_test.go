@@ -204,8 +204,8 @@ func TestStoreSetsDefaultWindow(t *testing.T) {
 	}
 }
 
-// Whatever fault the store has, IDs are issued again when the fault is over, also if the worker ID is to be
-// replaced meanwhile.
+// Whatever fault the store has, IDs are issued again when the fault is over, also if the worker ID
+// is to be replaced meanwhile.
 func TestHolderContinuesWhenTheFaultIsOver(t *testing.T) {
 	for name, fault := range map[string]fault{
 		"down": down, "hanging": hangs, "bad": bad, "answers lost": silent,

@@ -168,7 +168,8 @@ func slow(d time.Duration) fault {
 	})
 }
 
-// memory is a store that is a map, with the faults that the test sets. Saves are the Puts of records.
+// memory is a store that is a map, with the faults that the test sets. Saves are the Puts of
+// records.
 type memory struct {
 	asks
 	mu       sync.Mutex

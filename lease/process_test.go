@@ -28,9 +28,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Tests with real processes. A child has childEnv in its environment. It reads its task from standard input, and writes
-// the IDs that it issues to standard output. It ends if it gets no worker ID, if it loses its worker ID, or after one more
-// line. If something happens that must not happen, it says so on standard error.
+// Tests with real processes. A child has childEnv in its environment. It reads its task from
+// standard input, and writes the IDs that it issues to standard output. It ends if it gets no
+// worker ID, if it loses its worker ID, or after one more line. If something happens that must not
+// happen, it says so on standard error.
 
 var (
 	kills    = flag.Int("kills", depth.Of(60, 400), "how many children TestKilledProcessesRepeatNoID kills")
@@ -210,8 +211,9 @@ func (p *process) kill() {
 	p.end()
 }
 
-// live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a while from
-// the beginning or from the first ID, or while it releases. Sometimes the child may release.
+// live lets the child begin, and ends it at a random moment. Mostly it kills the child: after a
+// while from the beginning or from the first ID, or while it releases. Sometimes the child may
+// release.
 func (p *process) live(k task, r *rand.Rand) {
 	p.t.Helper()
 	p.begin(k)
@@ -275,8 +277,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// between returns a positive or negative duration of 10^lo to 10^hi seconds. All magnitudes are equally
-// likely.
+// between returns a positive or negative duration of 10^lo to 10^hi seconds. All magnitudes are
+// equally likely.
 func between(r *rand.Rand, lo, hi float64) time.Duration {
 	d := time.Duration(math.Pow(10, lo+(hi-lo)*r.Float64()) * float64(time.Second))
 	if r.IntN(2) == 0 {
@@ -369,8 +371,8 @@ func fenced(t *testing.T, layout snowflake.Layout, ids []snowflake.ID, before, a
 	}
 }
 
-// Many processes start at once on a new directory, and later on a directory whose worker IDs are all
-// released. Each process gets a worker ID at its first attempt.
+// Many processes start at once on a new directory, and later on a directory whose worker IDs are
+// all released. Each process gets a worker ID at its first attempt.
 func TestManyProcessesAtOnceGetDifferentWorkerIDs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "leases")
 	for _, when := range []string{"new", "released"} {

@@ -23,8 +23,8 @@ func (p *process) signal(s os.Signal) {
 	require.NoError(p.t, p.Process().Signal(s))
 }
 
-// stop stops a child with SIGSTOP, but not while it has the lock of its record. A child stopped with the lock
-// would keep all others from taking over the worker ID.
+// stop stops a child with SIGSTOP, but not while it has the lock of its record. A child stopped
+// with the lock would keep all others from taking over the worker ID.
 func (p *process) stop(lock string) {
 	p.t.Helper()
 	for {

@@ -61,7 +61,8 @@ func TestWindowBeginsAtTheBoundAndAtTheWatermark(t *testing.T) {
 	assert.Equal(t, at(2), window{from: at(1), above: at(2)}.begin())
 }
 
-// The clock may be set back after the worker ID was chosen, and the window may begin later than now.
+// The clock may be set back after the worker ID was chosen, and the window may begin later than
+// now.
 func TestTakeKeepsTheBoundAndGoesNoFurtherThanAWindow(t *testing.T) {
 	old := rec("a", StateHeld, 9)
 	old.NoFloor, old.Waited, old.Host, old.Reuse, old.Store = true, waited{For: span}, "h", ReuseKeep, "s"
@@ -166,8 +167,8 @@ func TestHistoryOfTheNextRecord(t *testing.T) {
 	assert.Equal(t, at(1), kept.Forgotten)
 }
 
-// If a change to another clock sequence is given up, the holding goes on. No entry of the history gets what it was,
-// because such an entry must be the same whoever replaces the record.
+// If a change to another clock sequence is given up, the holding goes on. No entry of the history
+// gets what it was, because such an entry must be the same whoever replaces the record.
 func TestHoldingThatGoesOnIsNotInTheHistory(t *testing.T) {
 	first := rec("a", StateHeld, 3)
 	changed, _ := first.withWindow(window{seq: 1, from: at(1)}, at(4)).succeed(first, at(-9))
@@ -223,7 +224,8 @@ func TestWaitAfterALoss(t *testing.T) {
 	assert.Equal(t, old, door{Name: "t", Healed: true}.heal(old, at(9)), "the record is newer than the loss")
 }
 
-// The same host goes on with a wait by the clock that runs since it was booted; another host by what it sees.
+// The same host goes on with a wait by the clock that runs since it was booted; another host by
+// what it sees.
 func TestWaitGoesOnInTheNextProcess(t *testing.T) {
 	w := waited{}.more(0, moment{at: noon, host: "h", boot: time.Hour})
 	for why, test := range map[string]struct {

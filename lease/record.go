@@ -77,7 +77,8 @@ type record struct {
 	// sequence also the bound of the sequence before.
 	To time.Time `json:"to,omitzero"`
 
-	// Prior is what earlier holders may still stamp that were taken for dead, or had no generator that stopped.
+	// Prior is what earlier holders may still stamp that were taken for dead, or had no generator
+	// that stopped.
 	Prior prior `json:"prior,omitzero"`
 
 	// Renewed is the time of the last save by the engine's clock; zero if it has no clock.

@@ -54,7 +54,8 @@ func TestRecordThatNobodyCanHaveSavedIsRefused(t *testing.T) {
 	assert.NoError(t, read(3, record{Worker: 3, Layout: both, State: StateLost}), "nothing is known of a lost record")
 }
 
-// Holders shows who no longer renews as dead: by the engine's clock or, if it has none, when the bound has passed.
+// Holders shows who no longer renews as dead: by the engine's clock or, if it has none, when the
+// bound has passed.
 func TestHoldersShowsWhoIsDead(t *testing.T) {
 	withEngine(t, func(t *testing.T, m *memory) {
 		var all []*holder

@@ -33,10 +33,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
-// A story says what happens, which lines of doc.go's proof it holds, and commands. To the right of each command is what each
-// party saw, and when, counted from the beginning of the story. The code is the real code in fake time; only its dice are
-// loaded. -update writes what the parties see into the stories: review the diff. The function do has the commands. The files
-// of testdata/stories are txtar archives of stories, one for each section of the proof.
+// A story says what happens, which lines of doc.go's proof it holds, and commands. To the right of
+// each command is what each party saw, and when, counted from the beginning of the story. The code
+// is the real code in fake time; only its dice are loaded. -update writes what the parties see into
+// the stories: review the diff. The function do has the commands. The files of testdata/stories are
+// txtar archives of stories, one for each section of the proof.
 
 //go:embed testdata/stories
 var archives embed.FS
@@ -257,7 +258,8 @@ var (
 	copies    = regexp.MustCompile(` @[A-Z2-7]{26}`)
 )
 
-// relative rewrites instants as what they are since the beginning, and leaves out what differs from run to run.
+// relative rewrites instants as what they are since the beginning, and leaves out what differs from
+// run to run.
 func (s *story) relative(text string) string {
 	text = strings.NewReplacer("lease: ", "", "snowflake: ", "").Replace(processes.ReplaceAllString(text, ""))
 	text = copies.ReplaceAllString(tail.ReplaceAllString(text, ""), " @copy")
@@ -650,7 +652,8 @@ func (p *party) isCrashed() bool {
 	return p.crashed
 }
 
-// calls asks for an ID, or for IDs for a time, and says what came of it. Results that differ in numbers only are one line.
+// calls asks for an ID, or for IDs for a time, and says what came of it. Results that differ in
+// numbers only are one line.
 func (p *party) calls(long, every, within time.Duration) {
 	var result, first, last string
 	n, begun, s := 0, time.Now(), p.story
@@ -722,7 +725,8 @@ func (p *party) call(within time.Duration) (result, at string, now time.Time) {
 	return result, s.at(is.Time), now
 }
 
-// recorded reports whether an ID's time is before a bound that was saved, in the store or in the local copy.
+// recorded reports whether an ID's time is before a bound that was saved, in the store or in the
+// local copy.
 func (p *party) recorded(is snowflake.Parts) bool {
 	if is.Time.Before(p.bounds[[2]int{is.Worker, is.ClockSeq}]) || is.Time.Before(p.record(is.Worker).bound(is.ClockSeq)) {
 		return true

@@ -69,7 +69,8 @@ func told(log *bytes.Buffer, message string) (lines []string) {
 	return lines
 }
 
-// While a start waits, its log says for what, until when, and what changes. It takes a worker ID when the trouble has passed.
+// While a start waits, its log says for what, until when, and what changes. It takes a worker ID
+// when the trouble has passed.
 func TestStartWaitsForWhatMayPassAndSaysForWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -97,7 +98,8 @@ func TestStartWaitsForWhatMayPassAndSaysForWhat(t *testing.T) {
 	})
 }
 
-// A cause that changes is told, also if the later errors are time-outs that have a cause of their own.
+// A cause that changes is told, also if the later errors are time-outs that have a cause of their
+// own.
 func TestCauseThatChangesIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

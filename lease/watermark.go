@@ -26,8 +26,8 @@ type Mark struct {
 // back once its bound has passed; docs/watermark.md shows how the database stops it.
 //
 // A Mark says who keeps the watermark back by more than two windows. A generator with RewindTicks
-// keeps it where it was when its window began. If the error is not nil, the Mark is empty: the error
-// matches [ErrWiped] if the store has no entries, or ErrBadRecord, or is the store's.
+// keeps it where it was when its window began. If the error is not nil, the Mark is empty: the
+// error matches [ErrWiped] if the store has no entries, or ErrBadRecord, or is the store's.
 //
 // The watermark lags by a third of a window, or by Options.FloorEvery if that is set; and by the
 // slowest clock and the oldest open Hold. A holder that dies keeps it back for a window. It is
@@ -106,8 +106,8 @@ func (v *viewer) open() (err error) {
 }
 
 // wait counts how long the store and its records are known to be lost, as newcomers do, so that the
-// watermark is there again although none comes. It returns nil when the door is open. If nobody ever
-// had a worker ID, the store may be new, and wait leaves it alone.
+// watermark is there again although none comes. It returns nil when the door is open. If nobody
+// ever had a worker ID, the store may be new, and wait leaves it alone.
 func (v *viewer) wait() error {
 	if v.door.Name == "" {
 		records, _, err := allRecords(v)

@@ -69,8 +69,8 @@ func TestWaitingCallKeepsTheWatermarkBack(t *testing.T) {
 
 func floorEvery(d time.Duration) func(*Options) { return func(o *Options) { o.FloorEvery = d } }
 
-// With 8 holders whose clocks differ by up to a second and a reader every 100 ms, the watermark lags by the
-// slowest clock, the oldest Hold, FloorEvery and the reader's wait.
+// With 8 holders whose clocks differ by up to a second and a reader every 100 ms, the watermark
+// lags by the slowest clock, the oldest Hold, FloorEvery and the reader's wait.
 func TestWatermarkLagsByFloorEvery(t *testing.T) {
 	const every = 100 * ms
 	worst := func(t *testing.T, m *memory, hold time.Duration, change ...func(*Options)) (lag time.Duration) {
@@ -106,8 +106,8 @@ func TestWatermarkLagsByFloorEvery(t *testing.T) {
 	}
 }
 
-// Renewals are more frequent within a window after a reading, and no more frequent else: if nobody reads, if the
-// watermark's entry cannot be read, and if the store is away.
+// Renewals are more frequent within a window after a reading, and no more frequent else: if nobody
+// reads, if the watermark's entry cannot be read, and if the store is away.
 func TestRenewalsAreFrequentOnlyWhileTheWatermarkIsRead(t *testing.T) {
 	for name, change := range map[string]func(*Options){"store": func(*Options) {}, "copy": func(o *Options) { o.Reuse, o.LocalCopy = ReuseKeep, t.TempDir() }} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,8 @@ func TestReaderThatWasStoppedTakesNobodyForDead(t *testing.T) {
 	})
 }
 
-// If a lease has no generator, Release stops nobody who stamps by its Grant. So the watermark waits for the window's end.
+// If a lease has no generator, Release stops nobody who stamps by its Grant. So the watermark waits
+// for the window's end.
 func TestWatermarkWaitsForAWindowWithoutAGenerator(t *testing.T) {
 	withEngine(t, func(t *testing.T, m *memory) {
 		l, err := Acquire(t.Context(), m, &Options{Layout: fleet, NewStore: true, Window: span})
@@ -469,8 +470,8 @@ func TestUnreadableSilenceIsForgotten(t *testing.T) {
 	})
 }
 
-// A clock was an hour ahead. When it is right, its holder goes on with another clock sequence, and dies. Its earlier
-// window does not count any more; until the change is complete it does.
+// A clock was an hour ahead. When it is right, its holder goes on with another clock sequence, and
+// dies. Its earlier window does not count any more; until the change is complete it does.
 func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -503,8 +504,8 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 	}
 }
 
-// However many holders died, processes that read once each get a watermark that rises. What one of them knows of the
-// dead, the next one goes on with.
+// However many holders died, processes that read once each get a watermark that rises. What one of
+// them knows of the dead, the next one goes on with.
 func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -46,10 +46,11 @@
 //
 // # Alerts and a dashboard
 //
-// rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md says what
-// to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New, Import. promtool, of
-// Debian's package prometheus, tests the alerts, as the head of rules/snowflake.yml says, and checks the
-// dashboard's queries; nobody has looked at the dashboard in a Grafana.
+// rules/snowflake.yml has alerts, and rules/snowflaked.yml more for snowflaked; docs/operations.md
+// says what to do when one fires. dashboard.json is a dashboard for Grafana: Dashboards, New,
+// Import. promtool, of Debian's package prometheus, tests the alerts, as the head of
+// rules/snowflake.yml says, and checks the dashboard's queries; nobody has looked at the dashboard
+// in a Grafana.
 package metrics
 
 import (
@@ -70,11 +71,11 @@ type Options struct {
 	// Lease is the generator's lease. nil: there are no metrics of a lease.
 	Lease *lease.Lease
 
-	// Labels are put on each metric. If a process has several generators, give each a
-	// different label, such as prometheus.Labels{"generator": "orders"}; otherwise the
-	// registry refuses the second collector. If processes of one job lease their worker IDs from different stores,
-	// add a label "fleet"; if generators differ in Options.Datacenter, a label "datacenter". Otherwise the alert on
-	// shared worker IDs fires. The label "error" is taken, by the refused calls.
+	// Labels are put on each metric. If a process has several generators, give each a different
+	// label, such as prometheus.Labels{"generator": "orders"}; otherwise the registry refuses the
+	// second collector. If processes of one job lease their worker IDs from different stores, add a
+	// label "fleet"; if generators differ in Options.Datacenter, a label "datacenter". Otherwise
+	// the alert on shared worker IDs fires. The label "error" is taken, by the refused calls.
 	Labels prometheus.Labels
 
 	// Clock is the clock that remaining times are counted from. nil: the lease's clock,

@@ -113,7 +113,8 @@ func TestMetricsFollowTheLeasesClock(t *testing.T) {
 	})
 }
 
-// Each refusal has its own counter, and each counter is there from the start, so that rate() sees the first refusal.
+// Each refusal has its own counter, and each counter is there from the start, so that rate() sees
+// the first refusal.
 func TestRefusedCallsAreCountedByError(t *testing.T) {
 	layout := bubbleLayout()
 	now := layout.Epoch.Time().Add(time.Hour)

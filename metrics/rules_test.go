@@ -53,7 +53,8 @@ func serverMetrics(t *testing.T) (names []string) {
 	return names
 }
 
-// known fails the test if a text names a metric that neither a collector nor the server has. It returns the names.
+// known fails the test if a text names a metric that neither a collector nor the server has. It
+// returns the names.
 func known(t *testing.T, where, text string) []string {
 	t.Helper()
 	all, server := gathered(t, leased(t)), serverMetrics(t)
@@ -136,7 +137,8 @@ func TestDashboardQueriesAreValid(t *testing.T) {
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	shown := map[string]bool{}
-	// Prometheus sets the first two; Options.Labels names the next three, and the error is a refusal's; the others are the server's.
+	// Prometheus sets the first two; Options.Labels names the next three, and the error is a
+	// refusal's; the others are the server's.
 	has := []string{"job", "instance", "generator", "datacenter", "fleet", "error", "method", "code", "le", "client", "state", "version", "files"}
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range d.Panels {

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// This file is longer than the code: the texts are stored for ever, so it holds them against a slow reference, fixed texts and
-// every single wrong character.
+// This file is longer than the code: the texts are stored for ever, so it holds them against a slow
+// reference, fixed texts and every single wrong character.
 
 var counting, a5 = make([]byte, KeySize), bytes.Repeat([]byte{0xa5}, KeySize)
 

@@ -1,5 +1,6 @@
 // Package postgres has what a program needs to query PostgreSQL by lists of IDs. A single ID needs
-// nothing: as a parameter it is a bigint. docs/recipes.md has more for pgx, database/sql and mappers.
+// nothing: as a parameter it is a bigint. docs/recipes.md has more for pgx, database/sql and
+// mappers.
 package postgres
 
 import (

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// wantsText reports whether the client prefers text/plain to application/json, by RFC 9110, section 12.5.1. JSON
-// wins if the client has no preference, and if it accepts neither.
+// wantsText reports whether the client prefers text/plain to application/json, by RFC 9110, section
+// 12.5.1. JSON wins if the client has no preference, and if it accepts neither.
 func wantsText(r *http.Request) bool {
 	accept := r.Header["Accept"]
 	if len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "application/json") {
@@ -29,7 +29,8 @@ func wantsText(r *http.Request) bool {
 	return text.value() > json.value()
 }
 
-// preference is how much a client prefers a media type: the quality of the most specific range that matches it.
+// preference is how much a client prefers a media type: the quality of the most specific range that
+// matches it.
 type preference struct {
 	specific int // 0: no range matches
 	quality  float64
@@ -50,7 +51,8 @@ func (p *preference) meet(kind, full, family string, quality float64) {
 	}
 }
 
-// value is negative for a type that the client refuses with q=0, and 0 for one that it does not name.
+// value is negative for a type that the client refuses with q=0, and 0 for one that it does not
+// name.
 func (p preference) value() float64 {
 	if p.specific > 0 && p.quality == 0 {
 		return -1

@@ -68,8 +68,8 @@ var (
 	errInternal    = errors.New("the server has failed: its log says why")
 )
 
-// kinds has the codes of errors. The first kind that matches counts: an expired lease comes before a deadline, because its
-// cause may be a deadline of the store's.
+// kinds has the codes of errors. The first kind that matches counts: an expired lease comes before
+// a deadline, because its cause may be a deadline of the store's.
 var kinds = []struct {
 	err  error
 	code connect.Code
@@ -91,7 +91,8 @@ var kinds = []struct {
 	{snowflake.ErrTimeExhausted, connect.CodeFailedPrecondition, snowflake.ErrTimeExhausted},
 }
 
-// tell returns the code of an error and what the client is told, and keeps for the log what the client is not told.
+// tell returns the code of an error and what the client is told, and keeps for the log what the
+// client is not told.
 func (q *request) tell(err error) (code connect.Code, told error) {
 	if errors.As(err, new(*fieldError)) {
 		return connect.CodeInvalidArgument, err
@@ -149,7 +150,8 @@ func add(e *connect.Error, detail proto.Message) {
 	}
 }
 
-// statuses has the HTTP statuses of codes, as the Connect protocol has them. The status of other codes is 500.
+// statuses has the HTTP statuses of codes, as the Connect protocol has them. The status of other
+// codes is 500.
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument:   http.StatusBadRequest,
 	connect.CodeUnauthenticated:   http.StatusUnauthorized,

@@ -22,13 +22,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
-// reply is an answer of the HTTP half: an object for programs, and a text for people and shells who ask for it.
+// reply is an answer of the HTTP half: an object for programs, and a text for people and shells who
+// ask for it.
 type reply struct {
 	text []byte
 	json any
 }
 
-// answer writes the reply in the form that the client prefers. It refuses parameters of the query that are not known.
+// answer writes the reply in the form that the client prefers. It refuses parameters of the query
+// that are not known.
 type answer struct {
 	to         func(r *http.Request) (reply, error)
 	parameters []string

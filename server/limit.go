@@ -38,7 +38,8 @@ func (l *load) inFlight() float64 {
 	return float64(l.now)
 }
 
-// clientOf names who sends a request: an address, or a network of addresses that belong to one host.
+// clientOf names who sends a request: an address, or a network of addresses that belong to one
+// host.
 func clientOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

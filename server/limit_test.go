@@ -123,7 +123,8 @@ func TestAnswersThatNobodyReadsAreEnded(t *testing.T) {
 	})
 }
 
-// If its client goes on taking IDs, a stream outlives the time that a call has. It ends when its own time is up.
+// If its client goes on taking IDs, a stream outlives the time that a call has. It ends when its
+// own time is up.
 func TestStreamOutlivesTimeoutUntilMaxStreamTime(t *testing.T) {
 	for _, protocol := range []string{"gRPC", "gRPC-Web"} {
 		inFakeTime(t, func(t *testing.T) {

@@ -79,8 +79,8 @@ type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 // inMemory is the URL of each server that serveInMemory starts.
 const inMemory = "http://in.memory"
 
-// serveInMemory starts a server that has no socket, so that its time can be fake. A write waits until the
-// other side reads.
+// serveInMemory starts a server that has no socket, so that its time can be fake. A write waits
+// until the other side reads.
 func serveInMemory(t testing.TB, gen *snowflake.Generator, o *server.Options) (*server.Server, dialer) {
 	t.Helper()
 	l := &listener{dialed: make(chan net.Conn), closed: make(chan struct{})}

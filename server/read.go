@@ -41,7 +41,8 @@ func sendable(l snowflake.Layout) error {
 	return nil
 }
 
-// longestLayout bounds the text of a layout in bytes, because errors have it, and errors are sent in headers.
+// longestLayout bounds the text of a layout in bytes, because errors have it, and errors are sent
+// in headers.
 const longestLayout = 200
 
 // writable is whether a time has a text in JSON.

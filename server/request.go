@@ -94,7 +94,8 @@ func (q *request) goOn(while time.Duration) {
 	_ = control.SetWriteDeadline(time.Now().Add(while))
 }
 
-// WriteHeader notes the status. The errors of net/http, of connect and of Home get the form that all errors have.
+// WriteHeader notes the status. The errors of net/http, of connect and of Home get the form that
+// all errors have.
 func (q *request) WriteHeader(status int) {
 	if status == http.StatusTooManyRequests && q.code == "" {
 		status = http.StatusRequestEntityTooLarge // connect has refused the size of a message
@@ -110,7 +111,8 @@ func (q *request) WriteHeader(status int) {
 	q.ResponseWriter.WriteHeader(status)
 }
 
-// foreign returns the message of an error that a handler of another package has not written as a problem.
+// foreign returns the message of an error that a handler of another package has not written as a
+// problem.
 func (q *request) foreign(status int) string {
 	switch status {
 	case http.StatusNotFound:

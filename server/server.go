@@ -17,19 +17,20 @@
 //	GET /readyz        200 if an ID could be issued now
 //	GET /metrics       metrics for Prometheus
 //
-// For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and reflection.
+// For gRPC, it has the services grpc.health.v1.Health, which says what /readyz says, and
+// reflection.
 //
-// The first five answer in JSON, in which an ID is a string, because JavaScript and many parsers of JSON
-// round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and write one ID a line. They refuse
-// parameters that they do not know.
+// The first five answer in JSON, in which an ID is a string, because JavaScript and many parsers of
+// JSON round numbers above 2^53. If the header Accept prefers text/plain, they answer in text, and
+// write one ID a line. They refuse parameters that they do not know.
 //
-// Any number of servers may answer side by side, if each has a generator with its own worker ID: that
-// is what a lease is for. The servers do not communicate.
+// Any number of servers may answer side by side, if each has a generator with its own worker ID:
+// that is what a lease is for. The servers do not communicate.
 //
 // # What goes wrong
 //
-// An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object with
-// code, message and, if it is about a field, field; in text it is the message.
+// An error has a code of gRPC, and over HTTP the status that belongs to it. In JSON it is an object
+// with code, message and, if it is about a field, field; in text it is the message.
 //
 //	invalid_argument    400  the request cannot be answered; the error names the field (in gRPC, a BadRequest; if a number
 //	                         is too large, also an ErrorInfo with the reason TOO_MANY and the greatest number as max)
@@ -78,16 +79,17 @@ type Options struct {
 	// Lease is the generator's: /readyz and /metrics follow it. nil: the generator has no lease.
 	Lease *lease.Lease
 
-	// WaitsFor says what the server waits for until Begin, if New gets no generator. /readyz shows it to everybody, so it
-	// names no users, databases or hosts.
+	// WaitsFor says what the server waits for until Begin, if New gets no generator. /readyz shows
+	// it to everybody, so it names no users, databases or hosts.
 	WaitsFor func() string
 
-	// Watermark reads the watermark of the generator's store: it is the method Read of a lease.WatermarkReader. It is
-	// called if Server.Watermark, GET /watermark or the method Watermark is, and at most once a second. If a holder keeps
-	// the watermark back, the client learns the holder's owner and host. For a minute after a call, a metric has the
-	// watermark's age, and answers have the header Snowflake-Watermark.
-	// HAZARD: a client of the server has no Lease.Hold. The watermark may pass IDs that the client has not stored yet: store
-	// them under the fence of docs/watermark.md. nil: there is no watermark.
+	// Watermark reads the watermark of the generator's store: it is the method Read of a
+	// lease.WatermarkReader. It is called if Server.Watermark, GET /watermark or the method
+	// Watermark is, and at most once a second. If a holder keeps the watermark back, the client
+	// learns the holder's owner and host. For a minute after a call, a metric has the watermark's
+	// age, and answers have the header Snowflake-Watermark. HAZARD: a client of the server has no
+	// Lease.Hold. The watermark may pass IDs that the client has not stored yet: store them under
+	// the fence of docs/watermark.md. nil: there is no watermark.
 	Watermark func(context.Context) (lease.Mark, error)
 
 	// MaxIDs is how many IDs one call of Batch or GET /ids may ask for. 0: 100,000.
@@ -101,14 +103,14 @@ type Options struct {
 	// with resource_exhausted. 0: 1,024.
 	MaxInFlight int
 
-	// MaxPerClient bounds what of that belongs to one client, which is an IPv4 address or a /64 network of
-	// IPv6. A request beyond that is refused with resource_exhausted. Behind a proxy, all requests can come from one
-	// address: then set it to MaxInFlight, and let the proxy bound each client. 0: half of MaxInFlight, or more if one
-	// call of MaxIDs needs more.
+	// MaxPerClient bounds what of that belongs to one client, which is an IPv4 address or a /64
+	// network of IPv6. A request beyond that is refused with resource_exhausted. Behind a proxy,
+	// all requests can come from one address: then set it to MaxInFlight, and let the proxy bound
+	// each client. 0: half of MaxInFlight, or more if one call of MaxIDs needs more.
 	MaxPerClient int
 
-	// Timeout is for how long a call may take, without Stream: until its request is read, its IDs are issued
-	// and its answer is written. 0: 10 seconds.
+	// Timeout is for how long a call may take, without Stream: until its request is read, its IDs
+	// are issued and its answer is written. 0: 10 seconds.
 	Timeout time.Duration
 
 	// Tokens returns the bearer tokens, one of which a request has to carry. It is called for each
@@ -117,13 +119,14 @@ type Options struct {
 	// /healthz, /readyz, /openapi.json, grpc.health.v1.Health and Home.
 	Tokens func() []Token
 
-	// Hosts are the names by which clients may call the server, in the header Host. localhost and the addresses of the
-	// loopback interface always may. A request with another name is refused with status 421: it can come
-	// from a page of another site, whose name was made to lead to this host (DNS rebinding). nil: any name may.
+	// Hosts are the names by which clients may call the server, in the header Host. localhost and
+	// the addresses of the loopback interface always may. A request with another name is refused
+	// with status 421: it can come from a page of another site, whose name was made to lead to this
+	// host (DNS rebinding). nil: any name may.
 	Hosts []string
 
-	// Logger is told, once in ten seconds at most, why no ID could be issued: the answers do not say
-	// what may name users, databases or hosts. nil: slog.Default().
+	// Logger is told, once in ten seconds at most, why no ID could be issued: the answers do not
+	// say what may name users, databases or hosts. nil: slog.Default().
 	Logger *slog.Logger
 
 	// AccessLog is told of each request, but not of /healthz, /readyz and /metrics.
@@ -134,8 +137,9 @@ type Options struct {
 	// metrics of the Go runtime and the process.
 	Registry *prometheus.Registry
 
-	// Fleet, if it is not empty, is a label of the metrics of the generator and its lease. Fleets of one job that have
-	// different stores need different names, or the alert on shared worker IDs fires.
+	// Fleet, if it is not empty, is a label of the metrics of the generator and its lease. Fleets
+	// of one job that have different stores need different names, or the alert on shared worker IDs
+	// fires.
 	Fleet string
 
 	// Home answers what nothing else does, such as /. nil: not found.
@@ -166,9 +170,10 @@ type issuer struct {
 	lease *lease.Lease // or nil
 }
 
-// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server waits for Begin: it answers
-// probes and metrics, and refuses what needs a generator with unavailable. An option that is negative gives an error that
-// matches snowflake.ErrInvalidOptions and names the option; another error means that Registry refused the metrics.
+// New returns a handler that serves gen. If gen is nil and Options.WaitsFor is not, the server
+// waits for Begin: it answers probes and metrics, and refuses what needs a generator with
+// unavailable. An option that is negative gives an error that matches snowflake.ErrInvalidOptions
+// and names the option; another error means that Registry refused the metrics.
 func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -195,8 +200,8 @@ func New(gen *snowflake.Generator, opts *Options) (*Server, error) {
 	return s, nil
 }
 
-// Begin gives a server that waits the generator that it serves from then on, and the generator's lease or nil. Call it once.
-// An error means that Registry refused the metrics.
+// Begin gives a server that waits the generator that it serves from then on, and the generator's
+// lease or nil. Call it once. An error means that Registry refused the metrics.
 func (s *Server) Begin(gen *snowflake.Generator, l *lease.Lease) error {
 	if err := s.observer.follow(gen, l, s.o.Fleet); err != nil {
 		return err
@@ -289,8 +294,9 @@ func (s *Server) probes(mux *http.ServeMux, rpc []connect.HandlerOption) {
 // Registry returns the registry that /metrics shows, for metrics of your own.
 func (s *Server) Registry() *prometheus.Registry { return s.observer.registry }
 
-// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection, which needs no token. Serve it
-// at another address, so that probes are answered when clients take all connections of the first.
+// Admin returns a handler of /healthz, /readyz, /metrics, grpc.health.v1.Health and reflection,
+// which needs no token. Serve it at another address, so that probes are answered when clients take
+// all connections of the first.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	s.probes(mux, nil)
@@ -374,8 +380,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, r, err)
 }
 
-// Drain makes /readyz answer that the server is not ready, ends streams, and closes the
-// connections of HTTP/1 after their next answer. Everything else is answered as before. Call it before
+// Drain makes /readyz answer that the server is not ready, ends streams, and closes the connections
+// of HTTP/1 after their next answer. Everything else is answered as before. Call it before
 // http.Server.Shutdown, and leave load balancers the time to notice.
 func (s *Server) Drain() { s.draining.Store(true) }
 

@@ -103,8 +103,8 @@ func TestHTTPAnswersPlainTextOrJSON(t *testing.T) {
 	assert.Contains(t, text, `"layout":"41/5/5/12@2020-01-01,1ms"`)
 }
 
-// A client gets what it prefers, as RFC 9110 says: the most specific range counts, names have no case, and q=0 refuses. JSON is
-// the answer if the client has no preference.
+// A client gets what it prefers, as RFC 9110 says: the most specific range counts, names have no
+// case, and q=0 refuses. JSON is the answer if the client has no preference.
 func TestAcceptChoosesTheForm(t *testing.T) {
 	s := newServer(t, generator(t), nil)
 	for accept, want := range map[string]string{
@@ -169,8 +169,8 @@ func TestEveryErrorHasOneForm(t *testing.T) {
 	}
 }
 
-// An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction of a
-// second may have more zeros at its end.
+// An ID that is taken apart has one form in JSON, whichever way it was asked for. Only the fraction
+// of a second may have more zeros at its end.
 func TestDecodedIDHasOneFormInJSON(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	for _, q := range []struct{ id, layout string }{
@@ -207,8 +207,8 @@ func TestIdentifyGuessesTheLayout(t *testing.T) {
 	}
 }
 
-// What is refused names the field, in every protocol. A text that is too long is not sent back: errors of gRPC are headers, and
-// clients bound the headers.
+// What is refused names the field, in every protocol. A text that is too long is not sent back:
+// errors of gRPC are headers, and clients bound the headers.
 func TestBadInputNamesItsField(t *testing.T) {
 	_, url := serve(t, generator(t), nil)
 	long := strings.Repeat("1/", 5000)
@@ -292,8 +292,9 @@ func brokenLease(t testing.TB, extend func(context.Context) error) *snowflake.Ge
 	return gen
 }
 
-// While no ID can be issued, the answer says so, and when to call again. What the store says stays in the log, because it can name
-// users, databases, hosts and processes. If the cause is a deadline of the store's, it is not the call's.
+// While no ID can be issued, the answer says so, and when to call again. What the store says stays
+// in the log, because it can name users, databases, hosts and processes. If the cause is a deadline
+// of the store's, it is not the call's.
 func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	const secret = "user=ids database=orders host=db.internal pid=7"
 	now := time.Now()
@@ -332,7 +333,8 @@ func TestUnavailableSaysWhenToCallAgain(t *testing.T) {
 	}
 }
 
-// A server whose next IDs are all wanted is ready, although no ID comes within the time that /readyz waits.
+// A server whose next IDs are all wanted is ready, although no ID comes within the time that
+// /readyz waits.
 func TestBusyServerIsReady(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Sonyflake()}) // 25,600 IDs in a second
@@ -348,8 +350,8 @@ func TestBusyServerIsReady(t *testing.T) {
 	})
 }
 
-// A generator that waits for an answer of the store looks like a busy generator. So /readyz asks the lease first: once the lease is
-// away, the server is not ready, says so at once, and logs why.
+// A generator that waits for an answer of the store looks like a busy generator. So /readyz asks
+// the lease first: once the lease is away, the server is not ready, says so at once, and logs why.
 func TestServerWhoseLeaseIsAwayIsNotReady(t *testing.T) {
 	for why, takeAway := range map[string]func(*link.Link, *lease.Lease){
 		"the lease's window ended at": func(network *link.Link, _ *lease.Lease) {
@@ -459,7 +461,8 @@ func TestAdminHandlerServesProbesAndMetrics(t *testing.T) {
 	assert.Equal(t, 503, ask(s.Admin(), "/readyz").Code)
 }
 
-// A token's name is in the log and the metrics, and its IDs per second are bounded, over all its tokens. The bound may change.
+// A token's name is in the log and the metrics, and its IDs per second are bounded, over all its
+// tokens. The bound may change.
 func TestTokensHaveNamesAndQuotas(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -510,7 +513,8 @@ func TestTokensHaveNamesAndQuotas(t *testing.T) {
 	})
 }
 
-// A server without a generator answers probes and metrics, says what it waits for, and refuses what needs one, until it has one.
+// A server without a generator answers probes and metrics, says what it waits for, and refuses what
+// needs one, until it has one.
 func TestServerThatWaitsSaysWhatFor(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
 		s, dial := serveInMemory(t, nil, &server.Options{WaitsFor: func() string { return "the store has no entries" }, Watermark: heldBack})

@@ -21,12 +21,13 @@ type Token struct {
 	Secret string // an empty one is nobody's
 	Name   string // of the client, for log, metrics and its quota; tokens may have the same name
 
-	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more than are left is refused with
-	// resource_exhausted, and Retry-After says when they are there; a stream is slowed down. 0: there is no limit.
+	// IDsPerSecond is how many IDs all clients of the name get. A call that asks for more than are
+	// left is refused with resource_exhausted, and Retry-After says when they are there; a stream
+	// is slowed down. 0: there is no limit.
 	IDsPerSecond int
 
-	// Burst is how many IDs may come at once, after a while without IDs. A call that asks for more is refused with
-	// invalid_argument. 0: IDsPerSecond, so one second's IDs.
+	// Burst is how many IDs may come at once, after a while without IDs. A call that asks for more
+	// is refused with invalid_argument. 0: IDsPerSecond, so one second's IDs.
 	Burst int
 }
 
@@ -61,7 +62,8 @@ type quotas struct {
 	of map[string]*rate.Limiter
 }
 
-// get returns the limit of a token's client, or nil. A token may change its limit: then what was left counts on.
+// get returns the limit of a token's client, or nil. A token may change its limit: then what was
+// left counts on.
 func (q *quotas) get(t Token) *rate.Limiter {
 	if t.IDsPerSecond == 0 {
 		return nil

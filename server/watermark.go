@@ -29,7 +29,8 @@ type watermark struct {
 	age  prometheus.Gauge
 }
 
-// reading is what a call of Options.Watermark returned. If the call failed, the Mark is that of the call before.
+// reading is what a call of Options.Watermark returned. If the call failed, the Mark is that of the
+// call before.
 type reading struct {
 	lease.Mark
 	header []string // the ID as a text; nil if no call has succeeded
@@ -64,9 +65,9 @@ func (w *watermark) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Watermark returns what Options.Watermark returned within the last second, or calls it. Call it regularly if header and metric are
-// to be there although no client asks for the watermark. The log says when the watermark stops rising, and why, and
-// when it rises again.
+// Watermark returns what Options.Watermark returned within the last second, or calls it. Call it
+// regularly if header and metric are to be there although no client asks for the watermark. The log
+// says when the watermark stops rising, and why, and when it rises again.
 func (s *Server) Watermark(ctx context.Context) (lease.Mark, error) {
 	last, err := s.watermark(ctx)
 	if err != nil {
@@ -96,7 +97,8 @@ func (s *Server) watermark(ctx context.Context) (*reading, error) {
 	return last, last.err
 }
 
-// readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the client that asked first.
+// readWatermark calls Options.Watermark. The answer is for all clients, so it does not end with the
+// client that asked first.
 func (s *Server) readWatermark(ctx context.Context, layout snowflake.Layout, before *reading) *reading {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeToAnswer())
 	defer cancel()

@@ -29,7 +29,8 @@ func heldBack(context.Context) (lease.Mark, error) {
 	return lease.Mark{ID: 1000, HeldBy: &lease.Holder{Worker: 5, Owner: "web-1", Host: "node-3", PID: 77}, Why: "it has an open Hold"}, nil
 }
 
-// A watermark that stands still is an answer, with its holder, in every protocol. An error of the store is not.
+// A watermark that stands still is an answer, with its holder, in every protocol. An error of the
+// store is not.
 func TestWatermarkInEveryProtocol(t *testing.T) {
 	const secret = "host=db.internal"
 	for name, watermark := range map[string]func(context.Context) (lease.Mark, error){

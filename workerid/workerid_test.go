@@ -39,7 +39,8 @@ func requireError(t *testing.T, worker int, err error, says ...string) {
 	}
 }
 
-// requireNumber compares a result with arithmetic without bounds: if the number fits n bits, the number is the worker ID.
+// requireNumber compares a result with arithmetic without bounds: if the number fits n bits, the
+// number is the worker ID.
 func requireNumber(t *testing.T, number *big.Int, n uint8, worker int, err error, says ...string) {
 	t.Helper()
 	if number.BitLen() <= int(n) {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
 )
 
-// TestULIDSeedsAreAsFewAsThePageSays holds docs/compare.md to what it says of ulid.Make, which has its
-// entropy of such a source.
+// TestULIDSeedsAreAsFewAsThePageSays holds docs/compare.md to what it says of ulid.Make, which has
+// its entropy of such a source.
 func TestULIDSeedsAreAsFewAsThePageSays(t *testing.T) {
 	seed := time.Now().UnixNano()
 	a := ulid.Monotonic(rand.New(rand.NewSource(seed)), 0)

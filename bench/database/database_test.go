@@ -61,8 +61,9 @@ func TestUUIDv7(t *testing.T) {
 	}
 }
 
-// BenchmarkKeys measures all tables in turn, as often as -rounds says, and prints the medians as tables in Markdown. Each
-// server runs with a buffer pool that the tables do not fit, and with one that they fit.
+// BenchmarkKeys measures all tables in turn, as often as -rounds says, and prints the medians as
+// tables in Markdown. Each server runs with a buffer pool that the tables do not fit, and with one
+// that they fit.
 func BenchmarkKeys(b *testing.B) {
 	for name, start := range servers {
 		for _, mb := range []int{32, 512} {

@@ -1,6 +1,7 @@
 // Package database measures primary keys in real databases: an auto-increment, a snowflake, a
 // UUIDv4 and a UUIDv7, for a million rows in PostgreSQL and in MariaDB. It is a benchmark and its
-// test; there is nothing to import. docs/keys.md has the figures, and says what is measured and how.
+// test; there is nothing to import. docs/keys.md has the figures, and says what is measured and
+// how.
 //
 //	go test -run '^$' -bench Fence ./bench/database           # inserts with and without package follow's fence: minutes
 //	go test ./bench/database                                  # 2,000 rows: seconds

@@ -19,11 +19,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// fences are the ways in which BenchmarkFence inserts. With a fence a reader raises it ten times a second.
+// fences are the ways in which BenchmarkFence inserts. With a fence a reader raises it ten times a
+// second.
 var fences = []string{"none", "check", "trigger"}
 
-// BenchmarkFence measures the rows that writers insert in a second, each in a transaction of its own, without a fence, with
-// Writer.Do, and with the trigger alone. The writers take turns in time, so that each way has the same noise.
+// BenchmarkFence measures the rows that writers insert in a second, each in a transaction of its
+// own, without a fence, with Writer.Do, and with the trigger alone. The writers take turns in time,
+// so that each way has the same noise.
 func BenchmarkFence(b *testing.B) {
 	for name, start := range servers {
 		s := start(b, 512)

@@ -11,9 +11,9 @@ import (
 	"runtime"
 )
 
-// checked are the benchmarks of the regression check. All report a ratio: our cost
-// over the cost of something else, timed in turns. So the ratio is about the same on
-// another machine, and on a busy machine. Less is better. The last two need the processor's time, which is known on Unix only.
+// checked are the benchmarks of the regression check. All report a ratio: our cost over the cost of
+// something else, timed in turns. So the ratio is about the same on another machine, and on a busy
+// machine. Less is better. The last two need the processor's time, which is known on Unix only.
 var checked = []check{
 	{name: "of=NextID/over=floor", quantile: 0.5, tolerance: 0.15},
 	{name: "of=NextID/over=bwmarrin", quantile: 0.5, tolerance: 0.15},

@@ -1,5 +1,5 @@
-// Command report measures this library beside its peers, and writes the tables of pages in docs/. The pages' words are
-// their own. Run it from the root of the repository.
+// Command report measures this library beside its peers, and writes the tables of pages in docs/.
+// The pages' words are their own. Run it from the root of the repository.
 //
 //	go run ./bench/report          # measure all, write the tables of docs/benchmarks.md and the chart
 //	go run ./bench/report -check   # compare a few ratios with bench/baseline.json

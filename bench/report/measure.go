@@ -24,8 +24,8 @@ type samples struct {
 // numbers are the lines of Linux's /proc/cpuinfo that tell generations of processors apart.
 var numbers = regexp.MustCompile(`\ncpu family\s*: (\d+)\nmodel\s*: (\d+)\n`)
 
-// processor returns a processor's model with its numbers, if info has them: virtual machines on several generations
-// call theirs "AMD EPYC".
+// processor returns a processor's model with its numbers, if info has them: virtual machines on
+// several generations call theirs "AMD EPYC".
 func processor(model, info string) string {
 	if n := numbers.FindStringSubmatch(info); n != nil {
 		return fmt.Sprintf("%s (family %s, model %s)", model, n[1], n[2])

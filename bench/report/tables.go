@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A subject is one table: it has a row for each value of the keys in rows (or one row, if there are no keys), and a column
-// for each value of the key in column. A cell lists the figures for each value of the key in list. The page that has the
-// table says what it shows.
+// A subject is one table: it has a row for each value of the keys in rows (or one row, if there are
+// no keys), and a column for each value of the key in column. A cell lists the figures for each
+// value of the key in list. The page that has the table says what it shows.
 type subject struct {
 	bench        string
 	rows         []string
@@ -49,8 +49,8 @@ var subjects = []subject{
 	{"Cores", nil, "lib", "", []unit{{"ratio", "ratio", nanos, true}}},
 }
 
-// writeTables replaces the tables of a page. Each stands between <!-- table NAME --> and <!-- end -->. The page must
-// have a place for each table, and no other places.
+// writeTables replaces the tables of a page. Each stands between <!-- table NAME --> and <!-- end
+// -->. The page must have a place for each table, and no other places.
 func writeTables(path string, tables map[string]string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -83,7 +83,8 @@ func tables(s *samples, subjects []subject) map[string]string {
 	return tables
 }
 
-// machine describes the machine and the measurement, so that a reader can judge and repeat the figures.
+// machine describes the machine and the measurement, so that a reader can judge and repeat the
+// figures.
 func machine(s *samples, command string, start time.Time, others, versions string) string {
 	system := runtime.GOOS + "/" + runtime.GOARCH
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {

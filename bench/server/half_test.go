@@ -17,11 +17,12 @@ var loadTime = flag.Duration("load", 100*time.Millisecond, "how long an operatio
 // trial is for how long the capacity is measured.
 const trial = 200 * time.Millisecond
 
-// BenchmarkHalf measures latency at half of the capacity. The capacity is what 8 goroutines get that call again
-// at once. Then calls begin at fixed times, whether earlier ones are answered or not, and the latency
-// of a call counts from the time at which it should have begun.
+// BenchmarkHalf measures latency at half of the capacity. The capacity is what 8 goroutines get
+// that call again at once. Then calls begin at fixed times, whether earlier ones are answered or
+// not, and the latency of a call counts from the time at which it should have begun.
 //
-// "none" is a call that does nothing, 5,000 times a second: what is measured of it is the load generator's.
+// "none" is a call that does nothing, 5,000 times a second: what is measured of it is the load
+// generator's.
 func BenchmarkHalf(b *testing.B) {
 	for _, w := range one {
 		b.Run("call="+w.name, func(b *testing.B) {
@@ -65,8 +66,9 @@ func reportLatencies(b *testing.B, took []time.Duration) {
 	b.ReportMetric(at(0.999), "p99.9-ns")
 }
 
-// load makes calls at a fixed rate in all, by a goroutine for each sleep, and returns the latencies: the time
-// from when a call should have begun to its end. A goroutine that is late makes its next calls at once.
+// load makes calls at a fixed rate in all, by a goroutine for each sleep, and returns the
+// latencies: the time from when a call should have begun to its end. A goroutine that is late makes
+// its next calls at once.
 func load(rate float64, while time.Duration, sleeps []func(time.Duration), do func() error) ([]time.Duration, error) {
 	latencies := make([][]time.Duration, len(sleeps))
 	begun := time.Now()

@@ -36,9 +36,9 @@ type hostRun struct {
 	Took []time.Duration // empty if the rate is 0
 }
 
-// BenchmarkHost measures a host on which many processes get IDs from one snowflaked, each with a client of
-// package server/client and its defaults. If they call at a rate, a latency counts from the time at which the
-// call should have begun.
+// BenchmarkHost measures a host on which many processes get IDs from one snowflaked, each with a
+// client of package server/client and its defaults. If they call at a rate, a latency counts from
+// the time at which the call should have begun.
 func BenchmarkHost(b *testing.B) {
 	for _, rate := range []int{100, 1000, 0} {
 		b.Run(fmt.Sprintf("processes=%d/rate=%d", hostProcesses, rate), func(b *testing.B) {

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 // constant is as long as an ID of today.
 var constant = []byte("117920943547875328\n")
 
-// serveConstant serves a constant with the limits and timeouts of snowflaked. It says what the constant is, so that
-// net/http does not look into it.
+// serveConstant serves a constant with the limits and timeouts of snowflaked. It says what the
+// constant is, so that net/http does not look into it.
 func serveConstant(addr string) error {
 	gen, err := snowflake.New(0, nil)
 	if err != nil {

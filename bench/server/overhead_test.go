@@ -16,9 +16,10 @@ import (
 // turn is for how long one of the two servers is under load before the other one is.
 const turn = 100 * time.Millisecond
 
-// BenchmarkOverhead loads snowflaked and a handler that returns a constant, in turns. It reports the processor
-// time of snowflaked's process for a request over the constant's, and the constant's requests a second over snowflaked's.
-// The client takes most of the processors in both, so the second ratio is nearer to 1.
+// BenchmarkOverhead loads snowflaked and a handler that returns a constant, in turns. It reports
+// the processor time of snowflaked's process for a request over the constant's, and the constant's
+// requests a second over snowflaked's. The client takes most of the processors in both, so the
+// second ratio is nearer to 1.
 func BenchmarkOverhead(b *testing.B) {
 	for _, accessLog := range []bool{false, true} {
 		b.Run(fmt.Sprintf("access-log=%t", accessLog), func(b *testing.B) {

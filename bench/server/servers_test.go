@@ -36,7 +36,8 @@ type web struct {
 
 func (s web) url() string { return "http://" + s.addr }
 
-// startSnowflaked starts it with its defaults, and a new directory for its worker ID. Its log goes to a file.
+// startSnowflaked starts it with its defaults, and a new directory for its worker ID. Its log goes
+// to a file.
 func startSnowflaked(t testing.TB, args ...string) web {
 	addr, dir := fmt.Sprint("127.0.0.1:", servertest.Port(t)), servertest.Dir(t, "")
 	args = append([]string{"-c", `exec "$0" "$@" 2>log`, program(t), "--listen", addr, "--store", "file:" + dir}, args...)

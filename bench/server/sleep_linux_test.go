@@ -13,7 +13,8 @@ import (
 // spinning is for pauses that are shorter than it takes to fall asleep and wake up.
 const spinning = 20 * time.Microsecond
 
-// newSleep returns a sleep for one goroutine that wakes within microseconds. time.Sleep may wake a millisecond late.
+// newSleep returns a sleep for one goroutine that wakes within microseconds. time.Sleep may wake a
+// millisecond late.
 func newSleep(t testing.TB) func(time.Duration) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	require.NoError(t, err)

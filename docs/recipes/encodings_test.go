@@ -146,8 +146,8 @@ func TestJSONv2(t *testing.T) {
 	runs(t, "TestJSONv2", []string{"GOEXPERIMENT=jsonv2"}, "./jsonv2")
 }
 
-// TestWithTheTagFull runs the tests of gin, ent and bun, whose files have the tag. With gin's own tag nomsgpack its
-// encoding, which is not used here, is left out.
+// TestWithTheTagFull runs the tests of gin, ent and bun, whose files have the tag. With gin's own
+// tag nomsgpack its encoding, which is not used here, is left out.
 func TestWithTheTagFull(t *testing.T) {
 	depth.NeedFull(t, "gin, ent and bun take a minute of processor time to compile")
 	runs(t, "TestHTTP/gin", nil, "-tags", "full,nomsgpack", "-run", "^Test(HTTP|PostgreSQL)$/(gin|ent|bun)", ".")

@@ -40,7 +40,8 @@ type outbox struct {
 	w     *follow.Writer
 }
 
-// byDoing are recipes that insert a note in a transaction of follow.Writer, by name. The files of the build with all recipes add theirs.
+// byDoing are recipes that insert a note in a transaction of follow.Writer, by name. The files of
+// the build with all recipes add theirs.
 var byDoing = map[string]func(ctx context.Context, t *testing.T, db *sql.DB, tx *follow.Tx, note Note) error{
 	"gorm": func(ctx context.Context, t *testing.T, db *sql.DB, tx *follow.Tx, note Note) error {
 		server, err := gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{Logger: logger.Discard})
@@ -141,7 +142,8 @@ func (o *outbox) insertPgx(ctx context.Context, pool *pgxpool.Pool, name string)
 	})
 }
 
-// insertSQLX inserts a note in a transaction of sqlx. If it is late, it is rolled back: call it again.
+// insertSQLX inserts a note in a transaction of sqlx. If it is late, it is rolled back: call it
+// again.
 func (o *outbox) insertSQLX(ctx context.Context, db *sqlx.DB, name string) error {
 	defer o.l.Hold()() // before the first ID, and ended after the transaction
 	tx, err := db.BeginTxx(ctx, nil)

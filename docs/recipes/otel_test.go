@@ -33,7 +33,8 @@ func meterProvider(gen *snowflake.Generator, l *lease.Lease, exporter metric.Exp
 	return metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(exporter, metric.WithProducer(bridge)))), nil
 }
 
-// The metrics of package metrics arrive at an exporter of OpenTelemetry with their names and values.
+// The metrics of package metrics arrive at an exporter of OpenTelemetry with their names and
+// values.
 func TestOpenTelemetryMetrics(t *testing.T) {
 	l, err := lease.Acquire(t.Context(), lease.File(t.TempDir()), nil)
 	require.NoError(t, err)
@@ -78,8 +79,8 @@ func (k *keeping) Export(_ context.Context, all *metricdata.ResourceMetrics) err
 	return nil
 }
 
-// The log of a lease arrives at OpenTelemetry. An ID is logged as its text, which no viewer rounds: the handler does not
-// know the type, and says so within the value.
+// The log of a lease arrives at OpenTelemetry. An ID is logged as its text, which no viewer rounds:
+// the handler does not know the type, and says so within the value.
 func TestOpenTelemetryLogs(t *testing.T) {
 	var kept records
 	provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(&kept))

@@ -96,7 +96,8 @@ func testPgxText(t *testing.T, conn *pgx.Conn, mode string) {
 	assert.Equal(t, snowflake.ID(5), id)
 }
 
-// Without Array, two modes do not take a slice of IDs. With two lines for each connection, each mode does.
+// Without Array, two modes do not take a slice of IDs. With two lines for each connection, each
+// mode does.
 func testPgxPlain(t *testing.T, conn *pgx.Conn, url, mode string) {
 	ctx := t.Context()
 	_, err := conn.Exec(ctx, `SELECT 1 WHERE 1 = ANY($1::bigint[])`, []snowflake.ID{1})

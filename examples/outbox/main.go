@@ -54,7 +54,8 @@ func main() {
 	}
 }
 
-// write inserts an event for each line. In the same transaction, a real program does what the event tells of.
+// write inserts an event for each line. In the same transaction, a real program does what the event
+// tells of.
 func write(ctx context.Context, db *sql.DB, store lease.Store, fence *follow.Fence) {
 	l, err := lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second}) // events are some 2 s late
 	check(err)

@@ -1,5 +1,6 @@
-// The serverless program is a function to copy, for AWS Lambda and for Cloud Run. It gives each order an ID, under a
-// worker ID that its execution environment leases from Redis. docs/serverless.md explains each line.
+// The serverless program is a function to copy, for AWS Lambda and for Cloud Run. It gives each
+// order an ID, under a worker ID that its execution environment leases from Redis.
+// docs/serverless.md explains each line.
 //
 //	REDIS_URL=redis://localhost:6379 go run . new-store       once, before the first deployment
 //	REDIS_URL=redis://localhost:6379 PORT=8080 go run .       as on Cloud Run
@@ -83,7 +84,8 @@ type order struct {
 	Item string       `json:"item"`
 }
 
-// handle answers a request. If the window ended while the environment was frozen, it waits for a renewal.
+// handle answers a request. If the window ended while the environment was frozen, it waits for a
+// renewal.
 func (f *function) handle(ctx context.Context, in order) (order, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

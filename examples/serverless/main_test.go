@@ -28,7 +28,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease"
 )
 
-// The tests start the program as a platform does: the test binary is the program if this variable is set.
+// The tests start the program as a platform does: the test binary is the program if this variable
+// is set.
 const programEnv = "SERVERLESS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -43,7 +44,8 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for something that must happen, even if the machine is slow.
 const patience = time.Minute
 
-// startRedis starts a server, and makes its store as the page says. It returns the server's URL and the store.
+// startRedis starts a server, and makes its store as the page says. It returns the server's URL and
+// the store.
 func startRedis(t *testing.T) (url string, store lease.Store) {
 	addr, _ := servertest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
@@ -117,8 +119,9 @@ func (l *lambdaAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// As on Lambda, the program is stopped at each answer, and goes on at the next request. Its IDs increase. When it gets
-// SIGTERM, for which it has registered, it gives its worker ID back, and it ends when it is killed.
+// As on Lambda, the program is stopped at each answer, and goes on at the next request. Its IDs
+// increase. When it gets SIGTERM, for which it has registered, it gives its worker ID back, and it
+// ends when it is killed.
 func TestOnLambda(t *testing.T) {
 	t.Parallel()
 	url, store := startRedis(t)
@@ -160,7 +163,8 @@ func TestOnLambda(t *testing.T) {
 	<-exited
 }
 
-// As on Cloud Run, the program serves at PORT until SIGTERM. Then it gives its worker ID back, and ends.
+// As on Cloud Run, the program serves at PORT until SIGTERM. Then it gives its worker ID back, and
+// ends.
 func TestOnCloudRun(t *testing.T) {
 	t.Parallel()
 	url, store := startRedis(t)
@@ -196,8 +200,8 @@ func TestOnCloudRun(t *testing.T) {
 	assert.Zero(t, held(t, store))
 }
 
-// Without the argument new-store, a start under a store without entries fails before Lambda's Init phase of 10 s ends,
-// and says why.
+// Without the argument new-store, a start under a store without entries fails before Lambda's Init
+// phase of 10 s ends, and says why.
 func TestStoreThatWasNotMade(t *testing.T) {
 	url, _ := startRedis(t)
 	o, err := redis.ParseURL(url)

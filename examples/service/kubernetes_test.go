@@ -53,8 +53,8 @@ func TestManifestsFitTheProgram(t *testing.T) {
 	}
 }
 
-// The overlay of docs/kubernetes.md changes the namespace, the image and the replicas of the base, and the rights follow
-// the namespace.
+// The overlay of docs/kubernetes.md changes the namespace, the image and the replicas of the base,
+// and the rights follow the namespace.
 func TestOverlayOfTheBase(t *testing.T) {
 	kustomize := installed.Need(t, installed.Kustomize)
 	page, err := os.ReadFile("../../docs/kubernetes.md")

@@ -15,13 +15,16 @@
 //
 // To make it yours, copy main.go, service.go and store.go into your module, and run go mod tidy.
 // store.go has all that knows the database, which is PostgreSQL. If yours is another, write its
-// openStore and openOrders. Each command of a program that writes rows, such as an import or a
-// job, needs a lease as this one does. store_kubernetes.go is that file for a fleet on Kubernetes: go build -tags kubernetes.
+// openStore and openOrders. Each command of a program that writes rows, such as an import or a job,
+// needs a lease as this one does. store_kubernetes.go is that file for a fleet on Kubernetes: go
+// build -tags kubernetes.
 //
-// Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag counts.
+// Each flag has an environment variable: -store has STORE, and so on. If both are set, the flag
+// counts.
 //
-// If the store has no entries, they may have been lost. So the first process of a fleet waits for three
-// minutes. Meanwhile it does not listen. With -new-store it does not wait: never deploy a program with it.
+// If the store has no entries, they may have been lost. So the first process of a fleet waits for
+// three minutes. Meanwhile it does not listen. With -new-store it does not wait: never deploy a
+// program with it.
 package main
 
 import (
@@ -146,8 +149,8 @@ func run(ctx context.Context, c config) error {
 	return serve(ctx, s, c)
 }
 
-// startTime is how long a start may take: more than a store takes that has no entries, because they may
-// have been lost.
+// startTime is how long a start may take: more than a store takes that has no entries, because they
+// may have been lost.
 const startTime = lease.MaxWindow + 2*time.Minute
 
 // acquire takes a worker ID. Its context bounds the acquisition, but not the lease.

@@ -71,8 +71,8 @@ type order struct {
 // maxOrder is how many bytes of JSON an order has at most.
 const maxOrder = 64 << 10
 
-// postOrder gives an order its ID, and stores it. If it was not stored, or the database did not say so, the client may try
-// again: the order then gets another ID.
+// postOrder gives an order its ID, and stores it. If it was not stored, or the database did not say
+// so, the client may try again: the order then gets another ID.
 func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	var in struct{ Item string }
@@ -108,8 +108,8 @@ func (s *service) postOrder(w http.ResponseWriter, r *http.Request) {
 	log.InfoContext(r.Context(), "order created")
 }
 
-// refuse tells the client a text, and the log the cause, too: an error of the lease can name users and hosts of
-// the store.
+// refuse tells the client a text, and the log the cause, too: an error of the lease can name users
+// and hosts of the store.
 func (s *service) refuse(w http.ResponseWriter, r *http.Request, status int, text string, cause error) {
 	slog.WarnContext(r.Context(), text, "status", status, "remote", r.RemoteAddr, "error", cause)
 	http.Error(w, text, status)

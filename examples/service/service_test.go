@@ -31,8 +31,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The tests start the program as a pod is started: the test binary is the program if this variable is set, and the
-// other variables are its flags.
+// The tests start the program as a pod is started: the test binary is the program if this variable
+// is set, and the other variables are its flags.
 const programEnv = "SERVICE_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -309,8 +309,8 @@ func (l *load) more(p *instance, n int) {
 	})
 }
 
-// Clients order at a, which is told to stop. When it says that it is not ready, they order at b. No order may be lost,
-// and all worker IDs are free in the end.
+// Clients order at a, which is told to stop. When it says that it is not ready, they order at b. No
+// order may be lost, and all worker IDs are free in the end.
 func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 	t.Parallel()
 	store, url := newStore(t, postgres(t))
@@ -361,8 +361,8 @@ func TestSIGTERMUnderLoadLosesNoOrder(t *testing.T) {
 	assert.Equal(t, a.worker, c.worker, "the worker ID was free at once")
 }
 
-// If a request has begun, it is finished after the server has stopped accepting, and before the worker ID is
-// released.
+// If a request has begun, it is finished after the server has stopped accepting, and before the
+// worker ID is released.
 func TestBegunRequestIsFinishedBeforeRelease(t *testing.T) {
 	t.Parallel()
 	_, url := newStore(t, postgres(t))

@@ -16,8 +16,8 @@ import (
 
 const storeUsage = "a PostgreSQL database, such as postgres://app@db/app; empty: what PGHOST, PGUSER and so on say"
 
-// openStore opens the store of worker IDs, which is a table in PostgreSQL, and returns a function that closes its
-// connections.
+// openStore opens the store of worker IDs, which is a table in PostgreSQL, and returns a function
+// that closes its connections.
 func openStore(url string) (lease.Store, func() error, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -35,8 +35,9 @@ func openStore(url string) (lease.Store, func() error, error) {
 // orderTable has the ID as its key. The CHECK refuses a row whose ID was forgotten.
 const orderTable = `CREATE TABLE orders (id bigint PRIMARY KEY CHECK (id > 0), item text NOT NULL)`
 
-// openOrders opens the table of orders, which is in the same database, and returns a function that inserts an order, and one
-// that closes the connections. It creates the table if there is none; a real service has its migrations do that.
+// openOrders opens the table of orders, which is in the same database, and returns a function that
+// inserts an order, and one that closes the connections. It creates the table if there is none; a
+// real service has its migrations do that.
 func openOrders(ctx context.Context, url string) (save func(context.Context, order) error, closeOrders func() error, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

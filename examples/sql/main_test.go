@@ -1,6 +1,7 @@
 package main
 
-// Example shows the rows of Tuesday: of all items, only 2 and 3 were ordered then, at midnight and at noon.
+// Example shows the rows of Tuesday: of all items, only 2 and 3 were ordered then, at midnight and
+// at noon.
 func Example() {
 	main()
 	// Output:

@@ -27,8 +27,8 @@ func Of[T any](quick, full T) T {
 	return quick
 }
 
-// Parallel is t.Parallel if the tests are not to run in full. It is for a test with a crowd in the full
-// run, beside which no other test keeps its time.
+// Parallel is t.Parallel if the tests are not to run in full. It is for a test with a crowd in the
+// full run, beside which no other test keeps its time.
 func Parallel(t *testing.T) {
 	t.Helper()
 	if !Full() {
@@ -36,8 +36,8 @@ func Parallel(t *testing.T) {
 	}
 }
 
-// AtOnce lets n tests run at once if they are not to run in full: most wait more than they work. The
-// flag -parallel overrides it. It is for TestMain.
+// AtOnce lets n tests run at once if they are not to run in full: most wait more than they work.
+// The flag -parallel overrides it. It is for TestMain.
 func AtOnce(n int) {
 	if !Full() {
 		_ = flag.Set("test.parallel", strconv.Itoa(n))

@@ -32,8 +32,8 @@ const About = `  worker    the worker ID
   owner     the name that it gave itself
 `
 
-// WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some records cannot be
-// read, it lists the others and returns the error.
+// WriteHolders lists the worker IDs of a store: as a table below their layout, or as JSON. If some
+// records cannot be read, it lists the others and returns the error.
 func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
 	holders, bad := lease.Holders(ctx, s)
 	switch {
@@ -48,8 +48,8 @@ func WriteHolders(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 	return bad
 }
 
-// table writes a table of holders. All should have one layout. If they do not, it names the layout whenever it
-// changes.
+// table writes a table of holders. All should have one layout. If they do not, it names the layout
+// whenever it changes.
 func table(out io.Writer, holders []lease.Holder) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
@@ -65,7 +65,8 @@ func table(out io.Writer, holders []lease.Holder) {
 	}
 }
 
-// ErrNobody is returned by WriteIssuers if nobody can have issued one of the IDs, or if its issuer was forgotten.
+// ErrNobody is returned by WriteIssuers if nobody can have issued one of the IDs, or if its issuer
+// was forgotten.
 var ErrNobody = errors.New("one of the IDs has no known issuer")
 
 // issuer is the holder that issued an ID, as JSON. If the holder is not known, it says why.
@@ -136,8 +137,8 @@ type keeper struct {
 // ErrHeld is matched by the error of WriteWatermark if a holder keeps the watermark back.
 var ErrHeld = errors.New("the watermark is held back")
 
-// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names the holder, and so
-// does the error, which matches ErrHeld.
+// WriteWatermark writes the watermark of a store. If a holder keeps the watermark back, JSON names
+// the holder, and so does the error, which matches ErrHeld.
 func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bool) error {
 	m, err := lease.Watermark(ctx, s)
 	if err != nil {

@@ -11,9 +11,10 @@ type Client interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Closing returns a client that makes its requests with c. If the time of a request was up, and c has CloseIdleConnections, it
-// calls that before the next request: the network may have lost the connections, and each would cost a request its time.
-// With HTTP/2, a connection is idle a moment after its last request has ended.
+// Closing returns a client that makes its requests with c. If the time of a request was up, and c
+// has CloseIdleConnections, it calls that before the next request: the network may have lost the
+// connections, and each would cost a request its time. With HTTP/2, a connection is idle a moment
+// after its last request has ended.
 func Closing(c Client) Client {
 	if pool, ok := c.(interface{ CloseIdleConnections() }); ok {
 		return &closing{Client: c, close: pool.CloseIdleConnections}
@@ -38,8 +39,9 @@ func (c *closing) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Renewing returns a client that makes its requests with what make returns, and calls make again for the next request if the
-// time of a request was up. It is for clients that cannot close their idle connections.
+// Renewing returns a client that makes its requests with what make returns, and calls make again
+// for the next request if the time of a request was up. It is for clients that cannot close their
+// idle connections.
 func Renewing(make func() Client) Client {
 	r := &renewing{make: make}
 	r.CloseIdleConnections()

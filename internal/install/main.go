@@ -1,6 +1,7 @@
-// The install program installs the programs for the tests that are no Debian packages, in the user's
-// cache directory. It builds kube-apiserver, versitygw, nats-server and kustomize from the Go module proxy, in
-// some 10 minutes of processor time, and takes dynalite from npm. Programs that are there it leaves alone.
+// The install program installs the programs for the tests that are no Debian packages, in the
+// user's cache directory. It builds kube-apiserver, versitygw, nats-server and kustomize from the
+// Go module proxy, in some 10 minutes of processor time, and takes dynalite from npm. Programs that
+// are there it leaves alone.
 //
 //	go run ./internal/install
 package main
@@ -18,13 +19,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/install/installed"
 )
 
-// The module of kube-apiserver, and the npm package that has dynalite. Kubernetes replaces the modules of its parts by
-// folders of its repository; kube-apiserver.mod replaces them by the versions that are published.
+// The module of kube-apiserver, and the npm package that has dynalite. Kubernetes replaces the
+// modules of its parts by folders of its repository; kube-apiserver.mod replaces them by the
+// versions that are published.
 //
 //go:embed kube-apiserver.mod kube-apiserver.sum dynalite
 var files embed.FS
 
-// installer makes a program, or a directory with it, in dir, which is empty. The program's name is without its version.
+// installer makes a program, or a directory with it, in dir, which is empty. The program's name is
+// without its version.
 type installer func(dir, name, version string) error
 
 func main() {
@@ -47,8 +50,8 @@ func main() {
 	}
 }
 
-// put lets install make a program elsewhere, so that an installation that was ended leaves no half of a
-// program. If the program is there, put does nothing.
+// put lets install make a program elsewhere, so that an installation that was ended leaves no half
+// of a program. If the program is there, put does nothing.
 func put(path string, install installer) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -16,8 +16,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// Run runs code, which may use the imports of a module's head and returns a value for output. Its input is a value called
-// input. layoutOf makes a layout of a Layout. files are beside the module, by their names.
+// Run runs code, which may use the imports of a module's head and returns a value for output. Its
+// input is a value called input. layoutOf makes a layout of a Layout. files are beside the module,
+// by their names.
 func Run(t *testing.T, files map[string]string, imports string, input any, code string, output any) {
 	t.Helper()
 	node, err := exec.LookPath("node")

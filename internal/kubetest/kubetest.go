@@ -1,7 +1,7 @@
 //go:build unix && go1.25
 
-// Package kubetest starts a real kube-apiserver, on a real etcd, for tests, and asks it as kubectl does. The server is
-// installed by go run ./internal/install.
+// Package kubetest starts a real kube-apiserver, on a real etcd, for tests, and asks it as kubectl
+// does. The server is installed by go run ./internal/install.
 package kubetest
 
 import (
@@ -88,8 +88,8 @@ func (s *Server) Wipe(t testing.TB) {
 	servertest.Do(t, request("POST", s.etcd+"/v3/kv/deleterange", "", []byte(all), nil))
 }
 
-// Ask sends a request of the user who has a token. If it has a body, the body is sent as JSON. If answer is not nil,
-// the answer is read into it.
+// Ask sends a request of the user who has a token. If it has a body, the body is sent as JSON. If
+// answer is not nil, the answer is read into it.
 func (s *Server) Ask(token, method, path string, body, answer any) error {
 	var sent []byte
 	if body != nil {

@@ -70,8 +70,8 @@ func (p *Pod) Env() map[string]string {
 	return env
 }
 
-// Fits checks that a program has the time to start and to stop. It goes on for drain after it was told to stop, and ends
-// within stop.
+// Fits checks that a program has the time to start and to stop. It goes on for drain after it was
+// told to stop, and ends within stop.
 func (p *Pod) Fits(t testing.TB, drain, stop time.Duration) {
 	t.Helper()
 	c := p.Containers[0]

@@ -93,7 +93,8 @@ func (l *Link) Delete(ctx context.Context, key, old string) error {
 // To returns a link to a store.
 func To(s lease.Store) *Link { return &Link{Store: s} }
 
-// Holder is a lease with its generator, as a process has it. Its network can be cut, and its clock can be set back.
+// Holder is a lease with its generator, as a process has it. Its network can be cut, and its clock
+// can be set back.
 type Holder struct {
 	*lease.Lease
 	Gen     *snowflake.Generator
@@ -102,7 +103,8 @@ type Holder struct {
 	behind  atomic.Int64 // by how many nanoseconds its clock is behind
 }
 
-// Join takes a worker ID of a layout with clock sequences. When the test ends, the lease ends without telling the store.
+// Join takes a worker ID of a layout with clock sequences. When the test ends, the lease ends
+// without telling the store.
 func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options) (*Holder, error) {
 	h := &Holder{Name: o.Owner, Network: To(store)}
 	o.Clock = snowflake.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(h.behind.Load())) })
@@ -120,11 +122,12 @@ func Join(ctx context.Context, t testing.TB, store lease.Store, o lease.Options)
 	return h, err
 }
 
-// StepBack sets the holder's clock back. When the next ID is issued, another clock sequence is saved.
+// StepBack sets the holder's clock back. When the next ID is issued, another clock sequence is
+// saved.
 func (h *Holder) StepBack(by time.Duration) { h.behind.Add(int64(by)) }
 
-// PretendToHaveWaited changes the entries in which processes write down for how long they have waited since the store lost
-// its entries, or cannot read them: a test has no minutes.
+// PretendToHaveWaited changes the entries in which processes write down for how long they have
+// waited since the store lost its entries, or cannot read them: a test has no minutes.
 func PretendToHaveWaited(ctx context.Context, store lease.Store) {
 	hour := map[string]any{"for": time.Hour}
 	change(ctx, store, "store", func(door map[string]any) { door["waited"] = hour })

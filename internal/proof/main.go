@@ -1,10 +1,11 @@
 //go:build go1.25
 
-// Command proof looks for what breaks the invariant of package lease, in two ways. It asks the solver z3 for a
-// counterexample in worlds of any size, as steps/lease.smt2 states the protocol. And it tells every story of small worlds
-// with the real code (lease/explore_test.go). It fails if it finds something. If z3 is not installed, it says so
-// and only tells stories. With -without it leaves out a guard of the protocol, and prints a step after which the
-// invariant does not hold any more.
+// Command proof looks for what breaks the invariant of package lease, in two ways. It asks the
+// solver z3 for a counterexample in worlds of any size, as steps/lease.smt2 states the protocol.
+// And it tells every story of small worlds with the real code (lease/explore_test.go). It fails if
+// it finds something. If z3 is not installed, it says so and only tells stories. With -without it
+// leaves out a guard of the protocol, and prints a step after which the invariant does not hold any
+// more.
 //
 //	go run ./internal/proof
 //	go run ./internal/proof -scope hold -more-ticks 1 -more-faults 1
@@ -74,8 +75,8 @@ func run(z3, guard string, list bool, scope string) error {
 	return err
 }
 
-// explore tells every story of a scope or, if it has no name, of all scopes. Each scope has a process of its own,
-// and as many run at once as there are processors.
+// explore tells every story of a scope or, if it has no name, of all scopes. Each scope has a
+// process of its own, and as many run at once as there are processors.
 func explore(scope string, ticks, faults int) error {
 	dir, err := os.MkdirTemp("", "proof")
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // apidiff writes a module's API into a file, and compares two such files.
 const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20251023183803-a4bb9ffd2546"
 
-// api compares the API of each published module, and of the internal packages that another one needs, with the last
-// release. If a change breaks users, it is an error, unless the next version has a greater minor version (before 1.0)
-// or a greater major version.
+// api compares the API of each published module, and of the internal packages that another one
+// needs, with the last release. If a change breaks users, it is an error, unless the next version
+// has a greater minor version (before 1.0) or a greater major version.
 func (t *tree) api() error {
 	last, err := t.lastRelease()
 	if err != nil {
@@ -90,8 +90,9 @@ func (t *tree) broken(last string) (string, error) {
 	return broken.String(), nil
 }
 
-// shared returns the internal packages of a published module that another one imports. They must stay compatible,
-// because a user may update one of the two alone. Packages for tests do not count: they import testing.
+// shared returns the internal packages of a published module that another one imports. They must
+// stay compatible, because a user may update one of the two alone. Packages for tests do not count:
+// they import testing.
 func (t *tree) shared() ([]string, error) {
 	lines, err := output(t.dir, nil, "go", "list", "-f", `{{.Module.Path}} {{join .Imports " "}}`, root+"/...")
 	if err != nil {
@@ -114,8 +115,8 @@ func (t *tree) shared() ([]string, error) {
 	return slices.Compact(shared), nil
 }
 
-// lastRelease returns the greatest version that has a tag, or "" if there is none. A release that this commit is, or
-// an earlier commit than a release, does not count.
+// lastRelease returns the greatest version that has a tag, or "" if there is none. A release that
+// this commit is, or an earlier commit than a release, does not count.
 func (t *tree) lastRelease() (string, error) {
 	tags, err := output(t.dir, nil, "git", "tag", "--list", "v*.*.*", "--no-contains", "HEAD", "--sort=-version:refname")
 	for tag := range strings.FieldsSeq(string(tags)) {

@@ -10,8 +10,9 @@
 //
 // programs.sh builds the programs.
 //
-// Other tools do less. multimod keeps a list of modules and tags them, but knows no replace lines. gorelease ignores
-// replace lines, so it cannot load a module whose siblings have no tag yet; api runs apidiff, which can.
+// Other tools do less. multimod keeps a list of modules and tags them, but knows no replace lines.
+// gorelease ignores replace lines, so it cannot load a module whose siblings have no tag yet; api
+// runs apidiff, which can.
 package main
 
 import (

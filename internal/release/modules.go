@@ -14,12 +14,14 @@ import (
 	"strings"
 )
 
-// version is the version of all modules in the next release. If you change it, run: go run ./internal/release set.
+// version is the version of all modules in the next release. If you change it, run: go run
+// ./internal/release set.
 const version = "v0.1.0"
 
 const root = "github.com/seed-5394e6b1/snowflake"
 
-// unpublished are the folders of the modules that users do not get: benchmarks, tests, and programs to copy.
+// unpublished are the folders of the modules that users do not get: benchmarks, tests, and programs
+// to copy.
 var unpublished = []string{
 	"bench",
 	"bench/database",
@@ -70,7 +72,8 @@ func readTree(dir string) (*tree, error) {
 // folders returns the folders of all modules, in order.
 func (t *tree) folders() []string { return slices.Sorted(maps.Keys(t.mods)) }
 
-// published returns the folders of the modules that users get: the root's, then the others in order.
+// published returns the folders of the modules that users get: the root's, then the others in
+// order.
 func (t *tree) published() []string {
 	return slices.DeleteFunc(t.folders(), func(dir string) bool { return slices.Contains(unpublished, dir) })
 }
@@ -83,7 +86,8 @@ func folder(modulePath string) string { return path.Join(".", strings.TrimPrefix
 
 func isSibling(p string) bool { return p == root || strings.HasPrefix(p, root+"/") }
 
-// closure returns the folders of the siblings that the module in a folder needs, directly or because another sibling needs them.
+// closure returns the folders of the siblings that the module in a folder needs, directly or
+// because another sibling needs them.
 func (t *tree) closure(dir string) []string {
 	var found []string
 	var add func(dir string)
@@ -99,7 +103,8 @@ func (t *tree) closure(dir string) []string {
 	return found
 }
 
-// siblings returns the arguments of go mod edit that write the next version and the folder of each sibling.
+// siblings returns the arguments of go mod edit that write the next version and the folder of each
+// sibling.
 func (t *tree) siblings(dir string) []string {
 	var args []string
 	for _, r := range t.mods[dir].Require {
@@ -117,8 +122,8 @@ func (t *tree) siblings(dir string) []string {
 	return args
 }
 
-// check returns an error for each wrong requirement between the modules, and nil if all are right. It leaves to
-// go mod tidy whether a module requires what it imports.
+// check returns an error for each wrong requirement between the modules, and nil if all are right.
+// It leaves to go mod tidy whether a module requires what it imports.
 func (t *tree) check() error {
 	var wrong []error
 	report := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -170,8 +175,8 @@ func (t *tree) set() error {
 	return nil
 }
 
-// strip removes the replace lines for siblings from the modules that are published. If a module has such a line,
-// go install refuses its commands.
+// strip removes the replace lines for siblings from the modules that are published. If a module has
+// such a line, go install refuses its commands.
 func (t *tree) strip() error {
 	for _, dir := range t.published() {
 		for _, r := range t.mods[dir].Replace {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// repository returns the tree that this package is in. If it is not a clone of the repository, repository skips the
-// test, or fails it in CI.
+// repository returns the tree that this package is in. If it is not a clone of the repository,
+// repository skips the test, or fails it in CI.
 func repository(t *testing.T) *tree {
 	t.Helper()
 	if _, err := os.Stat("../../.git"); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") == "" {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// try tags a clone of the repository, and uses the modules from there as a user does: it gets and builds each module
-// alone, and all modules together, and installs the commands. (The programs of the READMEs are built by docs_test.go.)
+// try tags a clone of the repository, and uses the modules from there as a user does: it gets and
+// builds each module alone, and all modules together, and installs the commands. (The programs of
+// the READMEs are built by docs_test.go.)
 func (t *tree) try() error {
 	dir, err := os.MkdirTemp("", "snowflake-release")
 	if err != nil {
@@ -49,7 +50,8 @@ func (t *tree) try() error {
 // author is who commits, for git.
 var author = []string{"GIT_AUTHOR_NAME=try", "GIT_AUTHOR_EMAIL=try", "GIT_COMMITTER_NAME=try", "GIT_COMMITTER_EMAIL=try"}
 
-// tag makes a clone of the repository with what git knows of the folder now, and tags it as a release.
+// tag makes a clone of the repository with what git knows of the folder now, and tags it as a
+// release.
 func (t *tree) tag(clone string) error {
 	git := func(dir string, args ...string) (string, error) {
 		text, err := output(dir, author, "git", args...)
@@ -86,10 +88,11 @@ func (t *tree) tag(clone string) error {
 	return nil
 }
 
-// userEnv returns the environment of the user's go command, which takes this repository from a clone. The command has
-// a separate module cache, so that no other program ever sees this release. Each copy of the repository has its own
-// cache, because go finds compiled packages again only if they are in the same folder. If the usual module cache has
-// the other modules, they come from there, else from the usual proxy.
+// userEnv returns the environment of the user's go command, which takes this repository from a
+// clone. The command has a separate module cache, so that no other program ever sees this release.
+// Each copy of the repository has its own cache, because go finds compiled packages again only if
+// they are in the same folder. If the usual module cache has the other modules, they come from
+// there, else from the usual proxy.
 func (t *tree) userEnv(dir, clone string) ([]string, error) {
 	var usual struct{ GOMODCACHE, GOPROXY, GONOSUMDB string }
 	if err := readJSON(&usual, t.dir, "go", "env", "-json"); err != nil {

@@ -16,9 +16,10 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// platform freezes processes between requests. As on a machine that is suspended, their timers stand still meanwhile,
-// and the wall clock goes on. (If the timers go on, too, they fire when the process is thawed, and renew the lease: the
-// suite of package servertest stops real processes for longer than a window.)
+// platform freezes processes between requests. As on a machine that is suspended, their timers
+// stand still meanwhile, and the wall clock goes on. (If the timers go on, too, they fire when the
+// process is thawed, and renew the lease: the suite of package servertest stops real processes for
+// longer than a window.)
 type platform struct{ slept atomic.Int64 } // by how many nanoseconds the wall clock is ahead of the timers
 
 func (p *platform) freeze(d time.Duration) { p.slept.Add(int64(d)) }
@@ -38,9 +39,10 @@ func (p *platform) environment(t *testing.T, s *server, owner string, workers in
 	return l, g
 }
 
-// A process runs for 50 ms when a request comes, and is frozen until the next one. If the window has ended, the first
-// call of the request renews the lease, in three or four round trips: two of them look at the watermark. With a store that has no clock, MaxLeap has to be longer
-// than a freeze and a window; otherwise the calls fail.
+// A process runs for 50 ms when a request comes, and is frozen until the next one. If the window
+// has ended, the first call of the request renews the lease, in three or four round trips: two of
+// them look at the watermark. With a store that has no clock, MaxLeap has to be longer than a
+// freeze and a window; otherwise the calls fail.
 func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 	const runs, requests, trip = 50 * time.Millisecond, 1000, 3 * time.Millisecond
 	for _, test := range []struct {
@@ -103,9 +105,9 @@ func TestFrozenProcessIssuesAtEachRequest(t *testing.T) {
 	}
 }
 
-// While a process is frozen for longer than its window, others may take its worker ID. If another worker ID is free,
-// the first call after it takes this one, with greater IDs. If not, the call fails after a third of a window, and
-// later calls succeed when one is free.
+// While a process is frozen for longer than its window, others may take its worker ID. If another
+// worker ID is free, the first call after it takes this one, with greater IDs. If not, the call
+// fails after a third of a window, and later calls succeed when one is free.
 func TestFrozenProcessWhoseWorkerIDIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second

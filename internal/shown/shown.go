@@ -53,8 +53,8 @@ func Describe(k layouts.Known) Layout {
 	return Layout{k.Name, k.Also, k.About, k.Source, k.Layout.String(), k.Layout, jsontime.Time{Time: k.Layout.Expires()}}
 }
 
-// Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, Likely, First, Last, Twins and
-// Why are empty.
+// Guess is a layout that IDs may have. If it is ruled out, Not says why, and Share, Likely, First,
+// Last, Twins and Why are empty.
 type Guess struct {
 	Form   string        `json:"form"` // how the IDs are written
 	Name   string        `json:"name"`
@@ -70,8 +70,8 @@ type Guess struct {
 	Not    string        `json:"not,omitempty"`
 }
 
-// Guesses are all known layouts, the most likely layout first, and the IDs in each form that fits. The shares of the guesses,
-// OtherEpoch and None are 1 together.
+// Guesses are all known layouts, the most likely layout first, and the IDs in each form that fits.
+// The shares of the guesses, OtherEpoch and None are 1 together.
 type Guesses struct {
 	Guesses    []Guess         `json:"guesses"`
 	OtherEpoch float64         `json:"otherEpoch"`      // how likely the IDs divide as those of a known layout, and count from another epoch
@@ -83,8 +83,8 @@ type Guesses struct {
 // written is how much likelier the IDs of a layout are written in its own form than in decimal.
 const written = 1000
 
-// Identify guesses the layouts of IDs that texts are in one or more forms. If the IDs come from URLs of a known
-// site, there is no doubt.
+// Identify guesses the layouts of IDs that texts are in one or more forms. If the IDs come from
+// URLs of a known site, there is no doubt.
 func Identify(readings []texts.Reading, now time.Time) Guesses {
 	g := Guesses{Guesses: []Guess{}, Readings: readings}
 	var sure []float64 // of each guess, layouts.Match.Sure
@@ -174,8 +174,9 @@ type Epoch struct {
 	Known []string      `json:"known,omitempty"` // the layouts that have the division, perhaps with other fields below the time, and the epoch
 }
 
-// Epochs returns, for each division of the known layouts, the epoch with which an ID's time is one of the span that begins at t.
-// Of several epochs it takes the roundest. Epochs of known layouts come first; there are none before 1970.
+// Epochs returns, for each division of the known layouts, the epoch with which an ID's time is one
+// of the span that begins at t. Of several epochs it takes the roundest. Epochs of known layouts
+// come first; there are none before 1970.
 func Epochs(id snowflake.ID, t time.Time, span time.Duration) (epochs []Epoch) {
 	type division struct {
 		unit time.Duration
@@ -222,8 +223,8 @@ func roundest(first, last, otherwise time.Time) time.Time {
 // ofTwins reports whether evidence only names twins.
 func ofTwins(why string) bool { return strings.HasPrefix(why, "only the ") }
 
-// Text writes at most n guesses for people to read, and which layouts are ruled out. About a single ID it says words,
-// because percentages would look measured.
+// Text writes at most n guesses for people to read, and which layouts are ruled out. About a single
+// ID it says words, because percentages would look measured.
 func (g Guesses) Text(n int) string {
 	var b strings.Builder
 	for _, note := range g.Notes {

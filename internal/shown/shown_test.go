@@ -26,7 +26,8 @@ func identify(t *testing.T, words ...string) Guesses {
 	return g
 }
 
-// The written form is evidence: public TIDs are likely TIDs, and in decimal the same numbers are likely nothing.
+// The written form is evidence: public TIDs are likely TIDs, and in decimal the same numbers are
+// likely nothing.
 func TestIdentifyByForm(t *testing.T) {
 	published, err := os.ReadFile("../../layouts/testdata/published.tsv")
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 //go:build go1.25
 
-// Command sim runs simulated fleets, and fails if an ID is issued twice or another promise is broken. Package
-// fleet says what happens in a fleet.
+// Command sim runs simulated fleets, and fails if an ID is issued twice or another promise is
+// broken. Package fleet says what happens in a fleet.
 //
 //	go run ./internal/sim -seeds 10000
 //	go run ./internal/sim -nodes 1024 -seeds 2
@@ -117,8 +117,8 @@ func simulate(s fleet.Settings) error {
 	return err
 }
 
-// run divides the seeds among processes with one thread each, and returns their reports. If a process fails, run
-// ends at once.
+// run divides the seeds among processes with one thread each, and returns their reports. If a
+// process fails, run ends at once.
 func run(program string, procs int, s fleet.Settings, out io.Writer) ([]fleet.Report, error) {
 	dir, err := os.MkdirTemp("", "sim")
 	if err != nil {

@@ -36,15 +36,16 @@ func (k killer) String() string {
 	return k.test
 }
 
-// edit replaces lines that a file of the source contains once. In new, MUTANT stands for the condition that the mutant is
-// switched on.
+// edit replaces lines that a file of the source contains once. In new, MUTANT stands for the
+// condition that the mutant is switched on.
 type edit struct{ file, old, new string }
 
-// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F. The first is found soon, because the quick
-// tests look for it alone. A mutant has the lines "name: " and "why: ", then lines that say what finds it on every run,
-// "always: PACKAGE TEST" or "scope: NAME", and perhaps "guard: ". The rest is a diff: after "-" are the lines that go,
-// after "+" the lines that come, and after a space the lines around them that stay. "@@" begins another edit, and "+++ G"
-// an edit of the file G.
+// mutantFiles are the mutants: mutants/F.diff has the mutants of the file F. The first is found
+// soon, because the quick tests look for it alone. A mutant has the lines "name: " and "why: ",
+// then lines that say what finds it on every run, "always: PACKAGE TEST" or "scope: NAME", and
+// perhaps "guard: ". The rest is a diff: after "-" are the lines that go, after "+" the lines that
+// come, and after a space the lines around them that stay. "@@" begins another edit, and "+++ G" an
+// edit of the file G.
 //
 //go:embed mutants
 var mutantFiles embed.FS
@@ -178,7 +179,8 @@ func spliceOf(m *mutant, e edit, source string) (splice, error) {
 	return splice{m, start, end, text}, nil
 }
 
-// mutate makes all the splices in a source. If two of them replace the same bytes, it returns an error.
+// mutate makes all the splices in a source. If two of them replace the same bytes, it returns an
+// error.
 func mutate(source string, splices []splice) (string, error) {
 	slices.SortStableFunc(splices, func(a, b splice) int { return cmp.Or(a.start-b.start, a.end-b.end) })
 	var b strings.Builder

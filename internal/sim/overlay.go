@@ -115,8 +115,8 @@ func root() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build builds the tests of a package into dir with the overlay, and returns their program. The tests of
-// internal/sim/fleet are the simulator.
+// build builds the tests of a package into dir with the overlay, and returns their program. The
+// tests of internal/sim/fleet are the simulator.
 func build(dir, pkg string, race bool) (string, error) {
 	root, err := root()
 	if err != nil {

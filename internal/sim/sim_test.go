@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seeds returns how many seeds a test runs. If the race detector is on, it is fewer, because a seed takes ten
-// times as long.
+// seeds returns how many seeds a test runs. If the race detector is on, it is fewer, because a seed
+// takes ten times as long.
 func seeds(quick, full uint64) uint64 {
 	if depth.Race {
 		return quick / 4
@@ -69,8 +69,8 @@ func TestFleetsWithAllFaultsKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// The random faults of a run mostly leave something behind, such as a clock that is off. These runs have none, so that each trouble
-// is held to its bound.
+// The random faults of a run mostly leave something behind, such as a clock that is off. These runs
+// have none, so that each trouble is held to its bound.
 func TestEachTroubleIsOverWithinItsBound(t *testing.T) {
 	var out bytes.Buffer
 	begun := time.Now()
@@ -104,8 +104,9 @@ func TestEachStepOfTheLeasesIsAStepOfTheModel(t *testing.T) {
 	assert.Greater(t, total["stamped ticks"], depth.Of[uint64](10_000, 100_000))
 }
 
-// The simulator is not blind: it finds these mutants, each within so many seeds, and says which promise is broken. In the runs
-// with leases alone, the first step that is none of the model's is found when it happens, and not when an ID repeats.
+// The simulator is not blind: it finds these mutants, each within so many seeds, and says which
+// promise is broken. In the runs with leases alone, the first step that is none of the model's is
+// found when it happens, and not when an ID repeats.
 func TestSimulatorFindsDefects(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
@@ -163,8 +164,8 @@ func TestFleetThatHasAllWorkerIDsKeepsEveryPromise(t *testing.T) {
 	require.NoError(t, err, out.String())
 }
 
-// The runs have crowds, too. Two callers of a crowd never begin at the same time. If there is one thread, callers
-// that are served together continue in the order in which they are told.
+// The runs have crowds, too. Two callers of a crowd never begin at the same time. If there is one
+// thread, callers that are served together continue in the order in which they are told.
 func TestSeedDecidesEverythingExceptTheOrderWithinAnInstant(t *testing.T) {
 	differ, pid := 0, regexp.MustCompile(`pid \d+`)
 	for seed := range seeds(4, 40) {
@@ -207,7 +208,8 @@ func each[T any](all []T, f func(T)) {
 	wg.Wait()
 }
 
-// No seed decides whether these mutants are found. The full run also looks whether the tests pass without a mutant.
+// No seed decides whether these mutants are found. The full run also looks whether the tests pass
+// without a mutant.
 func TestMutantsDieOnEveryRun(t *testing.T) {
 	if depth.Race {
 		t.Skip("runs without the race detector")
@@ -238,8 +240,8 @@ func TestMutantsDieOnEveryRun(t *testing.T) {
 	}
 }
 
-// passes reports whether a test passes with a mutant. A scope passes unless one of its stories shows the mutant. A test that
-// does not end shows nothing.
+// passes reports whether a test passes with a mutant. A scope passes unless one of its stories
+// shows the mutant. A test that does not end shows nothing.
 func passes(t *testing.T, program string, k killer, mutant string) bool {
 	cmd := exec.Command(program, "-test.v", "-test.failfast", "-test.timeout=9m", "-test.run=^"+k.test+"$")
 	if k.scope != "" {

@@ -48,8 +48,8 @@ type Skipped struct {
 	Why  string `json:"why"`
 }
 
-// IDs returns the IDs of the texts, in each form that fits as many of them as any form does. If that is not more
-// than half, the error names the text that stopped the form which got furthest.
+// IDs returns the IDs of the texts, in each form that fits as many of them as any form does. If
+// that is not more than half, the error names the text that stopped the form which got furthest.
 func IDs(texts []string) ([]Reading, error) {
 	var all []Reading
 	at, cause := -1, error(nil)
@@ -99,8 +99,8 @@ func (f form) read(texts []string) (r Reading, n int, err error) {
 	return r, n, err
 }
 
-// Reader returns a function that reads texts in the form that fits most of a sample: decimal if no form fits more
-// than half. Its errors say what a text is instead.
+// Reader returns a function that reads texts in the form that fits most of a sample: decimal if no
+// form fits more than half. Its errors say what a text is instead.
 func Reader(sample []string) (name string, parse func(string) (snowflake.ID, error)) {
 	f := forms[0]
 	if all, err := IDs(sample); err == nil {
@@ -135,7 +135,8 @@ func explain(text string, err error) error {
 	return err
 }
 
-// looksOpaque reports whether a text has the form of package opaque. In capitals, one in base 32 is a ULID.
+// looksOpaque reports whether a text has the form of package opaque. In capitals, one in base 32 is
+// a ULID.
 func looksOpaque(s string) bool {
 	s = s[strings.LastIndexByte(s, '_')+1:]
 	return len(s) == 22 && only(s, base62) || len(s) == 26 && only(s, strings.ToLower(crockford))
@@ -146,8 +147,9 @@ const (
 	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// shortest is how many characters an ID without leading zeros has at least, so that a word such as abc is not taken
-// for an ID. In base 58, an ID with fewer is below 58^6: of the default layout's first ten seconds.
+// shortest is how many characters an ID without leading zeros has at least, so that a word such as
+// abc is not taken for an ID. In base 58, an ID with fewer is below 58^6: of the default layout's
+// first ten seconds.
 const shortest = 7
 
 // parseLong58 reads base 58 of as many characters.
@@ -212,7 +214,8 @@ func parseSortable(s string) (snowflake.ID, error) {
 // isURL reports whether a text is a URL or a URN, such as urn:li:activity:5.
 func isURL(s string) bool { return strings.Contains(s, "://") || strings.HasPrefix(s, "urn:") }
 
-// siteOf returns the host of a URL, or the scheme of a URL whose host is an account, or the namespace of a URN.
+// siteOf returns the host of a URL, or the scheme of a URL whose host is an account, or the
+// namespace of a URN.
 func siteOf(s string) string {
 	if strings.HasPrefix(s, "at://") {
 		return "at://"

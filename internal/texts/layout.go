@@ -13,9 +13,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// Layout returns the layout of a text of snowflake.Layout.String, or of one that is shorter: of a name such as twitter, or
-// of the widths alone, such as 41/10/12. What differs may follow, in this order: NAME@EPOCH,TICK,worker-last. If the
-// layout is not valid, the error is Validate's.
+// Layout returns the layout of a text of snowflake.Layout.String, or of one that is shorter: of a
+// name such as twitter, or of the widths alone, such as 41/10/12. What differs may follow, in this
+// order: NAME@EPOCH,TICK,worker-last. If the layout is not valid, the error is Validate's.
 func Layout(s string) (snowflake.Layout, error) {
 	name, changes, changed := strings.Cut(s, "@")
 	var l snowflake.Layout
@@ -92,8 +92,8 @@ var spans = []struct {
 	{time.DateOnly, 24 * time.Hour},
 }
 
-// Span reads a time as Time does, and how long a span it stands for: a date for a day, a time without seconds for a
-// minute, and other times for a second or a fraction of one.
+// Span reads a time as Time does, and how long a span it stands for: a date for a day, a time
+// without seconds for a minute, and other times for a second or a fraction of one.
 func Span(s string) (t time.Time, length time.Duration, err error) {
 	for _, span := range spans {
 		t, err := time.Parse(span.form, s)

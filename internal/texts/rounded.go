@@ -28,12 +28,13 @@ func (r Rounding) String() string {
 	return fmt.Sprintf("%d of %d numbers are %srounded: %s; read the IDs from their source again, as text", r.Count, r.Of, probably, r.By)
 }
 
-// Rounded reports whether IDs went through numbers that cannot hold them, and were rounded. It knows three ways:
-// to 15 decimal digits; to a float64, and written with as few digits as tell it from other float64s; to a
-// float64, and written in full. A rounded ID is another ID, or the ID of nothing.
+// Rounded reports whether IDs went through numbers that cannot hold them, and were rounded. It
+// knows three ways: to 15 decimal digits; to a float64, and written with as few digits as tell it
+// from other float64s; to a float64, and written in full. A rounded ID is another ID, or the ID of
+// nothing.
 //
-// IDs of a slow generator end in many zero bits, and IDs made of whole seconds also in zero digits. Such IDs are no
-// evidence: a float64 holds them.
+// IDs of a slow generator end in many zero bits, and IDs made of whole seconds also in zero digits.
+// Such IDs are no evidence: a float64 holds them.
 func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 	digits := rounding{by: "to 15 digits, as Excel and other spreadsheets do"}
 	short := rounding{by: "to a float64, and printed as JavaScript does"}
@@ -78,7 +79,8 @@ func Rounded(ids iter.Seq[snowflake.ID]) (Rounding, bool) {
 	return Rounding{}, false
 }
 
-// isShort reports whether an ID is what is printed of its float64, in as few digits as tell it from others: 17 at most.
+// isShort reports whether an ID is what is printed of its float64, in as few digits as tell it from
+// others: 17 at most.
 func isShort(id snowflake.ID) bool {
 	if id >= 1e17 && id%10 != 0 || id >= 1e18 && id%100 != 0 {
 		return false
@@ -110,8 +112,8 @@ func (r *rounding) count(rounded bool, chance float64) {
 	}
 }
 
-// surprise bounds the logarithm of how unlikely so many would be by accident: Chernoff's bound. It returns 0 if
-// less than half, or less than twice as many as by accident, look rounded.
+// surprise bounds the logarithm of how unlikely so many would be by accident: Chernoff's bound. It
+// returns 0 if less than half, or less than twice as many as by accident, look rounded.
 func (r *rounding) surprise() float64 {
 	n := float64(r.of)
 	share, p := float64(r.rounded)/n, r.chance/n
@@ -127,8 +129,8 @@ func (r *rounding) surprise() float64 {
 // inexact is a number of any digits that has an exponent, or a fraction of zeros.
 var inexact = regexp.MustCompile(`^([0-9]+)(?:[.,](0*)|(?:[.,]([0-9]*))?[eE]\+?[0-9]+)$`)
 
-// Inexact says what a text is if it is an ID that a program wrote as a number with an exponent or a fraction, such as
-// 1.2E+17 or 117919502066282496.0. Else it returns "".
+// Inexact says what a text is if it is an ID that a program wrote as a number with an exponent or a
+// fraction, such as 1.2E+17 or 117919502066282496.0. Else it returns "".
 func Inexact(s string) string {
 	m := inexact.FindStringSubmatch(s)
 	switch {

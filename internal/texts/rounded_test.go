@@ -88,7 +88,8 @@ func requireUnrounded(t *testing.T, ids []snowflake.ID) {
 	require.False(t, ok, "%v", got)
 }
 
-// The sequence number of a slow generator is 0, or another small number. An ID of a whole second ends in zeros.
+// The sequence number of a slow generator is 0, or another small number. An ID of a whole second
+// ends in zeros.
 func TestIDsThatEndInZerosAreNotRounded(t *testing.T) {
 	for _, l := range append([]snowflake.Layout{snowflake.DefaultLayout(), snowflake.JSSafeLayout(), snowflake.ClockSeqLayout()}, known()...) {
 		for _, worker := range []int{0, 1, 1<<l.WorkerBits - 1, 1 << l.WorkerBits / 2} {

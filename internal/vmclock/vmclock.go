@@ -1,8 +1,9 @@
 // Package vmclock tells whether a virtual machine was started again from a snapshot.
 //
-// Linux offers a page of memory that the hypervisor writes, as the device /dev/vmclock0. The
-// page's vm_generation_counter changes when the machine is loaded from a snapshot. Two
-// machines that are loaded from one snapshot may get the same value (Firecracker counts). Its layout is that of the kernel's include/uapi/linux/vmclock-abi.h.
+// Linux offers a page of memory that the hypervisor writes, as the device /dev/vmclock0. The page's
+// vm_generation_counter changes when the machine is loaded from a snapshot. Two machines that are
+// loaded from one snapshot may get the same value (Firecracker counts). Its layout is that of the
+// kernel's include/uapi/linux/vmclock-abi.h.
 package vmclock
 
 import (

@@ -37,26 +37,26 @@
 // is one PutItem with a condition on the version. Reads are strongly consistent.
 //
 // All items of a store are in one partition. DynamoDB limits it to 1,000 write units a second: with
-// [DefaultWindow], 13,000 holders whose records have more than 2 kB. It also limits it to 3,000 read
-// units a second, each for 4 kB: 6,000 records of 2 kB. A start that finds no free worker ID in
-// 28 tries reads all records, so keep half of the worker IDs free.
+// [DefaultWindow], 13,000 holders whose records have more than 2 kB. It also limits it to 3,000
+// read units a second, each for 4 kB: 6,000 records of 2 kB. A start that finds no free worker ID
+// in 28 tries reads all records, so keep half of the worker IDs free.
 //
 // # What it costs
 //
 // Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
-// 1,000 holders make 25 writes a second, 64.8 million in 30 days. At Amazon's list price for on-demand
-// tables in us-east-1 (0.625 dollars for a million write request units, each for up to 1 kB; since
-// November 2024) they cost 41 dollars while worker IDs are new, and 122 dollars later: a record has
-// 0.5 kB, and 0.2 kB more for each of its last eight holders. With provisioned capacity (0.00065
-// dollars for a unit and hour) it is 12 to 35 dollars.
+// 1,000 holders make 25 writes a second, 64.8 million in 30 days. At Amazon's list price for
+// on-demand tables in us-east-1 (0.625 dollars for a million write request units, each for up to 1
+// kB; since November 2024) they cost 41 dollars while worker IDs are new, and 122 dollars later: a
+// record has 0.5 kB, and 0.2 kB more for each of its last eight holders. With provisioned capacity
+// (0.00065 dollars for a unit and hour) it is 12 to 35 dollars.
 //
-// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID stays
-// unused for 2 minutes.
+// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID
+// stays unused for 2 minutes.
 //
 // # Hazards
 //
-// HAZARD: if Time to Live (TTL) is on, DynamoDB deletes items, also of live holders, and marks by which a
-// lost record is noticed. Leave it off. No item has a time to live.
+// HAZARD: if Time to Live (TTL) is on, DynamoDB deletes items, also of live holders, and marks by
+// which a lost record is noticed. Leave it off. No item has a time to live.
 //
 // HAZARD: in a global table, the last writer wins, and a condition looks at one region's copy
 // only. So two regions can have the same worker ID. Use a table of one region. (A global table with
@@ -70,8 +70,8 @@
 // HAZARD: all processes of a fleet must use one table and one Options.Store. If they use two, two
 // processes have the same worker ID.
 //
-// The tests run with dynalite. Of a hundred writers of one item exactly one won, in each of 100 rounds.
-// DynamoDB itself was not tested.
+// The tests run with dynalite. Of a hundred writers of one item exactly one won, in each of 100
+// rounds. DynamoDB itself was not tested.
 package dynamolease
 
 import (
@@ -231,8 +231,8 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	return all, nil
 }
 
-// throttlePause is how long List waits before it asks for a page again that DynamoDB throttled: a partition has the
-// reads of its limit anew each second.
+// throttlePause is how long List waits before it asks for a page again that DynamoDB throttled: a
+// partition has the reads of its limit anew each second.
 const throttlePause = 200 * time.Millisecond
 
 // isThrottled reports whether DynamoDB refused a request because there were too many.
@@ -253,10 +253,12 @@ func code(err error) string {
 	return ""
 }
 
-// unreadable begins the version of an entry that cannot be read. The CRC-32 of what the item has instead follows.
+// unreadable begins the version of an entry that cannot be read. The CRC-32 of what the item has
+// instead follows.
 const unreadable = "unreadable-"
 
-// entry returns the entry that an item has. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
+// entry returns the entry that an item has. If it cannot be read, it has no value, and the error
+// matches lease.ErrBadRecord.
 func (s *Store) entry(i item) (lease.Entry, error) {
 	get := func(name string) (string, bool) {
 		v, ok := i[name].(*types.AttributeValueMemberS)
@@ -313,8 +315,8 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.explain(key, err)
 }
 
-// has returns the condition that the entry's version is old. If it may have been unreadable, has reads the item again, and the
-// condition is that it still is the same.
+// has returns the condition that the entry's version is old. If it may have been unreadable, has
+// reads the item again, and the condition is that it still is the same.
 func (s *Store) has(ctx context.Context, key, old string) (condition *string, names map[string]string, values item, err error) {
 	if !strings.HasPrefix(old, unreadable) {
 		return aws.String("#version = :version"), map[string]string{"#version": "version"}, item{":version": text(old)}, nil

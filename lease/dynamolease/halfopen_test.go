@@ -14,7 +14,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// If nothing arrives on open connections any more, while new ones work, only the first request costs its time.
+// If nothing arrives on open connections any more, while new ones work, only the first request
+// costs its time.
 func TestIdleConnectionsThatAreHalfOpenAreClosed(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -41,8 +41,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-// A List that DynamoDB throttles on its way goes on with the page that was refused. If it began anew, the pages
-// would count again, and a list of more pages than the limit has would never end.
+// A List that DynamoDB throttles on its way goes on with the page that was refused. If it began
+// anew, the pages would count again, and a list of more pages than the limit has would never end.
 func TestThrottledListGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, limit = 30, 12 // pages of 1 MB, of which a partition gives 12 a second

@@ -15,24 +15,26 @@
 //
 // # What is stored
 //
-// An entry is a key. Its value is the entry's version, a space, and the entry's value, which is JSON.
-// The version is a random text, because etcd's revisions begin again if a cluster is made anew.
-// A renewal is one transaction: it compares the version, and puts the key. If you edit a value by hand
-// (etcdctl put), keep the text before its first space, and do so while nobody holds the worker ID.
+// An entry is a key. Its value is the entry's version, a space, and the entry's value, which is
+// JSON. The version is a random text, because etcd's revisions begin again if a cluster is made
+// anew. A renewal is one transaction: it compares the version, and puts the key. If you edit a
+// value by hand (etcdctl put), keep the text before its first space, and do so while nobody holds
+// the worker ID.
 //
 // # The cluster
 //
 // etcd keeps all versions of all keys unless it is told to compact them. Each renewal leaves some
 // 0.8 kB. If the quota is full (2 GB by default), no renewal succeeds ("database space exceeded").
-// Start the members with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or similar.
+// Start the members with --auto-compaction-mode=periodic --auto-compaction-retention=5m, or
+// similar.
 //
 // With authentication the user needs only readwrite on the prefix:
 //
 //	etcdctl role grant-permission snowflake readwrite --prefix /snowflake/
 //
-// A client logs in when it connects, and when the cluster does not know its token any more. To check a
-// password takes the server some 0.1 s of a core. So in a large fleet use --bcrypt-cost 4 and long
-// random passwords, or client certificates.
+// A client logs in when it connects, and when the cluster does not know its token any more. To
+// check a password takes the server some 0.1 s of a core. So in a large fleet use --bcrypt-cost 4
+// and long random passwords, or client certificates.
 //
 // etcd has no clock that can be asked. So if a process's clock is ahead when it acquires, nobody
 // notices.
@@ -164,10 +166,12 @@ func (s *Store) read(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return resp.Kvs, resp.More, nil
 }
 
-// unreadable begins the version of an entry that cannot be read. The revision at which the key was changed last follows.
+// unreadable begins the version of an entry that cannot be read. The revision at which the key was
+// changed last follows.
 const unreadable = "unreadable-"
 
-// decode returns the entry in a key. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
+// decode returns the entry in a key. If it cannot be read, it has no value, and the error matches
+// lease.ErrBadRecord.
 func (s *Store) decode(kv *mvccpb.KeyValue) (lease.Entry, error) {
 	e := lease.Entry{Key: strings.TrimPrefix(string(kv.Key), s.prefix)}
 	version, value, ok := bytes.Cut(kv.Value, []byte(" "))
@@ -193,8 +197,9 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return s.change(ctx, key, old, clientv3.OpDelete(s.prefix+key))
 }
 
-// has returns the condition that the entry's version is old, or that there is no entry if old is empty. If it may have been
-// unreadable, has reads it again, and the condition is that it still has the same content.
+// has returns the condition that the entry's version is old, or that there is no entry if old is
+// empty. If it may have been unreadable, has reads it again, and the condition is that it still has
+// the same content.
 func (s *Store) has(ctx context.Context, key, old string) ([]clientv3.Cmp, error) {
 	at := s.prefix + key
 	switch {
@@ -251,8 +256,8 @@ func (s *Store) explain(key string, err error) error {
 	return fmt.Errorf("etcdlease: key %s on %s: %w", key, strings.Join(s.client.Endpoints(), ","), err)
 }
 
-// isLate reports whether time is up for the client or the server, either of which may see it before the context does.
-// From a server of etcd 3.4 the error has no code, only a text.
+// isLate reports whether time is up for the client or the server, either of which may see it before
+// the context does. From a server of etcd 3.4 the error has no code, only a text.
 func isLate(err error) bool {
 	s := status.Convert(err)
 	return s.Code() == codes.DeadlineExceeded || s.Code() == codes.Unknown && s.Message() == context.DeadlineExceeded.Error()

@@ -26,7 +26,8 @@ import (
 // ttl is for how long a token is valid that nobody uses.
 const ttl = time.Second
 
-// startWithUsers starts a cluster with the users root, writer and reader, who have the password secret. Nobody else may connect.
+// startWithUsers starts a cluster with the users root, writer and reader, who have the password
+// secret. Nobody else may connect.
 func startWithUsers(t *testing.T, n int) servertest.Cluster {
 	t.Helper()
 	members := start(t, n, "--bcrypt-cost", "4", "--auth-token-ttl", fmt.Sprint(ttl.Seconds()))
@@ -138,8 +139,8 @@ func missingRights(t *testing.T, addr string) {
 	assert.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 }
 
-// logsInAgain checks that a client goes on by itself after a fault that makes its token invalid. It reaches the first member
-// through the proxy.
+// logsInAgain checks that a client goes on by itself after a fault that makes its token invalid. It
+// reaches the first member through the proxy.
 func logsInAgain(t *testing.T, members servertest.Cluster, fault func(*servertest.Proxy)) {
 	p := servertest.NewProxy(t, members[0].Addr)
 	addr := p.Addr()

@@ -41,8 +41,8 @@ func TestNoClientIsRefused(t *testing.T) {
 	}
 }
 
-// refused checks that each method fails within a time with an error that matches target and says what is
-// wrong.
+// refused checks that each method fails within a time with an error that matches target and says
+// what is wrong.
 func refused(t *testing.T, s lease.Store, limit time.Duration, target error, says ...string) {
 	t.Helper()
 	for name, call := range servertest.Calls(s, "key") {
@@ -126,7 +126,8 @@ func TestErrorNamesFullDiskQuota(t *testing.T) {
 	assert.ErrorContains(t, err, "/full/key on "+addr)
 }
 
-// dialing returns a client whose connections are made by dial. Time in the test must be fake: the client has no server.
+// dialing returns a client whose connections are made by dial. Time in the test must be fake: the
+// client has no server.
 func dialing(t *testing.T, dial func(addr string) (net.Conn, error), endpoints ...string) *clientv3.Client {
 	c := etcdlease.Config(endpoints...)
 	c.DialOptions = append(c.DialOptions, grpc.WithContextDialer(func(_ context.Context, addr string) (net.Conn, error) { return dial(addr) }))

@@ -32,7 +32,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// This file is longer than the store: other programs write Leases, too, and each field that they may change has its test.
+// This file is longer than the store: other programs write Leases, too, and each field that they
+// may change has its test.
 
 // TestCluster has the tests that share a server and do not disturb it.
 func TestCluster(t *testing.T) {
@@ -187,7 +188,8 @@ func requests(t *testing.T, c *cluster) {
 	did("a renewal of what was deleted", err, lease.ErrConflict, "PATCH "+object, "GET "+object)
 }
 
-// If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and they stay.
+// If somebody puts labels and annotations on an object, as kubectl does, the holder renews, and
+// they stay.
 func changedByOthers(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s := open(t, c.Addr, in(prefix))
@@ -199,7 +201,8 @@ func changedByOthers(t *testing.T, c *cluster) {
 	assert.NoError(t, s.Delete(t.Context(), "worker/7", e.Version))
 }
 
-// If somebody removes the labels, no list misses the entry: a watermark would pass IDs of its holder.
+// If somebody removes the labels, no list misses the entry: a watermark would pass IDs of its
+// holder.
 func labelsRemoved(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s := open(t, c.Addr, in(prefix))
@@ -242,7 +245,8 @@ func inTheWay(t *testing.T, c *cluster) {
 	assert.Equal(t, []lease.Entry{e}, marks)
 }
 
-// A Lease of this package whose annotation somebody removed may be replaced by whoever has seen it so, and nobody else.
+// A Lease of this package whose annotation somebody removed may be replaced by whoever has seen it
+// so, and nobody else.
 func annotationRemoved(t *testing.T, c *cluster) {
 	prefix := servertest.NewSpace()
 	s, name := open(t, c.Addr, in(prefix)), prefix+"--store"
@@ -287,8 +291,8 @@ func wrongToken(t *testing.T, c *cluster) {
 	assert.True(t, apierrors.IsUnauthorized(errors.Unwrap(err)))
 }
 
-// If the API server stores a value, and answers that it is too busy, client-go sends the request again. The
-// Put has succeeded.
+// If the API server stores a value, and answers that it is too busy, client-go sends the request
+// again. The Put has succeeded.
 func sentTwice(t *testing.T, c *cluster) {
 	var left atomic.Int64
 	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
@@ -308,7 +312,8 @@ func sentTwice(t *testing.T, c *cluster) {
 	assert.Equal(t, e, got)
 }
 
-// Copies of a cloned machine may draw the same random version. Only one of them has stored its value.
+// Copies of a cloned machine may draw the same random version. Only one of them has stored its
+// value.
 func sameVersion(t *testing.T, c *cluster) {
 	s := c.through(t, servertest.NewSpace(), func(send http.RoundTripper, req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet {
@@ -397,8 +402,8 @@ func longKey(t *testing.T, c *cluster) {
 	assert.Equal(t, []lease.Entry{e}, all)
 }
 
-// If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has read before
-// does not count. Here a page has two entries.
+// If a list takes too long, the API server forgets it: 410. Then List reads anew, and what it has
+// read before does not count. Here a page has two entries.
 func listExpires(t *testing.T, c *cluster) {
 	space := servertest.NewSpace()
 	pages := 0
@@ -484,8 +489,8 @@ func TestServerThatFails(t *testing.T) {
 	refused(t, err, lease.ErrAway, "lease default/any")
 }
 
-// client-go logs to standard error if the answer to a request breaks off. The logger is that of the whole process, so
-// the test does not run in parallel.
+// client-go logs to standard error if the answer to a request breaks off. The logger is that of the
+// whole process, so the test does not run in parallel.
 func TestNothingIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	defer klog.CaptureState().Restore()

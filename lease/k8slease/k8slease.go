@@ -10,29 +10,30 @@
 //
 // Outside of a pod, [New] takes a config, such as package tools/clientcmd of client-go makes.
 //
-// The pod's service account needs the rights get, list, create, patch and delete on leases of
-// the group coordination.k8s.io in one namespace, and nothing else: deploy/kubernetes/rbac.yaml gives
+// The pod's service account needs the rights get, list, create, patch and delete on leases of the
+// group coordination.k8s.io in one namespace, and nothing else: deploy/kubernetes/rbac.yaml gives
 // them. If a right or the namespace is missing, the error names the object and says what to do.
 // docs/kubernetes.md says when to choose this store, and has a whole service.
 //
 // # What is stored
 //
-// An entry is a coordination.k8s.io/v1 Lease. Its name is the prefix and the key, with two
-// hyphens for each slash: snowflake--a--7 is the entry of the key a/7. The annotation
-// snowflake-ids/value has the value, and snowflake-ids/version the version, a random text.
-// (An object's resourceVersion may come again after etcd was restored from a backup.) The
-// spec and the labels are for people: kubectl get leases -l snowflake-ids/kind=worker shows who holds a worker ID.
-// Nothing reads the spec.
+// An entry is a coordination.k8s.io/v1 Lease. Its name is the prefix and the key, with two hyphens
+// for each slash: snowflake--a--7 is the entry of the key a/7. The annotation snowflake-ids/value
+// has the value, and snowflake-ids/version the version, a random text. (An object's resourceVersion
+// may come again after etcd was restored from a backup.) The spec and the labels are for people:
+// kubectl get leases -l snowflake-ids/kind=worker shows who holds a worker ID. Nothing reads the
+// spec.
 //
-// A list reads the Leases of the whole namespace, and takes the entries by their names. The API server leaves out the Leases
-// whose label snowflake-ids/kind has the value of another kind of entry. If somebody removes labels, a list is larger, and
-// misses nothing. The label's value must not be changed to that of another kind. Use a namespace that has
-// few other Leases: kube-node-lease, say, has a Lease for each node.
+// A list reads the Leases of the whole namespace, and takes the entries by their names. The API
+// server leaves out the Leases whose label snowflake-ids/kind has the value of another kind of
+// entry. If somebody removes labels, a list is larger, and misses nothing. The label's value must
+// not be changed to that of another kind. Use a namespace that has few other Leases:
+// kube-node-lease, say, has a Lease for each node.
 //
 // A renewal is one JSON patch, which tests the version and replaces it.
 //
-// The API server has no clock that clients can ask exactly. So if a node's clock is ahead when a pod
-// acquires, nobody notices.
+// The API server has no clock that clients can ask exactly. So if a node's clock is ahead when a
+// pod acquires, nobody notices.
 //
 // # How many renewals
 //
@@ -45,8 +46,9 @@
 // A real API server (1.35.4) and etcd (3.4) on two cores, together with their clients and other
 // work (go test -run '^$' -bench . -benchtime 1x):
 //
-//   - 1,024 holders with the default window make 31 renewals a second, which take 11% of a core in the
-//     API server and etcd together, their idle load included. None failed. With 256 holders it is 3%.
+//   - 1,024 holders with the default window make 31 renewals a second, which take 11% of a core in
+//     the API server and etcd together, their idle load included. None failed. With 256 holders it
+//     is 3%.
 //   - To acquire a worker ID takes 16 ms for one client (median), 0.4 s for each of 50 clients at
 //     once, and 1.5 s for each of 200.
 //   - Windows of 3 s are too short: with 256 holders they take 40 to 60% of a core, and with 1,024
@@ -178,10 +180,11 @@ var (
 //
 // Errors name the object, and match the functions of k8s.io/apimachinery's package errors, such as
 // IsForbidden. If a Lease has a name that the store needs, but this package did not make it, the
-// error matches [lease.ErrBadRecord], and the Lease is not changed: somebody has to delete it. If it
-// has lost its annotation, and still has the label snowflake-ids/store, package lease may replace it. If an answer is 429, or 500 or
-// more, the error matches [lease.ErrAway]; also if a right or the namespace is missing, or a
-// certificate is not trusted, because an operator may be about to mend that.
+// error matches [lease.ErrBadRecord], and the Lease is not changed: somebody has to delete it. If
+// it has lost its annotation, and still has the label snowflake-ids/store, package lease may
+// replace it. If an answer is 429, or 500 or more, the error matches [lease.ErrAway]; also if a
+// right or the namespace is missing, or a certificate is not trusted, because an operator may be
+// about to mend that.
 func New(config *rest.Config, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -341,12 +344,13 @@ func (s *Store) List(ctx context.Context, prefix string) (all []lease.Entry, err
 	return all, err
 }
 
-// unreadable begins the version of an object that this package made, and that lost its annotation. Its UID, a slash and its
-// resourceVersion follow.
+// unreadable begins the version of an object that this package made, and that lost its annotation.
+// Its UID, a slash and its resourceVersion follow.
 const unreadable = "unreadable-"
 
-// entry returns the entry that an object has. If it cannot be read, it has no value, and the error matches lease.ErrBadRecord.
-// If somebody else made the object, it has no version either, so it is not changed.
+// entry returns the entry that an object has. If it cannot be read, it has no value, and the error
+// matches lease.ErrBadRecord. If somebody else made the object, it has no version either, so it is
+// not changed.
 func (s *Store) entry(o *coordination.Lease) (lease.Entry, error) {
 	e := lease.Entry{Key: s.key(o), Version: o.Annotations[versionAnnotation]}
 	switch {

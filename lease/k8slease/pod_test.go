@@ -39,8 +39,8 @@ func pod() error {
 	return l.Release(ctx)
 }
 
-// A pod's token, certificate authority and namespace are files with fixed names. The child sees them there,
-// in a separate mount namespace.
+// A pod's token, certificate authority and namespace are files with fixed names. The child sees
+// them there, in a separate mount namespace.
 func inCluster(t *testing.T, c *cluster) {
 	unshare, err := exec.LookPath("unshare")
 	if err != nil || os.Geteuid() != 0 {

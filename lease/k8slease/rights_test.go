@@ -21,7 +21,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/k8slease"
 )
 
-// account makes a namespace with a service account, which has these rights to leases there, and returns its token.
+// account makes a namespace with a service account, which has these rights to leases there, and
+// returns its token.
 func (c *cluster) account(t *testing.T, namespace string, verbs ...string) string {
 	t.Helper()
 	c.Namespace(t, namespace)
@@ -47,7 +48,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: orders}
 	return c.token(t, namespace, "orders", verbs)
 }
 
-// token returns the token of a service account, as soon as the server has noticed that it has these rights to leases.
+// token returns the token of a service account, as soon as the server has noticed that it has these
+// rights to leases.
 func (c *cluster) token(t *testing.T, namespace, account string, verbs []string) string {
 	t.Helper()
 	token := c.AccountToken(t, namespace, account)
@@ -107,7 +109,8 @@ func leastRights(t *testing.T, c *cluster) {
 	assert.True(t, isForbidden(err))
 }
 
-// calls returns a call that takes each right, by the right. admin is the same store, with all rights.
+// calls returns a call that takes each right, by the right. admin is the same store, with all
+// rights.
 func calls(s, admin *k8slease.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get":    func(ctx context.Context) error { _, err := s.Get(ctx, "key"); return err },

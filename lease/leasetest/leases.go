@@ -46,8 +46,8 @@ func (s *suite) issue(seen map[snowflake.ID]string, h *link.Holder) snowflake.ID
 	return id
 }
 
-// leases: two holders have two worker IDs, and a third gets one that was released. Each ID names its
-// issuer, also when the worker ID has changed hands.
+// leases: two holders have two worker IDs, and a third gets one that was released. Each ID names
+// its issuer, also when the worker ID has changed hands.
 func (s *suite) leases() {
 	seen := map[snowflake.ID]string{}
 	a, b := s.mustAcquire("a", lease.MaxWindow), s.mustAcquire("b", lease.MaxWindow)
@@ -72,8 +72,8 @@ func (s *suite) leases() {
 	}
 }
 
-// crashed: the worker ID of a holder that is cut off goes to another one, and only when its window has ended.
-// The old holder stops, and learns that it has lost it.
+// crashed: the worker ID of a holder that is cut off goes to another one, and only when its window
+// has ended. The old holder stops, and learns that it has lost it.
 func (s *suite) crashed() {
 	seen := map[snowflake.ID]string{}
 	s.mustAcquire("another", lease.MaxWindow)
@@ -102,8 +102,8 @@ func (s *suite) crashed() {
 	}
 }
 
-// lost: a holder whose record is removed puts it back when it saves the next time, and goes on. If its clock steps back, it saves
-// another clock sequence at once.
+// lost: a holder whose record is removed puts it back when it saves the next time, and goes on. If
+// its clock steps back, it saves another clock sequence at once.
 func (s *suite) lost() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
 	a := s.mustAcquire("a", lease.MaxWindow)
@@ -120,8 +120,9 @@ func (s *suite) lost() {
 	}
 }
 
-// unreadable: if an entry that all processes need cannot be read, it is replaced, and if it is a record, its holder loses
-// its worker ID. A newcomer starts, and the watermark rises. Waits of minutes are pretended.
+// unreadable: if an entry that all processes need cannot be read, it is replaced, and if it is a
+// record, its holder loses its worker ID. A newcomer starts, and the watermark rises. Waits of
+// minutes are pretended.
 func (s *suite) unreadable() {
 	store, seen := s.storage.Open(), map[snowflake.ID]string{}
 	a := s.mustAcquire("a", steady)
@@ -166,7 +167,8 @@ func (s *suite) unreadable() {
 	}
 }
 
-// garble makes an entry unreadable: for the store or, if it can read each content of its engine, for package lease.
+// garble makes an entry unreadable: for the store or, if it can read each content of its engine,
+// for package lease.
 func (s *suite) garble(store lease.Store, key string) {
 	s.Helper()
 	if s.storage.Garble != nil {
@@ -183,7 +185,8 @@ func (s *suite) isReadable(store lease.Store, key string) {
 	}
 }
 
-// steady is the window of holders that renew in time on a busy machine. A newcomer waits for it if the watermark was lost.
+// steady is the window of holders that renew in time on a busy machine. A newcomer waits for it if
+// the watermark was lost.
 const steady = 10 * time.Second
 
 // starts takes a worker ID of a store that may have lost its entries.

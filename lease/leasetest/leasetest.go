@@ -12,7 +12,8 @@
 //	}
 //
 // Run cannot make the engine fail, so it does not check that an entry survives a crash. If the
-// engine is away for a moment, as a cluster without a leader is, a test begins anew with another storage.
+// engine is away for a moment, as a cluster without a leader is, a test begins anew with another
+// storage.
 package leasetest
 
 import (
@@ -53,9 +54,9 @@ type Options struct {
 	// more than a tenth of it, set a longer one. 0: 500 ms.
 	Window time.Duration
 
-	// FakeTime runs each test in a bubble of testing/synctest, which Go has since 1.25. Set it only if the store keeps
-	// its entries in memory or in files, shares nothing with goroutines outside of the test,
-	// and waits by package time.
+	// FakeTime runs each test in a bubble of testing/synctest, which Go has since 1.25. Set it only
+	// if the store keeps its entries in memory or in files, shares nothing with goroutines outside
+	// of the test, and waits by package time.
 	FakeTime bool
 
 	// Parallel runs the tests at once, as far as the flag -parallel allows. Then Run returns
@@ -138,8 +139,8 @@ const tries = 5
 // errAway ends a try.
 var errAway = errors.New("the store was away")
 
-// try reports whether the test has a result. It has no result if a check failed because the store was away or late: then
-// nobody knows what was stored, so asking the store again would not do.
+// try reports whether the test has a result. It has no result if a check failed because the store
+// was away or late: then nobody knows what was stored, so asking the store again would not do.
 func (s *suite) try(test func(*suite)) (hasResult bool) {
 	defer func() {
 		hasResult = !s.away.Load()
@@ -151,7 +152,8 @@ func (s *suite) try(test func(*suite)) (hasResult bool) {
 	return
 }
 
-// Errorf tells of a check that failed. If an argument is an error of a store that is away or late, the test begins anew.
+// Errorf tells of a check that failed. If an argument is an error of a store that is away or late,
+// the test begins anew.
 func (s *suite) Errorf(format string, args ...any) {
 	s.Helper()
 	isAway := func(arg any) bool {

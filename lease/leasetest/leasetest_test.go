@@ -390,7 +390,8 @@ func TestStoreWithoutTimesPassesRun(t *testing.T) {
 	}, &leasetest.Options{FakeTime: true, Parallel: true})
 }
 
-// leaderless is a client that is told once that the store is away. Its Put may have stored the value all the same.
+// leaderless is a client that is told once that the store is away. Its Put may have stored the
+// value all the same.
 type leaderless struct {
 	lease.Store
 	calls *atomic.Int64 // until then

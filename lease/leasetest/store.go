@@ -13,7 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// compare: Put and Delete change an entry only if they name its version. At first, there are no entries.
+// compare: Put and Delete change an entry only if they name its version. At first, there are no
+// entries.
 func (s *suite) compare() {
 	a, b := s.storage.Open(), s.storage.Open()
 	s.hasNo(a, "a")
@@ -455,8 +456,9 @@ func (s *suite) wiped() {
 	s.has(s.storage.Open(), e)
 }
 
-// garbled: an unreadable entry is an error of Get, which returns its version all the same. A List has it with this version
-// and no value, beside the others. It is never taken for no entry. Who names its version replaces or removes it.
+// garbled: an unreadable entry is an error of Get, which returns its version all the same. A List
+// has it with this version and no value, beside the others. It is never taken for no entry. Who
+// names its version replaces or removes it.
 func (s *suite) garbled() {
 	if s.storage.Garble == nil {
 		return

@@ -63,8 +63,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// lagging: a replica that does not hear of a change answers with what was stored before. A store that is connected to it
-// returns the change all the same, from another replica.
+// lagging: a replica that does not hear of a change answers with what was stored before. A store
+// that is connected to it returns the change all the same, from another replica.
 func lagging(t *testing.T, c cluster) {
 	last, others := c.Cluster[2], c.Cluster[:2]
 	space, e := "", lease.Entry{}
@@ -73,7 +73,8 @@ func lagging(t *testing.T, c cluster) {
 		e = servertest.Put(t, servertest.Client(t, others.Addrs(), space), "folder/key", "", "first")
 	}
 	s, other, conn := servertest.Client(t, last.Addr, space), servertest.Client(t, others.Addrs(), space), connect(t, last.Addr)
-	// answersOldly asks the replicas, each of which answers some requests. A new replica begins to answer after a second.
+	// answersOldly asks the replicas, each of which answers some requests. A new replica begins to
+	// answer after a second.
 	answersOldly := func() bool {
 		for range 100 {
 			m, err := conn.Request("$JS.API.DIRECT.GET.KV_"+space+".$KV."+space+".folder.key", nil, 10*time.Second)
@@ -109,8 +110,8 @@ func lagging(t *testing.T, c cluster) {
 	}
 }
 
-// Here half of the reads go to a client that answers with the end of an answer, without the messages before it. Its first
-// answer is lost as a whole.
+// Here half of the reads go to a client that answers with the end of an answer, without the
+// messages before it. Its first answer is lost as a whole.
 func TestAnswerThatLostAPartIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	addr := start(t, 1, `mappings: {"$JS.API.DIRECT.GET.*": [{destination: "torn.$1", weight: "50%"}]}`).Addrs()

@@ -23,13 +23,14 @@
 //   - The first revision of a bucket is a random number. So if a bucket is deleted and made
 //     again, no revision comes again. A bucket that was made otherwise (nats kv add) is refused.
 //   - The bucket keeps one revision of a key, on the disk, without a limit for age or size. With an
-//     age, the record of a worker ID would vanish although its window may be open. Each process looks at the
-//     settings once a minute. If they are wrong, nobody renews, and the errors say what has to be set back.
+//     age, the record of a worker ID would vanish although its window may be open. Each process
+//     looks at the settings once a minute. If they are wrong, nobody renews, and the errors say
+//     what has to be set back.
 //   - A deletion puts a marker in place of the entry. The server removes the marker after an hour.
 //   - A read first writes to a key whose name ends with =read, and believes only an answer that
-//     knows this write. Any server of a cluster may answer a read, also a server that lags, was cut off
-//     or was paused; a write needs a majority. So a reader needs the right to write, and while a
-//     majority is away, reads fail too.
+//     knows this write. Any server of a cluster may answer a read, also a server that lags, was cut
+//     off or was paused; a write needs a majority. So a reader needs the right to write, and while
+//     a majority is away, reads fail too.
 //   - NATS does not tell the time at which it stored an entry along with the revision. So entries
 //     have no times, and a process that waits for a dead holder's worker ID measures the window.
 //
@@ -44,17 +45,19 @@
 // In a cluster, NATS acknowledges a write after a majority of the replicas has it, so bounds
 // survive the crash of a server and a failover. They do not survive the following.
 //
-// HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, the bounds of
-// up to two minutes are lost, and IDs may repeat. In a cluster one server is enough, too, if another
-// replica lags at that time, because it was paused or cut off (https://jepsen.io/analyses/nats-2.12.1).
-// Set sync_interval: always in the block jetstream. (A server process that is killed loses nothing.)
+// HAZARD: by default NATS syncs its files every two minutes. If a single server loses power, the
+// bounds of up to two minutes are lost, and IDs may repeat. In a cluster one server is enough, too,
+// if another replica lags at that time, because it was paused or cut off
+// (https://jepsen.io/analyses/nats-2.12.1). Set sync_interval: always in the block jetstream. (A
+// server process that is killed loses nothing.)
 //
-// HAZARD: Jepsen also found that nats-server 2.12.1 loses acknowledged writes if a file is damaged on a
-// minority of the servers, or if servers are removed from the cluster while others are cut off.
-// Before you remove a server, or start a server whose disk was damaged, stop all holders, as before a restore.
+// HAZARD: Jepsen also found that nats-server 2.12.1 loses acknowledged writes if a file is damaged
+// on a minority of the servers, or if servers are removed from the cluster while others are cut
+// off. Before you remove a server, or start a server whose disk was damaged, stop all holders, as
+// before a restore.
 //
-// HAZARD: a bucket that is restored from a backup has the bounds, and counts revisions on, from
-// the time of the backup, so IDs may repeat. Stop all holders before you restore. Start holders again
+// HAZARD: a bucket that is restored from a backup has the bounds, and counts revisions on, from the
+// time of the backup, so IDs may repeat. Stop all holders before you restore. Start holders again
 // only when the clock is past the last bound, a window after the last holder stopped.
 //
 // HAZARD: a fleet needs one bucket in one account. If it is spread over two, each worker ID
@@ -115,10 +118,10 @@ var _ lease.Windower = (*Store)(nil)
 
 var goodBucket = regexp.MustCompile(`^[-_0-9A-Za-z]{1,100}$`)
 
-// New returns the store in the account of the connection. New sends no request: Acquire is the first to
-// fail if there is no server or the server refuses the client. One store can serve any number of
-// leases. Closing the connection ends the store. If conn is nil or an option is out of its range,
-// the error matches [lease.ErrInvalidOptions].
+// New returns the store in the account of the connection. New sends no request: Acquire is the
+// first to fail if there is no server or the server refuses the client. One store can serve any
+// number of leases. Closing the connection ends the store. If conn is nil or an option is out of
+// its range, the error matches [lease.ErrInvalidOptions].
 //
 // Errors name the key, the bucket and the server. They match the errors of packages nats and
 // jetstream. If the connection breaks, the bucket has no leader, there is no space, or somebody
@@ -166,7 +169,8 @@ func (s *Store) Get(ctx context.Context, key string) (e lease.Entry, err error) 
 	return e, err
 }
 
-// get returns the entry of key, and the revision that has to be named to create it if the key has no entry.
+// get returns the entry of key, and the revision that has to be named to create it if the key has
+// no entry.
 func (s *Store) get(ctx context.Context, kv jetstream.KeyValue, key string) (e lease.Entry, revision uint64, err error) {
 	all, err := s.read(ctx, kv, mark, func(uint64) any {
 		return map[string][]string{"multi_last": {s.subject(mark), s.subject(keys.Replace(key))}}
@@ -189,8 +193,8 @@ func (s *Store) List(ctx context.Context, prefix string) (entries []lease.Entry,
 		folder = ""
 	}
 	err = s.do(ctx, prefix, listTime, func(ctx context.Context, kv jetstream.KeyValue) error {
-		// The messages come in the order of their revisions. If an entry changes meanwhile, it gets a
-		// higher revision and comes again, so none is missed.
+		// The messages come in the order of their revisions. If an entry changes meanwhile, it gets
+		// a higher revision and comes again, so none is missed.
 		all, err := s.read(ctx, kv, folder+mark, func(from uint64) any {
 			return map[string]any{"next_by_subj": s.subject(folder + ">"), "seq": from, "batch": page}
 		})
@@ -245,7 +249,8 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	})
 }
 
-// parse returns the revision of a version. If no entry ever has this version, it returns a revision that is never reached.
+// parse returns the revision of a version. If no entry ever has this version, it returns a revision
+// that is never reached.
 func parse(version string) uint64 {
 	revision, err := strconv.ParseUint(version, 10, 64)
 	if err != nil || strconv.FormatUint(revision, 10) != version || revision == 0 {
@@ -254,11 +259,11 @@ func parse(version string) uint64 {
 	return revision
 }
 
-// read returns the last message of each key that a request finds. The request is made for each page, from
-// the revision after the last one.
+// read returns the last message of each key that a request finds. The request is made for each
+// page, from the revision after the last one.
 //
-// Before each page, read writes to the key barrier. If the last page has this write or a later one, it comes from a server
-// that knows all that was stored before. If it has not, read begins anew.
+// Before each page, read writes to the key barrier. If the last page has this write or a later one,
+// it comes from a server that knows all that was stored before. If it has not, read begins anew.
 func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string, request func(from uint64) any) (map[string]*nats.Msg, error) {
 	all, from := map[string]*nats.Msg{}, uint64(1)
 	for {
@@ -284,7 +289,8 @@ func (s *Store) read(ctx context.Context, kv jetstream.KeyValue, barrier string,
 	}
 }
 
-// page writes to the key barrier, and then asks. If an answer is lost, page gives up soon, and do begins anew.
+// page writes to the key barrier, and then asks. If an answer is lost, page gives up soon, and do
+// begins anew.
 func (s *Store) page(ctx context.Context, kv jetstream.KeyValue, barrier string, request any) (written uint64, messages []*nats.Msg, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -294,7 +300,8 @@ func (s *Store) page(ctx context.Context, kv jetstream.KeyValue, barrier string,
 	return written, messages, more, err
 }
 
-// ask sends a request to a server that has the bucket, and returns the messages of its answer, and whether there are more.
+// ask sends a request to a server that has the bucket, and returns the messages of its answer, and
+// whether there are more.
 func (s *Store) ask(ctx context.Context, request any) (messages []*nats.Msg, more bool, err error) {
 	conn := s.js.Conn()
 	answer, err := conn.SubscribeSync(conn.NewInbox())
@@ -344,13 +351,14 @@ func entry(key string, m *nats.Msg) lease.Entry {
 	return lease.Entry{Key: key, Version: m.Header.Get(jetstream.SequenceHeader), Value: m.Data}
 }
 
-// A server that loses its leadership leaves requests without an answer, so the caller has to ask again. Within these times
-// Get, Put and Delete, and List have their answers.
+// A server that loses its leadership leaves requests without an answer, so the caller has to ask
+// again. Within these times Get, Put and Delete, and List have their answers.
 var answerTime, listTime = 5 * time.Second, time.Minute // shorter in tests
 
-// do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes it if it is gone. A new
-// bucket's servers may not be known everywhere yet, a bucket has no leader during an election, and a server may refuse
-// what it can do soon. A request that nobody answers was not carried out, so do may repeat it.
+// do calls f with the bucket. While nobody answers for the bucket, do looks for it again, and makes
+// it if it is gone. A new bucket's servers may not be known everywhere yet, a bucket has no leader
+// during an election, and a server may refuse what it can do soon. A request that nobody answers
+// was not carried out, so do may repeat it.
 func (s *Store) do(ctx context.Context, key string, limit time.Duration, f func(context.Context, jetstream.KeyValue) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -394,18 +402,20 @@ func (s *Store) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, err
 }
 
-// noPeers is the code with which a server refuses to make a bucket while too few servers of its cluster are seen.
+// noPeers is the code with which a server refuses to make a bucket while too few servers of its
+// cluster are seen.
 const noPeers = 10005
 
-// passes reports whether a server refuses what it can do soon: it does not know a new bucket yet, or the servers that
-// are to keep it.
+// passes reports whether a server refuses what it can do soon: it does not know a new bucket yet,
+// or the servers that are to keep it.
 func passes(err error) bool {
 	api := new(jetstream.APIError)
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
 		errors.As(err, &api) && api.ErrorCode == noPeers
 }
 
-// soon makes one request. While the bucket is being made, a request may stay without an answer, so soon gives it up.
+// soon makes one request. While the bucket is being made, a request may stay without an answer, so
+// soon gives it up.
 func soon[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime/5)
 	defer cancel()
@@ -489,8 +499,9 @@ func (s *Store) config() jetstream.StreamConfig {
 // or more streams. The codes for a full disk are among those with an HTTP status of 500 or more.
 var noSpace = []jetstream.ErrorCode{10002, 10027}
 
-// isStale reports whether the server refused a write because the revision is not the key's last. A server of a cluster has
-// another code for it. (Old clients have no jetstream.ErrKeyRevisionMismatch.)
+// isStale reports whether the server refused a write because the revision is not the key's last. A
+// server of a cluster has another code for it. (Old clients have no
+// jetstream.ErrKeyRevisionMismatch.)
 func isStale(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)

@@ -26,8 +26,8 @@ import (
 // window is the window of the holders here.
 const window = time.Second
 
-// A cluster's link is a way to the last member. Hold keeps back what servers say to each other, such as new entries, but
-// no client's messages.
+// A cluster's link is a way to the last member. Hold keeps back what servers say to each other,
+// such as new entries, but no client's messages.
 type cluster struct {
 	servertest.Cluster
 	link *servertest.Proxy

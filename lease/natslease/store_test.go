@@ -81,8 +81,8 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 	assert.Contains(t, err.Error(), other)
 }
 
-// While a bucket is being made, a server of a cluster may not know it yet, nor the servers that are to keep it. Here half
-// of the requests meet such a server.
+// While a bucket is being made, a server of a cluster may not know it yet, nor the servers that are
+// to keep it. Here half of the requests meet such a server.
 func TestBucketThatIsNotKnownYetIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	addr, space := start(t, 1, `mappings: {
@@ -126,8 +126,8 @@ func TestSlowServerIsAwaited(t *testing.T) {
 	})
 }
 
-// An operator may delete a key by NATS's own tools. The key that is left behind can be made again, and the server
-// removes what Delete leaves behind.
+// An operator may delete a key by NATS's own tools. The key that is left behind can be made again,
+// and the server removes what Delete leaves behind.
 func TestDeletedKeysAreNotThere(t *testing.T) {
 	t.Parallel()
 	addr, space := shared(t), servertest.NewSpace()
@@ -155,7 +155,8 @@ func TestDeletedKeysAreNotThere(t *testing.T) {
 	}
 }
 
-// A version is a revision as the server writes it. 0 is not the revision of an entry that is not there.
+// A version is a revision as the server writes it. 0 is not the revision of an entry that is not
+// there.
 func TestVersionsAreTakenLiterally(t *testing.T) {
 	t.Parallel()
 	s := servertest.Client(t, shared(t), servertest.NewSpace())

@@ -34,8 +34,9 @@
 // Each lease asks the server for these settings with CONFIG GET, and warns of others.
 //
 // If the server has users, the process needs the keys snowflake:* and the commands eval, evalsha,
-// time, zrangebylex, zadd and zrem; with [Options.Replicas] also wait; for a Sequencer eval, evalsha, time,
-// get, set and info. With the right config|get, a lease can warn of the server's settings.
+// time, zrangebylex, zadd and zrem; with [Options.Replicas] also wait; for a Sequencer eval,
+// evalsha, time, get, set and info. With the right config|get, a lease can warn of the server's
+// settings.
 //
 // # Hazards
 //
@@ -71,9 +72,9 @@
 // errors a cause (such as connection refused), the store dials once more after such a
 // failure, for 50 ms at most; it does not with a *redis.ClusterClient.
 //
-// After a call that timed out, the store sends a PING on each idle connection of the client, and the
-// client closes those that do not answer within a second. Otherwise each connection that the network
-// has lost would cost a renewal its time, one after the other: go-redis does not look.
+// After a call that timed out, the store sends a PING on each idle connection of the client, and
+// the client closes those that do not answer within a second. Otherwise each connection that the
+// network has lost would cost a renewal its time, one after the other: go-redis does not look.
 //
 // go-redis logs failed connections to stderr, for the whole process, though it returns the
 // errors too. If a program imports this package, it does not; redis.SetLogger turns it on.

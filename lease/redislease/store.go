@@ -106,9 +106,10 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// Settings returns the server's settings with which a crash may lose what it acknowledged, or with which it may evict it, such
-// as "appendonly = no". If the user may not run CONFIG GET, or the service has no such command, the error says so. In a cluster,
-// it asks the master that has the key.
+// Settings returns the server's settings with which a crash may lose what it acknowledged, or with
+// which it may evict it, such as "appendonly = no". If the user may not run CONFIG GET, or the
+// service has no such command, the error says so. In a cluster, it asks the master that has the
+// key.
 func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
 	is, err := conn.Call(ctx, s.key, func() (map[string]string, error) {
 		client, ok := s.key.Client.(*redis.Client)
@@ -140,8 +141,8 @@ func (s *Store) Settings(ctx context.Context) (unsafe []string, err error) {
 	return unsafe, s.key.Wrap(err)
 }
 
-// safe has the values of settings with which nothing that was acknowledged is lost. The key has no expiry, so policies that
-// begin with volatile never evict it.
+// safe has the values of settings with which nothing that was acknowledged is lost. The key has no
+// expiry, so policies that begin with volatile never evict it.
 var safe = map[string]*regexp.Regexp{
 	"appendonly":       regexp.MustCompile(`^yes$`),
 	"appendfsync":      regexp.MustCompile(`^always$`),
@@ -236,7 +237,8 @@ func isAway(err error) bool {
 	return false
 }
 
-// runAndWait runs a script and waits for the replicas, in one round trip. In a cluster it follows the key if its slot moves.
+// runAndWait runs a script and waits for the replicas, in one round trip. In a cluster it follows
+// the key if its slot moves.
 func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []string, args []any) ([]string, error) {
 	cluster, ok := s.key.Client.(*redis.ClusterClient)
 	if !ok {
@@ -265,11 +267,12 @@ func (s *Store) runAndWait(ctx context.Context, script *redis.Script, keys []str
 	return reply, err
 }
 
-// maxRedirects is how often a call follows the key. A node that had the slot names the next one, which may ask to ask another.
+// maxRedirects is how often a call follows the key. A node that had the slot names the next one,
+// which may ask to ask another.
 const maxRedirects = 3
 
-// redirect returns the node that another one names: "MOVED 3999 127.0.0.1:6381", or ASK for this command alone. If err
-// names none, addr is empty. (Old clients have no redis.IsMovedError.)
+// redirect returns the node that another one names: "MOVED 3999 127.0.0.1:6381", or ASK for this
+// command alone. If err names none, addr is empty. (Old clients have no redis.IsMovedError.)
 func redirect(err error) (addr string, moved bool) {
 	if err == nil {
 		return "", false
@@ -281,7 +284,8 @@ func redirect(err error) (addr string, moved bool) {
 	return words[2], words[0] == "MOVED"
 }
 
-// runOn runs a script on a node and waits for its replicas. If asking is true, the node is being given the key's slot.
+// runOn runs a script on a node and waits for its replicas. If asking is true, the node is being
+// given the key's slot.
 func (s *Store) runOn(ctx context.Context, node redis.Cmdable, asking bool, script *redis.Script, keys []string, args []any) ([]string, error) {
 	var answer, acknowledged *redis.Cmd
 	var wait time.Duration
@@ -323,7 +327,8 @@ func patience(ctx context.Context) time.Duration {
 	return max(wait, time.Millisecond) // WAIT takes 0 as for ever
 }
 
-// parse returns the entry in the members of a key. If it cannot be read, it has the version that put.lua gives it, and no value.
+// parse returns the entry in the members of a key. If it cannot be read, it has the version that
+// put.lua gives it, and no value.
 func parse(key string, members []string) lease.Entry {
 	if parts := strings.SplitN(members[0], " ", 4); len(members) == 1 && len(parts) == 4 && goodVersion.MatchString(parts[1]) && goodTime.MatchString(parts[2]) {
 		if at, err := parseTime(parts[2]); err == nil {

@@ -125,8 +125,9 @@ func TestForeignDataIsRefused(t *testing.T) {
 	refuses(t, store, lease.ErrBadRecord, leasesKey, "WRONGTYPE")
 }
 
-// The client sends a request again if it lost the connection. A Put that was made already succeeds then. But copies of a cloned
-// machine may draw the same random version: only one of them has stored its value.
+// The client sends a request again if it lost the connection. A Put that was made already succeeds
+// then. But copies of a cloned machine may draw the same random version: only one of them has
+// stored its value.
 func TestPutThatIsSentAgainSucceeds(t *testing.T) {
 	t.Parallel()
 	store, value := opened(t, redistest.Start(t).Client(t), nil), []byte("value\n\x00 of two lines")
@@ -201,8 +202,8 @@ func TestErrorSaysWhyServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The client writes no lines of its own to stderr when connections fail: the errors say what happens. The
-// test runs itself in another process, whose stderr it reads.
+// The client writes no lines of its own to stderr when connections fail: the errors say what
+// happens. The test runs itself in another process, whose stderr it reads.
 func TestClientIsQuiet(t *testing.T) {
 	t.Parallel()
 	const child = "REDISLEASE_QUIET"
@@ -301,7 +302,8 @@ func (w *waits) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 	}
 }
 
-// WAIT with a time-out of 0 waits for ever. If a replica hung, the connection could not be used again.
+// WAIT with a time-out of 0 waits for ever. If a replica hung, the connection could not be used
+// again.
 func TestWaitAlwaysHasATimeout(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{ContextTimeoutEnabled: true})
@@ -332,8 +334,8 @@ func TestWaitAlwaysHasATimeout(t *testing.T) {
 	assert.EqualValues(t, 1000, sent.timeouts[len(sent.timeouts)-1], "without a deadline, WAIT has the time-out %v, in ms", sent.timeouts)
 }
 
-// A failover loses saves that the replica does not have: here a renewal of one holder, and the acquisition
-// of another holder, whose worker ID then goes to a third one.
+// A failover loses saves that the replica does not have: here a renewal of one holder, and the
+// acquisition of another holder, whose worker ID then goes to a third one.
 func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	t.Parallel()
 	window := depth.Of(2*time.Second, 4*time.Second)
@@ -361,8 +363,8 @@ func TestFailoverMayRepeatIDsUntilTheBoundOnly(t *testing.T) {
 	servertest.Do(t, replica.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 	now.Store(replica.Addr)
 
-	// The new master has the first holder's record, so that holder continues. It does not have the other
-	// holder's record, and gives its worker ID away.
+	// The new master has the first holder's record, so that holder continues. It does not have the
+	// other holder's record, and gives its worker ID away.
 	next, nextIDs := acquire(t, open(&now), &lease.Options{Window: window, Owner: "next", First: 1, Count: 1})
 	left := time.Until(bound) // on a busy machine nothing may be left
 	late.Store(replica.Addr)  // before, the holder would put its record back
@@ -430,7 +432,8 @@ func TestCluster(t *testing.T) {
 	assert.ErrorIs(t, err, ErrReplicas)
 }
 
-// While the key's slot moves to another master, each step of the way is followed at once, however long it lasts.
+// While the key's slot moves to another master, each step of the way is followed at once, however
+// long it lasts.
 func TestClusterMovesTheSlot(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, leasesKey)
@@ -451,8 +454,8 @@ func TestClusterMovesTheSlot(t *testing.T) {
 	}
 }
 
-// If nothing arrives on open connections any more, while new ones work, the first call that times out lets the client drop all
-// of them that are idle.
+// If nothing arrives on open connections any more, while new ones work, the first call that times
+// out lets the client drop all of them that are idle.
 func TestIdleConnectionsThatAreHalfOpenAreDropped(t *testing.T) {
 	t.Parallel()
 	const idle = 20

@@ -10,8 +10,8 @@
 //	defer l.Release(context.Background())
 //	gen, err := snowflake.NewLeased(l, nil)
 //
-// For another service than Amazon's, set the variable AWS_ENDPOINT_URL_S3, and [Options.PathStyle] if
-// the service wants the bucket in the path.
+// For another service than Amazon's, set the variable AWS_ENDPOINT_URL_S3, and [Options.PathStyle]
+// if the service wants the bucket in the path.
 //
 // # Services
 //
@@ -30,11 +30,11 @@
 //	(2) Older releases ignore If-None-Match: *.
 //	(3) Its conditions are on generations (x-goog-if-generation-match).
 //
-// Only versitygw 1.8.0 was tested. Of a hundred writers of one object exactly one won, in each of 200
-// rounds. Its deletes are not atomic: of 1,000 deletes beside a put with the same If-Match, both
-// succeeded in 20. So leave ConditionalDelete off with it. Under constant writes, 3 reads of 1,000
-// returned the new content with the former ETag, which does no harm: the next put is refused, and
-// package lease reads again.
+// Only versitygw 1.8.0 was tested. Of a hundred writers of one object exactly one won, in each of
+// 200 rounds. Its deletes are not atomic: of 1,000 deletes beside a put with the same If-Match,
+// both succeeded in 20. So leave ConditionalDelete off with it. Under constant writes, 3 reads of
+// 1,000 returned the new content with the former ETag, which does no harm: the next put is refused,
+// and package lease reads again.
 //
 // # What is stored
 //
@@ -42,10 +42,10 @@
 // contents are the same, and no ETag comes again: the ETag is the entry's version. A renewal is
 // one PutObject with If-Match.
 //
-// Some services ignore If-Match when they delete. So Delete puts an object without a value in
-// place of the entry, unless [Options.ConditionalDelete] is set. Such an object has 26 bytes, and
-// counts as no entry. It remains, and the next Put of its key replaces it. There is one for each part
-// of an old history.
+// Some services ignore If-Match when they delete. So Delete puts an object without a value in place
+// of the entry, unless [Options.ConditionalDelete] is set. Such an object has 26 bytes, and counts
+// as no entry. It remains, and the next Put of its key replaces it. There is one for each part of
+// an old history.
 //
 // # Rights
 //
@@ -63,32 +63,32 @@
 // # What it costs
 //
 // Each holder makes three requests in a window, and a start makes some ten. With [DefaultWindow],
-// 1,000 holders make 25 puts a second, 64.8 million in 30 days. At Amazon's list price for S3 Standard in
-// us-east-1 (0.005 dollars for 1,000 puts; 2026) they cost 324 dollars, and at Cloudflare's for R2
-// (4.50 dollars for a million class A operations; 2026) 292 dollars. So S3 fits some ten holders, for
-// about 3 dollars. For a thousand take package dynamolease, which costs a third or less, or let
-// snowflaked hold a few worker IDs for all.
+// 1,000 holders make 25 puts a second, 64.8 million in 30 days. At Amazon's list price for S3
+// Standard in us-east-1 (0.005 dollars for 1,000 puts; 2026) they cost 324 dollars, and at
+// Cloudflare's for R2 (4.50 dollars for a million class A operations; 2026) 292 dollars. So S3 fits
+// some ten holders, for about 3 dollars. For a thousand take package dynamolease, which costs a
+// third or less, or let snowflaked hold a few worker IDs for all.
 //
-// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID stays
-// unused for 2 minutes.
+// With a window of 2 minutes, holders survive an outage of 80 s. A crashed process's worker ID
+// stays unused for 2 minutes.
 //
 // # Hazards
 //
-// HAZARD: a bucket that is replicated to another one, as between regions or between the zones of Ceph,
-// compares within one copy only. All processes of a fleet must use one bucket in one region, by
-// one endpoint.
+// HAZARD: a bucket that is replicated to another one, as between regions or between the zones of
+// Ceph, compares within one copy only. All processes of a fleet must use one bucket in one region,
+// by one endpoint.
 //
 // HAZARD: if objects are restored from a backup or from former versions, bounds go back, so IDs
 // may repeat. Stop all holders before you restore. Start holders again only when the clock is
 // past the last bound, a window after the last holder stopped.
 //
-// HAZARD: a lifecycle rule that expires objects removes records, also of live holders. The
-// prefix must have no such rule. (A rule for noncurrent versions does no harm. If the bucket has
-// versioning, it is needed: each renewal leaves a former version, 65,000 for each holder in 30 days,
-// which are stored and paid for.)
+// HAZARD: a lifecycle rule that expires objects removes records, also of live holders. The prefix
+// must have no such rule. (A rule for noncurrent versions does no harm. If the bucket has
+// versioning, it is needed: each renewal leaves a former version, 65,000 for each holder in 30
+// days, which are stored and paid for.)
 //
-// HAZARD: all processes of a fleet must use one bucket and one prefix. If they use two, two processes
-// have the same worker ID.
+// HAZARD: all processes of a fleet must use one bucket and one prefix. If they use two, two
+// processes have the same worker ID.
 //
 // If a clock is off by more than 15 minutes, S3 refuses the requests (RequestTimeTooSkewed).
 package s3lease
@@ -159,8 +159,9 @@ var _ lease.Windower = (*Store)(nil)
 // the store speaks HTTP/1.1, so that a connection that hangs is given up with its request.
 // After a request that timed out, none of its idle connections is used again.
 //
-// Errors name the object. An object that Put cannot have written is a [lease.ErrBadRecord]. If
-// the answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the error matches [lease.ErrAway].
+// Errors name the object. An object that Put cannot have written is a [lease.ErrBadRecord]. If the
+// answer is 429, 500, or 502 and more, or one of S3's that ask for the same request again, the
+// error matches [lease.ErrAway].
 func New(cfg aws.Config, bucket string, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {

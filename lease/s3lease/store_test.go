@@ -34,8 +34,8 @@ func through(t *testing.T, s *service, prefix string, change func(*smithyhttp.Re
 	return servertest.Must(s3lease.New(cfg, bucket, in(prefix)))(t)
 }
 
-// A service that ignores a condition would let two processes have one worker ID. The store notices it with
-// its first write of each kind.
+// A service that ignores a condition would let two processes have one worker ID. The store notices
+// it with its first write of each kind.
 func TestServiceThatIgnoresConditionsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

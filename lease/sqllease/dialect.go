@@ -210,8 +210,9 @@ func (t *table) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// isShared returns an error if each connection of the pool has a database of its own: one in memory, or a temporary file of
-// SQLite. Then each would give out the same worker IDs. Nothing is wrong with a pool of one connection.
+// isShared returns an error if each connection of the pool has a database of its own: one in
+// memory, or a temporary file of SQLite. Then each would give out the same worker IDs. Nothing is
+// wrong with a pool of one connection.
 func (t *table) isShared(ctx context.Context) error {
 	if t.dialect != SQLite || t.shared.Load() || t.db.Stats().MaxOpenConnections == 1 {
 		return nil
@@ -242,7 +243,8 @@ func (t *table) isShared(ctx context.Context) error {
 	return nil
 }
 
-// sees returns an error if another connection of the pool does not see a number of the database that one sets for a moment.
+// sees returns an error if another connection of the pool does not see a number of the database
+// that one sets for a moment.
 func sees(ctx context.Context, db *sql.DB, one *sql.Conn, number string) error {
 	other, err := db.Conn(ctx)
 	if err != nil {
@@ -298,7 +300,8 @@ func (t *table) wrap(ctx context.Context, err error) error {
 	return fmt.Errorf("sqllease: table %s: %w", t.name, oneLine{err})
 }
 
-// oneLine is an error whose text has no newlines. The text of github.com/jackc/pgx has one for each address.
+// oneLine is an error whose text has no newlines. The text of github.com/jackc/pgx has one for each
+// address.
 type oneLine struct{ error }
 
 var newlines = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")

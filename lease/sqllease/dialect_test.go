@@ -55,7 +55,8 @@ func TestErrorsOfDriversAreClassified(t *testing.T) {
 	}
 }
 
-// cut is a database that answers each query with so many rows, without the row that is last in a whole answer.
+// cut is a database that answers each query with so many rows, without the row that is last in a
+// whole answer.
 type cut int
 
 func (c cut) Connect(context.Context) (driver.Conn, error) { return c, nil }

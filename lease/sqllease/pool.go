@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// silence is how long an idle connection may take to answer a ping after another connection has not answered in time.
+// silence is how long an idle connection may take to answer a ping after another connection has not
+// answered in time.
 const silence = time.Second
 
 // dropping has the pools whose idle connections are being pinged.
 var dropping sync.Map
 
-// dropSilent closes the idle connections of a pool that do not answer. If the network has lost them, each would cost a later
-// statement its time, one after the other. Package sql asks them nothing by itself, and new connections may work.
+// dropSilent closes the idle connections of a pool that do not answer. If the network has lost
+// them, each would cost a later statement its time, one after the other. Package sql asks them
+// nothing by itself, and new connections may work.
 func dropSilent(db *sql.DB) {
 	if _, busy := dropping.LoadOrStore(db, true); busy {
 		return

@@ -18,8 +18,8 @@
 //
 // # The table
 //
-// The first Put creates the table. If a team migrates its schema itself, it creates the table before:
-// [Dialect.Schema] returns the statement.
+// The first Put creates the table. If a team migrates its schema itself, it creates the table
+// before: [Dialect.Schema] returns the statement.
 //
 // An entry is a row: name, version, value, and when it was stored, in microseconds since
 // 1970. Values are JSON; in psql, SELECT name, convert_from(value, 'UTF8') FROM snowflake_leases
@@ -35,9 +35,10 @@
 //
 // If the database says that nothing was changed because other statements were in the way (a
 // deadlock, a serialization failure, a lock that was not granted in time, a locked SQLite
-// database), the statement is repeated until the context is done. Errors unwrap to the
-// driver's. After a statement that timed out, the store pings the idle connections of the pool, and closes those that do
-// not answer within a second: package sql does not look, and each would cost a later statement its time.
+// database), the statement is repeated until the context is done. Errors unwrap to the driver's.
+// After a statement that timed out, the store pings the idle connections of the pool, and closes
+// those that do not answer within a second: package sql does not look, and each would cost a later
+// statement its time.
 //
 // The user needs SELECT, INSERT, UPDATE and DELETE on the table, and the right to create it if it
 // does not exist. Since PostgreSQL 15 only the database's owner may create tables in the schema
@@ -51,7 +52,8 @@
 //
 //   - pgxpool: make a pool for the leases, and use
 //     sqllease.New(stdlib.OpenDBFromPool(pool), sqllease.PostgreSQL, nil).
-//   - pgx pings before each renewal, which is one more round trip; stdlib.OptionShouldPing turns this off.
+//   - pgx pings before each renewal, which is one more round trip; stdlib.OptionShouldPing turns
+//     this off.
 //   - PgBouncer that pools by transaction: use version 1.21 or later, or
 //     default_query_exec_mode=exec.
 //   - MySQL's driver logs to stderr; mysql.Config.Logger changes this.
@@ -59,12 +61,12 @@
 //
 // # Settings
 //
-// What was committed must stay committed. Each lease asks the database for these settings, and warns
-// of others.
+// What was committed must stay committed. Each lease asks the database for these settings, and
+// warns of others.
 //
 //   - PostgreSQL: fsync and synchronous_commit on, as by default.
-//   - MySQL and MariaDB: InnoDB, innodb_flush_log_at_trx_commit=1, and with a binary log sync_binlog=1
-//     (MariaDB's default is 0) and the format ROW or MIXED.
+//   - MySQL and MariaDB: InnoDB, innodb_flush_log_at_trx_commit=1, and with a binary log
+//     sync_binlog=1 (MariaDB's default is 0) and the format ROW or MIXED.
 //   - SQLite: journal_mode=WAL with synchronous=FULL, or another journal with EXTRA; a local file
 //     system.
 //   - Replication: synchronous if failover is automatic; one primary that takes writes.

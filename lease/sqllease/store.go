@@ -287,8 +287,8 @@ func (s *Store) run(ctx context.Context, query string, args []any, f func(q quer
 	})
 }
 
-// Settings returns the database's settings with which a crash may lose what was committed, such as "fsync = off". If there is
-// no table yet, the error matches [ErrNoTable].
+// Settings returns the database's settings with which a crash may lose what was committed, such as
+// "fsync = off". If there is no table yet, the error matches [ErrNoTable].
 func (s *Store) Settings(ctx context.Context) ([]string, error) {
 	var settings string
 	err := s.retry(ctx, func() error { return s.db.QueryRowContext(ctx, s.sql.settings).Scan(&settings) })

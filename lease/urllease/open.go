@@ -164,7 +164,8 @@ func openEtcd(ctx context.Context, s *source) (lease.Store, func() error, error)
 	return store, client.Close, err
 }
 
-// rereading are credentials that read the files anew for each connection, since certificates are renewed on disk.
+// rereading are credentials that read the files anew for each connection, since certificates are
+// renewed on disk.
 type rereading struct {
 	credentials.TransportCredentials
 	s *source

@@ -19,7 +19,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// suffer lets a trouble happen to a server while a lease is held. The URL is one with a %s for the space.
+// suffer lets a trouble happen to a server while a lease is held. The URL is one with a %s for the
+// space.
 func suffer(t *testing.T, p *servertest.Process, url string, x servertest.Trouble) {
 	t.Helper()
 	s := &servertest.Server{Process: p, Window: 2 * time.Second, Open: func(_, space string) (lease.Store, func() error, error) {

@@ -183,7 +183,8 @@ var goodHost = regexp.MustCompile(`^([-_.0-9A-Za-z]+|\[[0-9A-Fa-f:.]+(%25[-_.0-9
 
 func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reason} }
 
-// badFor is bad with the error of a client, which was not given the password. It hides the options' values.
+// badFor is bad with the error of a client, which was not given the password. It hides the options'
+// values.
 func (s *source) badFor(err error) error {
 	text := err.Error()
 	for _, v := range s.values {
@@ -192,8 +193,8 @@ func (s *source) badFor(err error) error {
 	return s.bad(text)
 }
 
-// hide replaces a value in a text. A value of under four characters is replaced where it is a word of its own, or it would
-// be found in other words.
+// hide replaces a value in a text. A value of under four characters is replaced where it is a word
+// of its own, or it would be found in other words.
 func hide(text, value string) string {
 	if len(value) >= 4 {
 		return strings.ReplaceAll(text, value, redacted)
@@ -204,8 +205,8 @@ func hide(text, value string) string {
 	return regexp.MustCompile(`(^|\W)`+regexp.QuoteMeta(value)+`(\W|$)`).ReplaceAllString(text, "${1}"+redacted+"${2}")
 }
 
-// login returns an error if the URL has a user but no password, or a password but no user. The store's
-// client would ignore both.
+// login returns an error if the URL has a user but no password, or a password but no user. The
+// store's client would ignore both.
 func (s *source) login() error {
 	if (s.user == "") != (s.password == "") {
 		return s.bad("it has only one of user and password")
@@ -244,8 +245,8 @@ var (
 
 const value = `'(?:[^'\\]|\\.)*'|[^&\s]*`
 
-// Redact returns a URL with xxxxx instead of its password and of the values of its options. If the URL is not valid, it
-// may replace more.
+// Redact returns a URL with xxxxx instead of its password and of the values of its options. If the
+// URL is not valid, it may replace more.
 func Redact(url string) string {
 	if isPath(url) {
 		return url
@@ -269,8 +270,9 @@ func Redact(url string) string {
 	return rest
 }
 
-// redactUser replaces the text between the first : and the last @, or the end if the password may go on there. If there is
-// no @, and the text is not that of hosts, it may be a password before a forgotten host.
+// redactUser replaces the text between the first : and the last @, or the end if the password may
+// go on there. If there is no @, and the text is not that of hosts, it may be a password before a
+// forgotten host.
 func redactUser(raw string, goesOn bool) string {
 	start := 0
 	if i := strings.Index(raw, "://"); i >= 0 {

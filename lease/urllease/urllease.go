@@ -8,10 +8,11 @@
 //	...
 //	defer l.Release(context.Background())
 //
-// The package requires the drivers and clients of all stores, and each program that imports it downloads
-// and links them. If your program uses one engine, import that engine's package instead, such as
-// lease/natslease: it is a module with one client. If your program lets its operator choose between two
-// engines, import the two packages and choose by the URL's scheme: to open a store takes some five lines.
+// The package requires the drivers and clients of all stores, and each program that imports it
+// downloads and links them. If your program uses one engine, import that engine's package instead,
+// such as lease/natslease: it is a module with one client. If your program lets its operator choose
+// between two engines, import the two packages and choose by the URL's scheme: to open a store
+// takes some five lines.
 //
 // # URLs
 //
@@ -27,10 +28,11 @@
 //	s3://BUCKET/PREFIX                                 s3lease
 //	dynamodb://TABLE/STORE                             dynamolease
 //
-// A text that begins with one / is the path of a directory: /var/lib/ids means file:///var/lib/ids, and % and ? in it mean
-// themselves. You may leave out the user, the password, the port and everything after the hosts. postgresql: is
-// the same as postgres:, and mariadb: the same as mysql:. In user, password, path and options write
-// % as %25, # as %23 and ? as %3F. In user and password also write / as %2F.
+// A text that begins with one / is the path of a directory: /var/lib/ids means file:///var/lib/ids,
+// and % and ? in it mean themselves. You may leave out the user, the password, the port and
+// everything after the hosts. postgresql: is the same as postgres:, and mariadb: the same as
+// mysql:. In user, password, path and options write % as %25, # as %23 and ? as %3F. In user and
+// password also write / as %2F.
 //
 // A few options may follow, as in ?table=orders_workers:
 //
@@ -40,8 +42,8 @@
 //   - redis and rediss: prefix and replicas are fields of redislease.Options. Other options go to
 //     redis.ParseURL, such as dial_timeout=1s, which is the default here.
 //   - etcd and etcds: prefix is etcdlease.Options.Prefix. With etcds, ca, cert and key are files in
-//     PEM, which are read anew for each connection, as postgres' sslrootcert, sslcert and sslkey are; if
-//     there is no ca, the host's certificate authorities count.
+//     PEM, which are read anew for each connection, as postgres' sslrootcert, sslcert and sslkey
+//     are; if there is no ca, the host's certificate authorities count.
 //   - zk: session is the session timeout, by default 4s. If the URL has a user, only this user
 //     gets rights to the znodes that the store makes.
 //   - kubernetes: prefix is k8slease.Options.Prefix.
@@ -51,17 +53,16 @@
 //     none, the environment and the files of the AWS SDK count, as they always do for credentials.
 //   - s3: path_style=true and conditional_delete=true are fields of s3lease.Options.
 //
-// If the environment variable KUBECONFIG names a kubeconfig, kubernetes: is the kubeconfig's cluster.
-// If KUBECONFIG is empty, it is the cluster of this pod. If the URL has no namespace, the namespace of
-// the kubeconfig or of the pod is taken.
+// If the environment variable KUBECONFIG names a kubeconfig, kubernetes: is the kubeconfig's
+// cluster. If KUBECONFIG is empty, it is the cluster of this pod. If the URL has no namespace, the
+// namespace of the kubeconfig or of the pod is taken.
 //
 // # Passwords
 //
-// Errors of this package contain no passwords, and no values of options but the names of files. If you log a URL, remove
-// both with [Redact].
-// Write the password before the host only: options such as password=... are refused. Other users of
-// the machine may see a program's arguments, so if a URL has a password, pass it in an environment
-// variable or a file.
+// Errors of this package contain no passwords, and no values of options but the names of files. If
+// you log a URL, remove both with [Redact]. Write the password before the host only: options such
+// as password=... are refused. Other users of the machine may see a program's arguments, so if a
+// URL has a password, pass it in an environment variable or a file.
 package urllease
 
 import (
@@ -72,14 +73,15 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Open returns the store that a URL names, and a function that closes its connections. Call the function
-// after you have released the leases. The store has its package's type, such as *sqllease.Store, and writes no log of its client.
+// Open returns the store that a URL names, and a function that closes its connections. Call the
+// function after you have released the leases. The store has its package's type, such as
+// *sqllease.Store, and writes no log of its client.
 //
-// If the URL has a user, a client of etcd or ZooKeeper logs in, for up to 5 s. Otherwise Open makes no
-// requests, so if there is no server, lease.Acquire returns the error.
+// If the URL has a user, a client of etcd or ZooKeeper logs in, for up to 5 s. Otherwise Open makes
+// no requests, so if there is no server, lease.Acquire returns the error.
 //
-// If the URL does not name a store, the error is a [*URLError], as Check returns it or the store's client. Other errors come from the store's
-// package and from its client.
+// If the URL does not name a store, the error is a [*URLError], as Check returns it or the store's
+// client. Other errors come from the store's package and from its client.
 func Open(ctx context.Context, url string) (store lease.Store, close func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -105,7 +107,8 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 	return nil, nil, fmt.Errorf("urllease: %q: %w", Redact(url), errors.Join(err, end()))
 }
 
-// Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no requests.
+// Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no
+// requests.
 func Check(url string) error {
 	_, err := parse(url)
 	return err

@@ -23,8 +23,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// isStore opens the store that a URL names twice, and acquires a worker ID with each. Then it opens the store
-// once more and finds both.
+// isStore opens the store that a URL names twice, and acquires a worker ID with each. Then it opens
+// the store once more and finds both.
 func isStore(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -266,8 +266,9 @@ func TestRedactHidesPasswords(t *testing.T) {
 	}
 }
 
-// hides fails the test if a URL, however wrong, shows its password or the value of an option: as Redact has it, or in an error. The
-// URL is made of parts that scheme, place and form choose, with a canary as the password or as a value, between two texts.
+// hides fails the test if a URL, however wrong, shows its password or the value of an option: as
+// Redact has it, or in an error. The URL is made of parts that scheme, place and form choose, with
+// a canary as the password or as a value, between two texts.
 func hides(t *testing.T, scheme, place, form byte, before, after string) {
 	const canary = "hunter2"
 	t.Helper()

@@ -63,7 +63,8 @@ admin.enableServer=false
 	})
 }
 
-// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does not serve.
+// mode returns "leader", "follower" or "standalone". It returns an empty text if the server does
+// not serve.
 func mode(m *servertest.Member) string {
 	conn, err := net.DialTimeout("tcp", m.Addr, time.Second)
 	if err != nil {
@@ -78,7 +79,8 @@ func mode(m *servertest.Member) string {
 	return mode
 }
 
-// connect connects until the test ends. The session is long, so that it does not expire on a busy machine.
+// connect connects until the test ends. The session is long, so that it does not expire on a busy
+// machine.
 func connect(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
 	return connectFor(t, addr, 20*time.Second)

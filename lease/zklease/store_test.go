@@ -203,8 +203,8 @@ func TestConnectIsQuiet(t *testing.T) {
 	require.Empty(t, lines.String())
 }
 
-// Package zk allows the handshake ten times as long as another answer. Later answers may take as long as
-// package zk says.
+// Package zk allows the handshake ten times as long as another answer. Later answers may take as
+// long as package zk says.
 func TestDialGivesUpAServerThatHangsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := servertest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -245,7 +245,8 @@ func requests() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "zklease.call[...].func1(")
 }
 
-// If the server does not answer, calls end with their contexts. Their requests end with the connection.
+// If the server does not answer, calls end with their contexts. Their requests end with the
+// connection.
 func callsEndIfTheServerDoesNotAnswer(t *testing.T, addr string) {
 	proxy := servertest.NewProxy(t, addr)
 	s := open(t, connectFor(t, proxy.Addr(), 2*time.Second), newRoot())

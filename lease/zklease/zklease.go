@@ -296,7 +296,8 @@ func (s *Store) readOne(ctx context.Context, key string) (znode, error) {
 	return z, err
 }
 
-// unreadable begins the version of an entry that cannot be read. The transaction that changed its data last follows.
+// unreadable begins the version of an entry that cannot be read. The transaction that changed its
+// data last follows.
 const unreadable = "unreadable-"
 
 func (z znode) entry() lease.Entry {
@@ -352,8 +353,8 @@ func (s *Store) Delete(ctx context.Context, key, old string) error {
 	return conflict(err)
 }
 
-// remove returns the operations that remove the nonce of an entry whose version is old, and the data version that the entry
-// must have. If it may have been unreadable, remove reads it again.
+// remove returns the operations that remove the nonce of an entry whose version is old, and the
+// data version that the entry must have. If it may have been unreadable, remove reads it again.
 func (s *Store) remove(ctx context.Context, key, old string) (ops []any, data int32, err error) {
 	at := s.path(key)
 	nonce, data := parse(old)

@@ -6,20 +6,22 @@
 //	id, err := c.NextIDContext(ctx)
 //
 // The client takes a batch of IDs ahead and fetches the next one in the background before the batch
-// is used up. So most calls of NextIDContext cost no round trip. IDs that are older than Options.MaxAge
-// are discarded: their timestamps would be stale. Their age counts from the time at which the client asked for them.
+// is used up. So most calls of NextIDContext cost no round trip. IDs that are older than
+// Options.MaxAge are discarded: their timestamps would be stale. Their age counts from the time at
+// which the client asked for them.
 //
 // # What is promised
 //
-// No ID is handed out twice: not by one client, and not by two, whatever answers are lost, late or repeated.
-// Copies of a cloned machine are two clients only if the hypervisor tells (Options.VMClock).
-// A client never asks for an answer again; it asks for other IDs. So a lost answer loses its IDs,
-// and IDs that are left when the client is closed are lost, too.
+// No ID is handed out twice: not by one client, and not by two, whatever answers are lost, late or
+// repeated. Copies of a cloned machine are two clients only if the hypervisor tells
+// (Options.VMClock). A client never asks for an answer again; it asks for other IDs. So a lost
+// answer loses its IDs, and IDs that are left when the client is closed are lost, too.
 //
 // Order: the IDs of one batch are handed out in increasing order. If one server answers all
 // batches, all IDs of the client increase, as the IDs of a snowflake.Generator do. If several
-// servers answer in turn, through a load balancer or because a server failed, IDs of different batches have no order among
-// them, beyond the order of their times: a time is true to MaxAge and the difference of the servers' clocks.
+// servers answer in turn, through a load balancer or because a server failed, IDs of different
+// batches have no order among them, beyond the order of their times: a time is true to MaxAge and
+// the difference of the servers' clocks.
 //
 // Calls that wait are served in order of arrival.
 package client
@@ -45,16 +47,16 @@ import (
 
 // Options are the settings of New. The zero value, and nil, consist entirely of defaults.
 type Options struct {
-	// Others are the URLs of further servers. If a call to a server fails, the client asks the next server at once. It stays
-	// with a server that answers, and pauses when all have failed. NextIDContext returns a refusal
-	// only if all servers refused in a row.
+	// Others are the URLs of further servers. If a call to a server fails, the client asks the next
+	// server at once. It stays with a server that answers, and pauses when all have failed.
+	// NextIDContext returns a refusal only if all servers refused in a row.
 	Others []string
 
-	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that timed out, its idle
-	// connections are closed if it has CloseIdleConnections, as an *http.Client does: nothing may arrive on them any more.
-	// If it speaks HTTP/2 and other calls share its connection, also let the transport send PINGs
-	// (http.Transport.HTTP2), or nobody notices.
-	// nil: a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
+	// HTTPClient makes the calls. Give it a transport for TLS, or for HTTP/2. After a call that
+	// timed out, its idle connections are closed if it has CloseIdleConnections, as an *http.Client
+	// does: nothing may arrive on them any more. If it speaks HTTP/2 and other calls share its
+	// connection, also let the transport send PINGs (http.Transport.HTTP2), or nobody notices. nil:
+	// a client that speaks HTTP/1.1, and HTTP/2 with PINGs to a server with TLS.
 	HTTPClient connect.HTTPClient
 
 	// Token returns the bearer token for a call. It is called for each call to the server, so the
@@ -63,8 +65,8 @@ type Options struct {
 
 	// Batch is how many IDs a call asks for. 1 to 50,000; 0: 1,000. More are asked for only if more
 	// calls of NextIDContext wait. If the server gives fewer at once, for example because of a
-	// token's quota, a call asks for as many as it gives, for a minute. The next batch is fetched when
-	// half of a batch is left, or when the IDs that are left are older than half of MaxAge.
+	// token's quota, a call asks for as many as it gives, for a minute. The next batch is fetched
+	// when half of a batch is left, or when the IDs that are left are older than half of MaxAge.
 	Batch int
 
 	// MaxAge is how old an ID may be when NextIDContext returns it. Its age counts from the time at
@@ -72,9 +74,10 @@ type Options struct {
 	// still meanwhile. 0: 5 s.
 	MaxAge time.Duration
 
-	// Timeout is for how long a call to a server may take before the client calls again. It is less than
-	// MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less, a call may take MaxAge: later
-	// its IDs would be too old. 0: 5 s, or a third of MaxWait if that is less.
+	// Timeout is for how long a call to a server may take before the client calls again. It is less
+	// than MaxWait, or a server that hangs would leave no time for another call. If MaxAge is less,
+	// a call may take MaxAge: later its IDs would be too old. 0: 5 s, or a third of MaxWait if that
+	// is less.
 	Timeout time.Duration
 
 	// VMClock is the path of a device that tells if the machine was cloned: started again from a
@@ -87,8 +90,8 @@ type Options struct {
 	MaxWait time.Duration
 }
 
-// silence is how long nothing may arrive on a connection of HTTP/2 before a PING is sent, and then before the connection is
-// closed: twice that is less than the time-out of a call.
+// silence is how long nothing may arrive on a connection of HTTP/2 before a PING is sent, and then
+// before the connection is closed: twice that is less than the time-out of a call.
 const silence = 2 * time.Second
 
 // mostBatch leaves room in the server's limit of 100,000 for calls that wait.
@@ -160,8 +163,8 @@ type answer struct {
 func (a *answer) age(now time.Time) time.Duration { return max(now.Sub(a.asked), now.Sub(a.wall)) }
 
 // New returns a client of the server, or load balancer, at a URL such as http://127.0.0.1:8080. It
-// makes no call: the first call of NextIDContext does. A URL that no server can have, or an option that is
-// out of its range, gives an error that matches snowflake.ErrInvalidOptions.
+// makes no call: the first call of NextIDContext does. A URL that no server can have, or an option
+// that is out of its range, gives an error that matches snowflake.ErrInvalidOptions.
 func New(server string, opts *Options) (*Client, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -199,7 +202,8 @@ func (c *Client) NextIDContext(ctx context.Context) (snowflake.ID, error) {
 	return c.wait(ctx)
 }
 
-// take returns the first ID of the buffer that is good, if there is one, and fetches if few are left.
+// take returns the first ID of the buffer that is good, if there is one, and fetches if few are
+// left.
 func (c *Client) take() (id snowflake.ID, ok bool) {
 	for {
 		select {
@@ -218,7 +222,8 @@ func (c *Client) take() (id snowflake.ID, ok bool) {
 	}
 }
 
-// isGood is whether an ID is not too old. If the machine was cloned, another copy may return the same ID.
+// isGood is whether an ID is not too old. If the machine was cloned, another copy may return the
+// same ID.
 func (c *Client) isGood(b buffered, now time.Time) bool {
 	return b.answer.age(now) <= c.o.MaxAge && b.answer.born == c.generation()
 }
@@ -226,7 +231,8 @@ func (c *Client) isGood(b buffered, now time.Time) bool {
 // generation returns the machine's, or 0 if nobody tells it.
 func (c *Client) generation() uint64 { return vmclock.Generation(c.vm) }
 
-// left counts the IDs in the buffer, unless they are so old that they may expire before the next batch comes.
+// left counts the IDs in the buffer, unless they are so old that they may expire before the next
+// batch comes.
 func (c *Client) left(now time.Time) int {
 	last := c.last.Load()
 	if last == nil || last.age(now) > c.o.MaxAge/2 || last.born != c.generation() {

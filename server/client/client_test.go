@@ -172,7 +172,8 @@ func TestIDsOfALateAnswerAreNoOlderThanMaxAge(t *testing.T) {
 	}
 }
 
-// While a machine is suspended, its monotonic clock may stand still. The wall clock may be set back.
+// While a machine is suspended, its monotonic clock may stand still. The wall clock may be set
+// back.
 func TestIDsGrowOldByTheFasterClock(t *testing.T) {
 	for name, back := range map[string]struct{ monotonic, wall time.Duration }{
 		"suspended": {0, time.Hour}, "set back": {time.Hour, -time.Hour},
@@ -429,8 +430,8 @@ func (a *answers) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// A client whose token's burst is smaller than Batch asks for a burst at a time, and not for more than it needs. If the burst
-// is raised, it asks for Batch within a minute.
+// A client whose token's burst is smaller than Batch asks for a burst at a time, and not for more
+// than it needs. If the burst is raised, it asks for Batch within a minute.
 func TestClientFollowsItsQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gen, err := snowflake.New(1, &snowflake.Options{Layout: layouts.Redis()}) // fake time begins in 2000

@@ -54,14 +54,15 @@ func (c *Client) end(f *fetch, enough func() bool) bool {
 	return true
 }
 
-// isEnough is whether so many IDs are left that no call waits. If answers take longer than half of MaxAge, the IDs that are
-// left never count, so it is enough if no call waits.
+// isEnough is whether so many IDs are left that no call waits. If answers take longer than half of
+// MaxAge, the IDs that are left never count, so it is enough if no call waits.
 func (c *Client) isEnough() bool { return c.left(time.Now()) >= c.refill() || c.nobodyWaits() }
 
 func (c *Client) nobodyWaits() bool { return c.waiting.Load() == 0 }
 
-// run fetches until enough IDs are left, or nobody waits. If a call fails, it asks the next server, and pauses when each
-// server has failed. If nobody waits then, it gives up: the next call of NextIDContext begins again.
+// run fetches until enough IDs are left, or nobody waits. If a call fails, it asks the next server,
+// and pauses when each server has failed. If nobody waits then, it gives up: the next call of
+// NextIDContext begins again.
 func (c *Client) run(f *fetch) {
 	failed, refused := 0, 0 // calls in a row
 	for pause := minPause; ; {
@@ -111,10 +112,12 @@ func (c *Client) run(f *fetch) {
 // The pause between two calls that fail. It doubles from one to the next.
 const minPause, maxPause = 10 * time.Millisecond, time.Second
 
-// limitTime is how long a client asks for no more than a server gave at once: its limits may change.
+// limitTime is how long a client asks for no more than a server gave at once: its limits may
+// change.
 const limitTime = time.Minute
 
-// limit returns how many IDs a call may ask for, if a server refused it because it asked for more; else 0.
+// limit returns how many IDs a call may ask for, if a server refused it because it asked for more;
+// else 0.
 func limit(err error) (most int) {
 	var refused *connect.Error
 	if !errors.As(err, &refused) || refused.Code() != connect.CodeInvalidArgument {
@@ -130,7 +133,8 @@ func limit(err error) (most int) {
 	return most
 }
 
-// fill puts the IDs of an answer into the buffer. If it is full, because calls that waited have given up, its oldest IDs go.
+// fill puts the IDs of an answer into the buffer. If it is full, because calls that waited have
+// given up, its oldest IDs go.
 func (c *Client) fill(ids []int64, a *answer) {
 	c.last.Store(a)
 	for _, id := range ids {
@@ -181,7 +185,8 @@ func check(ids []int64, n int) error {
 	return nil
 }
 
-// helps is whether calling the same server again may help. An error that is not the server's is one of the network.
+// helps is whether calling the same server again may help. An error that is not the server's is one
+// of the network.
 func helps(err error) bool {
 	var e *connect.Error
 	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {

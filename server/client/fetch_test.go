@@ -34,8 +34,8 @@ func refuse(code connect.Code) func(int64) error {
 	return func(int64) error { return connect.NewError(code, errors.New("refused")) }
 }
 
-// If a server refuses connections or calls, hangs or is unavailable, the next one is asked at once, and stays the one that
-// is asked.
+// If a server refuses connections or calls, hangs or is unavailable, the next one is asked at once,
+// and stays the one that is asked.
 func TestNextServerIsAskedAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		first *counter
@@ -110,8 +110,8 @@ func TestSlowServerIsNotAskedForNobody(t *testing.T) {
 	})
 }
 
-// A server that hangs is asked again after Timeout, also for the first answer, and within the time that NextIDContext waits. An
-// answer after MaxAge would be of no use.
+// A server that hangs is asked again after Timeout, also for the first answer, and within the time
+// that NextIDContext waits. An answer after MaxAge would be of no use.
 func TestHangingAnswerIsAskedForAgain(t *testing.T) {
 	for most, o := range map[time.Duration]Options{2 * time.Second: {MaxWait: 3 * time.Second}, time.Second: {MaxAge: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,8 @@ func TestBatchIsReplacedBeforeItExpires(t *testing.T) {
 	})
 }
 
-// A refusal that no repetition mends is returned at once to each caller, not after the pause of the caller before.
+// A refusal that no repetition mends is returned at once to each caller, not after the pause of the
+// caller before.
 func TestEachRefusalIsReturnedAtOnce(t *testing.T) {
 	for _, code := range []connect.Code{connect.CodeUnauthenticated, connect.CodeInvalidArgument} {
 		synctest.Test(t, func(t *testing.T) {

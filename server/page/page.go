@@ -1,9 +1,9 @@
 // Package page is the web page on which an ID explains itself: its bits, its time,
 // and the known layouts that it fits. It also designs layouts.
 //
-// The page is plain HTML, CSS and JavaScript. It asks for nothing but its own
-// files and, beside it, identify (which layouts the IDs have, and what is in none of the forms that
-// it knows) and, when a button is pressed, ids?n=10. Its state is in the URL's fragment, which browsers do not send.
+// The page is plain HTML, CSS and JavaScript. It asks for nothing but its own files and, beside it,
+// identify (which layouts the IDs have, and what is in none of the forms that it knows) and, when a
+// button is pressed, ids?n=10. Its state is in the URL's fragment, which browsers do not send.
 package page
 
 import (
@@ -31,14 +31,14 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Options are the settings of Handler. The zero value, and nil, consist entirely of defaults.
 type Options struct {
-	// NeedsToken says that the server asks for bearer tokens. The page, which has none, then asks for
-	// nothing but its own files.
+	// NeedsToken says that the server asks for bearer tokens. The page, which has none, then asks
+	// for nothing but its own files.
 	NeedsToken bool
 }
 
-// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's files
-// beside it. Any other path gives 404, and a method other than GET and HEAD 405. A browser asks each
-// time if a file has changed; if not, the answer is 304, by the file's ETag.
+// Handler serves the page of a server that issues IDs of a layout: the page at / and the page's
+// files beside it. Any other path gives 404, and a method other than GET and HEAD 405. A browser
+// asks each time if a file has changed; if not, the answer is 304, by the file's ETag.
 func Handler(l snowflake.Layout, opts *Options) http.Handler {
 	needsToken := opts != nil && opts.NeedsToken
 	mux := http.NewServeMux()

@@ -49,8 +49,8 @@ func evaluate(t *testing.T, literal string) (l snowflake.Layout) {
 	return l
 }
 
-// If a user copies the page's flags to the command, or the literal to Go, the layout is the same. What the form shows of a
-// layout, and what the command shows of it, is read back as the same.
+// If a user copies the page's flags to the command, or the literal to Go, the layout is the same.
+// What the form shows of a layout, and what the command shows of it, is read back as the same.
 func TestSpellingsAreTheLayout(t *testing.T) {
 	var all []snowflake.Layout
 	for _, k := range layouts.All() {
@@ -85,8 +85,8 @@ func TestSpellingsAreTheLayout(t *testing.T) {
 	}
 }
 
-// The form reads epochs and ticks as the command does. If the command refuses a text, so does the form, in the
-// same words.
+// The form reads epochs and ticks as the command does. If the command refuses a text, so does the
+// form, in the same words.
 func TestEpochsAndTicksAreReadAsTheCommandDoes(t *testing.T) {
 	var questions [][2]string
 	for _, epoch := range []string{"2026-01-31", "2024-02-29", "2023-02-29", "2100-02-29", "2026-13-01", "2026-00-01", "2026-01-00", "2026-04-31", "0", "-5", "+7", "2026", "02026", "-2026", "+2026",
@@ -130,8 +130,8 @@ func TestLogLinesAreSearched(t *testing.T) {
 	assert.Equal(t, []string{"log", "1:117469438034313216", "3:117469438034313217", "3:117469438034313218", "5:1541815603606036480", "5:1541815603606036481"}, got)
 }
 
-// Long texts, and a link with a long tick, are refused by their lengths: the page would take minutes if it grew a BigInt by each
-// character.
+// Long texts, and a link with a long tick, are refused by their lengths: the page would take
+// minutes if it grew a BigInt by each character.
 func TestLongTextsAreNotComputedWith(t *testing.T) {
 	var got struct {
 		Calls int

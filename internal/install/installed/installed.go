@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The programs. If you change the version of kube-apiserver or dynalite, change the files in internal/install that
-// have it, too.
+// The programs. If you change the version of kube-apiserver or dynalite, change the files in
+// internal/install that have it, too.
 const (
 	KubeAPIServer = "kube-apiserver-v1.35.4"
 	VersityGW     = "versitygw-v1.8.0"
@@ -25,8 +25,8 @@ func Path(program string) (string, error) {
 	return filepath.Join(dir, "snowflake", program), err
 }
 
-// Need returns the path of a program. If it is not there, Need skips the test, or fails if the environment
-// variable CI is set.
+// Need returns the path of a program. If it is not there, Need skips the test, or fails if the
+// environment variable CI is set.
 func Need(t testing.TB, program string) string {
 	t.Helper()
 	path, err := Path(program)

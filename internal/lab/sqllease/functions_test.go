@@ -22,8 +22,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
-// The command "snowflake sql" prints SQL functions. The tests compare their results with the library's. They
-// are in this package because it starts the servers.
+// The command "snowflake sql" prints SQL functions. The tests compare their results with the
+// library's. They are in this package because it starts the servers.
 
 func functionsOfPostgreSQL(t *testing.T, s *server) {
 	db := s.as(t, "app", password)
@@ -101,7 +101,8 @@ func holdCheck(t *testing.T, db *sql.DB, insert string) {
 	}
 }
 
-// unsigned asks about numbers that only a BIGINT UNSIGNED can have. They are not IDs, and the query goes on.
+// unsigned asks about numbers that only a BIGINT UNSIGNED can have. They are not IDs, and the query
+// goes on.
 func unsigned(t *testing.T, db *sql.DB) {
 	must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "u_")...)
 	must(t, db, `CREATE TABLE u (id BIGINT UNSIGNED PRIMARY KEY)`, `INSERT INTO u VALUES (9223372036854775808), (18446744073709551615), (54901761638412289)`)
@@ -118,8 +119,8 @@ func unsigned(t *testing.T, db *sql.DB) {
 	assert.Equal(t, []string{"true 2026-06-01 12:00:00.000000 3 1", "false   ", "false   "}, got)
 }
 
-// collation inserts texts in base 58 and 62 into columns with the default collation, which loses rows, and with the collation
-// that the script names.
+// collation inserts texts in base 58 and 62 into columns with the default collation, which loses
+// rows, and with the collation that the script names.
 func collation(t *testing.T, db *sql.DB) {
 	text := servertest.Must(sqltext.Script(sqltext.MySQL, snowflake.DefaultLayout(), "c_"))(t)
 	named := `VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin`
@@ -152,8 +153,8 @@ var unusual = []layouts.Known{
 	{Name: "time only", Layout: snowflake.Layout{Unit: time.Millisecond, TimeBits: 47}},
 }
 
-// holdFunctions compares the engine's results with the library's for every known layout, at times that the
-// engine can represent in units of step.
+// holdFunctions compares the engine's results with the library's for every known layout, at times
+// that the engine can represent in units of step.
 func holdFunctions(t *testing.T, db *sql.DB, e sqltext.Engine, step time.Duration) {
 	for i, k := range append(layouts.All(), unusual...) {
 		t.Run(k.Name, func(t *testing.T) {
@@ -246,7 +247,8 @@ func holdFirst(t *testing.T, call func(name string, value any) sql.NullString, l
 	assert.Equal(t, want, got, "first(%s) is %s, not %s", at, got, want)
 }
 
-// caller creates the functions, and returns a function that calls them. Results are text, with times in UTC.
+// caller creates the functions, and returns a function that calls them. Results are text, with
+// times in UTC.
 func caller(t *testing.T, db *sql.DB, e sqltext.Engine, l snowflake.Layout, prefix string) func(name string, value any) sql.NullString {
 	t.Helper()
 	bodies := bodies(t, e, l)
@@ -339,8 +341,8 @@ func bounds(t *testing.T, month int) (first, next snowflake.ID) {
 	return first, next
 }
 
-// partitions inserts the first and last ID of each month, and checks in which partition each is. It explains the query of a
-// day of May, which reads one partition.
+// partitions inserts the first and last ID of each month, and checks in which partition each is. It
+// explains the query of a day of May, which reads one partition.
 func partitions(t *testing.T, db *sql.DB, insert, query, explain string) {
 	t.Helper()
 	var got string

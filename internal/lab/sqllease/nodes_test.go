@@ -71,7 +71,8 @@ func nodesOutOfRange(t *testing.T, d database) {
 	assert.Equal(t, 10, servertest.Must(n.Assign(t.Context(), sqllease.Node{}, snowflake.Layout{}))(t))
 }
 
-// nodesUncounted: if the database does not count up the table's ID, the table is refused and not changed.
+// nodesUncounted: if the database does not count up the table's ID, the table is refused and not
+// changed.
 func nodesUncounted(t *testing.T, d database) {
 	for _, kind := range []string{"BIGINT", "BIGINT DEFAULT 0", "BIGINT DEFAULT -1", "BIGINT PRIMARY KEY"} {
 		table := newTable()

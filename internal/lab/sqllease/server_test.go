@@ -30,8 +30,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
-// These tests are longer than the store: drivers and servers have settings, isolations and modes of a session in which a statement is
-// acknowledged and not committed, and each is tried on the real server.
+// These tests are longer than the store: drivers and servers have settings, isolations and modes of
+// a session in which a statement is acknowledged and not committed, and each is tried on the real
+// server.
 
 const password = "se'cret"
 
@@ -42,7 +43,8 @@ type server struct {
 	addr    string
 }
 
-// dsn returns the driver and the data source of a user's database, with more parameters. The address may be that of a proxy.
+// dsn returns the driver and the data source of a user's database, with more parameters. The
+// address may be that of a proxy.
 func dsn(dialect sqllease.Dialect, addr, user, password, name, params string) (driver, source string) {
 	if dialect == sqllease.MySQL {
 		return "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s?%s", user, password, addr, name, params)
@@ -50,7 +52,8 @@ func dsn(dialect sqllease.Dialect, addr, user, password, name, params string) (d
 	return "pgx", fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&%s", url.UserPassword(user, password), addr, name, params)
 }
 
-// connect opens a database (SQLite's address is the file) as a user, without a log of the driver and without a ping before each statement.
+// connect opens a database (SQLite's address is the file) as a user, without a log of the driver
+// and without a ping before each statement.
 func connect(dialect sqllease.Dialect, addr, user, password string) (*sql.DB, error) {
 	_, source := dsn(dialect, addr, user, password, "app", "")
 	if dialect == sqllease.SQLite {
@@ -164,8 +167,8 @@ func TestMariaDB(t *testing.T) {
 	})
 }
 
-// fits runs the tests for both servers. Tests that need the server alone run first, then all others run in
-// parallel.
+// fits runs the tests for both servers. Tests that need the server alone run first, then all others
+// run in parallel.
 func (s *server) fits(t *testing.T) {
 	t.Run("OtherSettings", func(t *testing.T) { otherSettings(t, s) })
 	t.Run("LossySettingsAreLogged", func(t *testing.T) { lossySettings(t, s) })
@@ -184,8 +187,8 @@ func (s *server) fits(t *testing.T) {
 	fits(t, func(testing.TB) database { return s.database() })
 }
 
-// commitFails: PostgreSQL sends the result of RETURNING before it commits. If the commit fails, Put and
-// Assign return its error.
+// commitFails: PostgreSQL sends the result of RETURNING before it commits. If the commit fails, Put
+// and Assign return its error.
 func commitFails(t *testing.T, s *server) {
 	d, table := s.database(), newTable()
 	store := d.store(t, table)
@@ -205,9 +208,9 @@ func commitFails(t *testing.T, s *server) {
 	}
 }
 
-// sessions: MySQL acknowledges a statement that it does not commit if the connection is in a transaction or
-// has autocommit off. The store commits whatever state the connection is in, and reads what is stored now,
-// or it returns an error.
+// sessions: MySQL acknowledges a statement that it does not commit if the connection is in a
+// transaction or has autocommit off. The store commits whatever state the connection is in, and
+// reads what is stored now, or it returns an error.
 func sessions(t *testing.T, s *server) {
 	on := s.database()
 	for _, test := range []struct{ param, global, begin string }{
@@ -266,7 +269,8 @@ func sessions(t *testing.T, s *server) {
 	}
 }
 
-// otherSettings: the store works with all settings that a client or an administrator may have changed.
+// otherSettings: the store works with all settings that a client or an administrator may have
+// changed.
 func otherSettings(t *testing.T, s *server) {
 	var open []database
 	if s.dialect == sqllease.MySQL {
@@ -451,8 +455,8 @@ func troubles(t *testing.T, s *server) {
 	servertest.Troubles(t, s.fleet(), host.Addr(), append(servertest.Moves(host), servertest.HalfOpen(host), servertest.NameIsUnknown(host), refuses)...)
 }
 
-// halfOpen: if nothing arrives on open connections any more, while new ones work, the first call that times out lets the pool
-// close all of them that are idle.
+// halfOpen: if nothing arrives on open connections any more, while new ones work, the first call
+// that times out lets the pool close all of them that are idle.
 func halfOpen(t *testing.T, s *server) {
 	const idle = 20
 	proxy := servertest.NewProxy(t, s.addr)
@@ -500,7 +504,8 @@ func lockLimits(t *testing.T, s *server) {
 	}
 }
 
-// nodesEnv tells the dialect and the address to a child process, which takes numbers again and again.
+// nodesEnv tells the dialect and the address to a child process, which takes numbers again and
+// again.
 const nodesEnv = "SQLLEASE_NODES"
 
 func assignForEver(spec string) {
@@ -531,8 +536,8 @@ func assignForEver(spec string) {
 	}
 }
 
-// nodesAfterKill: processes take numbers. The server and then the processes are killed, and all rows are deleted. No number
-// comes twice.
+// nodesAfterKill: processes take numbers. The server and then the processes are killed, and all
+// rows are deleted. No number comes twice.
 func nodesAfterKill(t *testing.T, d database, addr string, killServer func()) {
 	seen := map[string]bool{}
 	read := func(c *servertest.Child, most int) {
@@ -569,7 +574,8 @@ func TestSQLiteNodesRepeatNoNumberAfterAKill(t *testing.T) {
 	nodesAfterKill(t, sqliteAt(path), path, func() {})
 }
 
-// Processes that share a file are killed and stopped. Another process keeps the file locked for two windows.
+// Processes that share a file are killed and stopped. Another process keeps the file locked for two
+// windows.
 func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "leases.db")
@@ -589,7 +595,8 @@ func TestSQLiteProcessesRepeatNoID(t *testing.T) {
 	}})
 }
 
-// Many clients with separate connections take worker IDs at once, with both kinds of SQLite's journal.
+// Many clients with separate connections take worker IDs at once, with both kinds of SQLite's
+// journal.
 func TestSQLiteServesManyClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	for journal, pragmas := range map[string]string{"WAL": "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", "Rollback": "?_pragma=synchronous(EXTRA)"} {

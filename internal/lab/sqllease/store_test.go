@@ -212,8 +212,8 @@ func exhaustedPool(t *testing.T, d database) {
 	assert.ErrorContains(t, err, "all 2")
 }
 
-// rowLocked: if another transaction locks the row, a Put waits until its context ends, and returns no conflict. If the
-// other transaction then changes the row, Put returns a conflict.
+// rowLocked: if another transaction locks the row, a Put waits until its context ends, and returns
+// no conflict. If the other transaction then changes the row, Put returns a conflict.
 func rowLocked(t *testing.T, d database) {
 	for _, change := range []string{"value = value", "version = 'another'"} {
 		table := newTable()

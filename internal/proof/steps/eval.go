@@ -38,7 +38,8 @@ type relation struct {
 	states    int // how many functions may differ between the states
 }
 
-// names are the functions that a run sets or asks for. A field has the function's name in the model, but for its first letter.
+// names are the functions that a run sets or asks for. A field has the function's name in the
+// model, but for its first letter.
 type names struct {
 	Now, Cur, Epoch, Lost, Sent, Made, At, Line, Open, Heir, Born, Rec, Active, Gseq, Gfrom, Gto, Over, Next, Top *function // the state
 	Worker, Window, Low, By, Kind, Old, Bound, Seq, From, Name                                                    *function // of a holder, and of a save
@@ -130,8 +131,8 @@ func (c *compiler) conjuncts(t *Term) (all []*Term) {
 	return all
 }
 
-// value compiles t. variables has the slots of the variables in t. Most of a step says what stays as it was. This is not
-// looked at unless something of the kind has changed.
+// value compiles t. variables has the slots of the variables in t. Most of a step says what stays
+// as it was. This is not looked at unless something of the kind has changed.
 func (c *compiler) value(t *Term, variables map[string]int) value {
 	v := c.meaning(t, variables)
 	if bits := c.same(t); bits != 0 {
@@ -145,8 +146,8 @@ func (c *compiler) value(t *Term, variables map[string]int) value {
 	return v
 }
 
-// same returns the functions of which t only says that they are the same in both states. If t says anything else, same
-// returns 0.
+// same returns the functions of which t only says that they are the same in both states. If t says
+// anything else, same returns 0.
 func (c *compiler) same(t *Term) (bits uint64) {
 	if d, ok := c.defs[t.first()]; ok {
 		return c.same(d.Parts[4])

@@ -32,8 +32,8 @@ type Save struct {
 	Low     []int64 // of a Take: the bounds that its holder found
 }
 
-// Run is a run of the protocol so far, as a state of the model. Holders and saves are numbered from 1 on. Times
-// are nanoseconds since 1970.
+// Run is a run of the protocol so far, as a state of the model. Holders and saves are numbered from
+// 1 on. Times are nanoseconds since 1970.
 type Run struct {
 	*relation
 	clockSeqs int64
@@ -58,8 +58,8 @@ type cell struct {
 	index    int64
 }
 
-// New returns a run that has not begun. If loses is false, its store loses no entries. longest is MaxWindow, and skew is by
-// how much clocks may differ if the store loses entries.
+// New returns a run that has not begun. If loses is false, its store loses no entries. longest is
+// MaxWindow, and skew is by how much clocks may differ if the store loses entries.
 func New(clockSeqs int, loses bool, longest, skew time.Duration) *Run {
 	r := &Run{relation: compiled(), clockSeqs: int64(clockSeqs), open: map[int64][]int64{}, Steps: map[string]int{}}
 	r.variables = make([]int64, r.slots)
@@ -142,8 +142,8 @@ func (r *Run) set(v int64, f *function, args ...int64) {
 	}
 }
 
-// name adds a thing to those that the step changes or names. The model says of all other things only that a step
-// leaves them as they were, which is so.
+// name adds a thing to those that the step changes or names. The model says of all other things
+// only that a step leaves them as they were, which is so.
 func (r *Run) name(k sort, thing int64) {
 	if k != aClockSeq && !slices.Contains(r.things[k], thing) {
 		r.things[k] = append(r.things[k], thing)
@@ -183,8 +183,8 @@ func (r *Run) about(holder, save int64) {
 	}
 }
 
-// end makes the step if it is a step of the model of this name. Otherwise nothing has changed, and it
-// returns a *NoStepError.
+// end makes the step if it is a step of the model of this name. Otherwise nothing has changed, and
+// it returns a *NoStepError.
 func (r *Run) end(name string) error {
 	s, ok := r.steps[name]
 	if !ok {
@@ -348,8 +348,8 @@ func (r *Run) Arrive(now time.Time, save int) error {
 	return r.end(arrivals[kind])
 }
 
-// Answer is the moment at which a holder learns that a Take or a Move was made. If it is granted what the save says, it may
-// stamp that from now on.
+// Answer is the moment at which a holder learns that a Take or a Move was made. If it is granted
+// what the save says, it may stamp that from now on.
 func (r *Run) Answer(now time.Time, save int, granted bool) error {
 	s := int64(save)
 	h := r.is(r.fn.By, s)

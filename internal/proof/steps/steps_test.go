@@ -126,8 +126,9 @@ func (w *walk) act(t *testing.T) error {
 	return err
 }
 
-// Each guard refuses an act that would be a step without it, and each step happens. The guard release-stops-first says what a
-// step changes, and not when it may happen: without it, Stamp goes on.
+// Each guard refuses an act that would be a step without it, and each step happens. The guard
+// release-stops-first says what a step changes, and not when it may happen: without it, Stamp goes
+// on.
 func TestEachGuardRefusesAnActAndEachStepHappens(t *testing.T) {
 	refused, happened := map[string]bool{"release-stops-first": true}, map[string]bool{}
 	for seed := range uint64(depth.Of(300, 3000)) {

@@ -12,7 +12,8 @@ import (
 // Trouble is the name of a kind of trouble, as in the table of docs/operations.md.
 type Trouble string
 
-// The troubles. Each has a cause that ends. Afterwards the fleet has to be well again within its bounds.
+// The troubles. Each has a cause that ends. Afterwards the fleet has to be well again within its
+// bounds.
 const (
 	OneCrash    Trouble = "crash"
 	Kills       Trouble = "kills in a row"
@@ -65,8 +66,8 @@ func (b Bound) of(w *world) time.Duration {
 	return d
 }
 
-// Limits are the bounds of a trouble. They are counted from the end of its cause, and the watermark's from the first of the kills in a
-// row.
+// Limits are the bounds of a trouble. They are counted from the end of its cause, and the
+// watermark's from the first of the kills in a row.
 type Limits struct {
 	Trouble   Trouble
 	Issue     Bound // then each live process issues IDs, and goes on

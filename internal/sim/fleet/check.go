@@ -125,8 +125,9 @@ func (p *process) checkBound(parts snowflake.Parts) {
 	}
 }
 
-// checkWindow: a window begins after all that anybody stamped with its clock sequence. If somebody has taken the worker
-// ID since, while p waited for its window, the stamps are later windows' too, and nothing is checked.
+// checkWindow: a window begins after all that anybody stamped with its clock sequence. If somebody
+// has taken the worker ID since, while p waited for its window, the stamps are later windows' too,
+// and nothing is checked.
 func (p *process) checkWindow() {
 	w := p.w
 	g := p.lease.Grant()
@@ -211,8 +212,8 @@ func (p *process) checkOrder(o outcome) {
 	}
 }
 
-// checkWaits: every wait has a bound, also if the clock has gone back. TestModel of package snowflake knows the exact time, if
-// there is no store.
+// checkWaits: every wait has a bound, also if the clock has gone back. TestModel of package
+// snowflake knows the exact time, if there is no store.
 func (p *process) checkWaits(o outcome) {
 	w := p.w
 	bound := 50 * ms
@@ -383,7 +384,8 @@ func (w *world) startOf(tick int64) time.Time {
 	return w.Layout.Epoch.Time().Add(time.Duration(tick) * w.Layout.Unit)
 }
 
-// hostWasCloned reports whether the hypervisor has told p's host that it was cloned, with another node of the host.
+// hostWasCloned reports whether the hypervisor has told p's host that it was cloned, with another
+// node of the host.
 func (p *process) hostWasCloned() bool { return p.machine.generation.Load() > 0 }
 
 // checkLoss: a lease is lost only to another.

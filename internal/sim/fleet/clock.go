@@ -104,7 +104,8 @@ func (m *machine) least(d time.Duration) time.Duration {
 	return lo
 }
 
-// distances returns the least and the largest distance of the wall clock from another clock in the last d of that.
+// distances returns the least and the largest distance of the wall clock from another clock in the
+// last d of that.
 func (m *machine) distances(d time.Duration, other func(segment) time.Duration) (lo, hi time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

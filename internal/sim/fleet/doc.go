@@ -19,9 +19,10 @@
 //
 // Of every window: it begins after all that was stamped with its clock sequence.
 //
-// Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it fails, the error is
-// a promised one. Stats counts right. Which IDs a call gets, when it returns, and whether an error
-// has a reason, is the matter of TestModel in package snowflake, which has a reference for it.
+// Of every call: its order, unless the clock went back, how long it waited, and its deadline. If it
+// fails, the error is a promised one. Stats counts right. Which IDs a call gets, when it returns,
+// and whether an error has a reason, is the matter of TestModel in package snowflake, which has a
+// reference for it.
 //
 // Of every record that is saved: bounds go back only to what was stamped. Nobody takes a
 // worker ID that a live holder has, that is kept for another owner or that was used once.
@@ -35,17 +36,18 @@
 // clock; its clock is behind, or has not caught up with what it stamped; or the store's clock says
 // that the node's clock is ahead.
 //
-// If all is well again, a run has a trouble or two (Trouble), and in the runs with -troubles there are six, without random
-// faults before them. After the end of each cause, bounds are kept (Bounds, and docs/operations.md): until each node issues IDs
-// without a gap, until a newcomer has a worker ID, and until the watermark is less than two windows behind. Readers with a past
-// and readers that read once, as a command does, take turns by seed. If a bound is broken, the failure says what was late, by how much,
-// who was waited for and what the store has. A store whose List is cut short breaks its promise, and is not simulated.
+// If all is well again, a run has a trouble or two (Trouble), and in the runs with -troubles there
+// are six, without random faults before them. After the end of each cause, bounds are kept (Bounds,
+// and docs/operations.md): until each node issues IDs without a gap, until a newcomer has a worker
+// ID, and until the watermark is less than two windows behind. Readers with a past and readers that
+// read once, as a command does, take turns by seed. If a bound is broken, the failure says what was
+// late, by how much, who was waited for and what the store has. A store whose List is cut short
+// breaks its promise, and is not simulated.
 //
-// Of the history: only holdings older than Options.History are forgotten, and Whois names who issued an ID, unless its
-// issuer is forgotten.
-// Of the waits for a renewal: each ends within a third of a window and before its deadline,
-// and no call waits while renewals fail. Acquire never returns ErrLost, and returns when its
-// context ends.
+// Of the history: only holdings older than Options.History are forgotten, and Whois names who
+// issued an ID, unless its issuer is forgotten. Of the waits for a renewal: each ends within a
+// third of a window and before its deadline, and no call waits while renewals fail. Acquire never
+// returns ErrLost, and returns when its context ends.
 //
 // A stale read is no fault here, because Store does not allow it and no store in this
 // repository makes a stale read (ZooKeeper's asks its leader to sync first). What is allowed
@@ -58,12 +60,13 @@
 //
 // # Steps
 //
-// The leases have a model, internal/proof/steps/lease.smt2, for which z3 proves that no ID
-// repeats. In a run with leases each request to put a record, its arrival, its answer, each
-// grant and each stamped tick has to be a step of this model. Package steps evaluates the file itself; model.go says
-// which step an act is. A run is held against the model until something happens that the model supposes not to happen: a
-// machine is cloned, a record or the entry "store" is lost alone, or a request is stored twice. LocalCopy is not in the
-// model. If the store's clock is wrong, holders that are taken for dead are not checked.
+// The leases have a model, internal/proof/steps/lease.smt2, for which z3 proves that no ID repeats.
+// In a run with leases each request to put a record, its arrival, its answer, each grant and each
+// stamped tick has to be a step of this model. Package steps evaluates the file itself; model.go
+// says which step an act is. A run is held against the model until something happens that the model
+// supposes not to happen: a machine is cloned, a record or the entry "store" is lost alone, or a
+// request is stored twice. LocalCopy is not in the model. If the store's clock is wrong, holders
+// that are taken for dead are not checked.
 //
 // # Crashes at any instruction
 //
@@ -85,7 +88,7 @@
 //
 // # Replay
 //
-// Chance spreads what happens over the nanoseconds, so that hardly any two things
-// happen at one time, and a seed does the same each time. If two do, as in one
-// of some hundred seeds, their order is not the seed's: try again. A test of internal/sim runs seeds twice.
+// Chance spreads what happens over the nanoseconds, so that hardly any two things happen at one
+// time, and a seed does the same each time. If two do, as in one of some hundred seeds, their order
+// is not the seed's: try again. A test of internal/sim runs seeds twice.
 package fleet

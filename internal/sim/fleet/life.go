@@ -91,9 +91,9 @@ func (p *process) mayStamp(worker int) bool {
 // tookLast reports whether nobody has taken a worker ID since p took it.
 func (p *process) tookLast(worker int) bool { return p.w.store.of(worker).by == p }
 
-// checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced
-// only if another one took it. The issuers of the first ID after the change, and of the last one before, are looked up
-// when the run ends.
+// checkGrant: a new grant begins after all that was stamped, and a worker ID is replaced only if
+// another one took it. The issuers of the first ID after the change, and of the last one before,
+// are looked up when the run ends.
 func (p *process) checkGrant(o outcome) {
 	w, g, was := p.w, p.lease.Grant(), p.grant
 	p.grant = g
@@ -215,8 +215,8 @@ func (p *process) checkSpared(o outcome) {
 	}
 }
 
-// isQuiet is whether the process has run since a call began, and the store and the network have been in order since some time
-// before.
+// isQuiet is whether the process has run since a call began, and the store and the network have
+// been in order since some time before.
 func (p *process) isQuiet(before, call time.Duration) bool {
 	p.node.mu.Lock()
 	awake := time.Since(p.wakesAt) > call

@@ -14,13 +14,13 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// model holds a run against the model of the leases: each act is a step of the model, or two
-// steps. An acquisition is a holder, and each request to put a record is a save. A record which says that
+// model holds a run against the model of the leases: each act is a step of the model, or two steps.
+// An acquisition is a holder, and each request to put a record is a save. A record which says that
 // a record was lost counts as no entry, because nobody holds it. A time is the end of its tick.
 //
 // A step happens when its act does, with two exceptions. A holder that got an answer notes it when
-// it grants what the record says or, if it does not grant that, when it sends its next save. A newcomer that found no
-// entry gets its answer when it looks at its record again.
+// it grants what the record says or, if it does not grant that, when it sends its next save. A
+// newcomer that found no entry gets its answer when it looks at its record again.
 type model struct {
 	w *world
 
@@ -80,7 +80,8 @@ func newModel(w *world) *model {
 	return m
 }
 
-// does runs f, unless the model has nothing to say of the run any more. If f returns an error, the run has failed.
+// does runs f, unless the model has nothing to say of the run any more. If f returns an error, the
+// run has failed.
 func (m *model) does(f func() error) {
 	if m == nil {
 		return
@@ -96,8 +97,8 @@ func (m *model) does(f func() error) {
 	}
 }
 
-// leave ends the comparison, because something happened that the model supposes not to happen. If nothing else is
-// looked at, it ends the run.
+// leave ends the comparison, because something happened that the model supposes not to happen. If
+// nothing else is looked at, it ends the run.
 func (m *model) leave(why string) { m.does(func() error { return m.left(why) }) }
 
 // left is leave. m.mu is held.
@@ -138,7 +139,8 @@ func (m *model) bounds(r *record) (all []int64) {
 	return all
 }
 
-// sends: a process asks for a save of a record in place of a version. It returns the save, or 0 if the version is gone.
+// sends: a process asks for a save of a record in place of a version. It returns the save, or 0 if
+// the version is gone.
 func (m *model) sends(p *process, old string, r *record) (save int) {
 	m.does(func() error {
 		now, found, h := m.now(), m.versions[old], m.holders[r.Token]
@@ -172,7 +174,8 @@ func (m *model) sends(p *process, old string, r *record) (save int) {
 	return save
 }
 
-// found returns the bounds that a newcomer has found, which it saves again except for its own window's.
+// found returns the bounds that a newcomer has found, which it saves again except for its own
+// window's.
 func (m *model) found(s steps.Save, r *record) []int64 {
 	low := slices.Clone(s.Bounds)
 	low[s.Seq] = m.tick(r.Floor)
@@ -191,8 +194,8 @@ func of(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// notes: a holder notes the answer to its last Move, if it has not done so. If the Move changed to a clock sequence that was
-// not granted, the holder goes on as before.
+// notes: a holder notes the answer to its last Move, if it has not done so. If the Move changed to
+// a clock sequence that was not granted, the holder goes on as before.
 func (m *model) notes(now time.Time, h *holder) error {
 	got := h.got
 	if h.got = 0; got == 0 {
@@ -253,8 +256,8 @@ func (m *model) takes(s int) error {
 	return of(m.run.Answer(m.now(), s, true), "%v takes a worker ID", m.byNumber[h].by)
 }
 
-// learns: a holder finds that its record was put back. If it is too late, the holder does not go on from there, and there is
-// no step.
+// learns: a holder finds that its record was put back. If it is too late, the holder does not go on
+// from there, and there is no step.
 func (m *model) learns(s int) { _ = m.run.Learn(m.now(), s) }
 
 // sent returns the last save that was sent.

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// record is what the entry of a worker ID says: the fields of package lease's records that are checked.
+// record is what the entry of a worker ID says: the fields of package lease's records that are
+// checked.
 type record struct {
 	Worker    int           `json:"worker"`
 	Saves     uint64        `json:"saves"`

@@ -281,8 +281,9 @@ func spare(s *Scenario) {
 	})
 }
 
-// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of the leases. Processes issue
-// one ID at a time, and the issuers of IDs are not looked up when the run ends.
+// Calm takes the load and the clones out of a scenario, so that most of what happens are steps of
+// the leases. Processes issue one ID at a time, and the issuers of IDs are not looked up when the
+// run ends.
 func (s *Scenario) Calm() {
 	s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.isLoad() || e.Kind == Clone })
 	for i := range s.Nodes {
@@ -353,8 +354,8 @@ func randomNode(r *rand.Rand, s *Scenario) Node {
 	return n
 }
 
-// companion returns what makes a fault worse: load while the clock steps, an end of the process before its clock has caught up,
-// and a clock that is set while its process is down.
+// companion returns what makes a fault worse: load while the clock steps, an end of the process
+// before its clock has caught up, and a clock that is set while its process is down.
 func companion(r *rand.Rand, s *Scenario, e Event) []Event {
 	switch e.Kind {
 	case Step, Rate, Suspend:

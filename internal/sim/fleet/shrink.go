@@ -4,7 +4,8 @@ package fleet
 
 import "slices"
 
-// Shrink returns a smaller scenario that fails in the same way: with as few nodes, events and troubles as fail. run runs one.
+// Shrink returns a smaller scenario that fails in the same way: with as few nodes, events and
+// troubles as fail. run runs one.
 func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario {
 	nodes := len(s.Nodes)
 	kept := make([]int, nodes+len(s.Events)+len(s.Troubles)) // first the nodes, because fewer nodes take less time
@@ -30,7 +31,8 @@ func Shrink(s *Scenario, promise string, run func(*Scenario) *Result) *Scenario 
 	return smallest
 }
 
-// with returns s with some of its nodes, which are numbered first, of its events and of its troubles.
+// with returns s with some of its nodes, which are numbered first, of its events and of its
+// troubles.
 func with(s *Scenario, parts []int) *Scenario {
 	c := *s
 	c.Nodes, c.Events, c.Troubles = slices.Clone(s.Nodes), nil, nil

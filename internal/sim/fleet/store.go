@@ -24,8 +24,9 @@ var (
 	errDead    = errors.New("the process is dead")
 )
 
-// store is a server that all nodes reach over a simulated network: a map with four methods. It keeps the promises of
-// lease.Store; everything else may go wrong. As a lease.Store itself, it is the store without a network.
+// store is a server that all nodes reach over a simulated network: a map with four methods. It
+// keeps the promises of lease.Store; everything else may go wrong. As a lease.Store itself, it is
+// the store without a network.
 type store struct {
 	w       *world
 	machine *machine

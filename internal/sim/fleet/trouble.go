@@ -13,8 +13,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// When the random faults are over and all is well, a run has a few troubles, one after the other. After the end of each cause, all
-// has to be well within the bounds of its kind.
+// When the random faults are over and all is well, a run has a few troubles, one after the other.
+// After the end of each cause, all has to be well within the bounds of its kind.
 
 // Plan is a trouble that is to come.
 type Plan struct {
@@ -64,7 +64,8 @@ func (s *Scenario) plan(n int) (all []Plan) {
 	return all
 }
 
-// Troubled takes the random faults out of a scenario, so that most of what happens are troubles, and gives it more of these.
+// Troubled takes the random faults out of a scenario, so that most of what happens are troubles,
+// and gives it more of these.
 func (s *Scenario) Troubled() {
 	s.Events, s.Faults = nil, s.Window
 	for i := range s.Nodes {
@@ -88,7 +89,8 @@ func (w *world) victim(t Plan) *node {
 	return present[t.Node%len(present)]
 }
 
-// befalls lets a trouble happen, and returns when its cause is over. It is false when the run ends meanwhile.
+// befalls lets a trouble happen, and returns when its cause is over. It is false when the run ends
+// meanwhile.
 func (w *world) befalls(v *vigil) bool {
 	t, n, s := v.plan, v.victim, w.store
 	down := func(d time.Duration) bool {

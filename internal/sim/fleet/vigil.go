@@ -44,8 +44,8 @@ func (w *world) endures() {
 	}
 }
 
-// settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in the future. It is false if that
-// does not come soon, because of the random faults before.
+// settles waits until all is well: all nodes issue IDs, all clocks are right and nothing lies in
+// the future. It is false if that does not come soon, because of the random faults before.
 func (w *world) settles() bool {
 	for end := time.Now().Add(w.maxLeap() + 5*w.Window + 5*time.Second + w.healing()); ; {
 		switch why := w.unsettled(); {
@@ -121,7 +121,8 @@ func last(r record) (bound time.Time) {
 	return bound
 }
 
-// slack is what a step of the protocol may take besides windows: because of the network, the timers, and how often a node calls.
+// slack is what a step of the protocol may take besides windows: because of the network, the
+// timers, and how often a node calls.
 func (w *world) slack() time.Duration {
 	slowest := time.Duration(0)
 	for _, n := range w.Nodes {
@@ -176,7 +177,8 @@ func (w *world) endure(t Plan) bool {
 	return true
 }
 
-// comes lets a newcomer ask for a worker ID until it gets one. Each of its attempts lasts as long as limit, if that is not 0.
+// comes lets a newcomer ask for a worker ID until it gets one. Each of its attempts lasts as long
+// as limit, if that is not 0.
 func (v *vigil) comes(w *world, limit time.Duration) {
 	v.mu.Lock()
 	v.awaited = true
@@ -240,8 +242,8 @@ func (v *vigil) nobody() {
 	v.awaited = false
 }
 
-// steady returns since when a node has issued IDs without a gap, or zero if it does not issue now; and when
-// it issued last, and what its last call returned.
+// steady returns since when a node has issued IDs without a gap, or zero if it does not issue now;
+// and when it issued last, and what its last call returned.
 func (n *node) steady(w *world) (since, last time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -255,11 +257,13 @@ func (n *node) steady(w *world) (since, last time.Time, err error) {
 // tolerance is how long a node may issue nothing though nothing is wrong.
 func (n *node) tolerance() time.Duration { return n.w.Window/3 + n.w.slack() }
 
-// afterwards returns how long something took that came at a time, from the end of the cause, or from another time.
+// afterwards returns how long something took that came at a time, from the end of the cause, or
+// from another time.
 func afterwards(at, from time.Time) time.Duration { return max(0, at.Sub(from)) }
 
-// more is how much longer a trouble lasts if there are hardly more worker IDs than processes: a holder that could not put its record
-// back may leave the mark, and then nobody waits for that record before the store is open again.
+// more is how much longer a trouble lasts if there are hardly more worker IDs than processes: a
+// holder that could not put its record back may leave the mark, and then nobody waits for that
+// record before the store is open again.
 func (w *world) more(l Limits) time.Duration {
 	if l.Issue.Plus > 0 && w.Last+1 < 2*len(w.snapshotNodes())+2 {
 		return healed
@@ -374,9 +378,10 @@ func (m Worst) Add(o Worst) {
 	}
 }
 
-// reader reads the watermark during the troubles. In some runs it remembers what it saw, and in the other ones each reading is that
-// of a new process, as a command's is. Such a process knows how long something has not changed by the
-// clock of its host, and that a holder is dead by the store's clock, too; in the other runs it could not know.
+// reader reads the watermark during the troubles. In some runs it remembers what it saw, and in the
+// other ones each reading is that of a new process, as a command's is. Such a process knows how
+// long something has not changed by the clock of its host, and that a holder is dead by the store's
+// clock, too; in the other runs it could not know.
 type reader struct {
 	*process
 	forgets bool
@@ -417,7 +422,8 @@ func (r *reader) reads(v *vigil) {
 	}
 }
 
-// dueMark returns the time that the watermark follows: that of the clock which is behind all others, but no later than the latest bound.
+// dueMark returns the time that the watermark follows: that of the clock which is behind all
+// others, but no later than the latest bound.
 func (w *world) dueMark(reader *machine) time.Time {
 	due := w.now()
 	for _, m := range []*machine{reader, w.store.machine} {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a process without IDs. One of
-// three reads as a command does, which remembers nothing.
+// poll reads the watermark again and again, as pollers do: sometimes two at once. A poller is a
+// process without IDs. One of three reads as a command does, which remembers nothing.
 func (w *world) poll(number int) {
 	n := newNode(w, len(w.Nodes)+number, Node{Window: w.Window})
 	n.faults.change(Delay, int(w.Window/8))

@@ -41,7 +41,8 @@ var (
 	// that it was cloned, by the machine's name.
 	Generations sync.Map
 
-	// BootClock returns the name of the host of all processes, and how long ago it was booted; an empty name if there are many hosts.
+	// BootClock returns the name of the host of all processes, and how long ago it was booted; an
+	// empty name if there are many hosts.
 	BootClock = func() (string, time.Duration) { return "", 0 }
 
 	// KillLease ends the goroutine that renews a *lease.Lease, and the calls that wait
@@ -51,7 +52,8 @@ var (
 	// Granted is called before a lease grants a window, if it is not nil.
 	Granted func(lease any, token string, worker, seq int, from, to time.Time)
 
-	// Stamped is called before a generator of a lease returns IDs of the tick that begins at t, if it is not nil.
+	// Stamped is called before a generator of a lease returns IDs of the tick that begins at t, if
+	// it is not nil.
 	Stamped func(lease any, worker, seq int, t time.Time)
 
 	// CloneGenerator returns a copy of a *snowflake.Generator that has a cloned

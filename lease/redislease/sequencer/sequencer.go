@@ -18,10 +18,9 @@
 //	layout              any                               layouts.Redis, until 2039
 //	order               within a process                  all IDs of one server
 //
-// The server must be Redis 5 or later, or Valkey: the script reads the server's clock
-// before it writes, which earlier versions refuse. Its key is snowflake:sequence:SHARD. If the server
-// loses writes, in a crash or a failover, IDs do not repeat as long as a clock is right; see
-// [Sequencer].
+// The server must be Redis 5 or later, or Valkey: the script reads the server's clock before it
+// writes, which earlier versions refuse. Its key is snowflake:sequence:SHARD. If the server loses
+// writes, in a crash or a failover, IDs do not repeat as long as a clock is right; see [Sequencer].
 package sequencer
 
 import (

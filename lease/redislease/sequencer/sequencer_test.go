@@ -28,8 +28,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease/redislease/internal/redistest"
 )
 
-// The sequencer is no store, so no suite tests it. This file is longer than the code: Redis may lose keys, bring back old ones, fail over
-// and set its clock back, in any order, and each has its test on real servers.
+// The sequencer is no store, so no suite tests it. This file is longer than the code: Redis may
+// lose keys, bring back old ones, fail over and set its clock back, in any order, and each has its
+// test on real servers.
 
 const sequenceKey = conn.DefaultPrefix + "sequence:0"
 
@@ -63,7 +64,8 @@ func newUnique(t testing.TB) *unique {
 	return u
 }
 
-// take takes n IDs. They must increase, have the shard, and have times between Redis' clock and MaxAhead after it.
+// take takes n IDs. They must increase, have the shard, and have times between Redis' clock and
+// MaxAhead after it.
 func (u *unique) take(s *Sequencer, n int) []snowflake.ID {
 	u.Helper()
 	ids, begun := make([]snowflake.ID, n), serverTime(u, s.key.Client)
@@ -140,7 +142,8 @@ func TestSequencerIDsHaveTimeShardAndSequence(t *testing.T) {
 
 const sequencerEnv = "SEQUENCER_TEST"
 
-// runSequencer is the main function of a child process. Its goroutines issue IDs until it is killed.
+// runSequencer is the main function of a child process. Its goroutines issue IDs until it is
+// killed.
 func runSequencer(addr string) {
 	servertest.EndWithParent()
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
@@ -175,8 +178,8 @@ func issue(s *Sequencer) {
 	}
 }
 
-// While processes take IDs, the keys are deleted, the scripts are flushed, and the server is killed and
-// restarted, with and without its data.
+// While processes take IDs, the keys are deleted, the scripts are flushed, and the server is killed
+// and restarted, with and without its data.
 func TestSequencerProcessesNeverRepeatAnID(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -298,8 +301,8 @@ func TestSequencerIncreasesIfKeysAreStale(t *testing.T) {
 	u.take(newSequencer(t, client, nil), 10)
 }
 
-// Redis' clock went back and its keys were lost. If a client's clock did not go back, the client refuses. If
-// the client has issued an ID, its next IDs are greater.
+// Redis' clock went back and its keys were lost. If a client's clock did not go back, the client
+// refuses. If the client has issued an ID, its next IDs are greater.
 func TestSequencerRefusesOrIncreasesIfRedisClockGoesBackAndKeysAreLost(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -338,8 +341,8 @@ func replicaOf(t testing.TB, client *redis.Client, addr string) {
 	servertest.Do(t, client.Do(t.Context(), "REPLICAOF", host, port).Err())
 }
 
-// A failover loses IDs. Later another failover goes back to the first server, which has run all the time and
-// still has its old key.
+// A failover loses IDs. Later another failover goes back to the first server, which has run all the
+// time and still has its old key.
 func TestSequencerIncreasesAfterFailoverThereAndBack(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1"
@@ -458,8 +461,8 @@ func TestSequencerChangesNothingWhenItRefuses(t *testing.T) {
 	}
 }
 
-// An ID has the millisecond of Redis' clock, even if the ID before was taken long ago. If the clock goes
-// back, IDs still increase.
+// An ID has the millisecond of Redis' clock, even if the ID before was taken long ago. If the clock
+// goes back, IDs still increase.
 func TestSequencerFollowsRedisClock(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -487,7 +490,8 @@ func TestSequencerFollowsRedisClock(t *testing.T) {
 	}
 }
 
-// If a client's clock is ahead, the client makes the key only if it then waits until the key's time.
+// If a client's clock is ahead, the client makes the key only if it then waits until the key's
+// time.
 func TestSequencerMakesTheKeyOnlyIfItWaitsForItsTime(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

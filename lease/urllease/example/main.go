@@ -3,7 +3,8 @@
 //	go run ./lease/urllease/example -new redis://localhost:6379
 //	go run ./lease/urllease/example -new sqlite:leases.db
 //
-// -new says that the store was never used: without it, the first start of a fleet takes three minutes.
+// -new says that the store was never used: without it, the first start of a fleet takes three
+// minutes.
 package main
 
 import (

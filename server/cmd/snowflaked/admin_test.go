@@ -22,7 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// If idle clients hold all connections, probes are answered at the address of their own, which issues no IDs.
+// If idle clients hold all connections, probes are answered at the address of their own, which
+// issues no IDs.
 func TestProbesDoNotStarve(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--store", "file:"+t.TempDir(), "--max-connections", "5", "--admin", "127.0.0.1:0")
@@ -42,8 +43,9 @@ func TestProbesDoNotStarve(t *testing.T) {
 	}
 }
 
-// Clients of gRPC ask for health without a token, at both addresses, and for the methods. On loopback, only names of the loopback
-// interface and those of --hosts are the server's. The version is in the command's output, in the log and in the metrics.
+// Clients of gRPC ask for health without a token, at both addresses, and for the methods. On
+// loopback, only names of the loopback interface and those of --hosts are the server's. The version
+// is in the command's output, in the log and in the metrics.
 func TestServerOnLoopback(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--store", "file:"+t.TempDir(), "--admin", "127.0.0.1:0", "--hosts", "ids.internal,other.internal")

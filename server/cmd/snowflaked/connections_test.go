@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Idle connections leave the store its files: the lease is renewed, and a client that is connected gets IDs. If
-// the connections are closed, other clients get IDs, too.
+// Idle connections leave the store its files: the lease is renewed, and a client that is connected
+// gets IDs. If the connections are closed, other clients get IDs, too.
 func TestIdleConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 	t.Parallel()
 	limited := func(cmd *exec.Cmd) {

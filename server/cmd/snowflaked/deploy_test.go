@@ -23,8 +23,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// deployed returns a file of the repository's folder deploy. If the module is not in a clone, it skips the test,
-// or fails it in CI.
+// deployed returns a file of the repository's folder deploy. If the module is not in a clone, it
+// skips the test, or fails it in CI.
 func deployed(t *testing.T, name string) []byte {
 	t.Helper()
 	const deploy = "../../../deploy"

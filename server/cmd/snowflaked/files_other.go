@@ -10,5 +10,6 @@ import (
 // mostFiles returns how many files the process may open.
 func mostFiles() int { return math.MaxInt32 }
 
-// readableByAll reports whether every user of the host may read a file: permissions of other systems do not say that.
+// readableByAll reports whether every user of the host may read a file: permissions of other
+// systems do not say that.
 func readableByAll(fs.FileMode) bool { return false }

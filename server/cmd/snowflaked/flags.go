@@ -25,8 +25,8 @@ func variable(name string) string {
 	return "SNOWFLAKED_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// parse sets the flags of a command: what the arguments do not say, the environment says. With --help it writes the
-// help.
+// parse sets the flags of a command: what the arguments do not say, the environment says. With
+// --help it writes the help.
 func parse(fs *pflag.FlagSet, about string, args []string, getenv func(string) string, stdout io.Writer) error {
 	fs.Usage = func() { help(fs, about, stdout) }
 	var err error

@@ -74,7 +74,8 @@ func health(ctx context.Context, args []string, getenv func(string) string, stdo
 	return err
 }
 
-// reachable returns the address at which a server that listens at addr can be asked from its own host.
+// reachable returns the address at which a server that listens at addr can be asked from its own
+// host.
 func reachable(flag, addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" || port == "0" {

@@ -80,8 +80,9 @@ func readDockerfile(t *testing.T) (i image) {
 	return i
 }
 
-// The image's files are made as the Dockerfile makes them. With nothing else to see and as the image's user, its server
-// leases a worker ID from Redis, its health check tells whether it lives, and it ends on SIGTERM with status 0.
+// The image's files are made as the Dockerfile makes them. With nothing else to see and as the
+// image's user, its server leases a worker ID from Redis, its health check tells whether it lives,
+// and it ends on SIGTERM with status 0.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	i := readDockerfile(t)
@@ -163,7 +164,8 @@ func TestImage(t *testing.T) {
 	assert.Len(t, files, 2)
 }
 
-// What the compose file tells the program, it understands, with time to stop. Images have no registry in their names.
+// What the compose file tells the program, it understands, with time to stop. Images have no
+// registry in their names.
 func TestComposeFileFitsTheProgram(t *testing.T) {
 	var c struct {
 		Name     string

@@ -15,8 +15,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// setLogger makes a logger the default, also of the stores' drivers, which would write lines of their own to standard
-// error while a store is away. They also return their errors, and the lease's lines have these.
+// setLogger makes a logger the default, also of the stores' drivers, which would write lines of
+// their own to standard error while a store is away. They also return their errors, and the lease's
+// lines have these.
 func setLogger(l *slog.Logger) {
 	slog.SetDefault(l)
 	d := &driver{log: l, said: map[string]bool{}}
@@ -27,7 +28,8 @@ func setLogger(l *slog.Logger) {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, d))
 }
 
-// driver logs what a store's driver says, each message once: messages that differ in numbers only count as one.
+// driver logs what a store's driver says, each message once: messages that differ in numbers only
+// count as one.
 type driver struct {
 	log *slog.Logger
 

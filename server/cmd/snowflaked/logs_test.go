@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With --log-format json each line is JSON, also what the stores' drivers write while the store hangs up.
+// With --log-format json each line is JSON, also what the stores' drivers write while the store
+// hangs up.
 func TestEachLineOfTheLogIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://:secret@ADDR", "mysql://u:secret@ADDR/ids", "postgres://u:secret@ADDR/ids", "etcd://ADDR", "zk://ADDR", "nats://u:secret@ADDR", "kubernetes:x"} {

@@ -9,7 +9,8 @@
 //	snowflaked health                              does the server of this host live? For a container's health check
 //	snowflaked version                             which version is this?
 //
-// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for --listen. "snowflaked --help" lists them.
+// Each flag is an environment variable, too: SNOWFLAKED_LISTEN for --listen. "snowflaked --help"
+// lists them.
 //
 // On SIGTERM or an interrupt, /readyz says first that the server is not ready. It goes on serving
 // for --drain, so that load balancers notice. Then it takes no more connections, finishes what has

@@ -23,8 +23,8 @@ import (
 // every is how often the files are read. The tests change it.
 var every = time.Second
 
-// watch reads a value from files, and again when their contents have changed, until ctx is done. If the files are no good
-// then, the value stays, the log says why, once, and bad is 1.
+// watch reads a value from files, and again when their contents have changed, until ctx is done. If
+// the files are no good then, the value stays, the log says why, once, and bad is 1.
 func watch[T any](ctx context.Context, bad prometheus.Gauge, parse func(contents ...[]byte) (T, error), files ...string) (get func() T, err error) {
 	seen, err := readFiles(files)
 	if err != nil {
@@ -138,7 +138,8 @@ func warnReadable(flag, file string) {
 	}
 }
 
-// parseTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME ids-per-second=N burst=N.
+// parseTokens returns the tokens of a file, one a line: TOKEN, TOKEN name=NAME, or TOKEN name=NAME
+// ids-per-second=N burst=N.
 func parseTokens(file ...[]byte) (tokens []server.Token, err error) {
 	for line := range strings.Lines(string(file[0])) {
 		words := strings.Fields(line)
@@ -202,7 +203,8 @@ func parseToken(words []string) (server.Token, error) {
 	return t, nil
 }
 
-// parseTLS returns the configuration of a certificate, its key and, if clients need certificates, their authorities, in PEM.
+// parseTLS returns the configuration of a certificate, its key and, if clients need certificates,
+// their authorities, in PEM.
 func parseTLS(files ...[]byte) (*tls.Config, error) {
 	cert, err := tls.X509KeyPair(files[0], files[1])
 	if err != nil {

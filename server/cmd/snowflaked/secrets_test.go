@@ -199,9 +199,8 @@ func TestFilesThatAreNoGoodChangeNothing(t *testing.T) {
 	})
 }
 
-// A token can have a name and a quota. A token that can be guessed is refused, or that no request can carry, such as the first one
-// after a byte order mark.
-// An error never shows the token.
+// A token can have a name and a quota. A token that can be guessed is refused, or that no request
+// can carry, such as the first one after a byte order mark. An error never shows the token.
 func TestTokensHaveSettings(t *testing.T) {
 	want := []server.Token{{Secret: "one-one-one-one-"}, {Secret: "two-two-two-two-", Name: "web"},
 		{Secret: "three-three-three", Name: "web", IDsPerSecond: 500}, {Secret: "four-four-four-f", Name: "etl", IDsPerSecond: 5, Burst: 100}}

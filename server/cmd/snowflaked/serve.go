@@ -23,8 +23,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// gcPercent makes the garbage collector run once in some thousands of requests instead of some hundreds, so that GET /id takes
-// less processor time. In return, up to four times the memory in use is garbage. The environment variable GOGC is stronger.
+// gcPercent makes the garbage collector run once in some thousands of requests instead of some
+// hundreds, so that GET /id takes less processor time. In return, up to four times the memory in
+// use is garbage. The environment variable GOGC is stronger.
 const gcPercent = 400
 
 // serve runs the server until ctx is done.
@@ -153,8 +154,9 @@ func listen(flag, addr string) (net.Listener, error) {
 // leftOver is how many files connections leave to the store, the secrets and the program itself.
 const leftOver = 50
 
-// bind listens at the address, and warns if others can use it who may not be meant to. A connection beyond the bound waits until
-// another one closes: so idle clients take neither the memory nor the files that the store needs.
+// bind listens at the address, and warns if others can use it who may not be meant to. A connection
+// beyond the bound waits until another one closes: so idle clients take neither the memory nor the
+// files that the store needs.
 func (c *config) bind() (net.Listener, error) {
 	l, err := listen("listen", c.listen)
 	if err != nil {
@@ -208,8 +210,8 @@ func (c *config) warning(addr net.Addr) string {
 	return "anybody who reaches this address can take IDs: set --token-file or --tls-client-ca"
 }
 
-// startTime is for how long a store may be away when the server starts. It is more than a store without
-// entries takes.
+// startTime is for how long a store may be away when the server starts. It is more than a store
+// without entries takes.
 const startTime = lease.MaxWindow + 3*time.Minute
 
 func openURL(ctx context.Context, url string) (lease.Store, func() error, error) {

@@ -37,8 +37,8 @@ import (
 // patience bounds the waits for what takes milliseconds on an idle machine.
 const patience = time.Minute
 
-// The test binary is the program, too. When that program is told to stop, it goes on serving until its standard
-// input ends, so that no test depends on the time that its clients take to notice.
+// The test binary is the program, too. When that program is told to stop, it goes on serving until
+// its standard input ends, so that no test depends on the time that its clients take to notice.
 func TestMain(m *testing.M) {
 	every, countEvery = 50*time.Millisecond, 50*time.Millisecond
 	if os.Getenv("SNOWFLAKED_TEST_PROGRAM") != "" {

@@ -19,8 +19,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/vmclock/vmclocktest"
 )
 
-// ownSystemd starts a systemd in namespaces of its own, which knows the units of the folder $1/units alone and sees tmpfs wherever it
-// writes: it must touch nothing of this host. In its /dev there is the file $1/vmclock0.
+// ownSystemd starts a systemd in namespaces of its own, which knows the units of the folder
+// $1/units alone and sees tmpfs wherever it writes: it must touch nothing of this host. In its /dev
+// there is the file $1/vmclock0.
 const ownSystemd = `set -e
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -38,8 +39,9 @@ mount --move /run/dev /dev
 exec env -i container=lxc PATH="$PATH" SYSTEMD_UNIT_PATH=/run/own/units SYSTEMD_GENERATOR_PATH=/run/gen \
 	SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/run/gen /lib/systemd/systemd --system --unit=test.target --log-target=null --show-status=no`
 
-// systemd runs the unit with all its restrictions: the program tells it when it issues IDs, sees the machine's device for clones, and
-// can ask the kernel about the clock. A restriction that switches one of them off does it silently.
+// systemd runs the unit with all its restrictions: the program tells it when it issues IDs, sees
+// the machine's device for clones, and can ask the kernel about the clock. A restriction that
+// switches one of them off does it silently.
 func TestUnitSwitchesNothingOff(t *testing.T) {
 	t.Parallel()
 	unit := string(deployed(t, "systemd/snowflaked.service"))

@@ -24,10 +24,12 @@ type acquired struct {
 	closeStore func() error
 }
 
-// stopTime is how long the program waits for a store to end a call after the program was told to stop.
+// stopTime is how long the program waits for a store to end a call after the program was told to
+// stop.
 const stopTime = 500 * time.Millisecond
 
-// acquireUnless takes a worker ID unless ctx is done first, or the server has failed. It does not wait for a store that hangs.
+// acquireUnless takes a worker ID unless ctx is done first, or the server has failed. It does not
+// wait for a store that hangs.
 func (c *config) acquireUnless(ctx context.Context, failed <-chan error, w *waiting) (got acquired, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,8 +113,9 @@ func (w *waiting) text() string {
 	return "the store is asked"
 }
 
-// listening passes the log of a lease on. It tells waiting what the lease warned of last, without what only the log may say:
-// the message is constant, and of the attributes it takes the wait, and of what kind the error is.
+// listening passes the log of a lease on. It tells waiting what the lease warned of last, without
+// what only the log may say: the message is constant, and of the attributes it takes the wait, and
+// of what kind the error is.
 type listening struct {
 	slog.Handler
 	w *waiting
@@ -137,7 +140,8 @@ func (h listening) Handle(ctx context.Context, r slog.Record) error {
 // redisCode is how an answer of Redis begins, such as OOM.
 var redisCode = regexp.MustCompile(`^[A-Z]{3,}$`)
 
-// whyOf says of what kind a store's error is. The error itself may name users, databases and hosts, so only the log has it.
+// whyOf says of what kind a store's error is. The error itself may name users, databases and hosts,
+// so only the log has it.
 func whyOf(err error) string {
 	if errors.Is(err, lease.ErrExhausted) {
 		return "all of them are held; the log says by whom"
@@ -172,7 +176,8 @@ func whyOf(err error) string {
 	return "the log says why"
 }
 
-// innermost returns the error at the end of what err wraps. Of several errors, which begin with marks, it takes the last.
+// innermost returns the error at the end of what err wraps. Of several errors, which begin with
+// marks, it takes the last.
 func innermost(err error) error {
 	for {
 		var inner error

@@ -23,8 +23,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// While it waits for a worker ID, the server answers probes and says what it waits for; afterwards the same connections get IDs.
-// The store is an empty Redis, a Redis that does not run, and one that never answers.
+// While it waits for a worker ID, the server answers probes and says what it waits for; afterwards
+// the same connections get IDs. The store is an empty Redis, a Redis that does not run, and one
+// that never answers.
 func TestServerAnswersWhileItWaits(t *testing.T) {
 	t.Parallel()
 	empty, _ := servertest.Redis(t)
@@ -114,8 +115,8 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// What is shown to everybody has the message, the wait and the kind of the error, and nothing that may name users, databases or
-// hosts.
+// What is shown to everybody has the message, the wait and the kind of the error, and nothing that
+// may name users, databases or hosts.
 func TestWaitingShowsNoSecrets(t *testing.T) {
 	w := new(waiting)
 	log := slog.New(listening{slog.NewTextHandler(io.Discard, nil), w}).With("owner", "hidden")

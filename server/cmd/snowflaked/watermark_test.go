@@ -22,8 +22,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// The watermark of the store is below the next ID, rises, and names a holder that keeps it back. Without --watermark, nothing is
-// read until a client asks.
+// The watermark of the store is below the next ID, rises, and names a holder that keeps it back.
+// Without --watermark, nothing is read until a client asks.
 func TestWatermarkOfTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -30,7 +30,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/server/page"
 )
 
-// chromium starts one browser with one tab for all tests, because to open a tab costs more than most tests. The tab is in Berlin.
+// chromium starts one browser with one tab for all tests, because to open a tab costs more than
+// most tests. The tab is in Berlin.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"), chromedp.WSURLReadTimeout(2*time.Minute), chromedp.DisableGPU)
@@ -128,7 +129,8 @@ func serveLayout(t *testing.T, l snowflake.Layout, ids http.HandlerFunc) string 
 	return origin()
 }
 
-// served is what the server of all tests serves: for another origin, the browser starts another process.
+// served is what the server of all tests serves: for another origin, the browser starts another
+// process.
 var served atomic.Pointer[http.ServeMux]
 
 var origin = sync.OnceValue(func() string {
@@ -138,8 +140,8 @@ var origin = sync.OnceValue(func() string {
 // opened counts the pages, so that each is loaded anew.
 var opened int
 
-// open opens the page in the tab, which is wide and light. When the test ends, the page must have written no error,
-// and asked no other place for anything.
+// open opens the page in the tab, which is wide and light. When the test ends, the page must have
+// written no error, and asked no other place for anything.
 func open(t *testing.T, url, fragment string) *tab {
 	t.Helper()
 	if testing.Short() {
@@ -199,8 +201,8 @@ func (p *tab) run(actions ...chromedp.Action) {
 	require.NoError(p.t, runInPage(p.ctx, actions...))
 }
 
-// runInPage runs actions. If the page is being loaded anew, the browser may name the page before: then
-// runInPage asks again.
+// runInPage runs actions. If the page is being loaded anew, the browser may name the page before:
+// then runInPage asks again.
 func runInPage(ctx context.Context, actions ...chromedp.Action) error {
 	for {
 		err := chromedp.Run(ctx, actions...)

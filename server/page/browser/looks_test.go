@@ -138,7 +138,8 @@ func TestEachStateIsReadableAndFitsAPhone(t *testing.T) {
 	}
 }
 
-// nothingIsCut checks that no code runs under its button, and that nothing has to be scrolled sideways.
+// nothingIsCut checks that no code runs under its button, and that nothing has to be scrolled
+// sideways.
 func (p *tab) nothingIsCut() {
 	p.t.Helper()
 	var cut []string

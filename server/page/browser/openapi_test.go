@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The description is valid by the schema that the OpenAPI Initiative publishes, which is in testdata, and
-// each of its schemas by JSON Schema's own.
+// The description is valid by the schema that the OpenAPI Initiative publishes, which is in
+// testdata, and each of its schemas by JSON Schema's own.
 func TestOpenAPIIsValidByThePublishedSchema(t *testing.T) {
 	text, err := os.ReadFile("../../openapi.json") // the server answers GET /openapi.json with it
 	require.NoError(t, err)

@@ -94,7 +94,8 @@ func TestTextsOfTheLibraryAreRead(t *testing.T) {
 	p.shows("#errors", `line 2: not an ID: "`+codec.Encode(example)+`" may be an opaque text`)
 }
 
-// What the server says of all IDs together stands above them, and which words it skipped beside their lines.
+// What the server says of all IDs together stands above them, and which words it skipped beside
+// their lines.
 func TestNotesAndSkippedWordsAreShown(t *testing.T) {
 	p := open(t, serve(t, nil), "")
 	mux := http.NewServeMux()
@@ -146,7 +147,8 @@ func TestServerThatIsDownIsSaidToBe(t *testing.T) {
 	p.shows("#error", "The server knows more forms, but "+down)
 }
 
-// With tokens the page asks for no IDs, which it would not get, and shows where a program puts its token.
+// With tokens the page asks for no IDs, which it would not get, and shows where a program puts its
+// token.
 func TestPageOfAServerWithTokensIssuesNothing(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/", page.Handler(snowflake.DefaultLayout(), &page.Options{NeedsToken: true})) // any other request would be an error of the page
@@ -333,8 +335,8 @@ func TestResultOfAnEarlierTextIsDimmed(t *testing.T) {
 	assert.Equal(t, "true,0.45,false,", first)
 }
 
-// A visitor reads what an ID is, sees the ID of this moment, and finds the API, the metrics, the documentation and how a program
-// gets an ID from this server.
+// A visitor reads what an ID is, sees the ID of this moment, and finds the API, the metrics, the
+// documentation and how a program gets an ID from this server.
 func TestVisitorFindsTheWay(t *testing.T) {
 	p := open(t, serve(t, nil), "")
 	p.shows("#explain", "says when it was made, and by which worker. Worker 7 would make this one now")

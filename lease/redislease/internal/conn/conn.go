@@ -62,8 +62,8 @@ func (k Key) Address() string {
 	return "redis"
 }
 
-// Wrap adds to an error the key and the server. A key of another type is a bad record. A wrong password or a missing right
-// is a refusal.
+// Wrap adds to an error the key and the server. A key of another type is a bad record. A wrong
+// password or a missing right is a refusal.
 func (k Key) Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -77,8 +77,8 @@ func (k Key) Wrap(err error) error {
 	return fmt.Errorf("%s: key %q of %s: %w", k.Package, k.Name, k.Address(), err)
 }
 
-// isRefusal reports whether the server says that the password is wrong or a right is missing. (Old clients have no
-// redis.IsAuthError.)
+// isRefusal reports whether the server says that the password is wrong or a right is missing. (Old
+// clients have no redis.IsAuthError.)
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "unauthenticated", "can't run this command"},
 		func(word string) bool { return strings.Contains(err.Error(), word) })
@@ -153,14 +153,16 @@ func (k Key) dial() error {
 	return err
 }
 
-// silence is how long an idle connection may take to answer a PING after another connection has not answered in time.
+// silence is how long an idle connection may take to answer a PING after another connection has not
+// answered in time.
 const silence = time.Second
 
 // dropping has the clients whose idle connections are being asked.
 var dropping sync.Map
 
-// dropSilent lets the client drop the idle connections that do not answer. If the network has lost them, each would cost a
-// later call its time, one after the other. The client asks them nothing by itself, and new connections may work.
+// dropSilent lets the client drop the idle connections that do not answer. If the network has lost
+// them, each would cost a later call its time, one after the other. The client asks them nothing by
+// itself, and new connections may work.
 func (k Key) dropSilent() {
 	if _, busy := dropping.LoadOrStore(k.Client, true); busy {
 		return

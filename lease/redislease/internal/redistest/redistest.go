@@ -58,7 +58,8 @@ func (s *Server) User(t testing.TB, admin *redis.Client, name string, rights ...
 	return NewClient(t, opts)
 }
 
-// StartReplica starts a replica of a server, which it reaches at an address, and waits until it has the master's data.
+// StartReplica starts a replica of a server, which it reaches at an address, and waits until it has
+// the master's data.
 func StartReplica(t testing.TB, master *Server, addr string) *Server {
 	t.Helper()
 	replica := Start(t, "--replicaof", strings.Replace(addr, ":", " ", 1))
