@@ -79,11 +79,12 @@ type Refused struct {
 //
 // HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
 // same worker ID, datacenter and layout while the first may be in use, slog.Default() gets one
-// warning, unless Options.Clock is a clock of its own.
+// warning, unless Options.Clock is a clock of its own. There is none for a Generator with
+// Options.After, which goes on where an earlier one has ended.
 func New(worker int, opts *Options) (*Generator, error) {
 	g, err := newGenerator(worker, nil, opts)
 	if err == nil && g.clock == nil {
-		g.warnOfSecond()
+		g.warnOfSecond(opts != nil && opts.After > 0)
 	}
 	return g, err
 }
@@ -100,14 +101,16 @@ type madeAs struct {
 	datacenter, worker int
 }
 
-// warnOfSecond warns if another generator with the fields of g may be in use in this process.
-func (g *Generator) warnOfSecond() {
+// warnOfSecond warns if another generator with the fields of g may be in use in this process, unless
+// g is known to take its place.
+func (g *Generator) warnOfSecond(replaces bool) {
 	l := g.seq.layout
 	p := l.Decode(g.seq.fixed)
 	key := madeAs{l, p.Datacenter, p.Worker}
 	made.Lock()
 	last, known := made.last[key]
 	second, warned := last.Value() != nil, known && last == weak.Pointer[Generator]{}
+	second = second && !replaces
 	switch {
 	case second:
 		made.last[key] = weak.Pointer[Generator]{}

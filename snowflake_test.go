@@ -249,6 +249,21 @@ func TestGeneratorThatIsGoneGetsNoWarning(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
+// A generator that goes on after the last ID of an earlier one takes its place.
+func TestGeneratorThatTakesThePlaceOfAnotherGetsNoWarning(t *testing.T) {
+	log := logged(t)
+	layout := DefaultLayout()
+	layout.Epoch = 5 // of no other test
+	first := mustNew(t, 7, &Options{Layout: layout})
+	last, err := first.NextID()
+	require.NoError(t, err)
+	second := mustNew(t, 7, &Options{Layout: layout, After: last})
+	require.Empty(t, log.String())
+	mustNew(t, 7, &Options{Layout: layout})
+	require.NotEmpty(t, log.String(), "the one that took its place may be in use")
+	runtime.KeepAlive(second)
+}
+
 func mustNew(t *testing.T, worker int, opts *Options) *Generator {
 	t.Helper()
 	g, err := New(worker, opts)

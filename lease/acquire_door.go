@@ -9,20 +9,21 @@ import (
 // open returns the store's door once it is open. If the store has no door, open makes it.
 func (s *search) open() (door, error) {
 	l := s.l
+	var waits error // what the wait is for, once there is one
 	for told := (time.Time{}); ; {
 		d, c, isNew, err := s.lookAtDoor()
 		if err != nil || d.Open {
 			l.waitsUntil(time.Time{})
-			return d, err
+			return d, s.still(waits, err)
 		}
 		next, left, err := l.advanceDoor(s.line, d, door{Layout: l.o.Layout}, c, isNew)
 		if errors.Is(err, ErrConflict) || err == nil && next.Open {
 			continue
 		}
 		if err != nil {
-			return d, err
+			return d, s.still(waits, err)
 		}
-		waits := fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
+		waits = fmt.Errorf("%w: %s", ErrWiped, waitsFor(left, c))
 		now := s.line.read()
 		l.waitsUntil(now.at.Add(left))
 		if told.IsZero() || now.at.Sub(told) >= tellEvery {
@@ -31,10 +32,19 @@ func (s *search) open() (door, error) {
 		}
 		l.tripped(waits)
 		if ended := s.line.rest(now.beforeEnd(min(progress+randomN(progress), left))); ended != nil {
-			return d, once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, ended))
+			return d, s.still(waits, ended)
 		}
 		s.begun = s.line.read().at // a wait for a worker ID begins behind the door
 	}
+}
+
+// still returns err. If the time of the search has ended, within a request or between two, it adds
+// what the search still waits for.
+func (s *search) still(waits, err error) error {
+	if err == nil || waits == nil || !s.line.read().over {
+		return err
+	}
+	return once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, err))
 }
 
 // tellEvery is how often the log says how long a process waits that has no worker ID yet.

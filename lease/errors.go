@@ -63,8 +63,8 @@ var (
 	ErrClockLeap = errors.New("lease: the clock leapt forward")
 
 	// ErrInvalidOptions is returned by Acquire for an option that is out of its range, and
-	// by snowflake.NewLeased for a Lease that Acquire did not return.
-	ErrInvalidOptions = errors.New("lease: invalid options")
+	// by snowflake.NewLeased for a Lease that Acquire did not return. It is snowflake's.
+	ErrInvalidOptions = snowflake.ErrInvalidOptions
 
 	// ErrInUse is returned by snowflake.NewLeased if the lease already serves a generator.
 	ErrInUse = errors.New("lease: the lease already serves a generator")

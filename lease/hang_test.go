@@ -295,3 +295,25 @@ func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 		m.becomes()
 	})
 }
+
+// A start ends while it waits for a store without entries. Its error says so wherever the time ends.
+func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
+	for _, key := range []string{"get", "put"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			begun := time.Now()
+			m.becomes(func(ctx context.Context, q *query, next asks) error {
+				if q.do == key && time.Since(begun) > 19*time.Second {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return next(ctx, q)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: "a", Clock: clockAt(0)})
+			require.ErrorIs(t, err, ErrWiped)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+}

@@ -74,7 +74,7 @@ func (j *journal) acquired(l *Lease) {
 func (j *journal) released(l *Lease, r record) {
 	var from []any
 	if !r.Bound().IsZero() { // it was used
-		from = []any{"free_from", r.Bound()}
+		from = []any{"freeFrom", r.Bound()}
 	}
 	j.info(l, r.Worker, "worker ID released", from...)
 }
@@ -93,7 +93,7 @@ func (j *journal) lost(l *Lease, worker int, err error) {
 
 func (j *journal) replaced(l *Lease, lost int) {
 	g := l.Grant()
-	j.info(l, g.Worker, "worker ID replaced", "instead_of", lost, "until", g.To, "after", passed(j.lostAt))
+	j.info(l, g.Worker, "worker ID replaced", "insteadOf", lost, "until", g.To, "after", passed(j.lostAt))
 	j.failing = time.Time{}
 	j.checkWindow(l, nil)
 	j.checkAway(l)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,29 @@ const (
 	// The record of a worker ID has its last holder's Reuse. The next holder keeps to it or
 	// to its own Options.Reuse, whichever is stricter.
 )
+
+var reuses = [...]string{ReuseAny: "any", ReuseKeep: "keep", ReuseOnce: "once"}
+
+// String returns "any", "keep" or "once".
+func (r Reuse) String() string {
+	if int(r) < len(reuses) {
+		return reuses[r]
+	}
+	return fmt.Sprintf("Reuse(%d)", uint8(r))
+}
+
+// MarshalText returns what String returns.
+func (r Reuse) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText returned.
+func (r *Reuse) UnmarshalText(text []byte) error {
+	i := slices.Index(reuses[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("lease: %q is no Reuse: want %s", text, strings.Join(reuses[:], ", "))
+	}
+	*r = Reuse(i)
+	return nil
+}
 
 // OnLoss says what a lease does after it lost its worker ID: another process took it, or
 // its record was removed.

@@ -37,7 +37,7 @@ type record struct {
 
 	// ClockSeq is the clock sequence of the holder's IDs, since From: [From, Bound()) is
 	// its current Holding.
-	ClockSeq int       `json:"clock_seq"`
+	ClockSeq int       `json:"clockSeq"`
 	From     time.Time `json:"from"`
 
 	// Store is the name of the store when the worker ID was taken. A store that has lost all
@@ -71,7 +71,7 @@ type record struct {
 	// stamped anything: see [Watermark]. If NoFloor is set, Least does not rise, because the
 	// holder has no generator, or one that may go back.
 	Least   time.Time `json:"least,omitzero"`
-	NoFloor bool      `json:"no_floor,omitempty"`
+	NoFloor bool      `json:"noFloor,omitempty"`
 
 	// To is the time up to which the holder may stamp: its bound, and while it changes its clock
 	// sequence also the bound of the sequence before.
@@ -219,8 +219,8 @@ func (r record) validate() error {
 		why = fmt.Sprintf("worker %d does not fit its layout", r.Worker)
 	case r.State == StateLost:
 		return nil
-	case r.Saves == 0 || r.Token == "" || r.Reuse > ReuseOnce || r.Window <= 0 || r.Window > maxWindow(r.Layout.Unit):
-		why = fmt.Sprintf("it has %d saves, token %q, reuse %d and window %v", r.Saves, r.Token, r.Reuse, r.Window)
+	case r.Saves == 0 || r.Token == "" || r.Window <= 0 || r.Window > maxWindow(r.Layout.Unit):
+		why = fmt.Sprintf("it has %d saves, token %q and window %v", r.Saves, r.Token, r.Window)
 	case r.ClockSeq < 0 || r.ClockSeq >= len(r.Bounds) || len(r.Bounds) > 1<<r.Layout.ClockSeqBits:
 		why = fmt.Sprintf("clock sequence %d of %d does not fit its layout", r.ClockSeq, len(r.Bounds))
 	default:

@@ -563,7 +563,7 @@ func (p *party) Handle(_ context.Context, r slog.Record) error {
 	}
 	text := r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if slices.Contains([]string{"worker", "instead_of", "free_from", "error", "from", "to", "left", "after"}, a.Key) {
+		if slices.Contains([]string{"worker", "insteadOf", "freeFrom", "error", "from", "to", "left", "after"}, a.Key) {
 			text += fmt.Sprintf(" %s=%v", a.Key, a.Value)
 		}
 		return true

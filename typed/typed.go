@@ -205,6 +205,15 @@ func (a *Any) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// MarshalBinary returns what MarshalText returns, and UnmarshalBinary reads it.
+func (a Any) MarshalBinary() ([]byte, error) { return a.MarshalText() }
+
+// UnmarshalBinary is UnmarshalText for what MarshalBinary returned.
+func (a *Any) UnmarshalBinary(b []byte) error { return a.UnmarshalText(b) }
+
+// UnmarshalParam is UnmarshalText for the query and path parameters that gin and echo bind.
+func (a *Any) UnmarshalParam(s string) error { return a.UnmarshalText([]byte(s)) }
+
 // Value returns the number of a, without the prefix, as a parameter of database/sql
 // for the columns that have an [ID]. If the ID is negative, the error matches
 // [snowflake.ErrInvalidID].

@@ -187,6 +187,13 @@ func TestAnyReadsTextsOfAllTypes(t *testing.T) {
 	assert.Equal(t, a, back)
 	assert.ErrorIs(t, json.Unmarshal([]byte(`"order_x"`), &back), snowflake.ErrInvalidID)
 	assert.Equal(t, a, back, "unchanged")
+
+	var bound, gob typed.Any
+	require.NoError(t, bound.UnmarshalParam(text))
+	b, err = a.MarshalBinary()
+	require.NoError(t, err)
+	require.NoError(t, gob.UnmarshalBinary(b))
+	assert.Equal(t, []typed.Any{a, a}, []typed.Any{bound, gob})
 }
 
 type row struct {

@@ -20,7 +20,7 @@ type record struct {
 	Owner     string        `json:"owner"`
 	Bounds    []time.Time   `json:"bounds"`
 	Floor     time.Time     `json:"floor"`
-	ClockSeq  int           `json:"clock_seq"`
+	ClockSeq  int           `json:"clockSeq"`
 	From      time.Time     `json:"from"`
 	Store     string        `json:"store"`
 	Marked    bool          `json:"marked"`

@@ -144,7 +144,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
-	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: 3s with file: and sqlite:, the store's own with kubernetes:, else 30s", lease.MaxWindow))
+	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: the store's own, such as 3s with file: and 2m with s3:", lease.MaxWindow))
 	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
 	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")
 	fs.DurationVar(&c.floor, "floor-every", 0, "how often to save what the watermark may rise to, such as 1s, while somebody reads it: the watermark lags by as much.\n0: three times in a window. At most a third of --window")

@@ -62,8 +62,8 @@ func TestFailureIsLoggedAsJSON(t *testing.T) {
 // Durations are texts, as in the lines of the lease: JSON would have them in nanoseconds.
 func TestDurationsAreReadableInJSON(t *testing.T) {
 	var log strings.Builder
-	(&config{logFormat: "json"}).logger(&log).Info("taking", "give_up_after", 5*time.Minute)
-	assert.Contains(t, log.String(), `"give_up_after":"5m0s"`)
+	(&config{logFormat: "json"}).logger(&log).Info("taking", "giveUpAfter", 5*time.Minute)
+	assert.Contains(t, log.String(), `"giveUpAfter":"5m0s"`)
 }
 
 // What a driver says is one line at debug, and is said once.

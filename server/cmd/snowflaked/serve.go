@@ -84,7 +84,7 @@ func (c *config) run(ctx context.Context) error {
 	h, failed := serveMain(s, listener, files.tls)
 	defer h.Close()
 	slog.Info("taking a worker ID: if the store is away, or has no entries, it takes minutes; /readyz says what it waits for",
-		"store", urllease.Redact(c.store), "give_up_after", startTime, "address", listener.Addr().String())
+		"store", urllease.Redact(c.store), "giveUpAfter", startTime, "address", listener.Addr().String())
 	got, err := c.acquireUnless(ctx, failed, w)
 	if err != nil {
 		if ctx.Err() != nil {
