@@ -142,7 +142,7 @@ type Holder struct {
 	PID      int              `json:"pid"`
 	From     time.Time        `json:"from"`             // the holder's IDs have times from here on,
 	To       time.Time        `json:"to"`               // and before
-	Renewed  time.Time        `json:"renewed,omitzero"` // the last renewal, by the engine's clock; zero if it has none
+	Renewed  time.Time        `json:"renewed,omitzero"` // the last renewal, by the clock of the engine or, in a directory, of its host; zero if the engine has none
 	Window   time.Duration    `json:"windowNanos"`      // Options.Window
 	Reuse    Reuse            `json:"reuse"`            // who may have the worker ID next
 	Layout   snowflake.Layout `json:"layout"`
