@@ -13,6 +13,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -292,7 +293,10 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 // In the last case there are more processes than worker IDs.
 func TestKilledProcessesRepeatNoID(t *testing.T) {
 	t.Parallel()
-	const window = 60 * time.Millisecond
+	window := 60 * time.Millisecond
+	if runtime.GOOS == "windows" {
+		window *= 10 // a save may take longer than 60 ms there
+	}
 	for _, test := range []struct {
 		name      string
 		share     int // of the kills, in percent
