@@ -36,9 +36,9 @@ import (
 )
 
 // In the trial, writers and readers are processes. Each stops at the points of its work, as with kill -STOP, for up to
-// ten windows and, in the full run, now and then for longer than 30 s. Writers and a reader are killed, several in a
-// row. The writers' clocks step both ways, and their renewals are lost. On PostgreSQL one reader reads
-// a replica, which is paused now and then.
+// ten windows and, with -during, now and then for longer than 30 s. Writers and a reader are killed, several in a
+// row. The writers' clocks step both ways, and their renewals are lost. One reader reads a replica, which is paused now
+// and then.
 
 const (
 	childEnv     = "FOLLOW_CHILD"
@@ -74,6 +74,8 @@ func TestNoRowIsMissedWhateverStops(t *testing.T) {
 		{"MariaDB", true, true, max(short, *during)},
 		{"PostgreSQL", true, false, *during / 2},
 		{"PostgreSQL", false, true, *during / 2},
+		{"MariaDB", true, false, *during / 2},
+		{"MariaDB", false, true, *during / 2},
 	} {
 		if r.during == 0 {
 			continue
@@ -144,17 +146,15 @@ func (r run) trial(t *testing.T) result {
 	db.exec(t, `CREATE TABLE delivered (id BIGINT PRIMARY KEY)`)
 	db.exec(t, `CREATE TABLE cursors (name VARCHAR(10) PRIMARY KEY, id BIGINT NOT NULL)`)
 	db.exec(t, `INSERT INTO cursors VALUES ('next', 0), ('read', 0)`)
-	env := []string{"FOLLOW_DRIVER=" + db.driver, "FOLLOW_DSN=" + db.dsn, "FOLLOW_REPLICA=" + db.dsn, fmt.Sprint("FOLLOW_FENCE=", r.fence), fmt.Sprint("FOLLOW_HOLD=", r.hold)}
+	env := []string{"FOLLOW_DRIVER=" + db.driver, "FOLLOW_DSN=" + db.dsn, fmt.Sprint("FOLLOW_FENCE=", r.fence), fmt.Sprint("FOLLOW_HOLD=", r.hold)}
 	ctx, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer stop()
-	if db.dialect == follow.PostgreSQL {
-		replica := standby(t, db)
-		env[2] = "FOLLOW_REPLICA=" + replica.dsn
-		caughtUp(t, db, replica)
-		background.Go(func() { replica.pauseNowAndThen(t, ctx) })
-	}
+	replica := replicaOf(t, db)
+	env = append(env, "FOLLOW_REPLICA="+replica.dsn)
+	replica.catchUp(t, db)
+	background.Go(func() { replica.pauseNowAndThen(t, ctx) })
 	naive := map[string]*naive{"id > last": {}, "reread": {reread: true}}
 	for _, n := range naive {
 		background.Go(func() { n.poll(t, ctx, db) })
@@ -286,7 +286,7 @@ func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	if (point == "writer after check" || point == "writer before COMMIT" || point == "writer after PREPARE" || strings.HasPrefix(point, "reader")) && rand.N(8) > 0 {
 		most = min(most, trialWindow/10) // the reader waits for the writer; if it mostly stood still, it would miss nothing
 	}
-	if depth.Full() && strings.HasPrefix(point, "writer") && rand.N(60) == 0 {
+	if *during > 0 && strings.HasPrefix(point, "writer") && rand.N(60) == 0 {
 		most = 80 * time.Second // 40 s at least
 	}
 	_ = c.Process().Signal(syscall.SIGSTOP)
@@ -295,23 +295,6 @@ func pause(c *servertest.Child, point string, ended *atomic.Bool) {
 	}
 	_ = c.Process().Signal(syscall.SIGCONT)
 	_ = c.Tell("go") // it may be killed meanwhile
-}
-
-// pauseNowAndThen lets the standby lag.
-func (db database) pauseNowAndThen(t testing.TB, ctx context.Context) {
-	defer db.Exec(`SELECT pg_wal_replay_resume()`)
-	for paused := false; ctx.Err() == nil; paused = !paused {
-		statement := `SELECT pg_wal_replay_pause()`
-		if paused {
-			statement = `SELECT pg_wal_replay_resume()`
-		}
-		_, err := db.Exec(statement)
-		assert.NoError(t, err)
-		select {
-		case <-time.After(rand.N(trialWindow)):
-		case <-ctx.Done():
-		}
-	}
 }
 
 // naive reads as others do: the rows with id > last or, if reread is set, those of the last 30 s that it has not sent.

@@ -41,25 +41,30 @@ var postgres = servertest.Shared(func(t testing.TB) string {
 	return url(addr)
 })
 
-// standby returns the replica of a database of the server postgres.
-func standby(t testing.TB, db database) database {
-	dsn := replica(t) + strings.TrimPrefix(db.dsn, postgres(t))
-	return database{servertest.Open(t, "pgx", dsn), follow.PostgreSQL, "pgx", dsn}
-}
-
-var replica = servertest.Shared(func(t testing.TB) string {
-	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	primary := strings.Split(strings.Split(postgres(t), "@")[1], "/")[0]
-	addr, _ := servertest.PostgresStandby(t, primary, func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() },
-		"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
-	return url(addr)
-})
-
 var mariaDB = servertest.Shared(func(t testing.TB) string {
 	dsn := func(addr string) string { return "root@tcp(" + addr + ")/" }
-	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() })
+	addr, _ := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() }, primaryArgs...)
 	return dsn(addr)
 })
+
+// replicas are of the servers postgres and mariaDB.
+var replicas = map[follow.Dialect]func(testing.TB) *replica{
+	follow.PostgreSQL: servertest.Shared(func(t testing.TB) *replica {
+		return replicate(t, database{dialect: follow.PostgreSQL, driver: "pgx", dsn: postgres(t)})
+	}),
+	follow.MySQL: servertest.Shared(func(t testing.TB) *replica {
+		return replicate(t, database{dialect: follow.MySQL, driver: "mysql", dsn: mariaDB(t)})
+	}),
+}
+
+// replicaOf opens a database of the server postgres or mariaDB on the server's replica.
+func replicaOf(t testing.TB, db database) *replica {
+	server := map[follow.Dialect]func(testing.TB) string{follow.PostgreSQL: postgres, follow.MySQL: mariaDB}[db.dialect](t)
+	r := *replicas[db.dialect](t)
+	r.dsn += strings.TrimPrefix(db.dsn, server)
+	r.DB = servertest.Open(t, r.driver, r.dsn)
+	return &r
+}
 
 // database is an empty database, or schema.
 type database struct {

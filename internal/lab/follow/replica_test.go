@@ -6,9 +6,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -16,39 +20,115 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 )
 
-// cluster starts a primary and its standby, and returns them with the primary's process.
-func cluster(t *testing.T) (primary, standby database, p *servertest.Process) {
-	dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
-	ready := func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }
-	at, p := servertest.Postgres(t, "", ready, "-c", "max_connections=200")
-	copied, _ := servertest.PostgresStandby(t, at, ready, "-c", "max_connections=200")
-	open := func(addr string) database {
-		return database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}
-	}
-	return open(at), open(copied), p
+// replica is a replica of a primary, and the SQL that its dialect has for it.
+type replica struct {
+	database
+	at, reached   string   // asks the primary where it is, and the replica whether it is there
+	pause, resume string   // what was received is applied later
+	part          []string // nothing more is received
+	promote       []string
 }
 
-// caughtUp waits until the standby has what the primary has now.
-func caughtUp(t *testing.T, primary, standby database) {
+// primaryArgs let a MariaDB server have replicas.
+var primaryArgs = []string{"--log-bin=log", "--server-id=1"}
+
+// replicate starts a replica of the server of primary, and opens the same database of it.
+func replicate(t testing.TB, primary database) *replica {
+	r := &replica{database: primary}
+	if primary.dialect == follow.PostgreSQL {
+		at := strings.Split(strings.Split(primary.dsn, "@")[1], "/")[0]
+		dsn := func(addr string) string { return strings.Replace(primary.dsn, at, addr, 1) }
+		addr, _ := servertest.PostgresStandby(t, at, func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() },
+			"-c", "max_connections=300", "-c", "max_prepared_transactions=20")
+		r.dsn = dsn(addr)
+		r.at, r.reached = `SELECT pg_current_wal_lsn()`, `SELECT pg_last_wal_replay_lsn() >= '%s'::pg_lsn`
+		r.pause, r.resume = `SELECT pg_wal_replay_pause()`, `SELECT pg_wal_replay_resume()`
+		r.part = []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`}
+		r.promote = []string{`SELECT pg_promote()`}
+	} else {
+		ready := func(addr string) error { return servertest.Open(t, "mysql", "root@tcp("+addr+")/").Ping() }
+		addr, _ := servertest.MariaDB(t, ready, "--log-bin=log", "--server-id=2", "--read-only", "--slave-parallel-threads=4")
+		start, end := strings.Index(primary.dsn, "(")+1, strings.Index(primary.dsn, ")")
+		host, port, _ := strings.Cut(primary.dsn[start:end], ":")
+		server := servertest.Open(t, "mysql", "root@tcp("+addr+")/")
+		for _, s := range []string{
+			fmt.Sprintf(`CHANGE MASTER TO MASTER_HOST = '%s', MASTER_PORT = %s, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1`, host, port),
+			`START SLAVE`,
+		} {
+			_, err := server.Exec(s)
+			require.NoError(t, err)
+		}
+		r.dsn = primary.dsn[:start] + addr + primary.dsn[end:]
+		r.at, r.reached = `SELECT @@gtid_binlog_pos`, `SELECT MASTER_GTID_WAIT('%s', 0) = 0`
+		r.pause, r.resume = `STOP SLAVE SQL_THREAD`, `START SLAVE SQL_THREAD`
+		r.part = []string{`STOP SLAVE IO_THREAD`}
+		r.promote = []string{`STOP SLAVE`, `RESET SLAVE ALL`, `SET GLOBAL read_only = 0`}
+	}
+	r.DB = servertest.Open(t, r.driver, r.dsn)
+	return r
+}
+
+// catchUp waits until the replica has what the primary has now.
+func (r *replica) catchUp(t testing.TB, primary database) {
+	t.Helper()
 	var at string
-	require.NoError(t, primary.QueryRow(`SELECT pg_current_wal_lsn()`).Scan(&at))
+	require.NoError(t, primary.QueryRow(r.at).Scan(&at))
 	servertest.Await(t, func() error {
 		var there bool
-		err := standby.QueryRow(`SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, at).Scan(&there)
+		err := r.QueryRow(fmt.Sprintf(r.reached, at)).Scan(&there)
 		if err == nil && !there {
-			err = errors.New("the standby lags")
+			err = errors.New("the replica lags")
 		}
 		return err
 	})
 }
 
+// pauseNowAndThen lets the replica lag, until ctx ends.
+func (r *replica) pauseNowAndThen(t testing.TB, ctx context.Context) {
+	defer r.Exec(r.resume)
+	for paused := false; ctx.Err() == nil; paused = !paused {
+		statement := r.pause
+		if paused {
+			statement = r.resume
+		}
+		_, err := r.Exec(statement)
+		assert.NoError(t, err)
+		select {
+		case <-time.After(rand.N(trialWindow)):
+		case <-ctx.Done():
+		}
+	}
+}
+
 // A replica that lags shows no span before it shows every row of it. If it is promoted without the last commits, the
 // reader says so and goes on from its fence: no row is missed.
 func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
-	t.Parallel()
-	db, replica, server := cluster(t)
+	starts := map[string]func(t *testing.T) (primary database, server *servertest.Process){
+		"PostgreSQL": func(t *testing.T) (database, *servertest.Process) {
+			dsn := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
+			addr, p := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", dsn(addr)).Ping() }, "-c", "max_connections=200")
+			return database{servertest.Open(t, "pgx", dsn(addr)), follow.PostgreSQL, "pgx", dsn(addr)}, p
+		},
+		"MariaDB": func(t *testing.T) (database, *servertest.Process) {
+			dsn := func(addr string) string { return "root@tcp(" + addr + ")/" }
+			addr, p := servertest.MariaDB(t, func(addr string) error { return servertest.Open(t, "mysql", dsn(addr)).Ping() }, primaryArgs...)
+			_, err := servertest.Open(t, "mysql", dsn(addr)).Exec(`CREATE DATABASE shop`)
+			require.NoError(t, err)
+			return database{servertest.Open(t, "mysql", dsn(addr)+"shop"), follow.MySQL, "mysql", dsn(addr) + "shop"}, p
+		},
+	}
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, server := start(t)
+			testReplica(t, db, server, replicate(t, db))
+		})
+	}
+}
+
+func testReplica(t *testing.T, db database, server *servertest.Process, replica *replica) {
 	f, p := prepare(t, db), leased(t)
-	caughtUp(t, db, replica)
+	replica.catchUp(t, db)
 	o := fast()
 	o.Replica = replica.DB
 	r := follow.NewReader(p.store, db.DB, f, 0, o)
@@ -65,7 +145,7 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{id}, got)
 
-	replica.exec(t, `SELECT pg_wal_replay_pause()`)
+	replica.exec(t, replica.pause)
 	first, second := p.id(t), p.id(t)
 	db.exec(t, insert(second))
 	db.exec(t, insert(first))
@@ -74,7 +154,7 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	defer cancel()
 	_, err = read(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	replica.exec(t, `SELECT pg_wal_replay_resume()`)
+	replica.exec(t, replica.resume)
 	got, err = read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{first, second}, got)
@@ -83,23 +163,26 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	id = p.id(t)
 	db.exec(t, insert(id))
 	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), id)
-	caughtUp(t, db, replica)
+	replica.catchUp(t, db)
 	server.Kill()
 	got, err = read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{id}, got)
 	server.Restart()
 
-	// The primary commits what the standby does not get.
-	var sender int
-	replica.exec(t, `ALTER SYSTEM SET primary_conninfo = ''`)
-	replica.exec(t, `SELECT pg_reload_conf()`)
-	servertest.Await(t, func() error {
-		if err := db.QueryRow(`SELECT pid FROM pg_stat_replication`).Scan(&sender); err != sql.ErrNoRows {
-			return errors.New("the standby still receives")
-		}
-		return nil
-	})
+	// The primary commits what the replica does not get.
+	for _, s := range replica.part {
+		replica.exec(t, s)
+	}
+	if db.dialect == follow.PostgreSQL { // the reload takes effect later
+		var sender int
+		servertest.Await(t, func() error {
+			if err := db.QueryRow(`SELECT pid FROM pg_stat_replication`).Scan(&sender); err != sql.ErrNoRows {
+				return errors.New("the replica still receives")
+			}
+			return nil
+		})
+	}
 	inFlight, lost := p.id(t), p.id(t)
 	servertest.Await(t, func() error { // the pool has connections of before
 		_, err := db.Exec(insert(lost))
@@ -110,7 +193,9 @@ func TestReplicaThatLagsAndIsPromoted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{lost}, got)
 	server.Kill()
-	replica.exec(t, `SELECT pg_promote()`)
+	for _, s := range replica.promote {
+		replica.exec(t, s)
+	}
 	tx, err := replica.Begin()
 	require.NoError(t, err)
 	_, err = tx.Exec(insert(inFlight)) // its writer tries again
