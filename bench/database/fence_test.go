@@ -34,7 +34,7 @@ func BenchmarkFence(b *testing.B) {
 			for range *roundsFlag {
 				for _, way := range fences {
 					if way != "trigger" || name == "PostgreSQL" {
-						rates[way] = append(rates[way], s.fenced(b, name, way, writers, 3*time.Second))
+						rates[way] = append(rates[way], s.fenced(b, name, way, writers, 0, 3*time.Second).rate())
 					}
 				}
 			}
@@ -42,6 +42,25 @@ func BenchmarkFence(b *testing.B) {
 				if all := rates[way]; len(all) > 0 {
 					slices.Sort(all)
 					fmt.Printf("%s, %d writers, fence %s: %.0f rows a second (%.0f to %.0f)\n", s.version, writers, way, all[len(all)/2], all[0], all[len(all)-1])
+				}
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, and how long their transactions take: also
+// beside a transaction that commits a second after its check, again and again. In the way "exclusive" the reader
+// waits in the queue for the writers' lock, as it does not in package follow.
+func BenchmarkRaise(b *testing.B) {
+	for name, start := range servers {
+		s := start(b, 512)
+		for _, holds := range []time.Duration{0, time.Second} {
+			for _, way := range []string{"none", "check", "exclusive"} {
+				if way != "exclusive" || name == "PostgreSQL" {
+					f := s.fenced(b, name, way, 64, holds, 6*time.Second)
+					fmt.Printf("%s, 64 writers, fence %s, a transaction stays open for %v: raised %d times in %v, after %v at most; %d transactions, half in %v, 99 %% in %v\n", s.version, way,
+						holds, f.raised, f.took.Round(time.Millisecond), f.slowest.Round(time.Millisecond), len(f.each), f.part(0.5), f.part(0.99))
 				}
 			}
 		}
@@ -57,15 +76,33 @@ func TestFence(t *testing.T) {
 			s := start(t, 32)
 			for _, way := range fences {
 				if way != "trigger" || name == "PostgreSQL" {
-					require.Positive(t, s.fenced(t, name, way, 2, 200*time.Millisecond), way)
+					f := s.fenced(t, name, way, 2, 10*time.Millisecond, 200*time.Millisecond)
+					require.Positive(t, f.rate(), way)
 				}
 			}
 		})
 	}
 }
 
-// fenced lets writers insert rows for a while, and returns how many they inserted in a second.
-func (s *server) fenced(t testing.TB, name, way string, writers int, during time.Duration) float64 {
+// figures are what fenced has measured.
+type figures struct {
+	took    time.Duration
+	each    []time.Duration // the writers' transactions, in order
+	raised  int             // how often the reader raised the fence
+	slowest time.Duration   // the longest time until it was raised
+}
+
+// rate returns the transactions in a second.
+func (f figures) rate() float64 { return float64(len(f.each)) / f.took.Seconds() }
+
+// part returns how long a part of the transactions took at most.
+func (f figures) part(of float64) time.Duration {
+	return f.each[int(of*float64(len(f.each)-1))].Round(time.Millisecond)
+}
+
+// fenced lets writers insert rows for a while. If holds is not 0, one more transaction stays open for so long after its
+// check, again and again.
+func (s *server) fenced(t testing.TB, name, way string, writers int, holds, during time.Duration) (got figures) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS events`, `DROP TABLE IF EXISTS events_fence`, `CREATE TABLE events (id bigint PRIMARY KEY, payload varchar(100) NOT NULL)`)
 	dialect := map[string]follow.Dialect{"PostgreSQL": follow.PostgreSQL, "MariaDB": follow.MySQL}[name]
@@ -77,59 +114,108 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, during time
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	store := lease.File(t.TempDir())
-	l, err := lease.Acquire(background, store, &lease.Options{NewStore: true, FloorEvery: 100 * time.Millisecond, Logger: quiet})
+	l, err := lease.Acquire(background, store, &lease.Options{NewStore: true, Window: 3 * time.Second, FloorEvery: 100 * time.Millisecond, Logger: quiet})
 	require.NoError(t, err)
 	defer l.Release(background)
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
 
-	s.SetMaxOpenConns(writers + 2)
-	s.SetMaxIdleConns(writers + 2)
+	s.SetMaxOpenConns(writers + 3)
+	s.SetMaxIdleConns(writers + 3)
 	w := follow.NewWriter(s.DB, f, l, g)
 	insert := fmt.Sprintf(`INSERT INTO events VALUES (%s, %s)`, s.holder(1), s.holder(2))
-	begun := time.Now()
-	ctx, cancel := context.WithTimeout(background, during)
+	ctx, cancel := context.WithCancel(background)
 	defer cancel()
+	one := func(tx *sql.Tx, next func() (snowflake.ID, error)) (snowflake.ID, error) {
+		id, err := next()
+		if err == nil {
+			_, err = tx.ExecContext(ctx, insert, id, payload)
+		}
+		return id, err
+	}
+	inTx := func(work func(tx *sql.Tx) error) error {
+		tx, err := s.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := work(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	r := follow.NewReader(store, s.DB, f, 0, &follow.Options{Table: "events", Every: 100 * time.Millisecond, Logger: quiet, Rows: 1_000_000})
+	raise := func() error {
+		_, err := r.Next(ctx)
+		return err
+	}
+	if way == "exclusive" {
+		raise = func() error {
+			time.Sleep(100 * time.Millisecond)
+			return inTx(func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(1718579308, 'events_fence_mark'::regclass::oid::int)`)
+				return err
+			})
+		}
+	}
+	require.NoError(t, inTx(func(tx *sql.Tx) error {
+		_, err := one(tx, g.NextID)
+		return err
+	}))
+	_, err = r.Next(ctx) // from now on the lease renews every 100 ms
+	require.NoError(t, err)
+	begun := time.Now()
+	time.AfterFunc(during, cancel)
 	var all sync.WaitGroup
-	defer all.Wait()
 	if way != "none" {
 		all.Go(func() {
-			r := follow.NewReader(store, s.DB, f, 0, &follow.Options{Table: "events", Every: 100 * time.Millisecond, Logger: quiet, Rows: 1_000_000})
-			for err := error(nil); err == nil; {
-				_, err = r.Next(ctx)
+			for last := begun; ; got.raised++ {
+				err := raise()
+				got.slowest = max(got.slowest, time.Since(last))
+				if last = time.Now(); err != nil {
+					return
+				}
 			}
 		})
 	}
-	rows := make([]int, writers)
+	if holds > 0 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_ = inTx(func(tx *sql.Tx) error { // it may be late
+					id, err := one(tx, g.NextID)
+					if err == nil && way != "none" && way != "trigger" {
+						err = f.Check(ctx, tx, id)
+					}
+					if err == nil {
+						time.Sleep(holds)
+					}
+					return err
+				})
+			}
+		})
+	}
+	took := make([][]time.Duration, writers)
 	for i := range writers {
 		all.Go(func() {
-			one := func(tx *sql.Tx, next func() (snowflake.ID, error)) error {
-				id, err := next()
-				if err == nil {
-					_, err = tx.ExecContext(ctx, insert, id, payload)
-				}
-				return err
-			}
 			for ctx.Err() == nil {
 				var err error
-				if way == "check" {
-					err = w.Do(ctx, func(tx *follow.Tx) error { return one(tx.Tx, tx.NextID) })
+				started := time.Now()
+				if way == "check" || way == "exclusive" {
+					err = w.Do(ctx, func(tx *follow.Tx) error {
+						_, err := one(tx.Tx, tx.NextID)
+						return err
+					})
 				} else {
 					err = func() error {
 						defer l.Hold()()
-						tx, err := s.BeginTx(ctx, nil)
-						if err != nil {
+						return inTx(func(tx *sql.Tx) error {
+							_, err := one(tx, g.NextID)
 							return err
-						}
-						defer tx.Rollback()
-						if err := one(tx, g.NextID); err != nil {
-							return err
-						}
-						return tx.Commit()
+						})
 					}()
 				}
 				if err == nil {
-					rows[i]++
+					took[i] = append(took[i], time.Since(started))
 				} else if ctx.Err() == nil {
 					t.Errorf("%s: %v", way, err)
 				}
@@ -137,10 +223,8 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, during time
 		})
 	}
 	all.Wait()
-	took := time.Since(begun)
-	sum := 0
-	for _, n := range rows {
-		sum += n
-	}
-	return float64(sum) / took.Seconds()
+	got.took = time.Since(begun)
+	got.each = slices.Concat(took...)
+	slices.Sort(got.each)
+	return got
 }
