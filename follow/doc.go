@@ -1,11 +1,11 @@
-// Package follow reads the rows of a table in the order of their IDs, while other processes
-// insert them, and misses none. It is for outboxes, exports, caches and search indexes on
-// PostgreSQL, MySQL, MariaDB and SQLite.
+// Package follow reads the rows of a table in the order of their IDs while other processes insert
+// them, and misses none. It serves outboxes, exports, caches and search indexes on PostgreSQL,
+// MySQL, MariaDB and SQLite.
 //
-// Polling WHERE id > last ORDER BY id misses rows: another worker's clock is behind, or its
-// transaction commits later, and then its row appears below last. Two things together prevent this.
-// The watermark of package lease is an ID below every ID that is issued from now on. A [Fence] in
-// the database stops the commit of a transaction whose IDs a reader has passed.
+// Polling with WHERE id > last ORDER BY id misses rows. If another worker's clock is behind, or if
+// its transaction takes longer to commit, its row appears below last. Two things together prevent
+// this. The watermark of package lease is an ID below every ID that will be issued. A [Fence] in
+// the database makes a transaction fail if a reader has already passed its IDs.
 //
 // A writer inserts rows with [Writer.Do]:
 //
@@ -13,7 +13,7 @@
 //	...
 //	err = fence.Create(ctx, db) // once, like a migration; later calls change nothing
 //	...
-//	w := follow.NewWriter(db, fence, l, gen) // l is the lease of the generator gen
+//	w := follow.NewWriter(db, fence, l, gen) // gen is the generator of the lease l
 //	err = w.Do(ctx, func(tx *follow.Tx) error {
 //		id, err := tx.NextID()
 //		if err != nil {
@@ -23,68 +23,71 @@
 //		return err
 //	})
 //
-// A reader asks for spans of IDs. Every row that will ever be in a span is there:
+// A reader asks for spans of IDs. When it gets a span, the rows in it are complete: no row will
+// ever be added to it.
 //
 //	r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"})
 //	for {
 //		err := r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
 //			rows, err := tx.QueryContext(ctx, `SELECT id, body FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
-//			... deliver them, and keep s.UpTo as the cursor
+//			... process the rows, and store s.UpTo as the cursor
 //		})
 //	}
 //
-// The cursor is one ID. Keep it where the work is, if you can in the same transaction: then each
-// row is processed once. Keep it after the work, and rows may come twice after a crash. A new
-// reader begins at 0. A reader that was away for a week goes on from its cursor.
+// The cursor is one ID, which you store. A new reader begins at 0, and a reader that was away for a
+// week continues from its cursor. If you store the cursor in the transaction that stores the
+// results, each row is processed once. If you store it afterwards, rows may come twice after a
+// crash.
 //
-// All processes that insert rows need leases of one store, and all insert under the fence. For rows
-// of programs that do not know the fence, [Fence.Trigger] has PostgreSQL check it. The reader's
-// process needs the store, and no lease.
+// All processes that insert rows need leases from one store, and all insert under the same fence.
+// If a program cannot check the fence, [Fence.Trigger] has PostgreSQL check it. A process that
+// only reads needs the store, but no lease.
 //
-// Rows that are updated are not followed. If updates matter, give the table a column for versions,
-// set it to a new ID in each INSERT and UPDATE, under the fence, and follow that column
-// (Options.Column). A reader then sees the last version of each row, and not every version.
+// Updates are not followed. If they matter, give the table a column for versions, set it to a new
+// ID in each INSERT and UPDATE, under the fence, and follow that column (Options.Column). A reader
+// then sees the latest version of each row, but not every version.
 //
 // # How the fence works
 //
-// On PostgreSQL it is a sequence, an advisory lock and a table of one row. A writer takes the lock
-// for sharing as its last act, and then reads the sequence, whose newest value is seen at every
-// isolation level. A reader raises the sequence first, and then waits for the transactions that
-// hold the lock at this moment; then it sets the row. So readers never keep writers waiting, and no
-// stream of writers keeps a reader waiting for ever. Why no row is missed:
+// On PostgreSQL a fence is a sequence, an advisory lock and a table with one row. As its last act,
+// a writer's transaction takes the lock in shared mode, and then reads the sequence, whose newest
+// value is visible at every isolation level. A reader first raises the sequence, then waits for the
+// transactions that hold the lock at that moment, and then updates the row. So a reader never keeps
+// writers waiting, and a stream of writers never keeps a reader waiting. No row is missed because:
 //
-//  1. A writer holds the lock until its commit is visible, and a prepared transaction holds it, too.
+//  1. A writer holds the lock until its commit is visible. A prepared transaction holds it, too.
 //  2. If it held the lock when the sequence was raised, the reader waits for it.
-//  3. If it took the lock later, it read the raised sequence, and its IDs are above it, or it failed.
-//  4. So each commit of a row below the fence precedes the commit of the fence's row.
-//  5. So who sees the fence's row, on the primary or on a replica, sees every row below it.
+//  3. If it took the lock later, it read the raised sequence: its IDs are above, or it failed.
+//  4. So every row up to the fence's row was committed before the fence's row was.
+//  5. So whoever sees the fence's row, on the primary or on a replica, sees every row up to it.
 //
-// On MySQL and MariaDB it is a table of one row. A writer locks the row for sharing, and the
-// reader's UPDATE waits for the writers that have the lock; it gives up after a second, because new
-// writers wait behind it. On SQLite there is one writer at a time.
+// On MySQL and MariaDB a fence is a table with one row, which writers lock in shared mode. The
+// reader's UPDATE waits for the writers that hold the lock. New writers wait behind it, so it gives
+// up after a second, and tries again later. On SQLite there is only one writer at a time.
 //
 // # Hazards
 //
-// HAZARD: a transaction that inserts rows and does not check the fence, in any program. Its
-// rows may be missed if it commits late.
+// HAZARD: transactions, of any program, that insert rows without checking the fence. If one commits
+// late, its rows may be missed.
 //
-// HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so a branch may commit below
-// the fence, unless it runs at SERIALIZABLE. Writer.Do never uses XA.
+// HAZARD: XA on MySQL and MariaDB. XA PREPARE releases shared locks, so an XA transaction may
+// commit below the fence unless its isolation level is SERIALIZABLE. Writer.Do never uses XA.
 //
-// HAZARD: several primaries that take writes (Galera, Group Replication, BDR). Nothing is promised.
+// HAZARD: clusters in which several primaries take writes (Galera, Group Replication, BDR). Package
+// follow promises nothing there.
 //
-// HAZARD: reading a span in an older snapshot. After [Reader.Next] begin a new statement, or a
-// transaction; on a replica use [Reader.Read], whose transaction sees every row of the span.
+// HAZARD: reading a span in an older snapshot. After [Reader.Next], begin a new statement or
+// transaction on the primary. On a replica use [Reader.Read]: its transaction sees the whole span.
 //
 // HAZARD: replication that does not keep the order of commits: several GTID domains or
-// replica_preserve_commit_order=OFF (MySQL, MariaDB); a fence and rows in two logical
+// replica_preserve_commit_order=OFF (MySQL, MariaDB); a fence and its rows in two logical
 // subscriptions (PostgreSQL).
 //
-// HAZARD: a failover that loses commits, or a restore, takes the fence back. A reader whose cursor
-// is above the fence says so ([ErrRewound]). If another reader has raised the fence again before,
-// it cannot know: after a failover that lost commits, begin every reader anew from a cursor of
-// before.
+// HAZARD: a restore, or a failover that loses commits, sets the fence back. A reader whose cursor
+// is above the fence returns [ErrRewound]. But if another reader has raised the fence again by
+// then, it cannot notice. So after a failover that lost commits, start every reader from a cursor
+// that was stored before it.
 //
-// docs/watermark.md has measurements, other ways to read new rows, and what keeps the watermark
-// back.
+// docs/watermark.md has measurements, compares other ways to read new rows, and says what holds the
+// watermark back.
 package follow

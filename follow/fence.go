@@ -13,34 +13,36 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Dialect is the SQL of a kind of database.
+// Dialect is a kind of database.
 type Dialect uint8
 
 const (
-	PostgreSQL Dialect = iota + 1 // 10 or later; with prepared transactions, of November 2021 or later
+	PostgreSQL Dialect = iota + 1 // 10 or later; if transactions are prepared, since November 2021
 	MySQL                         // 5.7 or later, and MariaDB
 	SQLite                        // 3.24 or later
 )
 
 var (
 	// ErrLate is matched by the error of [Fence.Check], and of a commit under [Fence.Trigger], if a
-	// reader has passed the transaction's IDs. Roll back, and try again with new IDs, as
-	// [Writer.Do] does.
+	// reader has passed the transaction's IDs. Roll back, and repeat the transaction with new IDs.
+	// [Writer.Do] does this itself.
 	ErrLate = errors.New("follow: a reader has passed the transaction's IDs")
 
-	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the primary's fence
-	// is below the cursor. So commits of the primary were lost, in a failover or a restore. The
-	// next call goes on from the fence: rows may come twice.
+	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the fence on the
+	// primary is below the cursor. The primary has then lost commits, in a failover or a restore.
+	// Log it, and call the method again: the reader continues from the fence, so that rows may come
+	// twice and none is missed.
 	ErrRewound = errors.New("follow: the fence was set back")
 
-	// ErrInvalid is matched by the error of NewFence and Trigger for a name or Dialect that is not
+	// ErrInvalid is matched by the error of [NewFence] and [Fence.Trigger] if an argument is not
 	// allowed.
 	ErrInvalid = errors.New("follow: invalid argument")
 )
 
-// Fence stops the commit of a transaction whose IDs were passed by a reader. Make one for each
-// table, or for the tables that are read together, and share it: then the readers of a process read
-// the watermark together. Its methods may be called by any number of goroutines.
+// Fence makes a transaction fail if a reader has passed its IDs. Use one fence for each table, or
+// one for several tables that are read together. Share the value among all writers and readers of a
+// process: its readers then read the watermark once for all. Its methods may be called by any
+// number of goroutines.
 type Fence struct {
 	dialect Dialect
 	name    string
@@ -54,30 +56,31 @@ type Fence struct {
 type statements struct {
 	ready   string   // finds a row if the fence is there, and needs nothing
 	create  []string // in a transaction
-	check   string   // locks for sharing, and then reads the mark
-	reached string   // reads the fence's row: what readers may read up to
+	check   string   // takes the lock in shared mode, and then reads the mark
+	reached string   // reads the fence's row: readers may read up to it
 	raise   string   // sets the row to $1, unless it is greater
 	turn    string   // PostgreSQL: whether no other reader is raising the fence
-	mark    string   // PostgreSQL: makes the writers of later checks compare their IDs with $1
-	holders string   // PostgreSQL: lists the transactions that have made their check, and have not ended
+	mark    string   // PostgreSQL: makes all later checks compare with $1
+	holders string   // PostgreSQL: lists the open transactions that have checked the fence
 }
 
-// Names have 63 characters at most in PostgreSQL.
+// PostgreSQL cuts names after 63 characters, and some get a suffix.
 var names = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,49}\.)?[A-Za-z_][A-Za-z0-9_]{0,49}$`)
 
-// class is the first key of the fences' advisory locks. The second key is an oid: of the sequence
-// for writers, and of the table for readers.
+// class is the first key of the fences' advisory locks. The second key of the writers' lock is the
+// OID of the sequence, and that of the readers' lock is the OID of the table.
 const class = "1718579308"
 
-// NewFence returns a fence that consists of a table with this name, or schema.name, and, on
-// PostgreSQL, of a sequence with "_mark" added to the name. The name has ASCII letters, digits and
-// underscores, 50 at most, and its case counts. NewFence does not talk to the database.
+// NewFence returns the fence of this name. It consists of a table of this name and, on PostgreSQL,
+// a sequence whose name has the suffix "_mark". The name is name or schema.name. Each part has at
+// most 50 ASCII letters, digits and underscores, and upper and lower case differ. NewFence does not
+// connect to the database: [Fence.Create] makes the fence there.
 func NewFence(d Dialect, name string) (*Fence, error) {
 	switch {
 	case d < PostgreSQL || d > SQLite:
 		return nil, fmt.Errorf("%w: Dialect %d is unknown", ErrInvalid, d)
 	case !names.MatchString(name):
-		return nil, fmt.Errorf("%w: %q is not name or schema.name of letters, digits and underscores", ErrInvalid, name)
+		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
 	st := &f.sql
@@ -141,12 +144,12 @@ func (f *Fence) bind(query string) string {
 	return strings.NewReplacer("$1", "?", "$2", "?").Replace(query)
 }
 
-// Create makes the fence if it does not exist: its table and, on PostgreSQL, its sequence. If the fence is there, Create
-// needs no rights but to read it. After a logical replica of PostgreSQL has become the
-// primary, call it before anything is written.
+// Create makes the fence's table and, on PostgreSQL, its sequence. If the fence exists, Create
+// changes nothing, and needs only the right to read it. If a logical replica of PostgreSQL becomes
+// the primary, call Create there before anything is written.
 //
-// Afterwards writers need the right to SELECT from the table, on PostgreSQL also from the sequence, and on MySQL
-// also to UPDATE the table. Readers need to SELECT and UPDATE both.
+// Writers need the right to SELECT from the table. On PostgreSQL they also need SELECT on the
+// sequence, and on MySQL UPDATE on the table. Readers need SELECT and UPDATE on both.
 func (f *Fence) Create(ctx context.Context, db *sql.DB) error {
 	var one int
 	if db.QueryRowContext(ctx, f.sql.ready).Scan(&one) == nil {
@@ -170,52 +173,61 @@ func (f *Fence) inTx(ctx context.Context, db *sql.DB, statements ...string) erro
 	return tx.Commit()
 }
 
-// Queryer is a transaction: *sql.Tx, *Tx, the *sqlx.Tx of sqlx, the bun.Tx of bun, the ConnPool of GORM.
+// Queryer is a transaction, such as *sql.Tx, *Tx, the *sqlx.Tx of sqlx, the bun.Tx of bun, or the
+// ConnPool of GORM.
 type Queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Check is the last statement of a transaction that inserts rows. If the fence has passed first, the least of
-// their IDs, the error matches [ErrLate]: roll back, and try again with new IDs. After Check, nothing
-// passes them until the transaction has ended.
+// Check must be the last statement of a transaction that inserts rows. first is the least of their
+// IDs. If a reader has passed it, the error matches [ErrLate]: roll back, and repeat the
+// transaction with new IDs. After Check has returned nil, no reader passes first before the
+// transaction ends.
 //
-// Take a Hold of the lease before the first ID, and end it after the commit, or Check will often fail.
+// Call [lease.Lease.Hold] before the transaction's first ID, and the function that it returns after
+// the commit. Otherwise Check will often fail.
 func (f *Fence) Check(ctx context.Context, tx Queryer, first snowflake.ID) error {
 	var mark snowflake.ID
 	if err := tx.QueryRowContext(ctx, f.sql.check).Scan(&mark); err != nil {
 		return f.wrap("check", late(err))
 	}
 	if first <= mark {
-		return f.wrap("check", fmt.Errorf("%w: the least is %v, the fence is at %v", ErrLate, first, mark))
+		return fmt.Errorf("%w: the least is %v, and fence %s is at %v", ErrLate, first, f.name, mark)
 	}
 	return nil
 }
 
-// SQL returns the statement of Check, for transactions that are no [Queryer], such as a pgx.Tx. It has no parameters, and
-// returns an ID. If the least of the transaction's IDs is not greater, roll back.
+// SQL returns the statement of [Fence.Check], for transactions that are not a [Queryer], such as a
+// pgx.Tx. It has no parameters, and returns one ID. If the least ID of the transaction is not
+// greater, the transaction is late: roll back, and repeat it with new IDs.
 func (f *Fence) SQL() string { return f.sql.check }
 
-// Trigger has PostgreSQL check the fence at the commit of each transaction that inserts rows into table or
-// changes their column, which has the ID. So rows of all programs are fenced. It makes a function and a deferred constraint
-// trigger, named after the fence, or replaces them; call it once, as the table's owner. In a
-// transaction that is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails, with the SQLSTATE SNF01 and, from
-// Writer.Do, an error that matches [ErrLate].
+// Trigger makes PostgreSQL check the fence at the commit of each transaction that inserts a row
+// into table, or changes the column, which holds its ID. So the rows of all programs are fenced.
+// Call it once, as the table's owner: it creates a function and a deferred constraint trigger,
+// which are named after the fence, or replaces them.
 //
-// On other databases the error is [errors.ErrUnsupported].
+// If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01.
+// [Writer.Do] then repeats the transaction, as it does if Check fails.
+//
+// On other databases Trigger returns an error that matches [errors.ErrUnsupported].
 func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) error {
 	switch {
 	case f.dialect != PostgreSQL:
-		return f.wrap("trigger", errors.ErrUnsupported)
+		return f.wrap("trigger", fmt.Errorf("only PostgreSQL has deferred triggers: %w", errors.ErrUnsupported))
 	case !names.MatchString(table) || !names.MatchString(column) || strings.Contains(column, "."):
-		return f.wrap("trigger", fmt.Errorf("%w: table %q, column %q", ErrInvalid, table, column))
+		return fmt.Errorf("%w: table %q or column %q is not a name of up to 50 letters, digits and underscores", ErrInvalid, table, column)
 	}
-	// The function runs with the rights of its owner, and of the caller's search_path it knows nothing.
+	base := f.name[strings.Index(f.name, ".")+1:]
+	if name := base + "_" + column; len(name) > 63 {
+		return fmt.Errorf("%w: PostgreSQL would cut the function's name %s after 63 characters", ErrInvalid, name)
+	}
+	// The function runs with its owner's rights, and ignores the caller's search_path.
 	var schema string
 	if err := db.QueryRowContext(ctx, `SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE pg_class.oid = '`+
 		f.quote(f.name)+`'::regclass`).Scan(&schema); err != nil {
 		return f.wrap("trigger", err)
 	}
-	base := f.name[strings.Index(f.name, ".")+1:]
 	function := schema + "." + f.quote(base+"_"+column)
 	mark := schema + "." + f.quote(base+"_mark")
 	r := strings.NewReplacer("{function}", function, "{mark}", mark, "{trigger}", f.quote(base), "{table}", f.quote(table), "{column}", f.quote(column), "{class}", class)
@@ -233,8 +245,8 @@ END $$`),
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`)))
 }
 
-// late returns err, and makes it match ErrLate if it says that the transaction is late: the error of Trigger, or MariaDB's 1020,
-// the row has changed since the transaction's snapshot.
+// late returns err. If err says that the transaction is late, the result matches ErrLate: the error
+// of Trigger, and MariaDB's 1020, a row has changed since the transaction's snapshot.
 func late(err error) error {
 	var e interface{ SQLState() string }
 	if errors.As(err, &e) && e.SQLState() == "SNF01" || hasNumber(err, 1020) {
@@ -243,8 +255,8 @@ func late(err error) error {
 	return err
 }
 
-// hasNumber reports whether err is MySQL's error with this number. No driver is imported here, so it is recognized by
-// its text, as github.com/go-sql-driver/mysql writes it.
+// hasNumber reports whether err is the MySQL error of this number. It looks at the text that
+// github.com/go-sql-driver/mysql writes, because this package imports no driver.
 func hasNumber(err error, number int) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if strings.HasPrefix(err.Error(), fmt.Sprintf("Error %d ", number)) {
@@ -254,12 +266,13 @@ func hasNumber(err error, number int) bool {
 	return false
 }
 
+// wrap adds to an error of the database what was done with which fence.
 func (f *Fence) wrap(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, sql.ErrNoRows):
-		err = fmt.Errorf("the table has no row, call Fence.Create: %w", err)
+		err = fmt.Errorf("the fence's table has no row; call Fence.Create: %w", err)
 	}
 	return fmt.Errorf("follow: fence %s: %s: %w", f.name, what, err)
 }

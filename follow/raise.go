@@ -13,16 +13,17 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 )
 
-// errBusy says that the fence was not raised, because writers have it.
-var errBusy = errors.New("transactions that have made their check are not over")
+// errBusy says that the fence was not raised because writers hold its lock.
+var errBusy = errors.New("transactions that have checked the fence are still open")
 
-// reach returns the fence's row: every row of the table up to it is there, for who reads now.
+// reach returns the fence's row. A statement that begins now sees every row up to it.
 func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
 	return id, q.QueryRowContext(ctx, f.sql.reached).Scan(&id)
 }
 
-// raiseTo sets the fence to an ID, unless it is there or another reader is raising it. While it
-// waits for writers, it calls waits with the processes of the server that run them.
+// raiseTo raises the fence to an ID, unless it has reached it or another reader is raising it.
+// While it waits for writers on PostgreSQL, it calls waits with the server's processes that run
+// them.
 func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
 	switch f.dialect {
 	case PostgreSQL:
@@ -37,9 +38,9 @@ func (f *Fence) raiseTo(ctx context.Context, db *sql.DB, to snowflake.ID, waits 
 	return err
 }
 
-// raisePostgres raises the sequence first, so that every later check compares with it, and waits
-// for the transactions that made their checks before. Readers take turns, or one could lower the
-// sequence, or set the row before the other's wait is over.
+// raisePostgres raises the sequence first, so that every later check compares with it, and then
+// waits for the transactions that checked earlier. Readers take turns. Otherwise one could lower
+// the sequence, or set the row while the other still waits.
 func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, waits func(pids []int)) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -78,8 +79,8 @@ func (f *Fence) raisePostgres(ctx context.Context, db *sql.DB, to snowflake.ID, 
 	return tx.Commit()
 }
 
-// holders returns the transactions that hold the writers' lock, and the processes of the server
-// that run them. A transaction that is prepared keeps its name, and its process is 0.
+// holders returns the transactions that hold the writers' lock, and the server's processes that run
+// them. A transaction keeps its name when it is prepared, and its process is then 0.
 func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error) {
 	rows, err := tx.QueryContext(ctx, f.sql.holders)
 	if err != nil {
@@ -98,7 +99,7 @@ func (f *Fence) holders(ctx context.Context, tx *sql.Tx) (map[string]int, error)
 	return all, rows.Err()
 }
 
-// raiseMySQL waits for writers for a second at most, because new writers wait behind it.
+// raiseMySQL waits for writers for at most a second, because new writers wait behind it.
 func (f *Fence) raiseMySQL(ctx context.Context, db *sql.DB, to snowflake.ID) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func (f *Fence) raiseMySQL(ctx context.Context, db *sql.DB, to snowflake.ID) (er
 		_, err = conn.ExecContext(ctx, f.sql.raise, int64(to))
 	}
 	if _, bad := conn.ExecContext(ctx, limit+was); bad != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // nobody gets it with our limit
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it would keep our limit
 	}
 	if err != nil && hasNumber(err, 1205) {
 		err = errBusy

@@ -15,53 +15,61 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of a [Reader]. The zero value consists entirely of defaults, and so does
-// nil.
+// Options are the settings of a [Reader]. The zero value and nil select the defaults.
 type Options struct {
 	// Every is how often the reader looks for new rows and, if there are any, reads the watermark.
-	// While there are none, the wait grows to five times as much. 0: a second.
+	// While there are none, it looks less and less often, down to a fifth as often. 0: a second.
 	Every time.Duration
 
-	// Replica is where [Reader.Read] reads: a replica of the primary or, behind one address,
-	// several. Nil: the primary.
+	// Replica is the database in which [Reader.Read] reads: a replica of the primary, or an address
+	// with several replicas behind it. [Reader.Next] ignores it. Nil: the primary.
 	Replica *sql.DB
 
-	// Table is the table that is read, or schema.table. Then a span has rows, and Rows of them at
-	// most; and the fence is raised only if there are new rows. Empty: the reader knows nothing of
-	// the rows, so a span may be empty, and the first one after a week is a week long.
-	Table  string
-	Column string // the column of the IDs, with an index; empty: "id"
-	Rows   int    // 0: 1,000
+	// Table is the table, or schema.table, whose rows are read. Set it unless one fence serves
+	// several tables. With it, each span has at least one row and at most Rows of them, and the
+	// fence is raised only if there are new rows. Without it, a span may have any number of rows,
+	// or none.
+	Table string
 
-	// Logger gets a warning when something keeps the reader from reading, and information when that
-	// is over. Nil: slog.Default().
+	// Column is the column of Table that holds the IDs. It needs an index. Empty: "id".
+	Column string
+
+	// Rows bounds the rows of a span. 0: 1,000.
+	Rows int
+
+	// Logger gets a warning when the reader cannot go on, and an information when it can again.
+	// Nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// Span are the IDs above After and up to UpTo.
+// Span is a range of IDs: those above After, up to and including UpTo.
 type Span struct{ After, UpTo snowflake.ID }
 
-// Reader reads rows in spans of IDs, in which every row that will ever be there is there. Any
-// number of goroutines may call its methods; Next and Read take turns. It needs no Close.
+// Reader reads rows in spans of IDs. When it returns a span, no row will ever be added to it. Its
+// methods may be called by any number of goroutines; calls of Next and Read wait for one another.
+// It needs no Close.
 type Reader struct {
 	db      *sql.DB
 	fence   *Fence
 	o       Options
-	count   string // counts the rows of a span, Rows at most, and finds the last one
+	count   string // counts up to Rows rows of a span, and finds the last of them
 	first   string // finds the first row above an ID
 	reading *reading
 
-	turn  chan struct{} // a lock with room for one, which guards the rest
-	after snowflake.ID
-	idle  time.Duration // how long to wait while there is nothing new
-	well  bool          // a try has succeeded,
-	bad   error         // and the last one failed with this error
+	turn  chan struct{} // a lock (a channel with room for one) that guards the fields below
+	after snowflake.ID  // the cursor
+	idle  time.Duration // how long to wait if nothing is new
+	well  bool          // a try has succeeded
+	bad   error         // of the last try; nil if it succeeded
+	busy  time.Time     // since when writers have kept the fence from being raised
+	said  bool          // that was logged
 }
 
-// NewReader returns a reader of the rows whose IDs are above after: 0, or the UpTo of the last span
-// whose work was done. s is the store of all writers' leases, and db the primary. NewReader panics
-// if opts has a Table or Column that is not a name, or schema.name, of letters, digits and
-// underscores.
+// NewReader returns a reader of the rows whose IDs are above after, which is the cursor: 0 for a
+// new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
+// writers' leases, db the primary, and f the writers' fence. opts may be nil, but set Options.Table
+// if the fence serves one table. NewReader connects to nothing. It panics if Options.Table or
+// Options.Column is not a name, or schema.name, of letters, digits and underscores.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
 	if opts != nil {
@@ -73,7 +81,7 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	if r.o.Table != "" {
 		column := cmp.Or(r.o.Column, "id")
 		if !names.MatchString(r.o.Table) || !names.MatchString(column) {
-			panic(fmt.Sprintf("follow: Options.Table %q or Column %q is not a name", r.o.Table, column))
+			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of letters, digits and underscores", r.o.Table, column))
 		}
 		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.quote(r.o.Table) + ` WHERE ` + f.quote(column)
 		order := ` ORDER BY ` + f.quote(column) + ` LIMIT `
@@ -85,8 +93,9 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	return r
 }
 
-// Mark returns the last reading of the watermark. It says who keeps the watermark back, if somebody
-// does.
+// Mark returns the watermark as this process's readers of the fence last read it. Its field HeldBy
+// says which holder keeps it back, and so the reader, if one does. Before the first reading it is
+// the zero Mark.
 func (r *Reader) Mark() lease.Mark {
 	if m := r.reading.mark.Load(); m != nil {
 		return *m
@@ -94,13 +103,14 @@ func (r *Reader) Mark() lease.Mark {
 	return lease.Mark{}
 }
 
-// Next waits for the next span, and returns it. Read WHERE id > s.After AND id <= s.UpTo ORDER BY
-// id on the primary, in a statement (at READ COMMITTED) or a transaction that begins after Next has
-// returned; then keep s.UpTo as the cursor. The next call takes the span for done: if the work
-// failed, make a new Reader with the cursor that you kept.
+// Next waits for the next span, and returns it. Then read WHERE id > s.After AND id <= s.UpTo ORDER
+// BY id on the primary, in a new statement or in a transaction that begins after Next has returned,
+// and store s.UpTo as the cursor. The next call returns what follows the span. If processing the
+// rows failed, make a new Reader with the stored cursor.
 //
-// Next returns an error if ctx has ended, if the fence was set back ([ErrRewound]), or if a new
-// reader's first try fails. It waits for the end of other outages, which it logs.
+// Next returns an error if ctx ends, if the fence was set back ([ErrRewound]), or if the first try
+// of a new reader fails, for example because the table does not exist. Later, it logs that the
+// database or the store fails, and tries again until it succeeds.
 func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	err = r.await(ctx, func(ctx context.Context, _ func()) (found bool, err error) {
 		s, err = r.span(ctx, r.db)
@@ -115,13 +125,13 @@ func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	return s, nil
 }
 
-// Read waits for the next span, and calls fn in a read transaction that sees every row of it: a
-// transaction of Options.Replica, or of the primary, with one snapshot. If fn returns nil, the
-// reader goes on after the span; keep s.UpTo as the cursor. If fn returns an error, Read returns
-// it, and the next Read begins with the same rows. Other errors are those of Next.
+// Read waits for the next span, and calls fn in a read-only transaction that sees every row of it,
+// on Options.Replica or else on the primary. If fn returns nil, the next call reads what follows
+// the span; store s.UpTo as the cursor. If fn returns an error, Read returns it, and the next call
+// begins with the same rows. All other errors are those of [Reader.Next].
 //
-// A long transaction keeps PostgreSQL from vacuuming, and a replica may end it. So do not wait in
-// fn for long.
+// fn should be fast: a long transaction keeps PostgreSQL from vacuuming, and a replica may cancel
+// it. If your work is slow, collect the rows in fn, and process them after Read has returned.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
 	var failed error
 	err := r.await(ctx, func(ctx context.Context, patient func()) (found bool, err error) {
@@ -147,8 +157,12 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 	return cmp.Or(err, failed)
 }
 
+// lookFunc looks for a span, and processes it. It calls patient when the database has answered, and
+// its own work begins.
+type lookFunc func(ctx context.Context, patient func()) (found bool, err error)
+
 // await looks for a span until there is one, and raises the fence when there is something to read.
-func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patient func()) (bool, error)) error {
+func (r *Reader) await(ctx context.Context, look lookFunc) error {
 	if err := lock(ctx, r.turn); err != nil {
 		return err
 	}
@@ -168,7 +182,7 @@ func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patie
 			return r.ended(ctx, err)
 		case err != nil:
 			if !r.well && !errors.Is(err, lease.ErrWiped) && err != errBusy {
-				return fmt.Errorf("follow: the reader's first try: %w", err)
+				return fmt.Errorf("follow: the reader cannot begin: %w", err)
 			}
 			r.fails(err)
 			wait = r.rest()
@@ -179,15 +193,15 @@ func (r *Reader) await(ctx context.Context, look func(ctx context.Context, patie
 	}
 }
 
-// patience is how long a database or the store may be silent before the reader tries again on
-// another connection.
+// patience is how long the database or the store may take to answer before the reader tries again
+// on another connection.
 const patience = 30 * time.Second
 
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
 // try looks for a span. If there is none, it raises the fence and looks again. If there is still
 // none, it returns how long to wait.
-func (r *Reader) try(parent context.Context, look func(ctx context.Context, patient func()) (bool, error)) (found bool, wait time.Duration, err error) {
+func (r *Reader) try(parent context.Context, look lookFunc) (found bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
@@ -207,7 +221,7 @@ func (r *Reader) try(parent context.Context, look func(ctx context.Context, pati
 	return found, wait, err
 }
 
-// span returns the next span that q shows, which is empty if there is none.
+// span returns the next span that q sees. It is empty if there is none.
 func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 	s := Span{r.after, r.after}
 	reached, err := r.fence.reach(ctx, q)
@@ -230,14 +244,14 @@ func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
 }
 
 // raise raises the fence if there is something to read above it. It returns how long to wait before
-// looking again, at least on the primary.
+// looking again; 0 means that the primary has a span.
 func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, err error) {
 	reached, err := r.fence.reach(ctx, r.db)
 	if err != nil {
 		return 0, err
 	}
 	if reached < r.after {
-		err := fmt.Errorf("%w: %s is at %v, the cursor at %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, reached, r.after)
+		err := fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, reached, r.after)
 		r.after = reached
 		return 0, err
 	}
@@ -251,7 +265,7 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 			return 0, err
 		}
 	}
-	if first <= reached { // another reader has raised it, or the replica lags
+	if first <= reached { // another reader has raised the fence, or the replica lags
 		return 0, nil
 	}
 	alive()
@@ -261,7 +275,10 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 		return 0, err
 	case m.ID >= first:
 		r.idle = r.o.Every
-		return 0, r.fence.raiseTo(ctx, r.db, m.ID, r.waits(alive))
+		return 0, r.fence.raiseTo(ctx, r.db, m.ID, func(pids []int) {
+			alive()
+			r.waits("processes", pids)
+		})
 	case r.o.Table == "":
 		return r.rest(), nil
 	}
@@ -275,36 +292,37 @@ func (r *Reader) rest() time.Duration {
 	return wait
 }
 
-// waits returns a function that says, once and after 5 s, for which processes of the server a raise
-// waits.
-func (r *Reader) waits(alive func()) func(pids []int) {
-	begun, said := time.Now(), false
-	return func(pids []int) {
-		alive()
-		if !said && time.Since(begun) > 5*time.Second {
-			said = true
-			r.o.Logger.Warn("follow: the fence waits for transactions that have made their check and do not end; 0 is a prepared one", "fence", r.fence.name, "pids", pids)
-		}
+// waits logs, once and after 5 s, that the fence cannot be raised because of writers.
+func (r *Reader) waits(attrs ...any) {
+	if r.busy.IsZero() {
+		r.busy = time.Now()
+	}
+	if !r.said && time.Since(r.busy) > 5*time.Second {
+		r.said = true
+		r.o.Logger.Warn("follow: waiting for transactions that have checked the fence and stay open", append([]any{"fence", r.fence.name}, attrs...)...)
 	}
 }
 
-// fails logs a new trouble. It is no news that writers have the fence.
+// fails logs an error that is not the last one again.
 func (r *Reader) fails(err error) {
-	news := r.bad == nil || r.bad.Error() != err.Error()
-	if r.bad = err; news && err != errBusy {
-		r.o.Logger.Warn("follow: cannot read, and keeps trying", "fence", r.fence.name, "err", err)
+	if err == errBusy {
+		r.waits()
+	} else if r.bad == nil || r.bad.Error() != err.Error() {
+		r.o.Logger.Warn("follow: cannot read; trying again", "fence", r.fence.name, "err", err)
 	}
+	r.bad = err
 }
 
+// fine logs that what was logged is over.
 func (r *Reader) fine() {
-	if r.bad != nil && r.bad != errBusy {
-		r.o.Logger.Info("follow: reads again", "fence", r.fence.name)
+	if r.said || r.bad != nil && r.bad != errBusy {
+		r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
 	}
-	r.well, r.bad = true, nil
+	r.well, r.bad, r.busy, r.said = true, nil, time.Time{}, false
 }
 
-// ended returns the error of a context that has ended, and what kept the reader from reading until
-// then.
+// ended returns the error of a context that has ended, with the error that kept the reader from
+// reading until then, if there was one.
 func (r *Reader) ended(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ctx.Err()) {
 		err = r.bad
@@ -325,18 +343,17 @@ func lock(ctx context.Context, turn chan struct{}) error {
 	}
 }
 
-// reading is what the readers of a fence in this process know of the watermark. turn is a lock with
-// room for one.
+// reading is the watermark as the readers of a fence in this process share it.
 type reading struct {
-	turn   chan struct{}
+	turn   chan struct{} // a lock (a channel with room for one) that guards all but mark
 	reader *lease.WatermarkReader
-	at     time.Time
-	err    error
-	mark   atomic.Pointer[lease.Mark] // the last one that was read without an error
+	at     time.Time                  // of the last reading
+	err    error                      // of the last reading
+	mark   atomic.Pointer[lease.Mark] // of the last reading without an error
 }
 
-// reading returns the reading of a store that all readers share. A store that is no key of a map is
-// not shared.
+// reading returns the reading that all readers of a store share. If the store cannot be the key of
+// a map, it is not shared.
 func (f *Fence) reading(s lease.Store) *reading {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -351,7 +368,7 @@ func (f *Fence) reading(s lease.Store) *reading {
 	return r
 }
 
-// read reads the watermark, unless it was read not long ago.
+// read returns the watermark. It reads it anew only if the last reading is as old as fresh.
 func (r *reading) read(ctx context.Context, fresh time.Duration) (lease.Mark, error) {
 	if err := lock(ctx, r.turn); err != nil {
 		return lease.Mark{}, err

@@ -11,10 +11,11 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Writer inserts rows in transactions that a reader misses none of. It may be used by any number of
-// goroutines.
+// Writer inserts rows so that a reader misses none of them. Its methods may be called by any number
+// of goroutines.
 type Writer struct {
-	// TxOptions are the options of the transactions. Nil: the database's own.
+	// TxOptions are the options of the transactions. Set them before the first call of Do. Nil: the
+	// driver's defaults.
 	TxOptions *sql.TxOptions
 
 	db    *sql.DB
@@ -23,25 +24,25 @@ type Writer struct {
 	gen   *snowflake.Generator
 }
 
-// NewWriter returns a writer to a table of db under a fence. g is the generator of the lease l.
+// NewWriter returns a writer to the tables of db that are under the fence f. g is the generator of
+// the lease l. NewWriter does not connect to the database.
 func NewWriter(db *sql.DB, f *Fence, l *lease.Lease, g *snowflake.Generator) *Writer {
 	return &Writer{db: db, fence: f, lease: l, gen: g}
 }
 
-// tries is how often Do tries a transaction that is late. One that has a Hold is late only if the
-// lease was lost meanwhile.
+// tries bounds how often Do calls fn if the transaction is late. Under a Hold it is late only if
+// the lease was lost meanwhile.
 const tries = 5
 
-// Do calls fn in a transaction, checks the fence, and commits. The rows that fn inserts have IDs of
-// [Tx.NextID] or, from a mapper's hook, of the same generator. If fn returns an error, Do rolls
-// back and returns the error.
+// Do begins a transaction, calls fn, checks the fence, and commits. fn inserts rows with IDs from
+// [Tx.NextID] or, as a mapper's hook does, from the same generator. If fn returns an error, Do
+// rolls back and returns it. Do also rolls back if fn panics or ctx ends.
 //
-// If the transaction is late (ErrLate), Do rolls back and calls fn again, which takes new IDs, up
-// to five times in all. So fn has no effects outside the transaction. If ctx ends or fn panics, the
-// transaction is rolled back. If the commit fails because the connection broke, nobody knows
-// whether it was made.
+// If the transaction is late (ErrLate), Do rolls back and calls fn again, up to five times in all.
+// So fn must draw new IDs in each call, and have no effects outside the transaction. If the
+// connection breaks during the commit, the error does not tell whether the rows were committed.
 //
-// HAZARD: do not call [Reader.Next] or [Reader.Read] in fn: the reader would wait for this
+// HAZARD: do not call [Reader.Next] or [Reader.Read] in fn. The reader would wait for this very
 // transaction.
 func (w *Writer) Do(ctx context.Context, fn func(tx *Tx) error) error {
 	for n := 1; ; n++ {
@@ -50,7 +51,7 @@ func (w *Writer) Do(ctx context.Context, fn func(tx *Tx) error) error {
 			return err
 		}
 		if n == tries {
-			return fmt.Errorf("tried %d times: %w", n, err)
+			return fmt.Errorf("follow: gave up after %d tries: %w", n, err)
 		}
 		if ended := sleep(ctx, time.Duration(n)*time.Millisecond); ended != nil {
 			return fmt.Errorf("%w: %w", ended, err)
@@ -63,9 +64,9 @@ func (w *Writer) try(ctx context.Context, fn func(tx *Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer w.lease.Hold()() // before the first ID, and ended after the transaction
+	defer w.lease.Hold()() // taken before the first ID, ended after the transaction
 	defer tx.Rollback()
-	// No later ID is less, whoever draws it, unless the generator's policy lets IDs go back.
+	// Any ID that is drawn from now on is greater, unless the generator's policy lets IDs go back.
 	first, err := w.gen.NextIDContext(ctx)
 	if err != nil {
 		return err
@@ -80,16 +81,17 @@ func (w *Writer) try(ctx context.Context, fn func(tx *Tx) error) error {
 	return late(tx.Commit())
 }
 
-// Tx is a transaction of a [Writer]. Do commits it or rolls it back; fn does not.
+// Tx is a transaction of [Writer.Do], which alone commits it or rolls it back.
 type Tx struct {
 	*sql.Tx
 	ctx   context.Context
 	gen   *snowflake.Generator
-	first snowflake.ID // the least ID
+	first snowflake.ID // the least ID that was drawn
 }
 
 // NextID returns an ID for a row of this transaction. Its errors are those of
-// [snowflake.Generator.NextIDContext], whose context is Do's. One goroutine at a time may call it.
+// [snowflake.Generator.NextIDContext] with the context of Do. It must not be called by several
+// goroutines at once.
 func (tx *Tx) NextID() (snowflake.ID, error) {
 	id, err := tx.gen.NextIDContext(tx.ctx)
 	if err == nil {

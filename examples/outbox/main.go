@@ -1,11 +1,11 @@
-// The outbox program delivers events: each line of its standard input is an event, and is
-// printed with its ID by the process that delivers. No event is missed, however many processes
-// write, whatever their clocks, and whoever crashes. An event may be delivered twice only if the
-// deliverer crashes between the delivery and its note of it.
+// The outbox program delivers events: each line of its standard input is an event, and the process
+// that delivers prints it with its ID. No event is missed, however many processes write, whatever
+// their clocks say, and whichever of them crash. An event is delivered twice only if the deliverer
+// crashes before it has stored its cursor.
 //
-//	outbox -postgres URL -init      once, like a migration
-//	outbox -postgres URL -deliver   one process
-//	outbox -postgres URL            any number of processes
+//	outbox URL init      once, like a migration; URL is a PostgreSQL database
+//	outbox URL deliver   one process
+//	outbox URL write     any number of processes
 package main
 
 import (
@@ -13,7 +13,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -28,41 +27,33 @@ import (
 )
 
 func main() {
-	url := flag.String("postgres", "", "the URL of a PostgreSQL database")
-	create := flag.Bool("init", false, "make the tables, the fence and the store of worker IDs")
-	delivers := flag.Bool("deliver", false, "deliver events")
-	flag.Parse()
+	if len(os.Args) != 3 {
+		log.Fatal("usage: outbox URL init|deliver|write")
+	}
 	ctx := context.Background()
-	db, err := sql.Open("pgx", *url)
-	check(err)
-	defer db.Close()
-	store, err := sqllease.New(db, sqllease.PostgreSQL, nil)
-	check(err)
-	fence, err := follow.NewFence(follow.PostgreSQL, "outbox_fence")
-	check(err)
-	switch {
-	case *create:
+	db := must(sql.Open("pgx", os.Args[1]))
+	store := must(sqllease.New(db, sqllease.PostgreSQL, nil))
+	fence := must(follow.NewFence(follow.PostgreSQL, "outbox_fence"))
+	switch os.Args[2] {
+	case "init":
+		must(db.ExecContext(ctx, `CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL);
+			CREATE TABLE outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor VALUES (0)`))
 		check(fence.Create(ctx, db))
-		_, err := db.ExecContext(ctx, `CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL);
-			CREATE TABLE outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor VALUES (0)`)
-		check(err)
 		check(lease.Init(ctx, store, snowflake.DefaultLayout()))
-	case *delivers:
-		deliver(ctx, db, store, fence)
-	default:
-		write(ctx, db, store, fence)
+	case "deliver":
+		var cursor snowflake.ID
+		check(db.QueryRowContext(ctx, `SELECT id FROM outbox_cursor`).Scan(&cursor))
+		deliver(ctx, db, follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"}))
+	case "write":
+		l := must(lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second})) // events come some 2 s later
+		defer l.Release(ctx)
+		write(ctx, follow.NewWriter(db, fence, l, must(snowflake.NewLeased(l, nil))))
 	}
 }
 
-// write inserts an event for each line. In the same transaction, a real program does what the event
-// tells of.
-func write(ctx context.Context, db *sql.DB, store lease.Store, fence *follow.Fence) {
-	l, err := lease.Acquire(ctx, store, &lease.Options{FloorEvery: time.Second}) // events are some 2 s late
-	check(err)
-	defer l.Release(context.Background())
-	gen, err := snowflake.NewLeased(l, nil)
-	check(err)
-	w := follow.NewWriter(db, fence, l, gen)
+// write inserts an event for each line. A real program also does, in the same transaction, what the
+// event tells of.
+func write(ctx context.Context, w *follow.Writer) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		check(w.Do(ctx, func(tx *follow.Tx) error {
 			id, err := tx.NextID()
@@ -75,32 +66,27 @@ func write(ctx context.Context, db *sql.DB, store lease.Store, fence *follow.Fen
 	}
 }
 
-// deliver prints the events after the cursor, and keeps the cursor.
-func deliver(ctx context.Context, db *sql.DB, store lease.Store, fence *follow.Fence) {
-	var id, cursor snowflake.ID
-	check(db.QueryRowContext(ctx, `SELECT id FROM outbox_cursor`).Scan(&cursor))
-	r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"})
+// deliver prints the events of each span, and then stores the cursor.
+func deliver(ctx context.Context, db *sql.DB, r *follow.Reader) {
 	for {
-		err := r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
-			rows, err := tx.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for event := ""; rows.Next(); fmt.Println(id, event) {
-				check(rows.Scan(&id, &event))
-			}
-			cursor = s.UpTo
-			return rows.Err()
-		})
+		s, err := r.Next(ctx)
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
 			continue
 		}
 		check(err)
-		_, err = db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1`, cursor)
-		check(err)
+		rows := must(db.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo))
+		for id, event := snowflake.ID(0), ""; rows.Next(); fmt.Println(id, event) {
+			check(rows.Scan(&id, &event))
+		}
+		check(rows.Err())
+		must(db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1`, s.UpTo))
 	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 func check(err error) {

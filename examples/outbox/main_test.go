@@ -37,11 +37,10 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 func TestEveryEventIsDelivered(t *testing.T) {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
-	args := []string{"-postgres", url(addr)}
-	require.NoError(t, program(t, append(args, "-init")...).Run())
+	require.NoError(t, program(t, url(addr), "init").Run())
 
 	deliver := func() (events *bufio.Scanner, kill func()) {
-		cmd := program(t, append(args, "-deliver")...)
+		cmd := program(t, url(addr), "deliver")
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -54,7 +53,7 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	}
 	var writers [2]io.WriteCloser
 	for i := range writers {
-		cmd := program(t, args...)
+		cmd := program(t, url(addr), "write")
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -5,6 +5,7 @@ package follow_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -342,8 +343,11 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 
 	sqlite, err := follow.NewFence(follow.SQLite, "outbox_fence")
 	require.NoError(t, err)
-	require.ErrorContains(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), "unsupported")
 	require.ErrorIs(t, f.Trigger(t.Context(), db.DB, "outbox; DROP", "id"), follow.ErrInvalid)
+	long, err := follow.NewFence(follow.PostgreSQL, strings.Repeat("f", 50))
+	require.NoError(t, err)
+	require.ErrorIs(t, long.Trigger(t.Context(), db.DB, "outbox", strings.Repeat("c", 13)), follow.ErrInvalid)
+	require.ErrorIs(t, sqlite.Trigger(t.Context(), db.DB, "outbox", "id"), errors.ErrUnsupported)
 }
 
 // Create may be called by every process at its start: also at once, and without rights once the fence is there.
@@ -390,6 +394,67 @@ func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 		reader := servertest.Open(t, "pgx", strings.Replace(db.dsn, "owner@", "reader_"+schema+"@", 1))
 		require.NoError(t, f.Create(t.Context(), reader))
 	})
+}
+
+// The rights that Create names are enough, and a fence and a table may be in another schema.
+func TestWritersAndReadersNeedTheRightsThatCreateNames(t *testing.T) {
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		db := dialects["PostgreSQL"](t)
+		var schema string
+		require.NoError(t, db.QueryRow(`SELECT current_schema()`).Scan(&schema))
+		testRights(t, db, schema, func(role string, grants ...string) *sql.DB {
+			role += schema
+			db.exec(t, `CREATE ROLE `+role+` LOGIN`)
+			for _, grant := range append(grants, `USAGE ON SCHEMA `+schema) {
+				db.exec(t, `GRANT `+grant+` TO `+role)
+			}
+			return servertest.Open(t, "pgx", strings.Replace(postgres(t), "owner@", role+"@", 1))
+		})
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		db := dialects["MariaDB"](t)
+		var schema string
+		require.NoError(t, db.QueryRow(`SELECT DATABASE()`).Scan(&schema))
+		testRights(t, db, schema, func(role string, grants ...string) *sql.DB {
+			role += schema
+			db.exec(t, `CREATE USER `+role+`@'%'`)
+			for _, grant := range grants {
+				db.exec(t, `GRANT `+grant+` TO `+role+`@'%'`)
+			}
+			return servertest.Open(t, "mysql", strings.Replace(mariaDB(t), "root@", role+"@", 1))
+		})
+	})
+}
+
+func testRights(t *testing.T, db database, schema string, open func(role string, grants ...string) *sql.DB) {
+	prepare(t, db)
+	p, table, name := leased(t), schema+".outbox", schema+".other_fence"
+	f, err := follow.NewFence(db.dialect, name)
+	require.NoError(t, err)
+	require.NoError(t, f.Create(t.Context(), db.DB))
+	writes := []string{`INSERT ON ` + table, `SELECT ON ` + name}
+	reads := []string{`SELECT ON ` + table, `SELECT, UPDATE ON ` + name}
+	if db.dialect == follow.PostgreSQL {
+		writes, reads = append(writes, `SELECT ON `+name+`_mark`), append(reads, `SELECT, UPDATE ON `+name+`_mark`)
+		require.NoError(t, f.Trigger(t.Context(), db.DB, table, "id"))
+	} else {
+		writes[1] = `SELECT, UPDATE ON ` + name
+	}
+	var id snowflake.ID
+	require.NoError(t, follow.NewWriter(open("writer", writes...), f, p.Lease, p.gen).Do(t.Context(), func(tx *follow.Tx) error {
+		id, err = tx.NextID()
+		if err == nil {
+			_, err = tx.Exec(strings.Replace(insert(id), "outbox", table, 1))
+		}
+		return err
+	}))
+	o := fast()
+	o.Table = table
+	reader := open("reader", reads...)
+	until(t, follow.NewReader(p.store, reader, f, 0, o), id)
+	require.NoError(t, f.Create(t.Context(), reader))
 }
 
 func TestNewFenceRefusesNames(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,32 +80,93 @@ func TestRowsComeInOrderAndOnce(t *testing.T) {
 	})
 }
 
-// A reader that was away goes on in spans of Rows rows.
-func TestBacklogComesInSpansOfBoundedSize(t *testing.T) {
+// A reader that was away for a week goes on in spans of Rows rows, though nobody has raised the fence meanwhile. It waits
+// for nothing.
+func TestReaderThatWasAwayForAWeekGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
+		const week = snowflake.ID(7*24*time.Hour/time.Millisecond) << 22
 		var want []snowflake.ID
 		for range 25 {
-			want = append(want, p.id(t))
+			want = append(want, p.id(t)-week)
 			db.exec(t, insert(want[len(want)-1]))
 		}
+		servertest.Await(t, func() error {
+			m, err := lease.Watermark(t.Context(), p.store)
+			if err == nil && m.ID < want[24] {
+				err = errors.New("there is no watermark yet")
+			}
+			return err
+		})
 		o := fast()
-		o.Rows = 10
-		o.Every = time.Hour // a backlog waits for nothing
-		follow.NewReader(p.store, db.DB, f, 0, fast())
-		r := follow.NewReader(p.store, db.DB, f, 0, fast())
-		for s := (follow.Span{}); s.UpTo < want[24]; { // the fence is above the rows
-			var err error
-			s, err = r.Next(t.Context())
-			require.NoError(t, err)
-		}
-		r = follow.NewReader(p.store, db.DB, f, 0, o)
+		o.Rows, o.Every = 10, time.Hour
+		r := follow.NewReader(p.store, db.DB, f, 0, o)
 		for _, part := range [][]snowflake.ID{want[:10], want[10:20], want[20:]} {
 			require.NoError(t, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
 				require.Equal(t, part, ids(t, tx, s))
 				return nil
 			}))
 		}
+	})
+}
+
+// A column of versions shows each row that was updated, in its latest version.
+func TestReaderFollowsUpdatesByAColumnOfVersions(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		db.exec(t, `CREATE TABLE articles (name VARCHAR(10) PRIMARY KEY, version BIGINT NOT NULL UNIQUE)`)
+		w := follow.NewWriter(db.DB, f, p.Lease, p.gen)
+		set := func(statement string) {
+			require.NoError(t, w.Do(t.Context(), func(tx *follow.Tx) error {
+				version, err := tx.NextID()
+				if err == nil {
+					_, err = tx.Exec(fmt.Sprintf(statement, version))
+				}
+				return err
+			}))
+		}
+		o := fast()
+		o.Table, o.Column = "articles", "version"
+		r := follow.NewReader(p.store, db.DB, f, 0, o)
+		read := func(n int) (names []string) {
+			for len(names) < n {
+				require.NoError(t, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+					rows, err := tx.Query(fmt.Sprintf(`SELECT name FROM articles WHERE version > %d AND version <= %d ORDER BY version`, s.After, s.UpTo))
+					require.NoError(t, err)
+					defer rows.Close()
+					for rows.Next() {
+						names = append(names, "")
+						require.NoError(t, rows.Scan(&names[len(names)-1]))
+					}
+					return rows.Err()
+				}))
+			}
+			return names
+		}
+		set(`INSERT INTO articles VALUES ('a', %d)`)
+		set(`INSERT INTO articles VALUES ('b', %d)`)
+		set(`UPDATE articles SET version = %d WHERE name = 'a'`)
+		require.Equal(t, []string{"b", "a"}, read(2))
+		set(`UPDATE articles SET version = %d WHERE name = 'b'`)
+		require.Equal(t, []string{"b"}, read(1))
+	})
+}
+
+// After a panic of fn there is no open transaction, and the rows come again.
+func TestReadLeavesNothingOpen(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		id := p.id(t)
+		db.exec(t, insert(id))
+		db.SetMaxOpenConns(1)
+		r := follow.NewReader(p.store, db.DB, f, 0, fast())
+		require.PanicsWithValue(t, "fn", func() {
+			_ = r.Read(t.Context(), func(*sql.Tx, follow.Span) error { panic("fn") })
+		})
+		require.NoError(t, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+			require.Equal(t, []snowflake.ID{id}, ids(t, tx, s))
+			return nil
+		}))
 	})
 }
 
@@ -160,42 +223,56 @@ func TestReaderGoesOnOverOutages(t *testing.T) {
 	require.Empty(t, log.String())
 
 	addr := strings.Split(strings.Split(db.dsn, "@")[1], "/")[0]
-	proxy := servertest.NewProxy(t, addr)
+	through := func() (*servertest.Proxy, *sql.DB) {
+		proxy := servertest.NewProxy(t, addr)
+		return proxy, servertest.Open(t, "pgx", strings.Replace(db.dsn, addr, proxy.Addr(), 1))
+	}
+	proxy, away := through()
+	toReplica, replica := through()
 	store := link.To(p.store)
-	away := servertest.Open(t, "pgx", strings.Replace(db.dsn, addr, proxy.Addr(), 1))
-	o.Table = "outbox"
+	o.Table, o.Replica = "outbox", replica
 	r := follow.NewReader(store, away, f, 0, o)
+	read := func(ctx context.Context) (got []snowflake.ID, err error) {
+		return got, r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
+			got = ids(t, tx, s)
+			return nil
+		})
+	}
 	next := func() {
 		t.Helper()
 		id := p.id(t)
 		db.exec(t, insert(id))
-		until(t, r, id)
+		for got := []snowflake.ID(nil); !slices.Contains(got, id); {
+			got, err = read(t.Context())
+			require.NoError(t, err)
+		}
 	}
 	next()
 	outages := map[string][2]func(){
 		"database": {proxy.Reset, proxy.Heal},
+		"replica":  {toReplica.Reset, toReplica.Heal},
 		"store":    {func() { store.Cut(true) }, func() { store.Cut(false) }},
 	}
 	for name, outage := range outages {
 		log.Reset()
 		outage[0]()
 		db.exec(t, insert(p.id(t)))
-		err = untilLogged(t, r, &log, "cannot read")
+		err = untilLogged(t, read, &log, "cannot read")
 		require.NotEqual(t, context.Canceled.Error(), err.Error(), "%s: the error says why", name)
-		require.NotContains(t, log.String(), "reads again", name)
+		require.NotContains(t, log.String(), "reading again", name)
 		outage[1]()
 		next()
-		require.Contains(t, log.String(), "reads again", name)
+		require.Contains(t, log.String(), "reading again", name)
 	}
 }
 
-// untilLogged calls Next until the log has a text, cancels it, and returns its error.
-func untilLogged(t *testing.T, r *follow.Reader, log *buffer, text string) error {
+// untilLogged reads until the log has a text, ends the context, and returns the error.
+func untilLogged[T any](t *testing.T, read func(context.Context) (T, error), log *buffer, text string) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.Next(ctx)
+		_, err := read(ctx)
 		ended <- err
 	}()
 	servertest.Await(t, func() error {
@@ -242,7 +319,7 @@ func TestReaderWaitsForTheFirstWriter(t *testing.T) {
 	o := fast()
 	o.Table, o.Logger = "", slog.New(slog.NewTextHandler(&log, nil))
 	r := follow.NewReader(store, db.DB, f, 0, o)
-	require.ErrorIs(t, untilLogged(t, r, &log, "cannot read"), lease.ErrWiped)
+	require.ErrorIs(t, untilLogged(t, r.Next, &log, "cannot read"), lease.ErrWiped)
 	id := join(t, store).id(t)
 	db.exec(t, insert(id))
 	until(t, r, id)
@@ -284,6 +361,72 @@ func TestReadersOfOneProcessReadTheWatermarkTogether(t *testing.T) {
 	}
 	readers.Wait()
 	require.Equal(t, lists, store.lists.Load())
+}
+
+// If transactions that have checked the fence stay open, the reader says so, and when it is over.
+func TestReaderSaysThatWritersKeepTheFence(t *testing.T) {
+	for _, name := range []string{"PostgreSQL", "MariaDB"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := dialects[name](t)
+			f, p := prepare(t, db), leased(t)
+			tx, err := db.Begin()
+			require.NoError(t, err)
+			defer tx.Rollback()
+			process := "waiting for transactions"
+			if name == "PostgreSQL" {
+				var pid int
+				require.NoError(t, tx.QueryRow(`SELECT pg_backend_pid()`).Scan(&pid))
+				process = fmt.Sprintf("processes=[%d]", pid)
+			}
+			id := p.id(t)
+			_, err = tx.Exec(insert(id))
+			require.NoError(t, err)
+			require.NoError(t, f.Check(t.Context(), tx, id))
+			db.exec(t, insert(p.id(t))) // or the reader has nothing to read
+			var log buffer
+			o := fast()
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			r := follow.NewReader(p.store, db.DB, f, 0, o)
+			_ = untilLogged(t, r.Next, &log, process)
+			require.NotContains(t, log.String(), "reading again")
+			require.NoError(t, tx.Commit())
+			until(t, r, id)
+			require.Contains(t, log.String(), "reading again")
+			require.Equal(t, 1, strings.Count(log.String(), "waiting for transactions"))
+		})
+	}
+}
+
+// If the store does not answer, the reader asks it again after a while.
+func TestReaderDoesNotWaitForAnAnswerForEver(t *testing.T) {
+	db := dialects["SQLite"](t)
+	f := prepare(t, db)
+	db.exec(t, insert(1))
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := follow.NewReader(&silent{}, pointed(t, "sqlite", db.dsn, func(string) {}), f, 0, fast()).Next(t.Context())
+		require.ErrorContains(t, err, "no answer within 30s")
+		require.Equal(t, 30*time.Second, time.Since(begun))
+	})
+}
+
+// silent is a store that does not answer.
+type silent struct{ lease.Store }
+
+func (*silent) Now(ctx context.Context) (time.Time, error) {
+	<-ctx.Done()
+	return time.Time{}, ctx.Err()
+}
+
+func (s *silent) List(ctx context.Context, _ string) ([]lease.Entry, error) {
+	_, err := s.Now(ctx)
+	return nil, err
+}
+
+func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
+	_, err := s.Now(ctx)
+	return lease.Entry{}, err
 }
 
 // Mark says who keeps the watermark back.

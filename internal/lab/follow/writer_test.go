@@ -57,7 +57,7 @@ func TestDoTriesAgainWithNewIDs(t *testing.T) {
 			return err
 		})
 		require.ErrorIs(t, err, follow.ErrLate)
-		require.ErrorContains(t, err, "5 times")
+		require.ErrorContains(t, err, "5 tries")
 		require.Equal(t, 5, calls)
 	})
 }
