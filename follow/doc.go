@@ -34,6 +34,8 @@
 //		})
 //	}
 //
+// The package's example is a whole outbox, with the lease and the tables.
+//
 // The cursor is one ID, which you store. A new reader begins at 0, and a reader that was away for a
 // week continues from its cursor. If you store the cursor in the transaction that stores the
 // results, each row is processed once. If you store it afterwards, rows may come twice after a

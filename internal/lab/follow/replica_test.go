@@ -145,9 +145,10 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{id}, got)
 
-	replica.exec(t, replica.pause)
 	first, second := p.id(t), p.id(t)
 	db.exec(t, insert(second))
+	replica.catchUp(t, db) // it has the second row without the first
+	replica.exec(t, replica.pause)
 	db.exec(t, insert(first))
 	until(t, follow.NewReader(p.store, db.DB, f, cursor, fast()), second) // the primary's fence is above them
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
