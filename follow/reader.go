@@ -15,7 +15,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// Options are the settings of a [Reader]. The zero value and nil select the defaults.
+// Options holds the settings of a [Reader]. Nil and the zero value mean the defaults.
 type Options struct {
 	// Every is how often the reader looks for new rows and, if there are any, reads the watermark.
 	// While there are none, it looks less and less often, down to a fifth as often. 0: a second.
@@ -37,8 +37,8 @@ type Options struct {
 	// Rows bounds the rows of a span. 0: 1,000.
 	Rows int
 
-	// Logger gets a warning when the reader cannot go on, and an information when it can again.
-	// Nil: slog.Default().
+	// Logger gets a warning when the reader cannot go on, and a message when it can again. Nil:
+	// slog.Default().
 	Logger *slog.Logger
 }
 
