@@ -18,6 +18,7 @@ type call struct {
 	agreed   consent   // of the policy
 	patience patience
 	extended *Grant // the grant that the lease was last asked to extend
+	extends  int    // how often it was asked
 }
 
 // todo is what a call does next, without the lock. Only one of its fields is set.
@@ -77,7 +78,7 @@ func (g *Generator) do(ctx context.Context, c *call, t todo) error {
 	if t.extend != nil {
 		return g.extend(ctx, c, t.extend)
 	}
-	return g.sleep(ctx, t.sleep)
+	return g.nap(ctx, t.sleep)
 }
 
 // ask asks the policy what to do about a clock that went back.
@@ -117,9 +118,16 @@ func ended(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
+// maxExtends is how often a call asks the lease for more. Once is enough unless other calls take what
+// it gives.
+const maxExtends = 100
+
 // extend asks the lease for more than it grants.
 func (g *Generator) extend(ctx context.Context, c *call, s *shortage) error {
-	if c.extended == s.grant { // the lease said that it gave more, but did not
+	switch c.extends++; {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c.extended == s.grant, c.extends > maxExtends: // the lease said that it gave more, but did not, or too little
 		return s.expired
 	}
 	c.extended = s.grant
@@ -131,8 +139,8 @@ func (g *Generator) extend(ctx context.Context, c *call, s *shortage) error {
 	return s.expired
 }
 
-// sleep waits for d, or until ctx is done or the generator is stopped.
-func (g *Generator) sleep(ctx context.Context, d time.Duration) error {
+// nap sleeps for d, or until ctx is done or the generator is stopped.
+func (g *Generator) nap(ctx context.Context, d time.Duration) error {
 	var stopped <-chan struct{}
 	if g.window != nil {
 		stopped = g.window.stopped
@@ -190,16 +198,16 @@ func (g *Generator) advanceLocked(c *call) (todo, error) {
 		return todo{}, err
 	}
 	var b Backward
-	agreed, step := ActionFail, v.decide(ActionFail)
-	if step == stepAsk {
-		if b = g.behind(c, &v); b.By() <= c.agreed.by {
+	agreed, next := ActionFail, v.decide(ActionFail)
+	if next == stepAsk {
+		if b = g.tell(c, &v); b.By() <= c.agreed.by {
 			agreed = c.agreed.action
 		}
 		v = g.goBack(agreed, b, &v)
-		step = v.decide(agreed)
+		next = v.decide(agreed)
 	}
 	c.agreed = consent{}
-	switch step {
+	switch next {
 	case stepIssue:
 		if ids := g.unlessCloned(g.issue(c, &v)); ids.n > 0 {
 			return todo{ids: ids}, nil
@@ -274,8 +282,8 @@ func (g *Generator) see(c *call, now instant) (v view, err error) {
 // held.
 func (g *Generator) over(tick int64) bool { return g.window != nil && tick >= g.window.hi }
 
-// behind returns what to tell the policy. g.mu must be held.
-func (g *Generator) behind(c *call, v *view) Backward {
+// tell returns what to tell the policy. g.mu must be held.
+func (g *Generator) tell(c *call, v *view) Backward {
 	must := v.tick
 	if v.reached > v.limit {
 		must = v.reached
@@ -373,33 +381,45 @@ func (g *Generator) holds(now instant) time.Duration {
 // the wait has a bound. g.mu must be held.
 func (g *Generator) wait(c *call, v *view, agreed Action, b Backward) (todo, error) {
 	mono := monotonic()
-	due := max(c.watch.retry, g.seq.layout.until(v.now, v.tick)-g.borrow)
-	waits := agreed == ActionWait
-	if waits && !c.patience.allows(due, mono) {
+	due := g.due(c, v)
+	if agreed == ActionWait && !c.patience.allows(due, mono) {
 		return todo{}, &ClockBackwardError{b}
 	}
-	if !c.deadline.IsZero() && until(c.deadline) < due {
-		return todo{}, fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", due, formatTime(c.deadline), context.DeadlineExceeded)
+	if err := c.outlasts(due); err != nil {
+		return todo{}, err
 	}
 	d := due
-	if !waits {
+	if agreed != ActionWait {
 		d = min(due, c.watch.checkIn(mono))
 	}
 	if !v.held {
 		c.slot = g.reserve(c, v)
 		g.seq.waiting().hold(c.slot.tick, c.slot.n)
 	}
-	g.sleeps(c, v.now, mono, d < due)
-	return todo{sleep: d}, nil
+	return g.beginWait(c, v.now, mono, d, due), nil
 }
 
-// sleeps notes that c begins to wait. If the wait is cut, the next wait is a part of it. g.mu must
-// be held.
-func (g *Generator) sleeps(c *call, now instant, mono time.Duration, cut bool) {
+// due returns how long c waits until v.tick may be stamped.
+func (g *Generator) due(c *call, v *view) time.Duration {
+	return max(c.watch.retry, g.seq.layout.until(v.now, v.tick)-g.borrow)
+}
+
+// outlasts returns an error if a wait of d would outlast c's deadline.
+func (c *call) outlasts(d time.Duration) error {
+	if c.deadline.IsZero() || until(c.deadline) >= d {
+		return nil
+	}
+	return fmt.Errorf("snowflake: a wait of %v would outlast the deadline, %s: %w", d, formatTime(c.deadline), context.DeadlineExceeded)
+}
+
+// beginWait makes c sleep for d. If d is less than due, the next wait is a part of this one. g.mu
+// must be held.
+func (g *Generator) beginWait(c *call, now instant, mono, d, due time.Duration) todo {
 	if !c.watch.cut {
 		g.seq.waiting().waits++
 	}
-	c.watch.begin(now, mono, cut)
+	c.watch.begin(now, mono, d < due)
+	return todo{sleep: d}
 }
 
 // atEnd returns what c does at the end of the lease's window: it asks the lease for more or, if the
@@ -412,6 +432,9 @@ func (g *Generator) atEnd(c *call, v *view) (todo, error) {
 	if v.tick <= v.now.tick || v.slow {
 		return todo{}, expired
 	}
-	g.sleeps(c, v.now, monotonic(), false)
-	return todo{sleep: min(g.seq.layout.until(v.now, v.tick), maxStall)}, nil
+	if err := c.outlasts(g.due(c, v)); err != nil {
+		return todo{}, err
+	}
+	end := g.seq.layout.until(v.now, v.tick)
+	return g.beginWait(c, v.now, monotonic(), min(end, maxStall), end), nil
 }

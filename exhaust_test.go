@@ -609,6 +609,7 @@ func (x *explorer) ready(w *world, m move) (c *world, f *flight) {
 		f.watch = watch{began: true, since: x.mono, slow: m.slow, still: m.slow}
 		f.patience = patience{}
 	}
+	f.extends = 0 // how often a call may ask the lease is told by a test of its own
 	return c, f
 }
 

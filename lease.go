@@ -37,7 +37,8 @@ type Extender interface {
 	// Extend is called, without the generator's lock, when no time before g.To is left to stamp.
 	// now is the clock's reading. Extend returns nil if Grant now returns more than g: a later To,
 	// another worker ID or another clock sequence. If Grant will not return more soon, it returns
-	// an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done.
+	// an error, which becomes the Cause of a LeaseExpiredError, unless ctx is done. A call of the
+	// generator asks at most 100 times, and not again when its ctx is done.
 	//
 	// If now has reached g.To, Extend should ask for more at once. If now is before g.To,
 	// Options.BorrowAhead ran into the span's end, and Extend should wait until the lease is

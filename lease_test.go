@@ -199,6 +199,67 @@ func TestLeasedCallWithDoneContextReturnsItsError(t *testing.T) {
 	}
 }
 
+// An Extender that keeps its contract may give too little each time.
+func TestLeasedCallEndsThoughEachExtensionGivesTooLittle(t *testing.T) {
+	c, asked := &stopped{noon}, 0
+	ctx, cancel := context.WithCancel(t.Context())
+	l := newTestLease(noon.Add(-time.Hour), noon.Add(ms))
+	i := newLeasedIssuer(t, extending{l, func(context.Context, Grant, time.Time) error {
+		if asked++; asked == 10 {
+			cancel()
+		}
+		if asked > 10*maxExtends {
+			return errAway
+		}
+		l.change(func(g *Grant) { g.To = g.To.Add(1) })
+		return nil
+	}}, &Options{Clock: c})
+	c.now = noon.Add(time.Hour)
+	_, err := i.NextIDContext(ctx)
+	assert.Equal(t, context.Canceled, err)
+	assert.Equal(t, 10, asked)
+	_, err = i.NextID()
+	assert.ErrorIs(t, err, ErrLeaseExpired)
+	assert.Equal(t, 10+maxExtends, asked)
+}
+
+// A lease without Extend may renew itself, but no renewal brings a tick before its time.
+func TestLeasedCallIsRefusedAtOnceIfItsTickBeginsAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hours := Layout{Epoch: DefaultEpoch, Unit: time.Hour, TimeBits: 30, WorkerBits: 4}
+		i := newLeasedIssuer(t, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour)), &Options{Layout: hours, Clock: newTestClock()})
+		i.spend(1, noon)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begun := time.Now()
+		_, err := i.NextIDContext(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Zero(t, time.Since(begun))
+		_, err = i.NextID()
+		assert.ErrorIs(t, err, ErrLeaseExpired)
+		assert.Equal(t, time.Hour, time.Since(begun))
+		stats := i.Stats()
+		assert.EqualValues(t, 1, stats.Waits, "though the call looked at the lease again and again")
+		assert.Equal(t, time.Hour, stats.Waited)
+	})
+}
+
+// If it has borrowed as much as the lease grants, a renewal that comes before its deadline is enough.
+func TestLeasedCallThatBorrowsWaitsForARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newTestLease(noon.Add(-time.Hour), noon.Add(time.Second))
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: newTestClock(), BorrowAhead: time.Hour})
+		_, err := i.Fill(t.Context(), make([]ID, 4*1000))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		p := i.start(ctx)
+		l.change(func(g *Grant) { g.To = noon.Add(time.Hour) })
+		time.Sleep(100 * ms)
+		assert.Equal(t, 4*1000, i.place(p))
+	})
+}
+
 var errClone = errors.New("the machine was cloned")
 
 // newClonedLease returns a lease on a machine that is cloned when the test changes its generation.

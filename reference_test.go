@@ -91,6 +91,7 @@ type refTurn struct {
 	wake     time.Time     // when it makes its next step
 	asking   time.Time     // until when it asks the lease
 	extended Grant         // what it last asked the lease to extend
+	extends  int           // how often it asked
 	expired  time.Time     // the clock's reading when it asked
 }
 
@@ -631,14 +632,22 @@ func (r *reference) mayWait(c *refCall, wait time.Duration) bool {
 
 // wait makes c wait for target, if its deadline can be met.
 func (r *reference) wait(c *refCall, target, limit int64, back, late bool, wait, sleep time.Duration, reading time.Time) {
-	if c.deadline && r.now.Add(wait).After(c.ends) {
-		r.refuse(c, context.DeadlineExceeded)
+	if r.outlasts(c, wait) {
 		return
 	}
 	if len(c.slot.ids) == 0 {
 		c.slot = r.enter(c, target, limit, back, late, reading)
 	}
 	r.sleep(c, sleep, sleep < wait, reading)
+}
+
+// outlasts refuses c if a wait would outlast its deadline.
+func (r *reference) outlasts(c *refCall, wait time.Duration) bool {
+	late := c.deadline && r.now.Add(wait).After(c.ends)
+	if late {
+		r.refuse(c, context.DeadlineExceeded)
+	}
+	return late
 }
 
 // sleep makes c look again after a wait. If the wait is cut, the next wait is a part of it.
@@ -660,10 +669,14 @@ func (r *reference) atEnd(c *refCall, target int64, reading time.Time) {
 			r.refuse(c, ErrLeaseExpired)
 			return
 		}
-		r.sleep(c, min(r.start(target).Sub(reading), 50*ms), false, reading)
+		if r.outlasts(c, max(c.retry, r.start(target).Sub(reading)-r.o.BorrowAhead)) {
+			return
+		}
+		wait := r.start(target).Sub(reading)
+		r.sleep(c, min(wait, 50*ms), wait > 50*ms, reading)
 		return
 	}
-	if c.extended == r.granted {
+	if c.extends++; c.extended == r.granted || c.extends > 100 {
 		r.refuse(c, ErrLeaseExpired)
 		return
 	}
