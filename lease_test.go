@@ -28,6 +28,13 @@ func newTestLease(from, to time.Time) *testLease {
 	return l
 }
 
+// bind returns what the generator tells l when it is made.
+func (l *testLease) bind() *binding {
+	b := new(binding)
+	l.terms.Bind = func(told binding) error { *b = told; return nil }
+	return b
+}
+
 func (l *testLease) change(f func(*Grant)) {
 	g := *l.grant.Load()
 	f(&g)
@@ -221,6 +228,102 @@ func TestLeasedCallEndsThoughEachExtensionGivesTooLittle(t *testing.T) {
 	_, err = i.NextID()
 	assert.ErrorIs(t, err, ErrLeaseExpired)
 	assert.Equal(t, 10+maxExtends, asked)
+}
+
+// A call has put back an ID of the tick after noon's. Then a floor lies above it, and the clock goes
+// back below the floor.
+func TestNothingThatWasPutBackIsIssuedBelowAFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
+		b := l.bind()
+		i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c})
+		i.spend(4, noon)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*ms)
+		defer cancel()
+		_, err := i.NextIDContext(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		c.now = noon.Add(3 * ms)
+		assert.Equal(t, c.now, b.Floor())
+		c.now = noon.Add(ms)
+		_, err = i.NextID()
+		assert.ErrorIs(t, err, ErrClockBackward)
+	})
+}
+
+// A floor that a leap of the clock has closed holds for one worker ID, and not for its replacement.
+func TestReplacedWorkerIDIsNotStrandedBehindAFloor(t *testing.T) {
+	c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
+	b := l.bind()
+	i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: FailPolicy()})
+	i.next()
+	c.now = noon.Add(time.Minute)
+	b.Floor()
+	c.now = noon.Add(time.Second)
+	_, err := i.NextID()
+	require.ErrorIs(t, err, ErrClockBackward)
+	l.change(func(g *Grant) { g.Worker = 2 })
+	id, err := i.NextID()
+	require.NoError(t, err)
+	assert.Equal(t, 2, i.Decode(id).Worker)
+	assert.Equal(t, c.now, i.Decode(id).Time)
+}
+
+// The lease has taken back a part of what it had granted.
+func TestRewindDoesNotGoBackToWhatTheLeaseHasTakenBack(t *testing.T) {
+	c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
+	b := l.bind()
+	i := newLeasedIssuer(t, l, &Options{Layout: small, Clock: c, OnBackward: RewindPolicy(), RewindTicks: 100})
+	i.next()
+	c.now = noon.Add(20 * ms)
+	i.next()
+	l.change(func(g *Grant) { g.From = noon.Add(15 * ms) })
+	b.Look()
+	c.now = noon.Add(14 * ms)
+	_, err := i.NextID()
+	assert.ErrorIs(t, err, ErrClockBackward)
+	c.now = noon.Add(15 * ms)
+	i.spend(1, c.now)
+}
+
+// Another call changes the clock sequence while the policy is asked.
+func TestOneStepBackTakesOneClockSequence(t *testing.T) {
+	c, l, bumps := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour)), 0
+	var i *issuer
+	i = newLeasedIssuer(t, bumping{l, func(_ context.Context, g Grant, _ time.Time) error {
+		if g == *l.grant.Load() {
+			bumps++
+			l.change(func(g *Grant) { g.ClockSeq++ })
+		}
+		return nil
+	}}, &Options{Layout: small, Clock: c, OnBackward: BackwardFunc(func(b Backward) Action {
+		if bumps == 0 {
+			assert.NoError(t, i.bump(t.Context(), *l.grant.Load(), b.Now))
+		}
+		return ActionBump
+	})})
+	i.next()
+	c.now = noon.Add(-time.Second)
+	i.spend(1, c.now)
+	assert.Equal(t, 1, bumps)
+}
+
+// The lease has changed the clock sequence for a call, and fails for another one before the first
+// has seen the change.
+func TestBumpCountsWhileAnotherFails(t *testing.T) {
+	c, l := &stopped{noon}, newTestLease(noon.Add(-time.Hour), noon.Add(time.Hour))
+	var i *issuer
+	i = newLeasedIssuer(t, bumping{l, func(ctx context.Context, g Grant, now time.Time) error {
+		if g.ClockSeq == 1 {
+			return errAway
+		}
+		l.change(func(g *Grant) { g.ClockSeq++ })
+		assert.Equal(t, errAway, i.bump(ctx, *l.grant.Load(), now))
+		return nil
+	}}, &Options{Layout: small, Clock: c, OnBackward: ClockSeqPolicy()})
+	i.next()
+	c.now = noon.Add(-time.Second)
+	i.spend(1, c.now)
+	assert.EqualValues(t, 1, i.Stats().Bumps)
 }
 
 // A lease without Extend may renew itself, but no renewal brings a tick before its time.

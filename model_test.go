@@ -76,7 +76,7 @@ func TestModel(t *testing.T) {
 type outcomes map[string]int
 
 var expected = []string{"ids", "deadline", "canceled", "clock backward", "time exhausted", "before epoch", "lease expired", "bumps", "rewinds",
-	"bumps and rewinds after After", "borrowed", "waits", "asked to extend", "worker replaced", "stopped", "built-in clock", "random start"}
+	"bumps and rewinds after After", "borrowed", "waits", "asked to extend", "worker replaced", "stopped", "floors", "looks", "built-in clock", "random start"}
 
 func (o outcomes) add(p outcomes) {
 	for name, n := range p {
@@ -249,7 +249,7 @@ type scripted struct {
 	s     script
 	given []Grant // all
 	asked int     // to extend
-	stop  func(error) time.Time
+	bound binding
 }
 
 func (l *scripted) Grant() Grant {
@@ -293,7 +293,7 @@ func (l *scripted) bump(g Grant, now time.Time) error {
 
 // able returns l as a Lease with the methods that the script allows.
 func (l *scripted) able() Lease {
-	l.terms.Bind = func(b binding) error { l.stop = b.Stop; return nil }
+	l.terms.Bind = func(b binding) error { l.bound = b; return nil }
 	switch {
 	case l.s.extends > 0 && l.s.bumps:
 		return struct {
@@ -332,6 +332,7 @@ func (b scriptedBumper) Bump(_ context.Context, g Grant, now time.Time) error {
 // modelCall is a call of the real generator, and of the reference.
 type modelCall struct {
 	n        int
+	granted  int             // the grants before this one were taken back before it began
 	ctx      context.Context // nil: NextID
 	began    time.Time
 	ids      []ID
@@ -359,12 +360,13 @@ type history struct {
 	mu    sync.Mutex // guards asked
 	asked []Backward
 
-	lives  int
-	calls  []*modelCall // of this life
-	open   []*modelCall // the calls that have not returned
-	seen   map[ID]bool
-	max    ID
-	failed bool // the last call got no IDs
+	lives   int
+	calls   []*modelCall // of this life
+	open    []*modelCall // the calls that have not returned
+	seen    map[ID]bool
+	max     ID
+	failed  bool // the last call got no IDs
+	granted int  // the lease has taken back the grants before this one
 	outcomes
 }
 
@@ -676,14 +678,17 @@ func (h *history) skew(kind int) {
 	}
 }
 
-// renew changes the lease.
+// renew changes the lease, or asks the generator as a lease does.
 func (h *history) renew() {
+	if h.ref.stopped {
+		return
+	}
 	now := time.Now()
 	if h.clock != nil {
 		now = h.clock.Now()
 	}
 	now = now.Round(0).UTC()
-	d := h.randomSpan()
+	d, look := h.randomSpan(), h.r.IntN(4) == 0
 	change := func(s *script) { s.grant.To = later(s.grant.To, now).Add(d) }
 	switch h.r.IntN(10) {
 	case 0:
@@ -691,24 +696,36 @@ func (h *history) renew() {
 	case 1: // lost, and taken again
 		change = func(s *script) { s.grant.From, s.grant.To = s.grant.To, s.grant.To.Add(d) }
 	case 2: // part of the window is closed
+		look = true
 		change = func(s *script) { s.grant.From, s.grant.To = s.grant.From.Add(d/2), s.grant.To.Add(d) }
 	case 3:
 		if h.r.IntN(2) == 0 {
 			h.outcomes["stopped"]++
-			end := h.lease.stop(errAway)
+			end := h.lease.bound.Stop(errAway)
 			require.Equal(h.t, h.ref.start(h.ref.stamped+1), end, "when the generator says that it stopped")
 			h.ref.stop()
 			h.pass(1)
 			return
 		}
+	case 4, 5:
+		h.outcomes["floors"]++
+		require.Equal(h.t, h.ref.floor(), h.lease.bound.Floor(), "the floor")
+		return
 	}
 	h.lease.do(change)
 	change(h.ref.lease)
+	if look {
+		h.outcomes["looks"]++
+		h.lease.bound.Look()
+		h.granted = slices.Index(h.lease.given, h.lease.s.grant)
+		h.ref.look(nil)
+		h.ref.newEra()
+	}
 }
 
 // call begins a call.
 func (h *history) call() {
-	c := &modelCall{n: 1, began: time.Now()}
+	c := &modelCall{n: 1, granted: h.granted, began: time.Now()}
 	kind := h.r.IntN(6)
 	if kind == 3 || kind < 3 && h.r.IntN(3) == 0 {
 		c.n = h.r.IntN(40)
@@ -806,14 +823,14 @@ func (h *history) end() {
 			}
 		}
 		for _, id := range c.ids {
-			h.check(id)
+			h.check(c, id)
 		}
 		total += len(c.ids)
 	}
 	require.EqualValues(h.t, total, stats.Issued)
 }
 
-func (h *history) check(id ID) {
+func (h *history) check(c *modelCall, id ID) {
 	require.Falsef(h.t, h.seen[id], "ID %d is issued twice", id)
 	require.Greater(h.t, id, h.opts.After, "an ID that is not above After")
 	h.seen[id] = true
@@ -823,7 +840,8 @@ func (h *history) check(id ID) {
 		return
 	}
 	p := h.g.Decode(id)
-	require.Truef(h.t, slices.ContainsFunc(h.lease.given, func(g Grant) bool {
+	given := h.lease.given[c.granted:]
+	require.Truef(h.t, slices.ContainsFunc(given, func(g Grant) bool {
 		return g.Worker == p.Worker && g.ClockSeq == p.ClockSeq && !p.Time.Before(g.From) && p.Time.Before(g.To)
-	}), "%+v was not granted: %+v", p, h.lease.given)
+	}), "%+v was not granted, or was taken back before the call began: %+v", p, given)
 }

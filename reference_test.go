@@ -264,6 +264,36 @@ func (r *reference) newEra() {
 	r.back, r.served = nil, -1
 }
 
+// floor closes the ticks before the first that calls may still stamp, except to the calls that wait
+// for them, and returns the beginning of the first that is open.
+func (r *reference) floor() time.Time {
+	if r.o.RewindTicks > 0 {
+		return time.Time{}
+	}
+	r.look(nil)
+	reading, earliest := r.read(r.now), int64(0)
+	if r.outside(reading) == nil {
+		earliest = max(0, min(r.earliest(reading), r.starting(r.granted.To)))
+	}
+	if last := earliest - 1; r.head < last {
+		r.head, r.last, r.late, r.closed, r.ahead = last, last, false, last, last
+	}
+	r.back = slices.DeleteFunc(r.back, func(run refRun) bool { return run.tick < earliest })
+	first := r.head
+	if r.room(first) == 0 {
+		first++
+	}
+	for _, run := range r.back {
+		first = min(first, run.tick)
+	}
+	for _, c := range r.waiting {
+		if len(c.slot.ids) > 0 {
+			first = min(first, c.slot.tick)
+		}
+	}
+	return r.start(first)
+}
+
 // call begins a call.
 func (r *reference) call(c *refCall) {
 	if c.want == 0 {
@@ -433,13 +463,18 @@ func (r *reference) take(c *refCall, tick int64, back bool) refRun {
 	return run
 }
 
+// earliest returns the first tick that calls may still stamp.
+func (r *reference) earliest(reading time.Time) int64 {
+	if r.builtin {
+		return r.tick(reading.Add(-5 * ms))
+	}
+	return r.tick(reading)
+}
+
 // inOrder returns the tick of the next IDs that keep order. They may have been put back,
 // or follow a tick for which calls waited.
 func (r *reference) inOrder(reading time.Time) (target int64, back, late bool) {
-	tick, earliest := r.tick(reading), r.tick(reading)
-	if r.builtin {
-		earliest = r.tick(reading.Add(-5 * ms))
-	}
+	tick, earliest := r.tick(reading), r.earliest(reading)
 	for _, run := range r.back {
 		if run.tick >= earliest {
 			return run.tick, true, false

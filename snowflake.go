@@ -79,7 +79,8 @@ type Refused struct {
 //
 // HAZARD: a Generator for each call repeats IDs. If a program makes a second Generator with the
 // same worker ID, datacenter and layout while the first may be in use, slog.Default() gets one
-// warning, unless Options.Clock is a clock of its own. There is none for a Generator with
+// warning, unless Options.Clock is a clock of its own. It is the only one for these three, also if
+// the first was no longer in use, and not collected yet. There is none for a Generator with
 // Options.After, which goes on where an earlier one has ended.
 func New(worker int, opts *Options) (*Generator, error) {
 	g, err := newGenerator(worker, nil, opts)
@@ -89,7 +90,7 @@ func New(worker int, opts *Options) (*Generator, error) {
 	return g, err
 }
 
-// made has the last generator that New made under a built-in clock, by its fields and its layout.
+// made has the last generator that New made under a built-in clock, by what its IDs have in common.
 // After a warning, it has none.
 var made = struct {
 	sync.Mutex
@@ -97,8 +98,10 @@ var made = struct {
 }{last: map[madeAs]weak.Pointer[Generator]{}}
 
 type madeAs struct {
-	layout             Layout
-	datacenter, worker int
+	epoch     Epoch
+	unit      time.Duration
+	timeShift int
+	fixed     ID // the clock sequence is 0
 }
 
 // warnOfSecond warns if another generator with the fields of g may be in use in this process, unless
@@ -106,7 +109,7 @@ type madeAs struct {
 func (g *Generator) warnOfSecond(replaces bool) {
 	l := g.seq.layout
 	p := l.Decode(g.seq.fixed)
-	key := madeAs{l, p.Datacenter, p.Worker}
+	key := madeAs{l.Epoch, l.Unit, l.timeShift(), l.fixed(0, p.Datacenter, p.Worker)}
 	made.Lock()
 	last, known := made.last[key]
 	second, warned := last.Value() != nil, known && last == weak.Pointer[Generator]{}

@@ -216,7 +216,14 @@ func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
 	layout := DefaultLayout()
 	layout.Epoch, layout.WorkerBits, layout.DatacenterBits = 1, 8, 2 // of no other test
 	first := mustNew(t, 7, &Options{Layout: layout})
-	require.Empty(t, log.String())
+	mustNew(t, 7, &Options{Layout: layout, Datacenter: 1})
+	mustNew(t, 8, &Options{Layout: layout})
+	for _, change := range []func(*Layout){func(l *Layout) { l.Epoch = 2 }, func(l *Layout) { l.Unit++ }, func(l *Layout) { l.SequenceBits-- }} {
+		other := layout
+		change(&other)
+		mustNew(t, 7, &Options{Layout: other})
+	}
+	require.Empty(t, log.String(), "their IDs are not equal")
 	for range 100 {
 		mustNew(t, 7, &Options{Layout: layout, Clock: SystemClock()})
 	}
@@ -225,17 +232,24 @@ func TestSecondGeneratorOfAProcessGetsAWarning(t *testing.T) {
 	require.Contains(t, lines[0], "level=WARN")
 	require.Contains(t, lines[0], "worker=7 datacenter=0 layout=41/0/2/8/12@1970-01-01T00:00:00.001Z,1ms")
 	runtime.KeepAlive(first)
-
-	mustNew(t, 7, &Options{Layout: layout, Datacenter: 1})
-	mustNew(t, 8, &Options{Layout: layout})
-	layout.Epoch = 2
-	mustNew(t, 7, &Options{Layout: layout})
 	for range 2 {
 		mustNew(t, 9, &Options{Layout: layout, Clock: newTestClock()}) // of a test, that wants the same IDs again
 		_, err := NewLeased(newTestLease(noon, noon.Add(ms)), &Options{Layout: layout})
 		require.NoError(t, err) // a lease refuses the second generator, if it is one of package lease
 	}
-	require.Len(t, strings.Split(strings.TrimSpace(log.String()), "\n"), 1, "other pairs, and clocks of a test, get no warning")
+	require.Len(t, strings.Split(strings.TrimSpace(log.String()), "\n"), 1, "clocks of a test get no warning")
+}
+
+// Two layouts can divide the same bits in two ways.
+func TestSecondGeneratorWithTheSameBitsGetsAWarning(t *testing.T) {
+	log := logged(t)
+	whole, split := DefaultLayout(), DefaultLayout()
+	whole.Epoch, split.Epoch = 6, 6 // of no other test
+	split.DatacenterBits, split.WorkerBits = 5, 5
+	first := mustNew(t, 33, &Options{Layout: whole})
+	mustNew(t, 1, &Options{Layout: split, Datacenter: 1})
+	require.Contains(t, log.String(), "worker=1 datacenter=1")
+	runtime.KeepAlive(first)
 }
 
 func TestGeneratorThatIsGoneGetsNoWarning(t *testing.T) {
@@ -477,6 +491,34 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 	assert.Same(t, &r.LeaseExpired, r.field(&LeaseExpiredError{Cause: context.DeadlineExceeded}), "a deadline of the store's")
 }
 
+// wakeLate issues an ID to a call that waits for the next tick, and wakes late.
+func (i *issuer) wakeLate(late time.Duration) time.Time {
+	i.spend(4, time.Now().UTC())
+	c := call{n: 1}
+	todo, err := i.advance(&c)
+	require.NoError(i.t, err)
+	require.Equal(i.t, ms, todo.sleep)
+	time.Sleep(todo.sleep + late)
+	todo, err = i.advance(&c)
+	require.NoError(i.t, err)
+	require.EqualValues(i.t, 1, todo.ids.n)
+	return i.keep(todo.ids.first).Time
+}
+
+func TestTickThatCallersWaitedForIsLeftAfterMaxLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		layout := small
+		layout.Epoch = UnixEpoch
+		i := newIssuer(t, &Options{Layout: layout})
+		tick := i.wakeLate(ms) // when the tick ends
+		i.spend(1, tick)
+		time.Sleep(maxLag - 1)
+		i.spend(1, tick)
+		time.Sleep(1)
+		i.spend(1, time.Now().UTC())
+	})
+}
+
 // Callers that waited for a tick and wake late get that tick's IDs, within maxLag, and
 // so do the callers after them.
 func TestCallersThatWakeLateCatchUp(t *testing.T) {
@@ -490,18 +532,8 @@ func TestCallersThatWakeLateCatchUp(t *testing.T) {
 	} {
 		t.Run(late.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i := newIssuer(t, &Options{Layout: layout})
-				start := time.Now().UTC()
-				i.spend(4, start)
-				c := call{n: 1}
-				todo, err := i.advance(&c)
-				require.NoError(t, err)
-				require.Equal(t, ms, todo.sleep)
-				time.Sleep(todo.sleep + late)
-				todo, err = i.advance(&c)
-				require.NoError(t, err)
-				require.EqualValues(t, 1, todo.ids.n)
-				got := []int{int(i.keep(todo.ids.first).Time.Sub(start)/ms) - 1}
+				i, start := newIssuer(t, &Options{Layout: layout}), time.Now().UTC()
+				got := []int{int(i.wakeLate(late).Sub(start)/ms) - 1}
 				for range len(ticks) - 1 {
 					got = append(got, int(i.next().Time.Sub(start)/ms)-1)
 				}
