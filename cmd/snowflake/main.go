@@ -12,6 +12,7 @@
 //	snowflake watermark --store file:DIR     an ID that no later ID is at or below
 //	snowflake follows OLD NEW                may one layout follow another?
 //	snowflake sql --layout L ENGINE          functions that decode IDs in a database
+//	snowflake sql --generate --worker W postgres    a column's default that issues IDs
 //	snowflake completion SHELL
 //
 // "snowflake help COMMAND" says more of each command. All commands print JSON with
@@ -157,7 +158,7 @@ var statuses = map[string][3]string{
 	"whois":     {"each ID has an issuer", "one has none or it was forgotten, or the directory cannot be read"},
 	"watermark": {"nobody keeps the watermark back", "a holder does, or the directory cannot be read"},
 	"follows":   {"the answer is yes", "the answer is no"},
-	"sql":       {"", "", "there is no such database, or SQL cannot count the layout's ticks"},
+	"sql":       {"", "somebody holds the worker ID, or the directory cannot be read", "there is no such database, or SQL cannot count the layout's ticks"},
 }
 
 // exitStatuses is the part of a command's help that says what its exit statuses mean.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake/internal/sqltext"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 var sqlName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,30}$`)
@@ -20,7 +23,17 @@ return the fields of an ID. valid tells whether a number is an ID of the layout.
 first returns the first ID at or after a time, for queries such as
 WHERE id >= first(a) AND id < first(b). No extension is needed. Times are in
 UTC. mysql is for MariaDB too. SQLite has no CREATE FUNCTION: for it there are
-expressions. The functions for ClickHouse are untested.`,
+expressions. The functions for ClickHouse are untested.
+
+With --generate it prints functions for PostgreSQL that issue IDs: id(), for a
+column's DEFAULT, and ids(n). They have a worker ID of their own, which no lease
+may have: standard error says which lease.Options.First and Count the leases
+need. With --store the command fails if somebody holds the worker ID or had it
+for a time that is not over.
+
+HAZARD: if two databases have the same worker ID, for example a copy beside the
+original, IDs can repeat. docs/sql.md says what to do after a failover, a restore
+and a dump.`,
 		Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
 	for _, e := range sqltext.Engines() {
@@ -28,11 +41,30 @@ expressions. The functions for ClickHouse are untested.`,
 	}
 	prefix := c.Flags().String("prefix", "snowflake_", "the `text` with which their names begin")
 	layout := layoutFlag(c)
+	var g sqltext.Generator
+	generates := c.Flags().Bool("generate", false, "print functions that issue IDs")
+	c.Flags().IntVar(&g.Worker, "worker", 0, "the worker `ID` of the database, with --generate")
+	c.Flags().IntVar(&g.Datacenter, "datacenter", 0, "the datacenter's `number`, if the layout has datacenters, with --generate")
+	c.Flags().StringVar(&g.Schema, "schema", "public", "the `name` of the schema of the functions, with --generate")
+	c.Flags().StringVar(&g.Fence, "follow", "", "the `name` of the fence, if package follow reads the rows, with --generate")
+	store := storeFlag(c)
+	c.MarkFlagsRequiredTogether("generate", "worker")
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if !sqlName.MatchString(*prefix) {
-			return fmt.Errorf("--prefix %q is not a name: want up to 31 letters, digits and underscores, and no digit first", *prefix)
+		for flag, name := range map[string]string{"prefix": *prefix, "schema": g.Schema} {
+			if !sqlName.MatchString(name) {
+				return fmt.Errorf("--%s %q is not a name: want up to 31 letters, digits and underscores, and no digit first", flag, name)
+			}
 		}
 		engine := sqltext.Engine(args[0])
+		if *generates {
+			g.Layout, g.Prefix = *layout, *prefix
+			return generate(c.Context(), s, engine, g, store)
+		}
+		for _, flag := range []string{"datacenter", "schema", "follow", "store"} {
+			if c.Flags().Changed(flag) {
+				return fmt.Errorf("--%s needs --generate", flag)
+			}
+		}
 		script, err := sqltext.Script(engine, *layout, *prefix)
 		if err != nil {
 			return err
@@ -52,4 +84,52 @@ expressions. The functions for ClickHouse are untested.`,
 		return s.writeJSON(bodies)
 	}
 	return c
+}
+
+// generate writes the functions of g, if nobody holds the worker ID by the store of leases. The store may be none.
+func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Generator, store *directory) error {
+	if e != sqltext.PostgreSQL {
+		return errors.New("--generate is for postgres: other databases take no function as a default; docs/sql.md says what to do instead")
+	}
+	script, err := g.Script()
+	if err != nil {
+		return err
+	}
+	if store.dir != "" {
+		if err := store.exists(); err != nil {
+			return err
+		}
+		if err := unheld(ctx, s, lease.File(store.dir), g); err != nil {
+			return failed(err)
+		}
+	}
+	if s.json {
+		first, count := g.Leases()
+		return s.writeJSON(map[string]any{"sql": script, "first": first, "count": count})
+	}
+	s.out.WriteString(script)
+	s.note(g.About())
+	return nil
+}
+
+// unheld returns an error if the leases have another layout, or if somebody has the worker ID or may still issue IDs
+// with it.
+func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Generator) error {
+	holders, err := lease.Holders(ctx, store)
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		s.note("nobody has ever held a worker ID in this store: is it the right store?")
+	}
+	for _, h := range holders {
+		over := h.State == lease.StateSpent || h.State == lease.StateFree && h.Reuse == lease.ReuseAny
+		switch {
+		case h.Layout != g.Layout:
+			return fmt.Errorf("the leases have the layout %v, and not %v", h.Layout, g.Layout)
+		case h.Worker == g.Worker && (!over || s.now().Before(h.To)):
+			return fmt.Errorf("%v: choose another worker ID", h)
+		}
+	}
+	return nil
 }

@@ -54,3 +54,35 @@ func TestRefusedLayouts(t *testing.T) {
 		assert.ErrorContains(t, err, unit.String())
 	}
 }
+
+func TestGenerator(t *testing.T) {
+	none := snowflake.Layout{Unit: time.Millisecond, TimeBits: 41, SequenceBits: 12}
+	for _, want := range []struct {
+		layout               snowflake.Layout
+		worker, first, count int
+	}{
+		{snowflake.DefaultLayout(), 1023, 0, 1023},
+		{snowflake.DefaultLayout(), 0, 1, 1023},
+		{snowflake.DefaultLayout(), 600, 0, 600},
+		{snowflake.JSSafeLayout(), 7, 8, 8},
+		{none, 0, 0, 0},
+	} {
+		g := Generator{Layout: want.layout, Worker: want.worker, Schema: "public", Prefix: "s_"}
+		first, count := g.Leases()
+		assert.Equal(t, []int{want.first, want.count}, []int{first, count})
+		text, err := g.Script()
+		require.NoError(t, err)
+		assert.Contains(t, text, "-- "+g.About())
+		assert.NotRegexp(t, `\{[a-z]|%!`, text)
+	}
+	for layout, want := range map[snowflake.Layout]error{
+		{}: snowflake.ErrInvalidLayout,
+		{Unit: time.Millisecond, TimeBits: 42, WorkerBits: 2}:                       ErrState,
+		{Unit: time.Millisecond, TimeBits: 40, WorkerBits: 2, SequenceBits: 21}:     ErrState,
+		{Unit: 1500 * time.Nanosecond, TimeBits: 41, WorkerBits: 2}:                 ErrUnit,
+		{Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 1, SequenceBits: 12}: snowflake.ErrWorkerRange,
+	} {
+		_, err := Generator{Layout: layout, Worker: 2, Schema: "public", Prefix: "s_"}.Script()
+		require.ErrorIs(t, err, want)
+	}
+}

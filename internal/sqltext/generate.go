@@ -1,0 +1,106 @@
+package sqltext
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/follow"
+)
+
+// ErrState is returned by Generator.Script if a sequence of PostgreSQL cannot hold the state.
+var ErrState = errors.New("the function's state has room for 41 bits of time and 20 of sequence")
+
+// Generator is a function of PostgreSQL that returns new IDs, for a column's DEFAULT.
+type Generator struct {
+	Layout             snowflake.Layout
+	Worker, Datacenter int
+	Schema, Prefix     string // where the functions are, and how their names begin
+	Fence              string // the name of a follow.Fence that the IDs are under; empty: none
+}
+
+// ahead is how far ahead of the clock an ID may be. If the next ID would be further ahead, a call
+// waits for up to patience.
+const (
+	ahead    = 10 * time.Second
+	patience = time.Second
+)
+
+//go:embed generate.sql
+var generate string
+
+// Script returns statements that make the function. They may be run again. The state is named after
+// the worker ID and not after the function: two functions of one worker draw from one state.
+func (g Generator) Script() (string, error) {
+	l := g.Layout
+	fixed, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time(), Worker: g.Worker, Datacenter: g.Datacenter})
+	switch {
+	case err != nil:
+		return "", err
+	case l.TimeBits > 41 || l.SequenceBits > 20:
+		return "", fmt.Errorf("%v: %w", l, ErrState)
+	case l.Unit%time.Microsecond != 0 && time.Microsecond%l.Unit != 0:
+		return "", fmt.Errorf("unit %v: %w", l.Unit, ErrUnit)
+	}
+	tick := fmt.Sprintf("micros / %d", l.Unit/time.Microsecond)
+	if l.Unit < time.Microsecond {
+		tick = fmt.Sprintf("micros * %d", time.Microsecond/l.Unit)
+	}
+	sequence := fmt.Sprintf("%s.snowflake_worker_%d", g.Schema, g.Worker)
+	if l.DatacenterBits > 0 {
+		sequence = fmt.Sprintf("%s.snowflake_worker_%d_%d", g.Schema, g.Datacenter, g.Worker)
+	}
+	shift := writer{l: l}.shift()
+	number := fmt.Sprintf("(state & %d)", ones(int(l.SequenceBits)))
+	if l.WorkerLast {
+		number = fmt.Sprintf("(%s << %d)", number, l.WorkerBits)
+	}
+	mark, least, above, hint := "", "tick", "-1", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
+	if g.Fence != "" {
+		name := g.Fence
+		if !strings.Contains(name, ".") {
+			name = strings.ToLower(g.Schema) + "." + name
+		}
+		fence, err := follow.NewFence(follow.PostgreSQL, name)
+		if err != nil {
+			return "", err
+		}
+		mark = "  -- The lock of the fence, until the transaction ends; and then the tick that readers have reached.\n" +
+			"  mark   bigint := (" + strings.TrimPrefix(fence.SQL(), "SELECT ") + fmt.Sprintf(") >> %d;\n", shift)
+		least, above = "greatest(tick, mark + 1)", "mark"
+		hint = "The clock was set back, or the clock of another writer is ahead. Set it right, or wait."
+	}
+	return fill(generate, "{schema}", g.Schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{layout}", l.String(),
+		"{worker}", fmt.Sprint(g.Worker), "{about}", g.About(),
+		"{micros}", fmt.Sprintf("(date_part('epoch', clock_timestamp()) * 1000000)::bigint - %d", l.Epoch.Time().UnixMicro()),
+		"{tick}", tick, "{seconds}", fmt.Sprint(l.Unit.Seconds()),
+		"{epoch}", l.Epoch.Time().Format(time.RFC3339), "{expires}", l.Expires().Format(time.RFC3339),
+		"{last}", fmt.Sprint(ones(int(l.SequenceBits))), "{lastTick}", fmt.Sprint(ones(int(l.TimeBits))),
+		"{max}", fmt.Sprint(ones(int(l.TimeBits)+22)),
+		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)), "{allowed}", fmt.Sprint(ahead.Seconds()),
+		"{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
+		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | %d | %s", shift, fixed, number),
+	), nil
+}
+
+// Leases returns the Options.First and Options.Count of the leases that leave out the worker ID. If
+// the layout has no other worker ID, count is 0.
+func (g Generator) Leases() (first, count int) {
+	all := 1 << g.Layout.WorkerBits
+	if above := all - g.Worker - 1; above > g.Worker {
+		return g.Worker + 1, above
+	}
+	return 0, g.Worker
+}
+
+// About says in English which worker IDs are left for leases.
+func (g Generator) About() string {
+	first, count := g.Leases()
+	if count == 0 {
+		return "The layout has one worker ID: there can be no lease beside it."
+	}
+	return fmt.Sprintf("Keep worker %d out of the leases' range: lease.Options{First: %d, Count: %d} in every process.", g.Worker, first, count)
+}
