@@ -44,7 +44,7 @@ func answers(t testing.TB) func(addr string) error {
 
 // url is the server's address for a user, with a search_path.
 func (s server) url(user, path string) string {
-	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&search_path=%s", user, s.addr, path)
+	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&statement_timeout=60000&search_path=%s", user, s.addr, path)
 }
 
 var shared = servertest.Shared(func(t testing.TB) server { return start(t) })
