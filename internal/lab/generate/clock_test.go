@@ -185,7 +185,7 @@ func TestDrawsWhileATickIsOpened(t *testing.T) {
 	const point = "      next := greatest("
 	require.Equal(t, 1, strings.Count(script, point))
 	f.exec(t, strings.Replace(script, point, "      PERFORM pg_sleep(0.3);\n"+point, 1))
-	f.exec(t, fmt.Sprintf(`ALTER FUNCTION snowflake_open(bigint) SET search_path = clock_%s, pg_catalog, pg_temp`, f.Schema))
+	f.useClock(t)
 	tick := int64(13089600000) // of the clock
 	require.Equal(t, tick<<22, int64(f.Layout.Decode(f.must(t, 1)[0]).Time.Sub(f.Layout.Epoch.Time()).Milliseconds())<<22)
 	for _, numbers := range []int64{4094, 4095, 1<<22 - 20, 1<<22 - 2} {

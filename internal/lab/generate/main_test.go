@@ -98,19 +98,29 @@ func (f function) state() string {
 // pg_catalog in the search_path, also in that of open, returns the server's clock and an offset, or a fixed time.
 func (f function) withClock(t testing.TB) function {
 	t.Helper()
-	fake := "clock_" + f.Schema
-	f.exec(t, fmt.Sprintf(`CREATE SCHEMA %[1]s;
-		CREATE TABLE %[1]s.clock (fixed timestamptz, ahead interval NOT NULL, pause float8 NOT NULL);
-		INSERT INTO %[1]s.clock VALUES (NULL, '0', 0);
-		CREATE FUNCTION %[1]s.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
-		BEGIN
-			PERFORM pg_sleep(pause) FROM %[1]s.clock WHERE pause > 0;
-			RETURN (SELECT coalesce(fixed, pg_catalog.clock_timestamp()) + ahead FROM %[1]s.clock);
-		END $$`, fake))
-	f.path = fake + ",pg_catalog," + f.Schema
+	f.path = fmt.Sprintf("clock_%[1]s,pg_catalog,%[1]s", f.Schema)
 	f.DB = servertest.Open(t, "pgx", f.url("owner", f.path))
-	f.exec(t, fmt.Sprintf(`ALTER FUNCTION %sopen(bigint) SET search_path = %s, pg_catalog, pg_temp`, f.Prefix, fake))
+	f.setClock(t)
 	return f
+}
+
+func (f function) setClock(t testing.TB) {
+	t.Helper()
+	f.exec(t, fmt.Sprintf(`CREATE SCHEMA clock_%[1]s;
+		CREATE TABLE clock_%[1]s.clock (fixed timestamptz, ahead interval NOT NULL, pause float8 NOT NULL);
+		INSERT INTO clock_%[1]s.clock VALUES (NULL, '0', 0);
+		CREATE FUNCTION clock_%[1]s.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+		BEGIN
+			PERFORM pg_sleep(pause) FROM clock_%[1]s.clock WHERE pause > 0;
+			RETURN (SELECT coalesce(fixed, pg_catalog.clock_timestamp()) + ahead FROM clock_%[1]s.clock);
+		END $$`, f.Schema))
+	f.useClock(t)
+}
+
+// useClock makes the function open use the clock, after the script has made it anew.
+func (f function) useClock(t testing.TB) {
+	t.Helper()
+	f.exec(t, fmt.Sprintf(`ALTER FUNCTION %[1]s.snowflake_open(bigint) SET search_path = clock_%[1]s, pg_catalog, pg_temp`, f.Schema))
 }
 
 // ahead sets the clock by an offset to the server's.
@@ -220,4 +230,24 @@ func TestEveryLayout(t *testing.T) {
 			require.WithinDuration(t, before, f.Layout.Decode(ids[0]).Time, after.Sub(before)+l.Unit, "the first is not ahead")
 		})
 	}
+}
+
+// Who inserts needs the right to use the sequence, as for a column of type bigserial, and cannot set it; and no search_path.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	f := install(t, shared(t), snowflake.DefaultLayout())
+	f.exec(t, fmt.Sprintf(`CREATE ROLE writer_%[1]s LOGIN; CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_id(), n int);
+		GRANT USAGE ON SCHEMA %[1]s TO writer_%[1]s; GRANT INSERT ON orders TO writer_%[1]s`, f.Schema))
+	writer := servertest.Open(t, "pgx", f.url("writer_"+f.Schema, "pg_temp"))
+	insert := func() error {
+		_, err := writer.Exec(`INSERT INTO ` + f.Schema + `.orders (n) SELECT * FROM generate_series(1, 5000)`)
+		return err
+	}
+	require.ErrorContains(t, insert(), "permission denied for sequence")
+	f.exec(t, fmt.Sprintf(`GRANT USAGE ON SEQUENCE %s TO writer_%s`, f.state(), f.Schema))
+	require.NoError(t, insert())
+	_, err := writer.Exec(fmt.Sprintf(`SELECT setval('%s', 1)`, f.state()))
+	require.ErrorContains(t, err, "permission denied for sequence")
+	_, err = writer.Exec(`SET TRANSACTION READ ONLY; SELECT ` + f.Schema + `.snowflake_id()`)
+	require.ErrorContains(t, err, "read-only transaction")
 }

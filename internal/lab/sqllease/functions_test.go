@@ -65,6 +65,7 @@ func functionsOfMariaDB(t *testing.T, s *server) {
 		holdCheck(t, db, "INSERT INTO checked VALUES (?)")
 	})
 	t.Run("Collation", func(t *testing.T) { collation(t, db) })
+	t.Run("NoDefault", func(t *testing.T) { noDefault(t, db) })
 	t.Run("Partitions", func(t *testing.T) {
 		must(t, db, script(t, sqltext.MySQL, snowflake.DefaultLayout(), "p_")...)
 		var parts []string
@@ -339,6 +340,20 @@ func bounds(t *testing.T, month int) (first, next snowflake.ID) {
 	first, next, err := snowflake.DefaultLayout().Range(from, from.AddDate(0, 1, 0))
 	servertest.Do(t, err)
 	return first, next
+}
+
+// noDefault shows why "snowflake sql --generate" is not for MariaDB: a column's default cannot call
+// a stored function, and the value of SETVAL is a literal.
+func noDefault(t *testing.T, db *sql.DB) {
+	must(t, db, `CREATE FUNCTION one() RETURNS BIGINT DETERMINISTIC NO SQL RETURN 1`, `CREATE SEQUENCE state`)
+	for statement, says := range map[string]string{
+		`CREATE TABLE defaults (id BIGINT PRIMARY KEY DEFAULT (one()))`: "Function or expression '`one`()' cannot be used in the DEFAULT clause",
+		`SELECT SETVAL(state, 1 << 22)`:                                 "You have an error in your SQL syntax",
+	} {
+		_, err := db.Exec(statement)
+		require.ErrorContains(t, err, says)
+	}
+	must(t, db, `SELECT SETVAL(state, 7)`)
 }
 
 // partitions inserts the first and last ID of each month, and checks in which partition each is. It
