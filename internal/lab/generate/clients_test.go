@@ -18,7 +18,6 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
-	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 )
 
@@ -65,10 +64,23 @@ func (s *seen) unique(t testing.TB, f function) int {
 	return len(s.ids)
 }
 
+// increase checks that IDs that were drawn since a time have true times, unless the test sets the clock, and increase from last on.
+// It returns the last of them. The server has the clock of the test's process.
+func (f function) increase(t testing.TB, ids []snowflake.ID, last snowflake.ID, since time.Time) snowflake.ID {
+	for _, id := range ids {
+		at := f.Layout.Decode(id).Time
+		assert.True(t, f.path != f.Schema || !at.Add(f.Layout.Unit).Before(since) && !at.After(time.Now().Add(10*time.Second)), "%d is of %v, drawn after %v", id, at, since)
+		assert.Greater(t, id, last)
+		last = id
+	}
+	return last
+}
+
 // client inserts rows until ctx ends, and sees their IDs: in statements of 1 to 1,000 rows, in transactions that are
 // committed, rolled back, in part or as a whole, canceled by a timeout of 1 to 30 ms or by another client. begin starts a
 // transaction.
-func client(ctx context.Context, f function, s *seen, begin func(context.Context) (*sql.Tx, func(), error)) {
+func client(ctx context.Context, t testing.TB, f function, s *seen, begin func(context.Context) (*sql.Tx, func(), error)) {
+	var last snowflake.ID
 	for ctx.Err() == nil {
 		func() {
 			tx, done, err := begin(ctx)
@@ -87,8 +99,10 @@ func client(ctx context.Context, f function, s *seen, begin func(context.Context
 					n = 1 + rand.IntN(1000)
 				}
 				_, _ = tx.Exec(`SAVEPOINT s`)
+				since := time.Now().Truncate(time.Microsecond)
 				ids, err := draw(tx, `INSERT INTO orders (n) SELECT * FROM generate_series(1, $1::int) RETURNING id`, n)
 				s.add(ids...) // what it saw before the error
+				last = f.increase(t, ids, last, since)
 				if err != nil || rand.IntN(4) == 0 {
 					if _, err := tx.Exec(`ROLLBACK TO s`); err != nil {
 						return
@@ -123,7 +137,7 @@ func crowd(t *testing.T, f function, during time.Duration, begin func(context.Co
 	var s seen
 	var all sync.WaitGroup
 	for range 16 {
-		all.Go(func() { client(ctx, f, &s, begin) })
+		all.Go(func() { client(ctx, t, f, &s, begin) })
 	}
 	for i, fault := range faults {
 		if i > 0 {
@@ -212,6 +226,7 @@ func TestServerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	f := install(t, s, snowflake.DefaultLayout())
+	f.SetMaxIdleConns(0) // a connection from before is dead
 	crowd(t, f, depth.Of(6*time.Second, time.Minute), f.sessions(t), func(ctx context.Context) {
 		for ctx.Err() == nil {
 			time.Sleep(time.Second)
@@ -223,6 +238,7 @@ func TestServerThatIsKilled(t *testing.T) {
 			s.Kill()
 			s.Restart()
 		}
-		servertest.Await(t, f.Ping) // a server starts anew by itself
+		s.Kill() // it may be about to start anew
+		s.Restart()
 	}, func(ctx context.Context) { cancel(ctx, f, f.DB) })
 }

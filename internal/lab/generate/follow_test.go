@@ -102,6 +102,7 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	})
 	second, err := draw(tx, insertRow)
 	require.NoError(t, err)
+	time.Sleep(300 * time.Millisecond) // a reader that does not wait reads on
 	var reached snowflake.ID
 	require.NoError(t, f.QueryRow(`SELECT id FROM outbox_fence`).Scan(&reached))
 	require.Less(t, reached, first[0])
