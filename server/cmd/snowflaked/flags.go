@@ -110,6 +110,7 @@ type config struct {
 	watermark, floor     time.Duration
 	maxClockError        time.Duration
 	vmClock              string
+	first, count         int
 	generator            snowflake.Options
 	server               server.Options
 	tokenFile            string
@@ -144,6 +145,8 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	store := storeFlag(fs, getenv)
 	fs.StringVar(&c.owner, "owner", "", "`NAME` of this instance, for people; the store prefers the worker ID that it had before.\nEmpty: the host's name")
 	fs.StringVar(&c.server.Fleet, "fleet", "", "`NAME` of the servers that share the store, a label of the metrics: set it if one job has several fleets")
+	fs.IntVar(&c.first, "first", 0, "the first worker ID, a `NUMBER`, that this server may have; the others belong to somebody else, such as the function of\nsnowflake sql --generate")
+	fs.IntVar(&c.count, "count", 0, "how many worker IDs it may have from there on. 0: up to the layout's last one")
 	fs.DurationVar(&c.window, "window", 0, fmt.Sprintf("for how long IDs go on if the store is away. At most %v.\n0: the store's own, such as 3s with file: and 2m with s3:", lease.MaxWindow))
 	fs.BoolVar(&c.newStore, "new-store", false, "the store is known never to have been used: do not wait in case its entries were lost")
 	fs.DurationVar(&c.watermark, "watermark", 0, "how often to read the store's watermark, 1s or more, for the metric of its age and the header Snowflake-Watermark.\n0: only if a client asks for it (GET /watermark)")

@@ -527,7 +527,8 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, files, 1, "a worker ID was taken")
 	for given, says := range map[string]string{ // the lease refuses them
-		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--max-clock-error 1ns": "MaxClockError is 1ns",
+		"--window 3s --floor-every 2s": "FloorEvery 2s is over 1s", "--vmclock /no/such": "VMClock: open /no/such", "--first 1024": "First 1024 is not within 0 to 1023", "--first 1000 --count 25": "25 worker IDs from 1000 on are not within 0 to 1023",
+		"--max-clock-error 1ns":                                   "MaxClockError is 1ns",
 		"--store postgres://u:hunter2@127.0.0.1:1/x?nonsense=%zz": "--store", // and the password is not shown
 	} {
 		var log bytes.Buffer
@@ -546,7 +547,7 @@ func TestHelpIsComplete(t *testing.T) {
 	require.Equal(t, exitOK, command(t.Context(), []string{"help"}, os.Getenv, &out, &log))
 	assert.Empty(t, log.String())
 	flags := regexp.MustCompile(`(?m)^  --(\S+) .* \((\w+)\)\n      \S`).FindAllStringSubmatch(out.String(), -1)
-	assert.Len(t, flags, 31)
+	assert.Len(t, flags, 33)
 	for _, f := range flags {
 		assert.Equal(t, variable(f[1]), f[2])
 	}

@@ -74,7 +74,7 @@ func (c *config) acquire(ctx context.Context, w *waiting) (got acquired, err err
 	if err != nil {
 		return got, err
 	}
-	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, Window: c.window, FloorEvery: c.floor,
+	got.lease, err = lease.Acquire(ctx, got.store, &lease.Options{Layout: c.generator.Layout, Owner: c.owner, First: c.first, Count: c.count, Window: c.window, FloorEvery: c.floor,
 		NewStore: c.newStore, MaxClockError: c.maxClockError, VMClock: c.vmClock, Logger: slog.New(listening{slog.Default().Handler(), w})})
 	if err != nil {
 		_ = got.closeStore()
