@@ -25,8 +25,9 @@ var defaults = []struct{ name, column string }{
 	{"snowflake_id() under a fence", "bigint DEFAULT followed_id()"},
 }
 
-// BenchmarkDefault measures the server's processor time for a row: -rows rows in statements of -batch rows, and then -singles
-// rows in a statement each. It prints the medians of -rounds rounds, with the lowest and highest.
+// BenchmarkDefault measures the server's processor time for a row: -rows rows in statements of
+// -batch rows, and then -singles rows in a statement each. It prints the medians of -rounds rounds,
+// with the lowest and highest.
 func BenchmarkDefault(b *testing.B) {
 	s := startPostgres(b, 512)
 	s.generator(b)
@@ -78,8 +79,8 @@ func (s *server) generator(t testing.TB) {
 	}
 }
 
-// inserts has the clients insert rows into a new table, and returns the server's processor time for a row in large statements,
-// and for a row in a statement of its own.
+// inserts has the clients insert rows into a new table, and returns the server's processor time for
+// a row in large statements, and for a row in a statement of its own.
 func (s *server) inserts(t testing.TB, column string, rows, singles int) (costs [2]time.Duration) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS orders`, `CREATE TABLE orders (id `+column+` PRIMARY KEY, payload varchar(100) NOT NULL)`, `CHECKPOINT`)

@@ -116,7 +116,8 @@ func neededStore(c *cobra.Command) *directory {
 	return d
 }
 
-// exists returns an error if there is no such directory. Else a wrong path would look like a store without worker IDs.
+// exists returns an error if there is no such directory. Else a wrong path would look like a store
+// without worker IDs.
 func (d *directory) exists() error {
 	info, err := os.Stat(d.dir)
 	if err == nil && !info.IsDir() {

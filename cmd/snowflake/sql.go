@@ -86,7 +86,8 @@ and a dump.`,
 	return c
 }
 
-// generate writes the functions of g, if nobody holds the worker ID by the store of leases. The store may be none.
+// generate writes the functions of g, if nobody holds the worker ID by the store of leases. The
+// store may be none.
 func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Generator, store *directory) error {
 	if e != sqltext.PostgreSQL {
 		return errors.New("--generate is for postgres: other databases take no function as a default; docs/sql.md says what to do instead")
@@ -112,8 +113,8 @@ func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Gener
 	return nil
 }
 
-// unheld returns an error if the leases have another layout, or if somebody has the worker ID or may still issue IDs
-// with it.
+// unheld returns an error if the leases have another layout, or if somebody has the worker ID or
+// may still issue IDs with it.
 func unheld(ctx context.Context, s *streams, store lease.Store, g sqltext.Generator) error {
 	holders, err := lease.Holders(ctx, store)
 	if err != nil {

@@ -64,8 +64,9 @@ func (s *seen) unique(t testing.TB, f function) int {
 	return len(s.ids)
 }
 
-// increase checks that IDs that were drawn since a time have true times, unless the test sets the clock, and increase from last on.
-// It returns the last of them. The server has the clock of the test's process.
+// increase checks that IDs that were drawn since a time have true times, unless the test sets the
+// clock, and increase from last on. It returns the last of them. The server has the clock of the
+// test's process.
 func (f function) increase(t testing.TB, ids []snowflake.ID, last snowflake.ID, since time.Time) snowflake.ID {
 	for _, id := range ids {
 		at := f.Layout.Decode(id).Time
@@ -76,9 +77,9 @@ func (f function) increase(t testing.TB, ids []snowflake.ID, last snowflake.ID, 
 	return last
 }
 
-// client inserts rows until ctx ends, and sees their IDs: in statements of 1 to 1,000 rows, in transactions that are
-// committed, rolled back, in part or as a whole, canceled by a timeout of 1 to 30 ms or by another client. begin starts a
-// transaction.
+// client inserts rows until ctx ends, and sees their IDs: in statements of 1 to 1,000 rows, in
+// transactions that are committed, rolled back, in part or as a whole, canceled by a timeout of 1
+// to 30 ms or by another client. begin starts a transaction.
 func client(ctx context.Context, t testing.TB, f function, s *seen, begin func(context.Context) (*sql.Tx, func(), error)) {
 	var last snowflake.ID
 	for ctx.Err() == nil {
@@ -128,7 +129,8 @@ func cancel(ctx context.Context, f function, db *sql.DB) {
 	}
 }
 
-// crowd runs 16 clients for a while, with faults that run beside them, and checks what they saw, the table, and the locks.
+// crowd runs 16 clients for a while, with faults that run beside them, and checks what they saw,
+// the table, and the locks.
 func crowd(t *testing.T, f function, during time.Duration, begin func(context.Context) (*sql.Tx, func(), error), faults ...func(context.Context)) {
 	t.Helper()
 	f.exec(t, `CREATE TABLE IF NOT EXISTS orders (id bigint DEFAULT snowflake_id(), n int)`) // no index refuses anything
@@ -221,7 +223,8 @@ func TestClientsAndAClockThatSteps(t *testing.T) {
 	})
 }
 
-// A process of the server that is killed takes down all others. A server that is killed loses what it has not written.
+// A process of the server that is killed takes down all others. A server that is killed loses what
+// it has not written.
 func TestServerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := start(t)

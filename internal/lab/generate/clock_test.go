@@ -76,7 +76,8 @@ func TestClockBeforeTheEpoch(t *testing.T) {
 	}
 }
 
-// The last tick has all its IDs, and after it no field spills into another, however the clock reads.
+// The last tick has all its IDs, and after it no field spills into another, however the clock
+// reads.
 func TestTimeThatRunsOut(t *testing.T) {
 	t.Parallel()
 	small := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 33, ClockSeqBits: 2, WorkerBits: 8, SequenceBits: 4}
@@ -99,7 +100,8 @@ func TestTimeThatRunsOut(t *testing.T) {
 	}
 }
 
-// A layout with few IDs in a tick runs ahead of the clock in a large statement, by 10 s at most, and then waits.
+// A layout with few IDs in a tick runs ahead of the clock in a large statement, by 10 s at most,
+// and then waits.
 func TestLargeStatementIsAheadByTenSeconds(t *testing.T) {
 	t.Parallel()
 	l := snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: 10 * time.Millisecond, TimeBits: 39, WorkerBits: 8, SequenceBits: 1}
@@ -109,8 +111,9 @@ func TestLargeStatementIsAheadByTenSeconds(t *testing.T) {
 	require.True(t, f.hold(t, ids[1999]).After(f.clock(t).Add(5*time.Second)))
 }
 
-// A call that is canceled or that fails while it has the lock gives it back at once, also if its transaction goes on, and so
-// does one that succeeds. The clock stands still within the call, so that it lasts.
+// A call that is canceled or that fails while it has the lock gives it back at once, also if its
+// transaction goes on, and so does one that succeeds. The clock stands still within the call, so
+// that it lasts.
 func TestLockNeverOutlivesTheCall(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)
@@ -174,8 +177,8 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 	}
 }
 
-// While a tick is opened, draws go on; none reaches the tick that is opened, however many numbers were drawn before. The
-// test slows the script down at the moment at which this could happen.
+// While a tick is opened, draws go on; none reaches the tick that is opened, however many numbers
+// were drawn before. The test slows the script down at the moment at which this could happen.
 func TestDrawsWhileATickIsOpened(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout()).withClock(t)

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
-// followed is a function whose IDs are under a fence, with a process that writes under the same fence.
+// followed is a function whose IDs are under a fence, with a process that writes under the same
+// fence.
 type followed struct {
 	function
 	fence *follow.Fence
@@ -67,7 +68,8 @@ func (f followed) read(ctx context.Context, r *follow.Reader) ([]snowflake.ID, e
 	return draw(f.DB, fmt.Sprintf(`SELECT id FROM outbox WHERE id > %d AND id <= %d ORDER BY id`, s.After, s.UpTo))
 }
 
-// A reader waits for a transaction that has drawn an ID, however late it commits and whatever it draws later.
+// A reader waits for a transaction that has drawn an ID, however late it commits and whatever it
+// draws later.
 func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
@@ -111,8 +113,8 @@ func TestFollowReadsRowsThatCommitLate(t *testing.T) {
 	require.ElementsMatch(t, []snowflake.ID{first[0], second[0], third[0]}, got)
 }
 
-// If the database's clock is behind those of the leases, IDs are above what readers have passed; and if it is too far behind,
-// there are none.
+// If the database's clock is behind those of the leases, IDs are above what readers have passed;
+// and if it is too far behind, there are none.
 func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
@@ -135,8 +137,8 @@ func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 	f.refused(t, "SNF04", "behind the next ID")
 }
 
-// Rows of the function and of a Writer, with late commits, rollbacks and savepoints, are all read, and none twice. The
-// database's clock steps meanwhile.
+// Rows of the function and of a Writer, with late commits, rollbacks and savepoints, are all read,
+// and none twice. The database's clock steps meanwhile.
 func TestFollowMissesNone(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)

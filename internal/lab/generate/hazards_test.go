@@ -39,8 +39,9 @@ func (f function) at(t testing.TB, url string) function {
 	return f
 }
 
-// HAZARD: a replica that is promoted and has not received the primary's last commits repeats IDs that clients have seen if
-// the clock is behind, too. With another worker ID, or with the state above every ID, it does not.
+// HAZARD: a replica that is promoted and has not received the primary's last commits repeats IDs
+// that clients have seen if the clock is behind, too. With another worker ID, or with the state
+// above every ID, it does not.
 func TestPromotionThatLosesCommits(t *testing.T) {
 	t.Parallel()
 	primary := start(t, "-c", "synchronous_commit=local")
@@ -97,7 +98,8 @@ func TestCrashWhileTheClockStandsStill(t *testing.T) {
 	require.Equal(t, rounds*744, n)
 }
 
-// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has both.
+// HAZARD: a dump of a table has neither the function nor its state. A dump of the database has
+// both.
 func TestDump(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -110,7 +112,8 @@ func TestDump(t *testing.T) {
 	var last snowflake.ID
 	require.NoError(t, f.QueryRow(`SELECT max(id) FROM orders`).Scan(&last))
 	url := func(name string) string { return fmt.Sprintf("postgres://owner@%s/%s?sslmode=disable", s.addr, name) }
-	// restore restores a dump, made with some options, into a new database, in which there may be the function of a worker.
+	// restore restores a dump, made with some options, into a new database, in which there may be
+	// the function of a worker.
 	restore := func(name string, worker int, options ...string) (in function, says string) {
 		f.exec(t, `CREATE DATABASE `+name)
 		in = f

@@ -94,8 +94,9 @@ func (f function) state() string {
 	return name
 }
 
-// withClock lets a test set the clock. The script is unchanged: a function clock_timestamp in a schema that comes before
-// pg_catalog in the search_path, also in that of open, returns the server's clock and an offset, or a fixed time.
+// withClock lets a test set the clock. The script is unchanged: a function clock_timestamp in a
+// schema that comes before pg_catalog in the search_path, also in that of open, returns the
+// server's clock and an offset, or a fixed time.
 func (f function) withClock(t testing.TB) function {
 	t.Helper()
 	f.path = fmt.Sprintf("clock_%[1]s,pg_catalog,%[1]s", f.Schema)
@@ -189,14 +190,16 @@ func (f function) clock(t testing.TB) (at time.Time) {
 	return at
 }
 
-// locks returns how many advisory locks are held or waited for in the server by sessions of this schema's function.
+// locks returns how many advisory locks are held or waited for in the server by sessions of this
+// schema's function.
 func (f function) locks(t testing.TB) (n int) {
 	t.Helper()
 	require.NoError(t, f.QueryRow(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1::regclass`, f.state()).Scan(&n))
 	return n
 }
 
-// The first ID of a process of Go and that of the function decode alike, whatever the layout is.
+// Whatever the layout is, IDs have the worker, and the time at which they were drawn; or the layout
+// is refused.
 func TestEveryLayout(t *testing.T) {
 	t.Parallel()
 	nanos := layouts.Known{Name: "100 ns", Layout: snowflake.Layout{Epoch: snowflake.DefaultEpoch - 1500, Unit: 100, TimeBits: 41, WorkerBits: 5, SequenceBits: 3}}
@@ -232,7 +235,8 @@ func TestEveryLayout(t *testing.T) {
 	}
 }
 
-// Who inserts needs the right to use the sequence, as for a column of type bigserial, and cannot set it; and no search_path.
+// Who inserts needs the right to use the sequence, as for a column of type bigserial, and cannot
+// set it; and no search_path.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	f := install(t, shared(t), snowflake.DefaultLayout())
