@@ -58,7 +58,7 @@ func (g Generator) Script() (string, error) {
 	if l.WorkerLast {
 		number = fmt.Sprintf("(%s << %d)", number, l.WorkerBits)
 	}
-	mark, least, above, hint := "", "tick", "-1", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
+	head, mark, least, above, hint := "", "", "tick", "-1", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
 	if g.Fence != "" {
 		name := g.Fence
 		if !strings.Contains(name, ".") {
@@ -68,6 +68,7 @@ func (g Generator) Script() (string, error) {
 		if err != nil {
 			return "", err
 		}
+		head = fmt.Sprintf("--   GRANT USAGE ON SEQUENCE %s_mark TO ...;  -- of the fence, which must be there\n", name)
 		mark = "  -- The lock of the fence, until the transaction ends; and then the tick that readers have reached.\n" +
 			"  mark   bigint := (" + strings.TrimPrefix(fence.SQL(), "SELECT ") + fmt.Sprintf(") >> %d;\n", shift)
 		least, above = "greatest(tick, mark + 1)", "mark"
@@ -81,7 +82,7 @@ func (g Generator) Script() (string, error) {
 		"{last}", fmt.Sprint(ones(int(l.SequenceBits))), "{lastTick}", fmt.Sprint(ones(int(l.TimeBits))),
 		"{max}", fmt.Sprint(ones(int(l.TimeBits)+22)),
 		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)), "{allowed}", fmt.Sprint(ahead.Seconds()),
-		"{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
+		"{fence}", head, "{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
 		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | %d | %s", shift, fixed, number),
 	), nil
 }

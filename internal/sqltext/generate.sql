@@ -3,7 +3,7 @@
 --
 --   CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT {schema}.{prefix}id(), ...);
 --   GRANT USAGE ON SEQUENCE {sequence} TO ...;  -- the roles that insert
---
+{fence}--
 -- {about}
 -- One database at a time may have worker {worker}. After a restore, or a failover that lost commits,
 -- generate this script anew with another worker ID. Or set the state above the greatest ID of this

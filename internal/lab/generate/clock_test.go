@@ -55,7 +55,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	require.WithinDuration(t, f.clock(t).Add(time.Hour), f.hold(t, last), time.Minute)
 	for _, by := range []time.Duration{0, 30 * time.Minute, 58 * time.Minute} {
 		f.ahead(t, by)
-		for range 100 { // these draws fail, and use up numbers
+		for range 20 { // these draws fail, and use up numbers
 			f.refused(t, "SNF04", "behind the next ID")
 		}
 	}
@@ -108,7 +108,6 @@ func TestLargeStatementIsAheadByTenSeconds(t *testing.T) {
 	f := install(t, shared(t), l)
 	ids := f.must(t, 2100) // 10.5 s
 	require.False(t, f.hold(t, ids[2099]).After(f.clock(t).Add(10*time.Second)))
-	require.True(t, f.hold(t, ids[1999]).After(f.clock(t).Add(5*time.Second)))
 }
 
 // A call that is canceled or that fails while it has the lock gives it back at once, also if its
@@ -122,7 +121,7 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 		says string
 	}{
 		"cancel":  {`SELECT pg_cancel_backend($1)`, "57014"},
-		"success": {`SELECT $1::int`, ""},
+		"success": {`UPDATE clock SET pause = $1 < 0`, ""},
 		"kill":    {`SELECT pg_terminate_backend($1)`, "57P01"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +136,7 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 			require.NoError(t, conn.QueryRowContext(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid))
 			run(`BEGIN`)
 			run(`SAVEPOINT s`)
-			f.exec(t, `UPDATE clock SET pause = $1`, map[bool]float64{true: 0.3, false: 600}[way.says == ""])
+			f.exec(t, `UPDATE clock SET pause = true`)
 			f.exec(t, fmt.Sprintf(`SELECT setval('%s', 1)`, f.state())) // the next draw opens a tick
 			ended := make(chan error, 1)
 			go func() {
@@ -163,7 +162,7 @@ func TestLockNeverOutlivesTheCall(t *testing.T) {
 			if name != "kill" {
 				run(`SELECT 1`) // the transaction is alive
 			}
-			f.exec(t, `UPDATE clock SET pause = 0`)
+			f.exec(t, `UPDATE clock SET pause = false`)
 			servertest.Await(t, func() error { // a process that is killed takes a moment
 				if n := f.locks(t); n > 0 && name == "kill" {
 					return fmt.Errorf("%d locks", n)
