@@ -107,18 +107,15 @@ func storeFlag(c *cobra.Command) *directory {
 func neededStore(c *cobra.Command) *directory {
 	d := storeFlag(c)
 	_ = c.MarkFlagRequired("store")
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if d.dir == "" {
-			return nil // what checks the flags comes after this
-		}
-		return d.exists()
-	}
+	c.PreRunE = d.mustExist
 	return d
 }
 
-// exists returns an error if there is no such directory. Else a wrong path would look like a store
-// without worker IDs.
-func (d *directory) exists() error {
+// mustExist returns an error if the directory does not exist: it would look like a store without worker IDs.
+func (d *directory) mustExist(*cobra.Command, []string) error {
+	if d.dir == "" {
+		return nil // what checks the flags comes after this
+	}
 	info, err := os.Stat(d.dir)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", d.dir)

@@ -48,6 +48,7 @@ and a dump.`,
 	c.Flags().StringVar(&g.Schema, "schema", "public", "the `name` of the schema of the functions, with --generate")
 	c.Flags().StringVar(&g.Fence, "follow", "", "the `name` of the fence, if package follow reads the rows, with --generate")
 	store := storeFlag(c)
+	c.PreRunE = store.mustExist
 	c.MarkFlagsRequiredTogether("generate", "worker")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		for flag, name := range map[string]string{"prefix": *prefix, "schema": g.Schema} {
@@ -58,7 +59,7 @@ and a dump.`,
 		engine := sqltext.Engine(args[0])
 		if *generates {
 			g.Layout, g.Prefix = *layout, *prefix
-			return generate(c.Context(), s, engine, g, store)
+			return generate(c.Context(), s, engine, g, store.dir)
 		}
 		for _, flag := range []string{"datacenter", "schema", "follow", "store"} {
 			if c.Flags().Changed(flag) {
@@ -86,9 +87,9 @@ and a dump.`,
 	return c
 }
 
-// generate writes the functions of g, if nobody holds the worker ID by the store of leases. The
-// store may be none.
-func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Generator, store *directory) error {
+// generate writes the functions of g, if nobody holds the worker ID by the leases in dir. An
+// empty dir is none.
+func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Generator, dir string) error {
 	if e != sqltext.PostgreSQL {
 		return errors.New("--generate is for postgres: other databases take no function as a default; docs/sql.md says what to do instead")
 	}
@@ -96,11 +97,8 @@ func generate(ctx context.Context, s *streams, e sqltext.Engine, g sqltext.Gener
 	if err != nil {
 		return err
 	}
-	if store.dir != "" {
-		if err := store.exists(); err != nil {
-			return err
-		}
-		if err := unheld(ctx, s, lease.File(store.dir), g); err != nil {
+	if dir != "" {
+		if err := unheld(ctx, s, lease.File(dir), g); err != nil {
 			return failed(err)
 		}
 	}
