@@ -78,8 +78,8 @@ func (f function) increase(t testing.TB, ids []snowflake.ID, last snowflake.ID, 
 }
 
 // client inserts rows until ctx ends, and sees their IDs: in statements of 1 to 1,000 rows, in
-// transactions that are committed, rolled back, in part or as a whole, canceled by a timeout of 1
-// to 30 ms or by another client. begin starts a transaction.
+// transactions of every isolation level that are committed, rolled back, in part or as a whole,
+// canceled by a timeout of 1 to 30 ms or by another client. begin starts a transaction.
 func client(ctx context.Context, t testing.TB, f function, s *seen, begin func(context.Context) (*sql.Tx, func(), error)) {
 	var last snowflake.ID
 	for ctx.Err() == nil {
@@ -91,6 +91,7 @@ func client(ctx context.Context, t testing.TB, f function, s *seen, begin func(c
 			}
 			defer done()
 			defer tx.Rollback()
+			_, _ = tx.Exec(`SET TRANSACTION ISOLATION LEVEL ` + []string{"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}[rand.IntN(3)])
 			if rand.IntN(3) == 0 {
 				_, _ = tx.Exec(fmt.Sprintf(`SET LOCAL statement_timeout = %d`, 1+rand.IntN(30)))
 			}
