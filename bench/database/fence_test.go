@@ -34,7 +34,7 @@ func BenchmarkFence(b *testing.B) {
 			for range *roundsFlag {
 				for _, way := range fences {
 					if way != "trigger" || name == "PostgreSQL" {
-						rates[way] = append(rates[way], s.fenced(b, name, way, writers, 0, 3*time.Second).rate())
+						rates[way] = append(rates[way], s.fenced(b, name, load{way: way, writers: writers, during: 3 * time.Second}).rate())
 					}
 				}
 			}
@@ -49,16 +49,16 @@ func BenchmarkFence(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, and how long their transactions take: also
-// beside a transaction that commits a second after its check, again and again. In the way "exclusive" the reader
-// waits in the queue for the writers' lock, as it does not in package follow.
+// BenchmarkRaise measures how often a reader raises the fence beside 64 writers, who rest for 200 ms after each transaction,
+// and how long their transactions take: also beside a transaction that commits a second after its check, again and
+// again. In the way "exclusive" the reader waits in the queue for the writers' lock, as it does not in package follow.
 func BenchmarkRaise(b *testing.B) {
 	for name, start := range servers {
 		s := start(b, 512)
 		for _, holds := range []time.Duration{0, time.Second} {
 			for _, way := range []string{"none", "check", "exclusive"} {
 				if way != "exclusive" || name == "PostgreSQL" {
-					f := s.fenced(b, name, way, 64, holds, 6*time.Second)
+					f := s.fenced(b, name, load{way, 64, holds, 200 * time.Millisecond, 6 * time.Second})
 					fmt.Printf("%s, 64 writers, fence %s, a transaction stays open for %v: raised %d times in %v, after %v at most; %d transactions, half in %v, 99 %% in %v\n", s.version, way,
 						holds, f.raised, f.took.Round(time.Millisecond), f.slowest.Round(time.Millisecond), len(f.each), f.part(0.5), f.part(0.99))
 				}
@@ -76,7 +76,7 @@ func TestFence(t *testing.T) {
 			s := start(t, 32)
 			for _, way := range fences {
 				if way != "trigger" || name == "PostgreSQL" {
-					f := s.fenced(t, name, way, 2, 10*time.Millisecond, 200*time.Millisecond)
+					f := s.fenced(t, name, load{way, 2, 10 * time.Millisecond, 0, 200 * time.Millisecond})
 					require.Positive(t, f.rate(), way)
 				}
 			}
@@ -100,16 +100,24 @@ func (f figures) part(of float64) time.Duration {
 	return f.each[int(of*float64(len(f.each)-1))].Round(time.Millisecond)
 }
 
-// fenced lets writers insert rows for a while. If holds is not 0, one more transaction stays open for so long after its
-// check, again and again.
-func (s *server) fenced(t testing.TB, name, way string, writers int, holds, during time.Duration) (got figures) {
+// load is what happens while fenced measures.
+type load struct {
+	way     string
+	writers int
+	holds   time.Duration // if not 0, one more transaction stays open for so long after its check, again and again
+	rests   time.Duration // how long a writer rests after each transaction
+	during  time.Duration
+}
+
+// fenced lets writers insert rows for a while, each in a transaction of its own.
+func (s *server) fenced(t testing.TB, name string, o load) (got figures) {
 	t.Helper()
 	s.run(t, `DROP TABLE IF EXISTS events`, `DROP TABLE IF EXISTS events_fence`, `CREATE TABLE events (id bigint PRIMARY KEY, payload varchar(100) NOT NULL)`)
 	dialect := map[string]follow.Dialect{"PostgreSQL": follow.PostgreSQL, "MariaDB": follow.MySQL}[name]
 	f, err := follow.NewFence(dialect, "events_fence")
 	require.NoError(t, err)
 	require.NoError(t, f.Create(background, s.DB))
-	if way == "trigger" {
+	if o.way == "trigger" {
 		require.NoError(t, f.Trigger(background, s.DB, "events", "id"))
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -120,8 +128,8 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, holds, duri
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
 
-	s.SetMaxOpenConns(writers + 3)
-	s.SetMaxIdleConns(writers + 3)
+	s.SetMaxOpenConns(o.writers + 3)
+	s.SetMaxIdleConns(o.writers + 3)
 	w := follow.NewWriter(s.DB, f, l, g)
 	insert := fmt.Sprintf(`INSERT INTO events VALUES (%s, %s)`, s.holder(1), s.holder(2))
 	ctx, cancel := context.WithCancel(background)
@@ -149,7 +157,7 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, holds, duri
 		_, err := r.Next(ctx)
 		return err
 	}
-	if way == "exclusive" {
+	if o.way == "exclusive" {
 		raise = func() error {
 			time.Sleep(100 * time.Millisecond)
 			return inTx(func(tx *sql.Tx) error {
@@ -165,9 +173,9 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, holds, duri
 	_, err = r.Next(ctx) // from now on the lease renews every 100 ms
 	require.NoError(t, err)
 	begun := time.Now()
-	time.AfterFunc(during, cancel)
+	time.AfterFunc(o.during, cancel)
 	var all sync.WaitGroup
-	if way != "none" {
+	if o.way != "none" {
 		all.Go(func() {
 			for last := begun; ; got.raised++ {
 				err := raise()
@@ -178,29 +186,29 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, holds, duri
 			}
 		})
 	}
-	if holds > 0 {
+	if o.holds > 0 {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				_ = inTx(func(tx *sql.Tx) error { // it may be late
 					id, err := one(tx, g.NextID)
-					if err == nil && way != "none" && way != "trigger" {
+					if err == nil && o.way != "none" && o.way != "trigger" {
 						err = f.Check(ctx, tx, id)
 					}
 					if err == nil {
-						time.Sleep(holds)
+						time.Sleep(o.holds)
 					}
 					return err
 				})
 			}
 		})
 	}
-	took := make([][]time.Duration, writers)
-	for i := range writers {
+	took := make([][]time.Duration, o.writers)
+	for i := range o.writers {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				var err error
 				started := time.Now()
-				if way == "check" || way == "exclusive" {
+				if o.way == "check" || o.way == "exclusive" {
 					err = w.Do(ctx, func(tx *follow.Tx) error {
 						_, err := one(tx.Tx, tx.NextID)
 						return err
@@ -216,8 +224,9 @@ func (s *server) fenced(t testing.TB, name, way string, writers int, holds, duri
 				}
 				if err == nil {
 					took[i] = append(took[i], time.Since(started))
+					time.Sleep(o.rests)
 				} else if ctx.Err() == nil {
-					t.Errorf("%s: %v", way, err)
+					t.Errorf("%s: %v", o.way, err)
 				}
 			}
 		})
