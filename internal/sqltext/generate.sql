@@ -9,7 +9,11 @@
 -- generate this script anew with another worker ID. Or set the state above the greatest ID of this
 -- worker that anybody has seen:
 --
---   SELECT setval('{sequence}', greatest(last_value, ((THE_ID >> {shift}) + 1) << 22)) FROM {sequence};
+--   BEGIN;
+--   SELECT pg_advisory_xact_lock(1936617335, '{sequence}'::regclass::oid::int);
+--   SELECT setval('{sequence}', ((THE_ID >> {shift}) + 1) << 22) FROM {sequence}
+--     WHERE last_value < ((THE_ID >> {shift}) + 1) << 22;
+--   COMMIT;
 --
 -- You may run the script again.
 
