@@ -15,6 +15,10 @@
 // gorm.ErrInvalidField. If a struct was passed by value, it cannot get an ID, and the error matches
 // gorm.ErrInvalidValue.
 //
+// If a primary key has several fields and none of them is called ID, only those with the tag are
+// filled. If none has the tag, a row in which one of these IDs is 0 is refused with
+// gorm.ErrInvalidField.
+//
 // HAZARD: a key that is an int64, a uint64 or a string and has no tag is not filled: the database
 // numbers the rows 1, 2, 3, and a string stays empty.
 //
@@ -30,6 +34,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -53,6 +58,9 @@ type plugin struct{ ids Issuer }
 func (plugin) Name() string { return "snowflake" }
 
 func (p plugin) Initialize(db *gorm.DB) error {
+	if err := db.Callback().Create().Before("gorm:create").Register("snowflake:check", check); err != nil {
+		return err
+	}
 	return db.Callback().Create().Before("gorm:before_create").Register("snowflake:fill", p.fill)
 }
 
@@ -67,22 +75,52 @@ func (p plugin) fill(db *gorm.DB) {
 		return
 	}
 	for _, key := range keys {
-		switch rows := db.Statement.ReflectValue; rows.Kind() {
-		case reflect.Slice, reflect.Array:
-			for i := range rows.Len() {
-				p.fillRow(db, key, reflect.Indirect(rows.Index(i)))
-			}
-		default:
-			p.fillRow(db, key, rows)
+		eachRow(db, func(row reflect.Value) { p.fillRow(db, key, row) })
+	}
+}
+
+// eachRow calls f with the rows of a statement, until there is an error.
+func eachRow(db *gorm.DB, f func(row reflect.Value)) {
+	switch rows := db.Statement.ReflectValue; rows.Kind() {
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < rows.Len() && db.Error == nil; i++ {
+			f(reflect.Indirect(rows.Index(i)))
+		}
+	default:
+		if db.Error == nil {
+			f(rows)
 		}
 	}
 }
+
+// check refuses rows with an ID that is 0 in a key of several fields, of which none is filled. It
+// comes when hooks and associations have set what they set.
+func check(db *gorm.DB) {
+	s := db.Statement.Schema
+	if s == nil || s.PrioritizedPrimaryField != nil || slices.ContainsFunc(s.PrimaryFields, tagged) {
+		return
+	}
+	for _, key := range s.PrimaryFields {
+		if !isID(key.IndirectFieldType) {
+			continue
+		}
+		eachRow(db, func(row reflect.Value) {
+			if zero, _ := slotOf(db.Statement.Context, key, row); zero {
+				db.AddError(fmt.Errorf("%w: gormid: %s.%s is 0 in a primary key of several fields; tag one of them with gorm:\"snowflake\"",
+					gorm.ErrInvalidField, s.Name, key.Name))
+			}
+		})
+	}
+}
+
+// tagged reports whether f has the tag.
+func tagged(f *schema.Field) bool { return utils.CheckTruth(f.TagSettings["SNOWFLAKE"]) }
 
 // keysOf returns the fields of s that get IDs.
 func keysOf(s *schema.Schema) (keys []*schema.Field, err error) {
 	for _, f := range s.Fields {
 		switch {
-		case utils.CheckTruth(f.TagSettings["SNOWFLAKE"]):
+		case tagged(f):
 			if !canHold(f.IndirectFieldType) {
 				return nil, fmt.Errorf("%w: gormid: %s.%s has the tag snowflake and the type %v; it must be an integer of 64 bits or a string",
 					gorm.ErrInvalidField, s.Name, f.Name, f.FieldType)
@@ -130,25 +168,32 @@ func valueOf(id snowflake.ID, t reflect.Type) any {
 }
 
 func (p plugin) fillRow(db *gorm.DB, key *schema.Field, row reflect.Value) {
-	ctx, zero := db.Statement.Context, true
-	set := func(id any) error { return key.Set(ctx, row, id) }
+	ctx := db.Statement.Context
+	zero, set := slotOf(ctx, key, row)
+	switch {
+	case set == nil:
+		db.AddError(gorm.ErrInvalidValue)
+	case zero:
+		id, err := p.ids.NextIDContext(ctx)
+		if err == nil {
+			err = set(valueOf(id, key.FieldType))
+		}
+		db.AddError(err)
+	}
+}
+
+// slotOf reports whether row has no ID for key, and returns how to set it: nil if row is nil, or a
+// struct that was not passed by a pointer.
+func slotOf(ctx context.Context, key *schema.Field, row reflect.Value) (zero bool, set func(id any) error) {
 	switch {
 	case row.Kind() == reflect.Map && row.Type() == reflect.TypeFor[map[string]any]() && !row.IsNil():
 		m := row.Interface().(map[string]any)
-		zero = m[key.Name] == nil && m[key.DBName] == nil
-		set = func(id any) error { m[key.Name] = id; return nil }
-	case row.Kind() == reflect.Struct && row.CanSet():
+		return m[key.Name] == nil && m[key.DBName] == nil, func(id any) error { m[key.Name] = id; return nil }
+	case row.Kind() == reflect.Struct:
 		_, zero = key.ValueOf(ctx, row)
-	default: // a nil, or a row that was not passed by a pointer
-		db.AddError(gorm.ErrInvalidValue)
-		return
+		if row.CanSet() {
+			set = func(id any) error { return key.Set(ctx, row, id) }
+		}
 	}
-	if !zero {
-		return
-	}
-	id, err := p.ids.NextIDContext(ctx)
-	if err == nil {
-		err = set(valueOf(id, key.FieldType))
-	}
-	db.AddError(err)
+	return zero, set
 }

@@ -2,6 +2,7 @@ package gormid_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -61,6 +62,19 @@ type Second struct {
 	Other  string `gorm:"snowflake:false"`
 }
 
+// Member has a key of two IDs, of which the plugin can fill neither.
+type Member struct {
+	CoatID  snowflake.ID    `gorm:"primaryKey;autoIncrement:false"`
+	Coat    *Coat           `gorm:"-:migration"`
+	ScarfID typed.ID[Scarf] `gorm:"primaryKey;autoIncrement:false"`
+}
+
+// Part has a key of two IDs, one of which the plugin fills.
+type Part struct {
+	CoatID snowflake.ID `gorm:"primaryKey;autoIncrement:false"`
+	Number snowflake.ID `gorm:"primaryKey;autoIncrement:false;snowflake"`
+}
+
 type Untagged struct {
 	ID   string
 	Name string
@@ -76,7 +90,7 @@ func open(t *testing.T) *gorm.DB {
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, db.AutoMigrate(&Coat{}, &Scarf{}, &Note{}, &Tagged[int]{}, &Tagged[int64]{}, &Tagged[uint]{}, &Tagged[uint64]{}, &Tagged[string]{},
 		&Tagged[Number]{}, &Tagged[Code]{}, &Tagged[snowflake.ID]{}, &Tagged[*int64]{}, &Tagged[*string]{}, &Tagged[*snowflake.ID]{},
-		&Tagged[int32]{}, &Tagged[uint8]{}, &Tagged[float64]{}, &Tagged[bool]{}, &Tagged[[]byte]{}, &Pointed{}, &Second{}, &Untagged{}))
+		&Tagged[int32]{}, &Tagged[uint8]{}, &Tagged[float64]{}, &Tagged[bool]{}, &Tagged[[]byte]{}, &Pointed{}, &Second{}, &Untagged{}, &Member{}, &Part{}))
 	gen, err := snowflake.New(1, nil)
 	require.NoError(t, err)
 	require.NoError(t, db.Use(gormid.New(gen)))
@@ -90,13 +104,8 @@ func (i issuer) NextIDContext(ctx context.Context) (snowflake.ID, error) { retur
 
 // IDs come from whatever issues them, and the call's context reaches it.
 func TestAnyIssuerFillsRows(t *testing.T) {
-	db := open(t)
-	require.NoError(t, db.Callback().Create().Remove("snowflake:fill"))
-	delete(db.Config.Plugins, "snowflake")
 	type key struct{}
-	require.NoError(t, db.Use(gormid.New(issuer(func(ctx context.Context) (snowflake.ID, error) {
-		return ctx.Value(key{}).(snowflake.ID), nil
-	}))))
+	db := withIDs(t, func(ctx context.Context) (snowflake.ID, error) { return ctx.Value(key{}).(snowflake.ID), nil })
 	coat := Coat{Name: "ulster"}
 	require.NoError(t, db.WithContext(context.WithValue(t.Context(), key{}, snowflake.ID(42))).Create(&coat).Error)
 	assert.EqualValues(t, 42, coat.ID)
@@ -247,4 +256,52 @@ func TestGeneratorsErrorIsReturned(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorIs(t, db.WithContext(gone).Create(&Coat{}).Error, context.Canceled)
+}
+
+// withIDs opens a database whose plugin takes IDs from ids.
+func withIDs(t *testing.T, ids issuer) *gorm.DB {
+	t.Helper()
+	db := open(t)
+	require.NoError(t, db.Callback().Create().Remove("snowflake:fill"))
+	require.NoError(t, db.Callback().Create().Remove("snowflake:check"))
+	delete(db.Config.Plugins, "snowflake")
+	require.NoError(t, db.Use(gormid.New(ids)))
+	return db
+}
+
+func TestNoIDIsAskedForAfterAnError(t *testing.T) {
+	asked, broken := 0, errors.New("no IDs")
+	db := withIDs(t, func(context.Context) (snowflake.ID, error) { asked++; return 0, broken })
+	coats := make([]Coat, 100)
+	assert.ErrorIs(t, db.Create(&coats).Error, broken)
+	assert.Equal(t, 1, asked)
+	assert.ErrorIs(t, db.Create([]*Coat{nil, {}}).Error, gorm.ErrInvalidValue)
+	assert.Equal(t, 1, asked)
+}
+
+func TestZeroInAKeyOfSeveralFieldsIsRefused(t *testing.T) {
+	db := open(t)
+	for name, row := range map[string]any{
+		"none":    &Member{},
+		"one":     &Member{CoatID: 5},
+		"a value": Member{CoatID: 5},
+		"rows":    []*Member{{CoatID: 5, ScarfID: 6}, {CoatID: 5}},
+	} {
+		err := db.Create(row).Error
+		require.ErrorIs(t, err, gorm.ErrInvalidField, name)
+		assert.ErrorContains(t, err, "tag one of them", name)
+	}
+	assert.ErrorIs(t, db.Model(&Member{}).Create(map[string]any{"CoatID": 5}).Error, gorm.ErrInvalidField)
+	var n int64
+	require.NoError(t, db.Model(&Member{}).Count(&n).Error)
+	assert.Zero(t, n)
+
+	require.NoError(t, db.Create(&Member{CoatID: 5, ScarfID: 6}).Error)
+	require.NoError(t, db.Model(&Member{}).Create(map[string]any{"CoatID": 5, "scarf_id": 7}).Error)
+	member := Member{Coat: &Coat{Name: "its ID is the member's"}, ScarfID: 8}
+	require.NoError(t, db.Create(&member).Error)
+	assert.Equal(t, member.Coat.ID, member.CoatID)
+	part := Part{}
+	require.NoError(t, db.Create(&part).Error)
+	assert.NotZero(t, part.Number)
 }
