@@ -9,6 +9,8 @@ import (
 
 // Parts is an ID taken apart. In a text, a log and JSON, its keys are as in JSON here. If
 // clockSeq or datacenter is 0, because most layouts do not have it, its key is left out.
+// encoding/json refuses a Time before the year 0 or after 9999, which an ID of another layout can
+// have; String and LogValue write it.
 type Parts struct {
 	Time       time.Time `json:"time"` // UTC, start of the tick
 	ClockSeq   int       `json:"clockSeq,omitempty"`
@@ -30,7 +32,11 @@ func (p Parts) String() string {
 
 // LogValue makes a group of p in a structured log.
 func (p Parts) LogValue() slog.Value {
-	attrs := append(make([]slog.Attr, 0, 5), slog.Time("time", p.Time))
+	at := slog.Time("time", p.Time)
+	if y := p.Time.Year(); y < 0 || y > 9999 { // slog's JSON would not be valid
+		at = slog.String("time", formatTime(p.Time))
+	}
+	attrs := append(make([]slog.Attr, 0, 5), at)
 	for key, v := range p.numbers {
 		attrs = append(attrs, slog.Int(key, v))
 	}

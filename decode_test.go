@@ -62,6 +62,12 @@ func TestPartsHaveTheSameKeysInTextJSONAndLogs(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, &names))
 		assert.ElementsMatch(t, keys, slices.Collect(maps.Keys(names)), "JSON")
 	}
+	for id, want := range map[snowflake.ID]string{math.MaxInt64: `"time":"559500-03-09T09:40:15.000Z"`, math.MinInt64: `"time":"-555449-10-26T14:19:44.000Z"`} {
+		var logged bytes.Buffer
+		slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "id", snowflake.JSSafeLayout().Decode(id))
+		assert.True(t, json.Valid(logged.Bytes()), logged.String())
+		assert.Contains(t, logged.String(), want)
+	}
 	b, err := json.Marshal(snowflake.Decode(117594862387228714))
 	require.NoError(t, err)
 	assert.Equal(t, `{"time":"2026-11-21T12:00:00Z","worker":7,"sequence":42}`, string(b))

@@ -58,8 +58,8 @@
 // HAZARD: two generators with one worker ID (and datacenter) issue the same IDs if they run
 // at the same time. Nothing in an ID can reveal it. So never guess a worker ID from a process
 // ID, a MAC or a random number: assign it, or lease it ([NewLeased]). Make one Generator when
-// the program starts, and not one for each call: a second one with the same fields gets a warning
-// in slog.Default().
+// the program starts, and not one for each call: if [New] makes a second one with the same fields,
+// slog.Default() gets a warning.
 //
 // HAZARD: a Generator made by [New] knows nothing of the generator before it. If a process
 // restarts while its clock reads no later than the last tick that the earlier process

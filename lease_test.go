@@ -77,9 +77,11 @@ func newLeasedIssuer(t *testing.T, l Lease, opts *Options) *issuer {
 
 func TestNewLeasedRefuses(t *testing.T) {
 	l, clock := newTestLease(noon, noon), &stopped{noon}
-	_, err := NewLeased(nil, nil)
-	assert.ErrorIs(t, err, ErrInvalidOptions)
-	_, err = NewLeased(l, &Options{Layout: Layout{Unit: ms, TimeBits: 41}, Clock: clock})
+	for _, none := range []Lease{nil, (*testLease)(nil)} {
+		_, err := NewLeased(none, nil)
+		assert.ErrorIs(t, err, ErrInvalidOptions)
+	}
+	_, err := NewLeased(l, &Options{Layout: Layout{Unit: ms, TimeBits: 41}, Clock: clock})
 	assert.ErrorIs(t, err, ErrWorkerRange)
 	_, err = NewLeased(l, &Options{Layout: ClockSeqLayout(), OnBackward: ClockSeqPolicy(), Clock: clock})
 	require.ErrorIs(t, err, ErrInvalidOptions)

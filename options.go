@@ -28,10 +28,10 @@ type Options struct {
 	// must exceed the largest step back that you want to survive. Each tick takes 16 bytes. 0 to
 	// 1<<20.
 	RewindTicks int
-	// RandomStart starts each tick's sequence at a random value in its lower half. Without it,
-	// nearly all IDs at low traffic have the sequence 0, fall on one shard, and are easy to guess.
-	// Within a tick, IDs still increase by 1. With Layout.WorkerLast the low bits stay the
-	// worker's.
+	// RandomStart starts each tick's sequence at a random value in its lower half; if the sequence
+	// has one bit, at 0 or 1. Without it, nearly all IDs at low traffic have the sequence 0, fall
+	// on one shard, and are easy to guess. Within a tick, IDs still increase by 1. With
+	// Layout.WorkerLast the low bits stay the worker's.
 	RandomStart bool
 	// After makes all IDs greater than this ID: pass SELECT coalesce(max(id), 0) to go on after the
 	// IDs of an earlier process with this worker ID. 0: no limit. A clock that reads earlier than
@@ -105,7 +105,7 @@ const maxAfter = 24 * time.Hour
 func (o *Options) checkAfter(now instant) error {
 	l := o.Layout
 	after := instant{tick: int64(o.After) >> l.timeShift()}
-	if after.tick <= l.plus(now, maxAfter) {
+	if l.until(now, after.tick) <= maxAfter {
 		return nil
 	}
 	return fmt.Errorf("%w: After %d was stamped at %s, more than a day ahead of the clock, which reads %s: it is probably an ID of another layout than %v",

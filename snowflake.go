@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -137,7 +138,7 @@ func (g *Generator) warnOfSecond(replaces bool) {
 // HAZARD: a lease serves one Generator: two would repeat each other's IDs. The leases of
 // package lease refuse the second.
 func NewLeased(l Lease, opts *Options) (*Generator, error) {
-	if l == nil {
+	if v := reflect.ValueOf(l); l == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w: the lease is nil", ErrInvalidOptions)
 	}
 	return newGenerator(l.Grant().Worker, l, opts)
@@ -204,7 +205,8 @@ func newGenerator(worker int, lease Lease, opts *Options) (*Generator, error) {
 // twice as long as the clock ran.)
 //
 // Errors match [ErrClockBackward] (and the lease's error, if the lease could not record
-// an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]. A call that
+// an ActionBump), [ErrTimeExhausted], [ErrBeforeEpoch] or [ErrLeaseExpired]; or they are a
+// [*FieldRangeError], if what the lease grants does not fit the layout. A call that
 // returns an error has changed nothing: no ID can repeat, and the next call gets the ID
 // that it had waited for, unless a greater ID was returned meanwhile.
 func (g *Generator) NextID() (ID, error) {
@@ -255,7 +257,7 @@ func (g *Generator) NextIDContext(ctx context.Context) (ID, error) {
 // an error, dst[:n] holds new IDs that the caller may use. If dst is empty, Fill returns
 // 0 and ctx's error.
 func (g *Generator) Fill(ctx context.Context, dst []ID) (n int, err error) {
-	if g == nil {
+	if g == nil || g.seq.layout == (Layout{}) {
 		return 0, errNotMade
 	}
 	for {

@@ -191,14 +191,27 @@ func TestGeneratorThatWasNotMadeReturnsErrors(t *testing.T) {
 		assert.ErrorContains(t, err, "make one with New")
 		_, err = g.NextIDContext(t.Context())
 		assert.ErrorIs(t, err, ErrInvalidOptions)
-		n, err := g.Fill(t.Context(), make([]ID, 2))
-		assert.ErrorIs(t, err, ErrInvalidOptions)
-		assert.Zero(t, n)
+		for _, dst := range [][]ID{nil, make([]ID, 2)} {
+			n, err := g.Fill(t.Context(), dst)
+			assert.ErrorIs(t, err, ErrInvalidOptions)
+			assert.Zero(t, n)
+		}
 		assert.Zero(t, g.Layout())
 		assert.Zero(t, g.Worker())
 		assert.Zero(t, g.Decode(7).Worker)
 		assert.Zero(t, g.Stats().Issued)
 	}
+}
+
+// A tick of 292 years, less a second, plus a day is no Duration.
+func TestAfterMayBeOfTheTickOfALongUnit(t *testing.T) {
+	long := Layout{Epoch: EpochAt(noon), Unit: math.MaxInt64, TimeBits: 2, WorkerBits: 4, SequenceBits: 2}
+	end := noon.Add(math.MaxInt64)
+	i := newIssuer(t, &Options{Layout: long, After: 1 << 2, Clock: &stopped{end.Add(-time.Second)}})
+	i.spend(3, noon)
+	mustNew(t, 1, &Options{Layout: long, After: 1 << 6, Clock: &stopped{end.Add(-24 * time.Hour)}})
+	_, err := New(1, &Options{Layout: long, After: 1 << 6, Clock: &stopped{end.Add(-24*time.Hour - 1)}})
+	assert.ErrorIs(t, err, ErrInvalidOptions)
 }
 
 // logged sends slog.Default to the buffer that it returns.

@@ -30,6 +30,7 @@
 package typed
 
 import (
+	"bytes"
 	"database/sql/driver"
 	"fmt"
 	"strings"
@@ -91,9 +92,14 @@ func Parse[T Prefixer](text string) (ID[T], error) {
 // L among them into 1, and O into 0, which Crockford's base 32 does not have. It removes
 // spaces at both ends. If the text is not that of an ID, the parsers still refuse it.
 func Fold(text string) string {
-	text = strings.TrimSpace(text)
-	i := strings.LastIndexByte(text, '_') + 1
-	return strings.ToLower(text[:i]) + misread.Replace(strings.ToUpper(text[i:]))
+	folded := []byte(strings.TrimSpace(text))
+	i := bytes.LastIndexByte(folded, '_') + 1
+	for j, c := range folded { // only ASCII: in Unicode, the lower case of a Kelvin sign is a k
+		if j < i && 'A' <= c && c <= 'Z' || j >= i && 'a' <= c && c <= 'z' {
+			folded[j] ^= 'a' - 'A'
+		}
+	}
+	return string(folded[:i]) + misread.Replace(string(folded[i:]))
 }
 
 var misread = strings.NewReplacer("I", "1", "L", "1", "O", "0")

@@ -120,7 +120,10 @@ func TestFoldReadsWhatPeopleType(t *testing.T) {
 	one, err := typed.ParseAny(typed.Fold("ORDER_LINE_0000000000iL1"))
 	require.NoError(t, err)
 	assert.Equal(t, typed.Any{Prefix: "order_line", ID: 1<<10 | 1<<5 | 1}, one)
-	for _, text := range []string{"", "_", "038antkf00000", "user_038ANTKF00000", "order_038ANTKFU0000", "order_038ANTKF-0000", "order_038 ANTKF00000", "oKder_038ANTKF00000"} {
+	_, err = typed.ParseAny(typed.Fold("\u212aey_038ANTKF00000"))
+	assert.ErrorIs(t, err, snowflake.ErrInvalidID, "a Kelvin sign is no k")
+	for _, text := range []string{"", "_", "038antkf00000", "user_038ANTKF00000", "order_038ANTKFU0000", "order_038ANTKF-0000", "order_038 ANTKF00000", "oKder_038ANTKF00000",
+		"order_038ANT\u212aF00000", "order_038ANTKF0000\u0131", "order_038ANTKF0000\u017f"} {
 		_, err := typed.Parse[order](typed.Fold(text))
 		assert.ErrorIs(t, err, snowflake.ErrInvalidID, text)
 	}
