@@ -936,11 +936,12 @@ func TestEveryStateOfAFewBits(t *testing.T) {
 		{name: "a lease that changes its clock sequence", opts: Options{Layout: fewBits(1, 1, 1, unit)}, lease: changing, actions: bump, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends, bumps"},
 		{name: "a lease and rewind", opts: Options{Layout: fewBits(depth.Of[uint8](1, 2), 0, 0, unit), RewindTicks: 2}, lease: granting, actions: rewind, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, rewinds"},
 		{name: "a machine that is cloned", opts: Options{Layout: fewBits(1, 0, 1, unit)}, lease: cloneable, actions: wait, calls: 1, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends"},
+		{name: "two calls of a lease that extends", opts: Options{Layout: fewBits(1, 0, 0, unit)}, lease: changing, actions: wait, calls: 2, counts: []int64{1}, expect: "waits, clock backward, lease expired, extends", full: true},
 		{name: "clock sequences", opts: Options{Layout: fewBits(2, 1, 0, unit)}, actions: bump, calls: 2, counts: []int64{1}, expect: "waits, clock backward, bumps", full: true},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full {
-				depth.NeedFull(t, "it has most of the states")
+				depth.NeedFull(t, "the scopes of the full run have most of the states")
 			}
 			synctest.Test(t, func(t *testing.T) { exhaust(t, s) })
 		})
