@@ -33,7 +33,7 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		return Holding{}, err
 	}
 	if d.version == "" {
-		return Holding{}, fmt.Errorf("%w: %d: the store has no entries", ErrNeverIssued, id)
+		return Holding{}, fmt.Errorf("%w: %d: the store has no entries: it is new, or has lost them", ErrForgotten, id)
 	}
 	if err := d.Layout.Check(id); err != nil {
 		return Holding{}, fmt.Errorf("%w: %w", ErrNeverIssued, err)
@@ -44,13 +44,12 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 		if err != nil {
 			return Holding{}, err
 		}
-		if r.State == StateLost || r.version == "" && d.Healed {
-			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
+		h, err := whois(from, d, r, parts, id)
+		if errors.Is(err, ErrNeverIssued) {
+			if is, bad := getDoor(from); bad != nil || is.version != d.version { // entries were lost meanwhile
+				return Whois(ctx, s, id)
+			}
 		}
-		if r.version == "" {
-			return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
-		}
-		h, err := whois(from, r, parts, id)
 		if err == nil || !errors.Is(err, ErrForgotten) {
 			return h, err
 		}
@@ -60,7 +59,14 @@ func Whois(ctx context.Context, s Store, id snowflake.ID) (Holding, error) {
 	}
 }
 
-func whois(s line, r record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+func whois(s line, d door, r record, parts snowflake.Parts, id snowflake.ID) (Holding, error) {
+	begins, known := d.begin(r)
+	if r.State == StateLost || r.version == "" {
+		if !known || parts.Time.Before(begins) {
+			return Holding{}, fmt.Errorf("%w: %d: the record of worker %d was lost", ErrForgotten, id, parts.Worker)
+		}
+		return Holding{}, fmt.Errorf("%w: %d: worker %d was never leased", ErrNeverIssued, id, parts.Worker)
+	}
 	if h, ok := issuer(append([]Holding{r.holding()}, r.Ended...), parts); ok {
 		return h, nil
 	}
@@ -75,7 +81,11 @@ func whois(s line, r record, parts snowflake.Parts, id snowflake.ID) (Holding, e
 		}
 		whole = all
 	}
-	if begins := later(r.Forgotten, r.Floor); !whole || parts.Time.Before(begins) {
+	if !known {
+		return Holding{}, fmt.Errorf("%w: %d: the store has lost entries, and the records of worker %d may be among them",
+			ErrForgotten, id, parts.Worker)
+	}
+	if !whole || parts.Time.Before(begins) {
 		return Holding{}, fmt.Errorf("%w: %d: its time is %s, and the history of worker %d begins at %s",
 			ErrForgotten, id, formatTime(parts.Time), r.Worker, formatTime(begins))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
 )
 
 // margin bounds the time of a plausible ID: at least this much after the epoch, and
@@ -71,8 +72,7 @@ var special = func() (special [256]bool) {
 	return special
 }()
 
-func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // take annotates text that ends with a word.
 func (a *annotator) take(b []byte) {
@@ -96,7 +96,7 @@ func (a *annotator) take(b []byte) {
 			value = 10*value + uint64(b[i]-'0')
 			i++
 		}
-		touched := start > begin && isLetter(b[start-1]) || i < len(b) && isLetter(b[i])
+		touched := start > begin && input.IsLetter(b[start-1]) || i < len(b) && input.IsLetter(b[i])
 		fraction := start > 0 && b[start-1] == '.' && number == start-1
 		if touched || fraction {
 			continue

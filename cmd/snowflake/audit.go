@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/audit"
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/holding"
-	"github.com/seed-5394e6b1/snowflake/internal/texts"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/strangers"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 func auditCommand(s *streams) *cobra.Command {
@@ -37,6 +37,15 @@ objects. Text that is compressed by gzip is read, too. It reports
 A header, NULL, quotes, brackets and an L after a number are passed over. The
 IDs are read in the form that most of the first thousand have.
 
+With --store it also compares the IDs with the leases of a directory. Two holders
+of a worker ID have no instant in common, so an ID outside of all of their times
+shows that a program issues IDs without a lease, also if nothing has come twice
+yet. It reports how many, when, and who had the worker ID before and after. Give
+it only IDs that were issued under this store. IDs that are older than the history,
+or than the first lease, are counted apart, and so are those of --worker: worker
+IDs that are kept out of the leases. For other stores, and to read a table, use
+"snowflaked audit".
+
 It keeps all IDs in memory, 16 bytes each and a tenth more (1 million take 45 MB
 in all, 10 million 185 MB), and takes %d million. Audit a larger table in parts,
 by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, audit.Most/1_000_000),
@@ -47,11 +56,28 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 	options := inputFlags(c)
 	listed := c.Flags().IntP("count", "n", 20, "how `many` of each kind to list")
 	layout := layoutFlag(c)
+	store, kept := storeFlag(c), strangers.Flags(c.Flags())
+	c.PreRunE = store.mustExist
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if *listed < 1 {
 			return fmt.Errorf("-n %d is not 1 or more", *listed)
 		}
-		r, err := s.audit(audit.New(*layout, s.now(), *listed), *options, args)
+		var leases *strangers.Audit
+		if store.dir != "" {
+			o, err := kept()
+			if err != nil {
+				return err
+			}
+			leases, err = strangers.New(func() (*lease.History, error) { return lease.ReadHistory(c.Context(), lease.File(store.dir)) }, o)
+			if err != nil {
+				return failed(err)
+			}
+			if is := leases.Layout(); c.Flags().Changed("layout") && is != *layout {
+				return fmt.Errorf("--layout: the leases are of the layout %v", is)
+			}
+			*layout = leases.Layout()
+		}
+		r, err := s.audit(audit.New(*layout, s.now(), *listed, leases), *options, args)
 		if err != nil {
 			return err
 		}
@@ -61,8 +87,12 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 			}
 		} else {
 			writeReport(s.out, r)
+			if r.Leases != nil {
+				fmt.Fprintln(s.out)
+				r.Leases.Write(s.out, *listed)
+			}
 		}
-		if len(r.Wrong) > 0 || r.IDs == 0 {
+		if len(r.Wrong) > 0 || r.IDs == 0 || r.Leases != nil && r.Leases.Wrong() {
 			return errSaid
 		}
 		return nil
@@ -73,96 +103,33 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 // audit gives the IDs of the inputs that args name to a, and returns its report.
 func (s *streams) audit(a *audit.Audit, o input.Options, args []string) (*audit.Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // the IDs have no pointers, so collecting garbage costs little
-	t := taker{Audit: a}
-	nulls := 0
+	ids := input.IDs{Add: a.Add, Skip: a.Skip}
 	err := s.eachInput(args, func(name string, in io.Reader) error {
-		if t.before = t.line; len(args) > 1 {
-			a.File(name, t.before)
+		if len(args) > 1 {
+			a.File(name, ids.Line)
 		}
-		n, err := input.Read(in, o, t.take)
-		nulls += n
-		return err
+		return ids.Read(in, o)
 	})
 	if err == nil {
-		err = t.decide()
+		err = ids.Finish()
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := a.Finish()
-	if t.form != decimal && r.IDs > 0 {
-		r.Passed = append(r.Passed, "read as "+t.form)
+	r, err := a.Finish()
+	if err != nil {
+		return nil, failed(err)
 	}
-	if len(t.headers) > 0 {
-		r.Passed = append(r.Passed, "passed over the header "+strings.Join(t.headers, ", "))
+	if ids.Form != decimal && r.IDs > 0 {
+		r.Passed = append(r.Passed, "read as "+ids.Form)
 	}
-	if nulls > 0 {
-		r.Passed = append(r.Passed, fmt.Sprintf("passed over NULL, %d in all", nulls))
+	if len(ids.Headers) > 0 {
+		r.Passed = append(r.Passed, "passed over the header "+strings.Join(ids.Headers, ", "))
+	}
+	if ids.Nulls > 0 {
+		r.Passed = append(r.Passed, fmt.Sprintf("passed over NULL, %d in all", ids.Nulls))
 	}
 	return r, nil
-}
-
-// taker gives words to an audit, in the form that most of the first words have.
-type taker struct {
-	*audit.Audit
-	before, line int          // lines of the files before, and the last line, counted through all files
-	held         []input.Word // the first words, until the form is known
-	form         string
-	parse        func(string) (snowflake.ID, error)
-	headers      []string
-}
-
-// enough is how many words decide the form.
-const enough = 1000
-
-func (t *taker) take(w input.Word) error {
-	w.Line += t.before
-	t.line = w.Line
-	if t.parse != nil {
-		return t.add(w)
-	}
-	if t.held = append(t.held, w); len(t.held) < enough {
-		return nil
-	}
-	return t.decide()
-}
-
-// decide chooses the form, and adds the words that waited for it.
-func (t *taker) decide() error {
-	if t.parse != nil {
-		return nil
-	}
-	var sample []string
-	for _, w := range t.held {
-		if w.Err == nil && (!w.First || len(t.held) == 1) { // the first may be a header
-			sample = append(sample, w.Text)
-		}
-	}
-	t.form, t.parse = texts.Reader(sample)
-	for _, w := range t.held {
-		if err := t.add(w); err != nil {
-			return err
-		}
-	}
-	t.held = nil
-	return nil
-}
-
-func (t *taker) add(w input.Word) error {
-	if w.Err != nil {
-		t.Skip(w.Err.Error(), w.Line)
-		return nil
-	}
-	id, err := t.parse(w.Text)
-	switch {
-	case err == nil:
-		return t.Add(id, w.Line)
-	case w.First && isLetter(w.Text[0]):
-		t.headers = append(t.headers, w.Text)
-	default:
-		t.Skip(strings.TrimPrefix(err.Error(), "snowflake: "), w.Line)
-	}
-	return nil
 }
 
 // writeReport writes a report for people.
@@ -176,7 +143,7 @@ func writeReport(out io.Writer, r *audit.Report) {
 	for _, passed := range r.Passed {
 		fmt.Fprintln(out, passed)
 	}
-	if r.IDs > 0 && len(r.Wrong) == 0 {
+	if r.IDs > 0 && len(r.Wrong) == 0 && (r.Leases == nil || !r.Leases.Wrong()) {
 		fmt.Fprintln(out, "nothing is wrong")
 	}
 	for _, w := range r.Wrong {

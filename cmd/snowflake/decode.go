@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5394e6b1/snowflake"
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/shown"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/input"
+	"github.com/seed-5394e6b1/snowflake/internal/input"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
@@ -59,7 +59,7 @@ func (s *streams) sample(args []string, o input.Options, most int) (words []stri
 			switch {
 			case len(words) == most:
 				return enough
-			case w.Err == nil && w.First && isLetter(w.Text[0]):
+			case w.Err == nil && w.First && input.IsLetter(w.Text[0]):
 				headers = append(headers, w.Text)
 			case w.Err == nil:
 				words = append(words, w.Text)

@@ -6,7 +6,7 @@
 //	snowflake identify ID...                 which layout do the IDs have?
 //	snowflake range FROM TO                  the range of the IDs of a span of time
 //	snowflake layout [NAME|SPEC]             how many IDs a layout has, and until when
-//	snowflake audit [FILE...]                duplicates, strangers, gaps, rates
+//	snowflake audit [--store file:DIR] [FILE...]   duplicates, IDs without a lease, gaps, rates
 //	snowflake workers --store file:DIR       who has leased which worker ID?
 //	snowflake whois --store file:DIR ID...   who issued an ID?
 //	snowflake watermark --store file:DIR     an ID that no later ID is at or below

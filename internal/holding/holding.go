@@ -160,6 +160,11 @@ func WriteWatermark(ctx context.Context, out io.Writer, s lease.Store, asJSON bo
 // Moment formats a time of an ID.
 func Moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
+// Who names the process of a holding.
+func Who(h *lease.Holding) string {
+	return fmt.Sprintf("%s (%s, pid %d)", plain(h.Owner), plain(h.Host), h.PID)
+}
+
 // plain returns s, in quotes if it is not one plain word.
 func plain(s string) string {
 	if quoted := strconv.Quote(s); s == "" || strings.Contains(s, " ") || quoted[1:len(quoted)-1] != s {

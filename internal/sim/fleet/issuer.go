@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,6 +38,31 @@ func (w *world) checkIssuer(id snowflake.ID, by *process) {
 	case errors.Is(err, lease.ErrForgotten) && parts.Time.Before(forgotten):
 	default:
 		w.fail("issuer", "%v issued %d (%v), and Whois names %v: %v", by, id, parts, h, err)
+	}
+}
+
+// checkHistory: nobody who had a lease is taken for a stranger, whatever the store has lost.
+func (w *world) checkHistory() {
+	h, err := lease.ReadHistory(context.Background(), w.store)
+	if h == nil {
+		w.fail("history", "it cannot be read: %v", err)
+		return
+	}
+	w.mu.Lock()
+	issued := maps.Clone(w.issued)
+	w.mu.Unlock()
+	for id, by := range issued {
+		if p := w.Layout.Decode(id); w.isCommon(p.Worker, p.ClockSeq, p.Time) {
+			continue // whoever came after a release may have issued it, too
+		}
+		w.count("IDs audited", 1)
+		switch _, err := h.Whois(id); {
+		case errors.Is(err, lease.ErrNeverIssued):
+			w.fail("history", "%v issued %d (%v), and the history says that nobody did", by.by, id, w.Layout.Decode(id))
+			return
+		case err == nil:
+			w.count("IDs with an issuer", 1)
+		}
 	}
 }
 

@@ -221,6 +221,7 @@ func (w *world) finish() {
 	for _, e := range w.edges {
 		w.checkIssuer(e.id, e.by)
 	}
+	w.checkHistory()
 }
 
 // sleep is false when the run ends meanwhile.

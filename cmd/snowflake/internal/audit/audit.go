@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/jsontime"
+	"github.com/seed-5394e6b1/snowflake/internal/strangers"
 	"github.com/seed-5394e6b1/snowflake/internal/texts"
 )
 
@@ -27,6 +28,8 @@ type Report struct {
 	Workers []Worker      `json:"workers"`
 	Gaps    []Gap         `json:"gaps"`  // the longest times without an ID of any worker, the longest first
 	Notes   []string      `json:"notes"` // what may be a fault
+
+	Leases *strangers.Report `json:"leases,omitempty"` // if they were compared with the IDs
 }
 
 // Fault is a kind of fault, and the first lines that have it.
@@ -92,6 +95,7 @@ type Audit struct {
 	latest time.Time // an ID that is later is of the future
 	most   int       // IDs
 	listed int       // findings of each kind
+	leases *strangers.Audit
 
 	ids     stretches
 	files   []file
@@ -129,9 +133,10 @@ type fields struct{ clockSeq, datacenter, worker int }
 const ahead = time.Minute
 
 // New returns an audit of IDs of a layout, which must be valid. Its report lists a number of findings of each kind.
-func New(l snowflake.Layout, now time.Time, listed int) *Audit {
+// If leases is not nil, it gets all IDs when they are there.
+func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit) *Audit {
 	return &Audit{
-		layout: l, latest: now.Add(ahead), most: Most, listed: listed,
+		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
 		workers:    map[fields]*Worker{},
 		files:      []file{{}},
 		unreadable: Fault{What: "lines that are not an ID"},
@@ -225,10 +230,21 @@ func (a *Audit) worker(p snowflake.Parts) *Worker {
 	return w
 }
 
-// Finish returns the report.
-func (a *Audit) Finish() *Report {
+// Finish returns the report. It returns an error if the leases cannot be read.
+func (a *Audit) Finish() (*Report, error) {
 	r := &Report{Layout: a.layout.String(), IDs: a.ids.n, Wrong: []Fault{}, Workers: []Worker{}, Gaps: []Gap{}, Notes: []string{}} // [] in JSON
 	a.findRounded(r)
+	if a.leases != nil {
+		for id := range a.ids.all() {
+			if err := a.leases.Add(id); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if r.Leases, err = a.leases.Report(); err != nil {
+			return nil, err
+		}
+	}
 	for same := range a.ids.sorted() {
 		a.count(r, same)
 	}
@@ -245,7 +261,7 @@ func (a *Audit) Finish() *Report {
 		return cmp.Or(cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.ClockSeq, b.ClockSeq))
 	})
 	a.note(r)
-	return r
+	return r, nil
 }
 
 // few IDs may be the first of their ticks by chance, so that they end in zeros.

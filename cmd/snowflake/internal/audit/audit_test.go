@@ -21,11 +21,13 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // audit returns the report on ids.
 func audit(t *testing.T, l snowflake.Layout, ids []snowflake.ID) *Report {
 	t.Helper()
-	a := New(l, noon, 20)
+	a := New(l, noon, 20, nil)
 	for i, id := range ids {
 		require.NoError(t, a.Add(id, i+1))
 	}
-	return a.Finish()
+	r, err := a.Finish()
+	require.NoError(t, err)
+	return r
 }
 
 // of returns a kind of fault.
@@ -269,7 +271,7 @@ func TestLowBitsThatPileUpAreNoted(t *testing.T) {
 }
 
 func TestTooManyIDsAreRefused(t *testing.T) {
-	a := New(snowflake.DefaultLayout(), noon, 20)
+	a := New(snowflake.DefaultLayout(), noon, 20, nil)
 	a.most = 2
 	require.NoError(t, a.Add(5, 1))
 	a.Skip("no ID", 2)
@@ -288,7 +290,7 @@ func BenchmarkAudit(b *testing.B) {
 			if order == "shuffled" {
 				r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			}
-			a := New(snowflake.DefaultLayout(), noon, 20)
+			a := New(snowflake.DefaultLayout(), noon, 20, nil)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i, id := range ids {

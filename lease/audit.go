@@ -1,0 +1,339 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// History is what a store knew, when it was read, of who held its worker IDs. It answers for many
+// IDs what [Whois] answers for one. Any number of goroutines may use it.
+type History struct {
+	layout snowflake.Layout
+	begins time.Time
+	past   map[int]*past // by worker ID
+	none   past          // of the worker IDs without a record
+}
+
+// past is what is known of a worker ID.
+type past struct {
+	lines []timeline // by clock sequence, up to the last one that was used
+	whole int64      // the first tick from which on no holding is missing
+	floor int64      // untold, of the other clock sequences
+}
+
+// timeline has the holdings of a worker ID and clock sequence.
+type timeline struct {
+	held   []stretch // in their order, without a common tick
+	untold int64     // the first tick that a holder with a LocalCopy may have stamped since it last reported
+}
+
+// stretch is the ticks from from on, and before to, which are of one holding.
+type stretch struct {
+	from, to int64
+	by       *Holding
+}
+
+// never is after every tick.
+const never = math.MaxInt64
+
+// ReadHistory reads the records and the history in s, once. What it returns is right for all IDs
+// that were issued before it was called. So first read the IDs, and then the history: the holder of
+// a later ID may have saved its window since, and the ID then looks as if nobody had issued it.
+//
+// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where they
+// may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord]. If the
+// store has no entries, the error matches [ErrWiped]. Other errors are the store's.
+func ReadHistory(ctx context.Context, s Store) (*History, error) {
+	from := lineTo(ctx, s)
+	records, bad, err := allRecords(from)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := allChunks(from, records)
+	if err != nil {
+		return nil, err
+	}
+	d, err := getDoor(from) // last: if entries were lost before they were listed, it says so
+	if err != nil {
+		return nil, err
+	}
+	if d.version == "" {
+		return nil, ErrWiped
+	}
+	h := &History{layout: d.Layout, past: map[int]*past{}}
+	for worker := range bad {
+		h.past[worker] = &past{whole: never, floor: never}
+	}
+	for _, r := range sorted(maps.Values(records)) {
+		holdings, whole, err := kept.of(from, &r)
+		if err == nil && r.version != "" && r.Layout != d.Layout {
+			err = fmt.Errorf("%w: worker %d has the layout %v, and the store %v", ErrBadRecord, r.Worker, r.Layout, d.Layout)
+		}
+		if err != nil && !errors.Is(err, ErrBadRecord) {
+			return nil, err
+		}
+		if err != nil {
+			bad[r.Worker], whole = err, false
+		}
+		h.add(d, r, holdings, whole)
+	}
+	h.none.whole, h.none.floor = h.wholeFrom(d, record{}), never
+	return h, errors.Join(slices.Collect(maps.Values(bad))...)
+}
+
+// chunkEntries are the entries of the history, by worker ID and chunk.
+type chunkEntries map[int]map[int]Entry
+
+// allChunks lists the history once, if a record has a part of it there.
+func allChunks(s line, records map[int]record) (chunkEntries, error) {
+	found := chunkEntries{}
+	for _, r := range records {
+		if r.Chunks.First < r.Chunks.Next {
+			found[r.Worker] = map[int]Entry{}
+		}
+	}
+	if len(found) == 0 {
+		return found, nil
+	}
+	entries, err := s.list(historyPrefix)
+	for _, e := range entries {
+		key := strings.TrimPrefix(e.Key, historyPrefix)
+		first, _, _ := strings.Cut(key, "/")
+		if worker, ok := workerOf("", first); ok && found[worker] != nil {
+			if chunk, ok := workerOf(chunksPrefix(worker), e.Key); ok {
+				found[worker][chunk] = e
+			}
+		}
+	}
+	return found, err
+}
+
+// of returns the holdings of r that are not in its record, and whether they are all there. If a
+// chunk is missing because r was replaced meanwhile, r becomes its successor.
+func (c chunkEntries) of(s line, r *record) (holdings []Holding, whole bool, err error) {
+	for chunk := r.Chunks.First; chunk < r.Chunks.Next; chunk++ {
+		e, ok := c[r.Worker][chunk]
+		if !ok {
+			return laterHistory(s, r)
+		}
+		kept, err := decodeChunk(e)
+		if err != nil {
+			return holdings, false, err
+		}
+		holdings = append(holdings, kept...)
+	}
+	return holdings, true, nil
+}
+
+// laterHistory reads r again, and its history, until the chunks of both are the same.
+func laterHistory(s line, r *record) (holdings []Holding, whole bool, err error) {
+	for {
+		is, err := getRecord(s, r.Worker)
+		if err != nil || is.version == "" { // it was lost: what was read before counts
+			return nil, false, err
+		}
+		*r = is
+		holdings, whole, err = history(s, is)
+		if whole || err != nil {
+			return holdings, whole, err
+		}
+		if is, err = getRecord(s, r.Worker); err != nil || is.Chunks == r.Chunks {
+			return holdings, false, err
+		}
+	}
+}
+
+// begin returns the time from which on no holding of r's worker ID is missing in the store, if r's
+// chunks are all there. If this is not known, ok is false. r may be the record of a worker ID that
+// has none.
+func (d door) begin(r record) (from time.Time, ok bool) {
+	from = later(r.Forgotten, r.Floor)
+	switch {
+	case !d.Open || r.State == StateLost: // entries were lost, and perhaps not all have been put back
+		return from, false
+	case d.Healed && r.Store != d.Name: // the records of later holders may have been lost
+		return later(from, d.Floor), !d.Floor.IsZero()
+	}
+	return from, true
+}
+
+func (h *History) wholeFrom(d door, r record) int64 {
+	if from, ok := d.begin(r); ok {
+		return h.tick(from)
+	}
+	return never
+}
+
+// add adds what is known of a worker ID.
+func (h *History) add(d door, r record, earlier []Holding, whole bool) {
+	p := &past{whole: never, floor: never}
+	h.past[r.Worker] = p
+	if whole {
+		p.whole = h.wholeFrom(d, r)
+	}
+	if r.version == "" {
+		return
+	}
+	if r.Copy {
+		p.floor = h.tick(r.Floor)
+	}
+	bySeq := map[int][]*Holding{}
+	for _, all := range [][]Holding{{r.holding()}, r.Ended, earlier} {
+		for i := range all {
+			by := &all[i]
+			if !by.From.Before(by.To) {
+				continue
+			}
+			bySeq[by.ClockSeq] = append(bySeq[by.ClockSeq], by)
+			if h.begins.IsZero() || by.From.Before(h.begins) {
+				h.begins = by.From
+			}
+		}
+	}
+	last := len(r.Bounds) - 1
+	for seq := range bySeq {
+		last = max(last, seq)
+	}
+	p.lines = make([]timeline, last+1)
+	for seq := range p.lines {
+		p.lines[seq] = timeline{h.stretches(bySeq[seq]), never}
+		if r.Copy {
+			p.lines[seq].untold = h.tick(r.bound(seq))
+		}
+	}
+}
+
+// stretches returns the ticks of each holding. If several have a tick, it is of the one that issuer would
+// return.
+func (h *History) stretches(holdings []*Holding) (held []stretch) {
+	slices.Reverse(holdings) // of those with one beginning, the first comes last
+	slices.SortStableFunc(holdings, func(a, b *Holding) int { return a.From.Compare(b.From) })
+	var open []stretch
+	var at int64
+	upTo := func(end int64) {
+		for len(open) > 0 && at < end {
+			top := open[len(open)-1]
+			if to := min(top.to, end); at < to {
+				held, at = append(held, stretch{at, to, top.by}), to
+			}
+			if top.to <= at {
+				open = open[:len(open)-1]
+			}
+		}
+		at = end
+	}
+	for _, by := range holdings {
+		from := h.tick(by.From)
+		upTo(from)
+		open = append(open, stretch{from, h.tick(by.To), by})
+	}
+	upTo(never)
+	return held
+}
+
+// tick returns the first tick that begins at t or later.
+func (h *History) tick(t time.Time) int64 {
+	id, _, err := h.layout.Range(t, t)
+	if errors.Is(err, snowflake.ErrBeforeEpoch) {
+		return 0
+	}
+	if err != nil {
+		return never
+	}
+	tick, _, _ := h.fields(id)
+	return tick
+}
+
+// fields returns what Decode does, without a time, which would take the most time.
+func (h *History) fields(id snowflake.ID) (tick int64, seq, worker int) {
+	l := &h.layout
+	v, shift := int64(id), l.SequenceBits
+	if l.WorkerLast {
+		shift = 0
+	}
+	worker = int(v >> shift & (1<<l.WorkerBits - 1))
+	v >>= l.SequenceBits + l.WorkerBits + l.DatacenterBits
+	return v >> l.ClockSeqBits, int(v & (1<<l.ClockSeqBits - 1)), worker
+}
+
+// Layout returns the layout of the store's IDs.
+func (h *History) Layout() snowflake.Layout { return h.layout }
+
+// Begins returns the beginning of the first holding that the store knows, of any worker ID. If it
+// knows none, Begins returns the zero time.
+func (h *History) Begins() time.Time { return h.begins }
+
+// errForeign is the error for IDs of another layout.
+var errForeign = fmt.Errorf("%w: %w", ErrNeverIssued, snowflake.ErrInvalidID)
+
+// Whois returns who issued id, as the function [Whois] does, with its errors and without their
+// texts: [ErrNeverIssued], which also matches snowflake.ErrInvalidID if id is not of the layout;
+// [ErrForgotten]; or [ErrUntold]. It does not look at the datacenter. It allocates nothing. The
+// Holding is nil if there is an error, and must not be changed.
+func (h *History) Whois(id snowflake.ID) (*Holding, error) {
+	tick, seq, worker := h.fields(id)
+	if id < 0 || tick>>h.layout.TimeBits != 0 {
+		return nil, errForeign
+	}
+	p := h.of(worker)
+	untold := p.floor
+	if seq < len(p.lines) {
+		line := &p.lines[seq]
+		if i := line.after(tick); i > 0 && tick < line.held[i-1].to {
+			return line.held[i-1].by, nil
+		}
+		untold = line.untold
+	}
+	switch {
+	case tick < p.whole:
+		return nil, ErrForgotten
+	case tick >= untold:
+		return nil, ErrUntold
+	}
+	return nil, ErrNeverIssued
+}
+
+// Around returns the last holding of id's worker ID and clock sequence that ended before id, and the
+// first that began after it; nil if there is none.
+func (h *History) Around(id snowflake.ID) (before, after *Holding) {
+	tick, seq, worker := h.fields(id)
+	p := h.of(worker)
+	if seq >= len(p.lines) {
+		return nil, nil
+	}
+	line := &p.lines[seq]
+	i := line.after(tick)
+	if i < len(line.held) {
+		after = line.held[i].by
+	}
+	if i > 0 && line.held[i-1].to <= tick {
+		before = line.held[i-1].by
+	} else if i > 1 {
+		before = line.held[i-2].by
+	}
+	return before, after
+}
+
+func (h *History) of(worker int) *past {
+	if p := h.past[worker]; p != nil {
+		return p
+	}
+	return &h.none
+}
+
+// after returns the index of the first stretch that begins after tick.
+func (l *timeline) after(tick int64) int {
+	i, _ := slices.BinarySearchFunc(l.held, tick, func(s stretch, tick int64) int {
+		return cmp.Compare(s.from, tick+1)
+	})
+	return i
+}

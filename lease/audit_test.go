@@ -1,0 +1,340 @@
+//go:build go1.25
+
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+)
+
+// idAt returns an ID.
+func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
+	id, err := l.Encode(snowflake.Parts{Worker: worker, ClockSeq: seq, Time: t})
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// audited returns the History of a door and records, whose chunks are all there unless a worker ID is in torn.
+func audited(d door, torn int, records ...record) *History {
+	h := &History{layout: d.Layout, past: map[int]*past{}}
+	for _, r := range records {
+		h.add(d, r, nil, r.Worker != torn)
+	}
+	h.none = past{whole: h.wholeFrom(d, record{}), floor: never}
+	return h
+}
+
+// Each ID is of worker 3 and clock sequence 0, unless its case says otherwise, and so many seconds after the first bound.
+func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
+	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
+	held := func(change func(*record)) record {
+		r := record{Worker: 3, Layout: both, State: StateHeld, Token: "now", Store: "s", ClockSeq: 1, From: at(20), version: "1",
+			Bounds: []time.Time{at(20), at(30)}, Ended: []Holding{
+				{Worker: 3, From: at(10), To: at(20), Token: "old"}, {Worker: 3, From: at(0), To: at(5), Token: "older"}}}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	open := door{Name: "s", Layout: both, Open: true, version: "1"}
+	healed := door{Name: "s", Layout: both, Open: true, Healed: true, Floor: at(12), version: "1"}
+	closed := door{Name: "s", Layout: both, version: "1"}
+	for why, test := range map[string]struct {
+		d    door
+		r    record
+		torn bool
+		seq  int
+		says map[int]any // by seconds
+	}{
+		"held, ended and never": {open, held(nil), false, 0, map[int]any{
+			-1: ErrNeverIssued, 0: "older", 4: "older", 5: ErrNeverIssued, 9: ErrNeverIssued, 10: "old", 19: "old", 20: ErrNeverIssued, 99: ErrNeverIssued}},
+		"the holder's clock sequence":         {open, held(nil), false, 1, map[int]any{19: ErrNeverIssued, 20: "now", 29: "now", 30: ErrNeverIssued}},
+		"a clock sequence that nobody used":   {open, held(nil), false, 2, map[int]any{15: ErrNeverIssued, 25: ErrNeverIssued}},
+		"released":                            {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(25) }), false, 1, map[int]any{24: "now", 25: ErrNeverIssued}},
+		"spent":                               {open, held(func(r *record) { r.State = StateSpent }), false, 0, map[int]any{4: "older", 5: ErrNeverIssued}},
+		"given back unused":                   {open, held(func(r *record) { r.State = StateFree; r.Bounds[1] = at(20) }), false, 1, map[int]any{20: ErrNeverIssued, 25: ErrNeverIssued}},
+		"trimmed":                             {open, held(func(r *record) { r.Forgotten = at(8) }), false, 0, map[int]any{-1: ErrForgotten, 4: "older", 7: ErrForgotten, 8: ErrNeverIssued, 15: "old"}},
+		"an earlier record was lost":          {open, held(func(r *record) { r.Floor = at(8) }), false, 0, map[int]any{7: ErrForgotten, 8: ErrNeverIssued}},
+		"a chunk is missing":                  {open, held(nil), true, 0, map[int]any{4: "older", 7: ErrForgotten, 15: "old", 99: ErrForgotten}},
+		"a local copy":                        {open, held(func(r *record) { r.Copy = true }), false, 0, map[int]any{4: "older", 7: ErrNeverIssued, 20: ErrUntold, 99: ErrUntold}},
+		"a local copy's other clock sequence": {open, held(func(r *record) { r.Copy = true; r.Floor = at(2) }), false, 2, map[int]any{1: ErrForgotten, 2: ErrUntold}},
+		"a local copy that was released":      {open, held(func(r *record) { r.Copy = true; r.State = StateFree }), false, 0, map[int]any{20: ErrUntold}},
+		"the store is healing":                {closed, held(nil), false, 0, map[int]any{4: "older", 7: ErrForgotten, 99: ErrForgotten}},
+		"taken after the store healed":        {healed, held(func(r *record) { r.Floor = at(8) }), false, 0, map[int]any{7: ErrForgotten, 9: ErrNeverIssued, 20: ErrNeverIssued}},
+		"put back, and perhaps an older one":  {healed, held(func(r *record) { r.Store = "before" }), false, 0, map[int]any{4: "older", 7: ErrForgotten, 9: ErrForgotten, 12: "old", 20: ErrNeverIssued}},
+		"the same, and the engine has no clock": {door{Name: "s", Layout: both, Open: true, Healed: true, version: "1"}, held(func(r *record) { r.Store = "before" }), false, 0,
+			map[int]any{4: "older", 7: ErrForgotten, 99: ErrForgotten}},
+		"lost":                             {open, record{Worker: 3, State: StateLost}, false, 0, map[int]any{-1: ErrForgotten, 99: ErrForgotten}},
+		"lost, and kept as lost":           {open, record{Worker: 3, State: StateLost, Layout: both, version: "1", Waited: waited{Name: "x"}}, false, 0, map[int]any{5: ErrForgotten}},
+		"never leased":                     {open, record{Worker: 4, version: "1"}, false, 0, map[int]any{-1: ErrNeverIssued, 99: ErrNeverIssued}},
+		"no record, in a store that lost":  {healed, record{Worker: 4, version: "1"}, false, 0, map[int]any{11: ErrForgotten, 12: ErrNeverIssued}},
+		"no record, in a store that heals": {closed, record{Worker: 4, version: "1"}, false, 0, map[int]any{11: ErrForgotten, 99: ErrForgotten}},
+		"a change of the clock sequence that was given up: who began later is right": {open, held(func(r *record) {
+			r.Ended = []Holding{{Worker: 3, From: at(0), To: at(30), Token: "given up"}, {Worker: 3, From: at(10), To: at(20), Token: "later"}}
+		}), false, 0, map[int]any{9: "given up", 10: "later", 19: "later", 20: "given up", 30: ErrNeverIssued}},
+	} {
+		torn := none
+		if test.torn {
+			torn = 3
+		}
+		h := audited(test.d, torn, test.r)
+		for s, want := range test.says {
+			by, err := h.Whois(idAt(both, 3, test.seq, at(s)))
+			if token, ok := want.(string); ok {
+				if assert.NoError(t, err, "%s: %d s", why, s) {
+					assert.Equal(t, token, by.Token, "%s: %d s", why, s)
+				}
+				continue
+			}
+			assert.ErrorIs(t, err, want.(error), "%s: %d s", why, s)
+			assert.Nil(t, by)
+		}
+	}
+}
+
+func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
+	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
+	h := audited(door{Name: "s", Layout: both, Open: true}, none, record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, version: "1",
+		Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"}}})
+	for s, want := range map[int][2]string{-1: {"", "a"}, 2: {"", "b"}, 5: {"a", "b"}, 12: {"a", "c"}, 15: {"b", "c"}, 25: {"b", ""}, 30: {"c", ""}} {
+		before, after := h.Around(idAt(both, 3, 0, at(s)))
+		for i, by := range []*Holding{before, after} {
+			if want[i] == "" {
+				assert.Nil(t, by, "%d s", s)
+			} else if assert.NotNil(t, by, "%d s", s) {
+				assert.Equal(t, want[i], by.Token, "%d s", s)
+			}
+		}
+	}
+	for _, id := range []snowflake.ID{idAt(both, 3, 1, at(2)), idAt(both, 4, 0, at(2))} {
+		before, after := h.Around(id)
+		assert.Nil(t, before)
+		assert.Nil(t, after)
+	}
+	assert.Equal(t, at(0), h.Begins())
+}
+
+// If holdings overlap, the history names the same one as Whois, at each tick.
+func TestHistoryOfAnyHoldingsIsWhatWhoisSays(t *testing.T) {
+	layouts := []snowflake.Layout{both, seqs, {Epoch: snowflake.UnixEpoch, Unit: 3 * time.Millisecond, TimeBits: 41, WorkerBits: 3, SequenceBits: 4, WorkerLast: true}}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 42))
+		l := layouts[r.IntN(len(layouts))]
+		begun := time.UnixMilli(3000)
+		var all []Holding
+		for i := range r.IntN(8) {
+			from := begun.Add(time.Duration(r.IntN(40)) * ms / 2)
+			all = append(all, Holding{ClockSeq: r.IntN(1 << min(1, l.ClockSeqBits)), From: from, To: from.Add(time.Duration(r.IntN(30)-3) * ms / 2), Token: fmt.Sprint(i)})
+		}
+		h := audited(door{Name: "s", Layout: l, Open: true}, none, record{Layout: l, version: "1", Ended: all, Bounds: []time.Time{{}}})
+		for ms := range 60 {
+			for seq := range 2 {
+				if seq >= 1<<l.ClockSeqBits {
+					continue
+				}
+				id := idAt(l, 0, seq, begun.Add(time.Duration(ms-5)*time.Millisecond))
+				want, ok := issuer(all, l.Decode(id))
+				by, err := h.Whois(id)
+				if !ok {
+					require.ErrorIs(t, err, ErrNeverIssued, "seed %d: %v", seed, all)
+					continue
+				}
+				require.NoError(t, err, "seed %d: %v", seed, all)
+				require.Equal(t, want, *by, "seed %d, %v: %v", seed, l.Decode(id), all)
+			}
+		}
+	}
+}
+
+// The history is that of Whois, through chunks and after the history was trimmed.
+func TestHistorySaysWhatWhoisSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, keep := range []time.Duration{0, 2 * embedded * time.Second} {
+			m := newMemory()
+			ids := stamps(t, m, 10*embedded, keep)
+			h, err := ReadHistory(t.Context(), m)
+			require.NoError(t, err)
+			assert.Equal(t, plain, h.Layout())
+			forgotten := 0
+			for _, issued := range ids {
+				for _, id := range []snowflake.ID{issued, issued + 500<<4, -1, issued | 1<<62} {
+					want, err := Whois(t.Context(), m, id)
+					by, is := h.Whois(id)
+					if err == nil {
+						require.NoError(t, is)
+						require.Equal(t, want, *by)
+						continue
+					}
+					for _, e := range []error{ErrNeverIssued, ErrForgotten, ErrUntold, snowflake.ErrInvalidID} {
+						require.Equal(t, errors.Is(err, e), errors.Is(is, e), "%v, %v", err, is)
+					}
+					if errors.Is(is, ErrForgotten) {
+						forgotten++
+					}
+				}
+			}
+			require.Equal(t, keep > 0, forgotten > 0)
+		}
+	})
+}
+
+// meanwhile calls f before the first list of a prefix.
+func meanwhile(prefix string, f func()) fault {
+	done := false
+	return func(ctx context.Context, q *query, next asks) error {
+		if !done && q.do == "list" && strings.HasPrefix(q.key, prefix) {
+			done = true
+			f()
+		}
+		return next(ctx, q)
+	}
+}
+
+// If a chunk is trimmed while the store is read, nobody whose holding is still kept is taken for a stranger or forgotten.
+func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ids := stamps(t, m, 4*embedded, time.Hour)
+		m.becomes(meanwhile(historyPrefix, func() {
+			m.becomes()
+			ids = append(ids, stamps(t, m, 3*embedded, 2*embedded*time.Second)...)
+		}))
+		h, err := ReadHistory(t.Context(), m)
+		require.NoError(t, err)
+		require.Positive(t, m.record(0).Chunks.First)
+		for i, id := range ids {
+			_, err := h.Whois(id)
+			if i >= len(ids)-embedded {
+				require.NoError(t, err)
+			}
+			require.NotErrorIs(t, err, ErrNeverIssued)
+		}
+	})
+}
+
+// A store that loses its entries while they are listed says so.
+func TestHistoryOfAStoreThatLosesItsEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := ReadHistory(t.Context(), newMemory())
+		require.ErrorIs(t, err, ErrWiped)
+
+		m := newMemory()
+		h := mustAcquire(t, m, fleet, clockAt(0))
+		id, err := h.g.NextID()
+		require.NoError(t, err)
+		gone := mustAcquire(t, m, fleet, clockAt(0), named("gone"))
+		lost, err := gone.g.NextID()
+		require.NoError(t, err)
+		require.NoError(t, gone.Release(t.Context()))
+		m.becomes(meanwhile(recordPrefix, func() { m.set(func() { clear(m.entries) }) }))
+		_, err = ReadHistory(t.Context(), m)
+		require.ErrorIs(t, err, ErrWiped)
+		_, err = Whois(t.Context(), m, lost)
+		require.ErrorIs(t, err, ErrForgotten)
+		m.becomes()
+
+		time.Sleep(span) // the holder puts its record back, and newcomers wait
+		for _, healed := range []bool{false, true} {
+			d, err := getDoor(m.line())
+			require.NoError(t, err)
+			require.Equal(t, healed, d.Open)
+			past, err := ReadHistory(t.Context(), m)
+			require.NoError(t, err)
+			_, err = past.Whois(id)
+			require.NoError(t, err)
+			_, err = past.Whois(lost)
+			require.ErrorIs(t, err, ErrForgotten)
+			_, err = Whois(t.Context(), m, lost)
+			require.ErrorIs(t, err, ErrForgotten)
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}
+
+// An entry that cannot be read costs its worker ID at most, and accuses nobody.
+func TestHistoryWithEntriesThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		ids := stamps(t, m, 3*embedded, 0)
+		m.stores(chunkKey(0, 0), "?")
+		h, err := ReadHistory(t.Context(), m)
+		require.ErrorIs(t, err, ErrBadRecord)
+		_, err = h.Whois(ids[0])
+		require.ErrorIs(t, err, ErrForgotten)
+		_, err = h.Whois(ids[len(ids)-1])
+		require.NoError(t, err)
+
+		m.stores(recordKey(0), "?")
+		h, err = ReadHistory(t.Context(), m)
+		require.ErrorIs(t, err, ErrBadRecord)
+		_, err = h.Whois(ids[0])
+		require.ErrorIs(t, err, ErrForgotten)
+
+		value, err := json.Marshal(record{})
+		require.NoError(t, err)
+		m.stores(doorKey, string(value))
+		h, err = ReadHistory(t.Context(), m)
+		require.ErrorIs(t, err, ErrBadRecord)
+		require.Nil(t, h)
+	})
+}
+
+func TestHistoryAllocatesNothing(t *testing.T) {
+	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	h := audited(door{Name: "s", Layout: both, Open: true}, none, record{Worker: 3, Layout: both, Token: "c", From: begun, Bounds: []time.Time{begun.Add(time.Hour)}, version: "1"})
+	for _, id := range []snowflake.ID{idAt(both, 3, 0, begun), idAt(both, 4, 0, begun), idAt(both, 3, 0, begun.Add(time.Hour)), -1} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = h.Whois(id) }))
+	}
+}
+
+// The history has 100,000 holdings, of 1,024 worker IDs.
+func BenchmarkHistory(b *testing.B) {
+	l := snowflake.DefaultLayout()
+	begun := l.Epoch.Time().Add(24 * time.Hour)
+	const holdings, each = 100_000, 1000 * time.Second
+	h := &History{layout: l, past: map[int]*past{}}
+	d := door{Name: "s", Layout: l, Open: true}
+	for worker := range 1024 {
+		r := record{Worker: worker, Layout: l, Token: "now", Store: "s", version: "1", Bounds: []time.Time{begun}}
+		for n := range holdings / 1024 {
+			r.Ended = append(r.Ended, Holding{Worker: worker, From: begun.Add(time.Duration(n) * each), To: begun.Add(time.Duration(n)*each + each*9/10), Token: "t"})
+		}
+		h.add(d, r, nil, true)
+	}
+	for _, order := range []string{"sorted", "shuffled"} {
+		b.Run("order="+order, func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			ids := make([]snowflake.ID, 1<<20)
+			for i := range ids {
+				ids[i] = idAt(l, r.IntN(1024), 0, begun.Add(time.Duration(i)*each*(holdings/1024)>>20))
+			}
+			if order == "shuffled" {
+				r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			}
+			b.ReportAllocs()
+			held := 0
+			for i := 0; b.Loop(); i++ {
+				if _, err := h.Whois(ids[i%len(ids)]); err == nil {
+					held++
+				}
+			}
+			b.ReportMetric(float64(held)/float64(b.N), "held/ID")
+		})
+	}
+}
