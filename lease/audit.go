@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +18,13 @@ import (
 type History struct {
 	layout snowflake.Layout
 	begins time.Time
-	past   map[int]*past // by worker ID
+	near   []*past       // by worker ID, if it is among the first; nil if it has no record
+	far    map[int]*past // by worker ID
 	none   past          // of the worker IDs without a record
 }
+
+// nearest is how many worker IDs need no map: a map would take half of the time of Whois.
+const nearest = 1 << 16
 
 // past is what is known of a worker ID.
 type past struct {
@@ -30,16 +33,12 @@ type past struct {
 	floor int64      // untold, of the other clock sequences
 }
 
-// timeline has the holdings of a worker ID and clock sequence.
+// timeline has the holdings of a worker ID and clock sequence, in their order. Holding i is of the
+// ticks from from[i] on, and before to[i]. No tick is of two holdings.
 type timeline struct {
-	held   []stretch // in their order, without a common tick
-	untold int64     // the first tick that a holder with a LocalCopy may have stamped since it last reported
-}
-
-// stretch is the ticks from from on, and before to, which are of one holding.
-type stretch struct {
-	from, to int64
-	by       *Holding
+	from, to []int64 // apart from by, so that a search reads little memory
+	by       []*Holding
+	untold   int64 // the first tick that a holder with a LocalCopy may have stamped since it last reported
 }
 
 // never is after every tick.
@@ -69,9 +68,9 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	if d.version == "" {
 		return nil, ErrWiped
 	}
-	h := &History{layout: d.Layout, past: map[int]*past{}}
+	h := newHistory(d)
 	for worker := range bad {
-		h.past[worker] = &past{whole: never, floor: never}
+		h.put(worker, &past{whole: never, floor: never})
 	}
 	for _, r := range sorted(maps.Values(records)) {
 		holdings, whole, err := kept.of(from, &r)
@@ -86,8 +85,35 @@ func ReadHistory(ctx context.Context, s Store) (*History, error) {
 		}
 		h.add(d, r, holdings, whole)
 	}
-	h.none.whole, h.none.floor = h.wholeFrom(d, record{}), never
 	return h, errors.Join(slices.Collect(maps.Values(bad))...)
+}
+
+func newHistory(d door) *History {
+	h := &History{layout: d.Layout, far: map[int]*past{}}
+	h.near = make([]*past, min(nearest, 1<<d.Layout.WorkerBits))
+	h.none = past{whole: h.wholeFrom(d, record{}), floor: never}
+	return h
+}
+
+func (h *History) put(worker int, p *past) {
+	if worker < len(h.near) {
+		h.near[worker] = p
+	} else {
+		h.far[worker] = p
+	}
+}
+
+func (h *History) of(worker int) *past {
+	var p *past
+	if worker < len(h.near) {
+		p = h.near[worker]
+	} else {
+		p = h.far[worker]
+	}
+	if p == nil {
+		return &h.none
+	}
+	return p
 }
 
 // chunkEntries are the entries of the history, by worker ID and chunk.
@@ -176,7 +202,7 @@ func (h *History) wholeFrom(d door, r record) int64 {
 // add adds what is known of a worker ID.
 func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 	p := &past{whole: never, floor: never}
-	h.past[r.Worker] = p
+	h.put(r.Worker, p)
 	if whole {
 		p.whole = h.wholeFrom(d, r)
 	}
@@ -205,39 +231,41 @@ func (h *History) add(d door, r record, earlier []Holding, whole bool) {
 	}
 	p.lines = make([]timeline, last+1)
 	for seq := range p.lines {
-		p.lines[seq] = timeline{h.stretches(bySeq[seq]), never}
+		p.lines[seq] = h.timeline(bySeq[seq])
 		if r.Copy {
 			p.lines[seq].untold = h.tick(r.bound(seq))
 		}
 	}
 }
 
-// stretches returns the ticks of each holding. If several have a tick, it is of the one that issuer would
-// return.
-func (h *History) stretches(holdings []*Holding) (held []stretch) {
+// timeline returns the ticks of each holding. If several have a tick, it is of the one that issuer
+// returns.
+func (h *History) timeline(holdings []*Holding) timeline {
 	slices.Reverse(holdings) // of those with one beginning, the first comes last
 	slices.SortStableFunc(holdings, func(a, b *Holding) int { return a.From.Compare(b.From) })
-	var open []stretch
+	l := timeline{untold: never}
+	var open []*Holding // those that began last are at the end
 	var at int64
 	upTo := func(end int64) {
 		for len(open) > 0 && at < end {
-			top := open[len(open)-1]
-			if to := min(top.to, end); at < to {
-				held, at = append(held, stretch{at, to, top.by}), to
+			by := open[len(open)-1]
+			to := h.tick(by.To)
+			if next := min(to, end); at < next {
+				l.from, l.to, l.by = append(l.from, at), append(l.to, next), append(l.by, by)
+				at = next
 			}
-			if top.to <= at {
+			if to <= at {
 				open = open[:len(open)-1]
 			}
 		}
 		at = end
 	}
 	for _, by := range holdings {
-		from := h.tick(by.From)
-		upTo(from)
-		open = append(open, stretch{from, h.tick(by.To), by})
+		upTo(h.tick(by.From))
+		open = append(open, by)
 	}
 	upTo(never)
-	return held
+	return l
 }
 
 // tick returns the first tick that begins at t or later.
@@ -288,8 +316,8 @@ func (h *History) Whois(id snowflake.ID) (*Holding, error) {
 	untold := p.floor
 	if seq < len(p.lines) {
 		line := &p.lines[seq]
-		if i := line.after(tick); i > 0 && tick < line.held[i-1].to {
-			return line.held[i-1].by, nil
+		if i := line.after(tick) - 1; i >= 0 && tick < line.to[i] {
+			return line.by[i], nil
 		}
 		untold = line.untold
 	}
@@ -312,28 +340,27 @@ func (h *History) Around(id snowflake.ID) (before, after *Holding) {
 	}
 	line := &p.lines[seq]
 	i := line.after(tick)
-	if i < len(line.held) {
-		after = line.held[i].by
+	if i < len(line.by) {
+		after = line.by[i]
 	}
-	if i > 0 && line.held[i-1].to <= tick {
-		before = line.held[i-1].by
-	} else if i > 1 {
-		before = line.held[i-2].by
+	if i--; i >= 0 && tick < line.to[i] { // it is within a holding
+		i--
+	}
+	if i >= 0 {
+		before = line.by[i]
 	}
 	return before, after
 }
 
-func (h *History) of(worker int) *past {
-	if p := h.past[worker]; p != nil {
-		return p
-	}
-	return &h.none
-}
-
-// after returns the index of the first stretch that begins after tick.
+// after returns the index of the first holding that begins after tick.
 func (l *timeline) after(tick int64) int {
-	i, _ := slices.BinarySearchFunc(l.held, tick, func(s stretch, tick int64) int {
-		return cmp.Compare(s.from, tick+1)
-	})
-	return i
+	low, high := 0, len(l.from)
+	for low < high {
+		if middle := int(uint(low+high) >> 1); l.from[middle] <= tick {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
 }

@@ -30,11 +30,10 @@ func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
 
 // audited returns the History of a door and records, whose chunks are all there unless a worker ID is in torn.
 func audited(d door, torn int, records ...record) *History {
-	h := &History{layout: d.Layout, past: map[int]*past{}}
+	h := newHistory(d)
 	for _, r := range records {
 		h.add(d, r, nil, r.Worker != torn)
 	}
-	h.none = past{whole: h.wholeFrom(d, record{}), floor: never}
 	return h
 }
 
@@ -308,8 +307,8 @@ func BenchmarkHistory(b *testing.B) {
 	l := snowflake.DefaultLayout()
 	begun := l.Epoch.Time().Add(24 * time.Hour)
 	const holdings, each = 100_000, 1000 * time.Second
-	h := &History{layout: l, past: map[int]*past{}}
 	d := door{Name: "s", Layout: l, Open: true}
+	h := newHistory(d)
 	for worker := range 1024 {
 		r := record{Worker: worker, Layout: l, Token: "now", Store: "s", version: "1", Bounds: []time.Time{begun}}
 		for n := range holdings / 1024 {
