@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/internal/depth"
@@ -174,17 +177,47 @@ func (f *fleet) awaitAll(when string) {
 	}
 }
 
-// check ends all processes and looks for an ID that was issued twice.
-func (f *fleet) check() {
+// check ends all processes and looks for an ID that was issued twice. store is a client of the fleet's store.
+func (f *fleet) check(store lease.Store) {
 	f.t.Helper()
 	var issued Issued
+	var all []snowflake.ID
 	for i, c := range f.all {
 		c.Kill()
 		ids, _ := c.IDs()
 		issued.Add(i, ids...)
+		all = append(all, ids...)
 	}
 	issued.Check(f.t, fleetLayout())
+	f.audit(store, all)
 	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
+}
+
+// audit looks whether the history names a holder for each ID of the fleet, and nobody for those of two generators without
+// a lease: one with a worker ID that was never leased, and one with that of a dead holder, whose window has ended.
+func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
+	f.t.Helper()
+	h, err := lease.ReadHistory(f.t.Context(), store)
+	require.NoError(f.t, err)
+	for _, id := range all {
+		_, err := h.Whois(id)
+		require.NoError(f.t, err, fleetLayout().Decode(id))
+	}
+	last := fleetLayout().Decode(slices.Max(all))
+	time.Sleep(2 * f.k.Window)
+	for worker, held := range map[int]bool{f.k.Count: false, last.Worker: true} {
+		rogue, err := snowflake.New(worker, &snowflake.Options{Layout: fleetLayout()})
+		require.NoError(f.t, err)
+		id, err := rogue.NextID()
+		require.NoError(f.t, err)
+		_, err = h.Whois(id)
+		require.ErrorIs(f.t, err, lease.ErrNeverIssued)
+		if before, after := h.Around(id); held && last.ClockSeq == 0 {
+			require.NotNil(f.t, before)
+			require.Nil(f.t, after)
+			require.Equal(f.t, last.Worker, before.Worker)
+		}
+	}
 }
 
 // Fault is what happens to a fleet. Do returns when it is over.
@@ -213,5 +246,5 @@ func Outage(t *testing.T, s *Server, addr string, faults ...Fault) {
 		stopped.Wait()
 		f.awaitAll("after the fault " + fault.Name)
 	}
-	f.check()
+	f.check(s.client(t, addr, f.k.Space))
 }

@@ -131,6 +131,9 @@ func set(all []int) map[int]bool {
 // Layout returns the layout of the store.
 func (a *Audit) Layout() snowflake.Layout { return a.h.Layout() }
 
+// First returns the first ID that is not passed over.
+func (a *Audit) First() snowflake.ID { return a.since }
+
 func (a *Audit) readAgain() error {
 	h, err := a.read()
 	if h == nil {

@@ -51,27 +51,22 @@ func openFile(_ context.Context, s *source) (lease.Store, func() error, error) {
 	return lease.File(s.path), nil, nil
 }
 
-func openSQLite(_ context.Context, s *source) (lease.Store, func() error, error) {
+func openSQLite(s *source) (*sql.DB, error) {
 	if s.path == "" || strings.HasPrefix(s.path, ":") {
-		return nil, nil, s.bad("it has no file")
+		return nil, s.bad("it has no file")
 	}
 	file := (&url.URL{Path: s.path}).EscapedPath()
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
-	if err != nil {
-		return nil, nil, err
-	}
-	return openSQL(db, sqllease.SQLite, s.take("table"))
+	return sql.Open("sqlite", "file:"+file+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 }
 
-func openPostgres(_ context.Context, s *source) (lease.Store, func() error, error) {
-	table := s.take("table")
+func openPostgres(s *source) (*sql.DB, error) {
 	u := url.URL{Scheme: "postgres", Host: strings.Join(s.hosts, ","), Path: s.path, RawQuery: s.options.Encode()}
 	if s.user != "" { // if the URL has no password, the driver looks for one in ~/.pgpass
 		u.User = url.User(s.user)
 	}
 	config, err := pgx.ParseConfig(u.String())
 	if err != nil {
-		return nil, nil, s.badFor(err)
+		return nil, s.badFor(err)
 	}
 	if s.password != "" {
 		config.Password = s.password
@@ -86,28 +81,35 @@ func openPostgres(_ context.Context, s *source) (lease.Store, func() error, erro
 		}
 		return err
 	}
-	return openSQL(stdlib.OpenDB(*config, stdlib.OptionShouldPing(never), stdlib.OptionBeforeConnect(reread)), sqllease.PostgreSQL, table)
+	return stdlib.OpenDB(*config, stdlib.OptionShouldPing(never), stdlib.OptionBeforeConnect(reread)), nil
 }
 
-func openMySQL(_ context.Context, s *source) (lease.Store, func() error, error) {
-	table, database := s.take("table"), strings.TrimPrefix(s.path, "/")
+func openMySQL(s *source) (*sql.DB, error) {
 	config, err := mysql.ParseDSN("tcp(" + s.hosts[0] + ")/?" + s.options.Encode())
 	if err != nil {
-		return nil, nil, s.badFor(err)
+		return nil, s.badFor(err)
 	}
-	config.User, config.Passwd, config.DBName = s.user, s.password, database
+	config.User, config.Passwd, config.DBName = s.user, s.password, strings.TrimPrefix(s.path, "/")
 	config.Logger = &mysql.NopLogger{} // the driver also returns its errors
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return openSQL(sql.OpenDB(connector), sqllease.MySQL, table)
+	return sql.OpenDB(connector), nil
 }
 
-func openSQL(db *sql.DB, dialect sqllease.Dialect, table string) (lease.Store, func() error, error) {
-	db.SetMaxOpenConns(2) // one to renew, and one for other calls meanwhile
-	store, err := sqllease.New(db, dialect, &sqllease.Options{Table: table})
-	return store, db.Close, err
+// openSQL returns a function that opens a store in a database, which open opens.
+func openSQL(open func(*source) (*sql.DB, error), dialect sqllease.Dialect) func(context.Context, *source) (lease.Store, func() error, error) {
+	return func(_ context.Context, s *source) (lease.Store, func() error, error) {
+		table := s.take("table")
+		db, err := open(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		db.SetMaxOpenConns(2) // one to renew, and one for other calls meanwhile
+		store, err := sqllease.New(db, dialect, &sqllease.Options{Table: table})
+		return store, db.Close, err
+	}
 }
 
 func openRedis(_ context.Context, s *source) (lease.Store, func() error, error) {

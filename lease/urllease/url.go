@@ -2,6 +2,7 @@ package urllease
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 // scheme says how to open the URLs with a scheme.
@@ -20,28 +22,30 @@ type scheme struct {
 	port    string // of its servers, if the URL has no port; empty if the store has no hosts
 	several bool   // whether it may have several hosts
 	options string // that the URL may have; *: also the driver's
+
+	database func(s *source) (*sql.DB, error) // opens the database of a SQL store, else nil
 }
 
 var schemes map[string]scheme
 
 func init() { // because the openers need schemes for their errors
 	schemes = map[string]scheme{
-		"file":       {openFile, "", false, ""},
-		"sqlite":     {openSQLite, "", false, "table"},
-		"postgres":   {openPostgres, "5432", true, "*"},
-		"postgresql": {openPostgres, "5432", true, "*"},
-		"mysql":      {openMySQL, "3306", false, "*"},
-		"mariadb":    {openMySQL, "3306", false, "*"},
-		"redis":      {openRedis, "6379", false, "*"},
-		"rediss":     {openRedis, "6379", false, "*"},
-		"etcd":       {openEtcd, "2379", true, "prefix"},
-		"etcds":      {openEtcd, "2379", true, "prefix ca cert key"},
-		"zk":         {openZooKeeper, "2181", true, "session"},
-		"kubernetes": {openKubernetes, "", false, "prefix"},
-		"nats":       {openNATS, "4222", true, "bucket replicas creds"},
-		"natss":      {openNATS, "4222", true, "bucket replicas creds ca cert key"},
-		"s3":         {openS3, "443", false, "region endpoint path_style conditional_delete"},
-		"dynamodb":   {openDynamoDB, "443", false, "region endpoint"},
+		"file":       {openFile, "", false, "", nil},
+		"sqlite":     {openSQL(openSQLite, sqllease.SQLite), "", false, "table", openSQLite},
+		"postgres":   {openSQL(openPostgres, sqllease.PostgreSQL), "5432", true, "*", openPostgres},
+		"postgresql": {openSQL(openPostgres, sqllease.PostgreSQL), "5432", true, "*", openPostgres},
+		"mysql":      {openSQL(openMySQL, sqllease.MySQL), "3306", false, "*", openMySQL},
+		"mariadb":    {openSQL(openMySQL, sqllease.MySQL), "3306", false, "*", openMySQL},
+		"redis":      {openRedis, "6379", false, "*", nil},
+		"rediss":     {openRedis, "6379", false, "*", nil},
+		"etcd":       {openEtcd, "2379", true, "prefix", nil},
+		"etcds":      {openEtcd, "2379", true, "prefix ca cert key", nil},
+		"zk":         {openZooKeeper, "2181", true, "session", nil},
+		"kubernetes": {openKubernetes, "", false, "prefix", nil},
+		"nats":       {openNATS, "4222", true, "bucket replicas creds", nil},
+		"natss":      {openNATS, "4222", true, "bucket replicas creds ca cert key", nil},
+		"s3":         {openS3, "443", false, "region endpoint path_style conditional_delete", nil},
+		"dynamodb":   {openDynamoDB, "443", false, "region endpoint", nil},
 	}
 }
 

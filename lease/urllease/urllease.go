@@ -67,6 +67,7 @@ package urllease
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -105,6 +106,22 @@ func Open(ctx context.Context, url string) (store lease.Store, close func() erro
 		return nil, nil, s.badFor(err)
 	}
 	return nil, nil, fmt.Errorf("urllease: %q: %w", Redact(url), errors.Join(err, end()))
+}
+
+// OpenDB returns the database that a URL names whose scheme is postgres, mysql or sqlite: the one
+// in which Open would look for the store, for programs that also read other tables. It makes no
+// requests. The errors are those of Open.
+func OpenDB(url string) (*sql.DB, error) {
+	s, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	open := schemes[s.scheme].database
+	if open == nil {
+		return nil, s.bad("it names no database: want postgres:, mysql: or sqlite:")
+	}
+	s.take("table")
+	return open(s)
 }
 
 // Check returns a [*URLError] if a URL does not have the form of a store's URL. It makes no

@@ -128,6 +128,7 @@ usage:
   snowflaked init [--store URL] [--layout NAME|SPEC]
   snowflaked workers [--store URL] [--json]
   snowflaked whois [--store URL] [--json] ID...
+  snowflaked audit [--store URL] [--json] [--database URL --query SQL | FILE...]
   snowflaked watermark [--store URL] [--json]
   snowflaked health [--ready]
   snowflaked version
@@ -177,7 +178,7 @@ func configure(args []string, getenv func(string) string, stdout io.Writer) (*co
 	}
 	c.store, c.layout = *store, *layout
 	if fs.NArg() > 0 {
-		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, watermark, health or version; --help explains them", fs.Arg(0))
+		return nil, refused("%q is neither a flag nor a command: want init, workers, whois, audit, watermark, health or version; --help explains them", fs.Arg(0))
 	}
 	return c, c.check()
 }

@@ -5,6 +5,7 @@
 //	snowflaked init --store redis://db             make a store that was never used, once
 //	snowflaked workers --store redis://db          who holds which worker ID?
 //	snowflaked whois --store redis://db ID...      who issued an ID?
+//	snowflaked audit --store redis://db FILE...    which IDs were issued without a lease?
 //	snowflaked watermark --store redis://db        an ID that no later ID is at or below
 //	snowflaked health                              does the server of this host live? For a container's health check
 //	snowflaked version                             which version is this?
@@ -62,7 +63,7 @@ func main() {
 
 // commands are what the program does beside serving.
 var commands = map[string]func(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error{
-	"init": initialize, "workers": workers, "whois": whois, "watermark": watermark, "health": health, "help": showHelp,
+	"init": initialize, "workers": workers, "whois": whois, "audit": auditIDs, "watermark": watermark, "health": health, "help": showHelp,
 	"version": showVersion, "--version": showVersion,
 }
 
