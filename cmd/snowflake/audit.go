@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -76,6 +77,8 @@ by the ranges of IDs that "snowflake range" prints: no ID is in two of them.`, a
 				return fmt.Errorf("--layout: the leases are of the layout %v", is)
 			}
 			*layout = leases.Layout()
+		} else if f := c.Flags(); f.Changed("worker") || f.Changed("datacenter") || f.Changed("since") {
+			return errors.New("--worker, --datacenter and --since are for --store")
 		}
 		r, err := s.audit(audit.New(*layout, s.now(), *listed, leases), *options, args)
 		if err != nil {

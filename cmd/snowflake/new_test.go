@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/cmd/snowflake/internal/audit"
 	"github.com/seed-5394e6b1/snowflake/layouts"
 	"github.com/seed-5394e6b1/snowflake/lease"
 )
@@ -100,6 +102,61 @@ func TestNewWithALease(t *testing.T) {
 	assert.Equal(t, exitUsage, status, "the layout is another")
 	assert.Empty(t, ids)
 	assert.Contains(t, errs, layouts.Twitter().String())
+}
+
+// The layout is that of the leases, and the rest of the audit is as without them.
+func TestAuditComparesWithTheLeases(t *testing.T) {
+	dir, layout := t.TempDir(), layouts.Twitter()
+	ids := succeed(t, "new", "-n", "3", "--store", dir, "--layout", "twitter")
+	runInput := func(in io.Reader, args ...string) (string, string, int) {
+		var out, errs strings.Builder
+		status := run(args, in, &out, &errs, time.Now) // the leases have the real time
+		return out.String(), errs.String(), status
+	}
+	out, errs, status := runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0")
+	assert.Zero(t, status, errs)
+	assert.Contains(t, out, "nothing is wrong\n")
+	assert.Contains(t, out, "\n3 of 3 IDs were issued by a holder of their worker ID\n")
+
+	holders, err := lease.Holders(t.Context(), lease.File(dir))
+	require.NoError(t, err)
+	parts := snowflake.Parts{Time: holders[0].To.Add(time.Second), Worker: holders[0].Worker}
+	for range 2 { // after the last holder, and of a worker ID that was never leased
+		rogue, err := layout.Encode(parts)
+		require.NoError(t, err)
+		ids += rogue.String() + "\n"
+		parts.Worker ^= 1
+	}
+	out, _, status = runInput(strings.NewReader(ids), "audit", "--store", "file:"+dir, "--json", "--datacenter", "0")
+	assert.Equal(t, exitFailure, status)
+	var r audit.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	assert.Equal(t, 3, r.Leases.Held)
+	require.Len(t, r.Leases.Strangers, 2)
+	for _, g := range r.Leases.Strangers {
+		assert.Equal(t, g.Worker == holders[0].Worker, g.Before != nil)
+	}
+	out, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "-n", "1")
+	assert.Equal(t, exitFailure, status)
+	assert.NotContains(t, out, "nothing is wrong")
+	assert.Contains(t, out, "WRONG: IDs that nobody with a lease can have issued: 2\n  worker ")
+	assert.Contains(t, out, "  and 1 more (-n)\n")
+	_, _, status = runInput(strings.NewReader(ids), "audit", "--store", dir, "--datacenter", "0", "--worker", fmt.Sprint(holders[0].Worker^1), "--since", "2007-01-01")
+	assert.Equal(t, exitFailure, status)
+
+	for args, says := range map[string]string{
+		"audit --store " + dir:                                 "has datacenters: say which",
+		"audit --datacenter 0 --layout default --store " + dir: "--layout: the leases are of the layout " + layout.String(),
+		"audit --datacenter 0 --since never --store " + dir:    "never",
+		"audit --store " + t.TempDir():                         "the store has no entries",
+		"audit --store " + filepath.Join(dir, "none"):          "no such file",
+		"audit --store redis://x":                              "for other stores use snowflaked",
+		"audit --worker 5":                                     "--worker, --datacenter and --since are for --store",
+	} {
+		_, errs, status := runInput(strings.NewReader(ids), strings.Fields(args)...)
+		assert.NotZero(t, status, args)
+		assert.Contains(t, errs, says)
+	}
 }
 
 // The layout has one ID a second. Without the lease, invocations within one second

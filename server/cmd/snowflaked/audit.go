@@ -225,8 +225,7 @@ func (f *auditFlags) readTable(ctx context.Context, a *strangers.Audit, after sn
 
 // readBatch reads the next IDs after after.
 func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Audit, after *snowflake.ID) (n int, err error) {
-	rows, err := db.QueryContext(ctx, fmt.Sprintf("WITH snowflake_audit (id) AS (%s) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
-		strings.TrimRight(f.query, "; \t\r\n"), *after, f.batch))
+	rows, err := db.QueryContext(ctx, f.statement(*after))
 	if err != nil {
 		return 0, err
 	}
@@ -243,4 +242,10 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 		n++
 	}
 	return n, rows.Err()
+}
+
+// statement returns the statement for the rows after an ID. The databases merge the query into it, so it reads the index.
+func (f *auditFlags) statement(after snowflake.ID) string {
+	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
+		strings.TrimRight(f.query, "; \t\r\n"), after, f.batch)
 }

@@ -118,6 +118,27 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	assert.Empty(t, append(append(append(r.Strangers, r.Untold...), r.Forgotten...), r.Earlier...))
 	upTo := r.UpTo
 
+	// A batch reads the index from its first row on, and not all rows before or after it.
+	var plan strings.Builder
+	f := auditFlags{query: "SELECT id FROM orders", batch: 7}
+	steps, err := db.Query("EXPLAIN " + f.statement(upTo))
+	require.NoError(t, err)
+	names, err := steps.Columns()
+	require.NoError(t, err)
+	for steps.Next() {
+		cells := make([]any, len(names))
+		for i := range cells {
+			cells[i] = new(sql.NullString)
+		}
+		require.NoError(t, steps.Scan(cells...))
+		for _, cell := range cells {
+			fmt.Fprint(&plan, cell.(*sql.NullString).String, " ")
+		}
+	}
+	require.NoError(t, steps.Close())
+	assert.NotRegexp(t, "(?i)derived|CTE|Seq Scan", plan.String())
+	assert.Regexp(t, "range|Index", plan.String())
+
 	// Two programs without a lease. The audit finds what they issue at once.
 	for _, rogue := range []int{worker, 900} {
 		gen, err := snowflake.New(rogue, nil)

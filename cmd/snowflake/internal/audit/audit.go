@@ -99,10 +99,11 @@ type Audit struct {
 
 	ids     stretches
 	files   []file
-	exact   int // IDs that a float64 holds
-	large   int // IDs over 2^53: a float64 does not hold all of them
-	workers map[fields]*Worker
-	low     [64]int // IDs by their lowest bits
+	exact   int                      // IDs that a float64 holds
+	large   int                      // IDs over 2^53: a float64 does not hold all of them
+	workers map[snowflake.ID]*Worker // by an ID without its time and sequence
+	fields  snowflake.ID             // the bits that remain
+	low     [64]int                  // IDs by their lowest bits
 
 	unreadable, strangers, future, old, repeated Fault
 }
@@ -126,9 +127,6 @@ type file struct {
 	before int // the lines of the files before it
 }
 
-// fields name a worker.
-type fields struct{ clockSeq, datacenter, worker int }
-
 // ahead is how far an ID may be ahead of now.
 const ahead = time.Minute
 
@@ -137,7 +135,7 @@ const ahead = time.Minute
 func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit) *Audit {
 	return &Audit{
 		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
-		workers:    map[fields]*Worker{},
+		workers: map[snowflake.ID]*Worker{}, fields: fieldsOf(l),
 		files:      []file{{}},
 		unreadable: Fault{What: "lines that are not an ID"},
 		strangers:  Fault{What: "IDs that are not of the layout (snowflake identify may know theirs)"},
@@ -200,7 +198,7 @@ func (a *Audit) Add(id snowflake.ID, line int) error {
 	if p.Time.After(a.latest) {
 		a.add(&a.future, line, func() string { return of(id, p) })
 	}
-	w := a.worker(p)
+	w := a.worker(id, p)
 	if id < w.before {
 		w.StepsBack++
 		if back := a.layout.Decode(w.before).Time.Sub(p.Time); back > time.Second {
@@ -220,12 +218,20 @@ func (a *Audit) Add(id snowflake.ID, line int) error {
 	return nil
 }
 
-func (a *Audit) worker(p snowflake.Parts) *Worker {
-	key := fields{p.ClockSeq, p.Datacenter, p.Worker}
-	w := a.workers[key]
+// fieldsOf returns the bits of the fields that name a worker.
+func fieldsOf(l snowflake.Layout) snowflake.ID {
+	all, err := l.Encode(snowflake.Parts{Time: l.Epoch.Time(), ClockSeq: 1<<l.ClockSeqBits - 1, Datacenter: 1<<l.DatacenterBits - 1, Worker: 1<<l.WorkerBits - 1})
+	if err != nil {
+		panic(err) // the layout is valid
+	}
+	return all
+}
+
+func (a *Audit) worker(id snowflake.ID, p snowflake.Parts) *Worker {
+	w := a.workers[id&a.fields]
 	if w == nil {
 		w = &Worker{ClockSeq: p.ClockSeq, Datacenter: p.Datacenter, Worker: p.Worker, tick: -1, second: -1}
-		a.workers[key] = w
+		a.workers[id&a.fields] = w
 	}
 	return w
 }
@@ -320,7 +326,7 @@ const mostLines = 10
 func (a *Audit) count(r *Report, same []placed) {
 	id := same[0].id
 	p := a.layout.Decode(id)
-	w := a.worker(p)
+	w := a.worker(id, p)
 	if len(same) > 1 {
 		w.Duplicates++
 		a.add(&a.repeated, same[0].line, func() string {

@@ -75,6 +75,7 @@ func TestReportMatchesASimpleCount(t *testing.T) {
 
 		count := map[snowflake.ID]int{}
 		inSecond, inTick := map[string]int{}, map[string]bool{}
+		type fields struct{ clockSeq, datacenter, worker int }
 		before, want := map[fields]snowflake.ID{}, map[fields]*Worker{}
 		for _, id := range ids {
 			p := l.Decode(id)
