@@ -31,7 +31,7 @@
 //   - The grant is the window that the generator was told.
 //   - The history is the earlier holders of each worker ID, with their windows. A store keeps it
 //     for 90 days (Options.History). Because windows never overlap, [Whois] finds from an ID the
-//     one process that can have issued it.
+//     one process that can have issued it, and [ReadHistory] those that no holder can have issued.
 //
 // Two holders of one worker ID never share an instant. Here the window is 3 s:
 //

@@ -39,14 +39,14 @@ var (
 
 	// ErrWiped is matched by the error of Acquire if its context ends while it waits because
 	// the store has no entries, and by the error in Stats while a lost worker ID cannot be
-	// replaced for this reason. The wait ends by itself.
+	// replaced for this reason. The wait ends by itself. Watermark and ReadHistory return it, too.
 	ErrWiped = errors.New("lease: the store has no entries: it is new, or has lost them")
 
 	// ErrNeverIssued is returned by Whois if no holder of a worker ID can have issued the ID.
 	ErrNeverIssued = errors.New("lease: nobody can have issued the ID")
 
 	// ErrForgotten is returned by Whois if the ID's issuer may have been dropped from the
-	// store's history.
+	// store's history, or if its record may have been lost.
 	ErrForgotten = errors.New("lease: the ID's issuer is no longer in the history")
 
 	// ErrUntold is returned by Whois if an owner with a LocalCopy may have issued the ID, and

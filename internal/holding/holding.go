@@ -94,7 +94,7 @@ func WriteIssuers(ctx context.Context, out io.Writer, s lease.Store, asJSON bool
 	var nobody error
 	for _, id := range ids {
 		h, err := lease.Whois(ctx, s, id)
-		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten)
+		unknown := errors.Is(err, lease.ErrNeverIssued) || errors.Is(err, lease.ErrForgotten) || errors.Is(err, lease.ErrUntold)
 		if err != nil && !unknown {
 			return err
 		}

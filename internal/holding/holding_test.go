@@ -1,11 +1,13 @@
 package holding
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/lease"
@@ -36,4 +38,23 @@ layout: 41/10/12@2026-01-01,1ms
 worker  state  until                     clockSeq  pid   host    owner
 3       free   2026-06-01T12:00:03.000Z  0         4711  node-1  web-7
 `, b.String())
+}
+
+// An ID of a local copy that has not reported yet does not hide the IDs after it.
+func TestIssuersGoOnAfterAnIDThatIsUntold(t *testing.T) {
+	store := lease.File(t.TempDir())
+	l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: "a", Reuse: lease.ReuseKeep, LocalCopy: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer l.Release(t.Context())
+	gen, err := snowflake.NewLeased(l, nil)
+	require.NoError(t, err)
+	known, err := gen.NextIDContext(t.Context())
+	require.NoError(t, err)
+	parts := gen.Decode(known)
+	parts.Time = parts.Time.Add(time.Hour)
+	untold, err := snowflake.DefaultLayout().Encode(parts)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.ErrorIs(t, WriteIssuers(t.Context(), &b, store, false, []snowflake.ID{untold, known}), ErrNobody)
+	assert.Regexp(t, `only "?a @.* can have issued it.*\n`+known.String()+` owner="a @`, b.String())
 }
