@@ -48,9 +48,9 @@ const never = math.MaxInt64
 // that were issued before it was called. So first read the IDs, and then the history: the holder of
 // a later ID may have saved its window since, and the ID then looks as if nobody had issued it.
 //
-// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where they
-// may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord]. If the
-// store has no entries, the error matches [ErrWiped]. Other errors are the store's.
+// If some entries cannot be read, ReadHistory returns a History that answers ErrForgotten where
+// they may be missing, and an error that joins the reasons, each of which matches [ErrBadRecord].
+// If the store has no entries, the error matches [ErrWiped]. Other errors are the store's.
 func ReadHistory(ctx context.Context, s Store) (*History, error) {
 	from := lineTo(ctx, s)
 	records, bad, err := allRecords(from)
@@ -330,8 +330,8 @@ func (h *History) Whois(id snowflake.ID) (*Holding, error) {
 	return nil, ErrNeverIssued
 }
 
-// Around returns the last holding of id's worker ID and clock sequence that ended before id, and the
-// first that began after it; nil if there is none.
+// Around returns the last holding of id's worker ID and clock sequence that ended before id, and
+// the first that began after it; nil if there is none.
 func (h *History) Around(id snowflake.ID) (before, after *Holding) {
 	tick, seq, worker := h.fields(id)
 	p := h.of(worker)

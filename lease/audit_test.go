@@ -28,7 +28,8 @@ func idAt(l snowflake.Layout, worker, seq int, t time.Time) snowflake.ID {
 	return id
 }
 
-// audited returns the History of a door and records, whose chunks are all there unless a worker ID is in torn.
+// audited returns the History of a door and records, whose chunks are all there unless a worker ID
+// is in torn.
 func audited(d door, torn int, records ...record) *History {
 	h := newHistory(d)
 	for _, r := range records {
@@ -37,7 +38,8 @@ func audited(d door, torn int, records ...record) *History {
 	return h
 }
 
-// Each ID is of worker 3 and clock sequence 0, unless its case says otherwise, and so many seconds after the first bound.
+// Each ID is of worker 3 and clock sequence 0, unless its case says otherwise, and so many seconds
+// after the first bound.
 func TestHistorySaysWhoCanHaveIssuedAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
@@ -205,7 +207,8 @@ func meanwhile(prefix string, f func()) fault {
 	}
 }
 
-// If a chunk is trimmed while the store is read, nobody whose holding is still kept is taken for a stranger or forgotten.
+// If a chunk is trimmed while the store is read, nobody whose holding is still kept is taken for a
+// stranger or forgotten.
 func TestHistoryThatIsTrimmedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

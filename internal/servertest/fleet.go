@@ -193,8 +193,9 @@ func (f *fleet) check(store lease.Store) {
 	f.t.Logf("%d processes issued %d IDs, no two the same", len(f.all), issued.Len())
 }
 
-// audit looks whether the history names a holder for each ID of the fleet, and nobody for those of two generators without
-// a lease: one with a worker ID that was never leased, and one with that of a dead holder, whose window has ended.
+// audit looks whether the history names a holder for each ID of the fleet, and nobody for those of
+// two generators without a lease: one with a worker ID that was never leased, and one with that of
+// a dead holder, whose window has ended.
 func (f *fleet) audit(store lease.Store, all []snowflake.ID) {
 	f.t.Helper()
 	h, err := lease.ReadHistory(f.t.Context(), store)

@@ -1,5 +1,5 @@
-// Package strangers compares many IDs with the leases of a store, and finds those that nobody who had a lease can have
-// issued.
+// Package strangers compares many IDs with the leases of a store, and finds those that nobody who
+// had a lease can have issued.
 package strangers
 
 import (
@@ -48,7 +48,8 @@ func Count(groups []Group) (n int) {
 	return n
 }
 
-// Group are IDs of one worker ID and clock sequence. Strangers of one group have the same holders before and after them.
+// Group are IDs of one worker ID and clock sequence. Strangers of one group have the same holders
+// before and after them.
 type Group struct {
 	Worker     int            `json:"worker"`
 	ClockSeq   int            `json:"clockSeq"`
@@ -96,8 +97,8 @@ type Audit struct {
 
 // New returns an audit. read reads the history of the store.
 //
-// An ID that nobody has issued as far as the audit knows may be younger than its knowledge. So it waits until the history
-// has been read again, and only then is a stranger.
+// An ID that nobody has issued as far as the audit knows may be younger than its knowledge. So it
+// waits until the history has been read again, and only then is a stranger.
 func New(read func() (*lease.History, error), o Options) (*Audit, error) {
 	a := &Audit{read: read, groups: map[place]*Group{}, keptOut: set(o.KeptOut)}
 	if err := a.readAgain(); err != nil {

@@ -161,7 +161,8 @@ func (f *auditFlags) write(out io.Writer, shown auditReport) (err error) {
 	return nil
 }
 
-// eachID gives the IDs of files to a. A line without an ID is an error, and the lines after it are read.
+// eachID gives the IDs of files to a. A line without an ID is an error, and the lines after it are
+// read.
 func eachID(names []string, o input.Options, a *strangers.Audit) error {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -244,7 +245,8 @@ func (f *auditFlags) readBatch(ctx context.Context, db *sql.DB, a *strangers.Aud
 	return n, rows.Err()
 }
 
-// statement returns the statement for the rows after an ID. The databases merge the query into it, so it reads the index.
+// statement returns the statement for the rows after an ID. The databases merge the query into it,
+// so it reads the index.
 func (f *auditFlags) statement(after snowflake.ID) string {
 	return fmt.Sprintf("WITH snowflake_audit (id) AS (%s) SELECT id FROM snowflake_audit WHERE id > %d ORDER BY id LIMIT %d",
 		strings.TrimRight(f.query, "; \t\r\n"), after, f.batch)

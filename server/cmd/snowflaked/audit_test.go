@@ -40,8 +40,9 @@ func answersSQL(url func(addr string) string) func(addr string) error {
 	}
 }
 
-// The store is on PostgreSQL or Redis, and the IDs are in PostgreSQL or MariaDB. Two generators have no lease: one has a
-// worker ID that was never leased, and one goes on with that of a holder that has released it.
+// The store is on PostgreSQL or Redis, and the IDs are in PostgreSQL or MariaDB. Two generators
+// have no lease: one has a worker ID that was never leased, and one goes on with that of a holder
+// that has released it.
 func TestAuditFindsWhoHasNoLease(t *testing.T) {
 	t.Parallel()
 	postgres := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
@@ -186,7 +187,8 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	assert.Contains(t, out.String(), "    before them two (")
 	assert.Contains(t, errs.String(), "6 IDs were issued without a lease")
 
-	// After a loss of all entries, what is forgotten is said to be forgotten, and nobody is accused.
+	// After a loss of all entries, what is forgotten is said to be forgotten, and nobody is
+	// accused.
 	wipe()
 	await(t, "the holders put their records back", func() bool {
 		holders, err := lease.Holders(t.Context(), s)

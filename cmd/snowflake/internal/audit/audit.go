@@ -130,8 +130,8 @@ type file struct {
 // ahead is how far an ID may be ahead of now.
 const ahead = time.Minute
 
-// New returns an audit of IDs of a layout, which must be valid. Its report lists a number of findings of each kind.
-// If leases is not nil, it gets all IDs when they are there.
+// New returns an audit of IDs of a layout, which must be valid. Its report lists a number of
+// findings of each kind. If leases is not nil, it gets all IDs when they are there.
 func New(l snowflake.Layout, now time.Time, listed int, leases *strangers.Audit) *Audit {
 	return &Audit{
 		layout: l, latest: now.Add(ahead), most: Most, listed: listed, leases: leases,
