@@ -63,11 +63,12 @@ type Group struct {
 	After      *lease.Holding `json:"after,omitempty"`
 }
 
-// kind says why an ID has no issuer.
+// kind says what an ID is.
 type kind int
 
 const (
-	stranger kind = iota
+	held kind = iota
+	stranger
 	untold
 	forgotten
 	early
@@ -172,28 +173,36 @@ func (a *Audit) lookAt(id snowflake.ID, by *lease.Holding, err error) error {
 		return nil
 	}
 	a.r.IDs++
+	if k := a.judge(id, by, err); k != stranger {
+		a.put(k, id)
+		return nil
+	}
+	if a.waiting = append(a.waiting, id); len(a.waiting) >= mostWaiting {
+		return a.Settle()
+	}
+	return nil
+}
+
+// judge says what an ID of the layout is, as far as the history was read.
+func (a *Audit) judge(id snowflake.ID, by *lease.Holding, err error) kind {
 	p := a.h.Layout().Decode(id)
 	switch {
 	case a.here != nil && !a.here[p.Datacenter]:
-		a.put(elsewhere, id, p)
+		return elsewhere
 	case a.keptOut[p.Worker] && by != nil:
-		a.put(leased, id, p)
+		return leased
 	case a.keptOut[p.Worker]:
-		a.put(keptOut, id, p)
+		return keptOut
 	case err == nil:
-		a.r.Held++
+		return held
 	case errors.Is(err, lease.ErrForgotten):
-		a.put(forgotten, id, p)
+		return forgotten
 	case errors.Is(err, lease.ErrUntold):
-		a.put(untold, id, p)
+		return untold
 	case p.Time.Before(a.h.Begins()):
-		a.put(early, id, p)
-	default:
-		if a.waiting = append(a.waiting, id); len(a.waiting) >= mostWaiting {
-			return a.Settle()
-		}
+		return early
 	}
-	return nil
+	return stranger
 }
 
 // Settle reads the history again if IDs wait for it.
@@ -205,25 +214,20 @@ func (a *Audit) Settle() error {
 		return err
 	}
 	for _, id := range a.waiting {
-		_, err := a.h.Whois(id)
-		p := a.h.Layout().Decode(id)
-		switch {
-		case err == nil:
-			a.r.Held++
-		case errors.Is(err, lease.ErrForgotten):
-			a.put(forgotten, id, p)
-		case errors.Is(err, lease.ErrUntold):
-			a.put(untold, id, p)
-		default:
-			a.put(stranger, id, p)
-		}
+		by, err := a.h.Whois(id)
+		a.put(a.judge(id, by, err), id)
 	}
 	a.waiting = a.waiting[:0]
 	return nil
 }
 
 // put counts an ID in its group.
-func (a *Audit) put(k kind, id snowflake.ID, p snowflake.Parts) {
+func (a *Audit) put(k kind, id snowflake.ID) {
+	if k == held {
+		a.r.Held++
+		return
+	}
+	p := a.h.Layout().Decode(id)
 	at := place{kind: k, worker: p.Worker, clockSeq: p.ClockSeq, datacenter: p.Datacenter}
 	var before, after *lease.Holding
 	switch k {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -39,6 +40,9 @@ ID it has read: --from goes on after it.
 
   snowflaked audit --store redis://db --database postgres://app@db/orders --query 'SELECT id FROM orders' --since 2026-06-01
 
+With --metrics-file the counts are metrics, too: alert on snowflake_audit_strangers > 0, and if
+snowflake_audit_completed_timestamp_seconds is over a day old.
+
 The exit status is 1 if there are strangers or nothing to audit, or if the audit did not come to its end.
 
 usage:
@@ -49,6 +53,7 @@ usage:
 // auditFlags are the flags of the command audit.
 type auditFlags struct {
 	store, database, query, from string
+	metrics                      string
 	batch, listed                int
 	json                         bool
 	input                        input.Options
@@ -74,6 +79,7 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	fs.StringVar(&f.input.Column, "column", "", "`NAME|N` of the column in CSV or a table: N counts from 1, if the columns have no names")
 	fs.StringVar(&f.input.Separator, "separator", "", "the `CHARACTER` between columns, or tab. Empty: the one that the first line has most")
 	fs.StringVar(&f.input.Field, "field", "", "the `NAME` of the field in JSON objects, one a line or in an array")
+	fs.StringVar(&f.metrics, "metrics-file", "", "`FILE` to replace by the counts as metrics, when the audit has come to its end: for the textfile\ncollector of Prometheus' node_exporter. Its name ends in .prom")
 	fs.BoolVar(&f.json, "json", false, "print JSON, for programs")
 	f.strangers = strangers.Flags(fs)
 	if err := parse(fs, aboutAudit, args, getenv, stdout); err != nil {
@@ -110,7 +116,29 @@ func auditIDs(ctx context.Context, args []string, getenv func(string) string, st
 	if shown.Report, err = a.Report(); err != nil {
 		return errors.Join(ended, err)
 	}
+	if ended == nil && f.metrics != "" {
+		ended = writeMetrics(f.metrics, shown.Report)
+	}
 	return errors.Join(ended, f.write(stdout, shown))
+}
+
+// writeMetrics replaces a file by metrics. The collector never sees a part of them.
+func writeMetrics(file string, r *strangers.Report) error {
+	registry := prometheus.NewRegistry()
+	for _, m := range []struct {
+		name, help string
+		value      int64
+	}{
+		{"ids", "IDs that the last audit has compared with the leases.", int64(r.IDs)},
+		{"held_ids", "IDs of them that were issued by a holder of their worker ID.", int64(r.Held)},
+		{"strangers", "IDs of them that were issued without a lease.", int64(strangers.Count(r.Strangers) + strangers.Count(r.Leased))},
+		{"completed_timestamp_seconds", "When the last audit came to its end, in seconds since 1970.", time.Now().Unix()},
+	} {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "snowflake_audit_" + m.name, Help: m.help})
+		g.Set(float64(m.value))
+		registry.MustRegister(g)
+	}
+	return prometheus.WriteToTextfile(file, registry)
 }
 
 // readTime is for how long the store may take to list all of its history.

@@ -168,6 +168,14 @@ func testAudit(t *testing.T, store, database string, wipe func()) {
 	assert.Equal(t, 100, ask(exitFailure, "--worker", fmt.Sprint(worker)).Leased[0].IDs)
 	assert.Equal(t, honest+6, ask(exitOK, "--since", "2094-01-01").Passed+honest+6)
 
+	prom := filepath.Join(t.TempDir(), "snowflake.prom")
+	ask(exitFailure, "--metrics-file", prom)
+	metrics, err := os.ReadFile(prom)
+	require.NoError(t, err)
+	assert.Contains(t, string(metrics), "\nsnowflake_audit_strangers 6\n")
+	assert.Contains(t, string(metrics), fmt.Sprintf("\nsnowflake_audit_ids %d\n", honest+6))
+	assert.Contains(t, string(metrics), "\nsnowflake_audit_completed_timestamp_seconds ")
+
 	// The same IDs from a file, in any order and form.
 	var text strings.Builder
 	rows, err := db.Query("SELECT id FROM orders ORDER BY id DESC")

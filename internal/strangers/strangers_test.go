@@ -1,0 +1,77 @@
+package strangers
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5394e6b1/snowflake"
+	"github.com/seed-5394e6b1/snowflake/lease"
+)
+
+// Each ID is issued under a lease, or with the worker ID of one, after New has read the history.
+func TestIDsThatAreYoungerThanTheHistoryAreNoStrangers(t *testing.T) {
+	store, reads := lease.File(t.TempDir()), 0
+	read := func() (*lease.History, error) {
+		reads++
+		return lease.ReadHistory(t.Context(), store)
+	}
+	acquire := func(owner string) (*lease.Lease, *snowflake.Generator) {
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{Owner: owner, Logger: slog.New(slog.DiscardHandler), Count: 2})
+		require.NoError(t, err)
+		gen, err := snowflake.NewLeased(l, nil)
+		require.NoError(t, err)
+		return l, gen
+	}
+	l, _ := acquire("first")
+	require.NoError(t, l.Release(t.Context()))
+	a, err := New(read, Options{KeptOut: []int{900}})
+	require.NoError(t, err)
+	l, gen := acquire("second")
+	defer l.Release(t.Context())
+	id, err := gen.NextIDContext(t.Context())
+	require.NoError(t, err)
+	encode := func(worker int, later time.Duration) snowflake.ID {
+		p := gen.Decode(id)
+		p.Worker, p.Time = worker, p.Time.Add(later)
+		id, err := snowflake.DefaultLayout().Encode(p)
+		require.NoError(t, err)
+		return id
+	}
+	for _, id := range []snowflake.ID{id, encode(l.Worker(), time.Hour), encode(l.Worker(), time.Hour+time.Second), encode(7, 0), encode(900, 0), encode(7, -24*time.Hour), -5} {
+		require.NoError(t, a.Add(id))
+	}
+	r, err := a.Report()
+	require.NoError(t, err)
+	assert.Equal(t, 2, reads)
+	assert.Equal(t, 1, r.Held)
+	assert.Equal(t, 6, r.IDs)
+	assert.Equal(t, 1, r.Foreign)
+	assert.Equal(t, 1, Count(r.KeptOut))
+	assert.Equal(t, 1, Count(r.Earlier))
+	require.Len(t, r.Strangers, 2)
+	for _, g := range r.Strangers {
+		require.Contains(t, []int{l.Worker(), 7}, g.Worker)
+		if g.Worker != 7 {
+			assert.Equal(t, 2, g.IDs)
+			assert.Equal(t, "second", g.Before.Owner)
+			assert.Nil(t, g.After)
+		}
+	}
+	assert.True(t, r.Wrong())
+	var b strings.Builder
+	r.Write(&b, 20)
+	for _, says := range []string{"1 of 6 IDs were issued by", "have issued: 3\n", "before them second (", "after them nobody has held it", "nobody held it, as far as",
+		"not judged: IDs before the first lease that the store knows: 1", "not judged: IDs of worker IDs that are kept out of the leases: 1", "not of the layout: 1"} {
+		assert.Contains(t, b.String(), says)
+	}
+	for range mostWaiting + 1 { // what waits is bounded
+		require.NoError(t, a.Add(encode(7, 0)))
+	}
+	assert.Equal(t, 3, reads)
+	assert.Len(t, a.waiting, 1)
+}
