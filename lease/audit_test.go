@@ -112,7 +112,7 @@ func TestHistoryNamesTheHoldersAroundAnID(t *testing.T) {
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begun.Add(time.Duration(s) * time.Second) }
 	h := audited(door{Name: "s", Layout: both, Open: true}, none, record{Worker: 3, Layout: both, Token: "c", From: at(20), Bounds: []time.Time{at(30)}, version: "1",
-		Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"}}})
+		Ended: []Holding{{From: at(10), To: at(15), Token: "b"}, {From: at(0), To: at(5), Token: "a"}, {From: at(-9), To: at(-9), Token: "unused"}}})
 	for s, want := range map[int][2]string{-1: {"", "a"}, 2: {"", "b"}, 5: {"a", "b"}, 12: {"a", "c"}, 15: {"b", "c"}, 25: {"b", ""}, 30: {"c", ""}} {
 		before, after := h.Around(idAt(both, 3, 0, at(s)))
 		for i, by := range []*Holding{before, after} {
