@@ -45,9 +45,10 @@
 // breaks its promise, and is not simulated.
 //
 // Of the history: only holdings older than Options.History are forgotten, and Whois names who
-// issued an ID, unless its issuer is forgotten. Of the waits for a renewal: each ends within a
-// third of a window and before its deadline, and no call waits while renewals fail. Acquire never
-// returns ErrLost, and returns when its context ends.
+// issued an ID, unless its issuer is forgotten. Whatever the store has lost, ReadHistory never says
+// that nobody issued an ID. Of the waits for a renewal: each ends within a third of a window and
+// before its deadline, and no call waits while renewals fail. Acquire never returns ErrLost, and
+// returns when its context ends.
 //
 // A stale read is no fault here, because Store does not allow it and no store in this
 // repository makes a stale read (ZooKeeper's asks its leader to sync first). What is allowed
