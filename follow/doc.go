@@ -12,6 +12,7 @@
 //	fence, err := follow.NewFence(follow.PostgreSQL, "outbox_fence")
 //	...
 //	err = fence.Create(ctx, db) // once, like a migration; later calls change nothing
+//	err = lease.Init(ctx, store, snowflake.DefaultLayout()) // once, too
 //	...
 //	w := follow.NewWriter(db, fence, l, gen) // gen is the generator of the lease l
 //	err = w.Do(ctx, func(tx *follow.Tx) error {
@@ -28,18 +29,28 @@
 //
 //	r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"})
 //	for {
-//		err := r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
-//			rows, err := tx.QueryContext(ctx, `SELECT id, body FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
-//			... process the rows, and store s.UpTo as the cursor
-//		})
+//		s, err := r.Next(ctx)
+//		...
+//		rows, err := db.QueryContext(ctx, `SELECT id, body FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
+//		... process the rows
+//		_, err = db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
 //	}
 //
 // The package's example is a whole outbox, with the lease and the tables.
 //
-// The cursor is one ID, which you store. A new reader begins at 0, and a reader that was away for a
-// week continues from its cursor. If you store the cursor in the transaction that stores the
-// results, each row is processed once. If you store it afterwards, rows may come twice after a
-// crash.
+// The cursor is one ID, which you store after each span, also after a span without rows. A new
+// reader begins at 0, and a reader that was away for a week continues from its cursor. One process
+// at a time uses a cursor. If there may be two, as while a new version is deployed, the UPDATE
+// above changes no row in the second: end it, or it processes the rows, too.
+//
+// If you store the cursor in a transaction that also stores the results, as the example of
+// [Reader.Next] does, and roll back unless the UPDATE changed a row, each row is processed once. If
+// you store it afterwards, the rows of the last span may come again after a crash: up to
+// Options.Rows.
+//
+// A row comes some seconds after it was committed: [lease.Options].FloorEvery, which writers set,
+// decides how many. With FloorEvery of a second there are about two; if it is not set, a third of
+// a window more, ten seconds.
 //
 // All processes that insert rows need leases from one store, and all insert under the same fence.
 // If a program cannot check the fence, [Fence.Trigger] has PostgreSQL check it. A process that
@@ -86,9 +97,15 @@
 // subscriptions (PostgreSQL).
 //
 // HAZARD: a restore, or a failover that loses commits, sets the fence back. A reader whose cursor
-// is above the fence returns [ErrRewound]. But if another reader has raised the fence again by
-// then, it cannot notice. So after a failover that lost commits, start every reader from a cursor
-// that was stored before it.
+// is above the fence returns [ErrRewound], and then a span that sets the cursor back. But if
+// another reader has raised the fence again by then, it cannot notice. So after a failover that
+// lost commits, start every reader from a cursor that was stored before it.
+//
+// HAZARD: a transaction that stays open under a [lease.Lease.Hold] keeps back the rows of all
+// writers. The reader logs who, once the watermark is two windows behind.
+//
+// HAZARD: rows whose IDs lie ahead of the watermark, as of an import from another system, are read
+// when the watermark has passed them. If the next row waits for a minute, the reader logs its ID.
 //
 // docs/watermark.md has measurements, compares other ways to read new rows, and says what holds the
 // watermark back.

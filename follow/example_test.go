@@ -15,21 +15,22 @@ import (
 var (
 	ctx   = context.Background()
 	db    *sql.DB     // sql.Open("pgx", "postgres://app:secret@db.internal/app")
-	store lease.Store // sqllease.New(db, sqllease.PostgreSQL, nil): worker IDs come from there
+	store lease.Store // sqllease.New(db, sqllease.PostgreSQL, nil)
 )
 
 // An outbox: an order and its event are stored in one transaction, and another process delivers the
-// events.
+// events. db comes from sql.Open("pgx", url) and store, from which the worker IDs come, from
+// sqllease.New(db, sqllease.PostgreSQL, nil).
 func Example() {
 	fence, err := follow.NewFence(follow.PostgreSQL, "outbox_fence")
 	check(err)
 
 	// Once, like a migration:
 	_, err = db.ExecContext(ctx, `
-		CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL);
-		CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL);
-		CREATE TABLE outbox_cursor (id bigint NOT NULL);
-		INSERT INTO outbox_cursor VALUES (0)`)
+		CREATE TABLE IF NOT EXISTS orders (id bigint PRIMARY KEY, item text NOT NULL);
+		CREATE TABLE IF NOT EXISTS outbox (id bigint PRIMARY KEY, event text NOT NULL);
+		CREATE TABLE IF NOT EXISTS outbox_cursor (id bigint NOT NULL);
+		INSERT INTO outbox_cursor SELECT 0 WHERE NOT EXISTS (SELECT FROM outbox_cursor)`)
 	check(err)
 	check(fence.Create(ctx, db))
 	check(lease.Init(ctx, store, snowflake.DefaultLayout()))
@@ -59,60 +60,77 @@ func Example() {
 		return err
 	}))
 
-	// In the process that delivers:
+	// In the process that delivers, one at a time:
+	type event struct {
+		id   snowflake.ID
+		text string
+	}
 	var cursor snowflake.ID
 	check(db.QueryRowContext(ctx, `SELECT id FROM outbox_cursor`).Scan(&cursor))
 	r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"})
 	for {
+		var span follow.Span
+		var events []event
 		err := r.Read(ctx, func(tx *sql.Tx, s follow.Span) error {
 			rows, err := tx.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo)
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
-			for rows.Next() {
-				var id snowflake.ID
-				var event string
-				if err := rows.Scan(&id, &event); err != nil {
+			for span = s; rows.Next(); {
+				var e event
+				if err := rows.Scan(&e.id, &e.text); err != nil {
 					return err
 				}
-				deliver(id, event) // after a crash an event may come again, with the same ID
+				events = append(events, e)
 			}
-			cursor = s.UpTo
 			return rows.Err()
 		})
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue // some events come again
+			continue // the next span sets the cursor back, and some events come again
 		}
 		check(err)
-		_, err = db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1`, cursor)
+		for _, e := range events {
+			deliver(e.id, e.text) // after a crash an event may come again, with the same ID
+		}
+		result, err := db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, span.UpTo, span.After)
 		check(err)
+		checkOne(result)
 	}
 }
 
 // A projection: what is made of the rows is stored together with the cursor, in one transaction. So
-// each row is processed once.
+// each row is processed once, even if two processes do this at once: one of them ends.
 func ExampleReader_Next() {
 	var (
 		fence  *follow.Fence
 		cursor snowflake.ID
 	)
+	check(db.QueryRowContext(ctx, `SELECT id FROM seen_cursor`).Scan(&cursor))
 	r := follow.NewReader(store, db, fence, cursor, &follow.Options{Table: "outbox"})
 	for {
 		s, err := r.Next(ctx)
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue // rows come again, and ON CONFLICT skips them
+			continue // the next span sets the cursor back; rows come again, and ON CONFLICT skips them
 		}
 		check(err)
 		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		check(err)
 		_, err = tx.ExecContext(ctx, `INSERT INTO seen SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ON CONFLICT DO NOTHING`, s.After, s.UpTo)
 		check(err)
-		_, err = tx.ExecContext(ctx, `UPDATE seen_cursor SET id = $1`, s.UpTo)
+		result, err := tx.ExecContext(ctx, `UPDATE seen_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After)
 		check(err)
+		checkOne(result) // or the program ends, and the transaction is rolled back
 		check(tx.Commit())
+	}
+}
+
+// checkOne ends the program if the cursor was not where it had left it.
+func checkOne(result sql.Result) {
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		log.Fatalf("another process uses this cursor, too: %d rows, %v", n, err)
 	}
 }
 

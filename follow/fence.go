@@ -30,8 +30,9 @@ var (
 
 	// ErrRewound is matched by the error of [Reader.Next] and [Reader.Read] if the fence on the
 	// primary is below the cursor. The primary has then lost commits, in a failover or a restore.
-	// Log it, and call the method again: the reader continues from the fence, so that rows may come
-	// twice and none is missed.
+	// Log it, and call the method again: the next span has no rows, and its UpTo, below its After,
+	// is the fence. If you store it as you store every cursor, none is missed, even after a crash.
+	// The rows between come again.
 	ErrRewound = errors.New("follow: the fence was set back")
 
 	// ErrInvalid is matched by the error of [NewFence] and [Fence.Trigger] if an argument is not
@@ -64,8 +65,11 @@ type statements struct {
 	holders string   // PostgreSQL: lists the open transactions that have checked the fence
 }
 
-// PostgreSQL cuts names after 63 characters, and some get a suffix.
-var names = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,49}\.)?[A-Za-z_][A-Za-z0-9_]{0,49}$`)
+// PostgreSQL cuts names after 63 characters, and those of fences get a suffix.
+var (
+	names      = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+	fenceNames = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,49}\.)?[A-Za-z_][A-Za-z0-9_]{0,49}$`)
+)
 
 // class is the first key of the fences' advisory locks. The second key of the writers' lock is the
 // OID of the sequence, and that of the readers' lock is the OID of the table.
@@ -79,7 +83,7 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	switch {
 	case d < PostgreSQL || d > SQLite:
 		return nil, fmt.Errorf("%w: Dialect %d is unknown", ErrInvalid, d)
-	case !names.MatchString(name):
+	case !fenceNames.MatchString(name):
 		return nil, fmt.Errorf("%w: %q is not a name, or schema.name, of up to 50 letters, digits and underscores", ErrInvalid, name)
 	}
 	f := &Fence{dialect: d, name: name, readings: map[lease.Store]*reading{}}
@@ -149,7 +153,10 @@ func (f *Fence) bind(query string) string {
 // the primary, call Create there before anything is written.
 //
 // Writers need the right to SELECT from the table. On PostgreSQL they also need SELECT on the
-// sequence, and on MySQL UPDATE on the table. Readers need SELECT and UPDATE on both.
+// sequence, and on MySQL UPDATE on the table. Readers need SELECT and UPDATE on both, and as much
+// of the leases' store as a writer, because they store the watermark there.
+//
+// On PostgreSQL, pg_advisory_lock(1718579308, ...) is the fences': lock nothing else with this key.
 func (f *Fence) Create(ctx context.Context, db *sql.DB) error {
 	var one int
 	if db.QueryRowContext(ctx, f.sql.ready).Scan(&one) == nil {
@@ -182,7 +189,7 @@ type Queryer interface {
 // Check must be the last statement of a transaction that inserts rows. first is the least of their
 // IDs. If a reader has passed it, the error matches [ErrLate]: roll back, and repeat the
 // transaction with new IDs. After Check has returned nil, no reader passes first before the
-// transaction ends.
+// transaction ends. If the transaction inserts rows under several fences, check each of them.
 //
 // Call [lease.Lease.Hold] before the transaction's first ID, and the function that it returns after
 // the commit. Otherwise Check will often fail.
@@ -205,7 +212,8 @@ func (f *Fence) SQL() string { return f.sql.check }
 // Trigger makes PostgreSQL check the fence at the commit of each transaction that inserts a row
 // into table, or changes the column, which holds its ID. So the rows of all programs are fenced.
 // Call it once, as the table's owner: it creates a function and a deferred constraint trigger,
-// which are named after the fence, or replaces them.
+// which are named after the fence, or replaces them. An UPDATE that leaves the ID as it is may
+// change any row; a row with an ID that a reader has passed can no longer be inserted.
 //
 // If a transaction is late, COMMIT or SET CONSTRAINTS ALL IMMEDIATE fails with the SQLSTATE SNF01.
 // [Writer.Do] then repeats the transaction, as it does if Check fails.
@@ -216,7 +224,7 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 	case f.dialect != PostgreSQL:
 		return f.wrap("trigger", fmt.Errorf("only PostgreSQL has deferred triggers: %w", errors.ErrUnsupported))
 	case !names.MatchString(table) || !names.MatchString(column) || strings.Contains(column, "."):
-		return fmt.Errorf("%w: table %q or column %q is not a name of up to 50 letters, digits and underscores", ErrInvalid, table, column)
+		return fmt.Errorf("%w: table %q or column %q is not a name of up to 63 letters, digits and underscores", ErrInvalid, table, column)
 	}
 	base := f.name[strings.Index(f.name, ".")+1:]
 	if name := base + "_" + column; len(name) > 63 {
@@ -234,6 +242,11 @@ func (f *Fence) Trigger(ctx context.Context, db *sql.DB, table, column string) e
 	return f.wrap("trigger", f.inTx(ctx, db, r.Replace(`
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+	IF TG_OP = 'UPDATE' THEN
+		IF NEW.{column} = OLD.{column} THEN
+			RETURN NULL;
+		END IF;
+	END IF;
 	PERFORM pg_advisory_xact_lock_shared({class}, '{mark}'::regclass::oid::int);
 	IF NEW.{column} <= (SELECT last_value FROM {mark}) THEN
 		RAISE EXCEPTION 'a reader has passed the ID %', NEW.{column} USING ERRCODE = 'SNF01', HINT = 'Roll back, and try again with new IDs.';
@@ -248,8 +261,7 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE PROCEDURE {function}()`)))
 // late returns err. If err says that the transaction is late, the result matches ErrLate: the error
 // of Trigger, and MariaDB's 1020, a row has changed since the transaction's snapshot.
 func late(err error) error {
-	var e interface{ SQLState() string }
-	if errors.As(err, &e) && e.SQLState() == "SNF01" || hasNumber(err, 1020) {
+	if hasState(err, "SNF01") || hasNumber(err, 1020) {
 		return fmt.Errorf("%w: %w", ErrLate, err)
 	}
 	return err
@@ -266,13 +278,20 @@ func hasNumber(err error, number int) bool {
 	return false
 }
 
+// hasState reports whether err has this SQLSTATE.
+func hasState(err error, state string) bool {
+	var e interface{ SQLState() string }
+	return errors.As(err, &e) && e.SQLState() == state
+}
+
 // wrap adds to an error of the database what was done with which fence.
 func (f *Fence) wrap(what string, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, sql.ErrNoRows):
-		err = fmt.Errorf("the fence's table has no row; call Fence.Create: %w", err)
+	}
+	missing := hasState(err, "42P01") || hasNumber(err, 1146) || strings.Contains(err.Error(), "no such table")
+	if errors.Is(err, sql.ErrNoRows) || missing && strings.Contains(err.Error(), f.name) {
+		err = fmt.Errorf("call Fence.Create: %w", err)
 	}
 	return fmt.Errorf("follow: fence %s: %s: %w", f.name, what, err)
 }

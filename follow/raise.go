@@ -18,7 +18,7 @@ var errBusy = errors.New("transactions that have checked the fence are still ope
 
 // reach returns the fence's row. A statement that begins now sees every row up to it.
 func (f *Fence) reach(ctx context.Context, q Queryer) (id snowflake.ID, err error) {
-	return id, q.QueryRowContext(ctx, f.sql.reached).Scan(&id)
+	return id, f.wrap("read", q.QueryRowContext(ctx, f.sql.reached).Scan(&id))
 }
 
 // raiseTo raises the fence to an ID, unless it has reached it or another reader is raising it.

@@ -26,8 +26,8 @@ type Options struct {
 	Replica *sql.DB
 
 	// Table is the table, or schema.table, whose rows are read. Set it unless one fence serves
-	// several tables. With it, each span has at least one row and at most Rows of them, and the
-	// fence is raised only if there are new rows. Without it, a span may have any number of rows,
+	// several tables. With it, each span has 1 to Rows rows (none after [ErrRewound]), and the fence
+	// is raised only if there are new rows. Without it, a span may have any number of rows,
 	// or none.
 	Table string
 
@@ -42,7 +42,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Span is a range of IDs: those above After, up to and including UpTo.
+// Span is a range of IDs: those above After, up to and including UpTo. There are none if UpTo is
+// below After, which sets the cursor back after [ErrRewound].
 type Span struct{ After, UpTo snowflake.ID }
 
 // Reader reads rows in spans of IDs. When it returns a span, no row will ever be added to it. Its
@@ -58,18 +59,27 @@ type Reader struct {
 
 	turn  chan struct{} // a lock (a channel with room for one) that guards the fields below
 	after snowflake.ID  // the cursor
+	back  *Span         // the next span after ErrRewound; otherwise nil
 	idle  time.Duration // how long to wait if nothing is new
 	well  bool          // a try has succeeded
 	bad   error         // of the last try; nil if it succeeded
 	busy  time.Time     // since when writers have kept the fence from being raised
 	said  bool          // that was logged
+	late  waiting
+}
+
+// waiting is a row that is above the watermark.
+type waiting struct {
+	row   snowflake.ID // 0: there is none
+	since time.Time
+	said  bool // that was logged
 }
 
 // NewReader returns a reader of the rows whose IDs are above after, which is the cursor: 0 for a
 // new reader, and otherwise the UpTo of the last span that was processed. s is the store of the
 // writers' leases, db the primary, and f the writers' fence. opts may be nil, but set Options.Table
 // if the fence serves one table. NewReader connects to nothing. It panics if Options.Table or
-// Options.Column is not a name, or schema.name, of letters, digits and underscores.
+// Options.Column is not a name, or schema.name, of up to 63 letters, digits and underscores.
 func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Options) *Reader {
 	r := &Reader{db: db, fence: f, reading: f.reading(s), turn: make(chan struct{}, 1), after: after}
 	if opts != nil {
@@ -81,7 +91,7 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 	if r.o.Table != "" {
 		column := cmp.Or(r.o.Column, "id")
 		if !names.MatchString(r.o.Table) || !names.MatchString(column) {
-			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of letters, digits and underscores", r.o.Table, column))
+			panic(fmt.Sprintf("follow: Options.Table %q or Options.Column %q is not a name of up to 63 letters, digits and underscores", r.o.Table, column))
 		}
 		from := `SELECT ` + f.quote(column) + ` AS id FROM ` + f.quote(r.o.Table) + ` WHERE ` + f.quote(column)
 		order := ` ORDER BY ` + f.quote(column) + ` LIMIT `
@@ -94,8 +104,9 @@ func NewReader(s lease.Store, db *sql.DB, f *Fence, after snowflake.ID, opts *Op
 }
 
 // Mark returns the watermark as this process's readers of the fence last read it. Its field HeldBy
-// says which holder keeps it back, and so the reader, if one does. Before the first reading it is
-// the zero Mark.
+// says which holder keeps it back, and so the reader: none until it is two windows behind. Before
+// the first reading it is the zero Mark. The time of its ID is how far the reader is behind while
+// there are new rows.
 func (r *Reader) Mark() lease.Mark {
 	if m := r.reading.mark.Load(); m != nil {
 		return *m
@@ -105,8 +116,8 @@ func (r *Reader) Mark() lease.Mark {
 
 // Next waits for the next span, and returns it. Then read WHERE id > s.After AND id <= s.UpTo ORDER
 // BY id on the primary, in a new statement or in a transaction that begins after Next has returned,
-// and store s.UpTo as the cursor. The next call returns what follows the span. If processing the
-// rows failed, make a new Reader with the stored cursor.
+// and store s.UpTo as the cursor before the next call, which returns what follows the span. If
+// processing the rows failed, make a new Reader with the stored cursor.
 //
 // Next returns an error if ctx ends, if the fence was set back ([ErrRewound]), or if the first try
 // of a new reader fails, for example because the table does not exist. Later, it logs that the
@@ -114,8 +125,8 @@ func (r *Reader) Mark() lease.Mark {
 func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 	err = r.await(ctx, func(ctx context.Context, _ func()) (found bool, err error) {
 		s, err = r.span(ctx, r.db)
-		if found = err == nil && s.UpTo > s.After; found {
-			r.after = s.UpTo
+		if found = err == nil && s.UpTo != s.After; found {
+			r.after, r.back = s.UpTo, nil
 		}
 		return found, err
 	})
@@ -127,11 +138,12 @@ func (r *Reader) Next(ctx context.Context) (s Span, err error) {
 
 // Read waits for the next span, and calls fn in a read-only transaction that sees every row of it,
 // on Options.Replica or else on the primary. If fn returns nil, the next call reads what follows
-// the span; store s.UpTo as the cursor. If fn returns an error, Read returns it, and the next call
-// begins with the same rows. All other errors are those of [Reader.Next].
+// the span; store s.UpTo as the cursor before it, in another transaction, because this one cannot
+// write. If fn returns an error, Read returns it, and the next call begins with the same rows. All
+// other errors are those of [Reader.Next].
 //
 // fn should be fast: a long transaction keeps PostgreSQL from vacuuming, and a replica may cancel
-// it. If your work is slow, collect the rows in fn, and process them after Read has returned.
+// it. So collect the rows in fn, and process them after Read has returned.
 func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) error {
 	var failed error
 	err := r.await(ctx, func(ctx context.Context, patient func()) (found bool, err error) {
@@ -150,7 +162,7 @@ func (r *Reader) Read(ctx context.Context, fn func(tx *sql.Tx, s Span) error) er
 		}
 		patient()
 		if failed = fn(tx, s); failed == nil {
-			r.after = s.UpTo
+			r.after, r.back = s.UpTo, nil
 		}
 		return true, nil
 	})
@@ -174,7 +186,10 @@ func (r *Reader) await(ctx context.Context, look lookFunc) error {
 		}
 		switch {
 		case found:
-			r.idle = r.o.Every
+			if r.idle = r.o.Every; r.late.said {
+				r.o.Logger.Info("follow: reading again", "fence", r.fence.name)
+			}
+			r.late = waiting{}
 			return nil
 		case errors.Is(err, ErrRewound):
 			return err
@@ -221,8 +236,11 @@ func (r *Reader) try(parent context.Context, look lookFunc) (found bool, wait ti
 	return found, wait, err
 }
 
-// span returns the next span that q sees. It is empty if there is none.
+// span returns the next span that q sees. Its ends are equal if there is none.
 func (r *Reader) span(ctx context.Context, q Queryer) (Span, error) {
+	if r.back != nil {
+		return *r.back, nil
+	}
 	s := Span{r.after, r.after}
 	reached, err := r.fence.reach(ctx, q)
 	switch {
@@ -251,9 +269,8 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 		return 0, err
 	}
 	if reached < r.after {
-		err := fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span begins at the fence", ErrRewound, r.fence.name, reached, r.after)
-		r.after = reached
-		return 0, err
+		r.back = &Span{r.after, reached}
+		return 0, fmt.Errorf("%w: fence %s is at %v, below the cursor %v, so the primary has lost commits; the next span sets the cursor back to the fence", ErrRewound, r.fence.name, reached, r.after)
 	}
 	first := r.after + 1
 	if r.o.Table != "" {
@@ -282,6 +299,7 @@ func (r *Reader) raise(ctx context.Context, alive func()) (wait time.Duration, e
 	case r.o.Table == "":
 		return r.rest(), nil
 	}
+	r.waitsFor(first, m)
 	return r.o.Every, nil
 }
 
@@ -290,6 +308,18 @@ func (r *Reader) rest() time.Duration {
 	wait := r.idle
 	r.idle = min(2*r.idle, 5*r.o.Every)
 	return wait
+}
+
+// waitsFor logs that a row waits for the watermark: once, after a minute, or as soon as the
+// watermark names who keeps it back.
+func (r *Reader) waitsFor(row snowflake.ID, m lease.Mark) {
+	if r.late.row != row {
+		r.late.row, r.late.since = row, time.Now()
+	}
+	if !r.late.said && (m.HeldBy != nil || time.Since(r.late.since) > time.Minute) {
+		r.late.said = true
+		r.o.Logger.Warn("follow: waiting for the watermark to pass the next row", "fence", r.fence.name, "row", row, "watermark", m.ID, "why", m.Why)
+	}
 }
 
 // waits logs, once and after 5 s, that the fence cannot be raised because of writers.

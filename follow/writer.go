@@ -25,7 +25,8 @@ type Writer struct {
 }
 
 // NewWriter returns a writer to the tables of db that are under the fence f. g is the generator of
-// the lease l. NewWriter does not connect to the database.
+// the lease l, whose Options.FloorEvery decides how soon the rows are read. NewWriter does not
+// connect to the database.
 func NewWriter(db *sql.DB, f *Fence, l *lease.Lease, g *snowflake.Generator) *Writer {
 	return &Writer{db: db, fence: f, lease: l, gen: g}
 }
@@ -35,12 +36,14 @@ func NewWriter(db *sql.DB, f *Fence, l *lease.Lease, g *snowflake.Generator) *Wr
 const tries = 5
 
 // Do begins a transaction, calls fn, checks the fence, and commits. fn inserts rows with IDs from
-// [Tx.NextID] or, as a mapper's hook does, from the same generator. If fn returns an error, Do
-// rolls back and returns it. Do also rolls back if fn panics or ctx ends.
+// [Tx.NextID] or, as a mapper's hook does, from the same generator, unless its policy lets IDs go
+// back (RewindPolicy). If fn returns an error, Do rolls back and returns it, also if it is a
+// deadlock or a failed serialization, which the caller may repeat. Do also rolls back if fn panics.
 //
 // If the transaction is late (ErrLate), Do rolls back and calls fn again, up to five times in all.
 // So fn must draw new IDs in each call, and have no effects outside the transaction. If the
-// connection breaks during the commit, the error does not tell whether the rows were committed.
+// commit fails otherwise, or ctx ends during the commit, the error does not tell whether the rows
+// were committed. If ctx ends earlier, they were not.
 //
 // HAZARD: do not call [Reader.Next] or [Reader.Read] in fn. The reader would wait for this very
 // transaction.

@@ -36,8 +36,8 @@ func main() {
 	fence := must(follow.NewFence(follow.PostgreSQL, "outbox_fence"))
 	switch os.Args[2] {
 	case "init":
-		must(db.ExecContext(ctx, `CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL);
-			CREATE TABLE outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor VALUES (0)`))
+		must(db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS outbox (id bigint PRIMARY KEY, event text NOT NULL);
+			CREATE TABLE IF NOT EXISTS outbox_cursor (id bigint NOT NULL); INSERT INTO outbox_cursor SELECT 0 WHERE NOT EXISTS (SELECT FROM outbox_cursor)`))
 		check(fence.Create(ctx, db))
 		check(lease.Init(ctx, store, snowflake.DefaultLayout()))
 	case "deliver":
@@ -72,7 +72,7 @@ func deliver(ctx context.Context, db *sql.DB, r *follow.Reader) {
 		s, err := r.Next(ctx)
 		if errors.Is(err, follow.ErrRewound) { // the database was restored, or failed over
 			log.Print(err)
-			continue
+			continue // the next span has no rows, and sets the cursor back
 		}
 		check(err)
 		rows := must(db.QueryContext(ctx, `SELECT id, event FROM outbox WHERE id > $1 AND id <= $2 ORDER BY id`, s.After, s.UpTo))
@@ -80,7 +80,10 @@ func deliver(ctx context.Context, db *sql.DB, r *follow.Reader) {
 			check(rows.Scan(&id, &event))
 		}
 		check(rows.Err())
-		must(db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1`, s.UpTo))
+		stored := must(db.ExecContext(ctx, `UPDATE outbox_cursor SET id = $1 WHERE id = $2`, s.UpTo, s.After))
+		if must(stored.RowsAffected()) != 1 {
+			log.Fatal("another process delivers, too")
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,6 +38,9 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 func TestEveryEventIsDelivered(t *testing.T) {
 	url := func(addr string) string { return "postgres://owner@" + addr + "/postgres?sslmode=disable" }
 	addr, _ := servertest.Postgres(t, "", func(addr string) error { return servertest.Open(t, "pgx", url(addr)).Ping() })
+	db := servertest.Open(t, "pgx", url(addr))
+	_, err := db.Exec(`CREATE TABLE outbox (id bigint PRIMARY KEY, event text NOT NULL)`) // by an init that failed then
+	require.NoError(t, err)
 	require.NoError(t, program(t, url(addr), "init").Run())
 
 	deliver := func() (events *bufio.Scanner, kill func()) {
@@ -87,6 +91,43 @@ func TestEveryEventIsDelivered(t *testing.T) {
 	await(events)
 	kill()
 	write("second")
-	events, _ = deliver()
+	events, kill = deliver()
 	await(events)
+	kill()
+
+	// The database is restored to the first event, whose neighbor is then committed late.
+	_, err = db.Exec(`UPDATE outbox_fence SET id = (SELECT min(id) FROM outbox);
+		SELECT setval('outbox_fence_mark', id) FROM outbox_fence;
+		INSERT INTO outbox SELECT min(id) + 1, 'late' FROM outbox`)
+	require.NoError(t, err)
+	for range 2 { // it cannot print, and so dies before it has stored a cursor
+		cmd := program(t, url(addr), "deliver")
+		in, out, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		cmd.Stdout = out
+		require.NoError(t, cmd.Start())
+		silent := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		require.ErrorContains(t, cmd.Wait(), "broken pipe")
+		silent.Stop()
+		require.NoError(t, out.Close())
+	}
+	missing["late"] = true
+	events, kill = deliver()
+	await(events)
+	kill()
+
+	// If there are two deliverers, one ends.
+	ended := make(chan error, 2)
+	for range 2 {
+		cmd := program(t, url(addr), "deliver")
+		require.NoError(t, cmd.Start())
+		go func() { ended <- cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+	}
+	for deadline := time.Now().Add(time.Minute); len(ended) == 0; time.Sleep(100 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "two deliverers share a cursor")
+		write("third")
+	}
+	require.ErrorContains(t, <-ended, "exit status 1")
 }

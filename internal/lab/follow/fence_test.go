@@ -19,6 +19,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake"
 	"github.com/seed-5394e6b1/snowflake/follow"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
+	"github.com/seed-5394e6b1/snowflake/lease"
 )
 
 // pass inserts a row, and reads until the fence is above it, and so above every ID from before.
@@ -311,6 +312,10 @@ func TestTriggerFencesTheRowsOfOtherPrograms(t *testing.T) {
 	require.ErrorContains(t, err, "SNF01")
 	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = %d WHERE id = %d`, schema, old, id))
 	require.ErrorContains(t, err, "SNF01")
+	_, err = other.Exec(fmt.Sprintf(`UPDATE %s.outbox SET id = id, writer = 1 WHERE id = %d`, schema, id))
+	require.NoError(t, err)
+	_, err = other.Exec(in(id) + ` ON CONFLICT (id) DO UPDATE SET id = EXCLUDED.id`)
+	require.NoError(t, err)
 	_, err = other.Exec(in(p.id(t)))
 	require.NoError(t, err)
 
@@ -357,8 +362,10 @@ func TestCreateKeepsAFenceThatIsThere(t *testing.T) {
 		require.NoError(t, err)
 		tx, err := db.Begin()
 		require.NoError(t, err)
-		require.ErrorContains(t, f.Check(t.Context(), tx, 1), "second")
+		require.ErrorContains(t, f.Check(t.Context(), tx, 1), "fence second: check: call Fence.Create")
 		require.NoError(t, tx.Rollback())
+		_, err = follow.NewReader(lease.File(t.TempDir()), db.DB, f, 0, nil).Next(t.Context())
+		require.ErrorContains(t, err, "fence second: read: call Fence.Create")
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() { assert.NoError(t, f.Create(t.Context(), db.DB)) })
@@ -458,10 +465,31 @@ func testRights(t *testing.T, db database, schema string, open func(role string,
 }
 
 func TestNewFenceRefusesNames(t *testing.T) {
-	for _, name := range []string{"", "a b", "1a", `a"`, "a.b.c", strings.Repeat("a", 51)} {
+	for _, name := range []string{"", "a b", "1a", `a"`, "a.b.c", strings.Repeat("a", 51), strings.Repeat("a", 51) + ".a", strings.Repeat("a", 64)} {
 		_, err := follow.NewFence(follow.PostgreSQL, name)
 		require.ErrorIs(t, err, follow.ErrInvalid, name)
 	}
 	_, err := follow.NewFence(0, "a")
 	require.ErrorIs(t, err, follow.ErrInvalid)
+}
+
+// A table may have a name as long as the database allows.
+func TestTablesMayHaveLongNames(t *testing.T) {
+	each(t, func(t *testing.T, db database, f *follow.Fence) {
+		p := leased(t)
+		long := strings.Repeat("t", 63)
+		db.exec(t, `CREATE TABLE `+long+` (id BIGINT PRIMARY KEY)`)
+		if db.dialect == follow.PostgreSQL {
+			require.NoError(t, f.Trigger(t.Context(), db.DB, long, "id"))
+		}
+		id := p.id(t)
+		db.exec(t, fmt.Sprintf(`INSERT INTO %s VALUES (%d)`, long, id))
+		o := fast()
+		o.Table = long
+		until(t, follow.NewReader(p.store, db.DB, f, 0, o), id)
+	})
+	f, err := follow.NewFence(follow.SQLite, "f")
+	require.NoError(t, err)
+	require.PanicsWithValue(t, `follow: Options.Table "a b" or Options.Column "id" is not a name of up to 63 letters, digits and underscores`,
+		func() { follow.NewReader(nil, nil, f, 0, &follow.Options{Table: "a b"}) })
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-5394e6b1/snowflake/internal/link"
 	"github.com/seed-5394e6b1/snowflake/internal/servertest"
 	"github.com/seed-5394e6b1/snowflake/lease"
+	"github.com/seed-5394e6b1/snowflake/lease/sqllease"
 )
 
 // Rows come in the order of their IDs, once, by Next and by Read, with a table that the reader knows and without.
@@ -170,42 +171,61 @@ func TestReadLeavesNothingOpen(t *testing.T) {
 	})
 }
 
-// If the primary's fence is below the cursor, the reader says so once, and goes on from the fence.
+// If the primary's fence is below the cursor, the reader says so, and then returns a span that sets the cursor back. A crash
+// before that is stored loses no row: the next process is told, too.
 func TestReaderSaysThatTheFenceWasSetBack(t *testing.T) {
 	each(t, func(t *testing.T, db database, f *follow.Fence) {
 		p := leased(t)
 		old := p.id(t)
 		pass(t, db, f, p)
-		r := follow.NewReader(p.store, db.DB, f, db.mark(t), fast())
-		read := func() (got []snowflake.ID, err error) {
-			return got, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
-				got = ids(t, tx, s)
-				return nil
-			})
-		}
-		db.set(t, old-1)
-		_, err := read()
-		require.ErrorIs(t, err, follow.ErrRewound)
+		stored, fence := db.mark(t), old-1
+		db.set(t, fence)
 		db.exec(t, insert(old)) // late, and after a failover nothing stops it
-		for got := []snowflake.ID(nil); len(got) == 0; {
-			got, err = read()
+		failed := errors.New("failed")
+		replica := fast()
+		replica.Replica = db.DB // it may lag, so the primary says so
+		for range 3 {           // processes that crash
+			r := follow.NewReader(p.store, db.DB, f, stored, replica)
+			require.ErrorIs(t, r.Read(t.Context(), nil), follow.ErrRewound)
+			for range 2 {
+				require.Equal(t, failed, r.Read(t.Context(), func(_ *sql.Tx, s follow.Span) error {
+					require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
+					return failed
+				}))
+			}
+			r = follow.NewReader(p.store, db.DB, f, stored, fast())
+			_, err := r.Next(t.Context())
+			require.ErrorIs(t, err, follow.ErrRewound)
+			s, err := r.Next(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, old, got[0])
+			require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
+			require.Equal(t, fence, db.mark(t))
 		}
-		db.set(t, old-1)
-		_, err = r.Next(t.Context())
-		require.ErrorIs(t, err, follow.ErrRewound)
+		r := follow.NewReader(p.store, db.DB, f, stored, replica)
+		require.ErrorIs(t, r.Read(t.Context(), nil), follow.ErrRewound)
+		var got []snowflake.ID
+		for range 2 {
+			require.NoError(t, r.Read(t.Context(), func(tx *sql.Tx, s follow.Span) error {
+				require.Equal(t, stored, s.After)
+				got, stored = ids(t, tx, s), s.UpTo
+				return nil
+			}))
+		}
+		require.Equal(t, old, got[0])
+
+		// It may be set back again, also before the next call.
+		db.set(t, fence)
+		require.ErrorIs(t, r.Read(t.Context(), nil), follow.ErrRewound)
+		db.set(t, fence-1)
 		s, err := r.Next(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, old-1, s.After)
-
-		// A replica may lag, so there it is the primary that says so.
-		o := fast()
-		o.Replica = db.DB
-		r = follow.NewReader(p.store, db.DB, f, s.UpTo, o)
-		db.set(t, old-1)
-		_, err = read()
+		require.Equal(t, follow.Span{After: stored, UpTo: fence}, s)
+		_, err = r.Next(t.Context())
 		require.ErrorIs(t, err, follow.ErrRewound)
+		s, err = r.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, follow.Span{After: fence, UpTo: fence - 1}, s)
+		until(t, r, old)
 	})
 }
 
@@ -220,6 +240,7 @@ func TestReaderGoesOnOverOutages(t *testing.T) {
 	o.Table = "nothing"
 	_, err := follow.NewReader(p.store, db.DB, f, 0, o).Next(t.Context())
 	require.ErrorContains(t, err, "nothing")
+	require.NotContains(t, err.Error(), "Fence.Create")
 	require.Empty(t, log.String())
 
 	addr := strings.Split(strings.Split(db.dsn, "@")[1], "/")[0]
@@ -429,7 +450,7 @@ func (s *silent) Get(ctx context.Context, _ string) (lease.Entry, error) {
 	return lease.Entry{}, err
 }
 
-// Mark says who keeps the watermark back.
+// Mark says who keeps the watermark back, and so does the log if rows wait.
 func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	t.Parallel()
 	db := dialects["SQLite"](t)
@@ -439,25 +460,54 @@ func TestMarkSaysWhoKeepsItBack(t *testing.T) {
 	defer l.Release(context.Background())
 	g, err := snowflake.NewLeased(l, nil)
 	require.NoError(t, err)
-	defer l.Hold()()
+	done := l.Hold()
+	defer done()
 	id, err := g.NextID()
 	require.NoError(t, err)
 	db.exec(t, insert(id))
-	r := follow.NewReader(store, db.DB, f, 0, fast())
+	var log buffer
+	o := fast()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r := follow.NewReader(store, db.DB, f, 0, o)
 	require.Zero(t, r.Mark())
-	ctx, cancel := context.WithCancel(t.Context())
-	var reader sync.WaitGroup
-	defer reader.Wait()
-	defer cancel()
-	reader.Go(func() { _, _ = r.Next(ctx) })
-	servertest.Await(t, func() error {
-		if m := r.Mark(); m.HeldBy == nil || m.HeldBy.Owner != "slow" {
-			return errors.New("nobody keeps it back")
-		}
-		return nil
-	})
+	_ = untilLogged(t, r.Next, &log, "open Hold")
+	require.Equal(t, "slow", r.Mark().HeldBy.Owner)
 	require.Contains(t, r.Mark().Why, "open Hold")
 	require.Less(t, r.Mark().ID, id)
+	require.Contains(t, log.String(), fmt.Sprintf("row=%v", id))
+	require.NotContains(t, log.String(), "reading again")
+	done()
+	until(t, r, id)
+	require.Equal(t, 1, strings.Count(log.String(), "reading again"))
+	require.Equal(t, 1, strings.Count(log.String(), "open Hold"))
+}
+
+// If a row waits for a minute, as one whose ID is far ahead does, the reader says so.
+func TestReaderSaysThatARowIsFarAhead(t *testing.T) {
+	file := dialects["SQLite"](t)
+	f := prepare(t, file)
+	file.exec(t, insert(9e18))
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * 365 * 24 * time.Hour) // the epoch is after 2000
+		db := pointed(t, "sqlite", file.dsn, func(string) {})
+		defer db.Close()
+		store, err := sqllease.New(db, sqllease.SQLite, nil)
+		require.NoError(t, err)
+		l, err := lease.Acquire(t.Context(), store, &lease.Options{NewStore: true, Logger: quiet})
+		require.NoError(t, err)
+		defer l.Release(t.Context())
+		_, err = snowflake.NewLeased(l, nil) // without a generator it keeps the watermark back
+		require.NoError(t, err)
+		var log buffer
+		r := follow.NewReader(store, db, f, 0, &follow.Options{Table: "outbox", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for _, lines := range []int{0, 1, 1} {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			defer cancel()
+			_, err = r.Next(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, lines, strings.Count(log.String(), "row=9000000000000000000"), log.String())
+		}
+	})
 }
 
 // While there are no rows, a reader asks the store nothing, and the database ever less often. The context ends it.

@@ -208,5 +208,8 @@ func testReplica(t *testing.T, db database, server *servertest.Process, replica 
 	require.ErrorIs(t, err, follow.ErrRewound)
 	got, err = read(t.Context())
 	require.NoError(t, err)
+	require.Empty(t, got)
+	got, err = read(t.Context())
+	require.NoError(t, err)
 	require.Equal(t, []snowflake.ID{inFlight}, got)
 }
