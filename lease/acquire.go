@@ -117,7 +117,7 @@ func (l *Lease) checkSettings(settings func(context.Context) ([]string, error)) 
 // again calls f until it succeeds, while its error may pass. If the last error is a time-out, again
 // also returns the error before it.
 func (l *Lease) again(ctx context.Context, f func(context.Context) error) error {
-	begun := time.Now()
+	begun := timeNow()
 	_, bounded := ctx.Deadline()
 	var cause error
 	for backoff := l.o.Window / 100; ; backoff = min(2*backoff, l.o.Window/3) {
@@ -134,7 +134,7 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 		case cause != nil:
 			err = fmt.Errorf("%w: %w", err, cause)
 		}
-		if ctx.Err() != nil || !mayMend(err) || !bounded && time.Since(begun) >= crowded {
+		if ctx.Err() != nil || !mayMend(err) || !bounded && timeSince(begun) >= crowded {
 			return err
 		}
 		if ended := sleep(ctx, jittered(backoff)); ended != nil {
@@ -199,18 +199,18 @@ func (l *Lease) begin() {
 // also if the store took long to answer.
 func (l *Lease) settle(ctx context.Context) error {
 	every := l.o.Window / 3
-	deadline := time.Now().Add(2 * l.o.Window)
+	deadline := timeNow().Add(2 * l.o.Window)
 	failing := time.Time{} // when the first of the failed renewals was
 	for {
 		now := l.o.now()
 		begins := l.shown.Load().window.begin()
 		wait := begins.Sub(now)
-		if wait > 0 && time.Now().Add(wait).After(deadline) {
+		if wait > 0 && timeNow().Add(wait).After(deadline) {
 			return &snowflake.ClockBackwardError{Backward: snowflake.Backward{Last: begins, Now: now}}
 		}
-		pause := every - time.Since(l.renewed())
+		pause := every - timeSince(l.renewed())
 		if pause <= 0 {
-			begun := time.Now()
+			begun := timeNow()
 			err := l.renew(ctx)
 			if err == nil {
 				failing = time.Time{}
@@ -219,7 +219,7 @@ func (l *Lease) settle(ctx context.Context) error {
 			if failing.IsZero() {
 				failing = begun
 			}
-			if errors.Is(err, ErrLost) || ctx.Err() != nil || time.Since(failing) >= l.o.patience() {
+			if errors.Is(err, ErrLost) || ctx.Err() != nil || timeSince(failing) >= l.o.patience() {
 				return err
 			}
 			pause = every / 8

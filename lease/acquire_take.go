@@ -182,17 +182,24 @@ func (s *search) giveBack(ctx context.Context, used int) <-chan struct{} {
 		close(looked)
 		return looked
 	}
-	o := &s.l.o
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, o.patience())
-		defer cancel()
-		tried = s.l.free(s.l.line(ctx), tried)
-		close(looked)
-		for pause := o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
-			tried = s.l.free(s.l.line(ctx), tried)
-		}
-	}()
+	freeLater(ctx, s.l, tried, looked)
 	return looked
+}
+
+// freeLater frees the worker IDs of attempts in the background.
+var freeLater = func(ctx context.Context, l *Lease, tried []attempt, looked chan<- struct{}) {
+	go l.freeAll(ctx, tried, looked)
+}
+
+// freeAll frees the worker IDs of attempts. It closes looked after the first look.
+func (l *Lease) freeAll(ctx context.Context, tried []attempt, looked chan<- struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.patience())
+	defer cancel()
+	tried = l.free(l.line(ctx), tried)
+	close(looked)
+	for pause := l.o.patience() / 8; len(tried) > 0 && sleep(ctx, pause) == nil; pause *= 2 {
+		tried = l.free(l.line(ctx), tried)
+	}
 }
 
 // free frees the worker IDs of attempts. It returns the attempts that may still be made, or be

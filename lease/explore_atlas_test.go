@@ -1,5 +1,3 @@
-//go:build go1.25
-
 package lease
 
 import (
@@ -8,17 +6,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"testing"
-	"testing/synctest"
 	"time"
 )
 
 // atlas has the states of a scope that were found.
 type atlas struct {
 	scope
-	nodes     []node            // the states,
-	seen      map[[16]byte]bool // and what stands for them
-	todo      []node            // the steps that were not made yet
+	seen      map[[16]byte]bool // what stands for them
 	ends      []ending          // if the scope is exact, what the steps led to
 	steps     int               // that were made
 	continued int               // states from which world.ends went on
@@ -27,141 +21,117 @@ type atlas struct {
 	ended     bool // and then without faults (world.ends)
 }
 
-// node is a step, and the number of the state before it. The first state has the number 0, and there is no state before it.
+// node is a state, and how it was found.
 type node struct {
-	before int32
+	world  *world
+	before *node
 	step   step
+	number int // of the state
 }
 
-// ending is what a story leads to.
+// ending is what a step leads to.
 type ending struct {
-	by      node // the last step
-	state   [16]byte
-	reduced [16]byte // the same for states that are taken for the same
-	choices []step
-	broken  string
-	outcome string // what was issued, and by whom, if nothing can happen any more
+	from, to int // the numbers of the states
+	step     step
+	reduced  [16]byte // what stands for the states that are taken for the same
+	outcome  string   // what was issued, and by whom, if nothing can happen any more
 }
 
-// explore finds all states of a scope, up to so many, or a story that breaks an invariant. Each story is told from its beginning. If far is set, a
-// story that leads to a new state goes on from there, which is five times as fast. Else the story that is found is a shortest story.
-func (s scope) explore(t *testing.T, far bool, limit int) *atlas {
-	timer, text, die := newTimer, randomText, dice
-	defer func() { newTimer, randomText, dice = timer, text, die }()
+// explore finds all states of a scope, up to so many, or a story that breaks an invariant. If far
+// is set, it goes on from the last state that was found, so the story may be long, and there is not
+// much to remember. Else it is a shortest story.
+func (s scope) explore(far bool, limit int) *atlas {
+	defer s.small()()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	a := &atlas{scope: s, seen: map[[16]byte]bool{}, todo: []node{{before: -1}}, steps: -1}
-	for len(a.todo) > 0 && a.broken == "" && len(a.nodes) < limit {
-		n := a.todo[0]
-		a.todo = a.todo[1:]
-		went := 0
-		s.tell(t, a.storyTo(n), false, func(w *world) *step {
-			end := w.ending()
-			a.steps++
-			if end.broken != "" {
-				a.broken, a.story = end.broken, a.storyTo(n)
-				return nil
+	a := &atlas{scope: s, seen: map[[16]byte]bool{}, steps: -1}
+	numbers := map[[16]byte]int{}
+	todo := []*node{{world: newWorld(&a.scope)}}
+	for len(todo) > 0 && a.broken == "" && len(a.seen) < limit {
+		var n *node
+		if far && a.steps%50 != 49 { // a story may have no end
+			n, todo = todo[len(todo)-1], todo[:len(todo)-1]
+		} else {
+			n, todo = todo[0], todo[1:]
+		}
+		w := n.world
+		if n.before != nil {
+			if w = n.world.clone(); w.broken == "" {
+				w.take(n.step)
 			}
-			if end.by = n; s.exact {
-				a.ends = append(a.ends, end)
+		}
+		a.steps++
+		if w.broken != "" {
+			a.broken, a.story = w.broken, n.story()
+			break
+		}
+		reduced, exact := w.state()
+		choices := w.choices()
+		key := reduced
+		if s.exact {
+			key = exact
+			number, ok := numbers[key]
+			if !ok {
+				number = len(numbers)
+				numbers[key] = number
 			}
-			went++ // a story may have no end
-			isNew := a.add(n, end)
-			if isNew && s.every > 0 && len(a.nodes)%s.every == 0 {
-				a.continued++
-				if w.ends(); w.broken != "" {
-					a.broken, a.story, a.ended = w.broken, a.storyTo(n), true
+			end := ending{to: number, step: n.step, reduced: reduced}
+			if n.before != nil {
+				end.from = n.before.number
+			}
+			if len(choices) == 0 {
+				end.outcome = w.outcome()
+			}
+			n.number, a.ends = number, append(a.ends, end)
+		}
+		if a.seen[key] {
+			continue
+		}
+		a.seen[key] = true
+		if s.every > 0 && len(a.seen)%s.every == 0 {
+			a.continued++
+			if c := w.clone(); c.broken == "" {
+				if c.ends(); c.broken != "" {
+					a.broken, a.story, a.ended = c.broken, n.story(), true
 				}
-				return nil
 			}
-			if !isNew || !far || len(end.choices) == 0 || len(a.nodes) == limit || went == 50 {
-				return nil
-			}
-			last := len(a.todo) - 1
-			n, a.todo = a.todo[last], a.todo[:last]
-			return &n.step
-		})
+		}
+		for _, step := range choices {
+			todo = append(todo, &node{world: w, before: n, step: step})
+		}
+		n.world = nil
 	}
 	return a
 }
 
-// add adds a state if it is new.
-func (a *atlas) add(n node, end ending) bool {
-	key := end.reduced
-	if a.exact {
-		key = end.state
-	}
-	if a.seen[key] {
-		return false
-	}
-	a.seen[key] = true
-	a.nodes = append(a.nodes, n)
-	for _, s := range end.choices {
-		a.todo = append(a.todo, node{int32(len(a.nodes) - 1), s})
-	}
-	return true
-}
-
-// storyTo returns the steps up to n.
-func (a *atlas) storyTo(n node) (story []step) {
-	for ; n.before >= 0; n = a.nodes[n.before] {
+// story returns the steps up to n.
+func (n *node) story() (story []step) {
+	for ; n.before != nil; n = n.before {
 		story = append(story, n.step)
 	}
 	slices.Reverse(story)
 	return story
 }
 
-// tell tells a story, and goes on as long as next says which step is next. If aloud is set, it returns the story in words.
-func (s scope) tell(t *testing.T, story []step, aloud bool, next func(*world) *step) (words []string) {
-	synctest.Test(t, func(*testing.T) {
-		time.Sleep(tick / 2) // the windows end within ticks
-		w := newWorld(s)
-		w.telling = aloud
-		newTimer, randomText, dice = w.newTimer, w.randomText, w.dice
-		if s.held {
-			w.take(step{begin, 0, 0})
-			for w.procs[0].gen == nil {
-				w.take(step{answer, 0, 0})
-			}
-			w.order = 0
-		}
-		for _, s := range story {
-			w.take(s)
-		}
-		for step := next(w); step != nil; step = next(w) {
-			w.take(*step)
-		}
-		words = w.words
-		w.end()
-	})
-	return words
-}
-
-func (w *world) ending() (end ending) {
-	if w.broken != "" {
-		return ending{broken: w.broken}
-	}
-	text := w.state()
-	end.choices, end.reduced = w.choices(), hash(w.reduced(text))
-	if w.exact {
-		end.state = hash(text + w.sights())
-	}
-	if len(end.choices) == 0 {
-		end.outcome = w.outcome()
-	}
-	return end
+// small lets the package see the small world in place of the computer, until the function that it
+// returns is called.
+func (s scope) small() (end func()) {
+	clock, timer, text, die, free := timeNow, newTimer, randomText, dice, freeLater
+	timeNow = func() time.Time { return now.reading.at }
+	newTimer, randomText, dice, freeLater = newRest, newText, throw, freed
+	return func() { timeNow, newTimer, randomText, dice, freeLater = clock, timer, text, die, free }
 }
 
 // outcome says how a story has ended.
 func (w *world) outcome() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(w.ids)) {
-		fmt.Fprintln(&b, id, w.ids[id].name)
+		fmt.Fprintln(&b, id, w.ids[id])
 	}
 	for _, p := range w.procs {
 		fmt.Fprintln(&b, p.name, p.begun, p.dead, p.err != nil, p.offset, p.windows)
 	}
-	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
-		if e := w.store.entries[key]; e.Key != silenceKey { // how much was shared is no outcome
+	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
+		if e := w.entries[key]; e.Key != silenceKey { // how much was shared is no outcome
 			fmt.Fprintln(&b, e.Key, string(e.Value))
 		}
 	}
@@ -170,11 +140,15 @@ func (w *world) outcome() string {
 }
 
 // words returns the story that breaks an invariant.
-func (a *atlas) words(t *testing.T) []string {
-	return a.tell(t, a.story, true, func(w *world) *step {
-		if a.ended {
-			w.ends()
-		}
-		return nil
-	})
+func (a *atlas) words() (words []string) {
+	defer a.small()()
+	w := newWorld(&a.scope)
+	w.words = &words
+	for _, s := range a.story {
+		w.take(s)
+	}
+	if a.ended {
+		w.ends()
+	}
+	return words
 }

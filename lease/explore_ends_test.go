@@ -1,5 +1,3 @@
-//go:build go1.25
-
 package lease
 
 import (
@@ -8,10 +6,11 @@ import (
 	"time"
 )
 
-// This file goes on from a state without further faults, and with all clocks right: what was sent late arrives, and
-// then in each tick each process renews and is answered. Whatever has happened before, within the ticks of patience each
-// process issues IDs again, or knows that it lost its worker ID while all are in use; then a newcomer does; and then
-// the watermark is less than two windows behind.
+// This file goes on from a state without further faults, and with all clocks right: what was sent
+// late arrives, and then in each tick each process renews and is answered. Whatever has happened
+// before, within the ticks of patience each process issues IDs again, or knows that it lost its
+// worker ID while all are in use; then a newcomer does; and then the watermark is less than two
+// windows behind.
 
 // patience returns how many ticks each of the three may take.
 func (w *world) patience() int {
@@ -22,13 +21,16 @@ func (w *world) patience() int {
 	return ticks
 }
 
-// ends goes on from the present state. If something takes longer than patience, the world is broken.
+// ends goes on from the present state. If something takes longer than patience, the world is
+// broken.
 func (w *world) ends() {
 	begun := w.now
-	w.faults, w.scope.ids = 0, 1<<30
+	s := *w.scope
+	s.faults, s.ids = 0, 1<<30
+	w.scope = &s
 	w.tell("no fault happens any more, and all clocks are right")
-	for _, p := range w.procs {
-		p.offset = 0
+	for i := range w.procs {
+		w.change(i).offset = 0
 	}
 	for len(w.late) > 0 {
 		w.take(step{arrive, 0, 0})
@@ -36,7 +38,7 @@ func (w *world) ends() {
 	w.await("each process", begun, w.waiting)
 
 	reader := w.joins(true)
-	_, bad := getDoor(w.store.line())       // a newcomer makes it anew if it cannot be read
+	_, bad := getDoor(w.line())             // a newcomer makes it anew if it cannot be read
 	if bad == nil && len(w.issuing()) > 0 { // if nobody has a worker ID, the watermark rests
 		w.await("the watermark", w.now, w.behind(reader))
 	}
@@ -62,10 +64,10 @@ func (w *world) ends() {
 // behind lets a reader read the watermark, and says by how much it is behind.
 func (w *world) behind(reader int8) func() string {
 	return func() string {
-		w.procs[reader].done = false
+		w.change(int(reader)).done = false
 		w.take(step{begin, reader, 0})
 		w.rest()
-		if lag := time.Since(w.layout().Decode(w.mark).Time); lag >= 2*tick*time.Duration(w.span()) {
+		if lag := w.time().Sub(w.layout().Decode(w.mark).Time); lag >= 2*tick*time.Duration(w.span()) {
 			return fmt.Sprintf("it is %v behind", lag)
 		}
 		return ""
@@ -89,7 +91,7 @@ func (w *world) await(who string, begun int, late func() string) {
 
 // rest lets the store answer, and each process make what is due in this tick.
 func (w *world) rest() {
-	const most = 8 // times that a process wakes up in a tick
+	const most = 3 // times that a process wakes up in a tick
 	woken := map[int]int{}
 	for w.broken == "" {
 		s, ok := w.due(func(i int) bool { return woken[i] < most })
@@ -106,16 +108,18 @@ func (w *world) rest() {
 // due returns the next step that somebody waits for.
 func (w *world) due(mayWake func(i int) bool) (s step, ok bool) {
 	for i, p := range w.procs {
-		if len(p.parked) > 0 {
-			return step{answer, int8(i), 0}, true
-		}
-		if len(p.heard) > 0 {
-			return step{hear, int8(i), 0}, true
+		for n := range p.tasks {
+			if p.tasks[n].parked() {
+				return step{answer, int8(i), int8(n)}, true
+			}
+			if p.tasks[n].heard != nil {
+				return step{hear, int8(i), int8(n)}, true
+			}
 		}
 	}
 	for i, p := range w.procs {
-		for n, nap := range p.naps {
-			if nap.due <= w.now && mayWake(i) {
+		for n, k := range p.tasks {
+			if k.rests() && k.due <= w.now && mayWake(i) {
 				return step{wake, int8(i), int8(n)}, true
 			}
 		}
@@ -135,7 +139,7 @@ func (w *world) waiting() string {
 			up++
 		default:
 			up++
-			if late := w.tries(i); late != "" && !(p.lease != nil && errors.Is(p.lease.trouble(), ErrLost)) {
+			if late := w.tries(i); late != "" && !errors.Is(p.sees.loss, ErrLost) {
 				why = late
 			}
 		}
@@ -148,13 +152,13 @@ func (w *world) waiting() string {
 
 // tries lets process i issue an ID, and says why it does not.
 func (w *world) tries(i int) string {
-	p := w.procs[i]
-	if p.gen == nil {
+	if p := w.procs[i]; p.gen == nil {
 		return p.name + " has no worker ID"
 	}
-	n := p.issued
+	n := w.procs[i].issued
 	w.take(step{issue, int8(i), 0})
 	w.rest()
+	p := w.change(i)
 	if p.issued == n {
 		return fmt.Sprintf("%s issues nothing: %v", p.name, p.refused)
 	}
@@ -175,7 +179,7 @@ func (w *world) issuing() (all []int) {
 // usable is how many worker IDs can be used.
 func (w *world) usable() (n int) {
 	for worker := range w.workers {
-		if _, err := getRecord(w.store.line(), worker); err == nil {
+		if _, err := getRecord(w.line(), worker); err == nil {
 			n++
 		}
 	}
@@ -184,9 +188,10 @@ func (w *world) usable() (n int) {
 
 // joins adds a process.
 func (w *world) joins(views bool) int8 {
-	w.procs = append(w.procs, w.newProcess("newcomer", views))
+	name := "newcomer"
 	if views {
-		w.procs[len(w.procs)-1].name = "the last reader"
+		name = "the last reader"
 	}
+	w.procs = append(w.procs, w.newProcess(name, views))
 	return int8(len(w.procs) - 1)
 }

@@ -1,236 +1,581 @@
-//go:build go1.25
-
 package lease
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
+	"maps"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
 )
 
+// process is a process of the world. While it does something, it is what it was when it rested
+// last, and what it has heard since: to go on, it begins anew, hears that again, and asks for one
+// thing more. So a copy of the struct is a copy of the process. What its fields lead to never
+// changes.
 type process struct {
-	w        *world
 	name     string
-	offset   time.Duration
-	parked   []*asked // not made yet
-	heard    []*asked // made, and not answered yet
-	naps     []*rest
-	tokens   int
-	draws    int
+	options  Options
 	views    bool // it reads the watermark, and holds nothing
-	heardOf  int  // when it was saved last,
-	late     int  // and when a save came late; -1 if never
-	lease    *Lease
-	held     *hold
-	reader   *WatermarkReader
-	gen      *snowflake.Generator
+	offset   time.Duration
+	tasks    []task          // what it does now
+	lease    *Lease          // as it was at rest; nil before it is acquired
+	gen      []event         // of its generator
+	watch    watch           // as it was at rest
+	sees     visible         // what others see of it now
+	draws    int             // of dice, before what it does now
+	tokens   int             // that it made before what it does now
+	signed   map[string]bool // the tokens with which it has saved
 	err      error
 	begun    bool
-	calling  bool
-	ending   bool // Release was called
-	done     bool // Release has returned
+	ending   bool // Release was called,
+	releases bool // and the renewing has ended
+	done     bool // Release, or the reader, has returned
 	dead     bool
-	tried    string // what the last call saw
-	issued   int
-	refused  error // why the last call issued nothing
-	issuedAt int
-	put      bool // it has sent a save
+	idle     bool // it has no worker ID, and has sent no save
 	listed   bool
-	sights   map[string]sight
-	kept     map[string]unchanged // what the entry "silence" said
-	shared   int                  // when it last looked at the entry "silence"
-	since    int
+	frees    bool // it has not had a first look yet at the worker IDs that it frees
+	since    int  // when it began
+	endedAt  int  // when Release was called
+	shared   int  // when it last looked at the entry "silence"
+
+	heardOf  int   // when it was saved last,
+	late     int   // and when a save came late
+	tried    sight // what the last call saw
+	issued   int
+	issuedAt int
+	refused  error // why the last call issued nothing
 	last     snowflake.ID
-	windows  map[[2]int]snowflake.Grant // by worker ID and clock sequence, as they were granted last
-	signed   map[string]bool            // the tokens with which it has saved
+	windows  map[[2]int]snowflake.Grant // as granted last, by worker ID and clock sequence
 	low      map[[2]int]time.Time       // the bounds that it found,
 	saved    map[[2]int]time.Time       // and the latest that it saved
-	events   strings.Builder
+
+	events text  // what it has heard since it rested
+	text   *text // of all this; nil if it is not known
 }
 
-type rest struct {
-	over chan time.Time
-	due  int
+// The tasks of a process.
+const (
+	keeper   = iota // acquires a lease and keeps it, or reads the watermark
+	caller          // issues an ID
+	releaser        // releases the lease
+	freer           // frees worker IDs in the background, as do those that follow
+)
+
+// task is something that a process does, and what it has heard.
+type task struct {
+	begun reading
+	log   []reply
+	open  *query    // what it asks for; nil if there is nothing to do
+	heard *reply    // the answer is on its way,
+	made  int       // since then
+	due   int       // when it wakes up, if it rests
+	tried []attempt // what it frees
+	frees bool      // it rests until something was freed
+	since int       // how much had happened to the generator when it began
 }
 
-// idle reports whether the process only looks for a worker ID.
-func (p *process) idle() bool { return p.lease == nil && !p.put }
-
-// newTimer is the timer of a rest of the running process. It fires when the story says so.
-func (w *world) newTimer(d time.Duration) *time.Timer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.running
-	if w.over || p == nil || p.dead {
-		if p == nil && !w.over {
-			panic("a process rests on its own")
-		}
-		runtime.Goexit()
-	}
-	if p.idle() { // what a search has read is forgotten when it rests
-		p.forget()
-	}
-	due := w.now
-	if d > w.layout().Unit*time.Duration(w.span())/6 || p.lease == nil || p.lease.trouble() != nil {
-		due += max(1, int((d+tick-1)/tick))
-	}
-	n := &rest{over: make(chan time.Time, 1), due: due}
-	p.naps = append(p.naps, n)
-	timer := time.NewTimer(1e6 * time.Hour)
-	timer.C = n.over
-	return timer
+// parked reports whether a request was not made yet.
+func (t *task) parked() bool {
+	return t.open != nil && t.heard == nil && (t.open.reads() || t.open.writes())
 }
 
-// dice chooses each worker ID in turn; the story says which is first. It makes no rest shorter.
-func (w *world) dice(n int64) int64 {
-	if p := w.running; n == int64(w.workers) && n > 1 && p != nil {
-		p.draws++
-		return int64(p.draws) % n
-	}
-	return 0
+// rests reports whether the task rests. If open.do is "keep", the process is at rest.
+func (t *task) rests() bool { return t.open != nil && (t.open.do == "rest" || t.open.do == "keep") }
+
+// visible is what is seen of a process.
+type visible struct {
+	grant *granted
+	shown *shown
+	loss  error
+	doubt bool // it has to read its record before it saves
+	watch watch
+	drawn int
 }
 
-func (w *world) randomText() string {
-	w.running.tokens++
-	return fmt.Sprint(w.running.name, w.running.tokens)
+// sight is what a call sees.
+type sight struct {
+	own   int64
+	grant snowflake.Grant
+	mark  snowflake.ID
+	ended bool
 }
 
-func (p *process) now() time.Time { return time.Now().Add(p.offset) }
-
-// acquire begins the process.
-func (p *process) acquire() {
-	w := p.w
-	p.begun, p.since = true, w.now
-	o := &Options{Layout: w.layout(), Owner: p.name[:1], Window: tick * time.Duration(w.span()), Count: w.workers, Clock: snowflake.ClockFunc(p.now), MaxLeap: 1000 * time.Hour}
-	go func() {
-		l, err := Acquire(context.Background(), asks(p.ask), o)
-		w.mu.Lock()
-		p.lease, p.err = l, err
-		w.mu.Unlock()
-		if err != nil {
-			return
-		}
-		policy := snowflake.FailPolicy()
-		if w.seqBits > 0 {
-			policy = snowflake.ClockSeqPolicy()
-		}
-		p.gen, err = snowflake.NewLeased(hasty{l}, &snowflake.Options{OnBackward: policy})
-		if err != nil {
-			panic(err)
-		}
-	}()
+// atRest reports whether the process only waits for its next renewal.
+func (p *process) atRest() bool {
+	return !p.ending && p.tasks[keeper].open != nil && p.tasks[keeper].open.do == "keep" && !p.busy(caller)
 }
 
-// hasty is a lease whose generator does not wait for more than it has.
-type hasty struct{ *Lease }
-
-var errHasty = errors.New("not now")
-
-func (hasty) Extend(context.Context, snowflake.Grant, time.Time) error { return errHasty }
-
-// soon is a context that ends soon, and does not say so when it has.
-type soon struct{ context.Context }
-
-func (soon) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
-
-// view reads the watermark.
-func (p *process) view() {
-	w := p.w
-	if !p.begun {
-		p.begun, p.reader = true, NewWatermarkReader(asks(p.ask))
-	}
-	go func() {
-		m, err := p.reader.Read(context.Background())
-		id := m.ID
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		p.done = true
-		if err != nil {
-			return
-		}
-		w.tell("%s gets the watermark %s", p.name, w.at(w.layout().Decode(id).Time))
-		if id < w.mark {
-			w.breaks("the watermark falls from %s to %s", w.at(w.layout().Decode(w.mark).Time), w.at(w.layout().Decode(id).Time))
-		}
-		w.mark = max(w.mark, id)
-	}()
-}
-
-func (p *process) issue() {
-	mark, was := p.w.mark, p.lease.Grant()
-	p.tried = p.sight()
-	p.calling = true
-	go func() {
-		id, err := p.gen.NextIDContext(soon{context.Background()})
-		w := p.w
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		p.calling, p.refused = false, err
-		if err != nil { // it has changed nothing
-			return
-		}
-		p.issued++
-		p.note("issues " + strconv.FormatInt(int64(id), 36))
-		parts := w.layout().Decode(id)
-		w.tell("%s issues an ID: worker ID %d, clock sequence %d, time %s", p.name, parts.Worker, parts.ClockSeq, w.at(parts.Time))
-		if by := w.ids[id]; by != nil {
-			w.breaks("%s and %s have issued the same ID, %d", by.name, p.name, id)
-		}
-		if w.seqBits == 0 && id <= p.last {
-			w.breaks("%s issues %d after %d", p.name, id, p.last)
-		}
-		if mark > 0 {
-			p.marked(id, mark, was)
-		}
-		w.ids[id], p.last = p, id
-	}()
-}
-
-func (p *process) sight() string {
-	if p.ending {
-		return "ended"
-	}
-	return fmt.Sprint(p.now().Unix(), p.lease.Grant(), p.w.mark)
-}
-
-func (p *process) release() {
-	p.ending = true
-	go func() {
-		p.err = p.lease.Release(context.Background())
-		p.w.mu.Lock()
-		defer p.w.mu.Unlock()
-		p.done = true
-	}()
+// busy reports whether the tasks from one on do something.
+func (p *process) busy(from int) bool {
+	return slices.ContainsFunc(p.tasks[from:], func(t task) bool { return t.open != nil })
 }
 
 // up reports whether the process is up.
 func (p *process) up() bool { return p.begun && !p.dead && !p.done && p.err == nil }
 
-// kill ends the goroutines of a process.
-func (p *process) kill() {
-	p.dead = true
-	for _, r := range p.parked {
-		if r.writes() {
-			late := *r
-			p.w.late = append(p.w.late, &late)
-		}
+// calling reports whether a call of NextID is under way.
+func (p *process) calling() bool { return p.tasks[caller].open != nil }
+
+// grant returns what the process may issue.
+func (p *process) grant() snowflake.Grant {
+	if p.sees.grant == nil {
+		return snowflake.Grant{}
 	}
-	inOrder(p.w.late)
-	p.end()
+	return p.sees.grant.Grant
 }
 
-func (p *process) end() {
-	for _, r := range append(p.parked, p.heard...) {
-		close(r.answered)
+// replay is what a task does from its beginning on.
+type replay struct {
+	w       *world
+	p       *process
+	task    int
+	reading reading
+	next    int  // of the replies
+	over    bool // something has no answer yet, and what follows is thrown away
+	keeps   bool // the process is at rest
+	cancel  context.CancelFunc
+	ctx     context.Context
+	lease   *Lease
+	hold    *hold
+	watch   *watch
+	deals   *deals        // of the generator, if the task is a call
+	looked  chan struct{} // closed after a first look at worker IDs to be freed
+	draws   int
+	tokens  int
+}
+
+// now is the replay under way.
+var now *replay
+
+// goOn lets a task of process i go on, with what it has heard.
+func (w *world) goOn(i, n int) {
+	p := w.procs[i]
+	p.tasks[n].open, p.tasks[n].heard = nil, nil
+	before := now
+	r := &replay{w: w, p: p, task: n, reading: p.tasks[n].begun, draws: p.draws, tokens: p.tokens}
+	now = r
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	switch {
+	case n >= freer:
+		r.frees()
+	case p.views:
+		r.views()
+	case n == keeper:
+		r.lives()
+	case n == releaser:
+		r.releases()
+	default:
+		r.issues()
 	}
-	for _, n := range p.naps {
-		n.over <- time.Time{}
+	r.cancel()
+	now = before
+	if t := &p.tasks[n]; !r.over || r.keeps {
+		t.log, t.begun = nil, r.reading
+		if n < freer {
+			p.draws, p.tokens = r.draws, r.tokens
+		}
 	}
-	p.parked, p.heard, p.naps = nil, nil, nil
+	p.settle()
+	keeps, calls := &p.tasks[keeper], &p.tasks[caller]
+	switch {
+	case n >= freer && !p.frees && keeps.frees && keeps.open != nil:
+		w.hears(i, keeper, reply{})
+	case r.over && !r.keeps:
+	case n == keeper && calls.open != nil && calls.open.do == "wait":
+		calls.since = len(p.gen)
+		w.hears(i, caller, reply{})
+	case p.ending && !p.done && n < releaser && keeps.open == nil && calls.open == nil && p.tasks[releaser].open == nil && !p.releases:
+		p.releases = true
+		w.begins(i, releaser)
+	}
+}
+
+// begins begins a task of process i.
+func (w *world) begins(i, n int) {
+	w.procs[i].tasks[n] = task{begun: w.reading(w.procs[i]), since: len(w.procs[i].gen)}
+	w.goOn(i, n)
+}
+
+// hears lets process i hear a reply.
+func (w *world) hears(i, n int, r reply) {
+	p := w.procs[i]
+	t := &p.tasks[n]
+	r.reading = w.reading(p)
+	r.reading.over = p.ending && n != releaser
+	if t.rests() {
+		p.note(w, "wake", n)
+	} else {
+		p.note(w, "", n)
+		p.events.reply(t.open, r)
+	}
+	t.log = append(slices.Clip(t.log), r)
+	w.goOn(i, n)
+}
+
+// reading returns what the clocks of p read.
+func (w *world) reading(p *process) reading {
+	return reading{own: w.time().Add(p.offset), moment: moment{at: w.time()}}
+}
+
+// replied returns the next reply of the log.
+func (r *replay) replied() (reply, bool) {
+	t := &r.p.tasks[r.task]
+	if r.over || r.next == len(t.log) {
+		return reply{}, false
+	}
+	a := t.log[r.next]
+	r.next++
+	if r.reading = a.reading; r.reading.over { // Release was called
+		r.cancel()
+		if r.deals != nil {
+			r.deals.binding.Stop(ErrReleased)
+		}
+	}
+	return a, true
+}
+
+// opens ends the replay with a request that has no answer.
+func (r *replay) opens(q query) *task {
+	r.over = true
+	r.sees()
+	if r.looked != nil && isClosed(r.looked) {
+		r.p.frees = false
+	}
+	t := &r.p.tasks[r.task]
+	t.open = &q
+	r.cancel()
+	return t
+}
+
+// sees notes what is seen of the process. While it renews, a call sees no more than that.
+func (r *replay) sees() {
+	p := r.p
+	if r.task >= freer || r.task == caller && !p.keeps() {
+		return
+	}
+	p.sees.drawn = r.draws
+	if l := r.lease; l != nil {
+		h := r.holds()
+		p.sees.grant, p.sees.shown, p.sees.loss, p.sees.doubt = l.grant.Load(), l.shown.Load(), l.trouble(), h != nil && h.doubt != sure
+		if l.grant.Load() == nil {
+			p.sees.doubt = false
+		}
+	}
+	if w := r.watch; w != nil {
+		p.sees.watch = watch{maps.Clone(w.seen), w.kept}
+	}
+}
+
+// holds returns the hold, also while it is not in its slot.
+func (r *replay) holds() *hold {
+	select {
+	case h := <-r.lease.slot:
+		r.lease.slot <- h
+		if h != nil {
+			r.hold = h
+		}
+	default:
+	}
+	return r.hold
+}
+
+// ask is the way to the store.
+func (r *replay) ask(_ context.Context, q *query) error {
+	if q.do == "now" {
+		if r.w.clockless {
+			return errors.ErrUnsupported
+		}
+		q.entries = []Entry{{Time: r.reading.at}}
+		return nil
+	}
+	if a, ok := r.replied(); ok {
+		q.entries = a.entries
+		return a.err
+	}
+	w, p := r.w, r.p
+	switch {
+	case r.over:
+		return errOpen
+	case w.calm(q.key):
+		a := w.make(p, *q)
+		if q.key == silenceKey {
+			p.shared = w.now
+		}
+		r.notes(a)
+		q.entries = a.entries
+		return a.err
+	}
+	p.idle = p.idle && !q.writes()
+	p.listed = p.listed || q.do == "list"
+	r.opens(*q)
+	return errOpen
+}
+
+// noTimer is the timer of all rests.
+var noTimer = time.NewTimer(1e6 * time.Hour)
+
+// newRest is newTimer for a replay. It ends the replay, or lets the rest be over.
+func newRest(d time.Duration) *time.Timer {
+	r := now
+	fires := make(chan time.Time, 1)
+	fires <- time.Time{}
+	noTimer.C = fires
+	if _, ok := r.replied(); ok || r.over {
+		return noTimer
+	}
+	w, p := r.w, r.p
+	l := r.lease
+	if !p.frees && r.waitsForFreed(d) {
+		r.notes(reply{})
+		return noTimer
+	}
+	if p.idle { // what a search has read is forgotten when it rests
+		p.forget()
+	}
+	q := query{do: "rest"}
+	if r.keeps = r.task == keeper && l.grant.Load() != nil && l.trouble() == nil; r.keeps {
+		q.do = "keep"
+	}
+	t := r.opens(q)
+	if t.due = w.now; d > w.layout().Unit*time.Duration(w.span())/6 || !r.keeps {
+		t.due += max(1, int((d+tick-1)/tick))
+	}
+	if t.frees = r.waitsForFreed(d); len(l.asked) > 0 {
+		t.due = w.now
+	}
+	if r.keeps {
+		r.rests()
+	}
+	return noTimer
+}
+
+// waitsForFreed reports whether a rest of d ends when worker IDs were given back (Lease.gaveBack).
+func (r *replay) waitsForFreed(d time.Duration) bool {
+	return r.task == keeper && (d == r.lease.o.patience() || d == farewell)
+}
+
+// notes adds a reply that comes at once.
+func (r *replay) notes(a reply) {
+	a.reading = r.reading
+	t := &r.p.tasks[r.task]
+	t.log = append(slices.Clip(t.log), a)
+	r.next++
+}
+
+// rests keeps the lease as it is.
+func (r *replay) rests() {
+	l := r.lease
+	r.p.lease, r.p.watch, r.p.idle = l, r.p.sees.watch, false
+	l.log.lostAt = time.Time{}
+}
+
+// throw is dice for a replay. It chooses each worker ID in turn; the story says which is first. It
+// makes no rest shorter.
+func throw(n int64) int64 {
+	if now != nil && n == int64(now.w.workers) && n > 1 {
+		now.draws++
+		return int64(now.draws) % n
+	}
+	return 0
+}
+
+// newText is randomText for a replay.
+func newText() string {
+	now.tokens++
+	return now.p.name + strconv.Itoa(now.tokens)
+}
+
+// copies makes the lease of the replay, as the process's was at rest.
+func (r *replay) copies() *Lease {
+	p := r.p
+	l := newLease(asks(r.ask), p.options)
+	r.lease, r.watch = l, &l.known.watch
+	if was := p.lease; was != nil {
+		l.known, l.log = was.known, was.log
+		l.lost = maps.Clone(was.lost)
+		l.err, l.loss, l.failing, l.cause, l.caused = was.err, was.loss, was.failing, was.cause, was.caused
+		l.wiped, l.stats = was.wiped, was.stats
+		l.grant.Store(was.grant.Load())
+		h := <-was.slot
+		was.slot <- h
+		<-l.slot
+		if h != nil {
+			is := *h
+			r.hold, h = &is, &is
+		}
+		l.give(h)
+		l.bound = r.binding()
+	}
+	l.watch = watch{maps.Clone(p.watch.seen), p.watch.kept}
+	if l.seen == nil {
+		l.seen = sightings{}
+	}
+	return l
+}
+
+// lives acquires a lease, as Acquire does, and keeps it.
+func (r *replay) lives() {
+	p, l := r.p, r.copies()
+	if p.lease == nil {
+		if p.err = l.again(r.ctx, l.obtain); p.err != nil || r.over {
+			if r.over {
+				p.err = nil
+			}
+			return
+		}
+		l.begin()
+		p.gen = []event{{grant: l.Grant(), own: r.reading.own}}
+		l.bound = r.binding()
+	}
+	l.run(r.ctx)
+	if !r.over {
+		r.sees()
+		r.rests()
+	}
+}
+
+// releases calls Release. The renewing has ended.
+func (r *replay) releases() {
+	l := r.copies()
+	close(l.ended)
+	err := l.Release(r.ctx)
+	if !r.over {
+		r.sees()
+		r.p.lease, r.p.err, r.p.done = l, err, true
+	}
+}
+
+// views reads the watermark.
+func (r *replay) views() {
+	w, p := r.w, r.p
+	reader := NewWatermarkReader(asks(r.ask))
+	r.watch = <-reader.slot
+	if p.watch.seen != nil {
+		*r.watch = watch{maps.Clone(p.watch.seen), p.watch.kept}
+	}
+	reader.slot <- r.watch
+	m, err := reader.Read(r.ctx)
+	if r.over {
+		return
+	}
+	r.sees()
+	if p.watch, p.done = p.sees.watch, true; err != nil {
+		return
+	}
+	w.tell("%s gets the watermark %s", p.name, w.at(w.layout().Decode(m.ID).Time))
+	if m.ID < w.mark {
+		w.breaks("the watermark falls from %s to %s", w.at(w.layout().Decode(w.mark).Time), w.at(w.layout().Decode(m.ID).Time))
+	}
+	w.mark = max(w.mark, m.ID)
+}
+
+// frees frees worker IDs in the background.
+func (r *replay) frees() {
+	t := &r.p.tasks[r.task]
+	l := newLease(asks(r.ask), r.p.options)
+	r.lease = l
+	r.looked = make(chan struct{})
+	if l.freeAll(r.ctx, slices.Clone(t.tried), r.looked); !r.over {
+		r.p.frees = false
+	}
+}
+
+// freed is freeLater for a replay.
+func freed(_ context.Context, _ *Lease, tried []attempt, _ chan<- struct{}) {
+	r := now
+	if _, ok := r.replied(); ok || r.over {
+		return
+	}
+	r.notes(reply{})
+	p := r.p
+	p.frees = true
+	p.tasks = append(p.tasks, task{begun: r.reading, tried: slices.Clone(tried)})
+	r.w.goOn(slices.Index(r.w.procs, p), len(p.tasks)-1)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// issues calls NextID.
+func (r *replay) issues() {
+	w, p := r.w, r.p
+	l := r.copies()
+	l.grant.Store(p.sees.grant)
+	l.shown.Store(p.sees.shown)
+	mark, was := w.mark, l.Grant()
+	e := event{what: issued, grant: was, own: r.reading.own}
+	g, d := r.generator(p.tasks[caller].since)
+	d.lease, r.deals = l, d
+	id, err := g.NextIDContext(soon{context.Background()})
+	if r.over {
+		return
+	}
+	if d.bumped {
+		e.then, e.thenOwn = l.Grant(), r.reading.own
+		r.sees()
+		r.rests()
+		if len(l.asked) > 0 {
+			p.tasks[keeper].due = w.now
+		}
+	}
+	if p.refused, e.id = err, id; err == nil || e.then.ClockSeq != was.ClockSeq && d.bumped {
+		p.happens(e)
+	}
+	if err != nil {
+		return
+	}
+	p.issued++
+	parts := w.layout().Decode(id)
+	w.tell("%s issues an ID: worker ID %d, clock sequence %d, time %s", p.name, parts.Worker, parts.ClockSeq, w.at(parts.Time))
+	if by, ok := w.ids[id]; ok {
+		w.breaks("%s and %s have issued the same ID, %d", by, p.name, id)
+	}
+	if w.seqBits == 0 && id <= p.last {
+		w.breaks("%s issues %d after %d", p.name, id, p.last)
+	}
+	if mark > 0 {
+		w.marked(p, id, mark, was)
+	}
+	w.ids, p.last = with(w.ids, id, p.name), id
+}
+
+// with returns a copy of m with another value.
+func with[K comparable, V any](m map[K]V, key K, value V) map[K]V {
+	c := make(map[K]V, len(m)+1)
+	maps.Copy(c, m)
+	c[key] = value
+	return c
+}
+
+// reads returns the first task that waits for the answer to a read, or none.
+func (p *process) reads() int {
+	return slices.IndexFunc(p.tasks, func(t task) bool { return t.parked() && !t.open.writes() })
+}
+
+// sight returns what a call would see.
+func (p *process) sight(w *world) sight {
+	if p.ending {
+		return sight{ended: true}
+	}
+	return sight{w.reading(p).own.Unix(), p.grant(), w.mark, false}
+}
+
+// options returns what a process gives to Acquire.
+func (w *world) options(name string) Options {
+	o := Options{Layout: w.layout(), Owner: name[:1], Window: tick * time.Duration(w.span()), Count: w.workers, MaxLeap: 1000 * time.Hour,
+		Clock: snowflake.ClockFunc(func() time.Time { return now.reading.own })}
+	o, err := o.withDefaults(0)
+	if err != nil {
+		panic(err)
+	}
+	return o
 }

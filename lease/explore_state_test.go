@@ -1,117 +1,311 @@
-//go:build go1.25
-
 package lease
 
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// This file says when two states are the same: if they have the same text. In reduced, some texts become the same
-// that differ in nothing that matters. TestStatesThatAreTakenForTheSameHaveTheSameFuture checks that.
+// This file says when two states are the same: if they have the same text, and the same numbers in
+// it. Two versions of an entry are only compared, and the store counts on from the latest. So the
+// numbers are by how much a version is behind the latest of its entry, and by how much a number of
+// saves is above the least of its worker ID that is there; if all are 2 or more, because the code
+// compares them with 1. TestStatesThatAreTakenForTheSameHaveTheSameFuture checks that.
 
-// state returns a text of all that decides the future.
-func (w *world) state() string {
-	var b strings.Builder
-	fmt.Fprintln(&b, w.now, w.mark, w.faults-w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(dies, w.crashes),
-		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), w.spent[lose] > 0, w.spent[release])
-	for _, key := range slices.Sorted(maps.Keys(w.store.entries)) {
-		write(&b, w.store.entries[key])
+// text is a text, and the numbers in it.
+type text struct {
+	text    []byte
+	numbers []number
+}
+
+// number is a version of an entry, or how often a worker ID was saved.
+type number struct {
+	key    string // of the entry; empty if it is the saves
+	worker int
+	n      int
+}
+
+func (t *text) print(args ...any) { t.text = fmt.Appendln(t.text, args...) }
+
+func (t *text) int(n int) { t.text = binary.AppendVarint(t.text, int64(n)) }
+
+func (t *text) bool(is bool) {
+	n := 0
+	if is {
+		n = 1
 	}
-	w.writeSilence(&b, decodeSilence(w.store.entries[silenceKey]))
-	for _, r := range w.late {
-		fmt.Fprintln(&b, r)
+	t.int(n)
+}
+
+func (t *text) time(at time.Time) {
+	if at.IsZero() {
+		t.int(-1)
+	} else {
+		t.int(int(at.UnixNano()))
+	}
+}
+
+func (t *text) add(other text) {
+	t.text, t.numbers = append(t.text, other.text...), append(t.numbers, other.numbers...)
+}
+
+func (t *text) version(key, version string) {
+	n, err := strconv.Atoi(version)
+	if t.bool(err == nil); err == nil {
+		t.numbers = append(t.numbers, number{key: key, n: n})
+	}
+}
+
+func (t *text) entry(e Entry) {
+	t.print(e.Key)
+	t.version(e.Key, e.Version)
+	t.value(e.Key, e.Value)
+	// No function reads the times of others.
+	if _, ok := workerOf(recordPrefix, e.Key); ok || e.Key == doorKey {
+		t.time(e.Time)
+	}
+}
+
+// values are the values of entries that were seen, without the number of saves.
+var values = map[string]text{}
+
+func (t *text) value(key string, value []byte) {
+	if key == silenceKey { // silence does more
+		return
+	}
+	of, ok := values[string(value)]
+	if !ok {
+		of.text = value
+		if worker, isRecord := workerOf(recordPrefix, key); isRecord {
+			if r, err := decodeRecord(worker, Entry{Version: "1", Value: value}); err == nil {
+				of.numbers = []number{{worker: worker, n: int(r.Saves)}}
+				r.Saves = 0
+				of.text, _ = r.encode()
+			}
+		}
+		values[string(value)] = of
+	}
+	t.add(of)
+}
+
+func (t *text) record(r record) {
+	t.numbers = append(t.numbers, number{worker: r.Worker, n: int(r.Saves)})
+	t.version(recordKey(r.Worker), r.version)
+	t.time(r.Renewed)
+	r.Saves = 0
+	value, _ := r.encode()
+	t.text = append(t.text, value...)
+}
+
+func (t *text) query(q *query) {
+	t.print(q.do, q.key)
+	t.version(q.key, q.old)
+	t.value(q.key, q.value)
+}
+
+// reply writes the reply to q.
+func (t *text) reply(q *query, r reply) {
+	if t.print(q.key); r.err != nil {
+		if errors.Is(r.err, ErrConflict) {
+			t.print("conflict")
+		} else {
+			t.print(r.err)
+		}
+	}
+	for _, e := range r.entries {
+		t.entry(e)
+	}
+}
+
+// state returns what stands for a state, and for all states that are taken for the same.
+func (w *world) state() (reduced, exact [16]byte) {
+	var t text
+	for _, n := range []int{w.now, int(w.mark), w.faults - w.faulty, w.left(pause, w.pauses), w.left(delay, w.delays), w.left(fail, w.fails), w.left(dies, w.crashes),
+		w.left(forward, w.sets), w.left(lose, w.losses), w.left(garble, w.garbles), min(1, w.spent[lose]), w.spent[release]} {
+		t.int(n)
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
+		t.entry(w.entries[key])
+	}
+	w.silenced(&t, decodeSilence(w.entries[silenceKey]))
+	for _, a := range w.late {
+		t.query(&a.query)
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.ids)) {
-		fmt.Fprintln(&b, id, w.ids[id].name)
+		t.int(int(id))
+		t.print(w.ids[id])
 	}
 	for i, p := range w.procs {
-		w.stateOf(&b, i, p)
+		t.add(p.texts(w))
+		if !p.begun || p.dead {
+			continue
+		}
+		t.bool(i == w.hot)
+		t.bool(w.mayMove(i) && !p.done)
+		if w.readers > 0 {
+			t.int(min(w.now-p.heardOf, w.span()+1))
+			t.int(min(w.now-p.late, w.span()+1))
+		}
+		for _, k := range p.tasks {
+			t.bool(k.open != nil)
+			if k.rests() {
+				t.int(max(0, k.due-w.now))
+			}
+		}
+		w.sights(&t, p)
 	}
-	return b.String()
+	least := map[int]int{}
+	for _, n := range t.numbers {
+		if n.key == "" {
+			least[n.worker] = min(n.n, cmp.Or(least[n.worker], n.n))
+		}
+	}
+	for _, n := range t.numbers {
+		if n.key == "" {
+			t.int(n.n - max(0, least[n.worker]-2))
+		} else {
+			t.int(w.versions[n.key] - n.n)
+		}
+	}
+	if reduced = hash(t.text); !w.exact {
+		return reduced, exact
+	}
+	for _, n := range t.numbers {
+		t.int(n.n)
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
+		t.time(w.entries[key].Time)
+	}
+	t.print(string(w.entries[silenceKey].Value))
+	for _, p := range w.procs {
+		t.print(p.sees.watch, p.shared)
+	}
+	return reduced, hash(t.text)
+}
+
+func hash(text []byte) [16]byte {
+	sum := sha256.Sum256(text)
+	return [16]byte(sum[:16])
 }
 
 // left returns how many faults of a kind may still happen.
 func (w *world) left(k kind, most int) int { return min(most-w.spent[k], w.faults-w.faulty) }
 
-func (w *world) stateOf(b *strings.Builder, i int, p *process) {
-	fmt.Fprintln(b, p.name, p.begun, p.dead, p.ending, p.done, p.err != nil)
+// texts returns what is the same in all worlds with p.
+func (p *process) texts(w *world) text {
+	if p.text != nil {
+		return *p.text
+	}
+	var t text
+	p.text = &t
+	t.print(p.name, p.begun, p.dead, p.ending, p.done, p.err != nil)
 	if !p.ending {
-		fmt.Fprintln(b, p.windows)
+		t.print(len(p.windows))
+		for _, of := range slices.SortedFunc(maps.Keys(p.windows), compare) {
+			g := p.windows[of]
+			t.print(of)
+			t.time(g.From)
+			t.time(g.To)
+		}
 	}
 	if p.dead || !p.begun {
-		return
+		return t
 	}
-	fmt.Fprintln(b, p == w.hot, w.mayMove(i) && !p.done, p.draws%w.workers, p.issued, p.offset, p.silent(), p.signed, p.low, p.saved)
+	t.print(p.sees.drawn%w.workers, p.issued, p.offset, slices.Sorted(maps.Keys(p.signed)))
+	for _, of := range []map[[2]int]time.Time{p.low, p.saved} {
+		t.print(len(of))
+		for _, key := range slices.SortedFunc(maps.Keys(of), compare) {
+			t.print(key)
+			t.time(of[key])
+		}
+	}
 	if p.issued < w.scope.ids {
-		fmt.Fprintln(b, p.tried)
+		t.print(p.tried.own, p.tried.grant.Worker, p.tried.grant.ClockSeq, p.tried.grant.From.UnixNano(), p.tried.grant.To.UnixNano(), p.tried.mark, p.tried.ended)
 	}
-	for _, r := range p.heard {
-		fmt.Fprintln(b, "heard", r.key, r.answer(), r.made)
-	}
-	for _, n := range p.naps {
-		fmt.Fprintln(b, max(0, n.due-w.now))
-	}
-	w.writeSights(b, p)
-	p.settle()
-	b.WriteString(p.events.String())
-}
-
-// writeSights writes what a process knows of how long entries have not changed.
-func (w *world) writeSights(b *strings.Builder, p *process) {
-	sights, kept := p.sights, p.kept
-	if p.lease != nil {
-		sights, kept = map[string]sight{}, p.lease.kept.Of
-		for key, s := range p.lease.seen {
-			sights[key] = sight{s.version, w.now - int(time.Since(s.since)/tick)}
-		}
-	} else {
-		fmt.Fprint(b, p.shared == w.now)
-	}
-	for _, key := range slices.Sorted(maps.Keys(sights)) {
-		if w.entryOf(key).Version != sights[key].version { // it counts from now on
-			fmt.Fprint(b, key, "changed ")
-		} else {
-			fmt.Fprint(b, key, min(w.now-sights[key].since, w.span()+1), " ")
+	for _, k := range p.tasks {
+		if k.heard != nil {
+			t.print(k.made)
+			t.reply(k.open, *k.heard)
 		}
 	}
-	w.writeSilence(b, kept)
-}
-
-// sights returns all that writeSights and writeSilence leave out.
-func (w *world) sights() string {
-	var b strings.Builder
-	b.Write(w.entryOf(silenceKey).Value)
-	for _, p := range w.procs {
-		if p.lease != nil {
-			dump(&b, reflect.ValueOf(p.lease.watch))
+	for _, e := range p.gen {
+		t.print(e.what, e.id)
+		for _, at := range []time.Time{e.own, e.thenOwn, e.grant.From, e.grant.To, e.then.From, e.then.To} {
+			t.time(at)
 		}
-		fmt.Fprintln(&b, p.sights, p.kept, p.shared)
+		t.print(e.grant.Worker, e.grant.ClockSeq, e.then.ClockSeq)
 	}
-	return b.String()
+	if p.lease != nil && !(p.done && !p.busy(0)) {
+		t.lease(p.lease)
+	}
+	t.add(p.events)
+	return t
 }
 
-// writeSilence writes what the entry "silence" says of records that have not changed since.
-func (w *world) writeSilence(b *strings.Builder, of map[string]unchanged) {
+func compare(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
+
+// lease writes all that decides what a lease at rest does next.
+func (t *text) lease(l *Lease) {
+	h := <-l.slot
+	l.slot <- h
+	t.print(h != nil, l.err != nil, l.loss != nil, l.wiped, l.last, l.inUse)
+	if h != nil {
+		t.record(h.own)
+		w := h.window
+		for _, at := range []time.Time{w.from, w.to, w.before, w.above, h.heard.renewed, h.heard.read, h.passed} {
+			t.time(at)
+		}
+		t.print(w.seq, h.granted, h.doubt, h.freed, h.overdue, len(h.tried))
+		for _, r := range h.tried {
+			t.record(r)
+		}
+	}
+	if g := l.grant.Load(); g != nil {
+		t.print(g.Worker, g.ClockSeq)
+		t.time(g.From)
+		t.time(g.To)
+	}
+	for _, worker := range slices.Sorted(maps.Keys(l.lost)) {
+		t.record(l.lost[worker])
+	}
+}
+
+// sights writes what a process knows of how long entries have not changed.
+func (w *world) sights(t *text, p *process) {
+	is := p.sees.watch
+	t.bool(p.sees.grant == nil && p.shared == w.now)
+	for _, key := range slices.Sorted(maps.Keys(is.seen)) {
+		s := is.seen[key]
+		t.print(key)
+		ticks := int(w.time().Sub(s.since) / tick)
+		switch _, isRecord := workerOf(recordPrefix, key); {
+		case !isRecord && key != silenceKey: // it is lost
+			t.print(s.version, ticks)
+		case w.entries[key].Version != s.version: // it counts from now on
+			t.int(-1)
+		default:
+			t.int(min(ticks, w.span()+1))
+		}
+	}
+	w.silenced(t, is.kept.Of)
+}
+
+// silenced writes what the entry "silence" says of records that have not changed since.
+func (w *world) silenced(t *text, of map[string]unchanged) {
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if w.entryOf(key).Version == of[key].Version {
-			fmt.Fprint(b, key, min(int(of[key].Waited.For/tick), w.span()+1), " ")
+		if w.entries[key].Version == of[key].Version {
+			t.print(key, min(int(of[key].Waited.For/tick), w.span()+1))
 		}
 	}
-	b.WriteByte('\n')
+	t.print()
 }
-
-func (w *world) entryOf(key string) Entry { return w.store.entries[key] }
 
 func decodeSilence(e Entry) map[string]unchanged {
 	var of silence
@@ -119,306 +313,21 @@ func decodeSilence(e Entry) map[string]unchanged {
 	return of.Of
 }
 
-// silent says for how many ticks nothing was saved by p, and for how many no save came late, as far as the watermark cares.
-func (p *process) silent() (ticks [2]int) {
-	if w := p.w; w.readers > 0 {
-		since := func(then int) int { return min(w.now-then, w.span()+1) }
-		ticks = [2]int{since(p.heardOf), since(p.late)}
-	}
-	return ticks
-}
-
-// hash returns what stands for a state.
-func hash(text string) (key [16]byte) {
-	sum := sha256.Sum256([]byte(text))
-	return [16]byte(sum[:16])
-}
-
-// The marks of reduced.
-const (
-	versionMark = "\x01" // before the key and the number of a version,
-	unusedMark  = "\x03" // and before a time that no function reads
-	endMark     = "\x02" // after each of them
-	savesMark   = `{"worker":`
-)
-
-// reduced returns a text that is the same for states that differ only in
-//
-//   - by how much the versions of an entry are shifted. The code asks only if two versions of an entry are equal, and the
-//     store counts on from the latest version. So after the same steps, the states still differ by this only.
-//   - by how much the numbers of saves of a worker ID are shifted, if they all are 2 or more. The code compares them with each
-//     other and with 1, and counts on from the greater of two. It compares them only if one record was made from the other.
-//   - the times when the entries of owners, marks and the watermark were stored. No function reads them.
-func (w *world) reduced(text string) string {
-	least := map[string]int{} // by worker ID, the lowest number of saves
-	saves := func(rest string) (worker string, n int, end int, ok bool) {
-		worker, rest, _ = strings.Cut(rest, ",")
-		digits, isRecord := strings.CutPrefix(rest, `"saves":`)
-		digits, _, _ = strings.Cut(digits, ",")
-		n, err := strconv.Atoi(digits)
-		return worker, n, len(worker) + len(`,"saves":`) + len(digits), isRecord && err == nil
-	}
-	for rest := text; ; {
-		at := strings.Index(rest, savesMark)
-		if at < 0 {
-			break
-		}
-		rest = rest[at+len(savesMark):]
-		if worker, n, _, ok := saves(rest); ok {
-			least[worker] = min(n, cmp.Or(least[worker], n))
-		}
-	}
-	var b strings.Builder
-	for rest := text; ; {
-		at := strings.IndexAny(rest, versionMark+unusedMark+"{")
-		if at < 0 {
-			b.WriteString(rest)
-			return b.String()
-		}
-		b.WriteString(rest[:at])
-		rest = rest[at:]
-		if strings.HasPrefix(rest, "{") {
-			end := 1
-			if record, ok := strings.CutPrefix(rest, savesMark); ok {
-				if worker, n, length, ok := saves(record); ok {
-					fmt.Fprint(&b, worker, "saves", n-max(0, least[worker]-2))
-					end = len(savesMark) + length
-				}
-			}
-			if end == 1 {
-				b.WriteByte('{')
-			}
-			rest = rest[end:]
-			continue
-		}
-		marked, after, _ := strings.Cut(rest[1:], endMark)
-		if rest[:1] == versionMark {
-			key, version, _ := strings.Cut(marked, " ")
-			n, _ := strconv.Atoi(version)
-			b.WriteString(strconv.Itoa(w.store.versions[key] - n))
-		}
-		rest = after
-	}
-}
-
-// version writes a version of an entry.
-func version(b *strings.Builder, key, version string) {
-	if version != "" {
-		b.WriteString(versionMark + key + " " + version + endMark)
-	}
-}
-
-func write(b *strings.Builder, e Entry) {
-	b.WriteString(e.Key)
-	b.WriteByte(' ')
-	version(b, e.Key, e.Version)
-	if e.Key != silenceKey { // writeSilence does more
-		b.Write(e.Value)
-	}
-	b.WriteByte(' ')
-	stored := strconv.FormatInt(e.Time.Unix(), 36)
-	if !strings.HasPrefix(e.Key, recordPrefix) && e.Key != doorKey {
-		stored = unusedMark + stored + endMark
-	}
-	b.WriteString(stored)
-	b.WriteByte('\n')
-}
-
-// note keeps what has happened to the process, and when.
-func (p *process) note(what string) {
-	b := &p.events
-	b.WriteString(strconv.Itoa(p.w.now))
-	b.WriteByte(' ')
-	b.WriteString(strconv.Itoa(int(p.offset / tick)))
-	b.WriteByte(' ')
-	b.WriteString(what)
-	b.WriteByte('\n')
-}
-
-// answer returns what the store says.
-func (r *asked) answer() string {
-	if errors.Is(r.err, ErrConflict) {
-		return "conflict " + r.key
-	}
-	if r.err != nil {
-		return r.err.Error()
-	}
-	var b strings.Builder
-	for _, e := range r.entries {
-		write(&b, e)
-	}
-	return b.String()
+// note notes what has happened to the process, and when.
+func (p *process) note(w *world, what string, task int) {
+	p.events = text{slices.Clip(p.events.text), slices.Clip(p.events.numbers)}
+	p.events.print(w.now, int(p.offset/tick), what, task)
 }
 
 // forget forgets what a search has read, but not since when it has seen entries unchanged.
 func (p *process) forget() {
-	p.events.Reset()
-	fmt.Fprintln(&p.events, p.since, p.listed)
-}
-
-// sees notes which versions a process has seen, as watch does.
-func (p *process) sees(r *asked) {
-	for _, e := range r.entries {
-		key := e.Key
-		if r.do == "get" {
-			key = r.key // also of no entry
-		}
-		if was, ok := p.sights[key]; !ok || was.version != e.Version {
-			p.sights[key] = sight{e.Version, p.w.now}
-		}
-		if key == silenceKey {
-			p.shared, p.kept = p.w.now, decodeSilence(e)
-		}
-	}
-}
-
-type sight struct {
-	version string
-	since   int
-}
-
-// atRest reports whether the process only waits for its next renewal.
-func (p *process) atRest() bool {
-	return p.gen != nil && !p.calling && !p.ending && len(p.parked)+len(p.heard) == 0 && len(p.naps) == 1 && len(p.lease.slot) == 1 && p.lease.trouble() == nil
-}
-
-// hold returns the hold of a process, also while a call has taken it out.
-func (p *process) hold() *hold {
-	select {
-	case h := <-p.lease.slot:
-		p.lease.slot <- h
-		if h != nil {
-			p.held = h
-		}
-	default:
-	}
-	return p.held
-}
-
-// doubts reports whether a process has to read its record before it saves.
-func (p *process) doubts() bool {
-	if p.lease == nil {
-		return false
-	}
-	h := p.hold() // nil if a call took it out as soon as it was there: then it is new
-	return h != nil && h.doubt != sure
+	p.events = text{}
+	p.events.print(p.since, p.listed)
 }
 
 // settle forgets how the process came to be at rest.
 func (p *process) settle() {
-	if (p.done || p.err != nil) && !p.calling && len(p.parked)+len(p.heard)+len(p.naps) == 0 {
-		p.events.Reset()
+	if p.atRest() && !p.busy(caller) || (p.done || p.err != nil) && !p.busy(keeper) {
+		p.events = text{}
 	}
-	if p.atRest() {
-		p.events.Reset()
-		dump(&p.events, reflect.ValueOf(p.lease).Elem())
-		dump(&p.events, reflect.ValueOf(p.hold()).Elem())
-		dump(&p.events, reflect.ValueOf(p.gen).Elem())
-	}
-}
-
-// aside are the fields on which no later step depends.
-var aside = []string{"Lease.store", "Lease.o", "Lease.log", "standing.bound", "standing.stats", "standing.failing", "standing.cause", "standing.caused",
-	"known.horizon", "known.watch", "known.passed", "hold.rules", "hold.horizon", "heard.at",
-	"Generator.counts", "Generator.wall", "Generator.clock", "Generator.refused", "Generator.policy", "Generator.fresh", "sequence.layout", "sequence.taken",
-	"window.lease", "window.terms", "slots.waits", "slots.waited", "sequence.era"}
-
-// dump writes v so that equal texts mean equal values.
-func dump(b *strings.Builder, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Bool:
-		b.WriteString(strconv.FormatBool(v.Bool()))
-	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Int8, reflect.Int16:
-		b.WriteString(strconv.FormatInt(v.Int(), 36))
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		b.WriteString(strconv.FormatUint(v.Uint(), 36))
-	case reflect.String:
-		b.WriteString(v.String())
-	case reflect.Pointer:
-		if !v.IsNil() && v.Type().Elem() != reflect.TypeFor[time.Location]() {
-			b.WriteByte('&')
-			dump(b, v.Elem())
-		}
-	case reflect.Interface:
-		fmt.Fprint(b, !v.IsNil())
-	case reflect.Slice, reflect.Array:
-		b.WriteByte('[')
-		for i := range v.Len() {
-			dump(b, v.Index(i))
-		}
-		b.WriteByte(']')
-	case reflect.Map:
-		dumpMap(b, v)
-	case reflect.Struct:
-		dumpStruct(b, v)
-	}
-	b.WriteByte(' ')
-}
-
-func dumpMap(b *strings.Builder, v reflect.Value) {
-	var all []string
-	for it := v.MapRange(); it.Next(); {
-		var one strings.Builder
-		dump(&one, it.Key())
-		one.WriteByte(':')
-		if v.Type() == reflect.TypeFor[sightings]() {
-			version(&one, it.Key().String(), it.Value().Field(0).String())
-			dump(&one, it.Value().Field(1))
-		} else {
-			dump(&one, it.Value())
-		}
-		all = append(all, one.String())
-	}
-	slices.Sort(all)
-	fmt.Fprint(b, all)
-}
-
-func dumpStruct(b *strings.Builder, v reflect.Value) {
-	if v.CanAddr() {
-		switch p := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(type) {
-		case *atomic.Pointer[record]:
-			dump(b, reflect.ValueOf(p.Load()))
-			return
-		case *atomic.Pointer[granted]:
-			dump(b, reflect.ValueOf(p.Load()))
-			return
-		case *atomic.Pointer[time.Time]:
-			dump(b, reflect.ValueOf(p.Load()))
-			return
-		case *atomic.Bool:
-			fmt.Fprint(b, p.Load())
-			return
-		case *record:
-			dumpRecord(b, *p)
-			return
-		}
-	}
-	b.WriteByte('{')
-	for _, i := range dumped(v.Type()) {
-		dump(b, v.Field(i))
-	}
-	b.WriteByte('}')
-}
-
-func dumpRecord(b *strings.Builder, r record) {
-	value, _ := r.encode()
-	b.Write(value)
-	version(b, recordKey(r.Worker), r.version)
-	dump(b, reflect.ValueOf(r.Renewed))
-}
-
-var dumpedFields = map[reflect.Type][]int{}
-
-// dumped returns the fields that dump writes.
-func dumped(t reflect.Type) []int {
-	fields, ok := dumpedFields[t]
-	if !ok && t.PkgPath() != "sync" && t.PkgPath() != "sync/atomic" {
-		for i := range t.NumField() {
-			if !slices.Contains(aside, t.Name()+"."+t.Field(i).Name) {
-				fields = append(fields, i)
-			}
-		}
-	}
-	dumpedFields[t] = fields
-	return fields
 }

@@ -1,73 +1,29 @@
-//go:build go1.25
-
 package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
-// asked is a query on its way to the store and back.
-type asked struct {
+// sent is a request that failed, or whose process has crashed. It may arrive all the same.
+type sent struct {
 	query
-	p        *process
-	made     int
-	err      error
-	answered chan struct{}
+	by int // the process
 }
 
-func (q *query) String() string {
-	var b strings.Builder
-	b.WriteString(q.do + " " + q.key + " ")
-	version(&b, q.key, q.old)
-	b.Write(q.value)
-	return b.String()
+// later keeps a request, in an order that does not depend on when it failed.
+func (w *world) sendsLate(i int, q query) {
+	w.late = append(slices.Clip(w.late), sent{q, i})
+	slices.SortFunc(w.late, func(x, y sent) int { return strings.Compare(x.String(), y.String()) })
 }
 
-// inOrder puts queries into an order.
-func inOrder(all []*asked) {
-	slices.SortFunc(all, func(x, y *asked) int { return strings.Compare(x.String(), y.String()) })
-}
-
-// ask is the process's way to the store.
-func (p *process) ask(ctx context.Context, q *query) error {
-	w := p.w
-	if q.do == "now" {
-		return w.store.serve(ctx, q)
-	}
-	r := &asked{query: *q, p: p, answered: make(chan struct{})}
-	w.mu.Lock()
-	if w.over || p.dead {
-		w.mu.Unlock()
-		runtime.Goexit()
-	}
-	if w.calm(r.key) {
-		defer w.mu.Unlock()
-		if w.make(r); r.key == silenceKey {
-			p.sees(r)
-		}
-		q.entries = r.entries
-		return r.err
-	}
-	p.put = p.put || r.writes()
-	p.listed = p.listed || r.do == "list"
-	p.parked = append(p.parked, r)
-	inOrder(p.parked)
-	w.mu.Unlock()
-	<-r.answered
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.over || p.dead {
-		runtime.Goexit()
-	}
-	p.note(r.answer())
-	p.sees(r)
-	q.entries = r.entries
-	return r.err
-}
+func (q *query) String() string { return fmt.Sprint(q.do, q.key, q.old, string(q.value)) }
 
 // calm reports whether no process of the scope changes the entry in a way that others notice.
 func (w *world) calm(key string) bool {
@@ -88,40 +44,98 @@ func (w *world) calm(key string) bool {
 	return false
 }
 
-// make lets the store do what r asks for.
-func (w *world) make(r *asked) {
-	r.made = w.now + 1
-	was := w.store.entries[r.key]
-	if r.err = w.store.serve(context.Background(), &r.query); r.err != nil || r.do != "put" {
-		return
+// make lets the store do what a process asks for.
+func (w *world) make(p *process, q query) (r reply) {
+	was := w.entries[q.key]
+	if r.err = w.serve(&q); r.err != nil || q.do != "put" {
+		r.entries = q.entries
+		return r
 	}
-	w.saved(r, was)
-	if r.saves() {
-		if w.now-r.p.heardOf > w.span() && r.p.lease != nil {
-			r.p.late = w.now
+	r.entries = q.entries
+	w.saves(p, &q, was)
+	if q.saves() {
+		if w.now-p.heardOf > w.span() && p.lease != nil {
+			p.late = w.now
 		}
-		r.p.heardOf = w.now
+		p.heardOf = w.now
 	}
+	return r
 }
 
+// serve is the store.
+func (w *world) serve(q *query) error {
+	is := w.entries[q.key]
+	switch q.do {
+	case "get":
+		q.entries = []Entry{is}
+	case "list":
+		for _, key := range slices.Sorted(maps.Keys(w.entries)) {
+			if strings.HasPrefix(key, q.key) {
+				q.entries = append(q.entries, w.entries[key])
+			}
+		}
+	case "now":
+		if w.clockless {
+			return errors.ErrUnsupported
+		}
+		q.entries = []Entry{{Time: w.time()}}
+	default:
+		if is.Version != q.old || q.do == "delete" && q.old == "" {
+			return ErrConflict
+		}
+		w.stores(q)
+	}
+	return nil
+}
+
+// stores stores or deletes an entry, whatever was there.
+func (w *world) stores(q *query) {
+	if q.do == "delete" {
+		w.loses(func(key string) bool { return key == q.key })
+		return
+	}
+	n := w.versions[q.key] + 1
+	e := Entry{Key: q.key, Version: strconv.Itoa(n), Value: q.value}
+	if !w.clockless {
+		e.Time = w.time()
+	}
+	w.versions, w.entries = with(w.versions, q.key, n), with(w.entries, q.key, e)
+	q.entries = []Entry{e}
+}
+
+// loses loses entries.
+func (w *world) loses(which func(key string) bool) {
+	w.entries = maps.Clone(w.entries)
+	maps.DeleteFunc(w.entries, func(key string, _ Entry) bool { return which(key) })
+}
+
+// line returns the line of whoever has no lease.
+func (w *world) line() line {
+	return lineTo(context.Background(), asks(func(_ context.Context, q *query) error { return w.serve(q) }))
+}
+
+// time is the time of all clocks that are right, in the middle of a tick. So windows end within
+// ticks.
+func (w *world) time() time.Time { return w.began.Add(time.Duration(w.now)*tick + tick/2) }
+
 // stale reports whether a request will never change anything any more.
-func (w *world) stale(r *asked) bool {
-	is := w.store.entries[r.key].Version
-	return is != r.old && (r.old != "" || w.losses == 0)
+func (w *world) stale(a sent) bool {
+	is := w.entries[a.key].Version
+	return is != a.old && (a.old != "" || w.losses == 0)
 }
 
 // told says what the store has done.
-func (w *world) told(r *asked) string {
-	if !w.telling {
+func (w *world) told(p *process, q *query, err error) string {
+	if w.words == nil {
 		return ""
 	}
 	what := ""
-	if worker, ok := workerOf(recordPrefix, r.key); ok && r.writes() {
-		rec, _ := decodeRecord(worker, Entry{Version: "x", Value: r.value})
+	if worker, ok := workerOf(recordPrefix, q.key); ok && q.writes() {
+		rec, _ := decodeRecord(worker, Entry{Version: "x", Value: q.value})
 		what = fmt.Sprintf(": %s by %s (%s), clock sequence %d, from %s to %s", rec.State, rec.Owner, rec.Token, rec.ClockSeq, w.at(rec.From), w.at(rec.Bound()))
 	}
-	if r.err != nil {
-		what += fmt.Sprintf(" (%v)", r.err)
+	if err != nil {
+		what += fmt.Sprintf(" (%v)", err)
 	}
-	return fmt.Sprintf("%s: %s %s%s", r.p.name, r.do, r.key, what)
+	return fmt.Sprintf("%s: %s %s%s", p.name, q.do, q.key, what)
 }

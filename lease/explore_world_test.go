@@ -1,14 +1,10 @@
-//go:build go1.25
-
 package lease
 
 import (
+	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"testing/synctest"
 	"time"
 
 	"github.com/seed-5394e6b1/snowflake"
@@ -43,32 +39,44 @@ type step struct {
 	p, n int8
 }
 
-// world is what a story is about.
+// world is what a story is about. A step changes a copy of it, and of the process that makes it.
 type world struct {
-	scope
-	mu      sync.Mutex
-	now     int
-	began   time.Time
-	store   *memory
-	procs   []*process
-	late    []*asked
-	running *process
-	hot     *process // it reads next
-	order   int      // the processes from it on may make a step of their own now, and the process that moved last:
-	mover   int
-	over    bool
-	spent   [kinds]int
-	faulty  int
-	ids     map[snowflake.ID]*process
-	mark    snowflake.ID // the watermark
-	broken  string
-	words   []string
-	telling bool
+	*scope
+	now      int
+	began    time.Time
+	entries  map[string]Entry
+	versions map[string]int // how often each key was put
+	procs    []*process
+	late     []sent
+	hot      int // the process that reads next, or none
+	order    int // the processes from it on may make a step of their own now,
+	mover    int // and the process that moved last
+	spent    [kinds]int
+	faulty   int
+	ids      map[snowflake.ID]string // and who issued them
+	mark     snowflake.ID            // the watermark
+	broken   string
+	words    *[]string // the story, if it is told
+}
+
+// clone returns a copy of w.
+func (w *world) clone() *world {
+	c := *w
+	c.procs = slices.Clone(w.procs)
+	return &c
+}
+
+// change returns process i, to be changed.
+func (w *world) change(i int) *process {
+	p := *w.procs[i]
+	p.tasks, p.text = slices.Clone(p.tasks), nil
+	w.procs[i] = &p
+	return &p
 }
 
 func (w *world) tell(format string, args ...any) {
-	if w.telling {
-		w.words = append(w.words, fmt.Sprintf(format, args...))
+	if w.words != nil {
+		*w.words = append(*w.words, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -84,9 +92,8 @@ func (w *world) at(t time.Time) string {
 func (w *world) choices() (all []step) {
 	add := func(k kind, p, n int) { all = append(all, step{k, int8(p), int8(n)}) }
 	mayFault := func(k kind, most int) bool { return w.faulty < w.faults && w.spent[k] < most }
-	if w.hot != nil {
-		i := slices.Index(w.procs, w.hot)
-		n := slices.IndexFunc(w.hot.parked, func(r *asked) bool { return !r.writes() })
+	if i := w.hot; i != none {
+		n := w.procs[i].reads()
 		add(answer, i, n)
 		if mayFault(pause, w.pauses) {
 			add(pause, i, n)
@@ -120,7 +127,10 @@ func (w *world) choices() (all []step) {
 			continue
 		}
 		own := w.mayMove(i)
-		for n := range p.parked {
+		for n := range p.tasks {
+			if !p.tasks[n].parked() {
+				continue
+			}
 			add(answer, i, n)
 			if mayFault(delay, w.delays) {
 				add(delay, i, n)
@@ -129,23 +139,21 @@ func (w *world) choices() (all []step) {
 				add(fail, i, n)
 			}
 		}
-		for n, r := range p.heard {
-			if r.made < w.now+1 {
+		for n, k := range p.tasks {
+			if k.heard != nil && k.made < w.now {
 				add(hear, i, n)
 			}
-		}
-		for n, nap := range p.naps {
-			if nap.due <= w.now && !(p.calling && p.lease != nil) && (own || !p.atRest() || p.doubts()) {
+			if k.rests() && k.due <= w.now && !(p.calling() && p.lease != nil) && (own || !p.atRest() || p.sees.doubt) {
 				add(wake, i, n)
 			}
 		}
-		if own && p.issued < w.scope.ids && p.gen != nil && !p.calling && p.tried != p.sight() {
+		if own && p.issued < w.scope.ids && p.gen != nil && !p.calling() && p.tried != p.sight(w) {
 			add(issue, i, 0)
 		}
 		if p.done || p.err != nil || p.views {
 			continue
 		}
-		if (own || p.doubts()) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
+		if (own || p.sees.doubt) && p.gen != nil && !p.ending && w.spent[release] < w.releases {
 			add(release, i, 0)
 		}
 		if own && mayFault(dies, w.crashes) {
@@ -166,14 +174,14 @@ func (w *world) choices() (all []step) {
 	} else if w.heals && w.spent[lose] > 0 && w.now < w.ticks+w.healed() {
 		add(pass, 0, w.healed())
 	}
-	if mayFault(lose, w.losses) && len(w.store.entries) > 0 {
+	if mayFault(lose, w.losses) && len(w.entries) > 0 {
 		for n := range 2 {
 			add(lose, 0, n)
 		}
 	}
 	if mayFault(garble, w.garbles) {
 		for n, key := range w.garbled() {
-			if w.store.entries[key].Version != "" {
+			if w.entries[key].Version != "" {
 				add(garble, 0, n)
 			}
 		}
@@ -190,7 +198,8 @@ func (w *world) garbled() []string {
 	return keys
 }
 
-// lucks is how many worker IDs p may look at first. If nobody has asked yet, all worker IDs are the same: then one is enough.
+// lucks is how many worker IDs p may look at first. If nobody has asked yet, all worker IDs are the
+// same: then one is enough.
 func (w *world) lucks(p *process) int {
 	if p.views || !slices.ContainsFunc(w.procs, func(q *process) bool { return q.begun && !q.views }) {
 		return 1
@@ -198,27 +207,31 @@ func (w *world) lucks(p *process) int {
 	return w.workers
 }
 
-// mayMove reports whether process i may make a step that no other process notices. Such a step could as well
-// have come earlier: directly after the process moved last, or after time passed.
+// mayMove reports whether process i may make a step that no other process notices. Such a step
+// could as well have come earlier: directly after the process moved last, or after time passed.
 func (w *world) mayMove(i int) bool { return i == w.mover || i >= w.order || w.unordered }
 
 // take makes one step.
 func (w *world) take(s step) {
-	p := w.procs[s.p]
-	w.running = p
-	p.settle()
+	i, n := int(s.p), int(s.n)
+	p := w.procs[i]
+	switch s.kind {
+	case lose, pass, garble, arrive:
+	default:
+		p = w.change(i)
+	}
 	switch s.kind {
 	case delay, fail, dies, forward, backward, lose, pause, garble:
 		w.faulty++
 	}
-	rest := p.atRest() && !p.doubts()
+	rest := p.atRest() && !p.sees.doubt
 	switch {
 	case s.kind == pass || s.kind == begin || s.kind == lose || s.kind == garble || s.kind == arrive:
-		w.order, w.mover = 0, int(s.p)
+		w.order, w.mover = 0, i
 	case s.kind == issue || s.kind >= dies && s.kind <= backward || (s.kind == wake || s.kind == release) && rest:
-		w.order, w.mover = int(s.p), int(s.p)
+		w.order, w.mover = i, i
 	default:
-		w.order, w.mover = len(w.procs), int(s.p)
+		w.order, w.mover = len(w.procs), i
 	}
 	mark, spent := w.mark, s.kind
 	if spent == backward {
@@ -227,61 +240,61 @@ func (w *world) take(s step) {
 	w.spent[spent]++
 	switch s.kind {
 	case begin:
+		p.begun, p.since = true, w.now
 		if p.views {
 			w.tell("%s asks for the watermark", p.name)
-			p.view()
 		} else {
 			w.tell("%s asks for a worker ID", p.name)
-			p.draws = int(s.n)
-			p.acquire()
+			p.draws, p.idle = n, true
 		}
+		w.begins(i, keeper)
 	case answer, delay, fail:
-		r := p.parked[s.n]
-		p.parked = slices.Delete(p.parked, int(s.n), int(s.n)+1)
-		switch s.kind {
-		case answer:
-			w.make(r)
-			w.tell("%s", w.told(r))
-			close(r.answered)
-		case delay:
-			w.make(r)
-			w.tell("%s; the answer is on its way", w.told(r))
-			p.heard = append(p.heard, r)
-		case fail:
-			if r.writes() {
-				late := *r
-				w.late = append(w.late, &late)
-				inOrder(w.late)
+		t := &p.tasks[n]
+		q := *t.open
+		var r reply
+		if s.kind == fail {
+			if q.writes() {
+				w.sendsLate(i, q)
 			}
 			r.err = errDown
-			w.tell("%s gets an error: %s", p.name, w.told(r))
-			close(r.answered)
+			w.tell("%s gets an error: %s", p.name, w.told(p, &q, nil))
+		} else {
+			r = w.make(p, q)
+			w.tell("%s%s", w.told(p, &q, r.err), map[bool]string{true: "; the answer is on its way"}[s.kind == delay])
+		}
+		if s.kind == delay {
+			t.heard, t.made = &r, w.now
+		} else {
+			w.hears(i, n, r)
 		}
 	case hear:
-		r := p.heard[s.n]
-		p.heard = slices.Delete(p.heard, int(s.n), int(s.n)+1)
-		w.tell("%s gets the answer: %s", p.name, r.do)
-		close(r.answered)
+		w.tell("%s gets the answer: %s", p.name, p.tasks[n].open.do)
+		w.hears(i, n, *p.tasks[n].heard)
 	case arrive:
-		r := w.late[s.n]
-		w.late = slices.Delete(w.late, int(s.n), int(s.n)+1)
-		w.make(r)
-		w.tell("late: %s", w.told(r))
+		a := w.late[n]
+		w.late = slices.Delete(slices.Clone(w.late), n, n+1)
+		p = w.change(a.by)
+		r := w.make(p, a.query)
+		w.tell("late: %s", w.told(p, &a.query, r.err))
 	case wake:
-		n := p.naps[s.n]
-		p.naps = slices.Delete(p.naps, int(s.n), int(s.n)+1)
 		w.tell("%s wakes up", p.name)
-		p.note("wake")
-		n.over <- time.Time{}
+		w.hears(i, n, reply{})
 	case issue:
-		p.issue()
+		p.tried = p.sight(w)
+		w.begins(i, caller)
 	case release:
 		w.tell("%s releases", p.name)
-		p.note("release")
-		p.release()
+		p.note(w, "release", 0)
+		w.stops(i)
 	case dies:
 		w.tell("%s crashes", p.name)
-		p.kill()
+		p.dead = true
+		for n := range p.tasks {
+			if t := &p.tasks[n]; t.parked() && t.open.writes() {
+				w.sendsLate(i, *t.open)
+			}
+			p.tasks[n] = task{}
+		}
 	case forward, backward:
 		by := tick * time.Duration(w.by)
 		if s.kind == backward {
@@ -290,48 +303,79 @@ func (w *world) take(s step) {
 		p.offset += by
 		w.tell("the clock of %s is set by %v", p.name, by)
 	case pass:
-		w.running = nil
-		w.now += int(s.n)
+		w.now += n
+		w.givesUp()
 		w.tell("it is %d", w.now)
-		time.Sleep(tick * time.Duration(s.n))
 	case pause:
 		w.tell("%s is paused before it reads", p.name)
 	case lose:
-		if s.n == 0 {
-			clear(w.store.entries)
+		if n == 0 {
+			w.loses(func(string) bool { return true })
 			w.tell("the store loses all entries")
 		} else {
-			maps.DeleteFunc(w.store.entries, func(key string, _ Entry) bool { return strings.HasPrefix(key, recordPrefix) })
+			w.loses(func(key string) bool { return strings.HasPrefix(key, recordPrefix) })
 			w.tell("the store loses the records")
 		}
-	}
-	if s.kind == garble {
-		key := w.garbled()[s.n]
-		w.store.set(func() { w.store.store(&query{do: "put", key: key, value: []byte("?")}) })
+	case garble:
+		key := w.garbled()[n]
+		w.stores(&query{do: "put", key: key, value: []byte("?")})
 		w.tell("%s cannot be read any more", key)
 	}
-	synctest.Wait()
-	w.late = slices.DeleteFunc(w.late, w.stale)
+	if len(w.late) > 0 {
+		w.late = slices.DeleteFunc(slices.Clone(w.late), w.stale)
+	}
 	if w.mark != mark { // from now on it matters who issues what
 		w.order = 0
 	}
-	if p.ending { // its naps end with the lease
-		p.naps = nil
-	}
 	w.check()
-	w.hot = nil
-	if s.kind != pause && s.kind != pass && slices.ContainsFunc(p.parked, func(r *asked) bool { return !r.writes() }) {
-		w.hot = p
+	w.hot = none
+	if s.kind != pause && s.kind != pass && w.procs[i].reads() != none {
+		w.hot = i
 		if all := w.choices(); len(all) == 1 {
 			w.take(all[0])
 		}
 	}
 }
 
-func newWorld(s scope) *world {
-	w := &world{scope: s, began: time.Now().Add(-tick / 2), store: newMemory(), ids: map[snowflake.ID]*process{}}
-	w.store.ownClock = !s.clockless
-	w.store.entries[doorKey] = Entry{Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.began}
+// stops lets process i release its lease. If it does something, it does that first. Rests end.
+func (w *world) stops(i int) {
+	p := w.procs[i]
+	p.ending, p.endedAt = true, w.now
+	rests := p.tasks[keeper].rests() && !p.keeps()
+	for n := range p.tasks {
+		if n != keeper && p.tasks[n].rests() || n == keeper && p.keeps() {
+			p.tasks[n].open = nil
+		}
+	}
+	if p.tasks[keeper].open == nil && p.tasks[caller].open == nil {
+		p.releases = true
+		w.begins(i, releaser)
+		return
+	}
+	now = &replay{w: w, p: p, reading: w.reading(p)}
+	_, d := now.generator(len(p.gen))
+	d.event = event{what: stopped, grant: p.grant(), own: now.reading.own}
+	d.binding.Stop(ErrReleased)
+	p.happens(d.event)
+	now = nil
+	if rests {
+		w.hears(i, keeper, reply{})
+	}
+}
+
+// givesUp lets those calls of Release return that wait for a renewal for too long.
+func (w *world) givesUp() {
+	for i, p := range w.procs {
+		if p.ending && !p.dead && !p.done && !p.releases && w.now-p.endedAt >= w.span() {
+			p = w.change(i)
+			p.err, p.done = context.DeadlineExceeded, true
+		}
+	}
+}
+
+func newWorld(s *scope) *world {
+	w := &world{scope: s, began: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), hot: none}
+	w.entries = map[string]Entry{doorKey: {Key: doorKey, Version: "0", Value: door{Name: "store", Layout: s.layout(), Open: true}.encode(), Time: w.time()}}
 	for i := range s.processes + s.readers {
 		name := fmt.Sprint("reader ", i-s.processes+1)
 		if i < s.processes {
@@ -340,26 +384,16 @@ func newWorld(s scope) *world {
 		w.procs = append(w.procs, w.newProcess(name, i >= s.processes))
 	}
 	w.procs[0].offset = time.Duration(s.ahead) * tick
+	if s.held {
+		w.take(step{begin, 0, 0})
+		for w.procs[0].gen == nil {
+			w.take(step{answer, 0, 0})
+		}
+		w.order = 0
+	}
 	return w
 }
 
 func (w *world) newProcess(name string, views bool) *process {
-	return &process{w: w, name: name, late: -w.span() - 1, views: views, windows: map[[2]int]snowflake.Grant{}, sights: map[string]sight{},
-		signed: map[string]bool{}, low: map[[2]int]time.Time{}, saved: map[[2]int]time.Time{}}
-}
-
-// end ends all goroutines.
-func (w *world) end() {
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	for _, p := range w.procs {
-		p.end()
-		w.mu.Lock()
-		l := p.lease
-		w.mu.Unlock()
-		if l != nil {
-			l.cancel()
-		}
-	}
+	return &process{name: name, options: w.options(name), late: -w.span() - 1, views: views, tasks: make([]task, freer)}
 }

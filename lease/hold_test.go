@@ -27,6 +27,7 @@ type reply struct {
 	entries []Entry
 	err     error
 	reading reading
+	floor   time.Time // of the generator
 }
 
 var errOpen = errors.New("there is no answer yet")

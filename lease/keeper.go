@@ -33,7 +33,7 @@ func (l *Lease) keep(ctx context.Context) error {
 	every := l.o.Window / 3
 	backoff := every / 32
 	readers := new(readers)
-	for wait := max(0, every-time.Since(l.renewed())); ; {
+	for wait := max(0, every-timeSince(l.renewed())); ; {
 		if err := nap(ctx, jittered(wait), l.asked); err != nil {
 			return err
 		}
@@ -75,9 +75,9 @@ func jittered(wait time.Duration) time.Duration { return wait - randomN(wait/8+1
 // renew moves the bound to a window from now. If the clock stepped back or leapt, it leaves
 // the bound and only shows that the holder lives.
 func (l *Lease) renew(ctx context.Context) error {
-	now, begun := l.o.now(), time.Now()
+	now, begun := l.o.now(), timeNow()
 	err := l.advance(ctx)
-	took := max(time.Since(begun), l.o.now().Sub(now))
+	took := max(timeSince(begun), l.o.now().Sub(now))
 	paused := took > l.o.Window/3+l.o.Window/16 // it was the process that stood still, so the time says nothing about the store
 	l.note(begun, err, !paused && !errors.Is(err, ErrLost))
 	return err
@@ -138,8 +138,8 @@ func (l *Lease) note(begun time.Time, err error, final bool) {
 func (l *Lease) blame(err error, final bool) {
 	switch {
 	case !isTimeout(err):
-		l.cause, l.caused = err, time.Now()
-	case l.failing != nil && l.cause != nil && time.Since(l.caused) < l.o.Window:
+		l.cause, l.caused = err, timeNow()
+	case l.failing != nil && l.cause != nil && timeSince(l.caused) < l.o.Window:
 		err = once(fmt.Errorf("%w; before, it was: %w", err, l.cause))
 	}
 	if final || l.stats.LastError != nil {

@@ -12,7 +12,7 @@ import (
 // [snowflake.Extender]. The lease's generator calls it.
 func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) error {
 	// The renewing goroutine does one renewal for all calls that wait.
-	early, begun := g.To.Sub(now), time.Now() // before g.To, the regular renewal comes
+	early, begun := g.To.Sub(now), timeNow() // before g.To, the regular renewal comes
 	if l.generation() != l.grant.Load().generation {
 		early = 0
 	}
@@ -20,7 +20,7 @@ func (l *Lease) Extend(ctx context.Context, g snowflake.Grant, now time.Time) er
 	since := l.stats.Renewals
 	l.mu.Unlock()
 	for {
-		wait := early - time.Since(begun)
+		wait := early - timeSince(begun)
 		news, patience, err := l.answer(g, wait <= 0, since)
 		if news == nil {
 			return err
@@ -58,10 +58,10 @@ func (l *Lease) answer(g snowflake.Grant, hurry bool, since uint64) (news <-chan
 	l.ask()
 	// After a leap of the clock, a renewal saves the same end again: the calls still wait. If
 	// nobody has waited for a long time, the process was paused.
-	if l.wanted == nil || !l.wanted.To.Equal(is.To) || time.Since(l.since) > l.o.Window*2/3 {
-		l.wanted, l.since = is, time.Now()
+	if l.wanted == nil || !l.wanted.To.Equal(is.To) || timeSince(l.since) > l.o.Window*2/3 {
+		l.wanted, l.since = is, timeNow()
 	}
-	patience = l.o.Window/3 - time.Since(l.since)
+	patience = l.o.Window/3 - timeSince(l.since)
 	switch {
 	case patience > 0:
 		return l.news, patience, nil

@@ -98,7 +98,7 @@ func (w wire) read() reading {
 
 func thisMoment() moment {
 	host, boot, asleep := bootClock()
-	return moment{time.Now(), host, boot, asleep}
+	return moment{timeNow(), host, boot, asleep}
 }
 
 func (w wire) floor() floor { return w.lease.floor() }

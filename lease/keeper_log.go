@@ -54,7 +54,7 @@ func (j *journal) tell(l *Lease, level slog.Level, worker int, msg string, args 
 }
 
 // passed returns how long ago t was, rounded for people.
-func passed(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+func passed(t time.Time) time.Duration { return timeSince(t).Round(time.Millisecond) }
 
 // until returns the end of what was or may be stamped.
 func (j *journal) until(l *Lease) time.Time {
@@ -80,7 +80,7 @@ func (j *journal) released(l *Lease, r record) {
 }
 
 func (j *journal) lost(l *Lease, worker int, err error) {
-	j.lostAt = time.Now()
+	j.lostAt = timeNow()
 	next := "another worker ID is taken in its place"
 	switch {
 	case l.ends(err):
@@ -103,10 +103,10 @@ func (j *journal) replaced(l *Lease, lost int) {
 // that may be zero. It logs the first error and, at most once in a window, one with another cause.
 func (j *journal) unacquired(l *Lease, err error, until time.Time) {
 	cause := strings.Map(noDigit, causeOf(err))
-	if !j.told.IsZero() && (cause == j.cause || time.Since(j.told) < l.o.Window) {
+	if !j.told.IsZero() && (cause == j.cause || timeSince(j.told) < l.o.Window) {
 		return
 	}
-	j.cause, j.told = cause, time.Now()
+	j.cause, j.told = cause, timeNow()
 	next := "the store is asked again"
 	if !until.IsZero() {
 		next += ", until " + until.UTC().Format(time.RFC3339)
@@ -142,12 +142,12 @@ func (j *journal) renewed(l *Lease, err error) {
 // another, but at most once in a window.
 func (j *journal) fails(l *Lease, err error, msg string) {
 	since, cause := l.renewed(), strings.Map(noDigit, causeOf(err)) // a bound that moves, or a wait that gets shorter, is no other cause
-	first := j.failing.IsZero() && time.Since(since) >= l.o.Window/2
-	changed := !j.failing.IsZero() && cause != j.cause && time.Since(j.told) >= l.o.Window
+	first := j.failing.IsZero() && timeSince(since) >= l.o.Window/2
+	changed := !j.failing.IsZero() && cause != j.cause && timeSince(j.told) >= l.o.Window
 	if !first && !changed {
 		return
 	}
-	j.failing, j.cause, j.told = since, cause, time.Now()
+	j.failing, j.cause, j.told = since, cause, timeNow()
 	next := "the store is asked again"
 	if errors.Is(err, ErrBadRecord) || errors.Is(err, ErrLayout) {
 		next = "somebody has to mend what the error names; until then it is tried again"
@@ -191,7 +191,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 		// If the clock leapt, it is past the window's end by more than the time that has
 		// passed.
 		end := j.until(l)
-		j.stopped = later(time.Now().Add(end.Sub(l.o.now())), l.renewed())
+		j.stopped = later(timeNow().Add(end.Sub(l.o.now())), l.renewed())
 		j.tell(l, slog.LevelError, g.Worker, "no IDs are issued: the window has ended", "since", end, "error", err,
 			"next", "IDs are issued again as soon as the error is over")
 	case !ended && err == nil && l.horizon.behind.IsZero() && !j.stopped.IsZero():
@@ -205,7 +205,7 @@ func (j *journal) checkWindow(l *Lease, err error) {
 func (j *journal) checkAway(l *Lease) {
 	switch why := l.away(); {
 	case why != nil && j.away.IsZero():
-		j.away = time.Now()
+		j.away = timeNow()
 		j.warn(l, l.Worker(), "the store is away, and the local copy is used", "copy", l.o.LocalCopy, "error", why,
 			"next", "IDs are issued all the same; the store is told when it is back")
 	case why == nil && !j.away.IsZero():

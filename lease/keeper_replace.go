@@ -60,7 +60,7 @@ func (l *Lease) replace(ctx context.Context, lost error) error {
 			l.finish(err)
 			return err
 		}
-		l.note(time.Now(), unreplaced(lost, err), true)
+		l.note(timeNow(), unreplaced(lost, err), true)
 		l.log.unreplaced(l, err)
 		if err := sleep(ctx, jittered(l.toEnd(backoff, l.o.now()))); err != nil {
 			return err

@@ -297,6 +297,9 @@ func takeOut[T any](ctx context.Context, slot <-chan T) (is T, err error) {
 // randomN returns a random number from 0 to n-1.
 func randomN[N int | time.Duration](n N) N { return N(dice(int64(n))) }
 
+// timeSince returns how long ago t was.
+func timeSince(t time.Time) time.Duration { return timeNow().Sub(t) }
+
 func sleep(ctx context.Context, d time.Duration) error { return nap(ctx, d, nil) }
 
 // nap sleeps for d, but returns early if ctx is done or wake has a value.

@@ -16,11 +16,14 @@ import (
 // hostDisk is the disk that file stores and local copies are on.
 var hostDisk disk = osDisk
 
+// timeNow returns the time of this host's clock, with its monotonic part.
+var timeNow = time.Now
+
 // newTimer returns a timer that fires after d.
 var newTimer = time.NewTimer
 
 // wallClock returns the time of this host's clock for a reader of the watermark.
-var wallClock = func(context.Context) time.Time { return time.Now().Round(0) }
+var wallClock = func(context.Context) time.Time { return timeNow().Round(0) }
 
 // dice returns a random number from 0 to n-1.
 var dice = rand.Int64N

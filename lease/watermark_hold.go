@@ -83,7 +83,7 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	if l.o.FloorEvery == 0 {
 		return wait
 	}
-	begun := time.Now()
+	begun := timeNow()
 	if begun.Sub(r.looked) > l.o.Window/4 {
 		patient, cancel := context.WithTimeout(ctx, l.o.trip())
 		defer cancel()
@@ -95,5 +95,5 @@ func (r *readers) pace(ctx context.Context, l *Lease, wait time.Duration) time.D
 	if begun.Sub(r.changed) < l.o.Window {
 		wait = min(wait, l.o.FloorEvery)
 	}
-	return max(0, wait-time.Since(begun))
+	return max(0, wait-timeSince(begun))
 }
