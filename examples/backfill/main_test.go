@@ -61,7 +61,9 @@ func TestTickWithTooManyRows(t *testing.T) {
 func Example() {
 	main()
 	// Output:
-	// rows: 1000000 unique IDs: 1000000 stamped with their row's time: 1000000 most rows in a
-	// millisecond: 22 too early: row 7: snowflake: time before the epoch: 2026-10-31T18:00:00.000Z
-	// is before 2027-10-31T18:00:00.000Z
+	// rows:       1000000
+	// unique IDs: 1000000
+	// stamped with their row's time: 1000000
+	// most rows in a millisecond: 22
+	// too early:  row 7: snowflake: time before the epoch: 2026-10-31T18:00:00.000Z is before 2027-10-31T18:00:00.000Z
 }

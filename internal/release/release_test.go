@@ -92,7 +92,7 @@ func TestCheckNamesWhatSetCannotMend(t *testing.T) {
 func TestSharedPackagesAreInternalOnesOfOtherModules(t *testing.T) {
 	shared, err := repository(t).shared()
 	require.NoError(t, err)
-	assert.Equal(t, "holding idle jsontime shown sqltext texts vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
+	assert.Equal(t, "holding idle input jsontime shown sqltext strangers texts vmclock", strings.ReplaceAll(strings.Join(shared, " "), root+"/internal/", ""),
 		"internal/servertest is for tests, and internal/link for the root module alone")
 }
 
