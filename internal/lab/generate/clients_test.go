@@ -175,7 +175,7 @@ func (f function) sessions(t testing.TB) func(context.Context) (*sql.Tx, func(),
 // rareIDs has 16 IDs a millisecond, so that many calls open a tick.
 var rareIDs = snowflake.Layout{Epoch: snowflake.DefaultEpoch, Unit: time.Millisecond, TimeBits: 41, ClockSeqBits: 3, WorkerBits: 7, SequenceBits: 4}
 
-func during() time.Duration { return depth.Of(3*time.Second, time.Minute) }
+func during() time.Duration { return depth.Of(3*time.Second, 20*time.Second) }
 
 func TestClientsThatAreCanceled(t *testing.T) {
 	for name, l := range map[string]snowflake.Layout{"default": snowflake.DefaultLayout(), "rare": rareIDs, "sonyflake": layouts.Sonyflake(), "jssafe": snowflake.JSSafeLayout()} {
@@ -231,7 +231,7 @@ func TestServerThatIsKilled(t *testing.T) {
 	s := start(t)
 	f := install(t, s, snowflake.DefaultLayout())
 	f.SetMaxIdleConns(0) // a connection from before is dead
-	crowd(t, f, depth.Of(6*time.Second, time.Minute), f.sessions(t), func(ctx context.Context) {
+	crowd(t, f, depth.Of(6*time.Second, 20*time.Second), f.sessions(t), func(ctx context.Context) {
 		for ctx.Err() == nil {
 			time.Sleep(time.Second)
 			var pid int

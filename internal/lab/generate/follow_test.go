@@ -144,7 +144,7 @@ func TestFollowWithADatabaseWhoseClockIsBehind(t *testing.T) {
 func TestFollowMissesNone(t *testing.T) {
 	t.Parallel()
 	f := installFollowed(t)
-	ctx, stop := context.WithTimeout(t.Context(), depth.Of(4*time.Second, time.Minute))
+	ctx, stop := context.WithTimeout(t.Context(), depth.Of(4*time.Second, 20*time.Second))
 	defer stop()
 	var writers, reader sync.WaitGroup
 	for range 12 {
