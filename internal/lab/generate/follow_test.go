@@ -46,7 +46,7 @@ func installFollowed(t testing.TB) followed {
 	f.run(t)
 	f.useClock(t)
 	f.exec(t, fmt.Sprintf(`CREATE TABLE %s.outbox (id bigint PRIMARY KEY DEFAULT %[1]s.snowflake_id(), writer int)`, f.Schema))
-	f.lease, err = lease.Acquire(t.Context(), f.store, &lease.Options{NewStore: true, Count: f.Worker, Window: time.Second, FloorEvery: 20 * time.Millisecond, Logger: quiet})
+	f.lease, err = lease.Acquire(t.Context(), f.store, &lease.Options{NewStore: true, Count: f.Worker, Window: 5 * time.Second, FloorEvery: 20 * time.Millisecond, Logger: quiet})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.lease.Release(context.Background()) })
 	f.gen, err = snowflake.NewLeased(f.lease, nil)
