@@ -96,19 +96,22 @@ func NewFence(d Dialect, name string) (*Fence, error) {
 	switch d {
 	case PostgreSQL:
 		st.ready = `SELECT 1 FROM {t} AS t, {m} AS m WHERE t.one = 1 AND m.is_called AND m.last_value >= t.id`
-		st.create = append([]string{`SELECT pg_advisory_xact_lock({class}, hashtext('{m}'))`}, append(st.create,
+		st.create = append([]string{`SELECT pg_advisory_xact_lock({class}, hashtext(text '{m}'))`}, append(st.create,
 			`INSERT INTO {t} VALUES (1, 0) ON CONFLICT DO NOTHING`,
 			`CREATE SEQUENCE IF NOT EXISTS {m} MINVALUE 0 OWNED BY {t}.id`,
 			`SELECT pg_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`,
 			// Logical replication copies the row, and not the sequence.
-			`SELECT setval('{m}', GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`)...)
+			`SELECT setval('{m}'::regclass, GREATEST(t.id, CASE WHEN m.is_called THEN m.last_value ELSE 0 END)) FROM {t} AS t, {m} AS m`)...)
 		// CASE evaluates its condition first. The sequence is read as it is then, and not in the
-		// statement's snapshot.
-		st.check = `SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL ELSE pg_sequence_last_value('{m}') END`
+		// statement's snapshot. From PostgreSQL 18 on its value is NULL for a role without rights; the
+		// cast then fails. The calls have exactly the types of functions in pg_catalog, so that nobody
+		// can have writers call another.
+		st.check = `SELECT CASE WHEN pg_advisory_xact_lock_shared({class}, '{m}'::regclass::oid::int) IS NULL THEN NULL
+    ELSE COALESCE(pg_sequence_last_value('{m}'::regclass), format(text 'no right to read the fence''s sequence, or no Fence.Create')::bigint) END`
 		st.turn = `SELECT pg_try_advisory_xact_lock({class}, '{t}'::regclass::oid::int)`
-		st.mark = `SELECT setval('{m}', $1) FROM {m} WHERE last_value < $1`
+		st.mark = `SELECT setval('{m}'::regclass, $1::bigint) FROM {m} WHERE last_value < $1::bigint`
 		st.holders = `SELECT virtualtransaction, COALESCE(pid, 0) FROM pg_locks
-			WHERE locktype = 'advisory' AND classid = {class} AND objid = '{m}'::regclass AND objsubid = 2
+			WHERE locktype = 'advisory' AND classid = oid '{class}' AND objid = '{m}'::regclass::oid AND objsubid = 2
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	case MySQL:
 		st.create[0] += ` ENGINE=InnoDB`

@@ -4,7 +4,7 @@ import "strings"
 
 // engine is what an engine writes in its own way. Names in braces are filled in.
 type engine struct {
-	right, left, divide, and string // operators: {x} is the operand, and {n} the number
+	right, left, divide, rest, and string // operators: {x} is the operand, and {n} the number
 
 	// time is the time that is {days} and {micros} after the epoch. sinceEpoch is the microseconds from the epoch to t.
 	// {epoch} is the epoch as text, to the millisecond; {epochMicros} its microseconds since 1970; {epochDay} and
@@ -21,9 +21,12 @@ const aDay = "-- The IDs of a day: WHERE id >= {prefix}first('2026-11-20') AND i
 
 var engines = map[Engine]engine{
 	PostgreSQL: {
-		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", and: "({x} & {n})",
-		time:       "(timestamp '{epoch}' + {days} * interval '1 day' + {micros} * interval '1 microsecond') AT TIME ZONE 'UTC'",
-		sinceEpoch: "((extract(epoch FROM t AT TIME ZONE 'UTC') * 1000000)::bigint - {epochMicros})",
+		// Each operator has one of pg_catalog with exactly its types. Otherwise PostgreSQL may prefer
+		// one that somebody else has made, and runs it as the caller. The result of extract is float8
+		// before PostgreSQL 14, and numeric from then on.
+		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", rest: "({x} % bigint '{n}')", and: "({x} & bigint '{n}')",
+		time:       "(timestamp '{epoch}' + {days}::float8 * interval '1 day' + {micros}::float8 * interval '1 microsecond') AT TIME ZONE 'UTC'",
+		sinceEpoch: "((extract(epoch FROM t AT TIME ZONE 'UTC') OPERATOR(pg_catalog.*) 1000000)::bigint - {epochMicros})",
 		types:      [...]string{Integer: "bigint", Time: "timestamptz", Bool: "boolean"},
 		id:         "bigint",
 		create: "CREATE FUNCTION {name}({parameter} {type}) RETURNS {result}\n" +
@@ -33,7 +36,7 @@ var engines = map[Engine]engine{
 			"-- A column of texts in base 32, 58 or 62, if it is to sort as bytes do: text COLLATE \"C\"\n",
 	},
 	MySQL: { // the result of its operators on bits is unsigned
-		right: "CAST({x} >> {n} AS SIGNED)", left: "CAST({x} << {n} AS SIGNED)", divide: "({x} DIV {n})", and: "CAST({x} & {n} AS SIGNED)",
+		right: "CAST({x} >> {n} AS SIGNED)", left: "CAST({x} << {n} AS SIGNED)", divide: "({x} DIV {n})", rest: "({x} % {n})", and: "CAST({x} & {n} AS SIGNED)",
 		time:       "TIMESTAMPADD(MICROSECOND, {micros}, TIMESTAMPADD(DAY, {days}, TIMESTAMP'{epoch}000'))",
 		sinceEpoch: "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'{epoch}000', t)",
 		types:      [...]string{Integer: "BIGINT", Time: "DATETIME(6)", Bool: "BOOLEAN"},
@@ -46,7 +49,7 @@ var engines = map[Engine]engine{
 			"-- VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin\n",
 	},
 	SQLite: {
-		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", and: "({x} & {n})",
+		right: "({x} >> {n})", left: "({x} << {n})", divide: "({x} / {n})", rest: "({x} % {n})", and: "({x} & {n})",
 		time: "strftime('%Y-%m-%d %H:%M:%S', ({days} + {epochDay}) * 86400 + ({micros} + {epochRest}) / 1000000, 'unixepoch')" +
 			" || printf('.%06d', ({micros} + {epochRest}) % 1000000)",
 		sinceEpoch: "(CAST(strftime('%s', t) AS INTEGER) * 1000000 + CAST(substr(strftime('%f', t), 4) AS INTEGER) * 1000 - {epochMicros})",
@@ -57,7 +60,7 @@ var engines = map[Engine]engine{
 			"-- A column of texts in base 58 or 62, or of package opaque: TEXT, without COLLATE NOCASE, which takes a for A\n",
 	},
 	ClickHouse: {
-		right: "bitShiftRight({x}, {n})", left: "bitShiftLeft({x}, {n})", divide: "intDiv({x}, {n})", and: "bitAnd({x}, {n})",
+		right: "bitShiftRight({x}, {n})", left: "bitShiftLeft({x}, {n})", divide: "intDiv({x}, {n})", rest: "({x} % {n})", and: "bitAnd({x}, {n})",
 		time:       "fromUnixTimestamp64Micro(toInt64({days} * 86400000000 + {micros} + {epochMicros}), 'UTC')",
 		sinceEpoch: "(toUnixTimestamp64Micro(toDateTime64(t, 6, 'UTC')) - {epochMicros})",
 		create:     "CREATE FUNCTION {name} AS ({parameter}) -> {body};\n",

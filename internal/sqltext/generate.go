@@ -11,8 +11,9 @@ import (
 	"github.com/seed-5394e6b1/snowflake/follow"
 )
 
-// ErrState is returned by Generator.Script if a sequence of PostgreSQL cannot hold the state.
-var ErrState = errors.New("the function's state has room for 41 bits of time and 20 of sequence")
+// ErrState is returned by Generator.Script if a sequence of PostgreSQL cannot hold the state, or if
+// a tick is longer than a call may wait for it.
+var ErrState = errors.New("the function's state has room for 41 bits of time and 20 of sequence, and for ticks of up to a second")
 
 // Generator is a function of PostgreSQL that returns new IDs, for a column's DEFAULT.
 type Generator struct {
@@ -40,7 +41,7 @@ func (g Generator) Script() (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case l.TimeBits > 41 || l.SequenceBits > 20:
+	case l.TimeBits > 41 || l.SequenceBits > 20 || l.Unit > patience:
 		return "", fmt.Errorf("%v: %w", l, ErrState)
 	case l.Unit%time.Microsecond != 0 && time.Microsecond%l.Unit != 0:
 		return "", fmt.Errorf("unit %v: %w", l.Unit, ErrUnit)
@@ -49,43 +50,59 @@ func (g Generator) Script() (string, error) {
 	if l.Unit < time.Microsecond {
 		tick = fmt.Sprintf("micros * %d", time.Microsecond/l.Unit)
 	}
-	sequence := fmt.Sprintf("%s.snowflake_worker_%d", g.Schema, g.Worker)
+	schema, state := g.Schema, fmt.Sprintf("snowflake_worker_%d", g.Worker)
 	if l.DatacenterBits > 0 {
-		sequence = fmt.Sprintf("%s.snowflake_worker_%d_%d", g.Schema, g.Datacenter, g.Worker)
+		state = fmt.Sprintf("snowflake_worker_%d_%d", g.Datacenter, g.Worker)
 	}
+	var grants strings.Builder
+	grant := func(right string) { fmt.Fprintf(&grants, "--   GRANT %s TO ...;\n", right) }
+	if schema != "public" {
+		schema = quote(schema)
+		grant("USAGE ON SCHEMA " + schema)
+	}
+	sequence := schema + "." + state
+	grant("USAGE ON SEQUENCE " + sequence)
+	grant("EXECUTE ON FUNCTION " + schema + "." + g.Prefix + "open(bigint)")
 	shift := writer{l: l}.shift()
-	number := fmt.Sprintf("(state & %d)", ones(int(l.SequenceBits)))
+	number := fmt.Sprintf("(state & bigint '%d')", ones(int(l.SequenceBits)))
 	if l.WorkerLast {
 		number = fmt.Sprintf("(%s << %d)", number, l.WorkerBits)
 	}
-	head, mark, least, above, hint := "", "", "tick", "-1", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
+	mark, least, above, hint := "", "tick", "bigint '-1'", "The clock was set back, or was ahead when an ID was drawn. Set it right, or wait."
 	if g.Fence != "" {
 		name := g.Fence
 		if !strings.Contains(name, ".") {
-			name = strings.ToLower(g.Schema) + "." + name
+			name = g.Schema + "." + name
 		}
 		fence, err := follow.NewFence(follow.PostgreSQL, name)
 		if err != nil {
 			return "", err
 		}
-		head = fmt.Sprintf("--   GRANT USAGE ON SEQUENCE %s_mark TO ...;  -- of the fence, which must be there\n", name)
+		if of, _, _ := strings.Cut(name, "."); of != "public" && of != g.Schema {
+			grant("USAGE ON SCHEMA " + quote(of))
+		}
+		grant("USAGE ON SEQUENCE " + quote(name+"_mark"))
 		mark = "  -- The lock of the fence, until the transaction ends; and then the tick that readers have reached.\n" +
 			"  mark   bigint := (" + strings.TrimPrefix(fence.SQL(), "SELECT ") + fmt.Sprintf(") >> %d;\n", shift)
 		least, above = "greatest(tick, mark + 1)", "mark"
 		hint = "The clock was set back, or the clock of another writer is ahead. Set it right, or wait."
 	}
-	return fill(generate, "{schema}", g.Schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{layout}", l.String(),
+	return fill(generate, "{schema}", schema, "{prefix}", g.Prefix, "{sequence}", sequence, "{name}", state, "{grants}", grants.String(), "{layout}", l.String(),
 		"{worker}", fmt.Sprint(g.Worker), "{about}", g.About(),
-		"{micros}", fmt.Sprintf("(date_part('epoch', clock_timestamp()) * 1000000)::bigint - %d", l.Epoch.Time().UnixMicro()),
+		"{micros}", fmt.Sprintf("(date_part(text 'epoch', clock_timestamp()) * float8 '1000000')::bigint - %d", l.Epoch.Time().UnixMicro()),
 		"{tick}", tick, "{seconds}", fmt.Sprint(l.Unit.Seconds()),
 		"{epoch}", l.Epoch.Time().Format(time.RFC3339), "{expires}", l.Expires().Format(time.RFC3339),
 		"{last}", fmt.Sprint(ones(int(l.SequenceBits))), "{lastTick}", fmt.Sprint(ones(int(l.TimeBits))),
 		"{max}", fmt.Sprint(ones(int(l.TimeBits)+22)),
 		"{ahead}", fmt.Sprint(int64(ahead/l.Unit)), "{patience}", fmt.Sprint(int64(patience/l.Unit)), "{allowed}", fmt.Sprint(ahead.Seconds()),
-		"{fence}", head, "{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
-		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | %d | %s", shift, fixed, number),
+		"{mark}", mark, "{least}", least, "{above}", above, "{hint}", hint,
+		"{shift}", fmt.Sprint(shift), "{id}", fmt.Sprintf("((state >> 22) << %d) | bigint '%d' | %s", shift, fixed, number),
 	), nil
 }
+
+// quote returns a name, or schema.name, of letters, digits and underscores as SQL that keeps its
+// upper and lower case.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, ".", `"."`) + `"` }
 
 // Leases returns the Options.First and Options.Count of the leases that leave out the worker ID. If
 // the layout has no other worker ID, count is 0.

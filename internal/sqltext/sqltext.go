@@ -139,7 +139,7 @@ func (w writer) timeOf() string {
 		tick = of(w.right, "id", int64(w.shift()))
 	}
 	perDay := int64(24 * time.Hour / w.l.Unit)
-	rest := fmt.Sprintf("(%s %% %d)", tick, perDay) // ticks since midnight
+	rest := of(w.rest, tick, perDay) // ticks since midnight
 	micros := times(rest, int64(w.l.Unit/time.Microsecond))
 	if w.l.Unit < time.Microsecond {
 		micros = w.divideBy(rest, int64(time.Microsecond/w.l.Unit))

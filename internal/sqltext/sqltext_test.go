@@ -79,6 +79,7 @@ func TestGenerator(t *testing.T) {
 		{}: snowflake.ErrInvalidLayout,
 		{Unit: time.Millisecond, TimeBits: 42, WorkerBits: 2}:                       ErrState,
 		{Unit: time.Millisecond, TimeBits: 40, WorkerBits: 2, SequenceBits: 21}:     ErrState,
+		{Unit: 2 * time.Second, TimeBits: 41, WorkerBits: 2}:                        ErrState,
 		{Unit: 1500 * time.Nanosecond, TimeBits: 41, WorkerBits: 2}:                 ErrUnit,
 		{Unit: time.Millisecond, TimeBits: 41, DatacenterBits: 1, SequenceBits: 12}: snowflake.ErrWorkerRange,
 	} {

@@ -55,7 +55,7 @@ func TestPromotionThatLosesCommits(t *testing.T) {
 	f.fixed(t, time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC))
 	f.must(t, 10)
 	addr, p := servertest.PostgresStandby(t, primary.addr, answers(t), "-c", "max_connections=200")
-	replica := f.at(t, server{addr: addr}.url("owner", f.path))
+	replica := f.at(t, server{addr: addr, database: f.database}.url("owner", f.path))
 	var at string
 	require.NoError(t, f.QueryRow(`SELECT pg_current_wal_insert_lsn()::text`).Scan(&at))
 	servertest.Await(t, func() error {
@@ -131,7 +131,7 @@ func TestDump(t *testing.T) {
 			in.fixed(t, noon)
 		}
 		pgDump, psql := servertest.Program(t, "postgresql", "pg_dump"), servertest.Program(t, "postgresql", "psql")
-		dump, err := exec.Command(pgDump, append(options, "-d", url("postgres"))...).Output()
+		dump, err := exec.Command(pgDump, append(options, "-d", url(f.database))...).Output()
 		require.NoError(t, err)
 		command := exec.Command(psql, "-q", "-d", url(name))
 		command.Stdin = bytes.NewReader(dump)

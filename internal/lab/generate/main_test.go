@@ -22,29 +22,29 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m, nil)) }
 
-// server is a running server.
+// server is a database of a running server.
 type server struct {
 	*servertest.Process
-	addr string
+	addr, database string
 }
 
 func start(t testing.TB, args ...string) server {
 	addr, p := servertest.Postgres(t, "", answers(t), append([]string{"-c", "max_connections=200"}, args...)...)
-	return server{p, addr}
+	return server{p, addr, "postgres"}
 }
 
 func answers(t testing.TB) func(addr string) error {
 	return func(addr string) error {
-		db, err := sql.Open("pgx", server{addr: addr}.url("owner", ""))
+		db, err := sql.Open("pgx", server{addr: addr, database: "postgres"}.url("owner", ""))
 		require.NoError(t, err)
 		defer db.Close()
 		return db.Ping()
 	}
 }
 
-// url is the server's address for a user, with a search_path.
+// url is the database's address for a user, with a search_path.
 func (s server) url(user, path string) string {
-	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&statement_timeout=60000&search_path=%s", user, s.addr, path)
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&statement_timeout=60000&search_path=%s", user, s.addr, s.database, path)
 }
 
 var shared = servertest.Shared(func(t testing.TB) server { return start(t) })
@@ -57,10 +57,14 @@ type function struct {
 	path string
 }
 
-// install runs the script twice in a new schema, with the worker ID 5, or the layout's last one.
+// install runs the script twice in a new schema of a new database of the same name, with the worker
+// ID 5, or the layout's last one.
 func install(t testing.TB, s server, l snowflake.Layout) function {
 	t.Helper()
 	schema := servertest.NewSpace()
+	_, err := servertest.Open(t, "pgx", s.url("owner", "")).Exec(`CREATE DATABASE ` + schema)
+	require.NoError(t, err)
+	s.database = schema
 	f := function{servertest.Open(t, "pgx", s.url("owner", schema)),
 		sqltext.Generator{Layout: l, Worker: min(5, 1<<l.WorkerBits-1), Datacenter: 1<<l.DatacenterBits - 1, Schema: schema, Prefix: "snowflake_"}, s, schema}
 	f.exec(t, `CREATE SCHEMA `+schema)
@@ -251,6 +255,9 @@ func TestRights(t *testing.T) {
 	}
 	require.ErrorContains(t, insert(), "permission denied for sequence")
 	f.exec(t, fmt.Sprintf(`GRANT USAGE ON SEQUENCE %s TO writer_%s`, f.state(), f.Schema))
+	require.ErrorContains(t, insert(), "permission denied for function snowflake_open")
+	f.exec(t, fmt.Sprintf(`GRANT EXECUTE ON FUNCTION %[1]s.snowflake_open(bigint) TO writer_%[1]s`, f.Schema))
+	f.run(t) // keeps the rights
 	require.NoError(t, insert())
 	_, err := writer.Exec(fmt.Sprintf(`SELECT setval('%s', 1)`, f.state()))
 	require.ErrorContains(t, err, "permission denied for sequence")
