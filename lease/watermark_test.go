@@ -510,9 +510,13 @@ func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		bootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun), 0 }
-		defer func() { bootClock = noBoot }()
 		m := newMemory()
-		mustAcquire(t, m, fleet, clockAt(0), named("lives"))
+		lives := mustAcquire(t, m, fleet, clockAt(0), named("lives"))
+		defer func() {
+			lives.cancel()
+			synctest.Wait()
+			bootClock = noBoot
+		}()
 		for i := range maxSilences + 20 {
 			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint("dead ", i))).cancel()
 			time.Sleep(ms)
