@@ -63,9 +63,17 @@ func noMemory(admin *redis.Client) servertest.Trouble {
 func busy(admin *redis.Client) servertest.Trouble {
 	return servertest.Trouble{Name: "RunsAScript", Says: []string{"BUSY"}, Begin: func(t *testing.T, _ string) func(*testing.T) {
 		servertest.Do(t, admin.ConfigSet(t.Context(), "busy-reply-threshold", "50").Err())
-		go admin.Eval(context.Background(), "while true do end", nil)
+		o := *admin.Options()
+		o.MaxRetries, o.ReadTimeout = -1, -1 // or it begins again after it was killed
+		client, ended := redis.NewClient(&o), make(chan struct{})
+		go func() {
+			defer close(ended)
+			client.Eval(context.Background(), "while true do end", nil)
+		}()
 		return func(t *testing.T) {
 			servertest.Await(t, func() error { return admin.ScriptKill(context.Background()).Err() })
+			<-ended
+			servertest.Do(t, client.Close())
 		}
 	}}
 }

@@ -192,7 +192,10 @@ func (s *source) bad(reason string) error { return &URLError{Redact(s.raw), reas
 func (s *source) badFor(err error) error {
 	text := err.Error()
 	for _, v := range s.values {
-		text = hide(hide(text, v), url.QueryEscape(v))
+		quoted := strconv.Quote(v) // with %q
+		for _, form := range []string{v, url.QueryEscape(v), quoted[1 : len(quoted)-1]} {
+			text = hide(text, form)
+		}
 	}
 	return s.bad(text)
 }
@@ -261,7 +264,7 @@ func Redact(url string) string {
 	hasHost := strings.HasPrefix(after, "//") && !strings.HasPrefix(after, "///") // even if its store has no hosts
 	if !ok || known.port != "" || hasHost {
 		// An @ after the ? may be in an option, or end a password that has a ? in it.
-		rest = redactUser(rest, strings.Contains(query, "@"))
+		rest = redactUser(rest, ok, strings.Contains(query, "@"))
 	}
 	pairs := secretPair
 	if !ok {
@@ -276,17 +279,18 @@ func Redact(url string) string {
 
 // redactUser replaces the text between the first : and the last @, or the end if the password may
 // go on there. If there is no @, and the text is not that of hosts, it may be a password before a
-// forgotten host.
-func redactUser(raw string, goesOn bool) string {
+// forgotten host. If the scheme is not known, it may be the user of a text like
+// "user:password@tcp(host)/database".
+func redactUser(raw string, known, goesOn bool) string {
 	start := 0
-	if i := strings.Index(raw, "://"); i >= 0 {
+	if i := strings.Index(raw, "://"); i >= 0 && known {
 		start = i + len("://")
 	}
 	end := strings.LastIndexByte(raw, '@')
 	if end < start || goesOn {
 		end = len(raw)
 		authority, _, _ := strings.Cut(raw[start:], "/")
-		if !goesOn && (goodHosts.MatchString(authority) || net.ParseIP(raw[start:]) != nil) {
+		if known && !goesOn && (goodHosts.MatchString(authority) || net.ParseIP(raw[start:]) != nil) {
 			return raw
 		}
 	}
