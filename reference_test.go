@@ -238,7 +238,7 @@ func (r *reference) look(c *refCall) {
 	from := r.starting(g.From) - 1
 	closed, taken := max(from, r.after), r.stamped
 	for _, o := range append(r.waiting, c) {
-		if o != nil && len(o.slot.ids) > 0 {
+		if o != nil && len(o.slot.ids) > 0 && o.slot.era == r.era {
 			taken = max(taken, o.slot.tick)
 		}
 	}
@@ -287,7 +287,7 @@ func (r *reference) floor() time.Time {
 		first = min(first, run.tick)
 	}
 	for _, c := range r.waiting {
-		if len(c.slot.ids) > 0 {
+		if len(c.slot.ids) > 0 && c.slot.era == r.era {
 			first = min(first, c.slot.tick)
 		}
 	}

@@ -53,7 +53,7 @@ const (
 // slots is what a sequence knows of the calls that wait for their tick.
 type slots struct {
 	held   int64           // IDs that waiting calls have
-	ticks  map[int64]int64 // how many of them, by tick
+	ticks  map[int64]int64 // how many of them, by tick, without those of an earlier era
 	waits  uint64
 	waited time.Duration
 	back   []run // IDs that were put back, the last run first; all are greater than served
@@ -228,9 +228,13 @@ func (s *sequence) closeBefore(earliest int64) int64 {
 // IDs that were returned so far are less.
 func (s *sequence) putBack(r run) {
 	w := s.slots
-	w.hold(r.tick, -r.n)
 	s.taken -= uint64(r.n)
-	if r.era != s.era || r.first <= w.served {
+	if r.era != s.era {
+		w.held -= r.n
+		return
+	}
+	w.hold(r.tick, -r.n)
+	if r.first <= w.served {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(w.back, r, func(a, b run) int { return cmp.Compare(b.first, a.first) })
@@ -273,6 +277,7 @@ func (s *sequence) newEra() {
 	s.era++
 	if s.slots != nil {
 		s.slots.back, s.slots.served = nil, -1
+		clear(s.slots.ticks)
 	}
 }
 

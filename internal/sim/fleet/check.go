@@ -30,6 +30,7 @@ func (p *process) check(o outcome) {
 		last = parts
 	}
 	p.checkOrder(o)
+	p.robbed = p.robbed || p.w.hasClone(p.worker)
 	if n := len(o.ids); n > 0 {
 		p.worker = p.w.Layout.Decode(o.ids[n-1]).Worker
 	}

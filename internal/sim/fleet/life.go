@@ -205,9 +205,9 @@ func (p *process) checkOverslept(o outcome) {
 }
 
 // checkSpared: whoever holds a worker ID keeps it and has IDs without a gap, if nothing happens but
-// that the store loses its entries.
+// that the store loses its entries. Then a clone of an earlier holder may put its own record back.
 func (p *process) checkSpared(o outcome) {
-	if !p.Spared || p.w.troubled.Load() || p.w.hasClone(p.worker) {
+	if !p.Spared || p.w.troubled.Load() || p.robbed {
 		return
 	}
 	if n := p.lease.Stats().Replacements; n > 0 || errors.Is(o.err, snowflake.ErrLeaseExpired) {

@@ -248,6 +248,7 @@ type process struct {
 
 	// Of the caller:
 	worker  int
+	robbed  bool          // a clone of an earlier holder of its worker ID was there, and may take it
 	offset  time.Duration // of the wall clock from the monotonic one, when its clock was set
 	changes int           // of the machine, when the process began; -1 if it was not even then
 	lastID  snowflake.ID
