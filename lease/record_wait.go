@@ -113,7 +113,8 @@ type unchanged struct {
 
 const (
 	silenceKey  = "silence"
-	maxSilences = 128 // records, with the earliest bounds
+	maxSilences = 128  // records whose holders are not known to be dead, with the earliest bounds
+	maxDead     = 1024 // records whose holders are
 )
 
 func getSilence(s line) (of silence, err error) {
@@ -166,20 +167,33 @@ func (w *watch) share(s line, records []record, m moment) (err error) {
 	}
 	w.seen.sees(silenceKey, w.kept.version, s.read().at)
 	slices.SortFunc(records, func(a, b record) int { return a.last().Compare(b.last()) })
-	next, more := map[string]unchanged{}, false
-	for _, r := range records[:min(maxSilences, len(records))] {
+	next, more, dead := map[string]unchanged{}, false, 0
+	for _, r := range records {
 		key, idle := recordKey(r.Worker), w.idle(r, m)
-		next[key] = unchanged{r.version, waited{For: idle}.more(0, m)}
-		if was := w.kept.Of[key]; was.Version != r.version || idle-was.Waited.For >= progress/8 {
-			more = true
+		was, is := w.kept.Of[key], unchanged{r.version, waited{For: idle}}
+		switch known := was.Version == r.version; {
+		case r.State == StateHeld && !r.live(idle): // it is known to be dead, and nothing is counted
+			if dead == maxDead {
+				continue
+			}
+			dead++
+			more = more || !known || r.live(was.Waited.For)
+		case len(next)-dead >= maxSilences:
+			continue
+		default:
+			is.Waited = is.Waited.more(0, m)
+			more = more || !known || idle-was.Waited.For >= progress/8
 		}
+		next[key] = is
 	}
 	if !more {
 		return nil
 	}
 	for key, of := range w.kept.Of { // what others watch, and this process does not
-		if _, ok := next[key]; !ok && len(next) < maxSilences && w.seen[key].version == "" {
-			next[key] = of
+		if seen := w.seen[key].version; len(next) < maxDead+maxSilences && (seen == "" || seen == of.Version) {
+			if _, ok := next[key]; !ok {
+				next[key] = of
+			}
 		}
 	}
 	value, err := json.Marshal(silence{Of: next})

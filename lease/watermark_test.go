@@ -503,3 +503,37 @@ func TestHolderThatChangedItsClockSequenceCountsByItsWindow(t *testing.T) {
 		})
 	}
 }
+
+// However many holders died, processes that read once each get a watermark that rises. What one of
+// them knows of the dead, the next one goes on with.
+func TestManyDeadHoldersDoNotFreezeSingleReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		bootClock = func() (string, time.Duration, time.Duration) { return "h", time.Hour + time.Since(begun), 0 }
+		m := newMemory()
+		lives := mustAcquire(t, m, fleet, clockAt(0), named("lives"))
+		defer func() {
+			lives.cancel()
+			synctest.Wait()
+			bootClock = noBoot
+		}()
+		for i := range maxSilences + 20 {
+			mustAcquire(t, m, fleet, clockAt(0), named(fmt.Sprint("dead ", i))).cancel()
+			time.Sleep(ms)
+		}
+		var mark Mark
+		for range 4 * int(span/time.Second) {
+			time.Sleep(time.Second)
+			var err error
+			mark, err = Watermark(t.Context(), m)
+			require.NoError(t, err)
+		}
+		require.Less(t, time.Since(fleet.Decode(mark.ID).Time), 2*span, mark.Why)
+		m.becomes(func(ctx context.Context, q *query, next asks) error {
+			require.False(t, q.do == "put" && q.key == silenceKey, "who is known to be dead is not saved again")
+			return next(ctx, q)
+		})
+		_, err := Watermark(t.Context(), m)
+		require.NoError(t, err)
+	})
+}

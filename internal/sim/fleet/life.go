@@ -292,7 +292,7 @@ func (n *node) isExcused() bool {
 	if ahead := max(now.Sub(w.store.machine.Wall()), n.machine.Wall().Sub(w.store.machine.Wall())); w.OwnClock && ahead > w.maxLeap()-w.Window {
 		return true // the store's clock decides
 	}
-	if w.proposed().After(now) && now.Before(w.now().Add(-time.Second)) {
+	if at := w.proposed(); at.After(now) && (now.Before(w.now().Add(-time.Second)) || !at.After(w.lastStamp())) {
 		return true // whoever begins, or changes the clock sequence, begins there
 	}
 	w.store.mu.Lock()
@@ -329,6 +329,17 @@ func (n *node) isExcused() bool {
 		}
 	}
 	return unused == 0 || w.Reuse == lease.ReuseKeep && owns
+}
+
+// lastStamp is the time of the latest ID that was issued: if all clocks were ahead once, a watermark
+// may have followed them.
+func (w *world) lastStamp() (at time.Time) {
+	for _, n := range w.snapshotNodes() {
+		n.mu.Lock()
+		at = later(at, w.Layout.Decode(n.lastID).Time)
+		n.mu.Unlock()
+	}
+	return at
 }
 
 // reading is what the clock of the node's process reads.
