@@ -155,6 +155,9 @@ func (m *model) sends(p *process, old string, r *record) (save int) {
 			}
 		case r.State != lease.StateHeld:
 			s.Kind = steps.Release
+			if found != 0 && m.run.Save(found).Kind == steps.Restore && m.run.Holder(h.number).Over {
+				return m.left("a release found the record lost, and put it back first")
+			}
 		case found != 0 && m.run.Save(found).By == h.number:
 			s.Kind = steps.Move
 		default:
