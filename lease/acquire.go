@@ -134,6 +134,10 @@ func (l *Lease) again(ctx context.Context, f func(context.Context) error) error 
 		case cause != nil:
 			err = fmt.Errorf("%w: %w", err, cause)
 		}
+		waits := mayMend(err) || errors.Is(err, ErrWiped) || errors.Is(err, ErrExhausted)
+		if ended := ctx.Err(); ended != nil && waits && !errors.Is(err, ended) { // within a request, which failed with another error
+			return fmt.Errorf("%w: %w", err, ended)
+		}
 		if ctx.Err() != nil || !mayMend(err) || !bounded && timeSince(begun) >= crowded {
 			return err
 		}

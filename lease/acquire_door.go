@@ -39,12 +39,15 @@ func (s *search) open() (door, error) {
 }
 
 // still returns err. If the time of the search has ended, within a request or between two, it adds
-// what the search still waits for.
+// what the search still waits for; nil if it does not wait.
 func (s *search) still(waits, err error) error {
-	if err == nil || waits == nil || !s.line.read().over {
+	if err == nil || waits == nil || errors.Is(err, waits) || !s.line.read().over {
 		return err
 	}
-	return once(fmt.Errorf("%w; the next Acquire goes on with this wait: %w", waits, err))
+	if errors.Is(waits, ErrWiped) {
+		waits = fmt.Errorf("%w; the next Acquire goes on with this wait", waits)
+	}
+	return once(fmt.Errorf("%w: %w", waits, err))
 }
 
 // tellEvery is how often the log says how long a process waits that has no worker ID yet.

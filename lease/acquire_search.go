@@ -30,6 +30,7 @@ type search struct {
 	whole    bool           // all worker IDs were read
 	races    int            // how often other processes were quicker
 
+	full     error     // why the last round has found nothing to take; nil if none has ended so
 	probes   int       // how many worker IDs were read at random
 	shared   time.Time // when share last asked the store
 	failures []error   // of saves, other than conflicts
@@ -59,13 +60,13 @@ func (s *search) find() (attempt, error) {
 	for {
 		if s.read == nil {
 			if err := s.begin(); err != nil {
-				return attempt{}, s.because(err)
+				return attempt{}, s.still(s.full, s.because(err))
 			}
 		}
 		c, wait, err := choose(&s.l.o, s.line.read().own, sorted(maps.Values(s.read)), s.former(), s.silent, s.passed())
 		if (err != nil || c.from.After(s.line.read().own)) && !s.enough() {
 			if err := s.readMore(); err != nil {
-				return attempt{}, s.because(err)
+				return attempt{}, s.still(s.full, s.because(err))
 			}
 			continue
 		}
@@ -77,6 +78,7 @@ func (s *search) find() (attempt, error) {
 			if s.share() {
 				continue
 			}
+			s.full = err
 			if err := s.wait(wait, err); err != nil {
 				return attempt{}, err
 			}

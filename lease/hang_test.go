@@ -4,6 +4,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -296,24 +297,42 @@ func TestStoreThatAnswersLateAndIsWipedIsHealed(t *testing.T) {
 	})
 }
 
-// A start ends while it waits for a store without entries. Its error says so wherever the time ends.
+// A start ends while it waits. Its error says what for wherever the time ends, and that it has ended,
+// also if the request that was under way fails with an error of its own.
 func TestStartThatEndsWithinARequestSaysWhatItWaitsFor(t *testing.T) {
-	for _, key := range []string{"get", "put"} {
-		synctest.Test(t, func(t *testing.T) {
-			m := newMemory()
-			begun := time.Now()
-			m.becomes(func(ctx context.Context, q *query, next asks) error {
-				if q.do == key && time.Since(begun) > 19*time.Second {
-					<-ctx.Done()
-					return ctx.Err()
+	fails := errors.New("no space left on device")
+	for _, waits := range []error{ErrWiped, ErrExhausted, fails} {
+		for _, key := range []string{"get", "list", "put"} {
+			for _, says := range []error{context.DeadlineExceeded, fails} {
+				if waits == ErrExhausted && key == "put" { // it saves nothing
+					continue
 				}
-				return next(ctx, q)
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: "a", Clock: clockAt(0)})
-			require.ErrorIs(t, err, ErrWiped)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		})
+				synctest.Test(t, func(t *testing.T) {
+					m := newMemory()
+					if waits != ErrWiped {
+						require.NoError(t, Init(t.Context(), m, fleet))
+						m.occupy(t, fleet, func(worker int) bool { return worker > 0 || waits == ErrExhausted })
+					}
+					begun := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					defer cancel()
+					m.becomes(func(asked context.Context, q *query, next asks) error {
+						switch {
+						case ctx.Err() != nil: // what was taken is given back
+						case time.Since(begun) > 19*time.Second && q.do == key:
+							<-ctx.Done()
+							return says
+						case waits == fails && q.do == "put":
+							return fails
+						}
+						return next(asked, q)
+					})
+					_, err := Acquire(ctx, m, &Options{Layout: fleet, Owner: "a", Window: MaxWindow, Clock: clockAt(0)})
+					require.ErrorIs(t, err, waits, "%s ends with %v", key, says)
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%s ends with %v", key, says)
+					time.Sleep(2 * MaxWindow) // until it is
+				})
+			}
+		}
 	}
 }
